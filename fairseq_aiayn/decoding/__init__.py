@@ -1,0 +1,1 @@
+"""Section 6.1 of the paper: beam search with a length penalty."""

@@ -1,0 +1,86 @@
+"""Section 3.2: scaled dot-product attention and multi-head attention."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_aiayn.nn.shape import Shape
+
+
+def attention_weights(Q: Tensor, K: Tensor, mask: Tensor | None = None) -> Tensor:
+    """softmax(QKᵀ/√d_k) of Equation 1, with −∞ at illegal connections (section 3.2.3).
+
+    Q [..., Q, d_k], K [..., M, d_k], mask broadcastable to [..., Q, M], True = may attend. Returns [..., Q, M].
+    """
+    scores = Q @ K.transpose(-2, -1) / math.sqrt(Q.size(-1))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(dim=-1)
+
+
+def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Equation 1 as it is written: Attention(Q, K, V) = softmax(QKᵀ/√d_k)V; the readable twin of the fused kernel.
+
+    Q [..., Q, d_k], K [..., M, d_k], V [..., M, d_v], mask as in `attention_weights`. Returns [..., Q, d_v].
+    """
+    return attention_weights(Q, K, mask) @ V
+
+
+def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
+    """Section 3.2.3: position i may attend to positions up to i. Returns [length, length], True = may attend."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril()
+
+
+class MultiHeadAttention(nn.Module):
+    """Section 3.2.2: h attentions in parallel, each on its own projections, concatenated and projected by W^O.
+
+    d_k, d_v and h are free of one another. The projections are matrices: they have no bias.
+    """
+
+    def __init__(self, shape: Shape):
+        super().__init__()
+        self.h = shape.h
+        self.attention_dropout = shape.attention_dropout
+        self.W_Q = nn.Linear(shape.d_model, shape.h * shape.d_k, bias=False)
+        self.W_K = nn.Linear(shape.d_model, shape.h * shape.d_k, bias=False)
+        self.W_V = nn.Linear(shape.d_model, shape.h * shape.d_v, bias=False)
+        self.W_O = nn.Linear(shape.h * shape.d_v, shape.d_model, bias=False)
+
+    def forward(
+        self, x: Tensor, memory: Tensor, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        """Attend from x to memory.
+
+        x [B, Q, d_model] gives the queries, memory [B, M, d_model] the keys and values; mask broadcastable to
+        [B, h, Q, M], True = may attend; `causal` stands for causal_mask(Q) and needs x and memory of one length.
+        Returns [B, Q, d_model].
+        """
+        return self.attend(self.queries(x), *self.keys_values(memory), mask, causal)
+
+    def queries(self, x: Tensor) -> Tensor:
+        """QW_i^Q of every head: x [B, Q, d_model] → [B, h, Q, d_k]."""
+        return self._split_heads(self.W_Q(x))
+
+    def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """KW_i^K and VW_i^V of every head: memory [B, M, d_model] → [B, h, M, d_k], [B, h, M, d_v]."""
+        return self._split_heads(self.W_K(memory)), self._split_heads(self.W_V(memory))
+
+    def attend(
+        self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        """Concat(head_1, …, head_h)W^O from projected Q [B, h, Q, d_k], K [B, h, M, d_k], V [B, h, M, d_v].
+
+        Returns [B, Q, d_model].
+        """
+        dropout = self.attention_dropout if self.training else 0.0
+        heads = F.scaled_dot_product_attention(
+            Q, K, V, attn_mask=mask, dropout_p=dropout, is_causal=causal
+        )
+        return self.W_O(heads.transpose(1, 2).flatten(2))
+
+    def _split_heads(self, projected: Tensor) -> Tensor:
+        return projected.unflatten(-1, (self.h, -1)).transpose(1, 2)  # [B, L, h·d] -> [B, h, L, d]

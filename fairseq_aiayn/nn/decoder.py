@@ -1,0 +1,96 @@
+"""Section 3.1: the decoder stack, over a whole target at once (training) or token by token (search)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_aiayn.nn.attention import MultiHeadAttention
+from fairseq_aiayn.nn.decoder_state import DecoderState, LayerState
+from fairseq_aiayn.nn.embeddings import Embedding
+from fairseq_aiayn.nn.feed_forward import FeedForward
+from fairseq_aiayn.nn.residual import AddAndNorm
+from fairseq_aiayn.nn.shape import Shape
+
+
+class DecoderLayer(nn.Module):
+    """Three sub-layers: masked self-attention, attention over the encoder's output, the feed-forward network."""
+
+    def __init__(self, shape: Shape):
+        super().__init__()
+        self.self_attention = MultiHeadAttention(shape)
+        self.self_attention_norm = AddAndNorm(shape.d_model, shape.P_drop)
+        self.cross_attention = MultiHeadAttention(shape)
+        self.cross_attention_norm = AddAndNorm(shape.d_model, shape.P_drop)
+        self.feed_forward = FeedForward(shape.d_model, shape.d_ff)
+        self.feed_forward_norm = AddAndNorm(shape.d_model, shape.P_drop)
+
+    def forward(self, x: Tensor, memory: Tensor, source_mask: Tensor | None) -> Tensor:
+        """x [B, T, d_model], memory [B, S, d_model], source_mask [B, 1, 1, S] → [B, T, d_model]."""
+        x = self.self_attention_norm(x, self.self_attention(x, x, causal=True))
+        x = self.cross_attention_norm(x, self.cross_attention(x, memory, source_mask))
+        return self.feed_forward_norm(x, self.feed_forward(x))
+
+    def start(self, memory: Tensor) -> LayerState:
+        """Project the memory [B, S, d_model] once for all steps to come."""
+        return LayerState(*self.cross_attention.keys_values(memory))
+
+    def step(self, x: Tensor, state: LayerState, source_mask: Tensor | None) -> Tensor:
+        """One position: x [B·k, 1, d_model], k beams of a sentence side by side → [B·k, 1, d_model]; extends `state`."""
+        attend = self.self_attention
+        x = self.self_attention_norm(
+            x, attend.attend(attend.queries(x), *state.extend(*attend.keys_values(x)))
+        )
+        # The beams of a sentence share its keys and values: they are so many queries of one attention.
+        beams = x.view(
+            state.memory_K.size(0), -1, x.size(-1)
+        )  # [B·k, 1, d_model] -> [B, k, d_model]
+        attend = self.cross_attention
+        seen = attend.attend(attend.queries(beams), state.memory_K, state.memory_V, source_mask)
+        x = self.cross_attention_norm(x, seen.view_as(x))
+        return self.feed_forward_norm(x, self.feed_forward(x))
+
+
+class Decoder(nn.Module):
+    """Embeddings plus positions, dropout on their sum, N identical layers, and the pre-softmax projection."""
+
+    def __init__(
+        self, shape: Shape, embedding: Embedding, position: nn.Module, projection: Embedding
+    ):
+        super().__init__()
+        self.embedding = embedding
+        self.position = position
+        self.dropout = nn.Dropout(shape.P_drop)
+        self.layers = nn.ModuleList(DecoderLayer(shape) for _ in range(shape.N))
+        self.projection = projection
+
+    def forward(self, tokens: Tensor, memory: Tensor, source_mask: Tensor | None) -> Tensor:
+        """Features of every position of a target at once, each seeing only itself and what precedes it.
+
+        tokens [B, T], shifted right by one and padded on the right, so that no position sees padding and causality is
+        all the mask that the target needs; memory [B, S, d_model]; source_mask [B, 1, 1, S], True at real tokens.
+        Returns [B, T, d_model]; `projection.project` makes logits of them.
+        """
+        x = self._embed(tokens, first=0)
+        for layer in self.layers:
+            x = layer(x, memory, source_mask)
+        return x
+
+    def start(self, memory: Tensor, source_mask: Tensor | None) -> DecoderState:
+        """State before the first step over memory [B, S, d_model] with source_mask [B, 1, 1, S]."""
+        return DecoderState([layer.start(memory) for layer in self.layers], source_mask)
+
+    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        """Features of the next position, equal to the last position of `forward` over all tokens so far.
+
+        tokens [B·k, 1]: the newest token of each of k beams of each sentence; extends `state`. Returns [B·k, 1, d_model].
+        """
+        x = self._embed(tokens, first=state.length)
+        for layer, layer_state in zip(self.layers, state.layers, strict=True):
+            x = layer.step(x, layer_state, state.source_mask)
+        return x
+
+    def _embed(self, tokens: Tensor, first: int) -> Tensor:
+        longest = first + tokens.size(1)
+        pos = torch.arange(first, longest, device=tokens.device)
+        return self.dropout(self.embedding(tokens) + self.position(pos, longest))

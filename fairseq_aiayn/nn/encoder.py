@@ -1,0 +1,49 @@
+"""Section 3.1: the encoder stack."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from fairseq_aiayn.nn.attention import MultiHeadAttention
+from fairseq_aiayn.nn.embeddings import Embedding
+from fairseq_aiayn.nn.feed_forward import FeedForward
+from fairseq_aiayn.nn.residual import AddAndNorm
+from fairseq_aiayn.nn.shape import Shape
+
+
+class EncoderLayer(nn.Module):
+    """Two sub-layers: self-attention and the feed-forward network."""
+
+    def __init__(self, shape: Shape):
+        super().__init__()
+        self.self_attention = MultiHeadAttention(shape)
+        self.self_attention_norm = AddAndNorm(shape.d_model, shape.P_drop)
+        self.feed_forward = FeedForward(shape.d_model, shape.d_ff)
+        self.feed_forward_norm = AddAndNorm(shape.d_model, shape.P_drop)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """x [B, S, d_model], mask [B, 1, 1, S] → [B, S, d_model]."""
+        x = self.self_attention_norm(x, self.self_attention(x, x, mask))
+        return self.feed_forward_norm(x, self.feed_forward(x))
+
+
+class Encoder(nn.Module):
+    """Embeddings plus positions, dropout on their sum (section 5.4), and N identical layers; no norm after the last."""
+
+    def __init__(self, shape: Shape, embedding: Embedding, position: nn.Module):
+        super().__init__()
+        self.embedding = embedding
+        self.position = position
+        self.dropout = nn.Dropout(shape.P_drop)
+        self.layers = nn.ModuleList(EncoderLayer(shape) for _ in range(shape.N))
+
+    def forward(self, tokens: Tensor, pos: Tensor, mask: Tensor | None) -> Tensor:
+        """Encode a batch of sources.
+
+        tokens [B, S]; pos [B, S] their positions; mask [B, 1, 1, S], True at real tokens, None where there is no
+        padding. Returns the memory [B, S, d_model].
+        """
+        x = self.dropout(self.embedding(tokens) + self.position(pos, tokens.size(1)))
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x

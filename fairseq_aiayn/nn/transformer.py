@@ -1,0 +1,81 @@
+"""Figure 1: the whole Transformer, assembled."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from fairseq_aiayn.nn.decoder import Decoder
+from fairseq_aiayn.nn.embeddings import Embedding
+from fairseq_aiayn.nn.encoder import Encoder
+from fairseq_aiayn.nn.positions import LearnedPositions, SinusoidalPositions, positions
+from fairseq_aiayn.nn.shape import Shape
+
+Sharing = Literal["all", "target", "none"]
+
+
+class Transformer(nn.Module):
+    """Encoder and decoder over tokens; `padding` is the token that fills a batch up."""
+
+    def __init__(self, encoder: Encoder, decoder: Decoder, padding: int):
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+        self.padding = padding
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """source [B, S], padded on either side; target [B, T], shifted right, padded on the right → logits [B, T, V]."""
+        source_mask = real_tokens(source, self.padding)
+        memory = self.encoder(source, positions(source, self.padding), source_mask)
+        return self.decoder.projection.project(self.decoder(target, memory, source_mask))
+
+
+def real_tokens(tokens: Tensor, padding: int) -> Tensor | None:
+    """Mask of the real tokens of [B, L] as the keys of an attention, [B, 1, 1, L]; None where nothing is padding."""
+    real = tokens.ne(padding)
+    return None if real.all() else real[:, None, None, :]
+
+
+def create_transformer(
+    shape: Shape,
+    V_source: int,
+    V_target: int,
+    padding: int,
+    sharing: Sharing = "all",
+    learned_lengths: tuple[int, int] | None = None,
+) -> Transformer:
+    """Build a Transformer with fresh weights.
+
+    V_source and V_target count the types of the two vocabularies. `sharing` of the embedding matrix: "all" is section
+    3.4's source embedding = target embedding = pre-softmax projection, "target" leaves the source embedding out, "none"
+    keeps three matrices. `learned_lengths`: the longest source and target of learned positions (Table 3, row E);
+    None = sinusoids. Raises ValueError where vocabularies to be shared differ.
+    """
+    if sharing == "all" and V_source != V_target:
+        raise ValueError(
+            "source embedding, target embedding and projection can share a matrix (section 3.4) only over one joined"
+            f" vocabulary; got {V_source} source and {V_target} target types"
+        )
+    target_embedding = Embedding(V_target, shape.d_model)
+    source_embedding = target_embedding if sharing == "all" else Embedding(V_source, shape.d_model)
+    projection = Embedding(V_target, shape.d_model) if sharing == "none" else target_embedding
+    if learned_lengths is None:
+        encoder_position, decoder_position = (SinusoidalPositions(shape.d_model) for _ in range(2))
+    else:
+        encoder_position, decoder_position = (
+            LearnedPositions(shape.d_model, length) for length in learned_lengths
+        )
+    encoder = Encoder(shape, source_embedding, encoder_position)
+    decoder = Decoder(shape, target_embedding, decoder_position, projection)
+    transformer = Transformer(encoder, decoder, padding)
+    transformer.apply(initialize)
+    return transformer
+
+
+def initialize(module: nn.Module) -> None:
+    """Glorot-uniform matrices and zero biases: not stated; tensor2tensor's "uniform unit scaling"."""
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)

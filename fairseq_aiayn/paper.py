@@ -1,0 +1,183 @@
+"""Every number of "Attention Is All You Need" (Vaswani et al., 2017), as data.
+
+A row of Table 3 is BASE with only the cells that the table prints. What the paper leaves open is marked "not stated" and
+argued in docs/deviations.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Published:
+    """What the paper reports for a row: development perplexity and BLEU, and millions of parameters (Table 3)."""
+
+    ppl: float | None = None
+    bleu: float | None = None
+    parameters: float | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model of the paper with the regime that trains it, in the symbols of Table 3."""
+
+    name: str
+    N: int
+    d_model: int
+    d_ff: int
+    h: int
+    d_k: int
+    d_v: int
+    P_drop: float
+    epsilon_ls: float
+    steps: int
+    learned_positions: bool = False
+    shared_vocabulary: bool = True  # section 3.4 needs it; parsing keeps words and trees apart
+    warmup: int = 4000  # section 5.3
+    batch_tokens: int = 25_000  # section 5.1: about as many source tokens and as many target tokens
+    checkpoint_updates: int = 1_500  # section 6.1: ten minutes at the step time of section 5.2
+    averaged: int = 1  # section 6.1: checkpoints averaged; 1 = none
+    published: Published = Published()
+
+    @property
+    def arch(self) -> str:
+        """Name of the row as fairseq's --arch."""
+        return f"aiayn_{self.name}"
+
+
+BASE = Row(
+    name="base",
+    N=6,
+    d_model=512,
+    d_ff=2048,
+    h=8,
+    d_k=64,
+    d_v=64,
+    P_drop=0.1,
+    epsilon_ls=0.1,
+    steps=100_000,
+    averaged=5,
+    published=Published(4.92, 25.8, 65),
+)
+VARIATION = replace(BASE, averaged=1)  # Table 3: "no checkpoint averaging"
+
+# Table 3, rows (A): heads and their sizes at constant computation
+A_H1 = replace(VARIATION, name="a_h1", h=1, d_k=512, d_v=512, published=Published(5.29, 24.9))
+A_H4 = replace(VARIATION, name="a_h4", h=4, d_k=128, d_v=128, published=Published(5.00, 25.5))
+A_H16 = replace(VARIATION, name="a_h16", h=16, d_k=32, d_v=32, published=Published(4.91, 25.8))
+A_H32 = replace(VARIATION, name="a_h32", h=32, d_k=16, d_v=16, published=Published(5.01, 25.4))
+# (B): the key size
+B_DK16 = replace(VARIATION, name="b_dk16", d_k=16, published=Published(5.16, 25.1, 58))
+B_DK32 = replace(VARIATION, name="b_dk32", d_k=32, published=Published(5.01, 25.4, 60))
+# (C): the size of the model
+C_N2 = replace(VARIATION, name="c_n2", N=2, published=Published(6.11, 23.7, 36))
+C_N4 = replace(VARIATION, name="c_n4", N=4, published=Published(5.19, 25.3, 50))
+C_N8 = replace(VARIATION, name="c_n8", N=8, published=Published(4.88, 25.5, 80))
+C_DMODEL256 = replace(
+    VARIATION, name="c_dmodel256", d_model=256, d_k=32, d_v=32, published=Published(5.75, 24.5, 28)
+)
+C_DMODEL1024 = replace(
+    VARIATION,
+    name="c_dmodel1024",
+    d_model=1024,
+    d_k=128,
+    d_v=128,
+    published=Published(4.66, 26.0, 168),
+)
+C_DFF1024 = replace(VARIATION, name="c_dff1024", d_ff=1024, published=Published(5.12, 25.4, 53))
+C_DFF4096 = replace(VARIATION, name="c_dff4096", d_ff=4096, published=Published(4.75, 26.2, 90))
+# (D): dropout and label smoothing
+D_DROP0 = replace(VARIATION, name="d_drop0", P_drop=0.0, published=Published(5.77, 24.6))
+D_DROP02 = replace(VARIATION, name="d_drop02", P_drop=0.2, published=Published(4.95, 25.5))
+D_LS0 = replace(VARIATION, name="d_ls0", epsilon_ls=0.0, published=Published(4.67, 25.3))
+D_LS02 = replace(VARIATION, name="d_ls02", epsilon_ls=0.2, published=Published(5.47, 25.7))
+# (E): learned positions instead of sinusoids
+E_LEARNED = replace(
+    VARIATION, name="e_learned", learned_positions=True, published=Published(4.92, 25.7)
+)
+
+BIG = replace(
+    BASE,
+    name="big",
+    d_model=1024,
+    d_ff=4096,
+    h=16,
+    P_drop=0.3,
+    steps=300_000,
+    checkpoint_updates=600,
+    averaged=20,
+    published=Published(4.33, 26.4, 213),
+)
+BIG_EN_FR = replace(BIG, name="big_en_fr", P_drop=0.1, published=Published())  # section 6.1
+
+# Section 6.3. d_k, d_v: not stated; d_model / h as in section 3.2.2. warmup: not stated; 16,000 in the paper's own code.
+# averaged: not stated.
+PARSING = replace(
+    VARIATION,
+    name="parsing",
+    N=4,
+    d_model=1024,
+    d_k=128,
+    d_v=128,
+    shared_vocabulary=False,
+    warmup=16_000,
+    published=Published(),
+)
+
+# Not of the paper: small enough to learn from 20,000 short sentences on two CPU cores, for the demo and the tests.
+TINY = replace(
+    BASE,
+    name="tiny",
+    N=3,
+    d_model=256,
+    d_ff=1024,
+    h=4,
+    steps=1_450,
+    warmup=1_000,
+    batch_tokens=1_024,
+    checkpoint_updates=100,
+    published=Published(),
+)
+
+TABLE_3_A = (A_H1, A_H4, A_H16, A_H32)
+TABLE_3_B = (B_DK16, B_DK32)
+TABLE_3_C = (C_N2, C_N4, C_N8, C_DMODEL256, C_DMODEL1024, C_DFF1024, C_DFF4096)
+TABLE_3_D = (D_DROP0, D_DROP02, D_LS0, D_LS02)
+TABLE_3 = (BASE, *TABLE_3_A, *TABLE_3_B, *TABLE_3_C, *TABLE_3_D, E_LEARNED, BIG)
+ROWS: dict[str, Row] = {row.name: row for row in (*TABLE_3, BIG_EN_FR, PARSING, TINY)}
+
+
+def find_row(name: str) -> Row:
+    """Return the row called `name` (with or without the "aiayn_" of its --arch); ValueError if there is none."""
+    row = ROWS.get(name.removeprefix("aiayn_"))
+    if row is None:
+        raise ValueError(f"unknown row {name!r}: the rows are {', '.join(ROWS)}")
+    return row
+
+
+@dataclass(frozen=True)
+class Adam:
+    """The optimizer of section 5.3."""
+
+    beta_1: float = 0.9
+    beta_2: float = 0.98
+    epsilon: float = 1e-9
+
+
+ADAM = Adam()
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """Beam search of section 6.1 (translation) and 6.3 (parsing): output length is at most input + `extra_length`."""
+
+    beam: int
+    alpha: float
+    extra_length: int
+
+
+TRANSLATION = Decoding(beam=4, alpha=0.6, extra_length=50)
+PARSING_DECODING = Decoding(beam=21, alpha=0.3, extra_length=300)
+
+VOCABULARY_EN_DE = 37_000  # section 5.1, byte pairs shared by both languages

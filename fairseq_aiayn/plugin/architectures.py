@@ -1,0 +1,146 @@
+"""Every row of paper.py as a fairseq --arch, and the one place where fairseq's names meet the paper's symbols."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from functools import partial
+
+from fairseq.models import register_model_architecture
+
+from fairseq_aiayn.nn.shape import Shape
+from fairseq_aiayn.nn.transformer import Sharing
+from fairseq_aiayn.paper import ROWS, Row
+
+MODEL_NAME = "aiayn"
+
+# fairseq's name for the encoder, its twin for the decoder, the paper's symbol for both
+TWINS = (
+    ("encoder_layers", "decoder_layers", "N"),
+    ("encoder_embed_dim", "decoder_embed_dim", "d_model"),
+    ("encoder_ffn_embed_dim", "decoder_ffn_embed_dim", "d_ff"),
+    ("encoder_attention_heads", "decoder_attention_heads", "h"),
+)
+
+
+def add_model_options(parser: ArgumentParser) -> None:
+    """Declare the model's options; one that is not given takes the value of the --arch's row."""
+    for encoder_name, decoder_name, symbol in TWINS:
+        parser.add_argument(
+            option(encoder_name), type=int, help=f"{symbol}, encoder and decoder alike"
+        )
+        parser.add_argument(option(decoder_name), type=int, help=f"as {option(encoder_name)}")
+    parser.add_argument("--d-k", type=int, help="size of a head's queries and keys")
+    parser.add_argument("--d-v", type=int, help="size of a head's values")
+    parser.add_argument("--dropout", type=float, help="P_drop of section 5.4")
+    parser.add_argument(
+        "--attention-dropout",
+        type=float,
+        help="dropout of attention weights (default 0; section 6.3)",
+    )
+    parser.add_argument(
+        "--learned-positions", action="store_true", help="learned positions (Table 3, row E)"
+    )
+    parser.add_argument(
+        "--share-all-embeddings",
+        action="store_true",
+        help="one matrix for both embeddings and the projection (section 3.4; the rows' default)",
+    )
+    parser.add_argument(
+        "--share-decoder-input-output-embed",
+        action="store_true",
+        help="one matrix for the target embedding and the projection, another for the source",
+    )
+    parser.add_argument(
+        "--untied-embeddings",
+        action="store_true",
+        help="three matrices for embeddings and projection",
+    )
+
+
+def option(name: str) -> str:
+    """The command-line spelling of an argument's name."""
+    return "--" + name.replace("_", "-")
+
+
+def apply_row(row: Row, args: Namespace) -> None:
+    """Complete the options in `args`, in place, from a row: explicit ones win. Applying it twice changes nothing.
+
+    Raises ValueError where the options contradict each other.
+    """
+    for encoder_name, decoder_name, symbol in TWINS:
+        given = {
+            name: value
+            for name in (encoder_name, decoder_name)
+            if (value := getattr(args, name, None)) is not None
+        }
+        if len(set(given.values())) > 1:
+            raise ValueError(
+                f"{option(encoder_name)} {given[encoder_name]} and {option(decoder_name)} {given[decoder_name]} differ:"
+                f" encoder and decoder have one {symbol} (section 3.1)"
+            )
+        value = next(iter(given.values()), getattr(row, symbol))
+        setattr(args, encoder_name, value)
+        setattr(args, decoder_name, value)
+    set_default(args, "d_k", row.d_k)
+    set_default(args, "d_v", row.d_v)
+    set_default(args, "dropout", row.P_drop)
+    set_default(args, "attention_dropout", 0.0)
+    args.learned_positions = getattr(args, "learned_positions", False) or row.learned_positions
+    set_sharing(args, "all" if row.shared_vocabulary else "target")
+    set_schedule_width(args)
+
+
+def set_default(args: Namespace, name: str, value: float) -> None:
+    """Set args.name unless it was given."""
+    if getattr(args, name, None) is None:
+        setattr(args, name, value)
+
+
+SHARING_OPTIONS: dict[str, Sharing] = {
+    "share_all_embeddings": "all",
+    "share_decoder_input_output_embed": "target",
+    "untied_embeddings": "none",
+}
+
+
+def set_sharing(args: Namespace, row_sharing: Sharing) -> None:
+    """Make exactly one of the three options about embedding matrices true; the row's where none is given."""
+    given = [name for name in SHARING_OPTIONS if getattr(args, name, False)]
+    if "untied_embeddings" in given and len(given) > 1:
+        raise ValueError(f"{option(given[0])} and --untied-embeddings contradict each other")
+    # --share-all-embeddings includes what --share-decoder-input-output-embed asks for
+    chosen = SHARING_OPTIONS[given[0]] if given else row_sharing
+    for name, sharing in SHARING_OPTIONS.items():
+        setattr(args, name, sharing == chosen)
+
+
+def set_schedule_width(args: Namespace) -> None:
+    """Give the learning-rate schedule the model's d_model (Equation 3), which fairseq does not pass on to it."""
+    set_default(args, "d_model", args.encoder_embed_dim)
+    if args.d_model != args.encoder_embed_dim:
+        raise ValueError(
+            f"--d-model {args.d_model} of the learning-rate schedule differs from the model's"
+            f" --encoder-embed-dim {args.encoder_embed_dim}"
+        )
+
+
+def read_shape(args: Namespace) -> Shape:
+    """Translate completed fairseq options into the paper's symbols."""
+    return Shape(
+        **{symbol: getattr(args, encoder_name) for encoder_name, _, symbol in TWINS},
+        d_k=args.d_k,
+        d_v=args.d_v,
+        P_drop=args.dropout,
+        attention_dropout=args.attention_dropout,
+    )
+
+
+def read_sharing(args: Namespace) -> Sharing:
+    """Translate the completed options about embedding matrices."""
+    return next(sharing for name, sharing in SHARING_OPTIONS.items() if getattr(args, name))
+
+
+def register_rows() -> None:
+    """Register every row of paper.py as an --arch of the model."""
+    for row in ROWS.values():
+        register_model_architecture(MODEL_NAME, row.arch)(partial(apply_row, row))

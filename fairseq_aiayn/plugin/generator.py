@@ -1,0 +1,120 @@
+"""The paper's beam search behind the interface of fairseq's sequence generators."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from fairseq_aiayn.decoding.beam_search import (
+    Hypothesis,
+    SearchOptions,
+    Symbols,
+    beam_search,
+)
+from fairseq_aiayn.nn.decoder_state import DecoderState
+from fairseq_aiayn.plugin.model import AiaynModel
+
+
+class EnsembleContinuations:
+    """Models side by side with their decoding states: P is the mean of their probabilities, as in fairseq."""
+
+    def __init__(self, models: list[AiaynModel], net_input: dict[str, Tensor]):
+        self.decoders = [model.decoder for model in models]
+        self.states: list[DecoderState] = []
+        for model in models:
+            encoded = model.encoder(net_input["src_tokens"])
+            self.states.append(model.decoder.stack.start(**encoded))
+
+    def log_probabilities(self, tokens: Tensor) -> Tensor:
+        """tokens [B·k, 1] → [B·k, V], float32 whatever the models' precision."""
+        log_p = [
+            decoder.output_layer(decoder.stack.step(tokens, state))[:, 0].log_softmax(
+                dim=-1, dtype=torch.float32
+            )
+            for decoder, state in zip(self.decoders, self.states, strict=True)
+        ]
+        if len(log_p) == 1:
+            return log_p[0]
+        return torch.stack(log_p).logsumexp(dim=0) - math.log(len(log_p))
+
+    def reorder_beams(self, beams: Tensor) -> None:
+        """Let row i of every model continue what row beams[i] has seen."""
+        for state in self.states:
+            state.reorder_beams(beams)
+
+    def keep_sentences(self, sentences: Tensor) -> None:
+        """Go on with these sentences only."""
+        for state in self.states:
+            state.keep_sentences(sentences)
+
+
+@dataclass(frozen=True)
+class MaximumLength:
+    """An output of a source of n tokens has at most ⌊a·n + b⌋ tokens, neither counting the end of the sentence."""
+
+    a: float
+    b: int
+
+    def of(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
+        """src_tokens [B, S] → [B]; every sentence by its own length, whatever batch it is in."""
+        real = src_tokens.ne(dictionary.pad()) & src_tokens.ne(dictionary.eos())
+        return (self.a * real.sum(dim=1) + self.b).long()
+
+
+class BeamSearchGenerator:
+    """fairseq calls `generate` with an ensemble and a batch; hypotheses come back in its form."""
+
+    def __init__(
+        self,
+        source_dictionary: Dictionary,
+        target_dictionary: Dictionary,
+        options: SearchOptions,
+        maximum_length: MaximumLength,
+    ):
+        self.source_dictionary = source_dictionary
+        self.symbols = Symbols(end=target_dictionary.eos(), padding=target_dictionary.pad())
+        self.symbols_to_strip_from_output = {target_dictionary.eos()}
+        self.options = options
+        self.maximum_length = maximum_length
+
+    @torch.no_grad()
+    def generate(
+        self,
+        models: list[AiaynModel],
+        sample: dict,
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+    ) -> list[list[dict]]:
+        """Translate a batch; a list of hypotheses for each sentence, best first, scores in nats."""
+        if constraints is not None:
+            raise ValueError(
+                "aiayn tasks have no lexically constrained search; use --task translation"
+            )
+        for model in models:
+            model.eval()
+        net_input = sample["net_input"]
+        longest = min(model.max_decoder_positions() for model in models) - 1  # the end takes one
+        max_lengths = self.maximum_length.of(net_input["src_tokens"], self.source_dictionary)
+        found = beam_search(
+            EnsembleContinuations(models, net_input),
+            max_lengths.clamp(max=longest),
+            self.symbols,
+            self.options,
+            prefix_tokens,
+        )
+        return [[as_fairseq(hypothesis) for hypothesis in sentence] for sentence in found]
+
+
+def as_fairseq(hypothesis: Hypothesis) -> dict:
+    """A hypothesis as the dictionary that fairseq-generate, fairseq-interactive and --eval-bleu read."""
+    return {
+        "tokens": hypothesis.tokens,
+        "score": torch.tensor(hypothesis.score),
+        "positional_scores": hypothesis.token_log_p,
+        "attention": None,
+        "alignment": torch.empty(0),
+    }

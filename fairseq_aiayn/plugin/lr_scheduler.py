@@ -1,0 +1,45 @@
+"""Equation 3 as a fairseq learning-rate scheduler."""
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.optim import FairseqOptimizer
+from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
+
+from fairseq_aiayn.paper import BASE
+from fairseq_aiayn.training.learning_rate import learning_rate
+
+
+@dataclass
+class AiaynInverseSqrtConfig(FairseqDataclass):
+    """Options of the schedule; --lr has no part in it."""
+
+    warmup_updates: int = field(
+        default=BASE.warmup, metadata={"help": "steps of linear rise (warmup_steps of Equation 3)"}
+    )
+    lr_factor: float = field(default=1.0, metadata={"help": "multiplies Equation 3"})
+    # fairseq reads the annotation: "int | None" would not do
+    d_model: Optional[int] = field(  # noqa: UP045
+        default=None, metadata={"help": "d_model of Equation 3; aiayn_* architectures set it"}
+    )
+
+
+@register_lr_scheduler("aiayn_inverse_sqrt", dataclass=AiaynInverseSqrtConfig)
+class AiaynInverseSqrt(FairseqLRScheduler):
+    """lrate = factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5), where the first update is step 1."""
+
+    def __init__(self, cfg: AiaynInverseSqrtConfig, optimizer: FairseqOptimizer):
+        super().__init__(cfg, optimizer)
+        if cfg.d_model is None:
+            raise ValueError(
+                "--lr-scheduler aiayn_inverse_sqrt needs --d-model with an --arch that is not aiayn_* (Equation 3)"
+            )
+        self.step_update(0)
+
+    def step_update(self, num_updates: int) -> float:
+        """Set and return the rate of the update that follows `num_updates` finished ones."""
+        cfg = self.cfg
+        rate = learning_rate(num_updates + 1, cfg.d_model, cfg.warmup_updates, cfg.lr_factor)
+        self.optimizer.set_lr(rate)
+        return rate

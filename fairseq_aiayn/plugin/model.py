@@ -1,0 +1,171 @@
+"""The Transformer of fairseq_aiayn.nn in the shape that fairseq's trainer, generators and hub expect."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models import (
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    FairseqIncrementalDecoder,
+    register_model,
+)
+from fairseq.tasks import FairseqTask
+from torch import Tensor
+
+from fairseq_aiayn.nn.decoder import Decoder
+from fairseq_aiayn.nn.decoder_state import DecoderState
+from fairseq_aiayn.nn.encoder import Encoder
+from fairseq_aiayn.nn.positions import positions
+from fairseq_aiayn.nn.transformer import create_transformer, real_tokens
+from fairseq_aiayn.plugin.architectures import (
+    MODEL_NAME,
+    add_model_options,
+    read_shape,
+    read_sharing,
+    register_rows,
+)
+
+# What the encoder hands to the decoder: "memory" [B, S, d_model] and "source_mask" [B, 1, 1, S] or None
+EncoderOut = dict[str, Tensor | None]
+UNLIMITED = 1_000_000  # sinusoids have no longest sequence
+
+
+class AiaynEncoder(FairseqEncoder):
+    """The encoder stack over a batch of fairseq's; padding may be on either side."""
+
+    def __init__(self, dictionary: Dictionary, stack: Encoder, longest: int):
+        super().__init__(dictionary)
+        self.stack = stack
+        self.longest = longest
+
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> EncoderOut:
+        """src_tokens [B, S]; the mask comes from the padding, src_lengths is not needed."""
+        padding = self.dictionary.pad()
+        source_mask = real_tokens(src_tokens, padding)
+        memory = self.stack(src_tokens, positions(src_tokens, padding), source_mask)
+        return {"memory": memory, "source_mask": source_mask}
+
+    def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
+        """Rows new_order [B'] of every tensor; fairseq's own beam search copies a sentence for each beam so."""
+        return {
+            name: None if value is None else value.index_select(0, new_order)
+            for name, value in encoder_out.items()
+        }
+
+    def max_positions(self) -> int:
+        """The longest source."""
+        return self.longest
+
+
+class AiaynDecoder(FairseqIncrementalDecoder):
+    """The decoder stack: over whole targets, or token by token where fairseq gives an incremental state."""
+
+    def __init__(self, dictionary: Dictionary, stack: Decoder, longest: int):
+        super().__init__(dictionary)
+        self.stack = stack
+        self.longest = longest
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOut,
+        incremental_state: dict[str, DecoderState] | None = None,
+    ) -> tuple[Tensor, dict[str, list[None]]]:
+        """prev_output_tokens [B, T] → logits [B, T, V], or [B, 1, V] for the last token with an incremental state."""
+        features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
+        return self.output_layer(features), extra
+
+    def extract_features(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOut,
+        incremental_state: dict[str, DecoderState] | None = None,
+    ) -> tuple[Tensor, dict[str, list[None]]]:
+        """As `forward`, before the projection: [B, T, d_model]."""
+        no_attention = {"attn": [None]}
+        memory, source_mask = encoder_out["memory"], encoder_out["source_mask"]
+        if incremental_state is None:
+            return self.stack(prev_output_tokens, memory, source_mask), no_attention
+        if "aiayn" not in incremental_state:
+            incremental_state["aiayn"] = self.stack.start(memory, source_mask)
+        return self.stack.step(prev_output_tokens[:, -1:], incremental_state["aiayn"]), no_attention
+
+    def output_layer(self, features: Tensor) -> Tensor:
+        """features [B, T, d_model] → logits [B, T, V]."""
+        return self.stack.projection.project(features)
+
+    def reorder_incremental_state(
+        self, incremental_state: dict[str, DecoderState], new_order: Tensor
+    ) -> None:
+        """fairseq's own beam search: every beam is a sentence of its own, on the source side too."""
+        state = incremental_state["aiayn"]
+        state.reorder_beams(new_order)
+        state.keep_sentences(new_order)
+
+    def max_positions(self) -> int:
+        """The longest target."""
+        return self.longest
+
+
+@register_model(MODEL_NAME)
+class AiaynModel(FairseqEncoderDecoderModel):
+    """The paper's Transformer; its --arch names are the rows of paper.py."""
+
+    encoder: AiaynEncoder
+    decoder: AiaynDecoder
+
+    @staticmethod
+    def add_args(parser: ArgumentParser) -> None:
+        """Declare the model's options."""
+        add_model_options(parser)
+
+    @classmethod
+    def build_model(cls, args: Namespace, task: FairseqTask) -> AiaynModel:
+        """Build the model that completed options describe; ValueError for what it cannot be."""
+        source, target = task.source_dictionary, task.target_dictionary
+        sharing = read_sharing(args)
+        if getattr(args, "left_pad_target", False):
+            raise ValueError("--left-pad-target: aiayn models read targets padded on the right")
+        if sharing == "all" and source != target:
+            raise ValueError(
+                f"the source dictionary ({len(source)} types) and the target dictionary ({len(target)} types) differ, so"
+                " they cannot share one matrix (section 3.4): preprocess with --joined-dictionary, or pass"
+                " --share-decoder-input-output-embed or --untied-embeddings"
+            )
+        lengths = (args.max_source_positions, args.max_target_positions)
+        transformer = create_transformer(
+            read_shape(args),
+            len(source),
+            len(target),
+            source.pad(),
+            sharing,
+            learned_lengths=lengths if args.learned_positions else None,
+        )
+        longest = lengths if args.learned_positions else (UNLIMITED, UNLIMITED)
+        return cls(
+            AiaynEncoder(source, transformer.encoder, longest[0]),
+            AiaynDecoder(target, transformer.decoder, longest[1]),
+        )
+
+    def load_state_dict(
+        self,
+        state_dict: dict[str, Tensor],
+        strict: bool = True,
+        model_cfg: Namespace | None = None,
+        args: Namespace | None = None,
+    ) -> torch.nn.modules.module._IncompatibleKeys:
+        """Load the parameters of a checkpoint; ValueError naming the first whose size differs, before any is changed."""
+        for name, own in self.state_dict().items():
+            loaded = state_dict.get(name, own)
+            if loaded.shape != own.shape:
+                hint = ": another vocabulary than the dictionary's" if "embedding" in name else ""
+                raise ValueError(
+                    f"the checkpoint does not fit: {name} is {list(loaded.shape)} there and {list(own.shape)} here{hint}"
+                )
+        return super().load_state_dict(state_dict, strict, model_cfg, args)
+
+
+register_rows()

@@ -1,0 +1,100 @@
+"""fairseq's translation task with the paper's beam search."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from fairseq_aiayn.decoding.beam_search import SearchOptions
+from fairseq_aiayn.paper import TRANSLATION
+from fairseq_aiayn.plugin.generator import BeamSearchGenerator, MaximumLength
+from fairseq_aiayn.plugin.model import AiaynModel
+
+# fairseq's generation options that the paper's search does not have, with the value that leaves them off
+REFUSED = {
+    "constraints": None,
+    "diverse_beam_groups": -1,
+    "diversity_rate": -1.0,
+    "iter_decode_with_beam": 1,
+    "lm_path": None,
+    "match_source_len": False,
+    "no_repeat_ngram_size": 0,
+    "prefix_allowed_tokens_fn": None,
+    "print_alignment": None,
+    "print_step": False,
+    "replace_unk": None,
+    "retain_dropout": False,
+    "retain_iter_history": False,
+    "sampling": False,
+    "temperature": 1.0,
+    "unkpen": 0,
+}
+
+# The options that the search reads, under fairseq's names: section 6.1's values, then fairseq's own defaults
+DEFAULTS = {
+    "beam": TRANSLATION.beam,
+    "lenpen": TRANSLATION.alpha,
+    "max_len_a": 1,
+    "max_len_b": TRANSLATION.extra_length,
+    "min_len": 1,
+    "nbest": 1,
+    "unnormalized": False,
+}
+
+
+@dataclass
+class AiaynTranslationConfig(TranslationConfig):
+    """The options of fairseq's translation task."""
+
+
+@register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
+class AiaynTranslationTask(TranslationTask):
+    """Translation as in section 6.1: beam 4, α 0.6, output at most input + 50, ended as early as possible."""
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Declare the options, and make section 6.1's values the defaults of --beam, --lenpen and --max-len-a/-b."""
+        super().add_args(parser)
+        parser.set_defaults(**DEFAULTS)
+
+    def build_generator(
+        self,
+        models: list[AiaynModel],
+        args: Namespace,
+        seq_gen_cls: type | None = None,
+        extra_gen_cls_kwargs: dict | None = None,
+        prefix_allowed_tokens_fn: Callable | None = None,
+    ) -> object:
+        """Build the search that generation options ask for; --lenpen is α. Raises ValueError for what it refuses."""
+        if getattr(args, "score_reference", False):
+            return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs)
+        refuse_foreign_options(args)
+        if prefix_allowed_tokens_fn is not None:
+            raise ValueError("aiayn tasks have no prefix_allowed_tokens_fn; use --task translation")
+        for model in models:
+            if not isinstance(model, AiaynModel):
+                raise ValueError(
+                    f"--task aiayn_translation decodes aiayn_* models, not a {type(model).__name__}: use --task translation"
+                )
+        chosen = {name: getattr(args, name, default) for name, default in DEFAULTS.items()}
+        options = SearchOptions(
+            beam=chosen["beam"],
+            alpha=0.0 if chosen["unnormalized"] else chosen["lenpen"],
+            min_length=chosen["min_len"],
+            nbest=chosen["nbest"],
+        )
+        maximum_length = MaximumLength(chosen["max_len_a"], chosen["max_len_b"])
+        return BeamSearchGenerator(
+            self.source_dictionary, self.target_dictionary, options, maximum_length
+        )
+
+
+def refuse_foreign_options(args: Namespace) -> None:
+    """Raise ValueError for a generation option that the paper's search does not have."""
+    for name, off in REFUSED.items():
+        if getattr(args, name, off) not in (off, None):
+            raise ValueError(
+                f"--{name.replace('_', '-')} is not part of the paper's search: use --task translation for it"
+            )

@@ -1,0 +1,179 @@
+"""The batched beam search against its plain twins, on small random models."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from fairseq_aiayn.decoding.beam_search import Hypothesis, SearchOptions, Symbols, beam_search
+from fairseq_aiayn.decoding.length_penalty import length_penalty
+from fairseq_aiayn.decoding.reference import exhaustive_search, plain_beam_search
+
+PAD, END, V = 0, 1, 5
+SYMBOLS = Symbols(end=END, padding=PAD)
+
+
+class TableModels:
+    """A different table of next-token probabilities for each sentence, looked up by the last two tokens.
+
+    Follows its own history of tokens through reorder_beams and keep_sentences, as a real decoder's state must.
+    """
+
+    def __init__(self, B: int, seed: int, sharpness: float = 2.0):
+        torch.manual_seed(seed)
+        logits = sharpness * torch.randn(B, V, V, V)
+        logits[..., PAD] = -math.inf
+        self.tables = logits.log_softmax(-1)
+        self.sentence_of = torch.arange(B)
+        self.history: Tensor | None = None
+
+    def log_probabilities(self, tokens: Tensor) -> Tensor:
+        before = torch.full_like(tokens, END) if self.history is None else self.history[:, -1:]
+        self.history = tokens if self.history is None else torch.cat([self.history, tokens], 1)
+        k = tokens.size(0) // self.sentence_of.numel()
+        sentence = self.sentence_of.repeat_interleave(k)
+        return self.tables[sentence, before[:, 0], tokens[:, 0]].clone()
+
+    def reorder_beams(self, beams: Tensor) -> None:
+        self.history = self.history[beams]
+
+    def keep_sentences(self, sentences: Tensor) -> None:
+        self.sentence_of = self.sentence_of[sentences]
+
+    def one(self, b: int):
+        """The same model of sentence b as a function of the tokens so far."""
+
+        def log_p(tokens: tuple[int, ...]) -> list[float]:
+            before, last = ((END, END, *tokens))[-2:]
+            return self.tables[b, before, last].tolist()
+
+        return log_p
+
+
+def as_pair(hypothesis: Hypothesis) -> tuple[float, tuple[int, ...]]:
+    return hypothesis.score, tuple(hypothesis.tokens.tolist())
+
+
+def search(models: TableModels, lengths: list[int], **options: float) -> list[list[Hypothesis]]:
+    return beam_search(models, torch.tensor(lengths), SYMBOLS, SearchOptions(**options))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
+def test_a_beam_as_wide_as_the_space_finds_what_exhaustive_search_finds(alpha):
+    lengths = [3, 2, 3, 1]
+    models = TableModels(len(lengths), seed=1)
+    width = (V - 1) ** 4
+    found = search(models, lengths, beam=width, alpha=alpha, min_length=0)
+    for b, length in enumerate(lengths):
+        score, tokens = exhaustive_search(models.one(b), END, alpha, length)[0]
+        assert as_pair(found[b][0]) == (pytest.approx(score, abs=1e-5), tokens)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("beam", "nbest"), [(1, 1), (2, 1), (4, 1), (4, 4)])
+def test_batched_search_with_early_end_equals_the_plain_search_without(seed, beam, nbest):
+    lengths = [6, 1, 9, 4, 7, 7]
+    models = TableModels(len(lengths), seed, sharpness=1.0)
+    found = search(models, lengths, beam=beam, alpha=0.6, min_length=0, nbest=nbest)
+    for b, length in enumerate(lengths):
+        expected = plain_beam_search(models.one(b), END, beam, 0.6, length)[:nbest]
+        got = [as_pair(hypothesis) for hypothesis in found[b][:nbest]]
+        assert [tokens for _, tokens in got] == [tokens for _, tokens in expected]
+        assert [score for score, _ in got] == pytest.approx(
+            [score for score, _ in expected], abs=1e-5
+        )
+
+
+def test_a_sentence_is_searched_alike_alone_and_in_a_batch():
+    lengths = [4, 9, 6]
+    together = search(TableModels(3, seed=7), lengths, beam=3, alpha=0.6)
+    for b, length in enumerate(lengths):
+        alone = TableModels(3, seed=7)
+        alone.sentence_of = torch.tensor([b])
+        assert as_pair(search(alone, [length], beam=3, alpha=0.6)[0][0]) == as_pair(together[b][0])
+
+
+def test_score_is_the_sum_of_token_log_probabilities_over_the_length_penalty():
+    for sentence in search(TableModels(4, seed=3), [8, 5, 3, 6], beam=4, alpha=0.6, nbest=4):
+        assert [h.score for h in sentence] == sorted((h.score for h in sentence), reverse=True)
+        for hypothesis in sentence:
+            n = hypothesis.tokens.numel()
+            assert hypothesis.tokens[-1] == END and hypothesis.token_log_p.numel() == n
+            total = hypothesis.token_log_p.sum().item()
+            assert hypothesis.score == pytest.approx(total / ((5 + n) / 6) ** 0.6, rel=1e-5)
+
+
+def test_length_penalty_is_gnmts_and_prefers_longer_outputs_with_larger_alpha():
+    assert length_penalty(1, 0.6) == 1.0
+    assert length_penalty(7, 0.6) == pytest.approx(2**0.6)
+    models = [TableModels(20, seed=11, sharpness=0.3) for _ in range(2)]
+    short, long = (
+        sum(s[0].tokens.numel() for s in search(m, [12] * 20, beam=4, alpha=alpha))
+        for m, alpha in zip(models, (0.0, 2.0), strict=True)
+    )
+    assert long > short
+
+
+def test_minimum_and_maximum_length_count_tokens_without_the_end():
+    models = TableModels(6, seed=5, sharpness=0.5)
+    models.tables[..., END] += 4.0  # in a hurry to end
+    for sentence in search(models, [4] * 6, beam=2, alpha=0.0, min_length=3):
+        assert all(4 <= h.tokens.numel() <= 5 for h in sentence)
+    models = TableModels(6, seed=5, sharpness=0.5)
+    models.tables[..., END] -= 50.0  # would never end
+    for sentence in search(models, [3, 2, 1, 4, 2, 3], beam=2, alpha=0.6, min_length=0):
+        assert all(h.tokens[-1] == END for h in sentence)
+
+
+def test_prefix_is_kept_and_searched_from():
+    models = TableModels(3, seed=2)
+    prefix = torch.tensor([[2, 3], [4, PAD], [3, END]])
+    found = beam_search(models, torch.tensor([5, 5, 5]), SYMBOLS, SearchOptions(3, 0.6), prefix)
+    assert found[0][0].tokens[:2].tolist() == [2, 3]
+    assert found[1][0].tokens[0] == 4
+    assert found[2][0].tokens.tolist() == [3, END]
+
+
+def test_the_search_stops_as_soon_as_no_open_hypothesis_can_win():
+    models = TableModels(2, seed=4)
+    models.tables[..., END] = -0.001  # ending is nearly certain everywhere
+    calls = []
+    original = models.log_probabilities
+    models.log_probabilities = lambda tokens: (calls.append(1), original(tokens))[1]
+    search(models, [50, 50], beam=4, alpha=0.6, min_length=0)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam": 0, "alpha": 0.6}, "beam size must be at least 1, got 0"),
+        ({"beam": 4, "alpha": -0.1}, "α must be a number of at least 0, got -0.1"),
+        ({"beam": 4, "alpha": math.nan}, "α must be a number of at least 0, got nan"),
+        (
+            {"beam": 4, "alpha": 0.6, "nbest": 5},
+            "nbest must be between 1 and the beam size 4, got 5",
+        ),
+        (
+            {"beam": 4, "alpha": 0.6, "min_length": -1},
+            "minimum length must not be negative, got -1",
+        ),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        SearchOptions(**options)
+
+
+def test_contradictory_lengths_are_refused():
+    with pytest.raises(ValueError, match="minimum length 4 exceeds the maximum length 3"):
+        search(TableModels(1, seed=0), [3], beam=1, alpha=0.0, min_length=4)
+    with pytest.raises(ValueError, match="prefix of 2 tokens exceeds the maximum length 1"):
+        beam_search(
+            TableModels(1, seed=0),
+            torch.tensor([1]),
+            SYMBOLS,
+            SearchOptions(1, 0.0),
+            torch.tensor([[2, 3]]),
+        )

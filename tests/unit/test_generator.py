@@ -1,0 +1,165 @@
+"""The search over real models: against fairseq's own generator, step by step decoding, ensembles, fairseq's options."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from fairseq.sequence_generator import SequenceGenerator
+
+import fairseq_aiayn.plugin  # noqa: F401
+from fairseq_aiayn.nn.decoder import DecoderLayer
+from fairseq_aiayn.paper import TINY
+from fairseq_aiayn.plugin.architectures import apply_row
+from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
+
+WORDS = 12
+
+
+@pytest.fixture(scope="module")
+def task() -> AiaynTranslationTask:
+    dictionary = Dictionary()
+    for word in range(WORDS):
+        dictionary.add_symbol(f"w{word}")
+    return AiaynTranslationTask(AiaynTranslationConfig(), dictionary, dictionary)
+
+
+def build_model(task: AiaynTranslationTask, seed: int) -> AiaynModel:
+    """A small model whose output distributions are sharp, as a trained model's are."""
+    torch.manual_seed(seed)
+    args = Namespace(
+        encoder_layers=2,
+        encoder_embed_dim=16,
+        encoder_ffn_embed_dim=32,
+        encoder_attention_heads=2,
+        d_k=8,
+        d_v=4,
+        max_source_positions=64,
+        max_target_positions=64,
+    )
+    apply_row(TINY, args)
+    model = AiaynModel.build_model(args, task).eval()
+    with torch.no_grad():
+        model.decoder.stack.projection.weight *= 3.0
+    return model
+
+
+def sample(task: AiaynTranslationTask, B: int = 6) -> dict:
+    """A batch of sources of different lengths, padded on the left as fairseq does."""
+    torch.manual_seed(0)
+    pad, end = task.source_dictionary.pad(), task.source_dictionary.eos()
+    lengths = [3 + b % 4 for b in range(B)]
+    tokens = torch.full((B, max(lengths) + 1), pad)
+    for b, n in enumerate(lengths):
+        tokens[b, -n - 1 : -1] = torch.randint(4, 4 + WORDS, (n,))
+        tokens[b, -1] = end
+    src_lengths = torch.tensor(lengths) + 1
+    return {"id": torch.arange(B), "net_input": {"src_tokens": tokens, "src_lengths": src_lengths}}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("beam", [1, 4])
+def test_agrees_with_fairseqs_own_search_without_a_length_penalty(task, seed, beam):
+    model = build_model(task, seed)
+    stock = SequenceGenerator(
+        [model], task.target_dictionary, beam_size=beam, max_len_a=0, max_len_b=20, len_penalty=0.0
+    )
+    ours = task.build_generator(
+        [model], Namespace(beam=beam, lenpen=0.0, max_len_a=0, max_len_b=20)
+    )
+    for theirs, found in zip(
+        stock.generate([model], sample(task)), ours.generate([model], sample(task)), strict=True
+    ):
+        assert found[0]["tokens"].tolist() == theirs[0]["tokens"].tolist()
+        torch.testing.assert_close(found[0]["score"], theirs[0]["score"], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(
+            found[0]["positional_scores"], theirs[0]["positional_scores"], atol=1e-4, rtol=1e-4
+        )
+
+
+def test_reported_log_probabilities_are_those_of_the_full_forward(task):
+    model, batch = build_model(task, 1), sample(task)
+    generator = task.build_generator([model], Namespace(beam=3, nbest=3))
+    for b, hypotheses in enumerate(generator.generate([model], batch)):
+        source = batch["net_input"]["src_tokens"][b : b + 1]
+        for hypothesis in hypotheses:
+            tokens = hypothesis["tokens"]
+            shifted = torch.cat([tokens[-1:], tokens[:-1]]).unsqueeze(0)
+            with torch.no_grad():
+                log_p = model(source, None, shifted)[0].log_softmax(-1)[0]
+            expected = log_p.gather(1, tokens.unsqueeze(1)).squeeze(1)
+            torch.testing.assert_close(
+                hypothesis["positional_scores"], expected, atol=1e-4, rtol=1e-4
+            )
+
+
+def test_an_ensemble_averages_probabilities_and_equal_models_change_nothing(task):
+    one, other = build_model(task, 1), build_model(task, 2)
+    generator = task.build_generator([one], Namespace(beam=3))
+    alone = generator.generate([one], sample(task))
+    twice = generator.generate([one, one], sample(task))
+    mixed = generator.generate([one, other], sample(task))
+    for a, b in zip(alone, twice, strict=True):
+        assert a[0]["tokens"].tolist() == b[0]["tokens"].tolist()
+    first = mixed[0][0]["tokens"][:1]
+    source = sample(task)["net_input"]["src_tokens"][:1]
+    start = torch.tensor([[task.target_dictionary.eos()]])
+    with torch.no_grad():
+        p = [model(source, None, start)[0].softmax(-1)[0, 0, first] for model in (one, other)]
+    expected = ((p[0] + p[1]) / 2).log()
+    torch.testing.assert_close(mixed[0][0]["positional_scores"][:1], expected, atol=1e-4, rtol=1e-4)
+
+
+def test_the_source_is_encoded_and_projected_once_a_layer(task, monkeypatch):
+    calls = {"encoder": 0, "memory": 0}
+    model = build_model(task, 1)
+    encode, start = model.encoder.stack.forward, DecoderLayer.start
+
+    def counted_encode(*inputs):
+        calls["encoder"] += 1
+        return encode(*inputs)
+
+    def counted_start(layer, memory):
+        calls["memory"] += memory.size(0)
+        return start(layer, memory)
+
+    monkeypatch.setattr(model.encoder.stack, "forward", counted_encode)
+    monkeypatch.setattr(DecoderLayer, "start", counted_start)
+    batch = sample(task)
+    task.build_generator([model], Namespace(beam=4)).generate([model], batch)
+    sentences, layers = batch["id"].numel(), len(model.decoder.stack.layers)
+    assert calls == {"encoder": 1, "memory": sentences * layers}
+
+
+def test_defaults_are_the_papers_and_length_is_bounded_by_each_sentences_own(task):
+    generator = task.build_generator([build_model(task, 0)], Namespace())
+    assert (generator.options.beam, generator.options.alpha) == (4, 0.6)
+    longest = generator.maximum_length.of(sample(task)["net_input"]["src_tokens"], task.src_dict)
+    assert longest.tolist() == [3 + b % 4 + 50 for b in range(6)]
+
+
+def test_unnormalized_means_no_length_penalty(task):
+    generator = task.build_generator(
+        [build_model(task, 0)], Namespace(unnormalized=True, lenpen=0.6)
+    )
+    assert generator.options.alpha == 0.0
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("sampling", True),
+        ("print_alignment", "hard"),
+        ("no_repeat_ngram_size", 3),
+        ("temperature", 0.7),
+    ],
+)
+def test_options_of_other_searches_are_refused_with_the_way_out(task, option, value):
+    with pytest.raises(ValueError, match=f"--{option.replace('_', '-')} .*--task translation"):
+        task.build_generator([build_model(task, 0)], Namespace(**{option: value}))
+
+
+def test_other_models_are_refused(task):
+    with pytest.raises(ValueError, match="decodes aiayn_. models, not a Linear"):
+        task.build_generator([torch.nn.Linear(1, 1)], Namespace())
