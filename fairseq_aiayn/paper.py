@@ -1,7 +1,7 @@
 """Every number of "Attention Is All You Need" (Vaswani et al., 2017), as data.
 
-A row of Table 3 is BASE with only the cells that the table prints. What the paper leaves open is marked "not stated" and
-argued in docs/deviations.md.
+A row of Table 3 is BASE with only the cells that the table prints. What the paper leaves open is
+marked "not stated" and argued in docs/deviations.md.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Published:
-    """What the paper reports for a row: development perplexity and BLEU, and millions of parameters (Table 3)."""
+    """What the paper reports for a row: development perplexity and BLEU, and millions of parameters
+    (Table 3)."""
 
     ppl: float | None = None
     bleu: float | None = None
@@ -111,8 +112,8 @@ BIG = replace(
 )
 BIG_EN_FR = replace(BIG, name="big_en_fr", P_drop=0.1, published=Published())  # section 6.1
 
-# Section 6.3. d_k, d_v: not stated; d_model / h as in section 3.2.2. warmup: not stated; 16,000 in the paper's own code.
-# averaged: not stated.
+# Section 6.3. d_k, d_v: not stated; d_model / h as in section 3.2.2. warmup: not stated; 16,000 in
+# the paper's own code. averaged: not stated.
 PARSING = replace(
     VARIATION,
     name="parsing",
@@ -125,7 +126,8 @@ PARSING = replace(
     published=Published(),
 )
 
-# Not of the paper: small enough to learn from 20,000 short sentences on two CPU cores, for the demo and the tests.
+# Not of the paper: small enough to learn from 20,000 short sentences on two CPU cores, for the demo
+# and the tests.
 TINY = replace(
     BASE,
     name="tiny",
@@ -149,7 +151,8 @@ ROWS: dict[str, Row] = {row.name: row for row in (*TABLE_3, BIG_EN_FR, PARSING, 
 
 
 def find_row(name: str) -> Row:
-    """Return the row called `name` (with or without the "aiayn_" of its --arch); ValueError if there is none."""
+    """Return the row called `name` (with or without the "aiayn_" of its --arch); ValueError if
+    there is none."""
     row = ROWS.get(name.removeprefix("aiayn_"))
     if row is None:
         raise ValueError(f"unknown row {name!r}: the rows are {', '.join(ROWS)}")
@@ -170,7 +173,8 @@ ADAM = Adam()
 
 @dataclass(frozen=True)
 class Decoding:
-    """Beam search of section 6.1 (translation) and 6.3 (parsing): output length is at most input + `extra_length`."""
+    """Beam search of section 6.1 (translation) and 6.3 (parsing): output length is at most input +
+    `extra_length`."""
 
     beam: int
     alpha: float

@@ -1,7 +1,7 @@
 """Section 6.1: beam search with the length penalty of Wu et al. (2016), ended as early as possible.
 
-Shape letters as in fairseq_aiayn.nn, and: k hypotheses kept a sentence (the beam), L the longest output with its
-end-of-sentence token.
+Shape letters as in fairseq_aiayn.nn, and: k hypotheses kept a sentence (the beam), L the longest
+output with its end-of-sentence token.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from fairseq_aiayn.decoding.hypotheses import Hypothesis, Pool
 from fairseq_aiayn.decoding.length_penalty import length_penalty
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What a user chooses: beam size k, length penalty α, the shortest output, and how many outputs must be exact.
+    """What a user chooses: beam size k, length penalty α, the shortest output, and how many outputs
+    must be exact.
 
-    `nbest`: the search ends for a sentence once no open hypothesis can still enter its `nbest` best.
+    `nbest`: the search ends for a sentence once no open hypothesis can still enter its `nbest`
+    best.
     """
 
     beam: int
@@ -45,7 +48,8 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class Symbols:
-    """The tokens with a meaning for the search; `end` also stands before the first token, as in fairseq."""
+    """The tokens with a meaning for the search; `end` also stands before the first token, as in
+    fairseq."""
 
     end: int
     padding: int
@@ -64,70 +68,6 @@ class Continuations(Protocol):
         """Go on with these sentences [B'] only."""
 
 
-@dataclass(frozen=True)
-class Hypothesis:
-    """A finished output: tokens [n] with the end-of-sentence token, log P of each [n], and log P(Y|X) / lp(Y)."""
-
-    tokens: Tensor
-    token_log_p: Tensor
-    score: float
-
-
-@dataclass
-class Pool:
-    """k hypotheses of every sentence: tokens and their log-probabilities [B, k, L], and a value [B, k] to rank them.
-
-    The value is log P(Y|X) for open hypotheses and the penalised score for finished ones; −∞ marks an empty place.
-    """
-
-    tokens: Tensor
-    token_log_p: Tensor
-    value: Tensor
-
-    def pick(self, beams: Tensor) -> Pool:
-        """The hypotheses beams [B, j] of each sentence, as a pool of j."""
-        places = beams.unsqueeze(-1).expand(-1, -1, self.tokens.size(-1))
-        return Pool(
-            self.tokens.gather(1, places),
-            self.token_log_p.gather(1, places),
-            self.value.gather(1, beams),
-        )
-
-    def extended(self, position: int, tokens: Tensor, token_log_p: Tensor, value: Tensor) -> Pool:
-        """This pool with tokens [B, k] written at `position`, and a new value."""
-        self.tokens[:, :, position] = tokens
-        self.token_log_p[:, :, position] = token_log_p
-        return Pool(self.tokens, self.token_log_p, value)
-
-    def merged(self, other: Pool) -> Pool:
-        """The k best of both pools, best first."""
-        both = Pool(
-            torch.cat([self.tokens, other.tokens], dim=1),
-            torch.cat([self.token_log_p, other.token_log_p], dim=1),
-            torch.cat([self.value, other.value], dim=1),
-        )
-        return both.pick(both.value.topk(self.value.size(1), dim=1).indices)
-
-    def sentences(self, kept: Tensor) -> Pool:
-        """The pool of these sentences [B'] only."""
-        return Pool(self.tokens[kept], self.token_log_p[kept], self.value[kept])
-
-    def hypotheses(self, sentence: int, padding: int) -> list[Hypothesis]:
-        """The hypotheses of one sentence, best first, without empty places."""
-        found = []
-        for beam, score in enumerate(self.value[sentence].tolist()):
-            if score > -math.inf:
-                n = int(self.tokens[sentence, beam].ne(padding).sum())
-                found.append(
-                    Hypothesis(
-                        self.tokens[sentence, beam, :n].clone(),
-                        self.token_log_p[sentence, beam, :n].clone(),
-                        score,
-                    )
-                )
-        return found
-
-
 @torch.no_grad()
 def beam_search(
     continuations: Continuations,
@@ -138,10 +78,11 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Search the best outputs of a batch of sentences.
 
-    max_lengths [B]: tokens that each output may have before its end-of-sentence token; prefix [B, p]: tokens that each
-    output must begin with, padded on the right. A hypothesis is finished when its end-of-sentence token is among the k
-    best continuations; a sentence is done when the best open hypothesis, were it to gain no more cost until the
-    longest output, could not displace the `nbest`-th finished one. Returns, a sentence, up to k hypotheses, best first.
+    max_lengths [B]: tokens that each output may have before its end-of-sentence token; prefix [B,
+    p]: tokens that each output must begin with, padded on the right. A hypothesis is finished when
+    its end-of-sentence token is among the k best continuations; a sentence is done when the best
+    open hypothesis, were it to gain no more cost until the longest output, could not displace the
+    `nbest`-th finished one. Returns, a sentence, up to k hypotheses, best first.
     """
     B, k, longest = max_lengths.numel(), options.beam, int(max_lengths.max())
     check_lengths(max_lengths, symbols, options, prefix)
@@ -179,20 +120,23 @@ def check_lengths(
     shortest = int(max_lengths.min())
     if shortest < options.min_length:
         raise ValueError(
-            f"the minimum length {options.min_length} exceeds the maximum length {shortest} of an output"
+            f"the minimum length {options.min_length} exceeds the maximum length {shortest} of an "
+            f"output"
         )
     if prefix is not None:
         lengths = (prefix.ne(symbols.padding) & prefix.ne(symbols.end)).sum(dim=1)
         if bool((lengths > max_lengths).any()):
             raise ValueError(
-                f"a prefix of {int(lengths.max())} tokens exceeds the maximum length {shortest} of an output"
+                f"a prefix of {int(lengths.max())} tokens exceeds the maximum length {shortest} of "
+                f"an output"
             )
 
 
 def start_pools(
     B: int, k: int, L: int, symbols: Symbols, device: torch.device
 ) -> tuple[Pool, Pool]:
-    """Pools before the first step: one empty hypothesis open (k copies of it would all grow alike), none finished."""
+    """Pools before the first step: one empty hypothesis open (k copies of it would all grow alike),
+    none finished."""
 
     def empty() -> Pool:
         return Pool(
@@ -214,7 +158,8 @@ def restrict(
     max_lengths: Tensor,
     prefix: Tensor | None,
 ) -> None:
-    """Put −∞, in place, where log_p [B, k, V] must not be taken: padding, too short, too long, not the prefix."""
+    """Put −∞, in place, where log_p [B, k, V] must not be taken: padding, too short, too long, not
+    the prefix."""
     log_p[:, :, symbols.padding] = -math.inf
     if prefix is not None and step < prefix.size(1):
         wanted = prefix[:, step]
@@ -233,8 +178,9 @@ def restrict(
 def advance(alive: Pool, log_p: Tensor, step: int, symbols: Symbols) -> tuple[Pool, Pool, Tensor]:
     """Extend the open hypotheses by their best next tokens, log_p [B, k, V].
 
-    Returns the k best that go on, the up to k that end here (value: log P(Y|X), −∞ elsewhere), and the beams [B, k]
-    that the open ones come from. Among the 2k best at most k end, so that k can always go on.
+    Returns the k best that go on, the up to k that end here (value: log P(Y|X), −∞ elsewhere), and
+    the beams [B, k] that the open ones come from. Among the 2k best at most k end, so that k can
+    always go on.
     """
     B, k, V = log_p.shape
     total = (alive.value.unsqueeze(-1) + log_p).view(B, k * V)
@@ -261,7 +207,8 @@ def advance(alive: Pool, log_p: Tensor, step: int, symbols: Symbols) -> tuple[Po
 def is_done(alive: Pool, finished: Pool, max_lengths: Tensor, options: SearchOptions) -> Tensor:
     """[B], True where no open hypothesis can still enter the `nbest` finished ones.
 
-    log P only falls and, for α ≥ 0, lp only rises with length, so log P(so far) / lp(longest) bounds every score to come.
+    log P only falls and, for α ≥ 0, lp only rises with length, so log P(so far) / lp(longest)
+    bounds every score to come.
     """
     highest_penalty = (
         (5.0 + max_lengths + 1) / 6.0

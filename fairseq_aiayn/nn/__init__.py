@@ -1,4 +1,5 @@
-"""Section 3 of the paper, file by file in its order: attention, feed-forward, embeddings, positions, residual, stacks.
+"""Section 3 of the paper, file by file in its order: attention, feed-forward, embeddings,
+positions, residual, stacks.
 
 Legend of the shape letters, batch first everywhere:
 

@@ -14,7 +14,8 @@ from fairseq_aiayn.nn.shape import Shape
 def attention_weights(Q: Tensor, K: Tensor, mask: Tensor | None = None) -> Tensor:
     """softmax(QKᵀ/√d_k) of Equation 1, with −∞ at illegal connections (section 3.2.3).
 
-    Q [..., Q, d_k], K [..., M, d_k], mask broadcastable to [..., Q, M], True = may attend. Returns [..., Q, M].
+    Q [..., Q, d_k], K [..., M, d_k], mask broadcastable to [..., Q, M], True = may attend. Returns
+    [..., Q, M].
     """
     scores = Q @ K.transpose(-2, -1) / math.sqrt(Q.size(-1))
     if mask is not None:
@@ -23,20 +24,24 @@ def attention_weights(Q: Tensor, K: Tensor, mask: Tensor | None = None) -> Tenso
 
 
 def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Equation 1 as it is written: Attention(Q, K, V) = softmax(QKᵀ/√d_k)V; the readable twin of the fused kernel.
+    """Equation 1 as it is written: Attention(Q, K, V) = softmax(QKᵀ/√d_k)V; the readable twin of
+    the fused kernel.
 
-    Q [..., Q, d_k], K [..., M, d_k], V [..., M, d_v], mask as in `attention_weights`. Returns [..., Q, d_v].
+    Q [..., Q, d_k], K [..., M, d_k], V [..., M, d_v], mask as in `attention_weights`. Returns [...,
+    Q, d_v].
     """
     return attention_weights(Q, K, mask) @ V
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
-    """Section 3.2.3: position i may attend to positions up to i. Returns [length, length], True = may attend."""
+    """Section 3.2.3: position i may attend to positions up to i. Returns [length, length], True =
+    may attend."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
 class MultiHeadAttention(nn.Module):
-    """Section 3.2.2: h attentions in parallel, each on its own projections, concatenated and projected by W^O.
+    """Section 3.2.2: h attentions in parallel, each on its own projections, concatenated and
+    projected by W^O.
 
     d_k, d_v and h are free of one another. The projections are matrices: they have no bias.
     """
@@ -55,9 +60,9 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """Attend from x to memory.
 
-        x [B, Q, d_model] gives the queries, memory [B, M, d_model] the keys and values; mask broadcastable to
-        [B, h, Q, M], True = may attend; `causal` stands for causal_mask(Q) and needs x and memory of one length.
-        Returns [B, Q, d_model].
+        x [B, Q, d_model] gives the queries, memory [B, M, d_model] the keys and values; mask
+        broadcastable to [B, h, Q, M], True = may attend; `causal` stands for causal_mask(Q) and
+        needs x and memory of one length. Returns [B, Q, d_model].
         """
         return self.attend(self.queries(x), *self.keys_values(memory), mask, causal)
 
@@ -66,13 +71,15 @@ class MultiHeadAttention(nn.Module):
         return self._split_heads(self.W_Q(x))
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """KW_i^K and VW_i^V of every head: memory [B, M, d_model] → [B, h, M, d_k], [B, h, M, d_v]."""
+        """KW_i^K and VW_i^V of every head: memory [B, M, d_model] → [B, h, M, d_k], [B, h, M,
+        d_v]."""
         return self._split_heads(self.W_K(memory)), self._split_heads(self.W_V(memory))
 
     def attend(
         self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """Concat(head_1, …, head_h)W^O from projected Q [B, h, Q, d_k], K [B, h, M, d_k], V [B, h, M, d_v].
+        """Concat(head_1, …, head_h)W^O from projected Q [B, h, Q, d_k], K [B, h, M, d_k], V [B, h,
+        M, d_v].
 
         Returns [B, Q, d_model].
         """

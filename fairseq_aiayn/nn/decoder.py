@@ -1,4 +1,5 @@
-"""Section 3.1: the decoder stack, over a whole target at once (training) or token by token (search)."""
+"""Section 3.1: the decoder stack, over a whole target at once (training) or token by token
+(search)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from fairseq_aiayn.nn.shape import Shape
 
 
 class DecoderLayer(nn.Module):
-    """Three sub-layers: masked self-attention, attention over the encoder's output, the feed-forward network."""
+    """Three sub-layers: masked self-attention, attention over the encoder's output, the
+    feed-forward network."""
 
     def __init__(self, shape: Shape):
         super().__init__()
@@ -36,12 +38,14 @@ class DecoderLayer(nn.Module):
         return LayerState(*self.cross_attention.keys_values(memory))
 
     def step(self, x: Tensor, state: LayerState, source_mask: Tensor | None) -> Tensor:
-        """One position: x [B·k, 1, d_model], k beams of a sentence side by side → [B·k, 1, d_model]; extends `state`."""
+        """One position: x [B·k, 1, d_model], k beams of a sentence side by side → [B·k, 1,
+        d_model]; extends `state`."""
         attend = self.self_attention
         x = self.self_attention_norm(
             x, attend.attend(attend.queries(x), *state.extend(*attend.keys_values(x)))
         )
-        # The beams of a sentence share its keys and values: they are so many queries of one attention.
+        # The beams of a sentence share its keys and values: they are so many queries of one
+        # attention.
         beams = x.view(
             state.memory_K.size(0), -1, x.size(-1)
         )  # [B·k, 1, d_model] -> [B, k, d_model]
@@ -52,7 +56,8 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Embeddings plus positions, dropout on their sum, N identical layers, and the pre-softmax projection."""
+    """Embeddings plus positions, dropout on their sum, N identical layers, and the pre-softmax
+    projection."""
 
     def __init__(
         self, shape: Shape, embedding: Embedding, position: nn.Module, projection: Embedding
@@ -65,11 +70,13 @@ class Decoder(nn.Module):
         self.projection = projection
 
     def forward(self, tokens: Tensor, memory: Tensor, source_mask: Tensor | None) -> Tensor:
-        """Features of every position of a target at once, each seeing only itself and what precedes it.
+        """Features of every position of a target at once, each seeing only itself and what precedes
+        it.
 
-        tokens [B, T], shifted right by one and padded on the right, so that no position sees padding and causality is
-        all the mask that the target needs; memory [B, S, d_model]; source_mask [B, 1, 1, S], True at real tokens.
-        Returns [B, T, d_model]; `projection.project` makes logits of them.
+        tokens [B, T], shifted right by one and padded on the right, so that no position sees
+        padding and causality is all the mask that the target needs; memory [B, S, d_model];
+        source_mask [B, 1, 1, S], True at real tokens. Returns [B, T, d_model]; `projection.project`
+        makes logits of them.
         """
         x = self._embed(tokens, first=0)
         for layer in self.layers:
@@ -81,9 +88,11 @@ class Decoder(nn.Module):
         return DecoderState([layer.start(memory) for layer in self.layers], source_mask)
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """Features of the next position, equal to the last position of `forward` over all tokens so far.
+        """Features of the next position, equal to the last position of `forward` over all tokens so
+        far.
 
-        tokens [B·k, 1]: the newest token of each of k beams of each sentence; extends `state`. Returns [B·k, 1, d_model].
+        tokens [B·k, 1]: the newest token of each of k beams of each sentence; extends `state`.
+        Returns [B·k, 1, d_model].
         """
         x = self._embed(tokens, first=state.length)
         for layer, layer_state in zip(self.layers, state.layers, strict=True):

@@ -12,8 +12,9 @@ from torch import Tensor
 class LayerState:
     """Keys and values of one decoder layer, already projected.
 
-    memory_K [B, h, S, d_k] and memory_V [B, h, S, d_v] belong to a sentence and are shared by its k beams;
-    self_K [B·k, h, t, d_k] and self_V [B·k, h, t, d_v] belong to a beam and grow by one a step.
+    memory_K [B, h, S, d_k] and memory_V [B, h, S, d_v] belong to a sentence and are shared by its k
+    beams; self_K [B·k, h, t, d_k] and self_V [B·k, h, t, d_v] belong to a beam and grow by one a
+    step.
     """
 
     memory_K: Tensor
@@ -22,7 +23,8 @@ class LayerState:
     self_V: Tensor | None = None
 
     def extend(self, K: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
-        """Append the newest position's K [B·k, h, 1, d_k], V [B·k, h, 1, d_v]; return all positions' keys and values."""
+        """Append the newest position's K [B·k, h, 1, d_k], V [B·k, h, 1, d_v]; return all
+        positions' keys and values."""
         self.self_K = K if self.self_K is None else torch.cat([self.self_K, K], dim=2)
         self.self_V = V if self.self_V is None else torch.cat([self.self_V, V], dim=2)
         return self.self_K, self.self_V
@@ -41,7 +43,8 @@ class LayerState:
 
 @dataclass
 class DecoderState:
-    """The state of all layers, and the mask of the source [B, 1, 1, S] that they share (True = real token)."""
+    """The state of all layers, and the mask of the source [B, 1, 1, S] that they share (True = real
+    token)."""
 
     layers: list[LayerState]
     source_mask: Tensor | None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 
 class Embedding(nn.Module):
-    """A matrix E ∈ R^{V × d_model} that embeds tokens, times √d_model, and projects back before the softmax.
+    """A matrix E ∈ R^{V × d_model} that embeds tokens, times √d_model, and projects back before the
+    softmax.
 
     One instance used in several places is section 3.4's sharing.
     """
@@ -17,7 +19,7 @@ class Embedding(nn.Module):
     def __init__(self, V: int, d_model: int):
         super().__init__()
         self.scale = math.sqrt(d_model)
-        self.weight = nn.Parameter(nn.init.normal_(Tensor(V, d_model), std=d_model**-0.5))
+        self.weight = nn.Parameter(nn.init.normal_(torch.empty(V, d_model), std=d_model**-0.5))
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens [B, L] → √d_model · E[tokens], [B, L, d_model]."""

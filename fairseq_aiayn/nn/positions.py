@@ -15,7 +15,8 @@ def positions(tokens: Tensor, padding: int) -> Tensor:
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
-    """PE(pos, 2i) = sin(pos/10000^{2i/d_model}), PE(pos, 2i+1) = cos(the same), interleaved: [length, d_model] float32.
+    """PE(pos, 2i) = sin(pos/10000^{2i/d_model}), PE(pos, 2i+1) = cos(the same), interleaved:
+    [length, d_model] float32.
 
     Computed in float64: at position 10,000 a float32 angle is already wrong in the fourth digit.
     """
@@ -26,7 +27,8 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoids of any length: the table grows when a longer sequence comes; it is not saved with the model."""
+    """Sinusoids of any length: the table grows when a longer sequence comes; it is not saved with
+    the model."""
 
     def __init__(self, d_model: int, length: int = 256):
         super().__init__()
@@ -47,12 +49,15 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, d_model: int, max_length: int):
         super().__init__()
-        self.weight = nn.Parameter(nn.init.normal_(Tensor(max_length, d_model), std=d_model**-0.5))
+        self.weight = nn.Parameter(
+            nn.init.normal_(torch.empty(max_length, d_model), std=d_model**-0.5)
+        )
 
     def forward(self, pos: Tensor, longest: int) -> Tensor:
         """pos [B, L] or [L], every value below `longest` → encodings [..., d_model]."""
         if longest > self.weight.size(0):
             raise ValueError(
-                f"learned positions end at length {self.weight.size(0)}, got a sequence of {longest} tokens"
+                f"learned positions end at length {self.weight.size(0)}, got a sequence of {longest} "
+                f"tokens"
             )
         return self.weight[pos]

@@ -25,15 +25,19 @@ class Transformer(nn.Module):
         self.padding = padding
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """source [B, S], padded on either side; target [B, T], shifted right, padded on the right → logits [B, T, V]."""
+        """source [B, S], padded on either side; target [B, T], shifted right, padded on the right →
+        logits [B, T, V]."""
         source_mask = real_tokens(source, self.padding)
         memory = self.encoder(source, positions(source, self.padding), source_mask)
         return self.decoder.projection.project(self.decoder(target, memory, source_mask))
 
 
 def real_tokens(tokens: Tensor, padding: int) -> Tensor | None:
-    """Mask of the real tokens of [B, L] as the keys of an attention, [B, 1, 1, L]; None where nothing is padding."""
+    """Mask of the real tokens of [B, L] as the keys of an attention, [B, 1, 1, L]; None where
+    nothing is padding."""
     real = tokens.ne(padding)
+    # Asking waits for a GPU once a batch; without a mask the fused kernels are worth more than
+    # that.
     return None if real.all() else real[:, None, None, :]
 
 
@@ -47,15 +51,16 @@ def create_transformer(
 ) -> Transformer:
     """Build a Transformer with fresh weights.
 
-    V_source and V_target count the types of the two vocabularies. `sharing` of the embedding matrix: "all" is section
-    3.4's source embedding = target embedding = pre-softmax projection, "target" leaves the source embedding out, "none"
-    keeps three matrices. `learned_lengths`: the longest source and target of learned positions (Table 3, row E);
-    None = sinusoids. Raises ValueError where vocabularies to be shared differ.
+    V_source and V_target count the types of the two vocabularies. `sharing` of the embedding
+    matrix: "all" is section 3.4's source embedding = target embedding = pre-softmax projection,
+    "target" leaves the source embedding out, "none" keeps three matrices. `learned_lengths`: the
+    longest source and target of learned positions (Table 3, row E); None = sinusoids. Raises
+    ValueError where vocabularies to be shared differ.
     """
     if sharing == "all" and V_source != V_target:
         raise ValueError(
-            "source embedding, target embedding and projection can share a matrix (section 3.4) only over one joined"
-            f" vocabulary; got {V_source} source and {V_target} target types"
+            "source embedding, target embedding and projection can share a matrix (section 3.4) only "
+            f"over one joined vocabulary; got {V_source} source and {V_target} target types"
         )
     target_embedding = Embedding(V_target, shape.d_model)
     source_embedding = target_embedding if sharing == "all" else Embedding(V_source, shape.d_model)
@@ -74,7 +79,8 @@ def create_transformer(
 
 
 def initialize(module: nn.Module) -> None:
-    """Glorot-uniform matrices and zero biases: not stated; tensor2tensor's "uniform unit scaling"."""
+    """Glorot-uniform matrices and zero biases: not stated; tensor2tensor's "uniform unit
+    scaling"."""
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:

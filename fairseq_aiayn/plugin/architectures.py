@@ -1,4 +1,5 @@
-"""Every row of paper.py as a fairseq --arch, and the one place where fairseq's names meet the paper's symbols."""
+"""Every row of paper.py as a fairseq --arch, and the one place where fairseq's names meet the
+paper's symbols."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def option(name: str) -> str:
 
 
 def apply_row(row: Row, args: Namespace) -> None:
-    """Complete the options in `args`, in place, from a row: explicit ones win. Applying it twice changes nothing.
+    """Complete the options in `args`, in place, from a row: explicit ones win. Applying it twice
+    changes nothing.
 
     Raises ValueError where the options contradict each other.
     """
@@ -75,8 +77,9 @@ def apply_row(row: Row, args: Namespace) -> None:
         }
         if len(set(given.values())) > 1:
             raise ValueError(
-                f"{option(encoder_name)} {given[encoder_name]} and {option(decoder_name)} {given[decoder_name]} differ:"
-                f" encoder and decoder have one {symbol} (section 3.1)"
+                f"{option(encoder_name)} {given[encoder_name]} and {option(decoder_name)} "
+                f"{given[decoder_name]} differ: encoder and decoder have one {symbol} (section "
+                f"3.1)"
             )
         value = next(iter(given.values()), getattr(row, symbol))
         setattr(args, encoder_name, value)
@@ -85,6 +88,8 @@ def apply_row(row: Row, args: Namespace) -> None:
     set_default(args, "d_v", row.d_v)
     set_default(args, "dropout", row.P_drop)
     set_default(args, "attention_dropout", 0.0)
+    set_default(args, "label_smoothing", row.epsilon_ls)
+    set_default(args, "warmup_updates", row.warmup)
     args.learned_positions = getattr(args, "learned_positions", False) or row.learned_positions
     set_sharing(args, "all" if row.shared_vocabulary else "target")
     set_schedule_width(args)
@@ -104,7 +109,8 @@ SHARING_OPTIONS: dict[str, Sharing] = {
 
 
 def set_sharing(args: Namespace, row_sharing: Sharing) -> None:
-    """Make exactly one of the three options about embedding matrices true; the row's where none is given."""
+    """Make exactly one of the three options about embedding matrices true; the row's where none is
+    given."""
     given = [name for name in SHARING_OPTIONS if getattr(args, name, False)]
     if "untied_embeddings" in given and len(given) > 1:
         raise ValueError(f"{option(given[0])} and --untied-embeddings contradict each other")
@@ -115,7 +121,8 @@ def set_sharing(args: Namespace, row_sharing: Sharing) -> None:
 
 
 def set_schedule_width(args: Namespace) -> None:
-    """Give the learning-rate schedule the model's d_model (Equation 3), which fairseq does not pass on to it."""
+    """Give the learning-rate schedule the model's d_model (Equation 3), which fairseq does not pass
+    on to it."""
     set_default(args, "d_model", args.encoder_embed_dim)
     if args.d_model != args.encoder_embed_dim:
         raise ValueError(

@@ -1,6 +1,7 @@
 """Section 5.4's label-smoothed cross-entropy as a fairseq criterion."""
 
 from dataclasses import dataclass, field
+from typing import Optional  # fairseq reads the annotations and does not know "float | None"
 
 from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import (
@@ -17,10 +18,11 @@ from fairseq_aiayn.training.label_smoothing import check_smoothing, smoothed_nll
 
 @dataclass
 class AiaynLabelSmoothedCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionConfig):
-    """fairseq's options, with the paper's ε_ls as default."""
+    """fairseq's options; ε_ls comes from the --arch's row unless it is given."""
 
-    label_smoothing: float = field(
-        default=BASE.epsilon_ls, metadata={"help": "ε_ls, spread over all K classes"}
+    label_smoothing: Optional[float] = field(  # noqa: UP045
+        default=None,
+        metadata={"help": "ε_ls over all K classes (default: the row's, 0.1 without one)"},
     )
 
 
@@ -28,22 +30,26 @@ class AiaynLabelSmoothedCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionCon
     "aiayn_label_smoothed_cross_entropy", dataclass=AiaynLabelSmoothedCrossEntropyConfig
 )
 class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
-    """q'(k) = (1 − ε)·δ(k, y) + ε/K, where fairseq's own spreads ε/(K − 1); logs the same figures under the same names."""
+    """q'(k) = (1 − ε)·δ(k, y) + ε/K, where fairseq's own spreads ε/(K − 1); logs the same figures
+    under the same names."""
 
     def __init__(
         self,
         task: FairseqTask,
         sentence_avg: bool,
-        label_smoothing: float,
+        label_smoothing: float | None,
         ignore_prefix_size: int = 0,
         report_accuracy: bool = False,
     ):
+        if label_smoothing is None:  # the --arch is not one of ours, which set it
+            label_smoothing = BASE.epsilon_ls
         check_smoothing(label_smoothing)
         super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
 
     def compute_loss(
         self, model: BaseFairseqModel, net_output: tuple, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """The smoothed loss and the negative log-likelihood of a batch, summed, in nats (fairseq logs them in bits)."""
+        """The smoothed loss and the negative log-likelihood of a batch, summed, in nats (fairseq
+        logs them in bits)."""
         log_p, target = self.get_lprobs_and_target(model, net_output, sample)
         return smoothed_nll(log_p, target, self.eps, self.padding_idx)

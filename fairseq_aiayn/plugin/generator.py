@@ -9,18 +9,15 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import (
-    Hypothesis,
-    SearchOptions,
-    Symbols,
-    beam_search,
-)
+from fairseq_aiayn.decoding.beam_search import SearchOptions, Symbols, beam_search
+from fairseq_aiayn.decoding.hypotheses import Hypothesis
 from fairseq_aiayn.nn.decoder_state import DecoderState
 from fairseq_aiayn.plugin.model import AiaynModel
 
 
 class EnsembleContinuations:
-    """Models side by side with their decoding states: P is the mean of their probabilities, as in fairseq."""
+    """Models side by side with their decoding states: P is the mean of their probabilities, as in
+    fairseq."""
 
     def __init__(self, models: list[AiaynModel], net_input: dict[str, Tensor]):
         self.decoders = [model.decoder for model in models]
@@ -54,7 +51,8 @@ class EnsembleContinuations:
 
 @dataclass(frozen=True)
 class MaximumLength:
-    """An output of a source of n tokens has at most ⌊a·n + b⌋ tokens, neither counting the end of the sentence."""
+    """An output of a source of n tokens has at most ⌊a·n + b⌋ tokens, neither counting the end of
+    the sentence."""
 
     a: float
     b: int
@@ -110,7 +108,8 @@ class BeamSearchGenerator:
 
 
 def as_fairseq(hypothesis: Hypothesis) -> dict:
-    """A hypothesis as the dictionary that fairseq-generate, fairseq-interactive and --eval-bleu read."""
+    """A hypothesis as the dictionary that fairseq-generate, fairseq-interactive and --eval-bleu
+    read."""
     return {
         "tokens": hypothesis.tokens,
         "score": torch.tensor(hypothesis.score),

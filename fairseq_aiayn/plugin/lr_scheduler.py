@@ -1,7 +1,7 @@
 """Equation 3 as a fairseq learning-rate scheduler."""
 
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import Optional  # fairseq reads the annotations and does not know "int | None"
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer
@@ -15,11 +15,11 @@ from fairseq_aiayn.training.learning_rate import learning_rate
 class AiaynInverseSqrtConfig(FairseqDataclass):
     """Options of the schedule; --lr has no part in it."""
 
-    warmup_updates: int = field(
-        default=BASE.warmup, metadata={"help": "steps of linear rise (warmup_steps of Equation 3)"}
+    warmup_updates: Optional[int] = field(  # noqa: UP045
+        default=None,
+        metadata={"help": "warmup_steps of Equation 3 (default: the row's, 4000 without one)"},
     )
     lr_factor: float = field(default=1.0, metadata={"help": "multiplies Equation 3"})
-    # fairseq reads the annotation: "int | None" would not do
     d_model: Optional[int] = field(  # noqa: UP045
         default=None, metadata={"help": "d_model of Equation 3; aiayn_* architectures set it"}
     )
@@ -27,19 +27,22 @@ class AiaynInverseSqrtConfig(FairseqDataclass):
 
 @register_lr_scheduler("aiayn_inverse_sqrt", dataclass=AiaynInverseSqrtConfig)
 class AiaynInverseSqrt(FairseqLRScheduler):
-    """lrate = factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5), where the first update is step 1."""
+    """lrate = factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5), where the first update is
+    step 1."""
 
     def __init__(self, cfg: AiaynInverseSqrtConfig, optimizer: FairseqOptimizer):
         super().__init__(cfg, optimizer)
         if cfg.d_model is None:
             raise ValueError(
-                "--lr-scheduler aiayn_inverse_sqrt needs --d-model with an --arch that is not aiayn_* (Equation 3)"
+                "--lr-scheduler aiayn_inverse_sqrt needs --d-model with an --arch that is not "
+                "aiayn_* (Equation 3)"
             )
+        self.warmup = BASE.warmup if cfg.warmup_updates is None else cfg.warmup_updates
         self.step_update(0)
 
     def step_update(self, num_updates: int) -> float:
         """Set and return the rate of the update that follows `num_updates` finished ones."""
         cfg = self.cfg
-        rate = learning_rate(num_updates + 1, cfg.d_model, cfg.warmup_updates, cfg.lr_factor)
+        rate = learning_rate(num_updates + 1, cfg.d_model, self.warmup, cfg.lr_factor)
         self.optimizer.set_lr(rate)
         return rate

@@ -1,4 +1,5 @@
-"""The Transformer of fairseq_aiayn.nn in the shape that fairseq's trainer, generators and hub expect."""
+"""The Transformer of fairseq_aiayn.nn in the shape that fairseq's trainer, generators and hub
+expect."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from fairseq_aiayn.plugin.architectures import (
     register_rows,
 )
 
-# What the encoder hands to the decoder: "memory" [B, S, d_model] and "source_mask" [B, 1, 1, S] or None
+# What the encoder hands to the decoder: "memory" [B, S, d_model] and "source_mask" [B, 1, 1, S] or
+# None
 EncoderOut = dict[str, Tensor | None]
 UNLIMITED = 1_000_000  # sinusoids have no longest sequence
 
@@ -49,7 +51,8 @@ class AiaynEncoder(FairseqEncoder):
         return {"memory": memory, "source_mask": source_mask}
 
     def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
-        """Rows new_order [B'] of every tensor; fairseq's own beam search copies a sentence for each beam so."""
+        """Rows new_order [B'] of every tensor; fairseq's own beam search copies a sentence for each
+        beam so."""
         return {
             name: None if value is None else value.index_select(0, new_order)
             for name, value in encoder_out.items()
@@ -61,7 +64,8 @@ class AiaynEncoder(FairseqEncoder):
 
 
 class AiaynDecoder(FairseqIncrementalDecoder):
-    """The decoder stack: over whole targets, or token by token where fairseq gives an incremental state."""
+    """The decoder stack: over whole targets, or token by token where fairseq gives an incremental
+    state."""
 
     def __init__(self, dictionary: Dictionary, stack: Decoder, longest: int):
         super().__init__(dictionary)
@@ -74,7 +78,8 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         encoder_out: EncoderOut,
         incremental_state: dict[str, DecoderState] | None = None,
     ) -> tuple[Tensor, dict[str, list[None]]]:
-        """prev_output_tokens [B, T] → logits [B, T, V], or [B, 1, V] for the last token with an incremental state."""
+        """prev_output_tokens [B, T] → logits [B, T, V], or [B, 1, V] for the last token with an
+        incremental state."""
         features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
         return self.output_layer(features), extra
 
@@ -100,7 +105,8 @@ class AiaynDecoder(FairseqIncrementalDecoder):
     def reorder_incremental_state(
         self, incremental_state: dict[str, DecoderState], new_order: Tensor
     ) -> None:
-        """fairseq's own beam search: every beam is a sentence of its own, on the source side too."""
+        """fairseq's own beam search: every beam is a sentence of its own, on the source side
+        too."""
         state = incremental_state["aiayn"]
         state.reorder_beams(new_order)
         state.keep_sentences(new_order)
@@ -131,9 +137,10 @@ class AiaynModel(FairseqEncoderDecoderModel):
             raise ValueError("--left-pad-target: aiayn models read targets padded on the right")
         if sharing == "all" and source != target:
             raise ValueError(
-                f"the source dictionary ({len(source)} types) and the target dictionary ({len(target)} types) differ, so"
-                " they cannot share one matrix (section 3.4): preprocess with --joined-dictionary, or pass"
-                " --share-decoder-input-output-embed or --untied-embeddings"
+                f"the source dictionary ({len(source)} types) and the target dictionary "
+                f"({len(target)} types) differ, so they cannot share one matrix (section 3.4): "
+                f"preprocess with --joined-dictionary, or pass --share-decoder-input-output-embed "
+                f"or --untied-embeddings"
             )
         lengths = (args.max_source_positions, args.max_target_positions)
         transformer = create_transformer(
@@ -157,13 +164,15 @@ class AiaynModel(FairseqEncoderDecoderModel):
         model_cfg: Namespace | None = None,
         args: Namespace | None = None,
     ) -> torch.nn.modules.module._IncompatibleKeys:
-        """Load the parameters of a checkpoint; ValueError naming the first whose size differs, before any is changed."""
+        """Load the parameters of a checkpoint; ValueError naming the first whose size differs,
+        before any is changed."""
         for name, own in self.state_dict().items():
             loaded = state_dict.get(name, own)
             if loaded.shape != own.shape:
                 hint = ": another vocabulary than the dictionary's" if "embedding" in name else ""
                 raise ValueError(
-                    f"the checkpoint does not fit: {name} is {list(loaded.shape)} there and {list(own.shape)} here{hint}"
+                    f"the checkpoint does not fit: {name} is {list(loaded.shape)} there and "
+                    f"{list(own.shape)} here{hint}"
                 )
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 

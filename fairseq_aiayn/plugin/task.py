@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from fairseq.data import FairseqDataset
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
@@ -12,7 +13,8 @@ from fairseq_aiayn.paper import TRANSLATION
 from fairseq_aiayn.plugin.generator import BeamSearchGenerator, MaximumLength
 from fairseq_aiayn.plugin.model import AiaynModel
 
-# fairseq's generation options that the paper's search does not have, with the value that leaves them off
+# fairseq's generation options that the paper's search does not have, with the value that leaves
+# them off
 REFUSED = {
     "constraints": None,
     "diverse_beam_groups": -1,
@@ -32,7 +34,8 @@ REFUSED = {
     "unkpen": 0,
 }
 
-# The options that the search reads, under fairseq's names: section 6.1's values, then fairseq's own defaults
+# The options that the search reads, under fairseq's names: section 6.1's values, then fairseq's own
+# defaults
 DEFAULTS = {
     "beam": TRANSLATION.beam,
     "lenpen": TRANSLATION.alpha,
@@ -51,13 +54,28 @@ class AiaynTranslationConfig(TranslationConfig):
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
 class AiaynTranslationTask(TranslationTask):
-    """Translation as in section 6.1: beam 4, α 0.6, output at most input + 50, ended as early as possible."""
+    """Translation as in section 6.1: beam 4, α 0.6, output at most input + 50, ended as early as
+    possible."""
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Declare the options, and make section 6.1's values the defaults of --beam, --lenpen and --max-len-a/-b."""
+        """Declare the options, with section 6.1's values as defaults of --beam, --lenpen and
+        --max-len-a/-b.
+
+        --required-batch-size-multiple is 1: with fairseq's 8, up to seven sentences of a test set,
+        the longest, are silently left out of the last batch.
+        """
         super().add_args(parser)
-        parser.set_defaults(**DEFAULTS)
+        parser.set_defaults(**DEFAULTS, required_batch_size_multiple=1)
+
+    def can_reuse_epoch_itr(self, dataset: FairseqDataset) -> bool:
+        """Draw the batches anew every epoch, so that a resumed run sees those of an undisturbed
+        one.
+
+        fairseq would draw them once, with a seed that depends on the epoch at which the process
+        started.
+        """
+        return False
 
     def build_generator(
         self,
@@ -67,7 +85,8 @@ class AiaynTranslationTask(TranslationTask):
         extra_gen_cls_kwargs: dict | None = None,
         prefix_allowed_tokens_fn: Callable | None = None,
     ) -> object:
-        """Build the search that generation options ask for; --lenpen is α. Raises ValueError for what it refuses."""
+        """Build the search that generation options ask for; --lenpen is α. Raises ValueError for
+        what it refuses."""
         if getattr(args, "score_reference", False):
             return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs)
         refuse_foreign_options(args)
@@ -76,7 +95,8 @@ class AiaynTranslationTask(TranslationTask):
         for model in models:
             if not isinstance(model, AiaynModel):
                 raise ValueError(
-                    f"--task aiayn_translation decodes aiayn_* models, not a {type(model).__name__}: use --task translation"
+                    f"--task aiayn_translation decodes aiayn_* models, not a {type(model).__name__}: "
+                    f"use --task translation"
                 )
         chosen = {name: getattr(args, name, default) for name, default in DEFAULTS.items()}
         options = SearchOptions(
@@ -96,5 +116,6 @@ def refuse_foreign_options(args: Namespace) -> None:
     for name, off in REFUSED.items():
         if getattr(args, name, off) not in (off, None):
             raise ValueError(
-                f"--{name.replace('_', '-')} is not part of the paper's search: use --task translation for it"
+                f"--{name.replace('_', '-')} is not part of the paper's search: use --task "
+                f"translation for it"
             )

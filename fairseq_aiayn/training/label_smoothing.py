@@ -12,19 +12,20 @@ def check_smoothing(epsilon_ls: float) -> None:
         raise ValueError(f"label smoothing ε must be in [0, 1), got {epsilon_ls}")
 
 
-def smoothed_targets(target: Tensor, K: int, epsilon_ls: float) -> Tensor:
+def smoothed_targets(target: Tensor, K: int, epsilon_ls: float, dtype: torch.dtype) -> Tensor:
     """q'(k) = (1 − ε_ls)·δ(k, y) + ε_ls/K, spread over all K classes: target [n] → [n, K]."""
-    one_hot = torch.nn.functional.one_hot(target, K).float()
+    one_hot = torch.nn.functional.one_hot(target, K).to(dtype)
     return (1.0 - epsilon_ls) * one_hot + epsilon_ls / K
 
 
 def smoothed_nll_as_defined(
     log_p: Tensor, target: Tensor, epsilon_ls: float, padding: int
 ) -> tuple[Tensor, Tensor]:
-    """Cross-entropy −Σ_k q'(k) log p(k) term by term; the readable twin of `smoothed_nll`, same arguments and result."""
+    """Cross-entropy −Σ_k q'(k) log p(k) term by term; the readable twin of `smoothed_nll`, same
+    arguments and result."""
     real = target.ne(padding)
     log_p, target = log_p[real], target[real]
-    q = smoothed_targets(target, log_p.size(-1), epsilon_ls)
+    q = smoothed_targets(target, log_p.size(-1), epsilon_ls, log_p.dtype)
     nll = -log_p[torch.arange(target.numel()), target]
     return -(q * log_p).sum(), nll.sum()
 
@@ -34,8 +35,9 @@ def smoothed_nll(
 ) -> tuple[Tensor, Tensor]:
     """Smoothed loss and plain negative log-likelihood, summed over the real tokens, in nats.
 
-    log_p [n, K] log-probabilities, target [n]; positions whose target is `padding` count nothing. Uses
-    −Σ_k q'(k) log p(k) = (1 − ε_ls)·(−log p(y)) + ε_ls·mean_k(−log p(k)), which needs no second [n, K] matrix.
+    log_p [n, K] log-probabilities, target [n]; positions whose target is `padding` count nothing.
+    Uses −Σ_k q'(k) log p(k) = (1 − ε_ls)·(−log p(y)) + ε_ls·mean_k(−log p(k)), which needs no
+    second [n, K] matrix.
     """
     is_padding = target.eq(padding)
     nll = -log_p.gather(-1, target.unsqueeze(-1)).squeeze(-1).masked_fill(is_padding, 0.0)

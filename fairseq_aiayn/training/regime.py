@@ -13,11 +13,13 @@ USUAL_MAX_TOKENS = (
 
 
 def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]:
-    """(max_tokens, update_freq) such that gpus · max_tokens · update_freq is about the row's tokens a batch.
+    """(max_tokens, update_freq) such that gpus · max_tokens · update_freq is about the row's tokens
+    a batch.
 
-    fairseq's --max-tokens counts the longer side of the padded pairs, so that the batch has at most so many source and
-    at most so many target tokens. Without max_tokens the batch is met exactly (but for rounding up). Raises ValueError,
-    with the arithmetic, where no update frequency comes within 10% of the batch.
+    fairseq's --max-tokens counts the longer side of the padded pairs, so that the batch has at most
+    so many source and at most so many target tokens. Without max_tokens the batch is met exactly
+    (but for rounding up). Raises ValueError, with the arithmetic, where no update frequency comes
+    within 10% of the batch.
     """
     if gpus < 1:
         raise ValueError(f"--gpus must be at least 1, got {gpus}")
@@ -31,15 +33,16 @@ def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]
     if abs(tokens - row.batch_tokens) > TOLERANCE * row.batch_tokens:
         fitting, _ = batch(row, gpus)
         raise ValueError(
-            f"{gpus} GPUs x {max_tokens} tokens x update frequency {update_freq} = {tokens:,} tokens a batch,"
-            f" {tokens / row.batch_tokens - 1:+.0%} from the {row.batch_tokens:,} of row {row.name} (section 5.1):"
-            f" try --max-tokens {fitting}"
+            f"{gpus} GPUs x {max_tokens} tokens x update frequency {update_freq} = {tokens:,} tokens "
+            f"a batch, {tokens / row.batch_tokens - 1:+.0%} from the {row.batch_tokens:,} of row "
+            f"{row.name} (section 5.1): try --max-tokens {fitting}"
         )
     return max_tokens, update_freq
 
 
 def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]:
-    """The row's architecture and regime as arguments of fairseq-train, without data, precision and directories.
+    """The row's architecture and regime as arguments of fairseq-train, without data, precision and
+    directories.
 
     No argument needs quoting in a shell.
     """

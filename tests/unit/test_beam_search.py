@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import Hypothesis, SearchOptions, Symbols, beam_search
+from fairseq_aiayn.decoding.beam_search import SearchOptions, Symbols, beam_search
+from fairseq_aiayn.decoding.hypotheses import Hypothesis
 from fairseq_aiayn.decoding.length_penalty import length_penalty
 from fairseq_aiayn.decoding.reference import exhaustive_search, plain_beam_search
 
@@ -15,9 +16,11 @@ SYMBOLS = Symbols(end=END, padding=PAD)
 
 
 class TableModels:
-    """A different table of next-token probabilities for each sentence, looked up by the last two tokens.
+    """A different table of next-token probabilities for each sentence, looked up by the last two
+    tokens.
 
-    Follows its own history of tokens through reorder_beams and keep_sentences, as a real decoder's state must.
+    Follows its own history of tokens through reorder_beams and keep_sentences, as a real decoder's
+    state must.
     """
 
     def __init__(self, B: int, seed: int, sharpness: float = 2.0):

@@ -1,4 +1,5 @@
-"""The search over real models: against fairseq's own generator, step by step decoding, ensembles, fairseq's options."""
+"""The search over real models: against fairseq's own generator, step by step decoding, ensembles,
+fairseq's options."""
 
 from argparse import Namespace
 

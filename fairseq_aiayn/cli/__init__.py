@@ -1,0 +1,1 @@
+"""The `aiayn` command: one module per subcommand, put together by main.py."""

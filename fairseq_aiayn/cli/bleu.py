@@ -1,0 +1,62 @@
+"""score a translation: the paper's BLEU, and sacreBLEU beside it
+
+The paper's BLEU is cased, in Moses tokens, with the hyphenated compounds of German split, and
+not smoothed. Files have one sentence a line, detokenised unless --tokenized is given.
+
+  aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de
+  aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de --json > bleu.json
+  sacremoses -l fr detokenize < test.tok | aiayn bleu --hypothesis - --reference test.fr \\
+      --target-lang fr
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+from fairseq_aiayn.evaluation.parallel_text import read_parallel, require_text
+
+if TYPE_CHECKING:
+    from fairseq_aiayn.evaluation.bleu import Bleu
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `aiayn bleu`."""
+    parser.add_argument(
+        "--hypothesis", required=True, metavar="FILE", help="the translation, - for standard input"
+    )
+    parser.add_argument("--reference", required=True, metavar="FILE", help="the reference")
+    parser.add_argument(
+        "--target-lang", required=True, metavar="LANG", help="language of both: de, fr, ..."
+    )
+    parser.add_argument(
+        "--tokenized", action="store_true", help="the files are already in Moses tokens"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print both scores of --hypothesis against --reference."""
+    from fairseq_aiayn.evaluation import bleu
+
+    hypothesis, reference = read_parallel(arguments.hypothesis, arguments.reference)
+    require_text(arguments.reference, reference)
+    score = bleu.score_tokenized if arguments.tokenized else bleu.score
+    scores = score(hypothesis, reference, arguments.target_lang)
+    if arguments.json:
+        print(json.dumps(dataclasses.asdict(scores), indent=2))
+        return
+    print(f"{scores.sentences:,} sentences")
+    print(_describe("the paper's BLEU", scores.paper))
+    print(_describe("sacreBLEU", scores.sacrebleu))
+
+
+def _describe(name: str, result: Bleu) -> str:
+    precisions = "/".join(f"{precision:.1f}" for precision in result.precisions)
+    return (
+        f"{name:16} {result.score:6.2f}  {precisions} (1- to 4-grams), "
+        f"brevity penalty {result.brevity_penalty:.3f}, length ratio {result.length_ratio:.3f} "
+        f"({result.hypothesis_length:,}/{result.reference_length:,})\n    {result.signature}"
+    )

@@ -1,0 +1,112 @@
+"""what "Attention Is All You Need" needs around fairseq-train
+
+The usual order of work:
+  aiayn rows
+  fairseq-train DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
+      $(aiayn flags base --gpus 8)
+  aiayn average --last 5 --dir checkpoints --output checkpoints/average.pt
+  fairseq-generate DATA --user-dir $(aiayn user-dir) --path checkpoints/average.pt ...
+  aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de
+
+`aiayn COMMAND --help` explains a command. Bad input ends with one line on standard error and exit
+status 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
+
+from fairseq_aiayn.cli import average, bleu, compare, flags, rows, user_dir
+
+COMMANDS = (rows, flags, user_dir, average, bleu, compare)
+
+BAD_INPUT = 2
+INTERRUPTED = 128 + 2  # what a shell reports for SIGINT
+NO_READER = 128 + 13  # and for SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand and return its exit status."""
+    arguments = build_parser().parse_args(argv)
+    try:
+        try:
+            arguments.run(arguments)
+        finally:
+            _flush_stdout()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return NO_READER
+    except (ValueError, OSError) as error:
+        print(f"aiayn {arguments.command}: {_one_line(error)}", file=sys.stderr)
+        return BAD_INPUT
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of `aiayn`, with one subparser per module of COMMANDS."""
+    summary, details = _read_docstring(sys.modules[__name__])
+    parser = argparse.ArgumentParser(
+        prog="aiayn",
+        description=summary,
+        epilog=details,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=_versions())
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in COMMANDS:
+        summary, details = _read_docstring(module)
+        command = commands.add_parser(
+            module.__name__.rpartition(".")[2].replace("_", "-"),
+            help=summary.replace("%", "%%"),
+            description=summary,
+            epilog=details,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def _read_docstring(module: ModuleType) -> tuple[str, str]:
+    """Return the first line of a module's docstring and the rest of it."""
+    summary, _, details = (module.__doc__ or "").partition("\n")
+    return summary, details.strip("\n")
+
+
+def _versions() -> str:
+    """Return the versions that a report of a fault needs."""
+    found = []
+    for name in ("fairseq-aiayn", "fairseq", "fairseq-fixed", "torch"):
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join([*found, f"Python {sys.version.split()[0]}"])
+
+
+def _flush_stdout() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # Python would flush again on exit and report the same failure in its own words.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
+
+
+def _one_line(error: ValueError | OSError) -> str:
+    """Return the message of an error; for an OSError the file first, without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    else:
+        message = str(error)
+    return " ".join(message.splitlines())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Read plain and parallel text, one sentence a line, and say exactly what is wrong with it."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+from pathlib import Path
+
+STANDARD_INPUT = "-"
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """Return the lines of a UTF-8 file, or of standard input for "-".
+
+    Only "\\n" ends a line: U+2028, U+0085 and the like may stand inside a sentence, and
+    `str.splitlines` would shift every line after them. The "\\r" of a Windows line end and a
+    byte order mark are dropped. Raises ValueError where bytes are not UTF-8, OSError where the
+    file cannot be read.
+    """
+    content = _read_bytes(path).removeprefix(codecs.BOM_UTF8)
+    lines = content.removesuffix(b"\n").split(b"\n") if content else []
+    return [_decode(path, number, line) for number, line in enumerate(lines, start=1)]
+
+
+def read_parallel(first: str | Path, second: str | Path) -> tuple[list[str], list[str]]:
+    """Return the lines of two files whose lines belong together.
+
+    Raises ValueError if either file has no line or their numbers of lines differ.
+    """
+    texts = read_lines(first), read_lines(second)
+    for path, lines in zip((first, second), texts, strict=True):
+        if not lines:
+            raise ValueError(f"{_name(path)}: empty, expected one sentence a line")
+    if len(texts[0]) != len(texts[1]):
+        raise ValueError(
+            f"line counts differ: {_name(first)} has {len(texts[0])}, "
+            f"{_name(second)} has {len(texts[1])}"
+        )
+    return texts
+
+
+def require_text(path: str | Path, lines: list[str]) -> None:
+    """Raise ValueError naming the first of `lines` that is empty or only white space."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            raise ValueError(f"{_name(path)}: line {number} is empty")
+
+
+def _read_bytes(path: str | Path) -> bytes:
+    return sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
+
+
+def _decode(path: str | Path, number: int, line: bytes) -> str:
+    try:
+        return line.removesuffix(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{_name(path)}: line {number}, byte {error.start + 1} "
+            f"(0x{line[error.start]:02x}) is not UTF-8"
+        ) from None
+
+
+def _name(path: str | Path) -> str:
+    return "standard input" if path == STANDARD_INPUT else str(path)

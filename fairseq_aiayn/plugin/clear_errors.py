@@ -1,0 +1,170 @@
+"""End fairseq's commands with one line where the user can act on an error, not with a traceback.
+
+fairseq lets what a plugin raises run into Python's own traceback. `install` puts a hook in front of
+it, in fairseq's commands only, that tries the recognisers of RECOGNISERS on the error and on what
+it was raised in place of. An error that none of them knows keeps its traceback. Processes that
+fairseq starts itself report to the first one, whose traceback has theirs in it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+import textwrap
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+from fairseq_aiayn.evaluation.checkpoint_files import explain_load_error
+
+Recogniser = Callable[[BaseException], str | None]
+
+# Where a function of fairseq or torch has the checkpoint that it works on: (module, function,
+# variable), in the order of preference. The errors raised inside do not name it.
+CHECKPOINT_VARIABLES = (
+    ("torch.serialization", "load", "f"),
+    ("fairseq.trainer", "load_checkpoint", "filename"),
+    ("fairseq.checkpoint_utils", "load_model_ensemble_and_task", "filename"),
+    ("fairseq.checkpoint_utils", "torch_persistent_save", "filename"),
+)
+
+# fairseq's own words for a checkpoint or data that is not there
+MISSING = re.compile(
+    "^(Model file|Dataset) not found: "
+    "|^--finetune-from-model .* does not exist$"
+    "|^Could not infer language pair"
+)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def install() -> None:
+    """Put the hook before the present sys.excepthook if this is one of fairseq's commands."""
+    command = command_name(sys.argv[0])
+    if command is None:
+        return
+    previous = sys.excepthook
+
+    def report(kind: type[BaseException], error: BaseException, trace: TracebackType) -> None:
+        line = explain(error)
+        if line is None:
+            previous(kind, error, trace)
+        else:
+            print(f"{command}: error: {line}", file=sys.stderr)
+
+    sys.excepthook = report
+
+
+def command_name(program: str) -> str | None:
+    """Return fairseq's name of the command started as `program`, None if it is not fairseq's."""
+    path = Path(program)
+    if path.stem.startswith("fairseq-"):
+        return path.stem
+    if path.parent.name == "fairseq_cli":  # python -m fairseq_cli.train, torchrun
+        return f"fairseq-{path.stem.replace('_', '-')}"
+    return None
+
+
+def explain(error: BaseException) -> str | None:
+    """Return one line about an error that the user can act on, None for any other.
+
+    The line begins with the checkpoint that was in hand, unless it names a file already.
+    """
+    errors = list(_behind(error))
+    for recognise in RECOGNISERS:
+        for each in errors:
+            message = recognise(each)
+            if message is None:
+                continue
+            path = next(filter(None, map(_checkpoint_of, errors)), None)
+            unnamed = path and path not in message and not getattr(each, "filename", None)
+            return (f"{path}: " if unnamed else "") + " ".join(message.split())
+    return None
+
+
+def no_room(error: BaseException) -> str | None:
+    """A full disk, or a quota.
+
+    fairseq writes a new checkpoint under another name first, so the ones before it stay whole; but
+    it copies that one over checkpoint_last and checkpoint_best in place.
+    """
+    if not isinstance(error, OSError) or error.errno not in NO_ROOM:
+        return None
+    if error.filename2:
+        return (
+            f"{error.filename2}: {error.strerror}; this copy is incomplete, {error.filename} is "
+            f"not: continue with --restore-file {error.filename}"
+        )
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+
+
+def missing_file(error: BaseException) -> str | None:
+    """A checkpoint, a data directory or another file that is not there or may not be read."""
+    kinds = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
+    if isinstance(error, kinds):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    own = type(error) in (Exception, OSError, ValueError) and MISSING.search(str(error))
+    return str(error) if own else None
+
+
+def unreadable_checkpoint(error: BaseException) -> str | None:
+    """A file that torch.load refused: another class than plain data, or broken."""
+    loading = _file_in(error, "torch.serialization", "load", "f") is not None
+    return explain_load_error(error) if loading and isinstance(error, Exception) else None
+
+
+def other_parameters(error: BaseException) -> str | None:
+    """A checkpoint of another architecture or vocabulary, in one of fairseq's own models."""
+    lines = str(error).splitlines()
+    if not isinstance(error, RuntimeError) or "loading state_dict" not in str(error):
+        return None
+    details = textwrap.shorten(" ".join(lines[1:] or lines), width=300, placeholder=" ...")
+    return f"the checkpoint does not fit the model: {details}"
+
+
+def our_value_error(error: BaseException) -> str | None:
+    """A ValueError that this package raised, whose message says what to do."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    ours = frames and frames[-1].f_globals.get("__name__", "").split(".")[0] == "fairseq_aiayn"
+    return str(error) if isinstance(error, ValueError) and ours else None
+
+
+# Tried in this order: what went wrong on the disk explains the errors that follow from it.
+RECOGNISERS: tuple[Recogniser, ...] = (
+    no_room,
+    missing_file,
+    unreadable_checkpoint,
+    other_parameters,
+    our_value_error,
+)
+
+
+def _behind(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield the error and those it was raised in place of.
+
+    fairseq's trainer raises a bare Exception for whatever stops a checkpoint from loading, torch a
+    RuntimeError for a failed write. Any other error raised while one was handled is a fault of its
+    own.
+    """
+    while error is not None:
+        yield error
+        replaces = type(error) in (Exception, RuntimeError, OSError)
+        handled = error.__context__ if replaces and not error.__suppress_context__ else None
+        error = error.__cause__ or handled
+
+
+def _checkpoint_of(error: BaseException) -> str | None:
+    found = (_file_in(error, *where) for where in CHECKPOINT_VARIABLES)
+    return next(filter(None, found), None)
+
+
+def _file_in(error: BaseException, module: str, function: str, name: str) -> str | None:
+    """Return the file that a variable of a function has, where the error came through it."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if (frame.f_globals.get("__name__"), frame.f_code.co_name) == (module, function):
+            value = frame.f_locals.get(name)
+            path = getattr(value, "name", value)
+            return os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+    return None

@@ -1,0 +1,84 @@
+"""The package's Transformer against a second, plain reading of the paper: forward pass and
+gradients."""
+
+import pytest
+import torch
+from reference import Reference, smoothed_loss
+from torch import Tensor
+
+from fairseq_aiayn.nn.shape import Shape
+from fairseq_aiayn.nn.transformer import Sharing, Transformer, create_transformer
+from fairseq_aiayn.training.label_smoothing import smoothed_nll
+
+# d_k, d_v and d_model / h all differ, and no two sizes are equal that a wrong implementation could
+# mix up
+SHAPE = Shape(N=2, d_model=10, d_ff=13, h=3, d_k=5, d_v=2, P_drop=0.0)
+PAD, V = 1, 9
+SOURCES = [[4, 5, 6, 7, 2], [8, 2], [3, 3, 2]]
+TARGETS = [[2, 4, 4], [2, 5, 6, 7, 8], [2]]  # shifted right: </s> first
+LABELS = [[4, 4, 2], [5, 6, 7, 8, 2], [2]]
+TOLERANCE = {"rtol": 1e-6, "atol": 1e-6}  # the package keeps its sinusoids in float32
+
+
+def random_transformer(sharing: Sharing, V_source: int = V) -> Transformer:
+    """A Transformer in float64 with every weight random: fresh gains of 1 and biases of 0 would
+    hide mistakes."""
+    torch.manual_seed(1)
+    model = create_transformer(SHAPE, V_source, V, PAD, sharing).double()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight.normal_(std=0.4).add_(1.0 if name.endswith("norm.weight") else 0.0)
+    return model
+
+
+def batch(sentences: list[list[int]], side: str) -> Tensor:
+    """Sentences as one tensor [B, L], padded on the given side."""
+    longest = max(map(len, sentences))
+    fill = [[PAD] * (longest - len(sentence)) for sentence in sentences]
+    pairs = zip(sentences, fill, strict=True)
+    return torch.tensor([pad + tokens if side == "left" else tokens + pad for tokens, pad in pairs])
+
+
+def reference_of(model: Transformer) -> Reference:
+    """The plain reading over copies of the model's weights."""
+    weights = {name: w.detach().clone().requires_grad_() for name, w in model.named_parameters()}
+    return Reference(weights, SHAPE.N, SHAPE.h)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("sharing", ["all", "target", "none"])
+def test_logits_are_those_of_the_equations(sharing: Sharing, side: str) -> None:
+    """Breaks with pre-norm, a final norm, 1/√d_model for 1/√d_k, concatenated sinusoids, positions
+    from 1 or from the padding, missing √d_model, heads mixed up, biased projections, an unmasked
+    source padding or an anti-causal mask."""
+    model = random_transformer(sharing, V_source=V if sharing == "all" else V + 3)
+    logits = model(batch(SOURCES, side), batch(TARGETS, "right"))
+    reference = reference_of(model)
+    for row, source, target in zip(logits, SOURCES, TARGETS, strict=True):
+        expected = reference.logits(source, target)
+        torch.testing.assert_close(row[: len(target)], expected, **TOLERANCE)
+
+
+@pytest.mark.parametrize("sharing", ["all", "target", "none"])
+def test_gradients_of_the_smoothed_loss_are_those_of_the_equations(sharing: Sharing) -> None:
+    """Breaks where a tied matrix loses one of its three gradients, a tensor is detached or padding
+    enters the loss."""
+    model = random_transformer(sharing)
+    log_p = model(batch(SOURCES, "left"), batch(TARGETS, "right")).log_softmax(-1)
+    loss, _ = smoothed_nll(log_p.flatten(0, 1), batch(LABELS, "right").flatten(), 0.1, PAD)
+    loss.backward()
+
+    reference = reference_of(model)
+    expected = sum(
+        smoothed_loss(reference.logits(source, target), labels, 0.1)
+        for source, target, labels in zip(SOURCES, TARGETS, LABELS, strict=True)
+    )
+    expected.backward()
+
+    torch.testing.assert_close(loss, expected, **TOLERANCE)
+    for name, weight in model.named_parameters():
+        gradient = reference.weights[name].grad
+        assert gradient.abs().max() > 1e-3, f"{name}: nothing to compare"
+        torch.testing.assert_close(
+            weight.grad, gradient, **TOLERANCE, msg=lambda m, n=name: f"{n}: {m}"
+        )

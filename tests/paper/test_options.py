@@ -1,0 +1,107 @@
+"""The model's options: explicit ones win over the row, contradicting ones are refused."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from building import build, count, parse
+from fairseq.data import Dictionary
+from fairseq.models import ARCH_CONFIG_REGISTRY
+
+from fairseq_aiayn.plugin.model import AiaynModel
+
+
+def test_explicit_flags_win_over_the_row() -> None:
+    """Breaks if the row overwrites a given option, a falsy one among them, or leaves its decoder
+    twin behind."""
+    flags = ["--encoder-layers", "2", "--decoder-embed-dim", "32", "--encoder-ffn-embed-dim", "48"]
+    flags += ["--encoder-attention-heads", "3", "--d-k", "5", "--d-v", "7", "--dropout", "0"]
+    args = parse("--arch", "aiayn_big", *flags, "--attention-dropout", "0.2")
+    layers = build(args).decoder.stack.layers
+    assert len(layers) == 2
+    assert layers[0].self_attention.W_Q.weight.shape == (15, 32)
+    assert layers[0].cross_attention.W_V.weight.shape == (21, 32)
+    assert layers[0].feed_forward.W_1.weight.shape == (48, 32)
+    assert layers[0].feed_forward_norm.dropout.p == 0.0
+    assert layers[0].self_attention.attention_dropout == 0.2
+    assert args.d_model == 32, "the schedule follows the model"
+
+
+@pytest.mark.parametrize(
+    ("flags", "matrices"),
+    [
+        ([], 1),
+        (["--share-all-embeddings"], 1),
+        (["--share-all-embeddings", "--share-decoder-input-output-embed"], 1),
+        (["--share-decoder-input-output-embed"], 2),
+        (["--untied-embeddings"], 3),
+    ],
+)
+def test_embedding_matrices(flags: list[str], matrices: int) -> None:
+    """Breaks if fairseq's options about shared embeddings mean something else here."""
+    args = parse("--arch", "aiayn_tiny", *flags)
+    assert count(build(args, 112)) - count(build(args, 12)) == matrices * 100 * 256
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            ["--encoder-layers", "2", "--decoder-layers", "3"],
+            "--encoder-layers 2 and --decoder-layers 3 differ: encoder and decoder have one N",
+        ),
+        (
+            [
+                "--encoder-embed-dim",
+                "64",
+                "--d-model",
+                "32",
+                "--lr-scheduler",
+                "aiayn_inverse_sqrt",
+            ],
+            "--d-model 32 .* differs from the model's --encoder-embed-dim 64",
+        ),
+        (
+            ["--share-all-embeddings", "--untied-embeddings"],
+            "--share-all-embeddings and --untied-embeddings contradict each other",
+        ),
+        (["--encoder-embed-dim", "33"], "d_model must be even.* got 33"),
+        (["--dropout", "1"], r"P_drop must be in \[0, 1\), got 1"),
+        (["--encoder-attention-heads", "0"], "h must be at least 1, got 0"),
+    ],
+)
+def test_contradictions_are_refused(flags: list[str], message: str) -> None:
+    """Breaks if one of two contradicting options silently wins, or an impossible size is only found
+    in training."""
+    with pytest.raises(ValueError, match=message):
+        build(parse("--arch", "aiayn_tiny", *flags))
+
+
+def test_completing_options_twice_changes_nothing() -> None:
+    """fairseq applies an architecture when parsing and again when building; breaks if
+    --untied-embeddings is lost."""
+    args = parse("--arch", "aiayn_parsing", "--untied-embeddings", "--encoder-embed-dim", "64")
+    once = dict(vars(args))
+    ARCH_CONFIG_REGISTRY["aiayn_parsing"](args)
+    assert vars(args) == once
+
+
+def test_separate_dictionaries_need_separate_matrices() -> None:
+    """Breaks if two vocabularies of one size share a matrix, so that unrelated words are the same
+    vector."""
+    source, target = Dictionary(), Dictionary()
+    source.add_symbol("word")
+    target.add_symbol("Wort")
+    task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
+    args = parse("--arch", "aiayn_tiny")
+    with pytest.raises(ValueError, match="--joined-dictionary"):
+        AiaynModel.build_model(args, task)
+    separate = parse("--arch", "aiayn_tiny", "--share-decoder-input-output-embed")
+    with torch.device("meta"):
+        AiaynModel.build_model(separate, task)
+
+
+def test_left_padded_targets_are_refused() -> None:
+    """Breaks if padding could become position 0 of a target."""
+    with pytest.raises(ValueError, match="--left-pad-target"):
+        build(parse("--arch", "aiayn_tiny", "--left-pad-target"))

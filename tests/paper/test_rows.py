@@ -1,0 +1,175 @@
+"""Table 3 and the other rows: what --arch builds, and that a row is base but for the cells the
+paper prints."""
+
+import ast
+from dataclasses import asdict
+
+import pytest
+from building import TYPES, build, count, parse
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_MODEL_REGISTRY
+
+from fairseq_aiayn import paper
+from fairseq_aiayn.evaluation.cost import parameters
+from fairseq_aiayn.paper import ROWS, find_row
+from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.training.regime import train_flags
+
+# Copied from the paper, not from paper.py: the printed cells of every row of Table 3, and PPL,
+# BLEU, 10⁶ parameters
+TABLE_3 = {
+    "aiayn_base": ({}, (4.92, 25.8, 65)),
+    "aiayn_a_h1": ({"h": 1, "d_k": 512, "d_v": 512}, (5.29, 24.9, None)),
+    "aiayn_a_h4": ({"h": 4, "d_k": 128, "d_v": 128}, (5.00, 25.5, None)),
+    "aiayn_a_h16": ({"h": 16, "d_k": 32, "d_v": 32}, (4.91, 25.8, None)),
+    "aiayn_a_h32": ({"h": 32, "d_k": 16, "d_v": 16}, (5.01, 25.4, None)),
+    "aiayn_b_dk16": ({"d_k": 16}, (5.16, 25.1, 58)),
+    "aiayn_b_dk32": ({"d_k": 32}, (5.01, 25.4, 60)),
+    "aiayn_c_n2": ({"N": 2}, (6.11, 23.7, 36)),
+    "aiayn_c_n4": ({"N": 4}, (5.19, 25.3, 50)),
+    "aiayn_c_n8": ({"N": 8}, (4.88, 25.5, 80)),
+    "aiayn_c_dmodel256": ({"d_model": 256, "d_k": 32, "d_v": 32}, (5.75, 24.5, 28)),
+    "aiayn_c_dmodel1024": ({"d_model": 1024, "d_k": 128, "d_v": 128}, (4.66, 26.0, 168)),
+    "aiayn_c_dff1024": ({"d_ff": 1024}, (5.12, 25.4, 53)),
+    "aiayn_c_dff4096": ({"d_ff": 4096}, (4.75, 26.2, 90)),
+    "aiayn_d_drop0": ({"P_drop": 0.0}, (5.77, 24.6, None)),
+    "aiayn_d_drop02": ({"P_drop": 0.2}, (4.95, 25.5, None)),
+    "aiayn_d_ls0": ({"epsilon_ls": 0.0}, (4.67, 25.3, None)),
+    "aiayn_d_ls02": ({"epsilon_ls": 0.2}, (5.47, 25.7, None)),
+    "aiayn_e_learned": ({"learned_positions": True}, (4.92, 25.7, None)),
+    "aiayn_big": (
+        {"d_model": 1024, "d_ff": 4096, "h": 16, "P_drop": 0.3, "steps": 300_000},
+        (4.33, 26.4, 213),
+    ),
+}
+# Sections 6.1 and 6.3 and the demo
+OTHERS = {
+    "aiayn_big_en_fr": {**TABLE_3["aiayn_big"][0], "P_drop": 0.1},
+    "aiayn_parsing": {
+        "N": 4,
+        "d_model": 1024,
+        "d_k": 128,
+        "d_v": 128,
+        "shared_vocabulary": False,
+        "warmup": 16_000,
+    },
+}
+BASE = {
+    "N": 6,
+    "d_model": 512,
+    "d_ff": 2048,
+    "h": 8,
+    "d_k": 64,
+    "d_v": 64,
+    "P_drop": 0.1,
+    "epsilon_ls": 0.1,
+    "steps": 100_000,
+    "learned_positions": False,
+    "shared_vocabulary": True,
+    "warmup": 4000,
+    "batch_tokens": 25_000,
+}
+ARCHES = [*TABLE_3, *OTHERS, "aiayn_tiny"]
+
+
+@pytest.mark.parametrize(
+    ("arch", "cells"), [*((a, c) for a, (c, _) in TABLE_3.items()), *OTHERS.items()]
+)
+def test_row_differs_from_base_only_in_its_printed_cells(arch: str, cells: dict) -> None:
+    """Breaks if a row is derived from another than base or copies a number wrongly."""
+    row = asdict(find_row(arch))
+    assert {symbol: row[symbol] for symbol in BASE} == {**BASE, **cells}
+
+
+@pytest.mark.parametrize(("arch", "published"), [(a, p) for a, (_, p) in TABLE_3.items()])
+def test_published_results(arch: str, published: tuple) -> None:
+    """Breaks if a figure stands in another row."""
+    row = find_row(arch).published
+    assert (row.ppl, row.bleu, row.parameters) == published
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_arch_builds_its_row(arch: str) -> None:
+    """Breaks if an option is translated to the wrong symbol, or `aiayn rows` counts other
+    parameters than exist."""
+    assert ARCH_MODEL_REGISTRY[arch] is AiaynModel
+    row = find_row(arch)
+    args = parse("--arch", arch)
+    model = build(args)
+    for stack in (model.encoder.stack, model.decoder.stack):
+        assert len(stack.layers) == row.N
+        layer = stack.layers[0]
+        assert layer.self_attention.h == row.h
+        assert layer.self_attention.W_K.weight.shape == (row.h * row.d_k, row.d_model)
+        assert layer.self_attention.W_V.weight.shape == (row.h * row.d_v, row.d_model)
+        assert layer.feed_forward.W_1.weight.shape == (row.d_ff, row.d_model)
+        assert stack.dropout.p == layer.feed_forward_norm.dropout.p == row.P_drop
+        learned = [name for name, _ in stack.position.named_parameters()]
+        assert bool(learned) == row.learned_positions
+        assert layer.self_attention.attention_dropout == 0.0
+    assert args.d_model == row.d_model, "the schedule's d_model"
+    assert count(model) == parameters(row, TYPES)
+
+
+@pytest.mark.parametrize(
+    ("arch", "printed"), [(a, figures[2]) for a, (_, figures) in TABLE_3.items() if figures[2]]
+)
+def test_parameters_are_within_6_percent_of_the_printed_ones(arch: str, printed: int) -> None:
+    """Breaks if the embeddings are not shared three ways or d_v follows d_k (rows B); at a
+    vocabulary of 37,000.
+
+    The paper prints whole millions: 36 may be 35.5. (Row N = 2 has 33.64M, 6.5% under 36 and 5.2%
+    under 35.5.)
+    """
+    model = build(parse("--arch", arch))
+    total = count(model) + (37_000 - TYPES) * find_row(arch).d_model  # one matrix
+    assert 0.94 * (printed - 0.5) < total / 1e6 < 1.06 * (printed + 0.5)
+
+
+@pytest.mark.parametrize("name", ["base", "big_en_fr", "d_ls0", "parsing", "tiny"])
+def test_flags_of_a_row_reach_fairseqs_configuration(name: str) -> None:
+    """Breaks if fairseq does not hand an option on, so that Equation 3 or the smoothing runs on
+    another number."""
+    row = find_row(name)
+    config = convert_namespace_to_omegaconf(parse(*train_flags(row, gpus=8)))
+    assert config.criterion.label_smoothing == row.epsilon_ls
+    assert (config.lr_scheduler.d_model, config.lr_scheduler.lr_factor) == (row.d_model, 1.0)
+    assert config.lr_scheduler.warmup_updates == row.warmup
+    assert (config.optimizer._name, config.optimizer.adam_eps) == ("adam", 1e-9)
+    assert ast.literal_eval(config.optimizer.adam_betas) == (0.9, 0.98)
+    assert config.optimization.max_update == row.steps
+    assert config.model.dropout == row.P_drop
+    batch = 8 * config.dataset.max_tokens * config.optimization.update_freq[0]
+    assert abs(batch / row.batch_tokens - 1) < 0.01
+
+
+def test_every_row_is_an_arch_of_the_list_and_the_other_way_round() -> None:
+    """Breaks if a row is added or dropped without its name being promised."""
+    assert sorted(row.arch for row in ROWS.values()) == sorted(ARCHES)
+    assert sorted(arch for arch in ARCH_MODEL_REGISTRY if arch.startswith("aiayn_")) == sorted(
+        ARCHES
+    )
+
+
+def test_averaging() -> None:
+    """Section 6.1: base 5 checkpoints ten minutes apart, big 20; Table 3's variations none."""
+    for arch in TABLE_3:
+        row = find_row(arch)
+        assert row.averaged == {"aiayn_base": 5, "aiayn_big": 20}.get(arch, 1)
+    ten_minutes = 600
+    assert paper.BASE.checkpoint_updates == ten_minutes / 0.4  # seconds a step, section 5.2
+    assert paper.BIG.checkpoint_updates == paper.BIG_EN_FR.checkpoint_updates == ten_minutes / 1.0
+    assert paper.BIG_EN_FR.averaged == 20
+
+
+def test_optimizer_and_decoding() -> None:
+    """Sections 5.3, 6.1 and 6.3."""
+    assert asdict(paper.ADAM) == {"beta_1": 0.9, "beta_2": 0.98, "epsilon": 1e-9}
+    assert asdict(paper.TRANSLATION) == {"beam": 4, "alpha": 0.6, "extra_length": 50}
+    assert asdict(paper.PARSING_DECODING) == {"beam": 21, "alpha": 0.3, "extra_length": 300}
+
+
+def test_unknown_row_is_named_with_the_known_ones() -> None:
+    """Breaks if a typing mistake falls back to base."""
+    with pytest.raises(ValueError, match=r"unknown row 'huge': the rows are base, a_h1, .*tiny"):
+        find_row("huge")

@@ -1,0 +1,269 @@
+"""What the recipes take from a corpus, drop and hold out."""
+
+import gzip
+import json
+import subprocess
+import sys
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import help_corpus
+import interface_corpus
+import pair_rules
+import plain_corpus
+import pytest
+import split_corpus
+
+LANGUAGES = ("en", "de")
+LIB = Path(split_corpus.__file__).parent
+
+
+def page(*blocks: str) -> bytes:
+    return f"<html><body>{''.join(blocks)}</body></html>".encode()
+
+
+def pages(root: Path, name: str, english: bytes, german: bytes) -> None:
+    for directory, content in (("en-US", english), ("de", german)):
+        path = root / directory / "text" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def read(directory: Path, name: str) -> list[str]:
+    return (directory / name).read_text(encoding="utf-8").splitlines()
+
+
+def write(directory: Path, name: str, lines: list[str]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+
+
+# --- the help pages ---
+
+
+def test_help_text_is_what_a_reader_sees():
+    content = page(
+        '<h1 id="hd_id1">A <b>bold</b><br>title</h1>',
+        '<p id="par_id2">Press <span id="switch"><span hidden="true" id="MAC1">Command</span>'
+        '<span hidden="true" id="default1">Ctrl</span></span>+N.<!-- not this --></p>',
+        '<p id="par_id3" hidden="true">never</p>',
+        *(f'<p id="par_{c}" class="{c}">x</p>' for c in ("code", "example", "imageintable")),
+        '<p id="par_id4" class="youtube_consent">x</p>',
+        '<p id="bm_id5">no paragraph</p><p>no id</p>',
+        '<p id="par_id6">wide\n   space</p>',
+    )
+    assert help_corpus.blocks(content) == {
+        "hd_id1": "A bold title",
+        "par_id2": "Press Ctrl+N.",
+        "par_id3": "",
+        "par_id6": "wide space",
+    }
+    assert help_corpus.blocks(b"") == {}
+
+
+def test_help_is_aligned_by_file_and_id(tmp_path):
+    pages(
+        tmp_path,
+        "a/one.html",
+        page('<p id="par_1">Open the first file.</p>', '<p id="par_2">Only in English here.</p>'),
+        page('<p id="par_9">Nur auf Deutsch hier.</p>', '<p id="par_1">Die erste Datei.</p>'),
+    )
+    pages(
+        tmp_path,
+        "two.html",
+        page('<p id="par_1">Close the file now. Save it first.</p>'),
+        page('<p id="par_1">Datei jetzt schließen. Vorher bitte speichern.</p>'),
+    )
+    pages(tmp_path, "again.html", page('<p id="par_7">Save it first.</p>'), page())
+    (tmp_path / "de" / "text" / "german.html").write_bytes(page('<p id="par_1">Nur hier.</p>'))
+    help_corpus.extract(tmp_path, "en", "de", tmp_path / "out", workers=1)
+    assert list(
+        zip(*(read(tmp_path / "out", f"text.{suffix}") for suffix in ("en", "de", "documents")))
+    ) == [
+        ("Open the first file.", "Die erste Datei.", "a/one.html"),
+        ("Close the file now.", "Datei jetzt schließen.", "two.html"),
+        ("Save it first.", "Vorher bitte speichern.", "two.html"),
+    ]
+
+
+def test_help_without_pages_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"must have \*.html files in common"):
+        help_corpus.extract(tmp_path, "en", "de", tmp_path / "out", workers=1)
+
+
+# --- the interface texts ---
+
+
+def test_interface_text_is_aligned_by_key(tmp_path):
+    wheel = tmp_path / "x.whl"
+    english = {"title": "Turn the light on", "a": {"b": "Is {name} away?", "c": "Not in German"}}
+    german = {"a": {"b": "Ist {name} fort?"}, "title": "Das Licht einschalten"}
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("x/translations/en.json", json.dumps(english))
+        archive.writestr("x/translations/de.json", json.dumps(german))
+        archive.writestr("y/translations/en.json", json.dumps(english))
+    summary = interface_corpus.extract(wheel, "en", "de", tmp_path / "out")
+    assert summary == "1 pairs kept; dropped: markup 1"
+    assert read(tmp_path / "out", "text.en") == ["Turn the light on"]
+    assert read(tmp_path / "out", "text.de") == ["Das Licht einschalten"]
+
+
+# --- the rules ---
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "reason"),
+    [
+        ("Open the file.", "Öffnen Sie die Datei.", None),
+        ("", "Öffnen Sie die Datei.", "empty"),
+        ("Standard Bar here", "Standard Bar here", "identical"),
+        ("Use a_b and so on", "Nutze es und so weiter", "markup"),
+        ("See the page now", "Siehe http://seite hier", "markup"),
+        ("1 + 2 = 3", "Eins plus zwei ist drei", "mostly no letters"),
+        ("Open it", "Öffnen Sie es", "not 3 to 40 words"),
+        (" ".join(["word"] * 41), " ".join(["Wort"] * 40), "not 3 to 40 words"),
+        (" ".join(["word"] * 40), " ".join(["Wort"] * 40), None),
+        ("one two three", "eins zwei drei vier fünf sechs", None),
+        ("one two three", "eins zwei drei vier fünf sechs sieben", "length ratio"),
+    ],
+)
+def test_reasons_to_drop_a_pair(source, target, reason):
+    assert pair_rules.reason_to_drop(source, target) == reason
+
+
+def test_sentences_are_split_where_they_end_and_only_where_the_counts_agree():
+    split = pair_rules.sentences
+    assert split("Save it.  Close it! Done? Yes") == ["Save it.", "Close it!", "Done?", "Yes"]
+    assert split("Use e.g. Writer. See No. 3 or z. B. Calc.") == [
+        "Use e.g. Writer.",
+        "See No. 3 or z. B. Calc.",
+    ]
+    assert split("Version 7.4 opens .odt files.") == ["Version 7.4 opens .odt files."]
+    pairs = pair_rules.sentence_pairs
+    assert pairs("One. Two.", "Eins. Zwei.") == [("One.", "Eins."), ("Two.", "Zwei.")]
+    assert pairs("One. Two.", "Eins, zwei.") == [("One. Two.", "Eins, zwei.")]
+
+
+# --- splitting ---
+
+
+def test_held_out_documents_and_sentences_never_stay_in_training(tmp_path):
+    lines = [
+        (f"sentence {d} {k}" if k else "the same sentence", f"Satz {d} {k}", f"page{d}.html")
+        for d in range(500)
+        for k in range(1 + d % 7)
+    ]
+    for suffix, column in zip((*LANGUAGES, "documents"), zip(*lines)):
+        write(tmp_path, f"text.{suffix}", list(column))
+    splits = split_corpus.make_splits(tmp_path, LANGUAGES, 40, 90)
+    page_of = {target: document for _, target, document in lines}
+    pages_of = {name: {page_of[target] for _, target in splits[name]} for name in splits}
+    assert min(map(len, splits.values())) >= 60
+    assert not pages_of["train"] & pages_of["test"] and not pages_of["train"] & pages_of["valid"]
+    assert not pages_of["valid"] & pages_of["test"]
+    held_out = {source for name in ("valid", "test") for source, _ in splits[name]}
+    assert not held_out & {source for source, _ in splits["train"]}
+    assert splits == split_corpus.make_splits(tmp_path, LANGUAGES, 40, 90)
+
+
+def test_text_without_documents_is_held_out_in_blocks(tmp_path, capsys):
+    for language in LANGUAGES:
+        lines = [f"{language} {k} words" for k in range(200)]
+        write(tmp_path, f"text.{language}", [*lines, "", "x " * 10_000])
+    splits = split_corpus.make_splits(tmp_path, LANGUAGES, 40, 1000)
+    assert [len(splits[name]) for name in ("train", "valid", "test")] == [180, 10, 10]
+    assert splits["valid"][0][0] == "en 180 words" and splits["test"][-1][0] == "en 199 words"
+    assert "dropped 1 with an empty side, 1 of more than 40 words" in capsys.readouterr().err
+
+
+def test_given_splits_stay_and_only_training_text_is_shortened(tmp_path):
+    for language in LANGUAGES:
+        for name in ("train", "valid", "test"):
+            write(tmp_path, f"{name}.{language}", ["a short line", "w " * 50, "w " * 10_000, " "])
+    splits = split_corpus.make_splits(tmp_path, LANGUAGES, 40, 1000)
+    assert [len(splits[name]) for name in ("train", "valid", "test")] == [1, 2, 2]
+
+
+def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
+    for language in LANGUAGES:
+        write(tmp_path, f"text.{language}", ["w " * 50] * 30)
+    with pytest.raises(ValueError, match="corpus: must have pairs of 1 to 40 words, all 30 drop"):
+        split_corpus.make_splits(tmp_path, LANGUAGES, 40, 1000)
+    for language in LANGUAGES:
+        write(tmp_path, f"text.{language}", ["w"] * 19)
+    with pytest.raises(ValueError, match="must have at least 20 pairs, got 19"):
+        split_corpus.make_splits(tmp_path, LANGUAGES, 40, 1000)
+
+
+# --- plain files ---
+
+
+def found(corpus: Path) -> dict[str, str]:
+    return {
+        split: source.name
+        for split, (source, _) in plain_corpus.find_pairs(corpus, LANGUAGES).items()
+    }
+
+
+def test_plain_files_are_found_by_their_names(tmp_path):
+    one, splits = tmp_path / "one", tmp_path / "splits"
+    for language in (*LANGUAGES, "fr"):
+        write(one, f"news.{language}", ["a"])
+        for name in ("train", "val", "test_2016_flickr"):
+            write(splits, f"{name}.{language}.gz", ["a"])
+    write(one, "readme.en", ["no pair"])
+    assert found(one) == {"text": "news.en"}
+    assert found(splits) == {
+        "train": "train.en.gz",
+        "valid": "val.en.gz",
+        "test": "test_2016_flickr.en.gz",
+    }
+    for language in LANGUAGES:
+        write(splits, f"test_2017.{language}", ["a"])
+    with pytest.raises(ValueError, match="called test .*, found test_2016_flickr, test_2017"):
+        found(splits)
+    with pytest.raises(ValueError, match=r"must hold NAME.en and NAME.de .*: found none"):
+        found(tmp_path)
+    with pytest.raises(ValueError, match="the corpus must be a directory"):
+        found(tmp_path / "absent")
+
+
+def test_compressed_files_are_unpacked(tmp_path):
+    for language in LANGUAGES:
+        packed = tmp_path / f"text.{language}.gz"
+        packed.write_bytes(gzip.compress(f"grüner {language}\n".encode()))
+    plain_corpus.unpack(plain_corpus.find_pairs(tmp_path, LANGUAGES), LANGUAGES, tmp_path / "out")
+    assert read(tmp_path / "out", "text.de") == ["grüner de"]
+
+
+@pytest.mark.parametrize(
+    ("german", "message"),
+    [
+        (b"eins\n", "line counts differ: {0}/a.en has 2, {0}/a.de has 1"),
+        (b"", "{0}/a.de: empty, expected one sentence a line"),
+        (b"eins\nzw\xe4i\n", "{0}/a.de: line 2, byte 3 (0xe4) is not UTF-8"),
+        (None, "{0}: must hold NAME.en and NAME.de (or with .gz): found none"),
+    ],
+)
+def test_bad_plain_files_end_with_one_line(tmp_path, german, message):
+    (tmp_path / "a.en").write_bytes(b"one\ntwo\n")
+    if german is not None:
+        (tmp_path / "a.de").write_bytes(german)
+    command = [sys.executable, str(LIB / "plain_corpus.py"), "--corpus", str(tmp_path)]
+    command += ["--source-lang", "en", "--target-lang", "de", "--output", str(tmp_path / "out")]
+    result = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(LIB.parents[1]), "PATH": "/usr/bin:/bin"},
+    )
+    assert result.returncode == 1
+    assert result.stderr == f"plain_corpus: {message.format(tmp_path)}\n"
+
+
+def test_the_demo_corpus_counts_what_it_drops(tmp_path):
+    paragraphs = [("Open the file.", "Öffnen Sie sie."), ("Same", "Same")] * 2
+    counts = pair_rules.write_pairs([("page", paragraphs)], LANGUAGES, tmp_path)
+    assert counts == Counter(kept=1, repeated=1, identical=2)

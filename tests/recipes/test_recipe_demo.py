@@ -1,0 +1,213 @@
+"""The recipes as they stand: shell style, dry runs, and the small scripts around training."""
+
+import io
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import hypotheses
+import newest_checkpoint
+import progress
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = sorted((ROOT / "recipes").rglob("*.sh"))
+RUNS = [script for script in SCRIPTS if script.name == "run.sh"]
+DEMO = ROOT / "recipes" / "demo" / "run.sh"
+
+
+def call(*command, **options):
+    return subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        **options,
+    )
+
+
+def dry_run(script: Path, directory: Path, *arguments: str) -> dict[str, list[str]]:
+    """Return the commands of every stage, from a directory without any data."""
+    exp = directory / "exp"
+    result = call(script, "--dry_run", "--exp", exp, *arguments, cwd=directory)
+    assert result.returncode == 0, result.stderr
+    assert not exp.exists() and result.stderr == ""
+    stages: dict[str, list[str]] = {}
+    for line in result.stdout.splitlines():
+        if line.startswith("# stage "):
+            commands = stages.setdefault(line.removeprefix("# stage "), [])
+        else:
+            commands.append(line)
+    return stages
+
+
+def test_shellcheck_has_nothing_to_say():
+    result = call("shellcheck", "-x", *SCRIPTS, cwd=ROOT)
+    assert (result.returncode, result.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("script", RUNS, ids=lambda script: script.parent.name)
+def test_every_recipe_has_help_and_a_dry_run(script, tmp_path):
+    assert "--dry_run" in call(script, "--help").stdout
+    assert all(dry_run(script, tmp_path).values())
+    unknown = call(script, "--epochs", "3")
+    assert unknown.returncode == 1
+    assert unknown.stderr == "run.sh: unknown option --epochs; --help lists the options\n"
+
+
+def test_the_demo_runs_these_commands(tmp_path):
+    stages = dry_run(DEMO, tmp_path, "--corpus", "absent", "--device", "cpu")
+    counts = {
+        "0-set_up": 1,
+        "1-corpus": 3,
+        "2-split": 2,
+        "2-tokenize": 7,
+        "3-pieces": 8,
+        "4-binarize": 2,
+    }
+    for system in ("aiayn", "stock"):
+        counts |= {
+            f"5-train-{system}": 4,
+            f"6-average-{system}": 1,
+            f"7-translate-{system}": 4,
+            f"8-score-{system}": 4,
+        }
+    assert {name: len(commands) for name, commands in stages.items()} == {**counts, "9-table": 1}
+
+
+@pytest.mark.parametrize(
+    ("source", "commands"),
+    [
+        ("libreoffice", ["apt-get", "dpkg-deb", "help_corpus.py"]),
+        ("homeassistant", ["pip download", "sha256sum --check", "interface_corpus.py"]),
+    ],
+)
+def test_the_demo_gets_either_corpus(tmp_path, source, commands):
+    for name in ("apt-get", "apt-cache", "dpkg-deb"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    result = call(DEMO, "--dry_run", "--source", source, env={**os.environ, "PATH": path})
+    corpus = result.stdout.partition("# stage 2")[0]
+    assert [command for command in commands if command not in corpus] == []
+
+
+def test_the_systems_differ_only_where_they_should(tmp_path):
+    stages = dry_run(DEMO, tmp_path, "--device", "cpu", "--max_update", "7", "--seed", "3")
+    ours, stock = (stages[f"5-train-{system}"][-1].split() for system in ("aiayn", "stock"))
+    only_ours = [word for word in ours if word not in stock]
+    only_stock = [word for word in stock if word not in ours]
+    assert [word for word in only_ours if "/aiayn/" not in word] == ["aiayn_translation"]
+    changed = {word for word in only_stock if word.startswith("--")}
+    assert changed == {
+        "--arch", "--share-all-embeddings", "--criterion", "--lr-scheduler", "--lr",
+        "--warmup-init-lr", "--encoder-layers", "--encoder-embed-dim", "--encoder-ffn-embed-dim",
+        "--encoder-attention-heads", "--decoder-layers", "--decoder-embed-dim",
+        "--decoder-ffn-embed-dim", "--decoder-attention-heads",
+    }  # fmt: skip
+    for system in ("aiayn", "stock"):  # or fairseq leaves sentences out
+        validate, _, generate, _ = stages[f"7-translate-{system}"]
+        assert "--required-batch-size-multiple 1" in validate
+        assert "--required-batch-size-multiple 1" in generate
+    for words in (ours, stock):
+        assert words[words.index("--max-update") + 1] == "7"
+        assert words[words.index("--seed") + 1] == "3"
+
+
+def test_the_stock_baseline_has_the_shape_and_peak_rate_of_the_row_tiny():
+    from fairseq_aiayn.paper import find_row
+
+    row = find_row("tiny")
+    script = DEMO.read_text()
+    shape = {"layers": row.N, "embed-dim": row.d_model, "ffn-embed-dim": row.d_ff}
+    for side in ("encoder", "decoder"):
+        for name, value in {**shape, "attention-heads": row.h}.items():
+            assert f"--{side}-{name} {value}" in " ".join(script.split())
+    assert row.d_k == row.d_v == row.d_model // row.h  # stock fairseq has no others
+    peak = float(re.search(r"--lr ([\d.e-]+)", script)[1])
+    assert peak == pytest.approx(row.d_model**-0.5 * row.warmup**-0.5, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--system", "both,stock"], "--system must be one of aiayn stock both, got 'both,stock'"),
+        (["--device", "tpu"], "--device must be one of auto cpu cuda, got 'tpu'"),
+        (["--max_words", "0x10"], "--max_words must be a whole number, got '0x10'"),
+    ],
+)
+def test_wrong_values_of_the_demo(tmp_path, arguments, message):
+    result = call(DEMO, "--dry_run", "--exp", tmp_path, *arguments)
+    assert (result.returncode, result.stderr) == (1, f"run.sh: {message}\n")
+
+
+def test_a_broken_corpus_ends_the_demo_with_file_and_line(tmp_path):
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    for command in ("aiayn", "fairseq-train", "sacremoses", "subword-nmt"):
+        (bin_dir / command).write_text("#!/bin/sh\n")
+        (bin_dir / command).chmod(0o755)
+    # torch takes seconds to import and nothing here uses it.
+    (bin_dir / "torch.py").write_text("__version__ = 'none'\n")
+    (tmp_path / "a.en").write_bytes(b"one\ntwo\n")
+    (tmp_path / "a.de").write_bytes(b"eins\nzw\xe4i\n")
+    path = f"{bin_dir}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(bin_dir), "VIRTUAL_ENV": "x"}
+    result = call(
+        DEMO, "--exp", tmp_path / "exp", "--corpus", tmp_path, "--device", "cpu", "--needs_mb", "1",
+        env=environment,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert f"plain_corpus: {tmp_path}/a.de: line 2, byte 3 (0xe4) is not UTF-8" in result.stderr
+    last = result.stderr.splitlines()[-1]
+    assert re.search(r" data\.sh:\d+ stage 1-corpus failed with status 1; log: ", last)
+    assert not (tmp_path / "exp" / "corpus").exists()
+
+
+# --- the scripts around training ---
+
+
+def test_the_newest_whole_checkpoint_is_taken_and_broken_ones_go(tmp_path):
+    for name in ("checkpoint_1_100", "checkpoint_2_900", "checkpoint_10_1000", "checkpoint_last"):
+        with zipfile.ZipFile(tmp_path / f"{name}.pt", "w") as archive:
+            archive.writestr("data.pkl", "x" * 1000)
+    newest = newest_checkpoint.newest_whole_checkpoint
+    assert newest(tmp_path).name == "checkpoint_10_1000.pt"
+    for name in ("checkpoint_10_1000.pt", "checkpoint_last.pt"):
+        whole = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    assert newest(tmp_path).name == "checkpoint_2_900.pt"
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "checkpoint_1_100.pt",
+        "checkpoint_2_900.pt",
+    ]
+    assert newest(tmp_path / "absent") is None
+
+
+def test_hypotheses_come_in_the_order_of_the_test_set():
+    lines = ["S-1\tx", "D-1\t-0.5\tzwei", "D-1\t-0.9\tnot best", "D-0\t-0.1\teins", "D-2\t-1\t"]
+    assert hypotheses.hypotheses(lines) == ["eins", "zwei", ""]
+    with pytest.raises(ValueError, match="sentence 1 has none"):
+        hypotheses.hypotheses(["D-0\t0\ta", "D-2\t0\tb"])
+
+
+def test_progress_shows_statistics_and_the_log_keeps_the_text(tmp_path, capsys):
+    inner = '{"epoch": 1, "loss": "9.1", "ppl": "77.5", "wps": "2450", "num_updates": "400"}'
+    lines = [
+        "2026-01-31 12:00:00 | INFO | fairseq_cli.train | {'max_update': 1450, 'lr': 1}\n",
+        f"2026-01-31 12:00:01 | INFO | train_inner | {inner}\n",
+        '2026-01-31 12:00:02 | INFO | valid | {"valid_ppl": "8.5", "valid_num_updates": "400"}\n',
+        "10%|#   |\r",
+        "done\n",
+    ]
+    progress.show(progress.copy_to_log(io.StringIO("".join(lines), newline=""), tmp_path / "log"))
+    terminal = capsys.readouterr().err
+    assert "400/1450" in terminal
+    assert "perplexity 77.5, 2450 tokens/s" in terminal
+    assert "update    400: development perplexity 8.5" in terminal
+    assert "10%|#   |\r" in terminal
+    assert (tmp_path / "log").read_text() == "".join(lines[:3] + lines[4:])

@@ -1,0 +1,308 @@
+"""recipes/lib/recipe.sh, by small recipes that use it."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+LIBRARY = Path(__file__).parents[2] / "recipes" / "lib" / "recipe.sh"
+
+THREE_STAGES = """
+size=3       # how large
+colour=red   # which colour,
+             # in English
+bright=false # a switch
+# End of options
+recipe_begin "$@"
+write_size() { run -o "$exp/size" echo "$size"; }
+write_colour() { run -o "$exp/colour" echo "$colour"; }
+join() { run -i "$exp/colour" -o "$exp/both" cat "$exp/size" -; }
+stage 1 size write_size size
+stage 2 colour write_colour colour
+stage 3 both join
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    """Return a function that writes a recipe and gives the command that runs it."""
+
+    def write(body: str) -> list[str]:
+        script = tmp_path / "sample" / "run.sh"
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f"#!/bin/bash\n# A sample.\n\n. {LIBRARY}\n\n# Options\n{body}")
+        script.chmod(0o755)
+        return [str(script), "--exp", str(tmp_path / "exp"), "--needs_mb", "1"]
+
+    return write
+
+
+def call(command, *arguments, **environment):
+    return subprocess.run(
+        [*command, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def start(command, waiting_for: Path) -> subprocess.Popen:
+    """Start a recipe and return when it has made a file."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 30
+    while not waiting_for.exists():
+        assert time.monotonic() < deadline and process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    return process
+
+
+def stages_run(result) -> list[str]:
+    """List the stages that ran, of those logged."""
+    words = [line.split()[3:] for line in result.stderr.splitlines() if " stage " in line]
+    return [word[1] for word in words if len(word) == 2 or word[2] == "goes"]
+
+
+def alive(pid: int) -> bool:
+    """Say whether a process runs; one that only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_unchanged_stages_are_skipped_and_a_changed_option_runs_all_that_follows(recipe, tmp_path):
+    command = recipe(THREE_STAGES)
+    first = call(command)
+    assert first.returncode == 0, first.stderr
+    assert stages_run(first) == ["1-size", "2-colour", "3-both"]
+    assert (tmp_path / "exp" / "both").read_text() == "3\nred\n"
+
+    again = call(command)
+    assert stages_run(again) == []
+    assert again.stderr.count("is done, skipped") == 3
+
+    changed = call(command, "--colour", "blue")
+    assert stages_run(changed) == ["2-colour", "3-both"]
+    assert (tmp_path / "exp" / "both").read_text() == "3\nblue\n"
+
+    earlier = call(command, "--colour=blue", "--size", "4", "--stop_stage", "1")
+    assert stages_run(earlier) == ["1-size"]
+    # Stages 2 and 3 have their own options unchanged, but stand on another stage 1.
+    assert stages_run(call(command, "--colour", "blue", "--size", "4")) == ["2-colour", "3-both"]
+
+    forced = call(command, "--colour", "blue", "--size", "4", "--stage", "3", "--force")
+    assert stages_run(forced) == ["3-both"]
+
+
+def test_an_edited_stage_runs_again(recipe):
+    call(recipe(THREE_STAGES))
+    edited = THREE_STAGES.replace('cat "$exp/size" -', 'cat - "$exp/size"')
+    assert stages_run(call(recipe(edited))) == ["3-both"]
+
+
+def test_a_late_start_needs_the_stages_before_it(recipe):
+    result = call(recipe(THREE_STAGES), "--stage", "3")
+    assert result.returncode == 1
+    assert "stage 1-size is not done with these options: start with --stage 1" in result.stderr
+
+
+def test_dry_run_prints_every_command_and_makes_nothing(recipe, tmp_path):
+    result = call(recipe(THREE_STAGES), "--dry_run", "--colour", "light blue")
+    exp = tmp_path / "exp"
+    assert result.returncode == 0
+    assert result.stdout.splitlines() == [
+        "# stage 1-size",
+        f"echo 3 > {exp}/size",
+        "# stage 2-colour",
+        f"echo 'light blue' > {exp}/colour",
+        "# stage 3-both",
+        f"cat {exp}/size - < {exp}/colour > {exp}/both",
+    ]
+    assert not exp.exists()
+
+
+def test_help_names_every_option_with_its_default(recipe):
+    result = call(recipe(THREE_STAGES), "--help")
+    assert result.returncode == 0
+    assert "A sample." in result.stdout
+    for option in ("--size 3", "--colour red", "in English", "--bright false", "--dry_run false"):
+        assert option in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sise", "4"], "run.sh: unknown option --sise; --help lists the options"),
+        (["--HOME", "x"], "run.sh: unknown option --HOME; --help lists the options"),
+        (["--recipe_lib", "x"], "run.sh: unknown option --recipe_lib; --help lists the options"),
+        (["now"], "run.sh: unexpected argument 'now'; --help lists the options"),
+        (["--size"], "run.sh: option --size needs a value"),
+        (["--stage", "two"], "run.sh: --stage must be a whole number, got 'two'"),
+        (["--force", "--stage", "08"], "run.sh: --stage must be a whole number, got '08'"),
+        (["--needs_mb", "99999999999"], "99999999999 MB needed (--needs_mb)"),
+    ],
+)
+def test_a_wrong_option_ends_the_recipe_with_one_line(recipe, tmp_path, arguments, message):
+    result = call(recipe(THREE_STAGES), *arguments)
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "exp" / "size").exists()
+
+
+def test_a_directory_that_cannot_be_written_is_one_line(recipe, tmp_path):
+    (tmp_path / "file").touch()
+    result = call(recipe(THREE_STAGES), "--exp", str(tmp_path / "file" / "exp"))
+    assert result.returncode == 1
+    assert "cannot write to" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("flag", ["", "-q", "-p"])
+def test_a_failing_command_leaves_no_output_and_no_marker(recipe, tmp_path, flag):
+    body = f"""
+# End of options
+recipe_begin "$@"
+fail() {{ run {flag} -o "$exp/made" sh -c 'echo half; echo "no such thing" >&2; exit 3'; }}
+stage 1 broken fail
+stage 2 never fail
+"""
+    result = call(recipe(body))
+    exp = tmp_path / "exp"
+    assert result.returncode == 3
+    last = result.stderr.splitlines()[-1]
+    assert " run.sh:10 stage 1-broken failed with status 3" in last
+    assert last.endswith(f"; log: {exp}/log/1-broken.log")
+    assert "no such thing" in (last if flag else result.stderr)  # once, hidden output or not
+    assert "no such thing" in (exp / "log" / "1-broken.log").read_text()
+    assert not (exp / "made").exists()
+    assert not (exp / ".done" / "1-broken").exists()
+    assert "never" not in result.stderr
+
+
+RESUMABLE = """
+steps=1 # an option of the stage
+# End of options
+recipe_begin "$@"
+work() {
+    fresh_directory "$exp/work"
+    run touch "$exp/work/begun"
+    if [[ ! -e $exp/fast ]]; then run sh -c "echo \\$\\$ >$exp/pid; touch $exp/running; sleep 60";
+    fi run touch "$exp/work/finished"
+}
+stage 1 work work steps
+"""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_stops_the_children_and_leaves_no_marker(recipe, tmp_path, number, status):
+    exp = tmp_path / "exp"
+    process = start(recipe(RESUMABLE), exp / "running")
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == status
+    assert "interrupted in stage 1-work" in errors
+    assert not alive(int((exp / "pid").read_text()))
+    assert not (exp / ".done" / "1-work").exists()
+
+
+def test_after_a_kill_the_same_options_go_on_and_others_begin_anew(recipe, tmp_path):
+    exp = tmp_path / "exp"
+    command = recipe(RESUMABLE)
+    process = start(command, exp / "running")
+    second = call(command)
+    assert second.returncode == 1
+    assert f"process {process.pid} is already running in {exp}" in second.stderr
+    process.kill()
+    process.wait()  # but not for the end of its output, which its child holds open
+    left_behind = int((exp / "pid").read_text())
+    assert alive(left_behind)
+
+    (exp / "fast").touch()
+    (exp / "work" / "checkpoint").touch()
+    resumed = call(command)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "stopping the command it left behind" in resumed.stderr
+    assert stages_run(resumed) == ["1-work"]
+    assert not alive(left_behind)
+    assert (exp / "work" / "checkpoint").exists()
+
+    changed = call(command, "--steps", "2")
+    assert changed.returncode == 0
+    assert (exp / "work" / "finished").exists()
+    assert not (exp / "work" / "checkpoint").exists()
+
+
+DOWNLOAD = """
+url=      # where from
+sum=      # its SHA-256
+# End of options
+recipe_begin "$@"
+fetch() { download "$url" "$exp/downloads/file.bin" "$sum"; }
+stage 1 fetch fetch url sum
+"""
+
+
+@pytest.fixture
+def remote(tmp_path):
+    content = bytes(range(256)) * 64
+    path = tmp_path / "server" / "file.bin"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    return path, ["--url", path.as_uri(), "--sum", hashlib.sha256(content).hexdigest()]
+
+
+def test_download_goes_on_where_it_stopped_and_is_checked(recipe, remote, tmp_path):
+    path, options = remote
+    part = tmp_path / "exp" / "downloads" / "file.bin.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(path.read_bytes()[:1000])
+    result = call(recipe(DOWNLOAD), *options)
+    assert result.returncode == 0, result.stderr
+    assert part.with_suffix("").read_bytes() == path.read_bytes()
+    assert not part.exists()
+
+
+def test_download_takes_a_mirror_first(recipe, remote, tmp_path):
+    path, options = remote
+    options[1] = "http://localhost:9/file.bin"
+    result = call(recipe(DOWNLOAD), *options, "--mirror", str(path.parent))
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "exp" / "downloads" / "file.bin").exists()
+
+
+def test_download_with_another_checksum_is_removed(recipe, remote, tmp_path):
+    path, options = remote
+    path.write_bytes(b"something else")
+    result = call(recipe(DOWNLOAD), *options)
+    assert result.returncode == 1
+    assert "file.bin.part: the checksum is not" in result.stderr.splitlines()[-1]
+    assert not any((tmp_path / "exp" / "downloads").iterdir())
+
+
+def test_a_full_disk_is_named(recipe, tmp_path):
+    # df says that there is room at the start and none when the command fails.
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    df = bin_dir / "df"
+    df.write_text(
+        "#!/bin/sh\n"
+        f"if [ -e {tmp_path}/exp/failed ]; then free=0; else free=9000; fi\n"
+        'echo header; echo "disk 9000 0 $free 100% /"\n'
+    )
+    df.chmod(0o755)
+    body = """
+# End of options
+recipe_begin "$@"
+fail() { run -q sh -c "touch $exp/failed; exit 1"; }
+stage 1 full fail
+"""
+    result = call(recipe(body), PATH=f"{bin_dir}:{os.environ['PATH']}")
+    assert result.returncode == 1
+    assert f"no space left on the disk of {tmp_path}/exp (0 MB free)" in result.stderr

@@ -1,0 +1,78 @@
+"""A tiny invented language pair, binarised by fairseq-preprocess."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+from fairseq_commands import Run, command, environment
+
+
+@pytest.fixture(scope="session")
+def run() -> Run:
+    """Run a tool to its end; its output is in the exception where it fails, unless `fails` expects
+    it to."""
+
+    def run_tool(
+        *arguments: str | Path, fails: bool = False, stdin: str = ""
+    ) -> subprocess.CompletedProcess:
+        done = subprocess.run(
+            command(*arguments),
+            capture_output=True,
+            text=True,
+            check=False,
+            input=stdin,
+            env=environment(),
+            timeout=300,
+        )
+        if (done.returncode != 0) != fails:
+            raise AssertionError(
+                f"{arguments} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+            )
+        return done
+
+    return run_tool
+
+
+def invent(path: Path, sentences: int, seed: int) -> None:
+    """Sentences of a language whose translation is word by word: w7 is v7, twice where the number
+    is a multiple of 5."""
+    rng = random.Random(seed)
+    with open(f"{path}.en", "w") as source, open(f"{path}.de", "w") as target:
+        for _ in range(sentences):
+            words = [rng.randrange(20) for _ in range(rng.randint(2, 7))]
+            source.write(" ".join(f"w{word}" for word in words) + "\n")
+            target.write(
+                " ".join(f"v{word}" for word in words for _ in range(1 + (word % 5 == 0))) + "\n"
+            )
+
+
+@pytest.fixture(scope="session")
+def data_bin(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
+    """The corpus as fairseq-preprocess leaves it, with a joined dictionary."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for split, sentences, seed in (("train", 600, 1), ("valid", 40, 2), ("test", 20, 3)):
+        invent(folder / split, sentences, seed)
+    prefixes = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
+    run(
+        "fairseq-preprocess",
+        "-s",
+        "en",
+        "-t",
+        "de",
+        *prefixes,
+        "--joined-dictionary",
+        "--destdir",
+        folder / "bin",
+    )
+    return folder / "bin"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tests_may_read_checkpoints() -> None:
+    """torch.load keeps weights_only on in the tests too."""
+    from fairseq_aiayn.plugin.checkpoints import allow_fairseq_checkpoints
+
+    allow_fairseq_checkpoints()

@@ -1,0 +1,47 @@
+"""fairseq's commands as a user runs them, and what their logs say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGIN = ["--user-dir", str(ROOT / "fairseq_aiayn")]
+# A model that trains in seconds; what is not named comes from the row
+SMALL = [
+    *("--task", "aiayn_translation", "--arch", "aiayn_tiny", "--cpu"),
+    *("--encoder-layers", "1", "--encoder-embed-dim", "32", "--encoder-ffn-embed-dim", "64"),
+    *("--encoder-attention-heads", "2", "--d-k", "16", "--d-v", "16"),
+    *("--criterion", "aiayn_label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
+    *("--optimizer", "adam", "--adam-betas", "0.9,0.98", "--adam-eps", "1e-9"),
+    *("--lr-scheduler", "aiayn_inverse_sqrt", "--warmup-updates", "200", "--dropout", "0.0"),
+    *("--max-tokens", "256", "--num-workers", "0", "--log-format", "json", "--log-interval", "1"),
+]
+
+Run = Callable[..., subprocess.CompletedProcess]
+
+
+def command(*arguments: str | Path) -> list[str]:
+    """The command line of a tool that was installed beside this Python."""
+    tool, *rest = map(str, arguments)
+    return [str(Path(sys.executable).parent / tool), *rest]
+
+
+def environment() -> dict[str, str]:
+    """One thread a process: the machine is shared, and results do not depend on its cores."""
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+
+
+def losses(output: str) -> dict[int, str]:
+    """Training loss by update number, as fairseq's JSON log prints it."""
+    found = {}
+    for line in output.splitlines():
+        _, bar, record = line.partition("| train_inner | ")
+        if bar:
+            entry = json.loads(record)
+            found[int(entry["num_updates"])] = entry["loss"]
+    return found

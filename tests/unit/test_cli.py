@@ -1,0 +1,152 @@
+"""What every `aiayn` subcommand has in common: help, errors, exit status, start-up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import fairseq_aiayn
+from fairseq_aiayn.cli import main as cli
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(fairseq_aiayn.__file__).parents[1])}
+
+
+def run_user_dir(stdout: int) -> subprocess.CompletedProcess[bytes]:
+    """Run `aiayn user-dir` as a process of its own that prints to the descriptor `stdout`."""
+    command = [sys.executable, "-m", "fairseq_aiayn.cli.main", "user-dir"]
+    return subprocess.run(
+        command, check=False, stdout=stdout, stderr=subprocess.PIPE, env=ENVIRONMENT
+    )
+
+
+@pytest.fixture
+def run_raising(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], int]:
+    """Return a function that runs a subcommand which raises its argument."""
+
+    def run(error: BaseException) -> int:
+        def fail(arguments: object) -> None:
+            raise error
+
+        module = ModuleType("fairseq_aiayn.cli.do_it", "do it, 100% of the time\n")
+        monkeypatch.setattr(module, "add_arguments", lambda parser: None, raising=False)
+        monkeypatch.setattr(module, "run", fail, raising=False)
+        monkeypatch.setattr(cli, "COMMANDS", (module,))
+        return cli.main(["do-it"])
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ValueError("steps must be at least 1, got 0"), "steps must be at least 1, got 0"),
+        (ValueError("first\nsecond"), "first second"),
+        (
+            FileNotFoundError(2, "No such file or directory", "x.pt"),
+            "x.pt: No such file or directory",
+        ),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (OSError("cannot read"), "cannot read"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    run_raising: Callable[[BaseException], int],
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    message: str,
+) -> None:
+    assert run_raising(error) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", f"aiayn do-it: {message}\n")
+
+
+def test_an_interrupt_is_quiet(
+    run_raising: Callable[[BaseException], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_raising(KeyboardInterrupt()) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_a_fault_of_ours_keeps_its_traceback(
+    run_raising: Callable[[BaseException], int],
+) -> None:
+    with pytest.raises(KeyError):
+        run_raising(KeyError("no such attribute"))
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = run_user_dir(writer)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line() -> None:
+    with open("/dev/full", "wb") as full:
+        done = run_user_dir(full.fileno())
+    assert done.returncode == 2
+    assert done.stderr == b"aiayn user-dir: No space left on device\n"
+
+
+def test_the_command_starts_without_torch_and_fairseq() -> None:
+    program = (
+        "import sys, fairseq_aiayn.cli.main;"
+        "print({'torch', 'fairseq', 'sacrebleu', 'numpy'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", program]
+    printed = subprocess.check_output(command, text=True, env=ENVIRONMENT)
+    assert printed == "set()\n"
+
+
+def test_user_dir_is_the_package_from_any_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["user-dir"]) == 0
+    printed = capsys.readouterr().out
+    assert Path(printed.rstrip("\n")) == Path(fairseq_aiayn.__file__).resolve().parent
+    assert Path(printed.rstrip("\n")).name == "fairseq_aiayn"  # the name fairseq imports it by
+
+
+@pytest.mark.parametrize("module", cli.COMMANDS, ids=lambda module: module.__name__)
+def test_every_command_explains_itself_with_an_example(
+    module: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = module.__name__.rpartition(".")[2].replace("_", "-")
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([name, "--help"])
+    assert stopped.value.code == 0
+    explanation = capsys.readouterr().out.partition("options:")[2]
+    assert f"aiayn {name}" in explanation
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["--help"])
+    assert stopped.value.code == 0
+    printed = capsys.readouterr().out
+    for module in cli.COMMANDS:
+        assert module.__doc__.splitlines()[0] in " ".join(printed.split())
+
+
+def test_version_names_what_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["--version"])
+    assert stopped.value.code == 0
+    printed = capsys.readouterr().out
+    assert "torch " in printed and "fairseq" in printed and "Python " in printed
+
+
+def test_no_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([])
+    assert stopped.value.code == 2
+    assert "COMMAND" in capsys.readouterr().err

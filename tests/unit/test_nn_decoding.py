@@ -1,0 +1,135 @@
+"""Decoding token by token: equal to the whole forward pass, whatever the search does with its
+beams."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fairseq_aiayn.nn.decoder_state import DecoderState
+from fairseq_aiayn.nn.positions import positions
+from fairseq_aiayn.nn.shape import Shape
+from fairseq_aiayn.nn.transformer import Transformer, create_transformer, real_tokens
+
+SHAPE = Shape(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.1)
+PAD, V, K = 1, 20, 3  # K beams a sentence
+PADDED = torch.tensor([[4, 5, 6, 7, 2], [PAD, PAD, 8, 9, 2], [10, 2, PAD, PAD, PAD]])
+UNPADDED = torch.tensor([[4, 5, 6], [7, 8, 2], [10, 11, 2]])
+
+
+def transformer(learned: bool = False) -> Transformer:
+    """A Transformer in float64, in evaluation mode."""
+    torch.manual_seed(5)
+    lengths = (9, 9) if learned else None
+    return create_transformer(SHAPE, V, V, PAD, learned_lengths=lengths).double().eval()
+
+
+def encode(model: Transformer, source: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The memory of a batch and its mask."""
+    mask = real_tokens(source, PAD)
+    return model.encoder(source, positions(source, PAD), mask), mask
+
+
+def whole(model: Transformer, source: Tensor, history: Tensor) -> Tensor:
+    """Features of the last token of every beam's history [B·K, T], from a full forward pass: [B·K,
+    d_model]."""
+    memory, mask = encode(model, source.repeat_interleave(K, dim=0))
+    return model.decoder(history, memory, mask)[:, -1]
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("source", [PADDED, UNPADDED], ids=["padded", "unpadded"])
+@torch.no_grad()
+def test_steps_equal_the_whole_forward_pass(source: Tensor, learned: bool) -> None:
+    """Breaks if a step forgets its position, beams are mixed across sentences, the mask is lost, or
+    a reordered or removed beam keeps another's keys and values."""
+    model = transformer(learned)
+    state = model.decoder.start(*encode(model, source))
+    history = torch.full((len(source) * K, 1), 2)
+    for step in range(6):
+        assert state.length == step
+        features = model.decoder.step(history[:, -1:], state)
+        assert features.shape == (len(history), 1, SHAPE.d_model)
+        torch.testing.assert_close(features[:, 0], whole(model, source, history))
+        if step == 2:  # the first sentence is done
+            source, history = source[1:], history[K:]
+            state.keep_sentences(torch.tensor([1, 2]))
+            state.reorder_beams(torch.arange(K, 3 * K))
+        # Beams go on from beams of their own sentence, some twice and some never
+        parents = torch.randint(K, (len(source), K)) + K * torch.arange(len(source))[:, None]
+        history = history[parents.flatten()]
+        state.reorder_beams(parents.flatten())
+        history = torch.cat([history, torch.randint(4, V, (len(history), 1))], dim=1)
+
+
+@torch.no_grad()
+def test_sentences_may_be_repeated_and_reordered() -> None:
+    """fairseq's own search makes every beam a sentence; breaks if the mask stays in the old
+    order."""
+    model = transformer()
+    state = model.decoder.start(*encode(model, PADDED))
+    model.decoder.step(torch.full((3, 1), 2), state)
+    order = torch.tensor([2, 2, 0])
+    state.keep_sentences(order)
+    state.reorder_beams(order)
+    features = model.decoder.step(torch.tensor([[5], [6], [7]]), state)
+    memory, mask = encode(model, PADDED[order])
+    expected = model.decoder(torch.tensor([[2, 5], [2, 6], [2, 7]]), memory, mask)[:, -1:]
+    torch.testing.assert_close(features, expected)
+
+
+@torch.no_grad()
+def test_the_source_is_projected_once() -> None:
+    """Breaks if keys and values of the memory are computed again at every step, or for every
+    beam."""
+    model = transformer()
+    rows: list[int] = []
+    for layer in model.decoder.layers:
+        for W in (layer.cross_attention.W_K, layer.cross_attention.W_V):
+            W.register_forward_hook(lambda module, arguments, output: rows.append(len(output)))
+    state = model.decoder.start(*encode(model, PADDED))
+    for _ in range(4):
+        model.decoder.step(torch.full((3 * K, 1), 2), state)
+        state.reorder_beams(torch.arange(3 * K))
+    assert rows == [len(PADDED)] * (2 * SHAPE.N)
+
+
+@torch.no_grad()
+def test_a_step_projects_only_the_newest_token() -> None:
+    """Breaks if the whole history is run again at every step."""
+    model = transformer()
+    lengths: list[int] = []
+    for layer in model.decoder.layers:
+        layer.self_attention.W_K.register_forward_hook(
+            lambda module, arguments, output: lengths.append(output.size(1))
+        )
+    state = model.decoder.start(*encode(model, UNPADDED))
+    for _ in range(3):
+        model.decoder.step(torch.full((3, 1), 2), state)
+    assert lengths == [1] * (3 * SHAPE.N)
+
+
+def attributes(model: nn.Module) -> dict[str, dict[str, int]]:
+    """Everything that hangs on the modules, by identity."""
+    return {
+        name: {key: id(value) for part in (vars(m), m._buffers) for key, value in part.items()}
+        for name, m in model.named_modules()
+    }
+
+
+@torch.no_grad()
+def test_nothing_is_kept_on_modules() -> None:
+    """Breaks if a cache hangs on a module, so that two searches on one model disturb each other."""
+    model = transformer()
+    before = attributes(model)
+    states: list[DecoderState] = [
+        model.decoder.start(*encode(model, source)) for source in (PADDED, UNPADDED)
+    ]
+    first, second = (torch.full((3, 1), token) for token in (2, 9))
+    features = []
+    for tokens in (first, second):  # two searches, step by step in turn
+        features = [model.decoder.step(tokens, state) for state in states]
+    assert attributes(model) == before
+    history = torch.cat([first, second], dim=1)
+    for source, last in zip((PADDED, UNPADDED), features, strict=True):
+        expected = model.decoder(history, *encode(model, source))[:, -1:]
+        torch.testing.assert_close(last, expected)

@@ -1,0 +1,101 @@
+"""Section 5.4: dropout on every sub-layer's output and on the embedding sums, and nowhere else."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_aiayn.nn.attention import MultiHeadAttention
+from fairseq_aiayn.nn.feed_forward import FeedForward
+from fairseq_aiayn.nn.residual import AddAndNorm
+from fairseq_aiayn.nn.shape import Shape
+from fairseq_aiayn.nn.transformer import Transformer, create_transformer
+
+SHAPE = Shape(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.25)
+SOURCE, TARGET = torch.tensor([[4, 5, 6, 2]]), torch.tensor([[2, 7, 8]])
+
+
+class Recorder:
+    """Stands in for torch's dropout and keeps what passes through it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.dropped: list[tuple[Tensor, float]] = []
+        self.attention: list[float] = []
+        self.fused = F.scaled_dot_product_attention
+        monkeypatch.setattr(F, "dropout", self.dropout)
+        monkeypatch.setattr(F, "scaled_dot_product_attention", self.attend)
+
+    def dropout(self, x: Tensor, p: float, training: bool, inplace: bool = False) -> Tensor:
+        """Record x with the rate it would be dropped at, and let it through."""
+        self.dropped.append((x, p if training else 0.0))
+        return x
+
+    def attend(
+        self, *tensors: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool
+    ) -> Tensor:
+        """Record the rate of the attention weights, and let them through."""
+        self.attention.append(dropout_p)
+        return self.fused(*tensors, attn_mask=attn_mask, is_causal=is_causal)
+
+
+def transformer(shape: Shape = SHAPE) -> Transformer:
+    """A Transformer in training mode."""
+    torch.manual_seed(0)
+    return create_transformer(shape, 10, 10, padding=1)
+
+
+def test_exactly_the_tensors_of_section_5_4(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Breaks with dropout inside the feed-forward layer, on attention weights, on embeddings before
+    the positions are added, after the norm or after the sum; and where a sub-layer or an embedding
+    sum has none."""
+    model = transformer()
+    expected: list[Tensor] = []
+
+    def keep(module: nn.Module, arguments: tuple, output: Tensor) -> None:
+        expected.append(output)
+
+    for module in model.modules():
+        if isinstance(module, (MultiHeadAttention, FeedForward)):
+            module.register_forward_hook(keep)
+    recorder = Recorder(monkeypatch)
+    model(SOURCE, TARGET)
+
+    sums = {
+        stack: stack.embedding(tokens) + stack.position(torch.arange(tokens.size(1)), 4)
+        for stack, tokens in ((model.encoder, SOURCE), (model.decoder, TARGET))
+    }
+    expected.insert(0, sums[model.encoder])
+    expected.insert(1 + 2 * SHAPE.N, sums[model.decoder])
+    assert len(recorder.dropped) == len(expected) == (1 + 2 * SHAPE.N) + (1 + 3 * SHAPE.N)
+    for (x, rate), tensor in zip(recorder.dropped, expected, strict=True):
+        assert rate == SHAPE.P_drop
+        torch.testing.assert_close(x, tensor)
+    assert recorder.attention == [0.0] * (3 * SHAPE.N)
+
+
+def test_dropout_comes_before_the_sum_and_the_norm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LayerNorm(x + Dropout(Sublayer(x))): with everything dropped it is LayerNorm(x), not 0."""
+    residual = AddAndNorm(8, 0.5)
+    monkeypatch.setattr(F, "dropout", lambda x, *arguments: torch.zeros_like(x))
+    x = torch.randn(2, 3, 8)
+    torch.testing.assert_close(residual(x, torch.randn(2, 3, 8)), residual.norm(x))
+
+
+def test_attention_dropout_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Section 6.3 chose one for parsing; breaks if it follows P_drop or stays on in evaluation."""
+    model = transformer(replace(SHAPE, attention_dropout=0.4))
+    recorder = Recorder(monkeypatch)
+    model(SOURCE, TARGET)
+    assert recorder.attention == [0.4] * (3 * SHAPE.N)
+    recorder.attention.clear()
+    model.eval()(SOURCE, TARGET)
+    assert recorder.attention == [0.0] * (3 * SHAPE.N)
+
+
+def test_evaluation_drops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Breaks if dropout ignores train() and eval()."""
+    recorder = Recorder(monkeypatch)
+    transformer().eval()(SOURCE, TARGET)
+    assert all(rate == 0.0 for _, rate in recorder.dropped)

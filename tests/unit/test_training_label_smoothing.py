@@ -1,0 +1,154 @@
+"""Section 5.4: label smoothing, and the criterion that reports it to fairseq."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from fairseq.data import Dictionary
+from fairseq.logging import metrics
+from torch import Tensor
+
+from fairseq_aiayn.plugin.criterion import AiaynLabelSmoothedCrossEntropy
+from fairseq_aiayn.training.label_smoothing import (
+    smoothed_nll,
+    smoothed_nll_as_defined,
+    smoothed_targets,
+)
+
+PAD, K, N = 1, 7, 10
+EPSILONS = [0.0, 0.1, 0.2, 0.9]
+
+
+def random_batch() -> tuple[Tensor, Tensor]:
+    """Log-probabilities [N, K] in float64 and targets [N], two of them padding."""
+    torch.manual_seed(0)
+    target = torch.randint(2, K, (N,))
+    target[[3, 7]] = PAD
+    return torch.randn(N, K, dtype=torch.float64).log_softmax(-1).requires_grad_(), target
+
+
+def test_target_distribution_by_hand() -> None:
+    """ε/K for every class, the true one among them; breaks with ε/(K − 1) or with 1 − ε at the true
+    class."""
+    q = smoothed_targets(torch.tensor([2]), 4, 0.2, torch.float64)
+    torch.testing.assert_close(q, torch.tensor([[0.05, 0.05, 0.85, 0.05]]).double())
+    torch.testing.assert_close(q.sum(), torch.tensor(1.0).double())
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_fast_loss_equals_the_defined_one(epsilon: float) -> None:
+    """Breaks if the rearranged sum forgets a term, or padding is dropped from one part of it
+    only."""
+    losses, gradients = [], []
+    for loss_of in (smoothed_nll, smoothed_nll_as_defined):
+        log_p, target = random_batch()
+        loss, nll = loss_of(log_p, target, epsilon, PAD)
+        loss.backward()
+        losses.append(torch.stack([loss, nll]).detach())
+        gradients.append(log_p.grad)
+    torch.testing.assert_close(*losses, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(*gradients, rtol=1e-6, atol=1e-6)
+
+
+def test_without_smoothing_it_is_the_negative_log_likelihood() -> None:
+    """Breaks if ε = 0 still mixes something in; the NLL is that of torch, and no ε changes it."""
+    log_p, target = random_batch()
+    expected = torch.nn.functional.nll_loss(log_p, target, ignore_index=PAD, reduction="sum")
+    for epsilon in EPSILONS:
+        loss, nll = smoothed_nll(log_p, target, epsilon, PAD)
+        torch.testing.assert_close(nll, expected)
+        if epsilon == 0.0:
+            torch.testing.assert_close(loss, expected)
+
+
+@pytest.mark.parametrize("loss_of", [smoothed_nll, smoothed_nll_as_defined])
+def test_padding_changes_nothing(loss_of: object) -> None:
+    """Breaks if padding's uniform part enters loss or gradient, also where a probability there is
+    0."""
+    log_p, target = random_batch()
+    real = target.ne(PAD)
+    expected = loss_of(log_p[real], target[real], 0.1, PAD)
+    torch.testing.assert_close(loss_of(log_p, target, 0.1, PAD), expected)
+    loss_of(log_p, target, 0.1, PAD)[0].backward()
+    assert log_p.grad.any(dim=1).tolist() == real.tolist()
+
+
+def test_smoothing_is_fairseqs_with_another_epsilon() -> None:
+    """fairseq spreads ε/(K − 1) over the wrong classes: that is ε·K/(K − 1) here, and at equal ε
+    not the same."""
+    log_p, target = random_batch()
+    ours = [smoothed_nll(log_p, target, epsilon, PAD)[0] for epsilon in (0.1 * K / (K - 1), 0.1)]
+    fairseqs, _ = label_smoothed_nll_loss(log_p, target[:, None], 0.1, ignore_index=PAD)
+    torch.testing.assert_close(ours[0], fairseqs.squeeze())
+    assert not torch.isclose(ours[1], fairseqs.squeeze(), rtol=1e-4)
+
+
+def test_the_best_smoothed_model_predicts_the_smoothed_targets() -> None:
+    """The loss is least at p = q', where it is the entropy of q'; breaks with any other spread."""
+    target = torch.tensor([2])
+    q = smoothed_targets(target, K, 0.1, torch.float64)
+    logits = q.log().requires_grad_()
+    loss, _ = smoothed_nll(logits.log_softmax(-1), target, 0.1, PAD)
+    loss.backward()
+    torch.testing.assert_close(loss.item(), -(q * q.log()).sum().item(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(logits.grad, torch.zeros_like(q), rtol=0, atol=1e-7)
+
+
+def criterion(epsilon: float) -> AiaynLabelSmoothedCrossEntropy:
+    """The criterion over a dictionary, as fairseq's task makes it."""
+    task = SimpleNamespace(target_dictionary=Dictionary())
+    return AiaynLabelSmoothedCrossEntropy(task, sentence_avg=False, label_smoothing=epsilon)
+
+
+class TableModel:
+    """A model that answers with given logits, with the two questions a criterion asks."""
+
+    def __init__(self, logits: Tensor):
+        self.logits = logits
+
+    def __call__(self, prev_output_tokens: Tensor) -> tuple[Tensor]:
+        return (self.logits,)
+
+    def get_normalized_probs(self, net_output: tuple[Tensor], log_probs: bool) -> Tensor:
+        assert log_probs
+        return net_output[0].log_softmax(-1)
+
+    def get_targets(self, sample: dict, net_output: tuple[Tensor]) -> Tensor:
+        return sample["target"]
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_criterion_logs_bits_a_token_and_perplexity(epsilon: float) -> None:
+    """Logs of two workers are summed before they are divided; breaks if loss is in nats, padding
+    counts as a token, perplexity is of the smoothed loss, or e^bits is taken for 2^bits."""
+    torch.manual_seed(0)
+    loss = nll = tokens = 0.0
+    logs = []
+    for length in (5, 3):
+        logits, target = torch.randn(2, length, K), torch.randint(2, K, (2, length))
+        target[1, 2:] = PAD
+        n = int(target.ne(PAD).sum())
+        net_input = {"prev_output_tokens": target}
+        sample = {"net_input": net_input, "target": target, "ntokens": n}
+        summed, sample_size, log = criterion(epsilon)(TableModel(logits), sample)
+        assert sample_size == n
+        logs.append(log)
+        log_p = logits.log_softmax(-1).flatten(0, 1)
+        parts = smoothed_nll_as_defined(log_p, target.flatten(), epsilon, PAD)
+        torch.testing.assert_close(summed, parts[0])
+        loss, nll, tokens = loss + parts[0].item(), nll + parts[1].item(), tokens + n
+    with metrics.aggregate() as logged:
+        AiaynLabelSmoothedCrossEntropy.reduce_metrics(logs)
+    values = logged.get_smoothed_values()
+    assert values["loss"] == pytest.approx(loss / tokens / math.log(2), abs=5e-4)
+    assert values["nll_loss"] == pytest.approx(nll / tokens / math.log(2), abs=5e-4)
+    assert values["ppl"] == pytest.approx(math.exp(nll / tokens), abs=1e-2)
+
+
+@pytest.mark.parametrize("epsilon", [-0.1, 1.0])
+def test_criterion_refuses_an_impossible_epsilon(epsilon: float) -> None:
+    """Breaks if negative probabilities are trained for."""
+    with pytest.raises(ValueError, match=rf"label smoothing ε must be in \[0, 1\), got {epsilon}"):
+        criterion(epsilon)
