@@ -57,7 +57,7 @@ class LearnedPositions(nn.Module):
         """pos [B, L] or [L], every value below `longest` → encodings [..., d_model]."""
         if longest > self.weight.size(0):
             raise ValueError(
-                f"learned positions end at length {self.weight.size(0)}, got a sequence of {longest} "
-                f"tokens"
+                f"learned positions end at length {self.weight.size(0)}, got a sequence of "
+                f"{longest} tokens"
             )
         return self.weight[pos]

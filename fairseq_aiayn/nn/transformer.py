@@ -59,8 +59,8 @@ def create_transformer(
     """
     if sharing == "all" and V_source != V_target:
         raise ValueError(
-            "source embedding, target embedding and projection can share a matrix (section 3.4) only "
-            f"over one joined vocabulary; got {V_source} source and {V_target} target types"
+            "source embedding, target embedding and projection can share a matrix (section 3.4) "
+            f"only over one joined vocabulary; got {V_source} source and {V_target} target types"
         )
     target_embedding = Embedding(V_target, shape.d_model)
     source_embedding = target_embedding if sharing == "all" else Embedding(V_source, shape.d_model)

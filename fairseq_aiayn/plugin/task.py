@@ -95,8 +95,8 @@ class AiaynTranslationTask(TranslationTask):
         for model in models:
             if not isinstance(model, AiaynModel):
                 raise ValueError(
-                    f"--task aiayn_translation decodes aiayn_* models, not a {type(model).__name__}: "
-                    f"use --task translation"
+                    f"--task aiayn_translation decodes aiayn_* models, not a "
+                    f"{type(model).__name__}: use --task translation"
                 )
         chosen = {name: getattr(args, name, default) for name, default in DEFAULTS.items()}
         options = SearchOptions(
