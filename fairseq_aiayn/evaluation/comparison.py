@@ -3,9 +3,8 @@
 A run directory belongs to one system:
 
     settings.json      {"system": name, "commands": {"train": ..., "generate": ..., ...}, "seed",
-    "device", "commit",
-                       "packages": {name: version}, "hardware": {...}, "written"}; only the name is
-                       required
+                       "device", "commit", "packages": {name: version}, "hardware": {...},
+                       "written"}; only the name is required
     train.log          fairseq-train's --log-file with --log-format json, of a finished training
     valid.log          what fairseq-validate --log-format json prints for the averaged checkpoint
     generate-test.txt  fairseq-generate's output for the test set (kept for the record, not read)

@@ -33,9 +33,9 @@ def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]
     if abs(tokens - row.batch_tokens) > TOLERANCE * row.batch_tokens:
         fitting, _ = batch(row, gpus)
         raise ValueError(
-            f"{gpus} GPUs x {max_tokens} tokens x update frequency {update_freq} = {tokens:,} "
-            f"tokens a batch, {tokens / row.batch_tokens - 1:+.0%} from the {row.batch_tokens:,} of row "
-            f"{row.name} (section 5.1): try --max-tokens {fitting}"
+            f"{gpus} GPUs x {max_tokens} tokens x update frequency {update_freq} = {tokens:,}"
+            f" tokens a batch, {tokens / row.batch_tokens - 1:+.0%} from the {row.batch_tokens:,}"
+            f" of row {row.name} (section 5.1): try --max-tokens {fitting}"
         )
     return max_tokens, update_freq
 
