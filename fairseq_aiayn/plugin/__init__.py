@@ -10,5 +10,5 @@ from fairseq_aiayn.plugin import (  # noqa: F401
     task,
 )
 
+clear_errors.install()  # first: the next line may have something to say
 checkpoints.allow_fairseq_checkpoints()
-clear_errors.install()

@@ -31,11 +31,12 @@ CHECKPOINT_VARIABLES = (
     ("fairseq.checkpoint_utils", "torch_persistent_save", "filename"),
 )
 
-# fairseq's own words for a checkpoint or data that is not there
-MISSING = re.compile(
+# fairseq's own words, in bare exceptions, for a checkpoint or data that is not there or too long
+UNUSABLE = re.compile(
     "^(Model file|Dataset) not found: "
     "|^--finetune-from-model .* does not exist$"
     "|^Could not infer language pair"
+    "|^Size of sample #\\d+ is invalid"
 )
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -100,12 +101,12 @@ def no_room(error: BaseException) -> str | None:
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
-def missing_file(error: BaseException) -> str | None:
-    """A checkpoint, a data directory or another file that is not there or may not be read."""
+def unusable_file(error: BaseException) -> str | None:
+    """A checkpoint, data or another file that is not there, may not be read or cannot be used."""
     kinds = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
     if isinstance(error, kinds):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    own = type(error) in (Exception, OSError, ValueError) and MISSING.search(str(error))
+    own = type(error) in (Exception, OSError, ValueError) and UNUSABLE.search(str(error))
     return str(error) if own else None
 
 
@@ -134,7 +135,7 @@ def our_value_error(error: BaseException) -> str | None:
 # Tried in this order: what went wrong on the disk explains the errors that follow from it.
 RECOGNISERS: tuple[Recogniser, ...] = (
     no_room,
-    missing_file,
+    unusable_file,
     unreadable_checkpoint,
     other_parameters,
     our_value_error,

@@ -1,0 +1,120 @@
+"""What a user gets wrong on fairseq's command lines ends in one line that says what and where."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq_cli import generate, train
+from fairseq_commands import PLUGIN, SMALL, Run, command, environment
+
+from fairseq_aiayn.plugin.clear_errors import explain
+
+
+@pytest.fixture(scope="module")
+def checkpoint(data_bin: Path, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model after one update."""
+    folder = tmp_path_factory.mktemp("one")
+    run("fairseq-train", data_bin, *PLUGIN, *SMALL, "--max-update", "1", "--save-dir", folder)
+    return folder / "checkpoint_last.pt"
+
+
+def line_of(
+    main: Callable[[], None], arguments: list[str | Path], monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """The line in which a command with these arguments ends."""
+    monkeypatch.setattr(sys, "argv", ["fairseq", *map(str, arguments)])
+    with pytest.raises(Exception) as caught:
+        main()
+    line = explain(caught.value)
+    assert line is not None, f"a traceback: {caught.value!r}"
+    return line
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--encoder-embed-dim", "33"], "d_model must be even"),
+        (["--warmup-updates", "0"], "warmup must be at least 1 in Equation 3, got 0"),
+        (["--label-smoothing", "1.5"], "label smoothing ε must be in [0, 1), got 1.5"),
+        (["--dropout", "-0.1"], "P_drop must be in [0, 1), got -0.1"),
+        (["--encoder-layers", "2", "--decoder-layers", "3"], "encoder and decoder have one N"),
+        (["--eval-bleu", "--eval-bleu-args", '{"beam": 0}'], "beam size must be at least 1"),
+        (
+            ["--finetune-from-model", "nowhere.pt"],
+            "--finetune-from-model nowhere.pt does not exist",
+        ),
+    ],
+)
+def test_training_refuses(flags, message, data_bin, tmp_path, monkeypatch):
+    arguments = [data_bin, *PLUGIN, *SMALL, "--max-update", "1", "--save-dir", tmp_path / "save"]
+    assert message in line_of(train.cli_main, [*arguments, *flags], monkeypatch)
+    assert not list((tmp_path / "save").glob("*.pt"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--beam", "0"], "the beam size must be at least 1, got 0"),
+        (["--lenpen", "-1"], "the length penalty α must be a number of at least 0, got -1.0"),
+        (["--no-repeat-ngram-size", "2"], "is not part of the paper's search: use --task trans"),
+        (["--path", "nowhere.pt"], "Model file not found: nowhere.pt"),
+        (["--max-source-positions", "3"], "is invalid"),
+    ],
+)
+def test_generation_refuses(flags, message, data_bin, checkpoint, monkeypatch):
+    arguments = [data_bin, *PLUGIN, "--task", "aiayn_translation", "--cpu", "--path", checkpoint]
+    assert message in line_of(generate.cli_main, [*arguments, *flags], monkeypatch)
+
+
+def test_a_dictionary_of_another_size_is_named(data_bin, checkpoint, tmp_path, monkeypatch):
+    for language in ("en", "de"):
+        words = (data_bin / f"dict.{language}.txt").read_text()
+        (tmp_path / f"dict.{language}.txt").write_text(words + "more 1\n")
+    arguments = [tmp_path, *PLUGIN, "--task", "aiayn_translation", "--cpu", "--path", checkpoint]
+    line = line_of(generate.cli_main, [*arguments, "-s", "en", "-t", "de"], monkeypatch)
+    assert "does not fit" in line and "another vocabulary than the dictionary's" in line
+
+
+def test_a_truncated_checkpoint_stops_the_resuming_of_a_training(
+    data_bin, checkpoint, tmp_path, monkeypatch
+):
+    whole = checkpoint.read_bytes()
+    (tmp_path / "checkpoint_last.pt").write_bytes(whole[: len(whole) // 2])
+    arguments = [data_bin, *PLUGIN, *SMALL, "--max-update", "2", "--save-dir", tmp_path]
+    assert "checkpoint_last.pt" in line_of(train.cli_main, arguments, monkeypatch)
+    assert (tmp_path / "checkpoint_last.pt").stat().st_size == len(whole) // 2
+
+
+def test_the_command_itself_prints_that_line_and_fails(run: Run, data_bin, tmp_path):
+    bad = [*SMALL, "--encoder-embed-dim", "33", "--save-dir", tmp_path]
+    done = run("fairseq-train", data_bin, *PLUGIN, *bad, fails=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "fairseq-train: error: d_model must be even, sine and cosine come in pairs; got 33"
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_keeps_the_checkpoints_before_it(data_bin, checkpoint, tmp_path):
+    """A limit on the size of a file stands for a full disk."""
+    before = checkpoint.read_bytes()
+    (tmp_path / "checkpoint_last.pt").write_bytes(before)
+    arguments = ["fairseq-train", data_bin, *PLUGIN, *SMALL, "--max-update", "2", "--save-dir"]
+    limited = ["bash", "-c", f'ulimit -f {len(before) // 4096}; exec "$@"', "bash"]
+    done = subprocess.run(
+        [*limited, *command(*arguments, tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+    assert done.returncode == 1
+    assert "fairseq-train: error: " in done.stderr.splitlines()[-1]
+    assert "File too large" in done.stderr.splitlines()[-1]
+    assert (tmp_path / "checkpoint_last.pt").read_bytes() == before
+    assert torch.load(tmp_path / "checkpoint_last.pt")["model"]
