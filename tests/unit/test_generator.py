@@ -5,7 +5,9 @@ from argparse import Namespace
 
 import pytest
 import torch
+from fairseq import options
 from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.sequence_generator import SequenceGenerator
 
 import fairseq_aiayn.plugin  # noqa: F401
@@ -131,6 +133,29 @@ def test_the_source_is_encoded_and_projected_once_a_layer(task, monkeypatch):
     task.build_generator([model], Namespace(beam=4)).generate([model], batch)
     sentences, layers = batch["id"].numel(), len(model.decoder.stack.layers)
     assert calls == {"encoder": 1, "memory": sentences * layers}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_trains_and_translates(task, dtype):
+    """What --fp16 and --bf16 do to a model; it normalises log-probabilities in float32."""
+    model, batch = build_model(task, 1).to(dtype), sample(task)
+    tokens = batch["net_input"]["src_tokens"]
+    output = model(**batch["net_input"], prev_output_tokens=tokens.flip(1))
+    assert output[0].dtype == dtype
+    log_p = model.get_normalized_probs(output, log_probs=True)
+    assert log_p.dtype == torch.float32
+    torch.testing.assert_close(log_p.exp().sum(-1), torch.ones(tokens.shape))
+    log_p[..., 4].sum().backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
+    found = task.build_generator([model], Namespace(beam=2)).generate([model], batch)
+    assert all(hypotheses[0]["score"] < 0 for hypotheses in found)
+
+
+@pytest.mark.parametrize("flag", ["--fp16", "--bf16", "--amp"])
+def test_precision_flags_reach_fairseqs_configuration(flag):
+    parser = options.get_training_parser()
+    args = options.parse_args_and_arch(parser, ["data", "--arch", "aiayn_base", flag])
+    assert convert_namespace_to_omegaconf(args).common[flag.removeprefix("--")] is True
 
 
 def test_defaults_are_the_papers_and_length_is_bounded_by_each_sentences_own(task):
