@@ -87,7 +87,8 @@ recipe_begin() {
 # Print "NAME<tab>COMMENT" of every option that a script declares.
 recipe_declared() {
     sed -n '/^# Options$/,/^# End of options$/p' "$1" |
-        sed -nE -e 's/^([a-z][a-z0-9_]*)=([^#]*[[:space:]])?# (.*)$/\1\t\3/p' -e 's/^ +# (.*)$/\t\1/p'
+        sed -nE -e 's/^([a-z][a-z0-9_]*)=([^#]*[[:space:]])?# (.*)$/\1\t\3/p' \
+            -e 's/^ +# (.*)$/\t\1/p'
 }
 
 recipe_parse() {
@@ -246,15 +247,19 @@ stage() {
         return
     fi
     key=$(recipe_key "$name" "$action" "${@:4}")
-    if [[ -e $marker && $(head -n 1 "$marker") == "$key" && ($force == false || $number -lt $stage) ]]; then
+    if [[ -e $marker && $(head -n 1 "$marker") == "$key" ]] &&
+        [[ $force == false || $number -lt $stage ]]; then
         recipe_chain=$(<"$marker")
         ((number < stage)) || log "stage $name is done, skipped"
         return
     fi
-    ((number >= stage)) || fatal "stage $name is not done with these options: start with --stage $number"
+    ((number >= stage)) ||
+        fatal "stage $name is not done with these options: start with --stage $number"
     rm -f "$marker"
     recipe_resuming=false
-    [[ ! -e $marker.started || $force == true || $(<"$marker.started") != "$key" ]] || recipe_resuming=true
+    if [[ $force == false && -e $marker.started && $(<"$marker.started") == "$key" ]]; then
+        recipe_resuming=true
+    fi
     echo "$key" >"$marker.started"
     recipe_stage=$name
     recipe_log=$exp/log/$name.log
@@ -295,9 +300,9 @@ fresh_directory() {
 
 # run [-q | -p] [-i INPUT] [-o OUTPUT] COMMAND...
 #
-# What COMMAND prints goes to the stage's log, and to the terminal unless -q is given; with
-# -p the terminal sees a fairseq command's progress only. OUTPUT takes its standard output and appears only
-# when COMMAND succeeded.
+# What COMMAND prints goes to the stage's log, and to the terminal unless -q is given; with -p the
+# terminal sees a fairseq command's progress only. OUTPUT takes its standard output and appears
+# only when COMMAND succeeded.
 run() {
     local OPTIND=1 OPTARG flag show=all input=/dev/null output='' shown status=0
     while getopts 'qpi:o:' flag; do

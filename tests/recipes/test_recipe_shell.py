@@ -193,8 +193,10 @@ recipe_begin "$@"
 work() {
     fresh_directory "$exp/work"
     run touch "$exp/work/begun"
-    if [[ ! -e $exp/fast ]]; then run sh -c "echo \\$\\$ >$exp/pid; touch $exp/running; sleep 60";
-    fi run touch "$exp/work/finished"
+    if [[ ! -e $exp/fast ]]; then
+        run sh -c "echo \\$\\$ >$exp/pid; touch $exp/running; sleep 60"
+    fi
+    run touch "$exp/work/finished"
 }
 stage 1 work work steps
 """
