@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Published:
-    """What the paper reports for a row: development perplexity and BLEU, and millions of parameters
-    (Table 3)."""
+    """Table 3's results of a row: development perplexity, BLEU, millions of parameters."""
 
     ppl: float | None = None
     bleu: float | None = None
@@ -151,8 +150,7 @@ ROWS: dict[str, Row] = {row.name: row for row in (*TABLE_3, BIG_EN_FR, PARSING, 
 
 
 def find_row(name: str) -> Row:
-    """Return the row called `name` (with or without the "aiayn_" of its --arch); ValueError if
-    there is none."""
+    """Return the row called `name` or, as an --arch, aiayn_`name`; ValueError if there is none."""
     row = ROWS.get(name.removeprefix("aiayn_"))
     if row is None:
         raise ValueError(f"unknown row {name!r}: the rows are {', '.join(ROWS)}")
@@ -173,8 +171,7 @@ ADAM = Adam()
 
 @dataclass(frozen=True)
 class Decoding:
-    """Beam search of section 6.1 (translation) and 6.3 (parsing): output length is at most input +
-    `extra_length`."""
+    """Sections 6.1 and 6.3: beam search, outputs at most `extra_length` longer than the input."""
 
     beam: int
     alpha: float

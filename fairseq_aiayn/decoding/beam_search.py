@@ -48,8 +48,7 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class Symbols:
-    """The tokens with a meaning for the search; `end` also stands before the first token, as in
-    fairseq."""
+    """Tokens with a meaning for the search; `end`, as in fairseq, also stands before the first."""
 
     end: int
     padding: int
@@ -120,23 +119,22 @@ def check_lengths(
     shortest = int(max_lengths.min())
     if shortest < options.min_length:
         raise ValueError(
-            f"the minimum length {options.min_length} exceeds the maximum length {shortest} of an "
-            f"output"
+            f"the minimum length {options.min_length} exceeds the maximum length {shortest} of"
+            " an output"
         )
     if prefix is not None:
         lengths = (prefix.ne(symbols.padding) & prefix.ne(symbols.end)).sum(dim=1)
         if bool((lengths > max_lengths).any()):
             raise ValueError(
-                f"a prefix of {int(lengths.max())} tokens exceeds the maximum length {shortest} of "
-                f"an output"
+                f"a prefix of {int(lengths.max())} tokens exceeds the maximum length {shortest} of"
+                " an output"
             )
 
 
 def start_pools(
     B: int, k: int, L: int, symbols: Symbols, device: torch.device
 ) -> tuple[Pool, Pool]:
-    """Pools before the first step: one empty hypothesis open (k copies of it would all grow alike),
-    none finished."""
+    """Pools before the first step: one empty hypothesis open, since copies would grow alike."""
 
     def empty() -> Pool:
         return Pool(
@@ -158,8 +156,7 @@ def restrict(
     max_lengths: Tensor,
     prefix: Tensor | None,
 ) -> None:
-    """Put −∞, in place, where log_p [B, k, V] must not be taken: padding, too short, too long, not
-    the prefix."""
+    """Put −∞, in place, where log_p [B, k, V] is padding, too short, too long or not the prefix."""
     log_p[:, :, symbols.padding] = -math.inf
     if prefix is not None and step < prefix.size(1):
         wanted = prefix[:, step]

@@ -11,8 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A finished output: tokens [n] with the end-of-sentence token, log P of each [n], and log
-    P(Y|X) / lp(Y)."""
+    """A finished output: tokens [n] with the end token, log P of each [n], log P(Y|X) / lp(Y)."""
 
     tokens: Tensor
     token_log_p: Tensor

@@ -1,5 +1,4 @@
-"""Slow, plain twins of the beam search, one sentence at a time: what the fast one is tested
-against."""
+"""Slow, plain twins of the beam search, one sentence at a time."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ def exhaustive_search(model: Model, end: int, alpha: float, max_length: int) -> 
 def plain_beam_search(
     model: Model, end: int, beam: int, alpha: float, max_length: int
 ) -> list[Scored]:
-    """Beam search without early termination: hypotheses whose end is among the `beam` best are
-    finished; best first."""
+    """Beam search without early end; hypotheses end among the `beam` best. Best first."""
     alive: list[Scored] = [(0.0, ())]
     finished: list[Scored] = []
     for length in range(1, max_length + 2):

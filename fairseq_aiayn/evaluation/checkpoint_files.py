@@ -1,5 +1,4 @@
-"""Read fairseq's checkpoints with PyTorch's weights_only on: plain data loads, nothing else is
-run."""
+"""Read fairseq's checkpoints with weights_only on: plain data loads, nothing is run."""
 
 from __future__ import annotations
 

@@ -69,8 +69,7 @@ def _machine(run: Run) -> str:
 
 
 def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Lay out a Markdown table, its first row the header; all columns but the first hold
-    numbers."""
+    """Lay out a Markdown table under its first row; all columns but the first hold numbers."""
     widths = [max(3, *map(len, column)) for column in zip(*cells)]
     lines = [
         _row(

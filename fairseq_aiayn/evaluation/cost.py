@@ -8,14 +8,12 @@ LONGEST_LEARNED = 1_024  # fairseq's --max-source-positions and --max-target-pos
 
 
 def attention_parameters(row: Row) -> int:
-    """W^Q, W^K (d_model × h·d_k), W^V (d_model × h·d_v) and W^O (h·d_v × d_model) of section
-    3.2.2."""
+    """Section 3.2.2: W^Q, W^K (d_model × h·d_k), W^V (d_model × h·d_v), W^O (h·d_v × d_model)."""
     return 2 * row.d_model * row.h * row.d_k + 2 * row.d_model * row.h * row.d_v
 
 
 def layer_parameters(row: Row, attentions: int) -> int:
-    """A layer's attentions, its feed-forward network (Equation 2) and a norm (gain and bias) after
-    each of them."""
+    """Attentions, feed-forward network (Equation 2) and a norm's gain and bias after each."""
     feed_forward = 2 * row.d_model * row.d_ff + row.d_ff + row.d_model
     norms = (attentions + 1) * 2 * row.d_model
     return attentions * attention_parameters(row) + feed_forward + norms

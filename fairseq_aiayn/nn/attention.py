@@ -34,8 +34,7 @@ def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Te
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
-    """Section 3.2.3: position i may attend to positions up to i. Returns [length, length], True =
-    may attend."""
+    """Section 3.2.3: [length, length], True where position i may attend, at positions up to i."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
@@ -71,8 +70,7 @@ class MultiHeadAttention(nn.Module):
         return self._split_heads(self.W_Q(x))
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """KW_i^K and VW_i^V of every head: memory [B, M, d_model] → [B, h, M, d_k], [B, h, M,
-        d_v]."""
+        """KW_i^K, VW_i^V of every head: memory [B, M, d_model] → [B, h, M, d_k], [B, h, M, d_v]."""
         return self._split_heads(self.W_K(memory)), self._split_heads(self.W_V(memory))
 
     def attend(

@@ -1,5 +1,4 @@
-"""Section 3.1: the decoder stack, over a whole target at once (training) or token by token
-(search)."""
+"""Section 3.1: the decoder stack, over whole targets (training) or step by step (search)."""
 
 from __future__ import annotations
 
@@ -15,8 +14,7 @@ from fairseq_aiayn.nn.shape import Shape
 
 
 class DecoderLayer(nn.Module):
-    """Three sub-layers: masked self-attention, attention over the encoder's output, the
-    feed-forward network."""
+    """Masked self-attention, attention over the encoder's output, the feed-forward network."""
 
     def __init__(self, shape: Shape):
         super().__init__()
@@ -38,26 +36,21 @@ class DecoderLayer(nn.Module):
         return LayerState(*self.cross_attention.keys_values(memory))
 
     def step(self, x: Tensor, state: LayerState, source_mask: Tensor | None) -> Tensor:
-        """One position: x [B·k, 1, d_model], k beams of a sentence side by side → [B·k, 1,
-        d_model]; extends `state`."""
-        attend = self.self_attention
-        x = self.self_attention_norm(
-            x, attend.attend(attend.queries(x), *state.extend(*attend.keys_values(x)))
-        )
-        # The beams of a sentence share its keys and values: they are so many queries of one
-        # attention.
+        """One position of k beams a sentence: x [B·k, 1, d_model] → the same; extends `state`."""
+        own, cross = self.self_attention, self.cross_attention
+        K, V = state.extend(*own.keys_values(x))
+        x = self.self_attention_norm(x, own.attend(own.queries(x), K, V))
+        # The beams of a sentence share its keys and values: so many queries of one attention.
         beams = x.view(
             state.memory_K.size(0), -1, x.size(-1)
         )  # [B·k, 1, d_model] -> [B, k, d_model]
-        attend = self.cross_attention
-        seen = attend.attend(attend.queries(beams), state.memory_K, state.memory_V, source_mask)
+        seen = cross.attend(cross.queries(beams), state.memory_K, state.memory_V, source_mask)
         x = self.cross_attention_norm(x, seen.view_as(x))
         return self.feed_forward_norm(x, self.feed_forward(x))
 
 
 class Decoder(nn.Module):
-    """Embeddings plus positions, dropout on their sum, N identical layers, and the pre-softmax
-    projection."""
+    """Embeddings plus positions, dropout on their sum, N layers, the pre-softmax projection."""
 
     def __init__(
         self, shape: Shape, embedding: Embedding, position: nn.Module, projection: Embedding

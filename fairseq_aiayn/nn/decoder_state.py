@@ -23,8 +23,7 @@ class LayerState:
     self_V: Tensor | None = None
 
     def extend(self, K: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
-        """Append the newest position's K [B·k, h, 1, d_k], V [B·k, h, 1, d_v]; return all
-        positions' keys and values."""
+        """Append K [B·k, h, 1, d_k], V [B·k, h, 1, d_v] of the newest position; return all."""
         self.self_K = K if self.self_K is None else torch.cat([self.self_K, K], dim=2)
         self.self_V = V if self.self_V is None else torch.cat([self.self_V, V], dim=2)
         return self.self_K, self.self_V
@@ -43,8 +42,7 @@ class LayerState:
 
 @dataclass
 class DecoderState:
-    """The state of all layers, and the mask of the source [B, 1, 1, S] that they share (True = real
-    token)."""
+    """The state of all layers, and the source's mask [B, 1, 1, S] that they share (True = real)."""
 
     layers: list[LayerState]
     source_mask: Tensor | None

@@ -28,8 +28,7 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Embeddings plus positions, dropout on their sum (section 5.4), and N identical layers; no
-    norm after the last."""
+    """Embeddings plus positions, dropout on their sum (section 5.4), N layers, no last norm."""
 
     def __init__(self, shape: Shape, embedding: Embedding, position: nn.Module):
         super().__init__()

@@ -27,8 +27,7 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoids of any length: the table grows when a longer sequence comes; it is not saved with
-    the model."""
+    """Sinusoids of any length: the table grows when needed and is not saved with the model."""
 
     def __init__(self, d_model: int, length: int = 256):
         super().__init__()

@@ -27,16 +27,14 @@ class Transformer(nn.Module):
         self.padding = padding
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """source [B, S], padded on either side; target [B, T], shifted right, padded on the right →
-        logits [B, T, V]."""
+        """source [B, S], padded on either side; target [B, T], shifted right → logits [B, T, V]."""
         source_mask = real_tokens(source, self.padding)
         memory = self.encoder(source, positions(source, self.padding), source_mask)
         return self.decoder.projection.project(self.decoder(target, memory, source_mask))
 
 
 def real_tokens(tokens: Tensor, padding: int) -> Tensor | None:
-    """Mask of the real tokens of [B, L] as the keys of an attention, [B, 1, 1, L]; None where
-    nothing is padding."""
+    """Mask [B, 1, 1, L] of the real tokens of [B, L], as keys; None where nothing is padding."""
     real = tokens.ne(padding)
     # Asking waits for a GPU once a batch; without a mask the fused kernels are worth more than
     # that.

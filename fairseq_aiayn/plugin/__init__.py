@@ -1,5 +1,4 @@
-"""What fairseq sees: importing this package registers the architectures, criterion, schedule and
-tasks."""
+"""What fairseq sees: importing it registers architectures, criterion, schedule and task."""
 
 from fairseq_aiayn.plugin import (  # noqa: F401
     checkpoints,

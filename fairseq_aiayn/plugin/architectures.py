@@ -1,5 +1,4 @@
-"""Every row of paper.py as a fairseq --arch, and the one place where fairseq's names meet the
-paper's symbols."""
+"""Every row of paper.py as an --arch; here fairseq's names meet the paper's symbols."""
 
 from __future__ import annotations
 
@@ -78,8 +77,8 @@ def apply_row(row: Row, args: Namespace) -> None:
         if len(set(given.values())) > 1:
             raise ValueError(
                 f"{option(encoder_name)} {given[encoder_name]} and {option(decoder_name)} "
-                f"{given[decoder_name]} differ: encoder and decoder have one {symbol} (section "
-                f"3.1)"
+                f"{given[decoder_name]} differ: encoder and decoder have one {symbol}"
+                " (section 3.1)"
             )
         value = next(iter(given.values()), getattr(row, symbol))
         setattr(args, encoder_name, value)
@@ -109,8 +108,7 @@ SHARING_OPTIONS: dict[str, Sharing] = {
 
 
 def set_sharing(args: Namespace, row_sharing: Sharing) -> None:
-    """Make exactly one of the three options about embedding matrices true; the row's where none is
-    given."""
+    """Make exactly one of the three options true: the given one, or the row's."""
     given = [name for name in SHARING_OPTIONS if getattr(args, name, False)]
     if "untied_embeddings" in given and len(given) > 1:
         raise ValueError(f"{option(given[0])} and --untied-embeddings contradict each other")
@@ -121,8 +119,7 @@ def set_sharing(args: Namespace, row_sharing: Sharing) -> None:
 
 
 def set_schedule_width(args: Namespace) -> None:
-    """Give the learning-rate schedule the model's d_model (Equation 3), which fairseq does not pass
-    on to it."""
+    """Give the schedule the model's d_model (Equation 3), which fairseq does not pass on."""
     set_default(args, "d_model", args.encoder_embed_dim)
     if args.d_model != args.encoder_embed_dim:
         raise ValueError(

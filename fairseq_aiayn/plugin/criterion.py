@@ -30,8 +30,7 @@ class AiaynLabelSmoothedCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionCon
     "aiayn_label_smoothed_cross_entropy", dataclass=AiaynLabelSmoothedCrossEntropyConfig
 )
 class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
-    """q'(k) = (1 − ε)·δ(k, y) + ε/K, where fairseq's own spreads ε/(K − 1); logs the same figures
-    under the same names."""
+    """q'(k) = (1 − ε)·δ(k, y) + ε/K; logs what fairseq's own, with ε/(K − 1), logs."""
 
     def __init__(
         self,
@@ -49,7 +48,6 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     def compute_loss(
         self, model: BaseFairseqModel, net_output: tuple, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """The smoothed loss and the negative log-likelihood of a batch, summed, in nats (fairseq
-        logs them in bits)."""
+        """Smoothed loss and negative log-likelihood, summed, in nats (fairseq logs bits)."""
         log_p, target = self.get_lprobs_and_target(model, net_output, sample)
         return smoothed_nll(log_p, target, self.eps, self.padding_idx)

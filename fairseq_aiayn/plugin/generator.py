@@ -16,8 +16,7 @@ from fairseq_aiayn.plugin.model import AiaynModel
 
 
 class EnsembleContinuations:
-    """Models side by side with their decoding states: P is the mean of their probabilities, as in
-    fairseq."""
+    """Models and their decoding states: P is the mean of their probabilities, as in fairseq."""
 
     def __init__(self, models: list[AiaynModel], net_input: dict[str, Tensor]):
         self.decoders = [model.decoder for model in models]
@@ -51,8 +50,7 @@ class EnsembleContinuations:
 
 @dataclass(frozen=True)
 class MaximumLength:
-    """An output of a source of n tokens has at most ⌊a·n + b⌋ tokens, neither counting the end of
-    the sentence."""
+    """A source of n tokens gives at most ⌊a·n + b⌋, neither with its end-of-sentence token."""
 
     a: float
     b: int
@@ -108,8 +106,7 @@ class BeamSearchGenerator:
 
 
 def as_fairseq(hypothesis: Hypothesis) -> dict:
-    """A hypothesis as the dictionary that fairseq-generate, fairseq-interactive and --eval-bleu
-    read."""
+    """A hypothesis in the form that fairseq's commands and --eval-bleu read."""
     return {
         "tokens": hypothesis.tokens,
         "score": torch.tensor(hypothesis.score),

@@ -27,8 +27,7 @@ class AiaynInverseSqrtConfig(FairseqDataclass):
 
 @register_lr_scheduler("aiayn_inverse_sqrt", dataclass=AiaynInverseSqrtConfig)
 class AiaynInverseSqrt(FairseqLRScheduler):
-    """lrate = factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5), where the first update is
-    step 1."""
+    """lrate = factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5), from step 1."""
 
     def __init__(self, cfg: AiaynInverseSqrtConfig, optimizer: FairseqOptimizer):
         super().__init__(cfg, optimizer)

@@ -1,5 +1,4 @@
-"""The Transformer of fairseq_aiayn.nn in the shape that fairseq's trainer, generators and hub
-expect."""
+"""fairseq_aiayn.nn's Transformer as fairseq's trainer, generators and hub expect a model."""
 
 from __future__ import annotations
 
@@ -51,8 +50,7 @@ class AiaynEncoder(FairseqEncoder):
         return {"memory": memory, "source_mask": source_mask}
 
     def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
-        """Rows new_order [B'] of every tensor; fairseq's own beam search copies a sentence for each
-        beam so."""
+        """Rows new_order [B'] of every tensor: fairseq's own search copies sentences so."""
         return {
             name: None if value is None else value.index_select(0, new_order)
             for name, value in encoder_out.items()
@@ -64,8 +62,7 @@ class AiaynEncoder(FairseqEncoder):
 
 
 class AiaynDecoder(FairseqIncrementalDecoder):
-    """The decoder stack: over whole targets, or token by token where fairseq gives an incremental
-    state."""
+    """The decoder stack: over whole targets, or step by step with an incremental state."""
 
     def __init__(self, dictionary: Dictionary, stack: Decoder, longest: int):
         super().__init__(dictionary)
@@ -78,8 +75,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         encoder_out: EncoderOut,
         incremental_state: dict[str, DecoderState] | None = None,
     ) -> tuple[Tensor, dict[str, list[None]]]:
-        """prev_output_tokens [B, T] → logits [B, T, V], or [B, 1, V] for the last token with an
-        incremental state."""
+        """Logits [B, T, V] of prev_output_tokens [B, T]; with a state only the last's."""
         features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
         return self.output_layer(features), extra
 
@@ -105,8 +101,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
     def reorder_incremental_state(
         self, incremental_state: dict[str, DecoderState], new_order: Tensor
     ) -> None:
-        """fairseq's own beam search: every beam is a sentence of its own, on the source side
-        too."""
+        """fairseq's own search: every beam is a sentence of its own, on the source side too."""
         state = incremental_state["aiayn"]
         state.reorder_beams(new_order)
         state.keep_sentences(new_order)
@@ -139,8 +134,8 @@ class AiaynModel(FairseqEncoderDecoderModel):
             raise ValueError(
                 f"the source dictionary ({len(source)} types) and the target dictionary "
                 f"({len(target)} types) differ, so they cannot share one matrix (section 3.4): "
-                f"preprocess with --joined-dictionary, or pass --share-decoder-input-output-embed "
-                f"or --untied-embeddings"
+                "preprocess with --joined-dictionary, or pass --share-decoder-input-output-embed "
+                "or --untied-embeddings"
             )
         lengths = (args.max_source_positions, args.max_target_positions)
         transformer = create_transformer(
@@ -164,8 +159,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
         model_cfg: Namespace | None = None,
         args: Namespace | None = None,
     ) -> torch.nn.modules.module._IncompatibleKeys:
-        """Load the parameters of a checkpoint; ValueError naming the first whose size differs,
-        before any is changed."""
+        """Load a checkpoint; ValueError, before any change, naming what has another size."""
         for name, own in self.state_dict().items():
             loaded = state_dict.get(name, own)
             if loaded.shape != own.shape:

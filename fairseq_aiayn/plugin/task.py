@@ -54,8 +54,7 @@ class AiaynTranslationConfig(TranslationConfig):
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
 class AiaynTranslationTask(TranslationTask):
-    """Translation as in section 6.1: beam 4, α 0.6, output at most input + 50, ended as early as
-    possible."""
+    """Section 6.1: beam 4, α 0.6, output at most input + 50, ended as early as possible."""
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
@@ -85,8 +84,7 @@ class AiaynTranslationTask(TranslationTask):
         extra_gen_cls_kwargs: dict | None = None,
         prefix_allowed_tokens_fn: Callable | None = None,
     ) -> object:
-        """Build the search that generation options ask for; --lenpen is α. Raises ValueError for
-        what it refuses."""
+        """Build the search of these options (--lenpen is α); ValueError for those it lacks."""
         if getattr(args, "score_reference", False):
             return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs)
         refuse_foreign_options(args)
@@ -95,7 +93,7 @@ class AiaynTranslationTask(TranslationTask):
         for model in models:
             if not isinstance(model, AiaynModel):
                 raise ValueError(
-                    f"--task aiayn_translation decodes aiayn_* models, not a "
+                    "--task aiayn_translation decodes aiayn_* models, not a "
                     f"{type(model).__name__}: use --task translation"
                 )
         chosen = {name: getattr(args, name, default) for name, default in DEFAULTS.items()}
@@ -116,6 +114,6 @@ def refuse_foreign_options(args: Namespace) -> None:
     for name, off in REFUSED.items():
         if getattr(args, name, off) not in (off, None):
             raise ValueError(
-                f"--{name.replace('_', '-')} is not part of the paper's search: use --task "
-                f"translation for it"
+                f"--{name.replace('_', '-')} is not part of the paper's search: use"
+                " --task translation for it"
             )

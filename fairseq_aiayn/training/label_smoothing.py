@@ -21,8 +21,7 @@ def smoothed_targets(target: Tensor, K: int, epsilon_ls: float, dtype: torch.dty
 def smoothed_nll_as_defined(
     log_p: Tensor, target: Tensor, epsilon_ls: float, padding: int
 ) -> tuple[Tensor, Tensor]:
-    """Cross-entropy −Σ_k q'(k) log p(k) term by term; the readable twin of `smoothed_nll`, same
-    arguments and result."""
+    """−Σ_k q'(k) log p(k), term by term: the readable twin of `smoothed_nll`."""
     real = target.ne(padding)
     log_p, target = log_p[real], target[real]
     q = smoothed_targets(target, log_p.size(-1), epsilon_ls, log_p.dtype)
