@@ -134,9 +134,9 @@ TINY = replace(
     d_model=256,
     d_ff=1024,
     h=4,
-    steps=1_200,
-    warmup=800,
-    batch_tokens=1_024,
+    steps=1_450,
+    warmup=1_000,
+    batch_tokens=768,
     checkpoint_updates=50,
     published=Published(),
 )

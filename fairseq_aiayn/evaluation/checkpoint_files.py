@@ -159,7 +159,10 @@ def last_checkpoints(directory: Path, count: int) -> list[Path]:
         name for name in names if re.fullmatch(r"checkpoint\d+\.pt", name)
     ]
     if len(found) < count:
-        raise ValueError(f"{directory}: --last {count} asked for, {len(found)} checkpoints found")
+        raise ValueError(
+            f"{directory}: --last {count} asked for, {len(found)} checkpoints found (fairseq writes"
+            " none where --save-interval-updates falls on the end of an epoch)"
+        )
     by_update: dict[int, Path] = {}
     for path in (directory / name for name in found):
         other = by_update.setdefault(update_number(path), path)

@@ -17,19 +17,22 @@ UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt$")
 
 
 def newest_whole_checkpoint(directory: Path) -> Path | None:
-    """Return the whole checkpoint_EPOCH_UPDATES.pt of most updates; delete those that are not
-    whole.
+    """Return the whole checkpoint to go on from; delete those that are not whole.
 
-    checkpoint_last.pt is a copy of one of these, so only its wholeness matters.
+    That is the checkpoint_EPOCH_UPDATES.pt of most updates. fairseq writes none at the end of an
+    epoch, so where there is none at all it is checkpoint_last.pt.
     """
     whole = []
+    last = None
     for path in directory.glob("checkpoint*.pt"):
         if not zipfile.is_zipfile(path):
             print(f"{path} is cut short: removed", file=sys.stderr)
             path.unlink()
         elif match := UPDATES.search(path.name):
             whole.append((int(match[1]), path))
-    return max(whole)[1] if whole else None
+        elif path.name == "checkpoint_last.pt":
+            last = path
+    return max(whole)[1] if whole else last
 
 
 def main() -> None:

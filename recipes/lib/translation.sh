@@ -12,7 +12,7 @@ languages=("$source_lang" "$target_lang")
 pair=(--source-lang "$source_lang" --target-lang "$target_lang")
 plugin=(--user-dir "$root/fairseq_aiayn") # stock fairseq needs it too, to load its checkpoints
 
-# fairseq drops the last batch of a data set where its size is no multiple of this (8 by default).
+# fairseq cuts batches to a multiple of this (8 by default) and drops the rest of the last one.
 every_sentence=(--required-batch-size-multiple 1)
 
 # Is everything installed that the stages use?
@@ -83,7 +83,7 @@ binarize() {
 make_commands() {
     run_dir=$exp/$model
     train=(fairseq-train "$exp/bin" "${plugin[@]}" "${pair[@]}" "${train_flags[@]}"
-        --seed "${seed:?}" --save-dir "$run_dir/checkpoints" --log-file "$run_dir/train.log"
+        "${every_sentence[@]}" --seed "${seed:?}" --save-dir "$run_dir/checkpoints" --log-file "$run_dir/train.log"
         --log-format json --log-interval 10 --num-workers 0
         --no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000)
     average_last=(aiayn average --last "${average:?}" --dir "$run_dir/checkpoints"

@@ -111,8 +111,8 @@ def test_the_systems_differ_only_where_they_should(tmp_path):
     }  # fmt: skip
     for system in ("aiayn", "stock"):  # or fairseq leaves sentences out
         validate, _, generate, _ = stages[f"7-translate-{system}"]
-        assert "--required-batch-size-multiple 1" in validate
-        assert "--required-batch-size-multiple 1" in generate
+        for command in (stages[f"5-train-{system}"][-1], validate, generate):
+            assert "--required-batch-size-multiple 1" in command
     for words in (ours, stock):
         assert words[words.index("--max-update") + 1] == "7"
         assert words[words.index("--seed") + 1] == "3"
