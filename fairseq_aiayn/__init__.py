@@ -3,7 +3,7 @@
 import sys
 
 # --user-dir imports this package from within fairseq: then everything registers. Outside fairseq
-# (the aiayn command, the treebank tools) nothing is loaded that is not needed: fairseq alone takes
+# (the aiayn command) nothing is loaded that is not needed: fairseq alone takes
 # seconds to import.
 if "fairseq" in sys.modules:
     from fairseq_aiayn import plugin  # noqa: F401

@@ -6,7 +6,8 @@ starts fine-tuning as any checkpoint does; the optimizer's state is left out. Ch
 fairseq work too.
 
   aiayn average --last 5 --dir checkpoints --output checkpoints/average.pt
-  fairseq-generate DATA --user-dir $(aiayn user-dir) --path checkpoints/average.pt
+  fairseq-generate DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
+      --path checkpoints/average.pt
 
 Section 6.1 averages 5 checkpoints for the base model and 20 for the big one, ten minutes apart.
 """

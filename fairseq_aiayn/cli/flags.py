@@ -1,14 +1,13 @@
 """print a row's training regime as options of fairseq-train
 
 The batch is the row's on any number of GPUs: about 25,000 source and 25,000 target tokens (section
-5.1), by the update frequency. Data, precision (--fp16, --bf16, --amp) and directories are yours to
-add.
+5.1), by the update frequency. You add data, precision (--fp16, --bf16, --amp) and directories.
 
 examples:
   aiayn flags base --gpus 8
   aiayn flags big --gpus 4 --max-tokens 3125
-  fairseq-train DATA --user-dir $(aiayn user-dir) --task aiayn_translation $(aiayn flags base --gpus
-  1) --fp16
+  fairseq-train DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
+      $(aiayn flags base --gpus 1) --fp16
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ The usual order of work:
   fairseq-train DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
       $(aiayn flags base --gpus 8)
   aiayn average --last 5 --dir checkpoints --output checkpoints/average.pt
-  fairseq-generate DATA --user-dir $(aiayn user-dir) --path checkpoints/average.pt ...
+  fairseq-generate DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
+      --path checkpoints/average.pt ...
   aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de
 
-`aiayn COMMAND --help` explains a command. Bad input ends with one line on standard error and exit
-status 2.
+`aiayn COMMAND --help` explains a command. Bad input ends with one line and exit status 2.
 """
 
 from __future__ import annotations

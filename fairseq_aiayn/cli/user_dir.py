@@ -1,6 +1,6 @@
 """print the directory to give to fairseq's --user-dir
 
-fairseq-train DATA --user-dir $(aiayn user-dir) --arch aiayn_base ...
+fairseq-train DATA --user-dir $(aiayn user-dir) --task aiayn_translation --arch aiayn_base ...
 """
 
 from __future__ import annotations

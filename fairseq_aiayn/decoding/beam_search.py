@@ -109,6 +109,8 @@ def beam_search(
             continuations.keep_sentences(kept)
         continuations.reorder_beams((kept.unsqueeze(1) * k + parents[kept]).flatten())
         newest = alive.tokens[:, :, step].reshape(-1, 1)
+    if not all(results):
+        raise ValueError("the model gives no output a finite probability: are its weights NaN?")
     return results
 
 
@@ -124,11 +126,11 @@ def check_lengths(
         )
     if prefix is not None:
         lengths = (prefix.ne(symbols.padding) & prefix.ne(symbols.end)).sum(dim=1)
-        if bool((lengths > max_lengths).any()):
-            raise ValueError(
-                f"a prefix of {int(lengths.max())} tokens exceeds the maximum length {shortest} of"
-                " an output"
-            )
+        for length, longest in zip(lengths.tolist(), max_lengths.tolist(), strict=True):
+            if length > longest:
+                raise ValueError(
+                    f"a prefix of {length} tokens exceeds the maximum length {longest} of an output"
+                )
 
 
 def start_pools(
@@ -157,19 +159,17 @@ def restrict(
     prefix: Tensor | None,
 ) -> None:
     """Put −∞, in place, where log_p [B, k, V] is padding, too short, too long or not the prefix."""
-    log_p[:, :, symbols.padding] = -math.inf
+    tokens = torch.arange(log_p.size(-1), device=log_p.device)
+    ending = tokens.eq(symbols.end)
+    wanted = torch.full_like(max_lengths, symbols.padding)
     if prefix is not None and step < prefix.size(1):
         wanted = prefix[:, step]
-        allowed = torch.zeros_like(log_p[:, 0], dtype=torch.bool).scatter_(
-            1, wanted.unsqueeze(1), True
-        )
-        allowed |= wanted.eq(symbols.padding).unsqueeze(1)  # this sentence's prefix has ended
-        log_p.masked_fill_(~allowed.unsqueeze(1), -math.inf)
-    elif step < options.min_length:
-        log_p[:, :, symbols.end] = -math.inf
-    is_last = max_lengths.eq(step)
-    end_only = torch.arange(log_p.size(-1), device=log_p.device).eq(symbols.end)
-    log_p.masked_fill_(is_last[:, None, None] & ~end_only, -math.inf)
+    free = wanted.eq(symbols.padding).unsqueeze(1)  # [B, 1]: there is no prefix, or it has ended
+    forbidden = tokens.eq(symbols.padding) | ~free & tokens.ne(wanted.unsqueeze(1))  # [B, V]
+    forbidden |= max_lengths.eq(step).unsqueeze(1) & ~ending
+    if step < options.min_length:
+        forbidden |= free & ending
+    log_p.masked_fill_(forbidden.unsqueeze(1), -math.inf)
 
 
 def advance(alive: Pool, log_p: Tensor, step: int, symbols: Symbols) -> tuple[Pool, Pool, Tensor]:
@@ -194,9 +194,8 @@ def advance(alive: Pool, log_p: Tensor, step: int, symbols: Symbols) -> tuple[Po
 
     best = torch.arange(k, device=place.device).expand(B, k)
     ended = extend(best, value[:, :k].masked_fill(~ends[:, :k], -math.inf))
-    going_on = ends.sort(dim=1, stable=True).indices[
-        :, :k
-    ]  # those that do not end, still best first
+    # Those that do not end, still best first
+    going_on = ends.sort(dim=1, stable=True).indices[:, :k]
     open_value = value.masked_fill(ends, -math.inf).gather(1, going_on)
     return extend(going_on, open_value), ended, parent.gather(1, going_on)
 
@@ -207,8 +206,5 @@ def is_done(alive: Pool, finished: Pool, max_lengths: Tensor, options: SearchOpt
     log P only falls and, for α ≥ 0, lp only rises with length, so log P(so far) / lp(longest)
     bounds every score to come.
     """
-    highest_penalty = (
-        (5.0 + max_lengths + 1) / 6.0
-    ) ** options.alpha  # +1: the end-of-sentence token
-    bound = alive.value.max(dim=1).values / highest_penalty
+    bound = alive.value.max(dim=1).values / length_penalty(max_lengths + 1, options.alpha)
     return finished.value[:, options.nbest - 1] >= bound

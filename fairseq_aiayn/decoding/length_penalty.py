@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
 
-def length_penalty(length: int, alpha: float) -> float:
+from torch import Tensor
+
+Number = TypeVar("Number", int, Tensor)
+
+
+def length_penalty(length: Number, alpha: float) -> float | Number:
     """lp(Y) = ((5 + |Y|)/6)^α; a finished translation's score is log P(Y|X) / lp(Y).
 
-    |Y| = `length` counts the end-of-sentence token, as the paper's own code does.
+    |Y| = `length`, a number or a tensor of them, counts the end-of-sentence token, as the paper's
+    own code does.
     """
     return ((5.0 + length) / 6.0) ** alpha

@@ -79,10 +79,9 @@ def create_transformer(
 
 
 def initialize(module: nn.Module) -> None:
-    """Draw Glorot-uniform matrices and zero biases: not stated; tensor2tensor's "uniform unit
-    scaling".
+    """Draw Glorot-uniform matrices and zero biases, as tensor2tensor did; the paper is silent.
 
-    W^Q, W^K and W^V are drawn as the one matrix that tensor2tensor, then, computed them by.
+    W^Q, W^K and W^V are drawn as one matrix: tensor2tensor then computed self-attention by one.
     """
     if isinstance(module, MultiHeadAttention):
         matrices = (module.W_Q.weight, module.W_K.weight, module.W_V.weight)

@@ -37,6 +37,7 @@ UNUSABLE = re.compile(
     "|^--finetune-from-model .* does not exist$"
     "|^Could not infer language pair"
     "|^Size of sample #\\d+ is invalid"
+    "|^Sentences lengths should not exceed max_tokens"
 )
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -106,8 +107,8 @@ def unusable_file(error: BaseException) -> str | None:
     kinds = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
     if isinstance(error, kinds):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    own = type(error) in (Exception, OSError, ValueError) and UNUSABLE.search(str(error))
-    return str(error) if own else None
+    bare = type(error) in (Exception, AssertionError, OSError, ValueError)
+    return str(error) if bare and UNUSABLE.search(str(error)) else None
 
 
 def unreadable_checkpoint(error: BaseException) -> str | None:

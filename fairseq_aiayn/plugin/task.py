@@ -22,6 +22,7 @@ REFUSED = {
     "iter_decode_with_beam": 1,
     "lm_path": None,
     "match_source_len": False,
+    "no_early_stop": False,
     "no_repeat_ngram_size": 0,
     "prefix_allowed_tokens_fn": None,
     "print_alignment": None,

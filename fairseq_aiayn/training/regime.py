@@ -7,9 +7,7 @@ import math
 from fairseq_aiayn.paper import ADAM, Row
 
 TOLERANCE = 0.1  # a batch this far from the paper's still counts as "approximately"
-USUAL_MAX_TOKENS = (
-    4_096  # what a GPU of 16 GB holds of the big model; used where no --max-tokens is given
-)
+USUAL_MAX_TOKENS = 4_096  # at most, where no --max-tokens is given
 
 
 def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]:

@@ -24,7 +24,7 @@ root=$(cd "$recipe_lib/../.." && pwd) # the checkout
 [[ -n ${VIRTUAL_ENV:-} || ! -d $root/.venv/bin ]] || export PATH=$root/.venv/bin:$PATH
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONUTF8=1
-export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} # threads that spin stall where cores are shared
+export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} # threads that spin on and on stall where cores are shared
 
 # Options
 exp=$root/exp/$(basename "$(dirname "$recipe_script")") # directory of everything that is made

@@ -64,6 +64,8 @@ def test_training_refuses(flags, message, data_bin, tmp_path, monkeypatch):
         (["--no-repeat-ngram-size", "2"], "is not part of the paper's search: use --task trans"),
         (["--path", "nowhere.pt"], "Model file not found: nowhere.pt"),
         (["--max-source-positions", "3"], "is invalid"),
+        (["--max-tokens", "3"], "should not exceed max_tokens=3"),
+        (["--no-early-stop"], "is not part of the paper's search: use --task translation"),
     ],
 )
 def test_generation_refuses(flags, message, data_bin, checkpoint, monkeypatch):

@@ -138,6 +138,22 @@ def test_prefix_is_kept_and_searched_from():
     assert found[2][0].tokens.tolist() == [3, END]
 
 
+def test_the_minimum_length_holds_where_a_shorter_prefix_has_ended():
+    models = TableModels(2, seed=2)
+    models.tables[..., END] += 9.0  # in a hurry to end
+    prefix = torch.tensor([[2, 3, 4], [2, PAD, PAD]])
+    options = SearchOptions(2, 0.6, min_length=3)
+    found = beam_search(models, torch.tensor([6, 6]), SYMBOLS, options, prefix)
+    assert all(sentence[0].tokens.numel() == 4 for sentence in found)
+
+
+def test_a_model_that_only_gives_nan_is_refused():
+    models = TableModels(1, seed=2)
+    models.tables[:] = math.nan
+    with pytest.raises(ValueError, match="no output a finite probability"):
+        search(models, [3], beam=2, alpha=0.6)
+
+
 def test_the_search_stops_as_soon_as_no_open_hypothesis_can_win():
     models = TableModels(2, seed=4)
     models.tables[..., END] = -0.001  # ending is nearly certain everywhere
