@@ -19,11 +19,9 @@ from fairseq_aiayn.decoding.length_penalty import length_penalty
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What a user chooses: beam size k, length penalty α, the shortest output, and how many outputs
-    must be exact.
+    """What a user chooses: beam size k, length penalty α, shortest output, and how many are wanted.
 
-    `nbest`: the search ends for a sentence once no open hypothesis can still enter its `nbest`
-    best.
+    A sentence's search ends once no open hypothesis can still enter its `nbest` best.
     """
 
     beam: int
@@ -77,11 +75,11 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Search the best outputs of a batch of sentences.
 
-    max_lengths [B]: tokens that each output may have before its end-of-sentence token; prefix [B,
-    p]: tokens that each output must begin with, padded on the right. A hypothesis is finished when
-    its end-of-sentence token is among the k best continuations; a sentence is done when the best
-    open hypothesis, were it to gain no more cost until the longest output, could not displace the
-    `nbest`-th finished one. Returns, a sentence, up to k hypotheses, best first.
+    max_lengths [B]: tokens that each output may have before its end-of-sentence token;
+    prefix [B, p]: tokens that each output must begin with, padded on the right. A hypothesis is
+    finished when its end-of-sentence token is among the k best continuations; a sentence is done
+    when the best open hypothesis, were it to gain no more cost until the longest output, could not
+    displace the `nbest`-th finished one. Returns, a sentence, up to k hypotheses, best first.
     """
     B, k, longest = max_lengths.numel(), options.beam, int(max_lengths.max())
     check_lengths(max_lengths, symbols, options, prefix)

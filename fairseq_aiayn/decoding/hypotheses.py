@@ -20,10 +20,9 @@ class Hypothesis:
 
 @dataclass
 class Pool:
-    """k hypotheses of every sentence: tokens and their log-probabilities [B, k, L], and a value [B,
-    k] to rank them.
+    """k hypotheses of every sentence: tokens, their log-probabilities [B, k, L], a value [B, k].
 
-    The value is log P(Y|X) for open hypotheses and the penalised score for finished ones; −∞ marks
+    The value, by which they are ranked, is log P(Y|X) for open hypotheses and the penalised score for finished ones; −∞ marks
     an empty place.
     """
 

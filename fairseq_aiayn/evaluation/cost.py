@@ -20,11 +20,10 @@ def layer_parameters(row: Row, attentions: int) -> int:
 
 
 def parameters(row: Row, vocabulary: int) -> int:
-    """Number of parameters of a row over `vocabulary` types on either side; ValueError for an empty
-    vocabulary.
+    """Number of parameters of a row over `vocabulary` types on either side.
 
     One embedding matrix where the row shares it between both sides, two (source, target and
-    projection) otherwise.
+    projection) otherwise. Raises ValueError for an empty vocabulary.
     """
     if vocabulary < 1:
         raise ValueError(f"the vocabulary must have at least one type, got {vocabulary}")

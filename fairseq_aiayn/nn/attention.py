@@ -24,11 +24,10 @@ def attention_weights(Q: Tensor, K: Tensor, mask: Tensor | None = None) -> Tenso
 
 
 def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Equation 1 as it is written: Attention(Q, K, V) = softmax(QKᵀ/√d_k)V; the readable twin of
-    the fused kernel.
+    """Equation 1, Attention(Q, K, V) = softmax(QKᵀ/√d_k)V: the fused kernel's readable twin.
 
-    Q [..., Q, d_k], K [..., M, d_k], V [..., M, d_v], mask as in `attention_weights`. Returns [...,
-    Q, d_v].
+    Q [..., Q, d_k], K [..., M, d_k], V [..., M, d_v], mask as in `attention_weights`.
+    Returns [..., Q, d_v].
     """
     return attention_weights(Q, K, mask) @ V
 
@@ -76,10 +75,9 @@ class MultiHeadAttention(nn.Module):
     def attend(
         self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """Concat(head_1, …, head_h)W^O from projected Q [B, h, Q, d_k], K [B, h, M, d_k], V [B, h,
-        M, d_v].
+        """Concat(head_1, …, head_h)W^O of projected queries, keys and values.
 
-        Returns [B, Q, d_model].
+        Q [B, h, Q, d_k], K [B, h, M, d_k], V [B, h, M, d_v] → [B, Q, d_model].
         """
         dropout = self.attention_dropout if self.training else 0.0
         heads = F.scaled_dot_product_attention(

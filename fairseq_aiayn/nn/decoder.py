@@ -63,8 +63,7 @@ class Decoder(nn.Module):
         self.projection = projection
 
     def forward(self, tokens: Tensor, memory: Tensor, source_mask: Tensor | None) -> Tensor:
-        """Features of every position of a target at once, each seeing only itself and what precedes
-        it.
+        """Features of all positions of a target, each seeing only itself and what precedes it.
 
         tokens [B, T], shifted right by one and padded on the right, so that no position sees
         padding and causality is all the mask that the target needs; memory [B, S, d_model];
@@ -81,8 +80,7 @@ class Decoder(nn.Module):
         return DecoderState([layer.start(memory) for layer in self.layers], source_mask)
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """Features of the next position, equal to the last position of `forward` over all tokens so
-        far.
+        """Features of the next position: the last ones of `forward` over all tokens so far.
 
         tokens [B·k, 1]: the newest token of each of k beams of each sentence; extends `state`.
         Returns [B·k, 1, d_model].

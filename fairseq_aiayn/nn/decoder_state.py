@@ -13,8 +13,7 @@ class LayerState:
     """Keys and values of one decoder layer, already projected.
 
     memory_K [B, h, S, d_k] and memory_V [B, h, S, d_v] belong to a sentence and are shared by its k
-    beams; self_K [B·k, h, t, d_k] and self_V [B·k, h, t, d_v] belong to a beam and grow by one a
-    step.
+    beams; self_K [B·k, h, t, d_k] and self_V [B·k, h, t, d_v] belong to a beam and grow each step.
     """
 
     memory_K: Tensor

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 
 class Embedding(nn.Module):
-    """A matrix E ∈ R^{V × d_model} that embeds tokens, times √d_model, and projects back before the
-    softmax.
+    """A matrix E ∈ R^{V × d_model}: embeds tokens, times √d_model, and projects to logits.
 
     One instance used in several places is section 3.4's sharing.
     """

@@ -63,10 +63,9 @@ def option(name: str) -> str:
 
 
 def apply_row(row: Row, args: Namespace) -> None:
-    """Complete the options in `args`, in place, from a row: explicit ones win. Applying it twice
-    changes nothing.
+    """Complete the options in `args`, in place, from a row: explicit ones win.
 
-    Raises ValueError where the options contradict each other.
+    Applying it twice changes nothing. Raises ValueError where options contradict each other.
     """
     for encoder_name, decoder_name, symbol in TWINS:
         given = {

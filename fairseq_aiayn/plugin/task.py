@@ -50,7 +50,7 @@ DEFAULTS = {
 
 @dataclass
 class AiaynTranslationConfig(TranslationConfig):
-    """The options of fairseq's translation task."""
+    """fairseq's translation options, as a class of their own: fairseq registers a task by it."""
 
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
@@ -59,8 +59,7 @@ class AiaynTranslationTask(TranslationTask):
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Declare the options, with section 6.1's values as defaults of --beam, --lenpen and
-        --max-len-a/-b.
+        """Declare the options; --beam, --lenpen and --max-len-a/-b default to section 6.1.
 
         --required-batch-size-multiple is 1: with fairseq's 8, up to seven sentences of a test set,
         the longest, are silently left out of the last batch.
@@ -69,11 +68,9 @@ class AiaynTranslationTask(TranslationTask):
         parser.set_defaults(**DEFAULTS, required_batch_size_multiple=1)
 
     def can_reuse_epoch_itr(self, dataset: FairseqDataset) -> bool:
-        """Draw the batches anew every epoch, so that a resumed run sees those of an undisturbed
-        one.
+        """Draw the batches anew every epoch, so that a resumed run sees an undisturbed one's.
 
-        fairseq would draw them once, with a seed that depends on the epoch at which the process
-        started.
+        fairseq would draw them once, with a seed that depends on the epoch of the process's start.
         """
         return False
 

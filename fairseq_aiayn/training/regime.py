@@ -11,8 +11,7 @@ USUAL_MAX_TOKENS = 4_096  # at most, where no --max-tokens is given
 
 
 def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]:
-    """(max_tokens, update_freq) such that gpus · max_tokens · update_freq is about the row's tokens
-    a batch.
+    """(max_tokens, update_freq) with gpus · max_tokens · update_freq ≈ the row's batch.
 
     fairseq's --max-tokens counts the longer side of the padded pairs, so that the batch has at most
     so many source and at most so many target tokens. Without max_tokens the batch is met exactly
@@ -39,10 +38,9 @@ def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]
 
 
 def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]:
-    """The row's architecture and regime as arguments of fairseq-train, without data, precision and
-    directories.
+    """The row's architecture and regime as arguments of fairseq-train; none needs quoting.
 
-    No argument needs quoting in a shell.
+    Data, precision and directories are not among them.
     """
     max_tokens, update_freq = batch(row, gpus, max_tokens)
     options = {

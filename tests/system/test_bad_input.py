@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq_cli import generate, train
+from fairseq_cli import generate, interactive, train, validate
 from fairseq_commands import PLUGIN, SMALL, Run, command, environment
 
 from fairseq_aiayn.plugin.clear_errors import explain
@@ -90,6 +90,50 @@ def test_a_truncated_checkpoint_stops_the_resuming_of_a_training(
     arguments = [data_bin, *PLUGIN, *SMALL, "--max-update", "2", "--save-dir", tmp_path]
     assert "checkpoint_last.pt" in line_of(train.cli_main, arguments, monkeypatch)
     assert (tmp_path / "checkpoint_last.pt").stat().st_size == len(whole) // 2
+
+
+class Intruder:
+    """Creates a file when it is unpickled without a guard."""
+
+    def __init__(self, mark: Path):
+        self.mark = mark
+
+    def __reduce__(self) -> tuple:
+        return Path.touch, (self.mark,)
+
+
+@pytest.mark.parametrize(
+    ("main", "flags"),
+    [
+        (train.cli_main, ["--restore-file"]),
+        (train.cli_main, ["--finetune-from-model"]),
+        (validate.cli_main, ["--path"]),
+        (interactive.cli_main, ["--path"]),
+        (generate.cli_main, ["--path"]),
+    ],
+)
+def test_a_checkpoint_with_anything_but_data_is_refused_unread(
+    main, flags, data_bin, checkpoint, tmp_path, monkeypatch
+):
+    state = torch.load(checkpoint)
+    state["extra_state"]["intruder"] = Intruder(tmp_path / "mark")
+    torch.save(state, tmp_path / "evil.pt")
+    model = SMALL if main is train.cli_main else ["--task", "aiayn_translation", "--cpu"]
+    saving = ["--save-dir", tmp_path / "save"] if main is train.cli_main else []
+    arguments = [data_bin, *PLUGIN, *model, *saving, *flags, tmp_path / "evil.pt"]
+    line = line_of(main, arguments, monkeypatch)
+    assert "evil.pt" in line and "refused" in line and "touch" in line
+    assert not (tmp_path / "mark").exists()
+
+
+def test_a_sentence_of_10000_words_is_named_when_translating(
+    data_bin, checkpoint, tmp_path, monkeypatch
+):
+    (tmp_path / "long").write_text("w1 w2\n" + "w1 " * 10_000 + "\n")
+    arguments = [data_bin, *PLUGIN, "--task", "aiayn_translation", "--cpu", "--path", checkpoint]
+    reading = ["--input", tmp_path / "long", "--buffer-size", "2"]
+    line = line_of(interactive.cli_main, [*arguments, *reading], monkeypatch)
+    assert "Size of sample #1 is invalid (=10001)" in line and "1024" in line
 
 
 def test_the_command_itself_prints_that_line_and_fails(run: Run, data_bin, tmp_path):

@@ -22,14 +22,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory, run: Run, data_bin: Path) 
     folder = tmp_path_factory.mktemp("trained")
     done = run(
         *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--save-dir", folder / "checkpoints"),
-        *(
-            "--max-update",
-            str(UPDATES),
-            "--save-interval-updates",
-            "20",
-            "--keep-interval-updates",
-            "5",
-        ),
+        *("--max-update", str(UPDATES), "--save-interval-updates", "20"),
+        *("--keep-interval-updates", "5"),
         *("--no-epoch-checkpoints", "--tensorboard-logdir", folder / "tensorboard"),
         *("--eval-bleu", "--eval-bleu-args", '{"beam": 2}', "--eval-tokenized-bleu"),
         *("--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric"),
@@ -126,16 +120,8 @@ def test_interactive_translates_a_line_at_a_time(run, data_bin, trained):
 
 def test_validate_reports_what_training_reported(run, data_bin, trained):
     done = run(
-        *(
-            "fairseq-validate",
-            data_bin,
-            *PLUGIN,
-            "--task",
-            "aiayn_translation",
-            "--cpu",
-            "--max-tokens",
-            "256",
-        ),
+        *("fairseq-validate", data_bin, *PLUGIN, "--task", "aiayn_translation", "--cpu"),
+        *("--max-tokens", "256"),
         *("--path", trained / "checkpoints" / "checkpoint_last.pt", "--log-format", "json"),
     )
     log = (trained / "train.log").read_text()
@@ -157,16 +143,8 @@ def test_from_pretrained_translates(data_bin, trained):
 
 def test_finetuning_starts_from_the_weights_but_from_update_1(run, data_bin, trained, tmp_path):
     done = run(
-        *(
-            "fairseq-train",
-            data_bin,
-            *PLUGIN,
-            *SMALL,
-            "--save-dir",
-            tmp_path / "tuned",
-            "--max-update",
-            "2",
-        ),
+        *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--save-dir", tmp_path / "tuned"),
+        *("--max-update", "2"),
         *("--finetune-from-model", trained / "average.pt", "--update-freq", "2"),
     )
     first = float(losses(done.stdout + done.stderr)[1])

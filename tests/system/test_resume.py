@@ -17,16 +17,8 @@ def train_arguments(data_bin: Path, save_dir: Path) -> list[str | Path]:
     """Training with dropout, a checkpoint every 5 updates."""
     return [
         *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--save-dir", save_dir),
-        *(
-            "--max-update",
-            str(UPDATES),
-            "--save-interval-updates",
-            "5",
-            "--update-freq",
-            "2",
-            "--dropout",
-            "0.1",
-        ),
+        *("--max-update", str(UPDATES), "--save-interval-updates", "5", "--update-freq", "2"),
+        *("--dropout", "0.1"),
     ]
 
 
