@@ -22,8 +22,8 @@ class Hypothesis:
 class Pool:
     """k hypotheses of every sentence: tokens, their log-probabilities [B, k, L], a value [B, k].
 
-    The value, by which they are ranked, is log P(Y|X) for open hypotheses and the penalised score for finished ones; −∞ marks
-    an empty place.
+    The value, by which they are ranked, is log P(Y|X) for open hypotheses and the penalised score
+    for finished ones; −∞ marks an empty place.
     """
 
     tokens: Tensor
