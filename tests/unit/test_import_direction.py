@@ -39,10 +39,8 @@ def imports(path: Path) -> Iterator[tuple[str, ...]]:
             yield from (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: a relative import hides its layer"
-            for (
-                alias
-            ) in node.names:  # "from fairseq_aiayn import paper" imports fairseq_aiayn.paper
-                yield (*node.module.split("."), alias.name)
+            # "from fairseq_aiayn import paper" imports fairseq_aiayn.paper
+            yield from ((*node.module.split("."), alias.name) for alias in node.names)
 
 
 @each_file

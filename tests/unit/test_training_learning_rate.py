@@ -75,13 +75,11 @@ def scheduler(**options: float) -> AiaynInverseSqrt:
 
 
 def test_first_update_is_step_one() -> None:
-    """Breaks if the first update runs at rate 0 (step 0) or at --lr, or every update is one step
-    late."""
+    """Breaks if the first update runs at rate 0 (step 0) or at --lr, or all are a step late."""
     schedule = scheduler(d_model=16, warmup_updates=3, lr_factor=2.0)
     rates = []
-    for finished in range(
-        6
-    ):  # as fairseq's trainer: an update, then step_update with the number of finished ones
+    # As fairseq's trainer: an update, then step_update with the number of finished ones
+    for finished in range(6):
         rates.append(schedule.optimizer.get_lr())
         assert schedule.step_update(finished + 1) == schedule.optimizer.get_lr()
     assert rates == [learning_rate(step, 16, 3, 2.0) for step in (1, 2, 3, 4, 5, 6)]
