@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -93,13 +94,13 @@ def test_a_truncated_checkpoint_stops_the_resuming_of_a_training(
 
 
 class Intruder:
-    """Creates a file when it is unpickled without a guard."""
+    """Runs a shell command when it is unpickled without a guard."""
 
     def __init__(self, mark: Path):
         self.mark = mark
 
     def __reduce__(self) -> tuple:
-        return Path.touch, (self.mark,)
+        return os.system, (f"touch {self.mark}",)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ class Intruder:
     [
         (train.cli_main, ["--restore-file"]),
         (train.cli_main, ["--finetune-from-model"]),
-        (validate.cli_main, ["--path"]),
+        (validate.cli_main, ["--max-tokens", "512", "--path"]),
         (interactive.cli_main, ["--path"]),
         (generate.cli_main, ["--path"]),
     ],
@@ -122,7 +123,7 @@ def test_a_checkpoint_with_anything_but_data_is_refused_unread(
     saving = ["--save-dir", tmp_path / "save"] if main is train.cli_main else []
     arguments = [data_bin, *PLUGIN, *model, *saving, *flags, tmp_path / "evil.pt"]
     line = line_of(main, arguments, monkeypatch)
-    assert "evil.pt" in line and "refused" in line and "touch" in line
+    assert "evil.pt: refused, it asks for posix.system" in line
     assert not (tmp_path / "mark").exists()
 
 
@@ -133,7 +134,7 @@ def test_a_sentence_of_10000_words_is_named_when_translating(
     arguments = [data_bin, *PLUGIN, "--task", "aiayn_translation", "--cpu", "--path", checkpoint]
     reading = ["--input", tmp_path / "long", "--buffer-size", "2"]
     line = line_of(interactive.cli_main, [*arguments, *reading], monkeypatch)
-    assert "Size of sample #1 is invalid (=10001)" in line and "1024" in line
+    assert "Size of sample #1 is invalid" in line and "10001" in line and "1024" in line
 
 
 def test_the_command_itself_prints_that_line_and_fails(run: Run, data_bin, tmp_path):
