@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import pytest
 import torch
 from fairseq_cli import generate, interactive, train, validate
 from fairseq_commands import PLUGIN, SMALL, Run, command, environment
+from intruder import Intruder
 
 from fairseq_aiayn.plugin.clear_errors import explain
 
@@ -91,16 +91,6 @@ def test_a_truncated_checkpoint_stops_the_resuming_of_a_training(
     arguments = [data_bin, *PLUGIN, *SMALL, "--max-update", "2", "--save-dir", tmp_path]
     assert "checkpoint_last.pt" in line_of(train.cli_main, arguments, monkeypatch)
     assert (tmp_path / "checkpoint_last.pt").stat().st_size == len(whole) // 2
-
-
-class Intruder:
-    """Runs a shell command when it is unpickled without a guard."""
-
-    def __init__(self, mark: Path):
-        self.mark = mark
-
-    def __reduce__(self) -> tuple:
-        return os.system, (f"touch {self.mark}",)
 
 
 @pytest.mark.parametrize(

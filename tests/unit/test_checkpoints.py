@@ -17,6 +17,7 @@ import numpy
 import omegaconf
 import pytest
 import torch
+from intruder import Intruder
 
 from fairseq_aiayn.evaluation.checkpoint_files import (
     SAFE_GLOBALS,
@@ -27,16 +28,6 @@ from fairseq_aiayn.evaluation.checkpoint_files import (
 )
 
 ROOT = Path(__file__).parents[2]
-
-
-class Command:
-    """Runs a shell command when it is unpickled without a guard."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> tuple:
-        return os.system, (f"touch {self.marker}",)
 
 
 def checkpoint(**more: object) -> dict:
@@ -133,7 +124,7 @@ def test_the_list_holds_data_only() -> None:
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])
 def test_a_command_in_a_checkpoint_is_refused_and_not_run(zipped: bool, tmp_path: Path) -> None:
     path, marker = tmp_path / "evil.pt", tmp_path / "ran"
-    evil = argparse.Namespace(arch=Command(marker))
+    evil = argparse.Namespace(arch=Intruder(marker))
     torch.save(checkpoint(cfg=evil), path, _use_new_zipfile_serialization=zipped)
     with pytest.raises(ValueError, match=r"evil\.pt: refused, it asks for posix\.system"):
         read_checkpoint(path)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from intruder import Intruder
 
 pytest.importorskip("fairseq")
 
@@ -22,16 +23,6 @@ from fairseq_aiayn.evaluation.checkpoint_files import require_torch
 from fairseq_aiayn.plugin import clear_errors
 
 ROOT = Path(__file__).parents[2]
-
-
-class Command:
-    """Runs a shell command when it is unpickled without a guard."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> tuple:
-        return os.system, (f"touch {self.marker}",)
 
 
 def explained(action: Callable, *arguments: object) -> str | None:
@@ -52,7 +43,7 @@ def wrapped(action: Callable, *arguments: object) -> None:
 def write_malicious(path: Path, marker: Path) -> None:
     """A checkpoint of fairseq's shape that would create the file `marker`."""
     state = {
-        "cfg": argparse.Namespace(arch=Command(marker)),
+        "cfg": argparse.Namespace(arch=Intruder(marker)),
         "model": {"weight": torch.ones(1)},
         "optimizer_history": [{"num_updates": 1}],
     }
