@@ -369,7 +369,7 @@ recipe_quote() {
     echo "${words[*]}"
 }
 
-# read_flags ARRAY COMMAND...: set ARRAY to the words, quoted for a shell, that COMMAND prints.
+# read_flags ARRAY COMMAND...: set ARRAY to the words of the one line that COMMAND prints.
 read_flags() {
     local -n recipe_words=$1
     local text
@@ -378,7 +378,8 @@ read_flags() {
         recipe_words=("\$(${*:2})")
     else
         text=$("${@:2}")
-        eval "recipe_words=($text)"
+        # shellcheck disable=SC2034  # it is the caller's array
+        read -ra recipe_words <<<"$text"
     fi
 }
 
