@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Published:
-    """Table 3's results of a row: development perplexity, BLEU, millions of parameters."""
+    """Table 3's results of a row: development perplexity, BLEU, millions of parameters; hours of
+    its training (section 5.2)."""
 
     ppl: float | None = None
     bleu: float | None = None
     parameters: float | None = None
+    hours: float | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ BASE = Row(
     epsilon_ls=0.1,
     steps=100_000,
     averaged=5,
-    published=Published(4.92, 25.8, 65),
+    published=Published(4.92, 25.8, 65, hours=12),
 )
 VARIATION = replace(BASE, averaged=1)  # Table 3: "no checkpoint averaging"
 
@@ -107,9 +109,12 @@ BIG = replace(
     steps=300_000,
     checkpoint_updates=600,
     averaged=20,
-    published=Published(4.33, 26.4, 213),
+    published=Published(4.33, 26.4, 213, hours=3.5 * 24),
 )
-BIG_EN_FR = replace(BIG, name="big_en_fr", P_drop=0.1, published=Published())  # section 6.1
+# Section 6.1; section 5.2 gives the hours of "the big models"
+BIG_EN_FR = replace(
+    BIG, name="big_en_fr", P_drop=0.1, published=Published(hours=BIG.published.hours)
+)
 
 # Section 6.3. d_k, d_v: not stated; d_model / h as in section 3.2.2. warmup: not stated; 16,000 in
 # the paper's own code. averaged: not stated.
@@ -182,3 +187,32 @@ TRANSLATION = Decoding(beam=4, alpha=0.6, extra_length=50)
 PARSING_DECODING = Decoding(beam=21, alpha=0.3, extra_length=300)
 
 VOCABULARY_EN_DE = 37_000  # section 5.1, byte pairs shared by both languages
+
+TRAINING_GPU = "P100"  # section 5.2
+TRAINING_GPUS = 8
+SUSTAINED_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}  # section 6.1, footnote 5
+
+
+@dataclass(frozen=True)
+class PublishedModel:
+    """A row of Table 2: BLEU on newstest2014 and training cost in FLOPs; None = not printed."""
+
+    model: str
+    bleu_en_de: float | None = None
+    bleu_en_fr: float | None = None
+    flops_en_de: float | None = None
+    flops_en_fr: float | None = None
+
+
+TABLE_2 = (
+    PublishedModel("ByteNet", 23.75),
+    PublishedModel("Deep-Att + PosUnk", None, 39.2, None, 1.0e20),
+    PublishedModel("GNMT + RL", 24.6, 39.92, 2.3e19, 1.4e20),
+    PublishedModel("ConvS2S", 25.16, 40.46, 9.6e18, 1.5e20),
+    PublishedModel("MoE", 26.03, 40.56, 2.0e19, 1.2e20),
+    PublishedModel("Deep-Att + PosUnk ensemble", None, 40.4, None, 8.0e20),
+    PublishedModel("GNMT + RL ensemble", 26.30, 41.16, 1.8e20, 1.1e21),
+    PublishedModel("ConvS2S ensemble", 26.36, 41.29, 7.7e19, 1.2e21),
+    PublishedModel("Transformer (base)", 27.3, 38.1, 3.3e18),
+    PublishedModel("Transformer (big)", 28.4, 41.8, 2.3e19),  # section 6.1's text: 41.0 for en-fr
+)

@@ -1,7 +1,8 @@
 """print what systems achieved side by side
 
-Reads run directories as the recipes leave them, one a system: cost, quality and examples. The
-comparison is written to --output as table.md and table.json.
+Reads run directories as the recipes leave them: cost, quality and examples, beside the paper's
+figures where it prints any of the runs' row and corpus. The comparison is written to --output as
+table.json and, with how each run was made, as table.md.
 
   aiayn compare exp/demo/aiayn exp/demo/stock --output exp/demo/table
 """
@@ -9,12 +10,11 @@ comparison is written to --output as table.md and table.json.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 from pathlib import Path
 
-from fairseq_aiayn.evaluation.comparison import choose_examples, read_runs
-from fairseq_aiayn.evaluation.comparison_table import as_json, markdown
+from fairseq_aiayn.evaluation.comparison import read_comparison
+from fairseq_aiayn.evaluation.comparison_table import as_json, markdown, report
+from fairseq_aiayn.evaluation.table_files import write_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,13 +32,6 @@ def run(arguments: argparse.Namespace) -> None:
     """Print the comparison of the runs and write it to --output."""
     if arguments.examples < 0:
         raise ValueError(f"--examples must not be negative, got {arguments.examples}")
-    runs = read_runs(arguments.runs)
-    examples = choose_examples(runs, arguments.examples)
-    table = markdown(runs, examples)
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    data = json.dumps(as_json(runs, examples), indent=2, ensure_ascii=False) + "\n"
-    for name, text in (("table.md", table), ("table.json", data)):
-        part = arguments.output / f"{name}.part"
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, arguments.output / name)
-    print(table, end="")
+    comparison = read_comparison(arguments.runs, arguments.examples)
+    write_table(arguments.output, "table", report(comparison), as_json(comparison))
+    print(markdown(comparison), end="")

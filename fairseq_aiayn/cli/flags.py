@@ -1,13 +1,22 @@
 """print a row's training regime as options of fairseq-train
 
 The batch is the row's on any number of GPUs: about 25,000 source and 25,000 target tokens (section
-5.1), by the update frequency. You add data, precision (--fp16, --bf16, --amp) and directories.
+5.1), by the update frequency. You add data, task, precision (--fp16, --bf16, --amp) and
+directories.
+
+A smaller budget than the paper's has its own --batch-tokens, --warmup-updates and --max-update;
+checkpoints keep their share of the updates.
+
+With --system stock they are those of the nearest model that fairseq has by itself, in the same
+regime; a row whose heads are not of size d_model / h has none.
 
 examples:
   aiayn flags base --gpus 8
   aiayn flags big --gpus 4 --max-tokens 3125
+  aiayn flags base --gpus 1 --batch-tokens 4096 --max-update 6000 --warmup-updates 2000
   fairseq-train DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
       $(aiayn flags base --gpus 1) --fp16
+  fairseq-train DATA --task translation $(aiayn flags base --gpus 1 --system stock) --fp16
 """
 
 from __future__ import annotations
@@ -15,7 +24,16 @@ from __future__ import annotations
 import argparse
 
 from fairseq_aiayn.paper import find_row
-from fairseq_aiayn.training.regime import train_flags
+from fairseq_aiayn.training.regime import Budget, train_flags
+from fairseq_aiayn.training.stock import stock_flags
+
+SYSTEMS = {"aiayn": train_flags, "stock": stock_flags}
+BUDGET = (
+    ("--batch-tokens", "T", "source tokens, and target tokens, of a batch"),
+    ("--max-update", "U", "updates"),
+    ("--warmup-updates", "U", "updates of the warm-up"),
+    ("--save-interval-updates", "U", "updates between checkpoints"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,8 +48,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="M",
         help="tokens that a GPU takes at once (default: at most 4096)",
     )
+    for option, unit, meaning in BUDGET:
+        parser.add_argument(option, type=int, metavar=unit, help=f"{meaning} (default: the row's)")
+    parser.add_argument(
+        "--system",
+        choices=SYSTEMS,
+        default="aiayn",
+        help="whose model: this package's or stock fairseq's (default: %(default)s)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the options on one line; none needs quoting."""
-    print(" ".join(train_flags(find_row(arguments.row), arguments.gpus, arguments.max_tokens)))
+    budget = Budget(
+        steps=arguments.max_update,
+        warmup=arguments.warmup_updates,
+        batch_tokens=arguments.batch_tokens,
+        checkpoint_updates=arguments.save_interval_updates,
+    )
+    flags = SYSTEMS[arguments.system]
+    row = budget.of(find_row(arguments.row))
+    print(" ".join(flags(row, arguments.gpus, arguments.max_tokens)))

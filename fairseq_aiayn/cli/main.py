@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
-from fairseq_aiayn.cli import average, bleu, compare, flags, rows, user_dir
+from fairseq_aiayn.cli import average, bleu, compare, cost, flags, rows, user_dir
 
-COMMANDS = (rows, flags, user_dir, average, bleu, compare)
+COMMANDS = (rows, flags, cost, user_dir, average, bleu, compare)
 
 BAD_INPUT = 2
 INTERRUPTED = 128 + 2  # what a shell reports for SIGINT

@@ -93,7 +93,11 @@ def paper_bleu(hypothesis: Sequence[str], reference: Sequence[str], target_lang:
         hypothesis = [split_compounds(sentence) for sentence in hypothesis]
         reference = [split_compounds(sentence) for sentence in reference]
     metric = BLEU(tokenize="none", smooth_method="none", force=True)  # force: tokens are meant
-    result = _corpus_bleu(metric, hypothesis, reference)
+    result = _corpus_bleu(
+        metric,
+        [_perl_words(sentence) for sentence in hypothesis],
+        [_perl_words(sentence) for sentence in reference],
+    )
     tokens = f"tok:sacremoses-{sacremoses.__version__}-{target_lang}|compounds:{compounds}"
     return replace(result, signature=result.signature.replace(UNTOKENIZED, tokens))
 
@@ -106,6 +110,15 @@ def split_compounds(sentence: str) -> str:
     character of several bytes only the first is used up, and `a-ü-c` is split twice.
     """
     return COMPOUND.sub(SPLIT_COMPOUND, sentence.encode()).decode()
+
+
+def _perl_words(sentence: str) -> str:
+    """Name each word by its bytes in hexadecimal, one name a word.
+
+    multi-bleu.perl splits bytes at ASCII white space; sacrebleu would split at a no-break space,
+    too, wherever a tokenizer left one inside a word.
+    """
+    return " ".join(word.hex() for word in sentence.encode().split())
 
 
 def _corpus_bleu(metric: BLEU, hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:

@@ -2,91 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
-from fairseq_aiayn.evaluation.comparison import Example, Run
+from fairseq_aiayn.evaluation.comparison import Comparison, Example, Run, run_from_json
+from fairseq_aiayn.evaluation.markdown_table import aligned_table
+from fairseq_aiayn.evaluation.provenance import clock, how_made, machines, signatures
+from fairseq_aiayn.evaluation.published import published
+from fairseq_aiayn.paper import ROWS, Published, Row
 
-ROWS: dict[str, Callable[[Run], str]] = {
-    "parameters": lambda run: f"{run.training.parameters:,}",
-    "updates": lambda run: f"{run.training.updates:,}",
-    "target tokens/s in training": lambda run: f"{run.training.tokens_per_second:,.0f}",
-    "seconds of training": lambda run: f"{run.training.seconds:,.0f}",
-    "development perplexity": lambda run: f"{run.dev_perplexity:.2f}",
-    "BLEU as the paper's": lambda run: f"{run.bleu['score']:.2f}",
-    "sacreBLEU": lambda run: f"{run.sacrebleu['score']:.2f}",
-}
+KIND = "comparison"  # of results, in JSON
 
 
-def markdown(runs: Sequence[Run], examples: Sequence[Example]) -> str:
-    """Return the table with a column a run, the signatures and the examples."""
+@dataclass(frozen=True)
+class Line:
+    """One line of the table: of a run, and of what the paper prints."""
+
+    label: str
+    measured: Callable[[Run], str]
+    printed: Callable[[Row, Published], str] = lambda row, paper: ""
+
+
+LINES = (
+    Line(
+        "parameters",
+        lambda run: f"{run.training.parameters:,}",
+        lambda row, paper: f"{paper.parameters} × 10⁶" if paper.parameters else "",
+    ),
+    Line(
+        "updates",
+        lambda run: f"{run.training.updates:,}",
+        lambda row, paper: f"{row.steps:,}",
+    ),
+    Line("target tokens/s in training", lambda run: f"{run.training.tokens_per_second:,.0f}"),
+    Line("seconds of training", lambda run: f"{run.training.seconds:,.0f}"),
+    Line("wall time of training", lambda run: clock(run.training.wall_seconds)),
+    Line(
+        "development perplexity",
+        lambda run: f"{run.dev_perplexity:.2f}",
+        lambda row, paper: f"{paper.ppl:.2f}" if paper.ppl else "",
+    ),
+    Line(
+        "BLEU as the paper's",
+        lambda run: f"{run.bleu['score']:.2f}",
+        lambda row, paper: f"{paper.bleu:.1f}" if paper.bleu else "",
+    ),
+    Line("sacreBLEU", lambda run: f"{run.sacrebleu['score']:.2f}"),
+)
+
+
+def markdown(comparison: Comparison) -> str:
+    """Return the table with a column a run, and the paper's if it prints anything of them all;
+    signatures, machines and examples."""
+    runs = comparison.runs
     cells = [["", *(run.name for run in runs)]]
-    cells += [[label, *(value(run) for run in runs)] for label, value in ROWS.items()]
-    lines = _aligned(cells)
-    lines += ["", f"Paper's BLEU: `{runs[0].bleu['signature']}`", ""]
-    lines += [f"sacreBLEU: `{runs[0].sacrebleu['signature']}`", "", _machine(runs[0])]
-    for example in examples:
+    cells += [[line.label, *(line.measured(run) for run in runs)] for line in LINES]
+    if column := _paper_column(runs):
+        cells = [[*row, cell] for row, cell in zip(cells, column, strict=True)]
+    lines = [*aligned_table(cells), "", *signatures(runs[0]), "", *machines(runs)]
+    for example in comparison.examples:
         lines += ["", f"Sentence {example.sentence}", ""]
-        lines += _aligned_list(
-            {"source": example.source, "reference": example.reference, **example.translations}
-        )
+        texts = {"source": example.source, "reference": example.reference}
+        lines += [f"- {name}: {text}" for name, text in (texts | example.translations).items()]
     return "\n".join(lines) + "\n"
 
 
-def as_json(runs: Sequence[Run], examples: Sequence[Example]) -> dict:
+def report(comparison: Comparison) -> str:
+    """Return the table, and for each run a section on how it was made."""
+    sections = (["", *how_made(run)] for run in comparison.runs)
+    return markdown(comparison) + "".join("\n".join(lines) + "\n" for lines in sections)
+
+
+def as_json(comparison: Comparison) -> dict:
     """Return all of a comparison but the texts, ready for json.dump."""
-    return {
-        "runs": [
-            {
-                "name": run.name,
-                **asdict(run.training),
-                "dev_perplexity": run.dev_perplexity,
-                "bleu": run.bleu,
-                "sacrebleu": run.sacrebleu,
-                "settings": run.settings,
-            }
-            for run in runs
-        ],
-        "examples": [asdict(example) for example in examples],
-    }
+    return {"kind": KIND, **asdict(comparison)}
 
 
-def _machine(run: Run) -> str:
-    """Say on what the run was made, as far as its settings know."""
-    hardware, packages = run.settings.get("hardware", {}), run.settings.get("packages", {})
-    gpus = hardware.get("gpus") if run.settings.get("device") == "cuda" else None
-    place = (
-        " and ".join(gpus)
-        if gpus
-        else f"{hardware.get('processor')}, {hardware.get('cores')} cores"
+def from_json(content: Mapping, where: object) -> Comparison:
+    """Make a Comparison of what `as_json` returned; KeyError or TypeError if it is not."""
+    return Comparison(
+        tuple(run_from_json(run, where) for run in content["runs"]),
+        tuple(Example(**example) for example in content["examples"]),
     )
-    versions = ", ".join(
-        f"{name} {version}"
-        for name, version in packages.items()
-        if "fairseq" in name or name == "torch"
-    )
-    return f"{len(run.source):,} test sentences; trained on {place}; {versions}"
 
 
-def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Lay out a Markdown table under its first row; all columns but the first hold numbers."""
-    widths = [max(3, *map(len, column)) for column in zip(*cells)]
-    lines = [
-        _row(
-            [
-                cell.ljust(w) if k == 0 else cell.rjust(w)
-                for k, (cell, w) in enumerate(zip(row, widths))
-            ]
-        )
-        for row in cells
-    ]
-    rule = _row(["-" * w if k == 0 else "-" * (w - 1) + ":" for k, w in enumerate(widths)])
-    return [lines[0], rule, *lines[1:]]
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _aligned_list(items: dict[str, str]) -> list[str]:
-    return [f"- {name}: {text}" for name, text in items.items()]
+def _paper_column(runs: Sequence[Run]) -> list[str]:
+    """Return what the paper prints if the runs are all of one row, corpus and subset."""
+    kinds = {(run.settings.row, run.settings.corpus, run.settings.subset) for run in runs}
+    paper = published(*kinds.pop()) if len(kinds) == 1 else None
+    if paper is None:
+        return []
+    row = ROWS[runs[0].settings.row]
+    return ["paper", *(line.printed(row, paper) for line in LINES)]

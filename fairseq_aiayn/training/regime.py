@@ -3,11 +3,39 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, fields, replace
 
 from fairseq_aiayn.paper import ADAM, Row
 
 TOLERANCE = 0.1  # a batch this far from the paper's still counts as "approximately"
 USUAL_MAX_TOKENS = 4_096  # at most, where no --max-tokens is given
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a user with other means than the paper's changes of a row; None leaves it.
+
+    Raises ValueError for a number below 1.
+    """
+
+    steps: int | None = None
+    warmup: int | None = None
+    batch_tokens: int | None = None
+    checkpoint_updates: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and value < 1:
+                raise ValueError(f"{field.name} must be at least 1, got {value}")
+
+    def of(self, row: Row) -> Row:
+        """The row with this budget; without a number of its own, checkpoints keep their share of
+        the steps."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.steps and not self.checkpoint_updates:
+            given["checkpoint_updates"] = max(1, row.checkpoint_updates * self.steps // row.steps)
+        return replace(row, **{name: value for name, value in given.items() if value is not None})
 
 
 def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]:
@@ -37,21 +65,18 @@ def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]
     return max_tokens, update_freq
 
 
-def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]:
-    """The row's architecture and regime as arguments of fairseq-train; none needs quoting.
+def regime_options(row: Row, gpus: int, max_tokens: int | None = None) -> dict[str, object]:
+    """The row's regime as options that fairseq's own models and the package's have in common.
 
-    Data, precision and directories are not among them.
+    Raises ValueError as `batch` does.
     """
     max_tokens, update_freq = batch(row, gpus, max_tokens)
-    options = {
-        "--arch": row.arch,
-        "--criterion": "aiayn_label_smoothed_cross_entropy",
+    return {
         "--label-smoothing": row.epsilon_ls,
         "--dropout": row.P_drop,
         "--optimizer": "adam",
         "--adam-betas": f"{ADAM.beta_1},{ADAM.beta_2}",
         "--adam-eps": ADAM.epsilon,
-        "--lr-scheduler": "aiayn_inverse_sqrt",
         "--warmup-updates": row.warmup,
         "--clip-norm": 0.0,
         "--weight-decay": 0.0,
@@ -61,4 +86,21 @@ def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
         "--save-interval-updates": row.checkpoint_updates,
         "--keep-interval-updates": row.averaged,
     }
+
+
+def as_words(options: dict[str, object]) -> list[str]:
+    """Options and their values in turn, as a command has them."""
     return [str(part) for option in options.items() for part in option]
+
+
+def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]:
+    """The row's architecture and regime as arguments of fairseq-train; none needs quoting.
+
+    Data, task, precision and directories are not among them. Raises ValueError as `batch` does.
+    """
+    model = {
+        "--arch": row.arch,
+        "--criterion": "aiayn_label_smoothed_cross_entropy",
+        "--lr-scheduler": "aiayn_inverse_sqrt",
+    }
+    return as_words(model | regime_options(row, gpus, max_tokens))

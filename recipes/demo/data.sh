@@ -10,7 +10,7 @@
 help_packages=(libreoffice-help-en-us "libreoffice-help-$target_lang")
 interface_package=homeassistant==2026.11.0
 interface_wheel=homeassistant-2026.11.0-py3-none-any.whl
-interface_sha256=7ca5fbde9dea879ac7723949fc84347aac5182e6309c357b2e4973fd391b00f7
+interface_checksum=sha256:7ca5fbde9dea879ac7723949fc84347aac5182e6309c357b2e4973fd391b00f7
 
 # Make EXP/corpus: text.* with text.documents, or what --corpus holds.
 get_corpus() {
@@ -27,7 +27,7 @@ get_corpus() {
     else
         [[ $source != libreoffice ]] || fatal "apt offers no ${help_packages[1]}: $apt_problem"
         [[ -z $apt_problem ]] || log "no LibreOffice help ($apt_problem): homeassistant instead"
-        download "pypi:$interface_package" "$exp/downloads/$interface_wheel" "$interface_sha256"
+        download "pypi:$interface_package" "$exp/downloads/$interface_wheel" "$interface_checksum"
         run python "$here/interface_corpus.py" --wheel "$exp/downloads/$interface_wheel" \
             --source-lang "$source_lang" --target-lang "$target_lang" --output "$made"
     fi

@@ -2,14 +2,15 @@
 # The shell library of every recipe: options, log, stages, commands, downloads.
 #
 # A run.sh sources this file, sets its options as commented assignments between "# Options" and
-# "# End of options" (they may set other defaults for the options below, too), calls
-# `recipe_begin "$@"` and then lists its stages:
+# "# End of options" (they may set other defaults for the options below, too), and calls
+# `recipe_options "$@"`, which reads the command line, and `recipe_begin`, which locks EXP. Then it
+# lists its stages. Another library with options of its own adds itself to recipe_option_files.
 #
 #   stage NUMBER NAME FUNCTION [OPTION...]   run FUNCTION unless it is done with these values
-#   run [-q | -p] [-i INPUT] [-o OUTPUT] COMMAND...
+#   run [-t] [-q | -p] [-i INPUT] [-o OUTPUT] COMMAND...
 #                                            run or, in a dry run, print one command of a stage
 #   fresh_directory DIR                      an empty DIR; what a killed stage left in it stays
-#   download SOURCE FILE SHA256              from the web, PyPI or --mirror; checked, resumed
+#   download SOURCE FILE CHECKSUM [BYTES]    from the web, PyPI or --mirror; checked, resumed
 #   log MESSAGE, fatal MESSAGE, require_whole NAME..., require_one_of NAME VALUE...
 
 set -euo pipefail
@@ -32,22 +33,30 @@ stage=0         # first stage to run; those before it must be done
 stop_stage=99   # last stage to run
 force=false     # run the stages again even where they are done
 dry_run=false   # print every command of every stage and run nothing
-mirror=         # directory of already downloaded files, asked before the network
+mirror=${AIAYN_MIRROR:-} # directory of already downloaded files, asked before the network
 needs_mb=500    # free disk space the recipe needs, in MB
 # End of options
 
+recipe_option_files=("$recipe_script" "$recipe_lib/recipe.sh")
+recipe_state=     # directory of the lock, the logs and what is done: EXP, but for further nodes
 recipe_stage=     # NUMBER-NAME of the stage that runs
 recipe_log=       # its log
-recipe_hidden=    # true while the output of a command goes to the log only
+recipe_hidden=false # true while the output of a command goes to the log only
 recipe_at=        # file and line of the recipe that runs
 recipe_job=       # process group of the command that runs
 recipe_chain=     # what identifies the state of everything done so far
 recipe_resuming=false
+run_status=0      # of the last command
 
-# Set recipe_at to the line of the recipe, outside this file, that is being run.
+# shellcheck source=recipes/lib/options.sh
+. "$recipe_lib/options.sh"
+# shellcheck source=recipes/lib/download.sh
+. "$recipe_lib/download.sh"
+
+# Set recipe_at to the line of the recipe, outside this library, that is being run.
 recipe_locate() {
     local frame=1
-    while [[ ${BASH_SOURCE[frame]} == "${BASH_SOURCE[0]}" && -n ${BASH_SOURCE[frame + 1]:-} ]]; do
+    while [[ ${BASH_SOURCE[frame]} == */@(recipe|options|download).sh ]]; do
         ((frame += 1))
     done
     recipe_at=${BASH_SOURCE[frame]##*/}:${BASH_LINENO[frame - 1]}
@@ -59,7 +68,7 @@ log() {
     recipe_locate
     line="$(date '+%F %T') $recipe_at $*"
     echo "$line" >&2
-    if [[ -n $recipe_log ]]; then echo "$line" >>"$exp/recipe.log"; fi
+    if [[ -n $recipe_log ]]; then echo "$line" >>"$recipe_state/recipe.log"; fi
 }
 
 # End the recipe with one line.
@@ -68,102 +77,25 @@ fatal() {
     line+=${recipe_stage:+; log: $recipe_log}
     recipe_stage= # or the end would say it again
     echo "$line" >&2
-    [[ -z $recipe_log ]] || echo "$line" >>"$exp/recipe.log"
+    [[ -z $recipe_log ]] || echo "$line" >>"$recipe_state/recipe.log"
     exit 1
-}
-
-# --- options ---------------------------------------------------------------------------------
-
-# Read the options from the command line, then lock and prepare EXP.
-recipe_begin() {
-    recipe_parse "$@"
-    require_whole stage stop_stage needs_mb
-    require_one_of force true false
-    require_one_of dry_run true false
-    [[ $exp == /* ]] || exp=$PWD/$exp
-    [[ $dry_run == true ]] || recipe_open
-}
-
-# Print "NAME<tab>COMMENT" of every option that a script declares.
-recipe_declared() {
-    sed -n '/^# Options$/,/^# End of options$/p' "$1" |
-        sed -nE -e 's/^([a-z][a-z0-9_]*)=([^#]*[[:space:]])?# (.*)$/\1\t\3/p' \
-            -e 's/^ +# (.*)$/\t\1/p'
-}
-
-recipe_parse() {
-    local name value
-    local -A known=()
-    while read -r name; do
-        known[$name]=true
-    done < <({ recipe_declared "$recipe_script"; recipe_declared "$recipe_lib/recipe.sh"; } |
-        grep -o '^[a-z][a-z0-9_]*')
-    while (($#)); do
-        [[ $1 != -h && $1 != --help ]] || { recipe_help; exit 0; }
-        [[ $1 == --?* ]] || fatal "unexpected argument '$1'; --help lists the options"
-        name=${1#--}
-        if [[ $name == *=* ]]; then
-            set -- "--${name%%=*}" "${name#*=}" "${@:2}"
-            name=${name%%=*}
-        fi
-        name=${name//-/_}
-        [[ -n ${known[$name]:-} ]] || fatal "unknown option --$name; --help lists the options"
-        if [[ ${!name} == false && ${2:-} != true && ${2:-} != false ]]; then
-            value=true # a switch may stand alone
-            shift
-        else
-            (($# > 1)) || fatal "option --$name needs a value"
-            value=$2
-            shift 2
-        fi
-        printf -v "$name" '%s' "$value"
-    done
-}
-
-recipe_help() {
-    local script name comment said=' '
-    sed -nE '2,/^[^#]/s/^# ?//p' "$recipe_script"
-    for script in "$recipe_script" "$recipe_lib/recipe.sh"; do
-        printf '\n%s\n' "Options of ${script#"$root"/}, with their defaults:"
-        while IFS= read -r comment; do
-            name=${comment%%$'\t'*}
-            [[ $said != *" $name "* ]] || continue # the run.sh's own default
-            said+="${name:--} "
-            [[ -z $name ]] || name="--$name ${!name:-\"\"}"
-            printf '  %-24s %s\n' "$name" "${comment#*$'\t'}"
-        done < <(recipe_declared "$script")
-    done
-}
-
-# Each named option must hold a whole number.
-require_whole() {
-    local name
-    for name; do
-        [[ ${!name} =~ ^(0|[1-9][0-9]*)$ ]] ||
-            fatal "--$name must be a whole number, got '${!name}'"
-    done
-}
-
-# The named option must hold one of the values that follow.
-require_one_of() {
-    local name=$1 value
-    for value in "${@:2}"; do
-        [[ ${!name} != "$value" ]] || return 0
-    done
-    fatal "--$name must be one of ${*:2}, got '${!name}'"
 }
 
 # --- start and end ---------------------------------------------------------------------------
 
-recipe_open() {
+# Lock and prepare EXP, or its part STATE for one of several processes that work in EXP.
+recipe_begin() {
     local free
-    { mkdir -p "$exp/log" "$exp/.done" && : >>"$exp/recipe.log"; } 2>/dev/null ||
-        fatal "cannot write to $exp: no permission, no space or no directory"
+    [[ $exp == /* ]] || exp=$PWD/$exp
+    recipe_state=$exp${1:+/$1}
+    [[ $dry_run == false ]] || return 0
+    { mkdir -p "$recipe_state/log" "$recipe_state/.done" && : >>"$recipe_state/recipe.log"; } \
+        2>/dev/null || fatal "cannot write to $exp: no permission, no space or no directory"
     free=$(recipe_free_mb)
     ((free >= needs_mb)) ||
         fatal "too little disk space in $exp: $free MB free, $needs_mb MB needed (--needs_mb)"
     recipe_lock
-    recipe_log=$exp/recipe.log
+    recipe_log=$recipe_state/recipe.log
     trap 'recipe_end $?' EXIT
     trap 'recipe_interrupt 130' INT
     trap 'recipe_interrupt 143' TERM
@@ -177,18 +109,18 @@ recipe_free_mb() { df -Pm "$exp" | awk 'NR == 2 { print $4 }'; }
 recipe_lock() {
     local owner=0 group=0 lock
     command -v flock >/dev/null || fatal "needs flock (package util-linux)"
-    exec {lock}<>"$exp/.lock"
+    exec {lock}<>"$recipe_state/.lock"
     if ! flock -n "$lock"; then
-        read -r owner group <"$exp/.lock" || true
+        read -r owner group <"$recipe_state/.lock" || true
         ! kill -0 "$owner" 2>/dev/null || fatal "process $owner is already running in $exp"
         log "the last run was killed: stopping the command it left behind (process group $group)"
         if ((group > 0)); then # 0 would be this process's own group
             kill -TERM -- "-$group" 2>/dev/null || true
             flock -w 10 "$lock" || kill -KILL -- "-$group" 2>/dev/null || true
         fi
-        flock -w 10 "$lock" || fatal "another run holds $exp/.lock"
+        flock -w 10 "$lock" || fatal "another run holds $recipe_state/.lock"
     fi
-    echo "$$ 0" >"$exp/.lock"
+    echo "$$ 0" >"$recipe_state/.lock"
 }
 
 # Say in one line where and why the recipe ended, unless all went well.
@@ -204,7 +136,7 @@ recipe_end() {
             cause=": $(grep -v '^[[:space:]]*$' "$recipe_log" | tail -n 1 | cut -c 1-300)"
         fi
         echo "$(date '+%F %T') $recipe_at stage $recipe_stage failed with status $status$cause;" \
-            "log: $recipe_log" | tee -a "$exp/recipe.log" >&2 || true
+            "log: $recipe_log" | tee -a "$recipe_state/recipe.log" >&2 || true
     fi
     exit "$status"
 }
@@ -235,10 +167,11 @@ recipe_stop_job() {
 # Run FUNCTION unless EXP/.done/NUMBER-NAME says that it is done with the same FUNCTION, the same
 # values of the OPTIONs named and the same stages before it. So a changed option runs the first
 # stage that it matters to again, and all after that one. Where stages fork, as for two systems
-# on the same data, set recipe_chain back to its value before the fork.
+# on the same data, set recipe_chain back to its value before the fork. A function before_FUNCTION
+# can end the recipe while all is as it was before the stage.
 stage() {
     local number=$1 name=$1-$2 action=$3 key marker started
-    marker=$exp/.done/$name
+    marker=$recipe_state/.done/$name
     ((number <= stop_stage)) || return 0
     if [[ $dry_run == true ]]; then
         ((number >= stage)) || return 0
@@ -255,14 +188,15 @@ stage() {
     fi
     ((number >= stage)) ||
         fatal "stage $name is not done with these options: start with --stage $number"
-    rm -f "$marker"
     recipe_resuming=false
     if [[ $force == false && -e $marker.started && $(<"$marker.started") == "$key" ]]; then
         recipe_resuming=true
     fi
+    ! declare -F "before_$action" >/dev/null || "before_$action"
+    rm -f "$marker"
     echo "$key" >"$marker.started"
     recipe_stage=$name
-    recipe_log=$exp/log/$name.log
+    recipe_log=$recipe_state/log/$name.log
     [[ $recipe_resuming == true ]] || : >"$recipe_log"
     log "stage $name$([[ $recipe_resuming == false ]] || echo ' goes on')"
     started=$(date +%s)
@@ -273,7 +207,7 @@ stage() {
     rm -f "$marker.started"
     log "stage $name done in $(($(date +%s) - started)) s"
     recipe_stage=
-    recipe_log=$exp/recipe.log
+    recipe_log=$recipe_state/recipe.log
 }
 
 # Hash what a stage depends on; an option may be an array.
@@ -298,15 +232,17 @@ fresh_directory() {
 
 # --- commands --------------------------------------------------------------------------------
 
-# run [-q | -p] [-i INPUT] [-o OUTPUT] COMMAND...
+# run [-t] [-q | -p] [-i INPUT] [-o OUTPUT] COMMAND...
 #
 # What COMMAND prints goes to the stage's log, and to the terminal unless -q is given; with -p the
 # terminal sees a fairseq command's progress only. OUTPUT takes its standard output and appears
-# only when COMMAND succeeded.
+# only when COMMAND succeeded. A COMMAND that fails ends the recipe; with -t its status is in
+# run_status.
 run() {
-    local OPTIND=1 OPTARG flag show=all input=/dev/null output='' shown status=0
-    while getopts 'qpi:o:' flag; do
+    local OPTIND=1 OPTARG flag show=all input=/dev/null output='' shown try=false
+    while getopts 'tqpi:o:' flag; do
         case $flag in
+        t) try=true ;;
         q) show=none ;;
         p) show=progress ;;
         i) input=$OPTARG ;;
@@ -315,6 +251,7 @@ run() {
         esac
     done
     shift $((OPTIND - 1))
+    run_status=0
     shown=$(recipe_quote "$@")
     [[ $input == /dev/null ]] || shown+=" < $(recipe_quote "$input")"
     [[ -z $output ]] || shown+=" > $(recipe_quote "$output")"
@@ -324,17 +261,20 @@ run() {
     fi
     recipe_locate
     echo "$(date '+%F %T') $recipe_at $shown" >>"$recipe_log"
-    [[ $show == all ]] || recipe_hidden=true
+    recipe_hidden=$([[ $show == all ]] && echo false || echo true)
     # A job of its own process group, so that all of it can be stopped, also while bash waits.
     set -m
     recipe_execute "$@" &
     recipe_job=$!
     set +m
-    echo "$$ $recipe_job" >"$exp/.lock"
-    wait "$recipe_job" || status=$?
+    echo "$$ $recipe_job" >"$recipe_state/.lock"
+    wait "$recipe_job" || run_status=$?
     recipe_job=
-    if ((status != 0)); then exit "$status"; fi
-    recipe_hidden=
+    if ((run_status != 0)); then
+        [[ $try == true ]] || exit "$run_status"
+        return 0
+    fi
+    recipe_hidden=false
     [[ -z $output ]] || mv "$output.part" "$output"
 }
 
@@ -373,49 +313,7 @@ recipe_quote() {
 read_flags() {
     local -n recipe_words=$1
     local text
-    if [[ $dry_run == true ]]; then
-        # shellcheck disable=SC2034  # it is the caller's array
-        recipe_words=("\$(${*:2})")
-    else
-        text=$("${@:2}")
-        # shellcheck disable=SC2034  # it is the caller's array
-        read -ra recipe_words <<<"$text"
-    fi
-}
-
-# --- downloads -------------------------------------------------------------------------------
-
-# download SOURCE FILE SHA256
-#
-# SOURCE is a URL, or pypi:NAME==VERSION for a file of PyPI's. A file of the same name in --mirror
-# is taken instead. FILE appears only with the right checksum; a broken download goes on where it
-# stopped.
-download() {
-    local source=$1 file=$2 checksum=$3 name=${2##*/}
-    if [[ -e $file ]]; then
-        check_sha256 "$file" "$checksum"
-        return
-    fi
-    run -q mkdir -p "${file%/*}"
-    if [[ -n $mirror && -e $mirror/$name ]]; then
-        run -q cp "$mirror/$name" "$file.part"
-    elif [[ $source == pypi:* ]]; then
-        run -q python -m pip download --no-deps --ignore-requires-python \
-            --dest "${file%/*}/pip" "${source#pypi:}"
-        run -q mv "${file%/*}/pip/$name" "$file.part"
-    else
-        run curl --fail --location --retry 3 --continue-at - --output "$file.part" "$source"
-    fi
-    check_sha256 "$file.part" "$checksum"
-    run -q mv "$file.part" "$file"
-}
-
-# End the recipe unless FILE has this checksum; a wrong download is removed.
-check_sha256() {
-    if [[ $dry_run == true ]]; then
-        echo "echo '$2  $1' | sha256sum --check"
-    elif [[ $(sha256sum "$1" | cut -d ' ' -f 1) != "$2" ]]; then
-        [[ $1 != *.part ]] || rm -f "$1"
-        fatal "$1: the checksum is not $2; $([[ $1 == *.part ]] || echo 'delete it and ')run again"
-    fi
+    text=$("${@:2}") || fatal "cannot know the flags of this run: ${*:2} failed"
+    # shellcheck disable=SC2034  # it is the caller's array
+    read -ra recipe_words <<<"$text"
 }

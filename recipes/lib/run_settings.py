@@ -1,6 +1,12 @@
 """Print what a result must be traced back to: commands, seed, commit, packages and machine.
 
-python run_settings.py --system aiayn --seed 1 --command train 'fairseq-train ...' > settings.json
+The commands are noted as they are given from the root of the checkout: paths below it lose it.
+
+    python run_settings.py training --name aiayn-base-1 --system aiayn --row base \\
+        --corpus wmt14_en_de --seed 1 --device cuda --gpus 8 --nodes 1 \\
+        --command train 'fairseq-train ...' > training.json
+    python run_settings.py evaluation --training training.json --subset test --average 5 \\
+        --command generate 'fairseq-generate ...' > settings.json
 """
 
 from __future__ import annotations
@@ -9,16 +15,19 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
     *("fairseq-aiayn", "fairseq", "fairseq-fixed", "torch", "numpy"),
     *("sacrebleu", "sacremoses", "subword-nmt", "sentencepiece"),
 )
+CUDA = re.compile(r"CUDA(?: UMD)? Version: *([\d.]+)")  # only in nvidia-smi's own table
 
 
 def output_of(*command: str) -> str | None:
@@ -48,14 +57,21 @@ def packages() -> dict[str, str]:
 
 
 def hardware() -> dict[str, object]:
-    """Return the processor, the cores this process may use, the memory and the GPUs."""
-    gpus = output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
-    return {
+    """Return the processor, the cores this process may use, the memory, the GPUs and, where there
+    are any, the versions of their driver and of the CUDA that it supports."""
+    query = "--query-gpu=name,driver_version"
+    gpus = (output_of("nvidia-smi", query, "--format=csv,noheader") or "").splitlines()
+    found = {
         "processor": processor_name(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-        "gpus": gpus.splitlines() if gpus else [],
+        "gpus": [line.rpartition(", ")[0] for line in gpus],
     }
+    if gpus:
+        found["driver"] = gpus[0].rpartition(", ")[2]
+        if match := CUDA.search(output_of("nvidia-smi") or ""):
+            found["cuda"] = match[1]
+    return found
 
 
 def processor_name() -> str:
@@ -68,27 +84,70 @@ def processor_name() -> str:
     return names[0] if names else platform.machine()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--system", required=True)
+def add_training(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", help="that tables show (default: the system)")
+    parser.add_argument("--system", required=True, choices=("aiayn", "stock"))
+    parser.add_argument("--row", help="of aiayn rows")
+    parser.add_argument("--corpus", help="what the recipe calls it")
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
-    parser.add_argument(
-        "--command", nargs=2, action="append", required=True, metavar=("NAME", "COMMAND")
-    )
-    arguments = parser.parse_args()
-    settings = {
+    parser.add_argument("--gpus", type=int, metavar="N", help="of each node")
+    parser.add_argument("--nodes", type=int, metavar="N")
+
+
+def training(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return how a training is made, here and now."""
+    return {
+        "name": arguments.name or arguments.system,
         "system": arguments.system,
-        "commands": dict(arguments.command),
+        "row": arguments.row,
+        "corpus": arguments.corpus,
         "seed": arguments.seed,
         "device": arguments.device,
+        "gpus": arguments.gpus,
+        "nodes": arguments.nodes,
+        "commands": {},
         "commit": commit(),
         "packages": packages(),
         "hardware": hardware(),
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def add_evaluation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--training", type=Path, required=True, help="what was noted of it")
+    parser.add_argument("--subset", choices=("valid", "test"), help="that is translated and scored")
+    parser.add_argument("--average", type=int, metavar="K", help="checkpoints averaged")
+
+
+def evaluation(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return a training's settings with those of an evaluation of its model."""
+    settings = json.loads(arguments.training.read_text(encoding="utf-8"))
+    return settings | {"subset": arguments.subset, "averaged": arguments.average}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    for name, add_arguments, settings_of in (
+        ("training", add_training, training),
+        ("evaluation", add_evaluation, evaluation),
+    ):
+        kind = kinds.add_parser(name)
+        add_arguments(kind)
+        kind.add_argument(
+            "--command", nargs=2, action="append", required=True, metavar=("NAME", "COMMAND")
+        )
+        kind.set_defaults(settings_of=settings_of)
+    arguments = parser.parse_args()
+    try:
+        settings = arguments.settings_of(arguments)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"run_settings: {error}") from None
+    for name, text in arguments.command:
+        settings["commands"][name] = text.replace(f"{ROOT}/", "")
     print(json.dumps(settings, indent=2, ensure_ascii=False))
 
 

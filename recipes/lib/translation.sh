@@ -1,19 +1,51 @@
 # shellcheck shell=bash
-# The stages that every translation recipe shares; a run.sh sources this after recipe.sh.
+# The stages that every translation recipe shares: text, training, translation, score.
 #
-# The text of EXP/corpus becomes EXP/data (clean, split), EXP/tokens (Moses), EXP/pieces (byte
-# pairs) and EXP/bin (fairseq's binaries). A system is trained and scored in its run directory
-# EXP/SYSTEM, whose layout fairseq_aiayn/evaluation/comparison.py describes; the run.sh sets its
-# name and flags and calls make_commands before its stages.
+# A run.sh sources this file after recipe.sh, sets the recipe's own choices of text.sh, and calls
+# translation_options and translation_stages. Systems are trained and scored in run directories
+# EXP/SYSTEM-RUN, whose layout fairseq_aiayn/evaluation/comparison.py describes.
 
-: "${exp:?}" "${source_lang:?}" "${target_lang:?}" "${dry_run:?}" "${recipe_lib:?}" "${root:?}"
-model='' task='' train_flags=() search_flags=() device_flags=() # the run.sh's, for each system
-languages=("$source_lang" "$target_lang")
-pair=(--source-lang "$source_lang" --target-lang "$target_lang")
+: "${exp:?}" "${recipe_lib:?}" "${root:?}" "${dry_run:?}" "${recipe_chain?}"
+
+# shellcheck source=recipes/lib/training.sh
+. "$recipe_lib/training.sh"
+# shellcheck source=recipes/lib/text.sh
+. "$recipe_lib/text.sh"
+
+# Options
+subset="test"     # set that is translated and scored: test (Table 2) or valid (Table 3)
+run=auto          # name of the run directory after the system's; auto: ROW-SEED
+prepared=         # EXP of a recipe whose prepared text is used instead of making it
+# End of options
+
+recipe_option_files+=("${BASH_SOURCE[0]}")
+corpus_name=      # what results call the corpus
 plugin=(--user-dir "$root/fairseq_aiayn") # stock fairseq needs it too, to load its checkpoints
 
 # fairseq cuts batches to a multiple of this (8 by default) and drops the rest of the last one.
 every_sentence=(--required-batch-size-multiple 1)
+
+# Read the command line and lock what this process works in.
+translation_options() {
+    recipe_options "$@"
+    check_training
+    check_text
+    require_one_of subset test valid
+    [[ -z $prepared || $prepared == /* ]] || prepared=$PWD/$prepared
+    [[ -z $prepared || $system != both ]] || fatal "--prepared takes one system, got both"
+    [[ $nodes == 1 || $system != both ]] || fatal "--nodes $nodes takes one system, got both"
+}
+
+# Lock EXP; a further node, or one of several runs on prepared text, only its own part of it.
+translation_begin() {
+    [[ $run != auto ]] || run=$row-$seed
+    [[ $run =~ ^[A-Za-z0-9._-]+$ ]] || fatal "--run must be a plain file name, got '$run'"
+    if ((node_rank > 0)); then
+        recipe_begin "$system-$run/node-$node_rank"
+    else
+        recipe_begin "${prepared:+$system-$run}"
+    fi
+}
 
 # Is everything installed that the stages use?
 check_setup() {
@@ -25,114 +57,108 @@ check_setup() {
     run python -c 'import torch; print("torch", torch.__version__)'
 }
 
-# Print cuda where torch sees a GPU, otherwise cpu; in a dry run nothing but the driver is asked.
-find_device() {
-    if ! nvidia-smi >/dev/null 2>&1; then
-        echo cpu
-    elif [[ $dry_run == true ]]; then
-        echo cuda
-    else
-        python -c 'import torch; print("cuda" if torch.cuda.is_available() else "cpu")'
+# Set the commands of a system; they are run below, and kept in settings.json.
+use_system() {
+    run_dir=$exp/$system-$run
+    local task=aiayn_translation search=() to_text=() on_cpu=() data evaluate
+    if [[ $system == stock ]]; then
+        task=translation # whose search has other defaults than the paper
+        search=(--beam 4 --lenpen 0.6 --max-len-a 1 --max-len-b 50)
     fi
-}
-
-# Drop broken pairs, hold out what the corpus does not hold out itself.
-split_corpus() {
-    run -q rm -rf "$exp/data"
-    run python "$recipe_lib/split_corpus.py" --corpus "$exp/corpus" "${pair[@]}" \
-        --output "$exp/data" --max-words "${max_words:?}" --held-out "${held_out:?}"
-}
-
-# Moses tokens as fairseq's own --tokenizer moses makes them.
-tokenize() {
-    local part language
-    run -q mkdir -p "$exp/tokens"
-    for part in train valid test; do
-        for language in "${languages[@]}"; do
-            run -i "$exp/data/$part.$language" -o "$exp/tokens/$part.$language" \
-                sacremoses -l "$language" -j 2 tokenize -a
-        done
-    done
-}
-
-# Learn byte pairs on both languages together and apply them (section 5.1).
-learn_pieces() {
-    local part language
-    run -q mkdir -p "$exp/pieces"
-    run subword-nmt learn-joint-bpe-and-vocab --symbols "${bpe_codes:?}" \
-        --input "$exp/tokens/train.$source_lang" "$exp/tokens/train.$target_lang" \
-        --output "$exp/pieces/codes" \
-        --write-vocabulary "$exp/pieces/vocab.$source_lang" "$exp/pieces/vocab.$target_lang"
-    for part in train valid test; do
-        for language in "${languages[@]}"; do
-            run -q -i "$exp/tokens/$part.$language" -o "$exp/pieces/$part.$language" \
-                subword-nmt apply-bpe --codes "$exp/pieces/codes"
-        done
-    done
-}
-
-# One dictionary for both languages, as the shared embedding needs it (section 3.4).
-binarize() {
-    run -q rm -rf "$exp/bin"
-    run -q fairseq-preprocess "${pair[@]}" --joined-dictionary --workers 2 --destdir "$exp/bin" \
-        --trainpref "$exp/pieces/train" --validpref "$exp/pieces/valid" \
-        --testpref "$exp/pieces/test"
-}
-
-# Set the commands of one system: they are run below, and kept in its settings.json.
-make_commands() {
-    run_dir=$exp/$model
-    train=(fairseq-train "$exp/bin" "${plugin[@]}" "${pair[@]}" "${train_flags[@]}"
-        "${every_sentence[@]}" --seed "${seed:?}" --save-dir "$run_dir/checkpoints" --log-file "$run_dir/train.log"
-        --log-format json --log-interval 10 --num-workers 0
+    [[ $pieces == word_pieces ]] && to_text=(--post-process sentencepiece) ||
+        to_text=(--post-process subword_nmt)
+    [[ $tokenizer == none ]] || to_text+=(--tokenizer "$tokenizer")
+    [[ $device == cuda ]] || on_cpu=(--cpu)
+    find_regime
+    find_launch
+    find_checkpoint
+    data=("${prepared:-$exp}/bin" "${plugin[@]}" "${pair[@]}" --task "$task" "${every_sentence[@]}")
+    train=("${launch[@]}" "${data[@]}" "${regime[@]}" "${hardware_flags[@]}"
+        --save-dir "$run_dir/checkpoints" --log-file "$run_dir/train.log" --log-format json
         --no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000)
-    average_last=(aiayn average --last "${average:?}" --dir "$run_dir/checkpoints"
-        --output "$run_dir/average.pt")
-    validate=(fairseq-validate "$exp/bin" "${plugin[@]}" "${pair[@]}" "${device_flags[@]}"
-        --task "$task" --path "$run_dir/average.pt" --max-tokens 4096 "${every_sentence[@]}"
-        --num-workers 0 --log-format json)
-    generate=(fairseq-generate "$exp/bin" "${plugin[@]}" "${pair[@]}" "${device_flags[@]}"
-        --task "$task" --path "$run_dir/average.pt" --max-tokens 4096 "${every_sentence[@]}"
-        "${search_flags[@]}"
-        --post-process subword_nmt --tokenizer moses --num-workers 0
-        --results-path "$run_dir/search" --log-format tqdm)
+    evaluate=("${data[@]}" "${on_cpu[@]}" --path "$checkpoint" --max-tokens 4096 --num-workers 0)
+    validate=(fairseq-validate "${evaluate[@]}" --log-format json)
+    generate=(fairseq-generate "${evaluate[@]}" --gen-subset "$subset" "${search[@]}"
+        "${to_text[@]}" --results-path "$run_dir/search" --log-format tqdm)
     bleu=(aiayn bleu --hypothesis "$run_dir/hypothesis.txt" --reference "$run_dir/reference.txt"
         --target-lang "$target_lang" --json)
 }
 
-# Train one system, from its newest whole checkpoint where the stage was stopped.
-train_model() {
-    local newest=
-    fresh_directory "$run_dir"
-    run -q -o "$run_dir/settings.json" python "$recipe_lib/run_settings.py" --system "$model" \
-        --seed "$seed" --device "${device:?}" --command train "$(recipe_quote "${train[@]}")" \
-        --command average "$(recipe_quote "${average_last[@]}")" \
+# What the result of a training must be traced back to, at its start,
+note_training() {
+    run -q -o "$run_dir/training.json" python "$recipe_lib/run_settings.py" training \
+        --name "$system-$run" --system "$system" --row "$row" --corpus "$corpus_name" \
+        --seed "$seed" --device "$device" --gpus "$gpus" --nodes "$nodes" \
+        --command train "$(recipe_quote "${train[@]}")"
+}
+
+# and what was done with its model.
+note_evaluation() {
+    run -q -o "$run_dir/settings.json" python "$recipe_lib/run_settings.py" evaluation \
+        --training "$run_dir/training.json" --subset "$subset" --average "$average" \
+        ${average_last:+--command average "$(recipe_quote "${average_last[@]}")"} \
         --command validate "$(recipe_quote "${validate[@]}")" \
         --command generate "$(recipe_quote "${generate[@]}")" \
         --command score "$(recipe_quote "${bleu[@]}")"
-    if [[ $dry_run == false ]]; then
-        newest=$(python "$recipe_lib/newest_checkpoint.py" "$run_dir/checkpoints")
-    fi
-    [[ -z $newest ]] || log "goes on from $newest"
-    run -p "${train[@]}" ${newest:+--restore-file "$newest"}
 }
 
-# Average the last checkpoints (section 6.1).
-average_checkpoints() { run "${average_last[@]}"; }
+before_train_system() { keep_training; }
+train_system() { train_model note_training; }
 
-# Translate the test set, and measure the development perplexity of the averaged model.
+# Translate a held-out set, and measure the development perplexity of the same model.
 translate() {
     run -q -o "$run_dir/valid.log" "${validate[@]}"
     run -q rm -rf "$run_dir/search"
     run -p "${generate[@]}"
-    run -q mv "$run_dir/search/generate-test.txt" "$run_dir/generate-test.txt"
+    run -q mv "$run_dir/search/generate-$subset.txt" "$run_dir/generate-$subset.txt"
 }
 
-# Score detokenised text, the paper's way and sacreBLEU's (section 6.1).
+# Score detokenised text, the paper's way and sacreBLEU's (section 6.1), and write the report.
 score() {
-    run -q cp "$exp/data/test.$source_lang" "$run_dir/source.txt"
-    run -q cp "$exp/data/test.$target_lang" "$run_dir/reference.txt"
-    run -q -i "$run_dir/generate-test.txt" -o "$run_dir/hypothesis.txt" \
+    local text=${prepared:-$exp}
+    note_evaluation
+    run -q cp "$text/data/$subset.$source_lang" "$run_dir/source.txt"
+    run -q cp "$text/data/$subset.$target_lang" "$run_dir/reference.txt"
+    run -q -i "$run_dir/generate-$subset.txt" -o "$run_dir/hypothesis.txt" \
         python "$recipe_lib/hypotheses.py"
     run -q -o "$run_dir/score.json" "${bleu[@]}"
+    run -q aiayn compare "$run_dir" --output "$run_dir"
+}
+
+table() { run aiayn compare "${run_dirs[@]}" --output "$exp/table"; }
+
+# Everything; corpus_stages is the recipe's, or manifest_stages.
+translation_stages() {
+    if ((node_rank > 0)); then
+        use_system
+        stage 5 "train-$system-$run" join_training train
+        return
+    fi
+    stage 0 set_up check_setup
+    if [[ -z $prepared ]]; then
+        corpus_stages
+        text_stages
+    elif [[ $dry_run == false ]]; then
+        recipe_chain=$(cat "$prepared/.done/4-binarize" 2>/dev/null) ||
+            fatal "$prepared has no prepared text: the recipe makes it with --stop_stage 4"
+    fi
+    system_stages
+}
+
+system_stages() {
+    local prepared_chain=$recipe_chain chains=()
+    run_dirs=()
+    for system in ${system/both/aiayn stock}; do
+        recipe_chain=$prepared_chain
+        use_system
+        stage 5 "train-$system-$run" train_system \
+            row system seed max_update warmup batch_tokens interval
+        ((average == 1)) || stage 6 "average-$system-$run" average_checkpoints average_last
+        stage 7 "translate-$system-$run" translate validate generate
+        stage 8 "score-$system-$run" score bleu
+        run_dirs+=("$run_dir")
+        chains+=("$recipe_chain")
+    done
+    recipe_chain=${chains[*]}
+    ((${#run_dirs[@]} == 1)) || stage 9 table table run_dirs
 }

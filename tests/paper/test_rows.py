@@ -42,6 +42,19 @@ TABLE_3 = {
         (4.33, 26.4, 213),
     ),
 }
+# Table 2: BLEU en-de and en-fr, FLOPs en-de and en-fr
+TABLE_2 = {
+    "ByteNet": (23.75, None, None, None),
+    "Deep-Att + PosUnk": (None, 39.2, None, 1.0e20),
+    "GNMT + RL": (24.6, 39.92, 2.3e19, 1.4e20),
+    "ConvS2S": (25.16, 40.46, 9.6e18, 1.5e20),
+    "MoE": (26.03, 40.56, 2.0e19, 1.2e20),
+    "Deep-Att + PosUnk ensemble": (None, 40.4, None, 8.0e20),
+    "GNMT + RL ensemble": (26.30, 41.16, 1.8e20, 1.1e21),
+    "ConvS2S ensemble": (26.36, 41.29, 7.7e19, 1.2e21),
+    "Transformer (base)": (27.3, 38.1, 3.3e18, None),
+    "Transformer (big)": (28.4, 41.8, 2.3e19, None),
+}
 # Sections 6.1 and 6.3 and the demo
 OTHERS = {
     "aiayn_big_en_fr": {**TABLE_3["aiayn_big"][0], "P_drop": 0.1},
@@ -86,6 +99,12 @@ def test_published_results(arch: str, published: tuple) -> None:
     """Breaks if a figure stands in another row."""
     row = find_row(arch).published
     assert (row.ppl, row.bleu, row.parameters) == published
+
+
+def test_table_2() -> None:
+    """Breaks if a figure stands in another row or column."""
+    printed = [tuple(asdict(model).values()) for model in paper.TABLE_2]
+    assert printed == [(model, *figures) for model, figures in TABLE_2.items()]
 
 
 @pytest.mark.parametrize("arch", ARCHES)

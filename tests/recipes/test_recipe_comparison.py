@@ -1,107 +1,214 @@
 """`aiayn compare` on run directories as a recipe leaves them."""
 
+import argparse
 import json
+import os
+import subprocess
+import sys
 
 import pytest
+import run_settings
+from run_directories import END, PARAMETERS, epoch, score, table_rows, train_log, write_run
 
 from fairseq_aiayn.cli import compare
-from fairseq_aiayn.evaluation.comparison import choose_examples, read_run, read_runs
-from fairseq_aiayn.evaluation.comparison_table import markdown
+from fairseq_aiayn.evaluation.comparison import Texts, choose_examples, read_comparison, read_run
+from fairseq_aiayn.evaluation.comparison_table import as_json, from_json, markdown, report
+from fairseq_aiayn.evaluation.settings import settings_from_json
 
-SCORE = {
-    "sentences": 4,
-    "paper": {"score": 27.314, "signature": "paper|1"},
-    "sacrebleu": {"score": 26.5, "signature": "sacre|2"},
-}
-
-
-def epoch(number: int, updates: int, tokens: float, seconds: int) -> str:
-    return json.dumps(
-        {
-            "epoch": number,
-            "train_num_updates": str(updates),
-            "train_wpb": str(tokens),
-            "train_train_wall": str(seconds),
-        }
-    )
-
-
-LOG = [
-    "num. shared model params: 6,578,176 (num. trained: 6,578,176)",
+RESUMED = [
+    PARAMETERS,
     '{"epoch": 1, "num_updates": "10", "wpb": "1", "train_wall": "5"}',
-    epoch(1, 100, 900.0, 30),
+    epoch(1, 100, 900.0, 30, 2000),  # 90,000 tokens in 45 seconds
+    epoch(1, 100, 900.0, 30, 2000),  # fairseq repeats itself
     '{"epoch": 2, "num_upda',  # killed here, then resumed
-    "num. shared model params: 6,578,176 (num. trained: 6,578,176)",
-    epoch(2, 150, 600.0, 30),
-    "done training in 61.2 seconds",
+    PARAMETERS,
+    epoch(2, 150, 600.0, 30, 750),  # 30,000 tokens in 40 seconds
+    epoch(3, 151, 600.0, 2, 0),  # an epoch of one update has no speed
+    END,
 ]
+MADE = {
+    "name": "aiayn-base-1",
+    "system": "aiayn",
+    "row": "base",
+    "corpus": "wmt14_en_de",
+    "subset": "test",
+    "averaged": 5,
+    "seed": 1,
+    "device": "cuda",
+    "gpus": 2,
+    "nodes": 1,
+    "commands": {"train": "fairseq-train bin --note '```'", "score": "aiayn bleu"},
+    "commit": "abc123+",
+    "packages": {"torch": "2.0", "fairseq-fixed": "0.12"},
+    "hardware": {
+        "processor": "X1",
+        "cores": 16,
+        "memory_gib": 128.0,
+        "gpus": ["H1", "H1", "H1"],
+        "driver": "550.1",
+        "cuda": "12.4",
+    },
+    "written": "2026-01-31T12:00:00+00:00",
+}
 
 
 @pytest.fixture
 def make_run(tmp_path):
-    def make(name: str, **files: object):
-        directory = tmp_path / name
-        directory.mkdir()
-        contents = {
-            "settings.json": json.dumps({"system": name, "packages": {"torch": "2"}}),
-            "train.log": "\n".join(LOG),
-            "valid.log": 'x | INFO | valid | {"epoch": 1, "valid_ppl": "9.87"}\n',
-            "score.json": json.dumps(SCORE),
-            "source.txt": "".join(f"source {k}\n" for k in range(4)),
-            "reference.txt": "".join(f"reference {k}\n" for k in range(4)),
-            "hypothesis.txt": "".join(f"{name} {k}\n" for k in range(4)),
-        }
-        for file, content in {**contents, **files}.items():
-            if content is not None:
-                (directory / file).write_text(content)
-        return directory
+    def make(name: str, made: dict | None = None, **files: str | None):
+        settings = {"system": name, "packages": {"torch": "2"}} if made is None else made
+        return write_run(tmp_path / name, settings, **files)
 
     return make
 
 
+def column(text: str, name: str) -> dict[str, str]:
+    """The labels of a table with what stands beside them under `name`."""
+    header, *rows = table_rows(text)
+    return {row[0]: row[header.index(name)] for row in rows}
+
+
 def test_a_run_is_read(make_run):
-    run = read_run(make_run("ours"))
+    run = read_run(make_run("ours", **{"train.log": "\n".join(RESUMED)}))
     assert run.name == "ours"
     assert run.training.parameters == 6_578_176
-    assert run.training.updates == 150
-    assert run.training.seconds == 60
-    assert run.training.tokens_per_second == pytest.approx((100 * 900 + 50 * 600) / 60)
-    assert run.dev_perplexity == 9.87
+    assert run.training.updates == 151
+    assert run.training.seconds == 62
+    assert run.training.wall_seconds == 45 + 40 + 2
+    assert run.training.tokens_per_second == pytest.approx((100 * 900 + 51 * 600) / 62, rel=0.01)
+    assert (run.dev_perplexity, run.vocabulary) == (9.87, 37_000)
     assert run.bleu["score"] == 27.314
 
 
-def test_the_command_prints_and_writes_the_table(make_run, tmp_path, capsys):
-    import argparse
+def test_older_settings_and_logs_will_do(make_run):
+    run = read_run(make_run("ours", {"system": "ours"}, **{"valid.log": '{"valid_ppl": "3"}\n'}))
+    assert (run.name, run.settings.row, run.vocabulary) == ("ours", None, None)
+    assert "4 sentences\n" in markdown(read_comparison([make_run("other", {"system": "x"})], 0))
 
+
+def test_the_command_prints_and_writes_the_table(make_run, tmp_path, capsys):
     parser = argparse.ArgumentParser()
     compare.add_arguments(parser)
     output = tmp_path / "table"
     runs = [str(make_run("ours")), str(make_run("stock"))]
     compare.run(parser.parse_args([*runs, "--output", str(output), "--examples", "2"]))
     printed = capsys.readouterr().out
-    assert printed == (output / "table.md").read_text()
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in printed.split("\n")]
-    assert ["", "ours", "stock"] in cells
-    assert ["parameters", "6,578,176", "6,578,176"] in cells
-    assert ["BLEU as the paper's", "27.31", "27.31"] in cells
+    file = (output / "table.md").read_text()
+    assert file.startswith(printed)
+    assert "Sentence 2" in printed and "was made" not in printed
+    assert file.count("was made</summary>") == 2
+    assert table_rows(printed)[0] == ["", "ours", "stock"]
+    measured = column(printed, "stock")
+    assert measured["parameters"] == "6,578,176"
+    assert measured["BLEU as the paper's"] == "27.31"
+    assert (measured["seconds of training"], measured["wall time of training"]) == (
+        "10,000",
+        "3:28:20",  # 100,000 updates of 1,000 tokens at 8,000 tokens/s
+    )
     assert "sacre|2" in printed and "paper|1" in printed
     data = json.loads((output / "table.json").read_text())
-    assert [run["name"] for run in data["runs"]] == ["ours", "stock"]
-    assert data["runs"][0]["tokens_per_second"] == pytest.approx(2000)
+    assert [run["settings"]["name"] for run in data["runs"]] == ["ours", "stock"]
     assert data["examples"][1]["translations"] == {"ours": "ours 3", "stock": "stock 3"}
     assert sorted(path.name for path in output.iterdir()) == ["table.json", "table.md"]
 
 
-def test_examples_are_spread_over_the_test_set(make_run):
-    runs = [read_run(make_run("ours"))]
-    assert [example.sentence for example in choose_examples(runs, 2)] == [2, 4]
-    assert [example.sentence for example in choose_examples(runs, 9)] == [1, 2, 3, 4]
-    assert choose_examples(runs, 0) == []
+def test_a_table_can_be_made_again_from_its_json(make_run):
+    comparison = read_comparison([make_run("ours", MADE), make_run("stock")], 2)
+    content = json.loads(json.dumps(as_json(comparison)))
+    again = from_json(content, "table.json")
+    assert again == comparison
+    assert report(again) == report(comparison)
+    assert "source 2" not in json.dumps(content), "the texts but for the examples stay out"
 
 
-def test_a_pipe_in_a_text_does_not_break_the_table(make_run):
-    run = read_run(make_run("ours", **{"source.txt": "a | b\n" * 4}))
-    assert "- source: a | b" in markdown([run], choose_examples([run], 1))
+@pytest.mark.parametrize(
+    ("row", "corpus", "subset", "printed"),
+    [
+        ("base", "wmt14_en_de", "test", {"BLEU as the paper's": "27.3", "updates": "100,000"}),
+        ("base", "wmt14_en_fr", "test", {"BLEU as the paper's": "38.1", "updates": "100,000"}),
+        ("big", "wmt14_en_de", "test", {"BLEU as the paper's": "28.4", "updates": "300,000"}),
+        ("big_en_fr", "wmt14_en_fr", "test", {"BLEU as the paper's": "41.8", "updates": "300,000"}),
+        (
+            "c_n2",
+            "wmt14_en_de",
+            "valid",
+            {
+                "parameters": "36 × 10⁶",
+                "updates": "100,000",
+                "development perplexity": "6.11",
+                "BLEU as the paper's": "23.7",
+            },
+        ),
+    ],
+)
+def test_the_papers_column_has_what_the_paper_prints(make_run, row, corpus, subset, printed):
+    made = MADE | {"row": row, "corpus": corpus, "subset": subset}
+    stock = made | {"name": "stock"}
+    text = markdown(read_comparison([make_run("a", made), make_run("b", stock)], 0))
+    assert table_rows(text)[0] == ["", "aiayn-base-1", "stock", "paper"]
+    cells = column(text, "paper")
+    assert {label: cell for label, cell in cells.items() if cell.strip("-: ")} == printed
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"row": "tiny"},
+        {"row": "c_n2"},  # Table 2 has no such row
+        {"row": "big", "corpus": "wmt14_en_fr"},  # the paper's has another dropout there
+        {"corpus": "multi30k_en_de"},
+        {"subset": None},
+    ],
+)
+def test_there_is_no_such_column_where_the_paper_prints_nothing(make_run, other):
+    text = markdown(read_comparison([make_run("a", MADE | other)], 0))
+    assert table_rows(text)[0] == ["", "aiayn-base-1"]
+
+
+def test_nor_for_runs_of_different_rows(make_run):
+    runs = [make_run("a", MADE), make_run("b", MADE | {"row": "big", "name": "b"})]
+    assert "paper" not in table_rows(markdown(read_comparison(runs, 0)))[0]
+
+
+def test_the_report_says_how_each_run_was_made(make_run):
+    text = report(read_comparison([make_run("ours", MADE)], 0))
+    section = text.partition("<summary>How aiayn-base-1 was made</summary>")[2]
+    what = "row base, corpus wmt14_en_de, subset test, vocabulary of 37,000, seed 1"
+    assert section.split("\n")[2:8] == [
+        f"- what: {what}, checkpoints averaged: 5",
+        "- commit: `abc123+`",
+        "- written: 2026-01-31T12:00:00+00:00",
+        "- hardware: 2 × H1, X1, 16 cores, 128.0 GiB of memory, NVIDIA driver 550.1, CUDA 12.4",
+        "- packages: torch 2.0, fairseq-fixed 0.12",
+        "- wall time of training: 3:28:20, of that 2:46:40 in updates",
+    ]
+    fence = "````"  # longer than the one in the command
+    commands = f"\n\n{fence}sh\n# train\nfairseq-train bin --note '```'\n# score\naiayn bleu\n"
+    assert f"{commands}{fence}\n\n</details>\n" in section
+
+
+def test_machines_are_named_once_or_each(make_run):
+    cpu = {"name": "on-cpu", "device": "cpu", "gpus": 0}
+    runs = [make_run("a", MADE), make_run("b", MADE | {"name": "same"}), make_run("c", MADE | cpu)]
+    gpus = "4 sentences (wmt14_en_de, test); trained on 2 × H1; torch 2.0, fairseq-fixed 0.12"
+    assert f"\n{gpus}\n" in markdown(read_comparison(runs[:2], 0))
+    text = markdown(read_comparison(runs, 0))
+    assert f"- aiayn-base-1, same: {gpus}\n- on-cpu: " in text
+    assert "trained on X1, 16 cores;" in text
+
+
+def test_examples_are_spread_over_the_test_set():
+    lines = tuple("abcd")
+    texts = {"ours": Texts(lines, lines, lines)}
+    assert [example.sentence for example in choose_examples(texts, 2)] == [2, 4]
+    assert [example.sentence for example in choose_examples(texts, 9)] == [1, 2, 3, 4]
+    assert choose_examples(texts, 0) == []
+
+
+def test_a_pipe_does_not_break_the_table(make_run):
+    run = make_run("ours", MADE | {"name": "a|b"}, **{"source.txt": "a | b\n" * 4})
+    text = markdown(read_comparison([run], 1))
+    assert "- source: a | b" in text
+    assert "a\\|b" in text.split("\n")[0]
 
 
 @pytest.mark.parametrize(
@@ -109,9 +216,25 @@ def test_a_pipe_in_a_text_does_not_break_the_table(make_run):
     [
         ("settings.json", '{"system": ', "settings.json: must be JSON, is not or is cut short"),
         ("settings.json", "{}", "settings.json: must have 'system', has not"),
-        ("score.json", '{"paper": {}}', "score.json: must have 'sacrebleu', has not"),
-        ("train.log", "\n".join(LOG[:-1]), "train.log: must be the log of a finished training"),
-        ("train.log", "\n".join((LOG[0], LOG[-1])), "train.log: must be written with --log-format"),
+        ("settings.json", "[]", "settings.json: must have 'system', has not"),
+        (
+            "settings.json",
+            '{"system": "x", "row": 5}',
+            "settings.json: 'row' must be str, got 5",
+        ),
+        ("score.json", '{"paper": {}}', "score.json: 'paper' must have 'score', has not"),
+        ("score.json", '{"sacrebleu": {}}', "score.json: must have 'paper', has not"),
+        (
+            "train.log",
+            "\n".join(RESUMED[:-1]),
+            "train.log: must be the log of a finished training, lacks 'done training in'",
+        ),
+        (
+            "train.log",
+            train_log(10) + "\n" + PARAMETERS,
+            "train.log: must be the log of a finished training",
+        ),
+        ("train.log", f"{PARAMETERS}\n{END}", "train.log: must be written with --log-format"),
         ("valid.log", "", "valid.log: must have a JSON line with 'valid_ppl', has none"),
         ("hypothesis.txt", "x\n", "hypothesis.txt: must have the 4 lines of source.txt, has 1"),
     ],
@@ -131,7 +254,51 @@ def test_a_missing_piece_is_named(make_run):
 def test_runs_must_fit_together(make_run):
     ours = make_run("ours")
     other = make_run("other", **{"reference.txt": "x\n" * 4})
-    with pytest.raises(ValueError, match="other: must have the test set of .*ours, has another"):
-        read_runs([ours, other])
+    with pytest.raises(ValueError, match="other: must have the test set of .*ours, [0-9a-f]{64}"):
+        read_comparison([ours, other], 0)
+    kept = make_run("kept", **{"score.json": score(20, "paper|compounds:kept")})
+    message = "signature of the paper's BLEU of .*ours, paper.1, has paper.compounds:kept"
+    with pytest.raises(ValueError, match=message):
+        read_comparison([ours, kept], 0)
     with pytest.raises(ValueError, match="different names, got ours, ours"):
-        read_runs([ours, ours])
+        read_comparison([ours, ours], 0)
+
+
+NVIDIA_SMI = """#!/bin/sh
+case $1 in
+--query-gpu=name,driver_version) printf 'NVIDIA H1, 80GB, 550.1\\nNVIDIA H1, 80GB, 550.1\\n' ;;
+*) echo '| NVIDIA-SMI 550.1    Driver Version: 550.1    CUDA Version: 12.4     |' ;;
+esac
+"""
+
+
+def test_settings_are_written_as_they_are_read(tmp_path):
+    (tmp_path / "nvidia-smi").write_text(NVIDIA_SMI)
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+
+    def write(*arguments: object) -> dict:
+        command = [sys.executable, run_settings.__file__, *map(str, arguments)]
+        environment = {**os.environ, "PATH": path}
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        return json.loads(done.stdout)
+
+    options = "--name a-1 --system aiayn --row base --corpus wmt14_en_de --gpus 8 --nodes 2"
+    text = f"fairseq-train {run_settings.ROOT}/exp/bin --user-dir '{run_settings.ROOT}/my exp'"
+    where = ["--seed", 7, "--device", "cuda"]
+    training = write("training", *options.split(), *where, "--command", "train", text)
+    (tmp_path / "training.json").write_text(json.dumps(training))
+    evaluated = ["--training", tmp_path / "training.json", "--subset", "valid", "--average", 5]
+    written = write("evaluation", *evaluated, "--command", "score", "aiayn bleu")
+
+    settings = settings_from_json(written, "settings.json")
+    assert set(written) == set(vars(settings)), "one name for what is written and what is read"
+    assert (settings.name, settings.row, settings.corpus) == ("a-1", "base", "wmt14_en_de")
+    assert (settings.subset, settings.averaged) == ("valid", 5)
+    assert (settings.gpus, settings.nodes, settings.seed) == (8, 2, 7)
+    assert settings.commands == {
+        "train": "fairseq-train exp/bin --user-dir 'my exp'",  # from the root of the checkout
+        "score": "aiayn bleu",
+    }
+    assert settings.hardware["gpus"] == ["NVIDIA H1, 80GB"] * 2
+    assert (settings.hardware["driver"], settings.hardware["cuda"]) == ("550.1", "12.4")

@@ -17,7 +17,8 @@ colour=red   # which colour,
              # in English
 bright=false # a switch
 # End of options
-recipe_begin "$@"
+recipe_options "$@"
+recipe_begin
 write_size() { run -o "$exp/size" echo "$size"; }
 write_colour() { run -o "$exp/colour" echo "$colour"; }
 join() { run -i "$exp/colour" -o "$exp/both" cat "$exp/size" -; }
@@ -168,7 +169,8 @@ def test_a_directory_that_cannot_be_written_is_one_line(recipe, tmp_path):
 def test_a_failing_command_leaves_no_output_and_no_marker(recipe, tmp_path, flag):
     body = f"""
 # End of options
-recipe_begin "$@"
+recipe_options "$@"
+recipe_begin
 fail() {{ run {flag} -o "$exp/made" sh -c 'echo half; echo "no such thing" >&2; exit 3'; }}
 stage 1 broken fail
 stage 2 never fail
@@ -177,7 +179,7 @@ stage 2 never fail
     exp = tmp_path / "exp"
     assert result.returncode == 3
     last = result.stderr.splitlines()[-1]
-    assert " run.sh:10 stage 1-broken failed with status 3" in last
+    assert " run.sh:11 stage 1-broken failed with status 3" in last
     assert last.endswith(f"; log: {exp}/log/1-broken.log")
     assert "no such thing" in (last if flag else result.stderr)  # once, hidden output or not
     assert "no such thing" in (exp / "log" / "1-broken.log").read_text()
@@ -189,7 +191,8 @@ stage 2 never fail
 RESUMABLE = """
 steps=1 # an option of the stage
 # End of options
-recipe_begin "$@"
+recipe_options "$@"
+recipe_begin
 work() {
     fresh_directory "$exp/work"
     run touch "$exp/work/begun"
@@ -243,11 +246,13 @@ def test_after_a_kill_the_same_options_go_on_and_others_begin_anew(recipe, tmp_p
 
 DOWNLOAD = """
 url=      # where from
-sum=      # its SHA-256
+sum=      # its checksum
+bytes=-   # its size
 # End of options
-recipe_begin "$@"
-fetch() { download "$url" "$exp/downloads/file.bin" "$sum"; }
-stage 1 fetch fetch url sum
+recipe_options "$@"
+recipe_begin
+fetch() { download "$url" "$exp/downloads/file.bin" "$sum" "$bytes"; }
+stage 1 fetch fetch url sum bytes
 """
 
 
@@ -257,13 +262,17 @@ def remote(tmp_path):
     path = tmp_path / "server" / "file.bin"
     path.parent.mkdir()
     path.write_bytes(content)
-    return path, ["--url", path.as_uri(), "--sum", hashlib.sha256(content).hexdigest()]
+    return path, ["--url", path.as_uri(), "--sum", f"sha256:{hashlib.sha256(content).hexdigest()}"]
 
 
 def test_download_goes_on_where_it_stopped_and_is_checked(recipe, remote, tmp_path):
     path, options = remote
     part = tmp_path / "exp" / "downloads" / "file.bin.part"
     part.parent.mkdir(parents=True)
+    # Not what the server has: it shows that the rest was added to it, and that it is checked.
+    part.write_bytes(b"x" + path.read_bytes()[1:1000])
+    options += ["--bytes", str(path.stat().st_size)]
+    assert "the sha256 checksum is not" in call(recipe(DOWNLOAD), *options).stderr
     part.write_bytes(path.read_bytes()[:1000])
     result = call(recipe(DOWNLOAD), *options)
     assert result.returncode == 0, result.stderr
@@ -284,7 +293,7 @@ def test_download_with_another_checksum_is_removed(recipe, remote, tmp_path):
     path.write_bytes(b"something else")
     result = call(recipe(DOWNLOAD), *options)
     assert result.returncode == 1
-    assert "file.bin.part: the checksum is not" in result.stderr.splitlines()[-1]
+    assert "file.bin.part: the sha256 checksum is not" in result.stderr.splitlines()[-1]
     assert not any((tmp_path / "exp" / "downloads").iterdir())
 
 
@@ -301,7 +310,8 @@ def test_a_full_disk_is_named(recipe, tmp_path):
     df.chmod(0o755)
     body = """
 # End of options
-recipe_begin "$@"
+recipe_options "$@"
+recipe_begin
 fail() { run -q sh -c "touch $exp/failed; exit 1"; }
 stage 1 full fail
 """

@@ -65,6 +65,13 @@ def test_case_counts() -> None:
     assert result.score == pytest.approx(mean(4 / 5, 3 / 4, 2 / 3, 1 / 2))
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\u2009", "\u2028", "\u0085", "\x1c"])
+def test_only_ascii_white_space_separates_tokens_as_in_perl(space: str) -> None:
+    result = english(f"10{space}% a b\tc d", f"10{space}% a b\tc e")
+    assert result.score == pytest.approx(mean(4 / 5, 3 / 4, 2 / 3, 1 / 2))
+    assert (result.hypothesis_length, result.reference_length) == (5, 5)
+
+
 def test_an_empty_hypothesis_still_counts_its_reference() -> None:
     result = paper_bleu(["a b c d", ""], ["a b c d", "e f g h"], "en")
     assert result.score == pytest.approx(100 * math.exp(1 - 8 / 4))

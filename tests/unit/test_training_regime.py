@@ -1,11 +1,12 @@
 """Section 5: the flags of a row's regime keep the paper's batch on any number of GPUs."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from fairseq_aiayn.paper import ROWS
-from fairseq_aiayn.training.regime import batch, train_flags
+from fairseq_aiayn.paper import ROWS, find_row
+from fairseq_aiayn.training.regime import Budget, batch, train_flags
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 3, 4, 7, 8, 16, 64])
@@ -65,3 +66,17 @@ def test_flags_carry_the_rows_regime(row: object) -> None:
     assert (flags["--optimizer"], flags["--adam-betas"]) == ("adam", "0.9,0.98")
     assert float(flags["--adam-eps"]) == 1e-9
     assert not any(re.search(r"[\s'\"()$]", word) for word in words), "a shell needs no quotes"
+
+
+def test_a_budget_changes_what_it_names_and_scales_checkpoints() -> None:
+    """5,000 of 100,000 updates have checkpoints every 75 instead of 1,500; never every 0."""
+    base = find_row("base")
+    assert Budget().of(base) == base
+    short = Budget(steps=5_000, warmup=400, batch_tokens=4_096).of(base)
+    assert short == replace(
+        base, steps=5_000, warmup=400, batch_tokens=4_096, checkpoint_updates=75
+    )
+    assert Budget(steps=10).of(base).checkpoint_updates == 1
+    assert Budget(steps=5_000, checkpoint_updates=7).of(base).checkpoint_updates == 7
+    with pytest.raises(ValueError, match="warmup must be at least 1, got 0"):
+        Budget(warmup=0)

@@ -1,0 +1,33 @@
+"""Markdown that is readable as it stands: aligned tables and blocks of code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+
+def aligned_table(cells: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Return the lines of a table under its first row; all columns but the first `left` hold
+    numbers."""
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in cells]
+    widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        _row(
+            cell.ljust(w) if k < left else cell.rjust(w)
+            for k, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in cells
+    ]
+    rule = _row("-" * w if k < left else "-" * (w - 1) + ":" for k, w in enumerate(widths))
+    return [lines[0], rule, *lines[1:]]
+
+
+def code_block(lines: Sequence[str], language: str) -> list[str]:
+    """Return lines between fences that are longer than any run of backticks in them."""
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [fence + language, *lines, fence]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,93 @@
+"""What the logs of fairseq-train and fairseq-validate say of a run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_aiayn.evaluation.parallel_text import read_lines
+
+PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")  # once a start
+DONE = "done training in"
+TYPES = re.compile(r"\] dictionary: (\d+) types")
+
+
+@dataclass(frozen=True)
+class Training:
+    """What the log of a training says; times are those of updates that were kept."""
+
+    parameters: int
+    updates: int
+    tokens_per_second: float  # target tokens, of the seconds
+    seconds: float  # of the updates alone
+    wall_seconds: float  # with the validation, checkpoints and waiting for data between them
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What the log of a validation says of the model and its development set."""
+
+    perplexity: float
+    vocabulary: int | None  # types of the target language; None where the log does not say
+
+
+def read_training(log: Path) -> Training:
+    """Read a train.log, also one that several starts of a resumed training wrote.
+
+    fairseq writes its --log-file without times, and its "wall" stands at 0 after a resume. But at
+    the end of every epoch it prints the updates so far, the epoch's mean target tokens per update,
+    its seconds and its tokens per second of wall time. An epoch that was resumed ends once, and
+    counts go on from its checkpoint: what a killed start had done after that is not in them.
+    Raises ValueError if the training is not finished.
+    """
+    parameters = _parameters_of_finished(log)
+    epochs = {epoch["epoch"]: epoch for epoch in _statistics(log) if "train_num_updates" in epoch}
+    if not epochs:
+        raise ValueError(
+            f"{log}: must be written with --log-format json, has no statistics of an epoch"
+        )
+    updates, tokens, seconds, wall_seconds = 0, 0.0, 0.0, 0.0
+    for epoch in epochs.values():
+        epoch_tokens = float(epoch["train_wpb"]) * (int(epoch["train_num_updates"]) - updates)
+        speed = float(epoch.get("train_wps", 0))  # 0 for an epoch of one update
+        tokens += epoch_tokens
+        seconds += float(epoch["train_train_wall"])
+        wall_seconds += epoch_tokens / speed if speed else float(epoch["train_train_wall"])
+        updates = int(epoch["train_num_updates"])
+    return Training(parameters, updates, tokens / max(seconds, 1.0), seconds, wall_seconds)
+
+
+def read_validation(log: Path) -> Validation:
+    """Read a valid.log; ValueError where it has no perplexity."""
+    values = [line["valid_ppl"] for line in _statistics(log) if "valid_ppl" in line]
+    if not values:
+        raise ValueError(f"{log}: must have a JSON line with 'valid_ppl', has none")
+    types = [int(match[1]) for line in read_lines(log) if (match := TYPES.search(line))]
+    return Validation(float(values[-1]), types[-1] if types else None)
+
+
+def _parameters_of_finished(log: Path) -> int:
+    """Return the number of parameters; ValueError if the last start did not reach its end."""
+    parameters, done = None, False
+    for line in read_lines(log):
+        if match := PARAMETERS.search(line):
+            parameters, done = int(match[1].replace(",", "")), False
+        elif DONE in line:
+            done = True
+    if parameters is None or not done:
+        raise ValueError(f"{log}: must be the log of a finished training, lacks '{DONE}'")
+    return parameters
+
+
+def _statistics(log: Path) -> Iterator[dict]:
+    """Yield the JSON objects of a fairseq log; its other lines, and half-written ones, are text."""
+    for line in read_lines(log):
+        start = line.find("{")
+        if start >= 0 and line.endswith("}"):
+            try:
+                yield json.loads(line[start:])
+            except json.JSONDecodeError:
+                continue

@@ -1,0 +1,73 @@
+"""Count the words of a corpus in shards, over both languages together.
+
+Prints "WORD COUNT" lines, the most frequent first: what subword-nmt learn-bpe --dict-input reads.
+Memory grows with the number of different words only.
+
+    python count_words.py --shards tokens --languages en de --workers 2 > words
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from shards import list_shards, pairs_bar, read_counts, run_tasks
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """One shard to count."""
+
+    directory: Path
+    name: str
+    languages: tuple[str, ...]
+
+
+def count_words(directory: Path, languages: tuple[str, ...], workers: int) -> Counter[bytes]:
+    """Count the words of all shards in all languages; raises ValueError if there is no shard."""
+    total: Counter[bytes] = Counter()
+    names = list_shards(directory)
+    tasks = [ShardTask(directory, name, languages) for name in names]
+    with pairs_bar("words", sum(read_counts(directory, name)["kept"] for name in names)) as bar:
+        for pairs, counts in run_tasks(count_shard, tasks, workers):
+            total.update(counts)
+            bar.update(pairs)
+    return total
+
+
+def count_shard(task: ShardTask) -> tuple[int, Counter[bytes]]:
+    """Return the number of pairs of a shard and its words' counts."""
+    counts: Counter[bytes] = Counter()
+    for language in task.languages:
+        # Bytes are enough: cleaning left a space between words and no other white space.
+        counts.update((task.directory / f"{task.name}.{language}").read_bytes().split())
+    return read_counts(task.directory, task.name)["kept"], counts
+
+
+def dictionary(counts: Mapping[bytes, int]) -> Iterator[bytes]:
+    """Yield a "WORD COUNT" line for each word, the most frequent first, then by the word."""
+    for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        yield b"%s %d\n" % (word, count)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shards", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--languages", nargs="+", required=True)
+    parser.add_argument("--workers", type=int, required=True, metavar="PROCESSES")
+    arguments = parser.parse_args()
+    try:
+        counts = count_words(arguments.shards, tuple(arguments.languages), arguments.workers)
+        sys.stdout.buffer.writelines(dictionary(counts))
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"count_words: {error}") from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+# shellcheck shell=bash
+# Downloads that can be trusted: resumed, checked, whole or not there. Sourced by recipe.sh.
+
+: "${dry_run:?}" "${mirror?}" "${run_status?}"
+
+# download SOURCE FILE CHECKSUM [BYTES]
+#
+# SOURCE is a URL, or pypi:NAME==VERSION for a file of PyPI's. A file of the same name in --mirror
+# is taken instead, by a link. FILE appears only with the right CHECKSUM, which is sha256:HEX,
+# md5:HEX, or - where none is known: then that of the first download is kept in FILE.sha256. A
+# broken download goes on where it stopped if its size in BYTES is known.
+download() {
+    local source=$1 file=$2 checksum=$3 bytes=${4:--} name=${2##*/}
+    if [[ -e $file ]]; then
+        check_download "$file" "$file.sha256" "$checksum" "$bytes"
+        return
+    fi
+    run -q mkdir -p "${file%/*}"
+    if [[ -n $mirror && -e $mirror/$name ]]; then
+        run -q ln -sfn "$mirror/$name" "$file.part"
+    elif [[ $source == pypi:* ]]; then
+        run -q python -m pip download --no-deps --ignore-requires-python \
+            --dest "${file%/*}/pip" "${source#pypi:}"
+        run -q mv "${file%/*}/pip/$name" "$file.part"
+    elif [[ $(stat -c %s "$file.part" 2>/dev/null) != "$bytes" ]]; then
+        [[ $bytes != - && ! -L $file.part ]] || run -q rm -f "$file.part"
+        run -t curl --fail --location --retry 3 --continue-at - --output "$file.part" "$source"
+        ((run_status == 0)) || fatal "cannot download $source (curl: status $run_status);" \
+            "${mirror:+$mirror has no $name; }--mirror DIR takes $name from a directory"
+    fi
+    check_download "$file.part" "$file.sha256" "$checksum" "$bytes"
+    run -q mv "$file.part" "$file"
+}
+
+# End the recipe unless FILE has this size and checksum; a wrong download is removed.
+check_download() {
+    local file=$1 record=$2 kind=${3%%:*} expected=${3#*:} bytes=$4 found
+    if [[ $dry_run == true ]]; then
+        [[ $3 == - ]] || echo "echo '$expected  $file' | ${kind}sum --check"
+        return
+    fi
+    found=$(stat -L -c %s "$file")
+    [[ $bytes == - || $bytes == "$found" ]] ||
+        reject_download "$file" "must have $bytes bytes, has $found"
+    if [[ $3 == - ]]; then
+        kind=sha256
+        expected=$(cat "$record" 2>/dev/null || true)
+    fi
+    found=$("${kind}sum" <"$file" | cut -d ' ' -f 1)
+    if [[ -z $expected ]]; then
+        log "${file%.part}: no checksum is known; that of this download is kept in ${record##*/}"
+        echo "$found" >"$record"
+    elif [[ $found != "$expected" ]]; then
+        reject_download "$file" "the $kind checksum is not $expected"
+    fi
+}
+
+# End the recipe because of a FILE and the RULE it breaks.
+reject_download() {
+    local file=$1 rule=$2 way="run again"
+    if [[ -L $file ]]; then
+        way="replace it"
+        file=$(readlink "$file")
+    elif [[ $file != *.part ]]; then
+        way="delete it and run again"
+    fi
+    [[ $1 != *.part ]] || rm -f "$1"
+    fatal "$file: $rule; $way"
+}

@@ -1,0 +1,40 @@
+"""Tokenise text as clean_corpus.py does, but keep every line: for held-out sets.
+
+python moses_text.py --language de --normalize < text > tokens
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+
+from moses import moses_tokenizer
+
+
+def read_text(lines: Iterable[bytes]) -> Iterator[str]:
+    """Yield lines of UTF-8 without their ends; raises ValueError with the number of a bad one."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.removesuffix(b"\n").decode()
+        except UnicodeDecodeError:
+            raise ValueError(f"line {number:,} must be UTF-8, is not") from None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--language", required=True)
+    parser.add_argument("--normalize", action="store_true")
+    arguments = parser.parse_args()
+    tokenize = moses_tokenizer(arguments.language, arguments.normalize)
+    try:
+        for line in read_text(sys.stdin.buffer):
+            sys.stdout.buffer.write(f"{tokenize(line)}\n".encode())
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"moses_text: {error}") from None
+
+
+if __name__ == "__main__":
+    main()

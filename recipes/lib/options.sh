@@ -1,0 +1,84 @@
+# shellcheck shell=bash
+# The options of a recipe: read from the command line, shown by --help. Sourced by recipe.sh.
+
+: "${recipe_script:?}" "${recipe_lib:?}" "${root:?}" "${force:?}" "${dry_run:?}" "${mirror?}"
+: "${recipe_option_files[@]?}"
+
+# Read the options from the command line.
+recipe_options() {
+    recipe_parse "$@"
+    require_whole stage stop_stage needs_mb
+    require_one_of force true false
+    require_one_of dry_run true false
+    [[ -z $mirror || $mirror == /* ]] || mirror=$PWD/$mirror
+    [[ -z $mirror || -d $mirror ]] || fatal "--mirror must be a directory, got '$mirror'"
+}
+
+# Print "NAME<tab>COMMENT" of every option that a script declares.
+recipe_declared() {
+    sed -n '/^# Options$/,/^# End of options$/p' "$1" |
+        sed -nE -e 's/^([a-z][a-z0-9_]*)=([^#]*[[:space:]])?# (.*)$/\1\t\3/p' \
+            -e 's/^ +# (.*)$/\t\1/p'
+}
+
+recipe_parse() {
+    local name value file
+    local -A known=()
+    while read -r name; do
+        known[$name]=true
+    done < <(for file in "${recipe_option_files[@]}"; do recipe_declared "$file"; done |
+        grep -o '^[a-z][a-z0-9_]*')
+    while (($#)); do
+        [[ $1 != -h && $1 != --help ]] || { recipe_help; exit 0; }
+        [[ $1 == --?* ]] || fatal "unexpected argument '$1'; --help lists the options"
+        name=${1#--}
+        if [[ $name == *=* ]]; then
+            set -- "--${name%%=*}" "${name#*=}" "${@:2}"
+            name=${name%%=*}
+        fi
+        name=${name//-/_}
+        [[ -n ${known[$name]:-} ]] || fatal "unknown option --$name; --help lists the options"
+        if [[ ${!name} == false && ${2:-} != true && ${2:-} != false ]]; then
+            value=true # a switch may stand alone
+            shift
+        else
+            (($# > 1)) || fatal "option --$name needs a value"
+            value=$2
+            shift 2
+        fi
+        printf -v "$name" '%s' "$value"
+    done
+}
+
+recipe_help() {
+    local script name comment said=' '
+    sed -nE '2,/^[^#]/s/^# ?//p' "$recipe_script"
+    for script in "${recipe_option_files[@]}"; do
+        printf '\n%s\n' "Options of ${script#"$root"/}, with their defaults:"
+        while IFS= read -r comment; do
+            name=${comment%%$'\t'*}
+            [[ $said != *" $name "* ]] || continue # the run.sh's own default
+            said+="${name:--} "
+            [[ -z $name ]] || name="--$name ${!name:-\"\"}"
+            printf '  %-24s %s\n' "$name" "${comment#*$'\t'}"
+        done < <(recipe_declared "$script")
+    done
+}
+
+# Each named option must hold a whole number.
+require_whole() {
+    local name
+    for name; do
+        [[ ${!name} =~ ^(0|[1-9][0-9]*)$ ]] ||
+            fatal "--$name must be a whole number, got '${!name}'"
+    done
+}
+
+# The named option must hold one of the values that follow.
+require_one_of() {
+    local name=$1 value
+    for value in "${@:2}"; do
+        [[ ${!name} != "$value" ]] || return 0
+    done
+    fatal "--$name must be one of ${*:2}, got '${!name}'"
+}

@@ -1,0 +1,30 @@
+"""Cut text into pieces as apply_pieces.py does, line by line: for held-out sets.
+
+python pieces_text.py --model model.model < text > pieces
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from moses_text import read_text
+from pieces import add_pieces_options, open_pieces
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_pieces_options(parser)
+    arguments = parser.parse_args()
+    try:
+        pieces = open_pieces(arguments.codes, arguments.model)
+        for line in read_text(sys.stdin.buffer):
+            sys.stdout.buffer.write(f"{pieces(line)}\n".encode())
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"pieces_text: {error}") from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Write docs/results.md from the JSON files of docs/results.
+
+A file there is a table.json of `aiayn compare` or a table3.json of recipes/table3/table.py under
+the name that its heading gets. --check writes nothing and fails if the page is out of date.
+
+    cp exp/wmt14_en_de/table/table.json docs/results/wmt14_en_de_base.json
+    python recipes/lib/results_page.py --results docs/results --output docs/results.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+from fairseq_aiayn.evaluation import comparison_table, table3_markdown
+from fairseq_aiayn.evaluation.comparison import read_json
+from fairseq_aiayn.evaluation.table_files import write_whole
+
+KINDS = {module.KIND: module for module in (comparison_table, table3_markdown)}
+INTRODUCTION = """\
+# Results
+
+What was measured, each table with machine, versions, seeds and commands. This page is written by
+`recipes/lib/results_page.py` from the files in [{name}]({name}/), and not by hand; its help says
+how a table is added.
+"""
+NOTHING = "\nNo results are there yet.\n"
+
+
+def make_page(results: Path, output: Path) -> str:
+    """Return the page; raises OSError, or ValueError for a file that holds no table."""
+    name = Path(os.path.relpath(results, output.parent)).as_posix()
+    sections = [
+        f"\n## {path.stem}\n\nFrom [{path.name}]({name}/{quote(path.name)}).\n\n"
+        + read_report(path)
+        for path in sorted(results.iterdir())
+        if path.suffix == ".json"
+    ]
+    return INTRODUCTION.format(name=name) + ("".join(sections) or NOTHING)
+
+
+def read_report(path: Path) -> str:
+    """Return a table with the sections on how its runs were made, from its JSON."""
+    content = read_json(path)
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if kind not in KINDS:
+        raise ValueError(f"{path}: 'kind' must be one of {', '.join(KINDS)}, got {kind!r}")
+    try:
+        return KINDS[kind].report(KINDS[kind].from_json(content, path))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path}: must be as aiayn compare or table.py wrote it, is not: {error}"
+        ) from None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--results", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--output", type=Path, required=True, metavar="PAGE")
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    try:
+        page = make_page(arguments.results, arguments.output)
+        if not arguments.check:
+            write_whole(arguments.output, page)
+        elif page != arguments.output.read_text(encoding="utf-8"):
+            raise ValueError(
+                f"{arguments.output}: must be what the files of {arguments.results} give, is not: "
+                "write it again without --check"
+            )
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"results_page: {error}") from None
+
+
+if __name__ == "__main__":
+    main()

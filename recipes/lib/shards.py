@@ -1,0 +1,164 @@
+"""A corpus in shards: small files of parallel text, made by several processes side by side.
+
+NAME.en and NAME.de hold a shard's text, the same number of lines. NAME.done, written last, is JSON
+that says what they were made from and how, what was counted and how many bytes they have: a shard
+without it, or whose files or making differ from what it says, is made again.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from tqdm import tqdm
+
+SHARD_PAIRS = 20_000  # pairs read for a shard: a few seconds of work, a few megabytes
+TASKS_PER_WORKER = 2  # one at work, one waiting
+SHARD_FILE = re.compile(r"\d{2,}-.+\.\d{5}\.[^.]+(\.part)?")
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+# --- files ---
+
+
+def shard_name(place: int, text: str, number: int) -> str:
+    """Name a shard so that sorting by name is the order of the corpus.
+
+    `place` is that of the text in the corpus, from 1, `number` that of the shard, from 0.
+    """
+    return f"{place:02d}-{text}.{number:05d}"
+
+
+def list_shards(directory: Path) -> list[str]:
+    """Return the names of the finished shards in order; raises ValueError if there is none."""
+    names = sorted(path.name.removesuffix(".done") for path in directory.glob("*.done"))
+    if not names:
+        raise ValueError(f"{directory}: must hold shards (NAME.done), has none")
+    return names
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that appears whole or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_bytes(content)
+    os.replace(part, path)
+
+
+def write_shard(
+    directory: Path,
+    name: str,
+    texts: Mapping[str, Sequence[str]],
+    made: Mapping[str, object],
+    counts: Mapping[str, int],
+) -> None:
+    """Write a shard's lines by language, then its marker; `made` says from what and how."""
+    marker = directory / f"{name}.done"
+    marker.unlink(missing_ok=True)  # it must never stand beside text that it does not describe
+    sizes = {}
+    for language, lines in texts.items():
+        content = "".join(f"{line}\n" for line in lines).encode()
+        write_whole(directory / f"{name}.{language}", content)
+        sizes[language] = len(content)
+    record = {"made": made, "counts": counts, "bytes": sizes}
+    write_whole(marker, f"{json.dumps(record, indent=2)}\n".encode())
+
+
+def read_shard(directory: Path, name: str, language: str) -> list[str]:
+    """Return the lines of a shard in one language."""
+    return (directory / f"{name}.{language}").read_bytes().decode().split("\n")[:-1]
+
+
+def read_counts(directory: Path, name: str) -> dict[str, int]:
+    """Return what was counted when a finished shard was made."""
+    return json.loads((directory / f"{name}.done").read_bytes())["counts"]
+
+
+def finished_counts(
+    directory: Path, name: str, made: Mapping[str, object]
+) -> dict[str, int] | None:
+    """Return a shard's counts, or None where it must be made (again), as `made` says."""
+    try:
+        record = json.loads((directory / f"{name}.done").read_bytes())
+        sizes = {
+            language: (directory / f"{name}.{language}").stat().st_size
+            for language in record["bytes"]
+        }
+    except (FileNotFoundError, ValueError):
+        return None
+    return record["counts"] if (record["made"], record["bytes"]) == (made, sizes) else None
+
+
+def remove_shards(directory: Path, keep: Collection[str]) -> None:
+    """Delete the files of all shards but those to keep, and what killed runs left of any."""
+    stale = [
+        path
+        for path in directory.iterdir()
+        if SHARD_FILE.fullmatch(path.name) and path.stem not in keep  # that of a .part never is
+    ]
+    for path in sorted(stale, key=lambda path: path.suffix != ".done"):  # the markers first
+        path.unlink()
+
+
+# --- processes ---
+
+
+def run_tasks(
+    function: Callable[[Task], Result], tasks: Iterable[Task], workers: int
+) -> Iterator[Result]:
+    """Yield what `function` makes of each task in `workers` processes, as they finish.
+
+    Tasks are drawn as workers need them, so that few are in memory at a time. The first error, of
+    a task or of drawing one, is raised at once and tasks that have not begun are dropped. Raises
+    OSError if a worker is killed, ValueError for less than one worker.
+    """
+    if workers < 1:
+        raise ValueError(f"workers must be at least 1, got {workers}")
+    waiting = iter(tasks)
+    running: set[Future[Result]] = set()
+    pool = ProcessPoolExecutor(workers, initializer=_end_with_parent)
+    try:
+        while True:
+            for task in islice(waiting, TASKS_PER_WORKER * workers - len(running)):
+                running.add(pool.submit(function, task))
+            if not running:
+                return
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+    except BrokenProcessPool:
+        raise OSError("a worker process was killed; is there too little memory?") from None
+    finally:
+        # After an error nobody needs what still runs.
+        pool.shutdown(wait=not running, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """Let a worker leave Ctrl-C to its parent, and end when its parent is killed.
+
+    Otherwise it would wait for ever, or write into what the next run does.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def pairs_bar(name: str, total: int | None) -> tqdm:
+    """Make a progress bar of sentence pairs; `total` is None where it is not known."""
+    return tqdm(desc=name, total=total, unit=" pairs", unit_scale=True, dynamic_ncols=True)

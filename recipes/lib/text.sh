@@ -1,0 +1,125 @@
+# shellcheck shell=bash
+# From raw parallel text to what fairseq trains on; translation.sh sources this file.
+#
+# EXP/data has the held-out text as it is; EXP/tokens (cleaned, in shards), EXP/pieces (subwords)
+# and EXP/bin (fairseq's binaries) are made of the manifest's text.
+
+: "${exp:?}" "${recipe_lib:?}" "${dry_run:?}"
+
+# Options
+source_lang=en    # language to translate from
+target_lang=de    # language to translate to
+workers=auto      # processes that prepare the text; auto: one a core
+# End of options
+
+recipe_option_files+=("${BASH_SOURCE[0]}")
+
+# The recipe's own choices
+manifest=         # corpus.toml: which archives and files hold the text
+files=            # directory they are in
+tokenizer=moses   # moses, or none
+normalize=()      # (--normalize): punctuation is normalised before it is tokenised
+limits=()         # options of clean_corpus.py: which pairs are kept
+pieces=           # byte_pairs or word_pieces
+piece_flags=()    # options of what learns them
+
+check_text() {
+    [[ $workers == auto ]] || require_whole workers
+    [[ $workers != auto ]] || workers=$(nproc)
+    ((workers > 0)) || fatal "--workers must be at least 1, got '$workers'"
+    languages=("$source_lang" "$target_lang")
+    pair=(--source-lang "$source_lang" --target-lang "$target_lang")
+}
+
+# Every file that the manifest's text of these languages is in.
+download_corpus() {
+    local downloads url file checksum bytes
+    downloads=$(python "$recipe_lib/manifest.py" --manifest "$manifest" "${pair[@]}") ||
+        fatal "no list of downloads"
+    while IFS=$'\t' read -r url file checksum bytes <&3; do
+        download "$url" "$files/$file" "$checksum" "$bytes"
+    done 3<<<"$downloads"
+}
+
+# The development and test sets as they are.
+hold_out() {
+    run -q rm -rf "$exp/data"
+    run python "$recipe_lib/held_out.py" --manifest "$manifest" --downloads "$files" \
+        "${pair[@]}" --output "$exp/data"
+}
+
+# The training text clean and in tokens, the held-out text in tokens.
+clean_corpus() {
+    local part language
+    fresh_directory "$exp/tokens"
+    run python "$recipe_lib/clean_corpus.py" --manifest "$manifest" --directory "$files" \
+        "${pair[@]}" --output "$exp/tokens" --workers "$workers" \
+        --tokenizer "$tokenizer" "${normalize[@]}" "${limits[@]}"
+    for part in valid test; do
+        for language in "${languages[@]}"; do
+            if [[ $tokenizer == none ]]; then
+                run -q cp "$exp/data/$part.$language" "$exp/tokens/$part.$language"
+            else
+                run -q -i "$exp/data/$part.$language" -o "$exp/tokens/$part.$language" \
+                    python "$recipe_lib/moses_text.py" --language "$language" "${normalize[@]}"
+            fi
+        done
+    done
+}
+
+# One vocabulary of byte pairs for both languages (section 5.1, English-German).
+learn_byte_pairs() {
+    run -q mkdir -p "$exp/pieces"
+    run -o "$exp/pieces/words" python "$recipe_lib/count_words.py" --shards "$exp/tokens" \
+        --languages "${languages[@]}" --workers "$workers"
+    run -o "$exp/pieces/codes" subword-nmt learn-bpe --dict-input --input "$exp/pieces/words" \
+        "${piece_flags[@]}"
+}
+
+# One vocabulary of word pieces for both languages (section 5.1, English-French).
+learn_word_pieces() {
+    run -q mkdir -p "$exp/pieces"
+    run python "$recipe_lib/learn_word_pieces.py" --shards "$exp/tokens" \
+        --languages "${languages[@]}" "${piece_flags[@]}" --output "$exp/pieces/model"
+}
+
+apply_pieces() {
+    local part language with=(--codes "$exp/pieces/codes")
+    local encode=(subword-nmt apply-bpe "${with[@]}")
+    if [[ $pieces == word_pieces ]]; then
+        with=(--model "$exp/pieces/model.model")
+        encode=(python "$recipe_lib/pieces_text.py" "${with[@]}")
+    fi
+    run python "$recipe_lib/apply_pieces.py" --shards "$exp/tokens" \
+        --languages "${languages[@]}" "${with[@]}" --output "$exp/pieces" --workers "$workers"
+    for part in valid test; do
+        for language in "${languages[@]}"; do
+            run -q -i "$exp/tokens/$part.$language" -o "$exp/pieces/$part.$language" "${encode[@]}"
+        done
+    done
+}
+
+# One dictionary for both languages, as the shared embedding needs it (section 3.4).
+binarize() {
+    run -q rm -rf "$exp/bin" "$exp/bin.part"
+    run -q fairseq-preprocess "${pair[@]}" --joined-dictionary --workers "$workers" \
+        --destdir "$exp/bin.part" --trainpref "$exp/pieces/train" \
+        --validpref "$exp/pieces/valid" --testpref "$exp/pieces/test"
+    run -q mv "$exp/bin.part" "$exp/bin"
+}
+
+# Get the text that the manifest names.
+manifest_stages() {
+    # shellcheck disable=SC2034  # stage 1 names it
+    manifest_text=$(<"$manifest") # a changed manifest runs again
+    stage 1 download download_corpus manifest_text pair
+    stage 2 held_out hold_out
+}
+
+# Make fairseq's binaries of the text in FILES and EXP/data.
+text_stages() {
+    stage 2 clean clean_corpus tokenizer normalize limits
+    stage 3 pieces "learn_$pieces" piece_flags
+    stage 3 apply apply_pieces
+    stage 4 binarize binarize
+}

@@ -1,0 +1,183 @@
+# shellcheck shell=bash
+# How a recipe trains a row of the paper: on what hardware, with which flags, and on after a failure.
+#
+# check_training settles the options by the hardware; find_regime, find_launch and find_checkpoint
+# give what a recipe makes its commands of; train_model runs the command in train.
+
+: "${dry_run:?}" "${force:?}" "${recipe_lib:?}" "${recipe_resuming:?}" "${run_status?}"
+
+# Options
+row=base          # row of Table 2 or 3 to train; aiayn rows lists them
+system=aiayn      # aiayn, stock (stock fairseq's nearest model, loss, schedule and search) or both
+seed=1            # of the weights, the order of batches and dropout
+max_update=auto   # updates; auto: the row's
+warmup=auto       # updates of the warm-up; auto: the row's
+batch_tokens=auto # tokens of a batch, on either side; auto: the row's, as section 5.1 says
+max_tokens=auto   # tokens that a GPU takes at once; auto: at most 4096
+interval=auto     # updates between checkpoints; auto: the row's, in proportion to --max_update
+average=auto      # how many of the last checkpoints are averaged; 1: the final one alone;
+                  # auto: as section 6.1 says of the row
+device=auto       # cpu, cuda or auto: cuda where there is a GPU
+precision=auto    # fp32, fp16, bf16 or auto: the fastest of them on the GPUs that are there
+gpus=auto         # GPUs of each node; auto: all of this one
+nodes=1           # nodes that train together, on a file system that they share
+node_rank=0       # which of them this one is; others than 0 only train
+master=           # HOST:PORT of node 0, without Slurm
+restarts=3        # how often a training that failed between two checkpoints is started again
+# End of options
+
+recipe_option_files+=("${BASH_SOURCE[0]}")
+regime=()    # the row's flags for fairseq-train
+launch=()    # what starts fairseq-train
+train=()     # the whole command
+run_dir=     # where it writes
+
+check_training() {
+    local name
+    require_one_of system aiayn stock both
+    require_one_of device auto cpu cuda
+    require_one_of precision auto fp32 fp16 bf16
+    for name in max_update warmup batch_tokens max_tokens interval average gpus; do
+        [[ ${!name} == auto ]] || require_whole "$name"
+    done
+    require_whole seed nodes node_rank restarts
+    ((node_rank < nodes)) ||
+        fatal "--node_rank must be less than --nodes $nodes, got '$node_rank'"
+    [[ $nodes == 1 || -n ${SLURM_JOB_ID:-} || $master == *:* ]] ||
+        fatal "--nodes $nodes needs --master HOST:PORT, the address of node 0, or Slurm"
+    find_hardware
+}
+
+# Settle device, gpus and precision. Only the driver is asked: a dry run needs no torch.
+find_hardware() {
+    local there
+    there=$(nvidia-smi --list-gpus 2>/dev/null | wc -l) || there=0
+    if [[ $device == auto ]]; then
+        [[ $gpus == auto && $there == 0 ]] && device=cpu || device=cuda
+    fi
+    if [[ $device == cpu ]]; then
+        gpus=1 precision=fp32 # one process
+        return
+    fi
+    [[ $gpus != auto ]] || gpus=$((there > 0 ? there : 1))
+    [[ $precision != auto ]] || precision=$(find_precision)
+}
+
+# bf16 needs compute capability 8.0, fp16 is fast from 7.0; where no GPU is there to ask, as in a
+# dry run, the answer is a current GPU's.
+find_precision() {
+    local capability
+    capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
+        sort -n | head -n 1 | tr -d .) || capability=
+    if ((${capability:-90} >= 80)); then
+        echo bf16
+    elif ((capability >= 70)); then
+        echo fp16
+    else
+        echo fp32
+    fi
+}
+
+# Set regime to the row's flags with what the options change of them (a flag that stands twice
+# counts the second time), and average to a number.
+find_regime() {
+    local asked=(--system "$system" --gpus $((gpus * nodes)))
+    [[ $max_update == auto ]] || asked+=(--max-update "$max_update")
+    [[ $warmup == auto ]] || asked+=(--warmup-updates "$warmup")
+    [[ $batch_tokens == auto ]] || asked+=(--batch-tokens "$batch_tokens")
+    [[ $max_tokens == auto ]] || asked+=(--max-tokens "$max_tokens")
+    [[ $interval == auto ]] || asked+=(--save-interval-updates "$interval")
+    read_flags regime aiayn flags "$row" "${asked[@]}"
+    [[ $average != auto ]] || average=$(flag_value --keep-interval-updates "${regime[@]}")
+    regime+=(--keep-interval-updates "$average" --seed "$seed")
+}
+
+# Print the word that follows the flag NAME in the arguments after it.
+flag_value() {
+    local name=$1
+    shift
+    while [[ $1 != "$name" ]]; do shift; done
+    echo "$2"
+}
+
+# Set launch and hardware_flags. On one node fairseq-train starts a process a GPU itself; between
+# nodes torchrun does, or fairseq's own reading of Slurm's variables.
+find_launch() {
+    launch=(fairseq-train)
+    hardware_flags=(--cpu --num-workers 0 --log-interval 10)
+    [[ $device == cuda ]] || return 0
+    hardware_flags=(--distributed-world-size $((gpus * nodes)) --num-workers 4 --log-interval 100)
+    [[ $precision == fp32 ]] || hardware_flags+=("--$precision")
+    ((nodes > 1)) || return 0
+    if [[ -n ${SLURM_JOB_ID:-} ]]; then
+        launch=(srun --nodes "$nodes" --ntasks-per-node 1 --kill-on-bad-exit=1 fairseq-train)
+        hardware_flags+=(--distributed-port 29500)
+    else
+        # shellcheck disable=SC2034  # the recipe's command uses it
+        launch=(torchrun --nnodes "$nodes" --nproc-per-node "$gpus" --node-rank "$node_rank"
+            --master-addr "${master%:*}" --master-port "${master##*:}" --no-python fairseq-train)
+    fi
+}
+
+# End the recipe before a training that would replace another: days of computing are not lost by a
+# mistyped option.
+keep_training() {
+    if [[ $recipe_resuming == false && $force == false ]] &&
+        compgen -G "$run_dir/checkpoints/*.pt" >/dev/null; then
+        fatal "$run_dir holds a training with other data or options:" \
+            "--run NAME trains beside it, --force replaces it"
+    fi
+}
+
+# train_model NOTE: run train after the function NOTE, which may write down what is to be known
+# of the run.
+train_model() {
+    [[ $recipe_resuming == true ]] || run -q rm -rf "$run_dir/checkpoints" "$run_dir/train.log"
+    run -q mkdir -p "$run_dir"
+    "$1"
+    train_on
+}
+
+# As train_model on a node other than 0, when that one has begun.
+join_training() {
+    until [[ -e $run_dir/training.json || $dry_run == true ]]; do
+        log "waits for node 0 to begin in $run_dir"
+        sleep 60
+    done
+    train_on
+}
+
+# Train until it is done. A lost node or GPU ends fairseq-train: it goes on from the newest
+# checkpoint, unless it fails at once, or again and again before the next one.
+train_on() {
+    local newest='' before tried=0 started
+    while true; do
+        before=$newest
+        [[ $dry_run == true ]] ||
+            newest=$(python "$recipe_lib/newest_checkpoint.py" "$run_dir/checkpoints")
+        if ((run_status != 0)) && [[ $newest == "$before" ]]; then
+            ((SECONDS - started >= 60 && tried < restarts)) || exit "$run_status"
+            ((tried += 1))
+        else
+            tried=0
+        fi
+        ((run_status == 0)) || log "training ended with status $run_status: it is started again"
+        [[ -z $newest ]] || log "goes on from $newest"
+        started=$SECONDS
+        run -t -p "${train[@]}" ${newest:+--restore-file "$newest"}
+        ((run_status != 0)) || return 0
+    done
+}
+
+# Set checkpoint to the model that is evaluated, average_last to what makes it of several.
+find_checkpoint() {
+    checkpoint=$run_dir/checkpoints/checkpoint_last.pt
+    average_last=()
+    ((average > 1)) || return 0
+    checkpoint=$run_dir/average.pt
+    average_last=(aiayn average --last "$average" --dir "$run_dir/checkpoints"
+        --output "$checkpoint")
+}
+
+# Average the last checkpoints (section 6.1).
+average_checkpoints() { run "${average_last[@]}"; }

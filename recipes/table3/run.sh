@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Table 3: any of its rows on any corpus, with several seeds, and the table beside the paper's.
+#
+#   recipes/table3/run.sh -- --gpus 8                        all rows on newstest2013
+#   recipes/table3/run.sh --rows "base a_h1 b_dk16" --seeds "1 2 3" --corpus multi30k
+#   recipes/table3/run.sh --rows "base d_ls0" --max_update 20000 -- --gpus 8 --precision fp16
+#   recipes/table3/run.sh --dry_run -- --gpus 8              show every command, run none
+#   as an array of Slurm jobs, one a row and seed (--count says how many there are):
+#   recipes/table3/run.sh --stop_stage 1 -- --gpus 8
+#   sbatch --array 0-20 --gpus-per-node 8 recipes/slurm.sbatch recipes/table3/run.sh -- --gpus 8
+#   recipes/table3/run.sh -- --gpus 8                        when they are done: the table
+#
+# What follows -- are further options of the corpus's recipe; recipes/CORPUS/run.sh --help lists
+# them. Runs that were stopped go on where they were, and those that are done are skipped.
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=recipes/lib/recipe.sh
+. "$here/../lib/recipe.sh"
+
+# Options
+rows=all           # rows of Table 3, separated by spaces, or all
+seeds=1            # seeds that every row is trained with, separated by spaces
+system=aiayn       # aiayn, stock or both
+corpus=wmt14_en_de # recipe whose text is used
+max_update=auto    # updates of every row; auto: as the corpus's recipe would
+text=auto          # EXP of that recipe where it has prepared its text; auto: it does so in EXP/text
+exp=auto           # directory of everything that is made; auto: exp/table3/CORPUS
+count=false        # say how many runs these options make, and end
+# End of options
+
+own=() passed=()
+while (($#)); do
+    if [[ $1 == -- ]]; then
+        passed=("${@:2}")
+        break
+    fi
+    own+=("$1")
+    shift
+done
+recipe_options "${own[@]}"
+require_one_of system aiayn stock both
+require_one_of count true false
+recipe=$here/../$corpus/run.sh
+[[ -x $recipe ]] || fatal "--corpus must name a recipe, there is no recipes/$corpus/run.sh"
+recipe=$(realpath "$recipe")
+[[ $exp != auto ]] || exp=$root/exp/table3/$corpus
+[[ $exp == /* ]] || exp=$PWD/$exp
+[[ $text == auto ]] && makes_text=true text=$exp/text || makes_text=false
+[[ -z $mirror ]] || passed+=(--mirror "$mirror")
+
+# Set runs to "SYSTEM ROW SEED" for everything that is asked for.
+list_runs() {
+    local table row seed one
+    read_flags table python -c \
+        'from fairseq_aiayn.paper import TABLE_3; print(*(row.name for row in TABLE_3))'
+    runs=()
+    for one in ${system/both/aiayn stock}; do
+        for row in ${rows/#all/${table[*]}}; do
+            [[ " ${table[*]} " == *" $row "* ]] ||
+                fatal "--rows must be rows of Table 3, got '$row': they are ${table[*]}"
+            for seed in $seeds; do runs+=("$one $row $seed"); done
+        done
+    done
+    ((${#runs[@]} > 0)) || fatal "--rows and --seeds must name at least one run"
+}
+
+# Run the corpus's recipe; a dry run shows what it would run.
+run_recipe() {
+    if [[ $dry_run == true ]]; then
+        echo "# $(recipe_quote "$recipe" "$@")"
+        "$recipe" "$@" --dry_run
+    else
+        run -t "$recipe" "$@"
+    fi
+}
+
+prepare_text() {
+    run_recipe --exp "$text" --stop_stage 4 "${passed[@]}"
+    ((run_status == 0)) || exit "$run_status"
+}
+
+# One run after another; one that fails does not keep the others from theirs.
+train_rows() {
+    local one name row seed failed=()
+    for one in "${chosen[@]}"; do
+        read -r name row seed <<<"$one"
+        run_recipe --prepared "$text" --exp "$exp" --system "$name" --row "$row" --seed "$seed" \
+            --run "$row-$seed" --subset valid --average 1 --max_update "$max_update" \
+            "${passed[@]}"
+        ((run_status == 0)) || failed+=("${one// /-}")
+    done
+    [[ -n ${SLURM_ARRAY_TASK_ID:-} ]] || make_table
+    ((${#failed[@]} == 0)) || fatal "not finished: ${failed[*]}"
+}
+
+make_table() {
+    local one directories=()
+    for one in "${runs[@]}"; do directories+=("$exp/${one// /-}"); done
+    run python "$here/table.py" "${directories[@]}" --output "$exp"
+}
+
+list_runs
+if [[ $count == true ]]; then
+    echo "${#runs[@]} runs: --array 0-$((${#runs[@]} - 1))"
+    exit
+fi
+chosen=("${runs[@]}")
+if [[ -n ${SLURM_ARRAY_TASK_ID:-} ]]; then
+    ((SLURM_ARRAY_TASK_ID < ${#runs[@]})) ||
+        fatal "there are ${#runs[@]} runs, none of them is number $SLURM_ARRAY_TASK_ID"
+    chosen=("${runs[SLURM_ARRAY_TASK_ID]}")
+    recipe_begin "task-$SLURM_ARRAY_TASK_ID"
+    stage 2 train train_rows chosen max_update passed
+    exit
+fi
+recipe_begin
+[[ $makes_text == false ]] || stage 1 text prepare_text corpus passed
+stage 2 train train_rows chosen max_update passed

@@ -1,0 +1,35 @@
+"""Print Table 3 with what finished runs measured beside the paper's figures.
+
+Any number of run directories, rows and seeds, of one corpus and one budget; those without a
+finished run are listed below the table. Writes table3.md and table3.json.
+
+    python table.py exp/table3/wmt14_en_de/aiayn-* --output exp/table3/wmt14_en_de
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fairseq_aiayn.evaluation.table3 import read_table3
+from fairseq_aiayn.evaluation.table3_markdown import as_json, markdown, report
+from fairseq_aiayn.evaluation.table_files import write_table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN_DIRECTORY")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+    arguments = parser.parse_args()
+    try:
+        table = read_table3(arguments.runs)
+        write_table(arguments.output, "table3", report(table), as_json(table))
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"table: {error}") from None
+    print(markdown(table), end="")
+
+
+if __name__ == "__main__":
+    main()

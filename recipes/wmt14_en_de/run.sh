@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# WMT 2014 English-German: from the raw archives to newstest2014 (Table 2) or newstest2013 (Table 3).
+#
+#   recipes/wmt14_en_de/run.sh --gpus 8                      the base model, everything
+#   recipes/wmt14_en_de/run.sh --gpus 8 --row big            the big one, on the same text
+#   recipes/wmt14_en_de/run.sh --gpus 8 --system both        stock fairseq beside it
+#   recipes/wmt14_en_de/run.sh --mirror DIR --stop_stage 4   prepare the text, archives from DIR
+#   recipes/wmt14_en_de/run.sh --gpus 8 --subset valid --average 1    as Table 3 measures
+#   recipes/wmt14_en_de/run.sh --gpus 8 --dry_run            show every command, run none
+#   on each of two nodes, R = 0 and 1:
+#   recipes/wmt14_en_de/run.sh --gpus 8 --nodes 2 --node_rank R --master HOST:29500
+#   sbatch --nodes 2 --gpus-per-node 8 recipes/slurm.sbatch \
+#       recipes/wmt14_en_de/run.sh --gpus 8 --nodes 2
+#
+# A run that was stopped goes on where it was; stages whose options did not change are skipped.
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=recipes/lib/recipe.sh
+. "$here/../lib/recipe.sh"
+# shellcheck source=recipes/lib/translation.sh
+. "$here/../lib/translation.sh"
+
+# Options
+vocabulary=37000  # byte pairs and characters of both languages together (section 5.1)
+manifest=$here/corpus.toml # archives with their checksums, and what is taken from each
+needs_mb=40000    # free disk space the recipe needs, in MB
+# End of options
+
+translation_options "$@"
+require_one_of source_lang en de
+require_one_of target_lang de en
+require_whole vocabulary
+translation_begin
+
+corpus_name=wmt14_${source_lang}_$target_lang files=$exp/downloads
+tokenizer=moses normalize=(--normalize) limits=(--max-length 250 --max-ratio 1.5)
+pieces=byte_pairs piece_flags=(--symbols "$vocabulary" --total-symbols)
+
+corpus_stages() { manifest_stages; }
+translation_stages

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# WMT 2014 English-French: from the raw archives, 36 million pairs, to newstest2014 (Table 2).
+#
+#   recipes/wmt14_en_fr/run.sh --gpus 8                      the big model, everything
+#   recipes/wmt14_en_fr/run.sh --gpus 8 --row base           the base model, on the same text
+#   recipes/wmt14_en_fr/run.sh --gpus 8 --system both        stock fairseq beside it
+#   recipes/wmt14_en_fr/run.sh --mirror DIR --stop_stage 4   prepare the text, archives from DIR
+#   recipes/wmt14_en_fr/run.sh --gpus 8 --dry_run            show every command, run none
+#   on each of two nodes, R = 0 and 1:
+#   recipes/wmt14_en_fr/run.sh --gpus 8 --nodes 2 --node_rank R --master HOST:29500
+#   sbatch --nodes 2 --gpus-per-node 8 recipes/slurm.sbatch \
+#       recipes/wmt14_en_fr/run.sh --gpus 8 --nodes 2
+#
+# A run that was stopped goes on where it was; stages whose options did not change are skipped.
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=recipes/lib/recipe.sh
+. "$here/../lib/recipe.sh"
+# shellcheck source=recipes/lib/translation.sh
+. "$here/../lib/translation.sh"
+
+# Options
+row=big_en_fr     # row to train: big_en_fr or base in Table 2
+target_lang=fr    # language to translate to
+vocabulary=32000  # word pieces of both languages together (section 5.1)
+sample=1000000    # pairs, evenly from the whole corpus, that the word pieces are learned from
+manifest=$here/corpus.toml # archives with their checksums, and what is taken from each
+needs_mb=120000   # free disk space the recipe needs, in MB
+# End of options
+
+translation_options "$@"
+require_one_of source_lang en fr
+require_one_of target_lang fr en
+require_whole vocabulary sample
+translation_begin
+
+corpus_name=wmt14_${source_lang}_$target_lang files=$exp/downloads
+# Word pieces are learned from text as it is: what Moses would split off is theirs to split.
+tokenizer=none limits=(--max-length 250 --max-ratio 1.5)
+pieces=word_pieces piece_flags=(--vocabulary "$vocabulary" --sample "$sample")
+
+corpus_stages() { manifest_stages; }
+translation_stages

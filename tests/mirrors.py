@@ -1,0 +1,166 @@
+"""Miniatures of what a recipe's manifest downloads, made of an invented language pair.
+
+The archives have the real names and members, so that a recipe runs on them without a network.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import html
+import io
+import json
+import random
+import re
+import tarfile
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+Pair = tuple[list[str], list[str]]
+
+UNREACHABLE = "http://localhost:9"
+SYLLABLES = ("ba", "ke", "li", "mo", "nu", "ra", "se", "ti")
+SPECIAL_SHARE = 0.1  # of the words that are numbers, and of those with a hyphen
+
+
+def invented_pairs(count: int, seed: int) -> Pair:
+    """Return `count` sentences and their translations, word by word, each word having one.
+
+    Words are short strings of syllables; some are hyphenated or numbers, some have accents.
+    Sentences start with a capital letter and may have a comma; the vocabulary is always the same.
+    """
+    rng = random.Random(seed)
+    source, target = [], []
+    for _ in range(count):
+        words = [_word(rng) for _ in range(rng.randint(3, 9))]
+        last = len(words) - 1
+        comma = rng.randrange(2 * last)  # none in half of the sentences
+        end = rng.choice(".?!")
+        for side, texts in enumerate((source, target)):
+            line = " ".join(
+                w[side] + ("," if k == comma < last else "") for k, w in enumerate(words)
+            )
+            texts.append(line[0].upper() + line[1:] + end)
+    return source, target
+
+
+def _word(rng: random.Random) -> tuple[str, str]:
+    """Invent a word and its translation: the syllables in reverse, with an umlaut at the end."""
+    first, second = rng.choice(SYLLABLES), rng.choice(SYLLABLES)
+    kind = rng.random()
+    if kind < SPECIAL_SHARE:
+        number = str(rng.randrange(10, 100))
+        return number, number
+    if kind < 2 * SPECIAL_SHARE:
+        return f"{first}-{second}é", f"{second}-{first}ü"
+    return first + second, second + first + "ö"
+
+
+def build_mirror(
+    manifest_path: Path,
+    directory: Path,
+    pairs: dict[str, Pair],
+    source_lang: str,
+    target_lang: str,
+) -> Path:
+    """Write a miniature of every file that a corpus.toml downloads for two languages.
+
+    `pairs` has the source and target lines of each text by its name. Returns the path of a
+    corpus.toml in `directory` with the checksums, sizes and numbers of sentences of the miniatures
+    and addresses that nobody answers.
+    """
+    content = tomllib.loads(manifest_path.read_text(encoding="utf-8"))
+    texts = [*content["train"], content["valid"], content["test"]]
+    directory.mkdir(parents=True, exist_ok=True)
+    files: dict[str, dict[str, bytes]] = {}  # file, member (or "") and what is in it
+    for text in texts:
+        pair = pairs[text["name"]]
+        if "sentences" in text:
+            text["sentences"] = len(pair[0])
+        for side, language, lines in zip(("src", "ref"), (source_lang, target_lang), pair):
+            file = _fill(text["file"], side, language)
+            member = _fill(text.get("member", ""), side, language)
+            files.setdefault(file, {})[member] = _packed(member or file, lines)
+            if member:
+                # Earlier in the archive, so that a reader must choose by name.
+                decoy = _fill(re.sub("(de|fr)(-?en)", r"cs\2", text["member"]), side, "cs")
+                files[file] = {decoy: _packed(decoy, ["decoy"])} | files[file]
+    for file, members in files.items():
+        (directory / file).write_bytes(members[""] if "" in members else _archive(file, members))
+    path = directory / "corpus.toml"
+    path.write_text("\n".join(_manifest_lines(content, directory, files)), encoding="utf-8")
+    return path
+
+
+def truncate(path: Path) -> None:
+    """Cut a file in half."""
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def drop_member(path: Path, member: str) -> None:
+    """Write an archive again without one of its members."""
+    with tarfile.open(path) as archive:
+        files = {entry.name: archive.extractfile(entry) for entry in archive if entry.isreg()}
+        members = {name: stream.read() for name, stream in files.items()}
+    del members[member]
+    path.write_bytes(_archive(path.name, members))
+
+
+def _fill(template: str, side: str, language: str) -> str:
+    return template.replace("{side}", side).replace("{language}", language)
+
+
+def _packed(name: str, lines: list[str]) -> bytes:
+    text = _sgml(name, lines) if name.endswith(".sgm") else "".join(f"{line}\n" for line in lines)
+    content = text.encode("utf-8")
+    return gzip.compress(content, mtime=0) if name.endswith(".gz") else content
+
+
+def _sgml(name: str, lines: list[str]) -> str:
+    """Mark up sentences as WMT's files do, in two documents."""
+    kind = "srcset" if "-src." in name else "refset"
+    half = (len(lines) + 1) // 2
+    documents = "".join(
+        f'<doc sysid="ref" docid="invented.{number}" genre="news" origlang="en">\n<p>\n'
+        + "".join(
+            f'<seg id="{k}">{html.escape(line, quote=False)}</seg>\n'
+            for k, line in enumerate(part, start=1)
+        )
+        + "</p>\n</doc>\n"
+        for number, part in enumerate((lines[:half], lines[half:]), start=1)
+    )
+    return f'<{kind} setid="invented" srclang="any">\n{documents}</{kind}>\n'
+
+
+def _archive(file: str, members: dict[str, bytes]) -> bytes:
+    """Return a tar, in gzip unless it is called .tar; the same bytes at any time."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for folder in dict.fromkeys(name.rpartition("/")[0] for name in members):
+            if folder:
+                entry = tarfile.TarInfo(folder)
+                entry.type = tarfile.DIRTYPE
+                archive.addfile(entry)
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    content = packed.getvalue()
+    return content if file.endswith(".tar") else gzip.compress(content, mtime=0)
+
+
+def _manifest_lines(content: dict, directory: Path, files: Iterable[str]) -> Iterable[str]:
+    for file in files if "downloads" in content else ():
+        miniature = (directory / file).read_bytes()
+        yield f"[downloads.{json.dumps(file)}]"
+        yield f'url = "{UNREACHABLE}/{file}"'
+        yield f"size = {len(miniature)}"
+        yield f'sha256 = "{hashlib.sha256(miniature).hexdigest()}"\n'
+    texts = [*content["train"], content["valid"], content["test"]]
+    headers = ["[[train]]"] * len(content["train"]) + ["[valid]", "[test]"]
+    for header, text in zip(headers, texts, strict=True):
+        yield header
+        yield from (f"{key} = {json.dumps(value)}" for key, value in text.items())
+        yield ""

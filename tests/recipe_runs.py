@@ -1,0 +1,125 @@
+"""Recipes as a user starts them, on miniatures of what they download."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import mirrors
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+# What a recipe needs to be told of so small a corpus.
+SMALL = {
+    "wmt14_en_de": ["--vocabulary", "200"],
+    "wmt14_en_fr": ["--vocabulary", "200"],
+    "multi30k": ["--bpe_codes", "100"],
+}
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Miniatures of all files that a recipe downloads, and the manifest that describes them."""
+
+    recipe: str
+    target_lang: str
+    mirror: Path  # directory of the files
+    manifest: Path
+    pairs: dict[str, mirrors.Pair]  # source and target lines by the name of the text
+
+    def file(self, text: str) -> Path:
+        """Return the file of the mirror that the text of this name is in."""
+        content = tomllib.loads(self.manifest.read_text())
+        tables = {table["name"]: table for table in content["train"]}
+        tables |= {content[split]["name"]: content[split] for split in ("valid", "test")}
+        return self.mirror / tables[text]["file"]
+
+    def describe(self, file: Path, *lines: str) -> None:
+        """Say in the manifest where a file comes from and what it is: the lines of its table."""
+        header = f'[downloads."{file.name}"]\n'
+        content = self.manifest.read_text()
+        start = content.index(header) + len(header)
+        end = content.index("\n\n", start)
+        self.manifest.write_text(content[:start] + "\n".join(lines) + content[end:])
+
+    def publish(self, file: Path) -> None:
+        """Let the manifest describe a file as it is now."""
+        checksum = hashlib.sha256(file.read_bytes()).hexdigest()
+        self.describe(file, f'url = "{mirrors.UNREACHABLE}/{file.name}"', f'sha256 = "{checksum}"')
+
+
+def make_corpus(
+    recipe: str,
+    mirror: Path,
+    target_lang: str,
+    training: int,
+    texts: Mapping[str, mirrors.Pair] | None = None,
+) -> Corpus:
+    """Make a corpus of `training` pairs a text, 20 to develop on and 12 to test with.
+
+    Pairs are invented, but for the `texts` given by name.
+    """
+    manifest = RECIPES / recipe / "corpus.toml"
+    content = tomllib.loads(manifest.read_text())
+    sizes = {text["name"]: training for text in content["train"]}
+    sizes |= {content["valid"]["name"]: 20, content["test"]["name"]: 12}
+    pairs = {
+        name: mirrors.invented_pairs(size, seed)
+        for seed, (name, size) in enumerate(sizes.items(), start=1)
+    }
+    pairs |= texts or {}
+    path = mirrors.build_mirror(manifest, mirror, pairs, "en", target_lang)
+    return Corpus(recipe, target_lang, mirror, path, pairs)
+
+
+def command(corpus: Corpus, exp: Path, *options: str | Path) -> list[str]:
+    """Return the command of the corpus's recipe, without --mirror."""
+    words = [
+        *(RECIPES / corpus.recipe / "run.sh", "--exp", exp, "--manifest", corpus.manifest),
+        *("--target_lang", corpus.target_lang, *SMALL[corpus.recipe]),
+        *("--workers", "1", "--needs_mb", "1", "--device", "cpu", *options),
+    ]
+    return [str(word) for word in words]
+
+
+def mirrored(corpus: Corpus, exp: Path, *options: str | Path) -> list[str]:
+    """Return the command of the corpus's recipe that takes the files from the mirror."""
+    return command(corpus, exp, "--mirror", corpus.mirror, *options)
+
+
+def environment(**values: str) -> dict[str, str]:
+    """Return the environment of a recipe, with nothing in it that changes what it does."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AIAYN_", "SLURM_")) and not name.lower().endswith("_proxy")
+    }
+    return {**kept, "OMP_NUM_THREADS": "1", **values}
+
+
+def call(words: list[str], **values: str) -> subprocess.CompletedProcess:
+    """Run a command to its end, with these variables in its environment."""
+    return subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=environment(**values),
+    )
+
+
+def without_torch(directory: Path) -> dict[str, str]:
+    """Return variables that spare the stages of text the seconds that importing torch takes."""
+    directory.mkdir(exist_ok=True)
+    (directory / "torch.py").write_text("__version__ = 'none'\n")
+    return {"PYTHONPATH": str(directory)}
+
+
+def lines_of(path: Path) -> list[str]:
+    """Return the lines of a text; only a line feed ends one."""
+    return path.read_bytes().decode().split("\n")[:-1]

@@ -1,0 +1,71 @@
+"""Invented run directories, as a recipe leaves them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+SENTENCES = 4
+PARAMETERS = "num. shared model params: 6,578,176 (num. trained: 6,578,176)"
+END = "done training in 61.2 seconds"
+
+
+def epoch(number: int, updates: int, tokens: float, seconds: int, speed: float) -> str:
+    """fairseq's statistics at the end of an epoch: its tokens an update, and its tokens/s."""
+    return json.dumps(
+        {
+            "epoch": number,
+            "train_num_updates": str(updates),
+            "train_wpb": str(tokens),
+            "train_wps": str(speed),
+            "train_train_wall": str(seconds),
+        }
+    )
+
+
+def train_log(updates: int) -> str:
+    """The log of a training of one epoch."""
+    return "\n".join((PARAMETERS, epoch(1, updates, 1000, updates // 10, 8000), END))
+
+
+def score(bleu: float, signature: str = "paper|1") -> str:
+    return json.dumps(
+        {
+            "sentences": SENTENCES,
+            "paper": {"score": bleu, "signature": signature},
+            "sacrebleu": {"score": bleu - 1, "signature": "sacre|2"},
+        }
+    )
+
+
+def valid_log(perplexity: float, vocabulary: int = 37_000) -> str:
+    return (
+        f"2026-01-31 12:00:00 | INFO | fairseq.tasks.translation | [de] dictionary: {vocabulary} "
+        f'types\nx | INFO | valid | {{"epoch": 1, "valid_ppl": "{perplexity}"}}\n'
+    )
+
+
+def write_run(directory: Path, settings: dict, **files: str | None) -> Path:
+    """Write a finished run; `files` replaces what is in some of them, or leaves them out."""
+    directory.mkdir(parents=True)
+    texts = {"source": "source", "reference": "reference", "hypothesis": directory.name}
+    contents = {
+        "settings.json": json.dumps(settings),
+        "train.log": train_log(100_000),
+        "valid.log": valid_log(9.87),
+        "score.json": score(27.314),
+        **{
+            f"{file}.txt": "".join(f"{text} {k}\n" for k in range(SENTENCES))
+            for file, text in texts.items()
+        },
+    }
+    for file, content in (contents | files).items():
+        if content is not None:
+            (directory / file).write_text(content, encoding="utf-8")
+    return directory
+
+
+def table_rows(markdown: str) -> list[list[str]]:
+    """The cells of a Markdown text's tables."""
+    lines = (line for line in markdown.split("\n") if line.startswith("|"))
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]

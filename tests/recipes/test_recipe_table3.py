@@ -1,0 +1,227 @@
+"""recipes/table3/table.py: Table 3 from the run directories of several rows and seeds."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from statistics import stdev
+
+import pytest
+from run_directories import END, score, table_rows, train_log, valid_log, write_run
+
+from fairseq_aiayn.evaluation.table3 import read_table3
+from fairseq_aiayn.evaluation.table3_markdown import as_json, from_json, markdown, report
+from fairseq_aiayn.paper import BASE, BIG, TABLE_3
+
+SCRIPT = Path(__file__).parents[2] / "recipes" / "table3" / "table.py"
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """Return a function that writes a finished run of a row as the paper measures it."""
+
+    def make(row: str, seed: int = 1, system: str = "aiayn", made: dict | None = None, **files):
+        name = f"{system}-{row}-{seed}"
+        settings = {
+            "name": name,
+            "system": system,
+            "row": row,
+            "seed": seed,
+            "corpus": "wmt14_en_de",
+            "subset": "valid",
+            "averaged": 1,
+            "commands": {"train": f"fairseq-train --seed {seed}"},
+        }
+        steps = BIG.steps if row == "big" else BASE.steps
+        files = {"train.log": train_log(steps)} | files
+        return write_run(tmp_path / name, settings | (made or {}), **files)
+
+    return make
+
+
+def cells_of(text: str) -> list[dict[str, str]]:
+    """The lines of the table as column to cell."""
+    header, _, *rows = table_rows(text)
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def test_rows_stand_in_the_papers_order_with_its_cells(make_run):
+    names = [row.name for row in reversed(TABLE_3)]
+    lines = cells_of(markdown(read_table3([make_run(name) for name in names])))
+    assert [line["row"] for line in lines] == [row.name for row in TABLE_3]
+    by_row = {line["row"]: line for line in lines}
+    symbols = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "ε_ls")
+
+    def printed(row: str) -> dict[str, str]:
+        return {symbol: by_row[row][symbol] for symbol in symbols if by_row[row][symbol].strip()}
+
+    assert list(printed("base").values()) == ["6", "512", "2048", "8", "64", "64", "0.1", "0.1"]
+    assert printed("a_h1") == {"h": "1", "d_k": "512", "d_v": "512"}
+    assert printed("b_dk16") == {"d_k": "16"}
+    assert printed("d_ls0") == {"ε_ls": "0.0"}
+    assert printed("e_learned") == {}
+    assert by_row["big"]["updates"] == "300,000"
+    assert [by_row["c_n2"][f"{what}, paper"] for what in ("PPL", "BLEU", "10⁶ params")] == [
+        "6.11",
+        "23.7",
+        "36",
+    ]
+    assert not by_row["a_h1"]["10⁶ params, paper"].strip()
+
+
+def test_seeds_give_mean_and_sample_standard_deviation(make_run):
+    bleus = {1: 25.0, 2: 25.4, 3: 26.0}
+    runs = [
+        make_run("base", seed, **{"score.json": score(bleu), "valid.log": valid_log(4 + seed / 10)})
+        for seed, bleu in bleus.items()
+    ]
+    base, single = cells_of(markdown(read_table3([*runs, make_run("c_n2")])))
+    assert base["BLEU, ours"] == f"25.47 ± {stdev(bleus.values()):.2f}" == "25.47 ± 0.50"
+    assert base["sacreBLEU, ours"] == "24.47 ± 0.50"
+    assert base["PPL, ours"] == "4.20 ± 0.10"
+    assert (base["seeds"], base["10⁶ params, ours"]) == ("3", "6.6")
+    assert (single["seeds"], single["BLEU, ours"], single["PPL, ours"]) == ("1", "27.31", "9.87")
+
+
+def test_systems_stand_beside_one_another(make_run):
+    runs = [make_run("c_n2"), make_run("base", system="stock"), make_run("base")]
+    text = markdown(read_table3(runs))
+    assert [(line["row"], line["system"]) for line in cells_of(text)] == [
+        ("base", "aiayn"),
+        ("base", "stock"),
+        ("c_n2", "aiayn"),
+    ]
+    assert "Rows without a finished run of stock: a_h1," in text
+    assert "system" not in table_rows(markdown(read_table3(runs[:1])))[0]
+
+
+def test_nothing_is_said_where_runs_are_as_the_papers(make_run):
+    text = markdown(read_table3([make_run("base"), make_run("big")]))
+    assert "The paper's columns" not in text
+
+
+@pytest.mark.parametrize(
+    ("made", "files", "difference"),
+    [
+        ({"corpus": "multi30k_en_de"}, {}, "corpus multi30k_en_de"),
+        ({"corpus": None, "averaged": None}, {}, "corpus not recorded, averaged checkpoints: not"),
+        ({"subset": "test"}, {}, "subset test"),
+        ({}, {"train.log": train_log(5_000)}, "5,000 updates"),
+        ({}, {"valid.log": valid_log(5.0, 9_712)}, "a vocabulary of 9,712"),
+        ({}, {"valid.log": '{"valid_ppl": "5"}'}, "vocabulary not recorded"),
+        ({"averaged": 5}, {}, "averaged checkpoints: 5"),
+    ],
+)
+def test_what_differs_from_the_paper_is_said_below_the_table(make_run, made, files, difference):
+    text = markdown(read_table3([make_run("base", made=made, **files)]))
+    line = next(line for line in text.split("\n") if line.startswith("The paper's columns are "))
+    paper, _, ours = line.partition("; ours: ")
+    assert paper == (
+        "The paper's columns are newstest2013 (corpus wmt14_en_de, subset valid), 100,000 updates "
+        "(big 300,000), a vocabulary of about 37,000 and no averaging"
+    )
+    assert ours.startswith(difference)
+
+
+def test_unfinished_runs_and_missing_rows_are_named(make_run, tmp_path):
+    killed = make_run("c_n2", **{"train.log": train_log(10).removesuffix(END)})
+    early = make_run("c_n4", **{"settings.json": None})
+    text = markdown(read_table3([make_run("base"), killed, early, tmp_path / "aiayn-c_n8-1"]))
+    assert [line["row"] for line in cells_of(text)] == ["base"]
+    assert (
+        "Not finished:\n\n"
+        "- aiayn-c_n2-1: train.log: must be the log of a finished training, lacks "
+        "'done training in'\n"
+        "- aiayn-c_n4-1: settings.json: No such file or directory\n"
+        "- aiayn-c_n8-1: settings.json: No such file or directory\n"
+    ) in text
+    missing = ", ".join(row.name for row in TABLE_3 if row.name != "base")
+    assert f"\nRows without a finished run of aiayn: {missing}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("made", "files", "message"),
+    [
+        ({"corpus": "wmt14_en_fr"}, {}, "corpus of .*, wmt14_en_de, has wmt14_en_fr"),
+        ({"subset": "test"}, {}, "subset of .*, valid, has test"),
+        ({"averaged": 5}, {}, "number of averaged checkpoints of .*, 1, has 5"),
+        ({}, {"valid.log": valid_log(5.0, 9_712)}, "vocabulary of .*, 37000, has 9712"),
+        ({}, {"reference.txt": "x\n" * 4}, "test set of .*, has "),
+        ({}, {"score.json": score(20, "x")}, "signature of the paper's BLEU of .*, paper.1, has x"),
+    ],
+)
+def test_runs_that_cannot_stand_in_one_table_are_refused(make_run, made, files, message):
+    runs = [make_run("base"), make_run("c_n2", made=made, **files)]
+    with pytest.raises(ValueError, match=f"aiayn-c_n2-1: must have the {message}"):
+        read_table3(runs)
+
+
+def test_one_budget_is_one_number_of_updates_or_one_share_of_the_papers(make_run):
+    log = {"train.log": train_log(30_000)}
+    base, big = make_run("base", **log), make_run("big", **log)
+    assert "ours: 30,000 updates." in markdown(read_table3([base, big]))
+    long, third = make_run("big", 2, **{"train.log": train_log(90_000)}), make_run("c_n2")
+    assert "ours: 30,000 or 90,000 updates." in markdown(read_table3([base, long]))
+    with pytest.raises(ValueError) as error:
+        read_table3([base, long, third])
+    assert str(error.value) == (
+        "all runs must have the same number of updates, or the same share of the steps that their "
+        "rows have in the paper, have base 30,000, big 90,000, c_n2 100,000"
+    )
+
+
+def test_a_row_that_is_not_of_the_table_and_a_seed_twice_are_refused(make_run):
+    with pytest.raises(ValueError, match="aiayn-tiny-1: must be .* big; its row is 'tiny'"):
+        read_table3([make_run("tiny")])
+    base = make_run("base")
+    with pytest.raises(ValueError, match="must have another seed than .*aiayn-base-1, .*, has 1"):
+        read_table3([base, base])
+
+
+def test_the_report_traces_every_run_and_comes_from_the_json_again(make_run, tmp_path):
+    runs = [make_run("c_n2", 1), make_run("base", 2), make_run("base", 1), tmp_path / "absent"]
+    table = read_table3(runs)
+    again = from_json(json.loads(json.dumps(as_json(table))), "table3.json")
+    assert again == table
+    assert report(again) == report(table)
+    summaries = [line for line in report(table).split("\n") if line.startswith("<summary>")]
+    assert summaries == [
+        f"<summary>How aiayn-{run} was made</summary>" for run in ("base-2", "base-1", "c_n2-1")
+    ]
+    assert "fairseq-train --seed 2\n" in report(table)
+
+
+def call(*arguments: object) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, SCRIPT, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_the_script_prints_the_table_and_writes_it_with_its_runs(make_run, tmp_path):
+    output = tmp_path / "table"
+    done = call(make_run("base"), tmp_path / "absent", "--output", output)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line["row"] for line in cells_of(done.stdout)] == ["base"]
+    assert "- absent: settings.json: No such file" in done.stdout
+    assert (output / "table3.md").read_text().startswith(done.stdout)
+    (run,) = json.loads((output / "table3.json").read_text())["runs"]
+    assert run["settings"]["commands"] == {"train": "fairseq-train --seed 1"}
+    assert sorted(path.name for path in output.iterdir()) == ["table3.json", "table3.md"]
+
+
+def test_no_finished_run_at_all_is_a_table_too(tmp_path):
+    done = call(tmp_path / "absent", "--output", tmp_path / "table")
+    assert done.returncode == 0
+    assert cells_of(done.stdout) == []
+
+
+def test_bad_input_ends_the_script_with_one_line(make_run, tmp_path):
+    done = call(make_run("tiny"), "--output", tmp_path / "table")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"table: {tmp_path}/aiayn-tiny-1: must be a run of one of the ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "table").exists()

@@ -1,0 +1,265 @@
+"""How recipes start trainings on one GPU or many nodes, and go on after failures."""
+
+import os
+import re
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RECIPES = ROOT / "recipes"
+WMT = RECIPES / "wmt14_en_de" / "run.sh"
+
+
+def call(*command, directory: Path, **environment):
+    return subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=directory,
+        env={**os.environ, **environment},
+    )
+
+
+def write_tool(path: Path, body: str) -> Path:
+    """Write a program of this name and return its directory."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/bash\n{body}")
+    path.chmod(0o755)
+    return path.parent
+
+
+def train_command(directory: Path, *options: str, **environment) -> list[str]:
+    """Return the words of the fairseq-train command that a dry run shows."""
+    result = call(WMT, "--dry_run", "--stage", "5", *options, directory=directory, **environment)
+    assert (result.returncode, result.stderr) == (0, "")
+    (line,) = re.findall(r"^(?:fairseq-train|torchrun|srun) .*", result.stdout, re.MULTILINE)
+    return line.split()
+
+
+def value(words: list[str], flag: str) -> str:
+    """Return the last value of a flag: the one that counts."""
+    return [after for word, after in pairwise(words) if word == flag][-1]
+
+
+def no_gpu(directory: Path) -> str:
+    return f"{write_tool(directory / 'no_gpu' / 'nvidia-smi', 'exit 9')}:{os.environ['PATH']}"
+
+
+def gpus(directory: Path, count: int, capability: str) -> str:
+    """Return a PATH on which the driver knows so many GPUs."""
+    body = f"""
+case $* in
+--list-gpus) for ((i = 0; i < {count}; i++)); do echo "GPU $i"; done ;;
+*compute_cap*) for ((i = 0; i < {count}; i++)); do echo {capability}; done ;;
+esac
+"""
+    return f"{write_tool(directory / 'gpus' / 'nvidia-smi', body)}:{os.environ['PATH']}"
+
+
+# --- where it runs ---
+
+
+@pytest.mark.parametrize(
+    ("count", "capability", "precision"),
+    [(8, "9.0", "--bf16"), (4, "8.0", "--bf16"), (2, "7.0", "--fp16"), (1, "6.1", None)],
+)
+def test_all_gpus_are_used_in_the_precision_they_are_fast_in(
+    tmp_path, count, capability, precision
+):
+    words = train_command(tmp_path, PATH=gpus(tmp_path, count, capability))
+    assert words[0] == "fairseq-train"
+    assert value(words, "--distributed-world-size") == str(count)
+    assert {"--fp16", "--bf16"} & set(words) == ({precision} if precision else set())
+    batch = count * int(value(words, "--max-tokens")) * int(value(words, "--update-freq"))
+    assert 25_000 <= batch < 25_100
+
+
+def test_without_a_gpu_the_cpu_trains_and_asked_for_gpus_are_taken_on_trust(tmp_path):
+    path = no_gpu(tmp_path)
+    words = train_command(tmp_path, PATH=path)
+    assert "--cpu" in words and "--distributed-world-size" not in words
+    assert not {"--fp16", "--bf16"} & set(words)
+    words = train_command(tmp_path, "--gpus", "8", "--precision", "fp32", PATH=path)
+    assert "--cpu" not in words and value(words, "--distributed-world-size") == "8"
+    assert not {"--fp16", "--bf16"} & set(words)
+
+
+def test_nodes_share_the_batch_through_torchrun(tmp_path):
+    words = train_command(
+        tmp_path,
+        *("--gpus", "4", "--nodes", "2", "--node_rank", "1", "--master", "node0:29500"),
+        SLURM_JOB_ID="",
+    )
+    assert words[0] == "torchrun"
+    assert words[words.index("--no-python") + 1] == "fairseq-train"
+    assert [value(words, f"--{flag}") for flag in ("nnodes", "nproc-per-node", "node-rank")] == [
+        "2", "4", "1",
+    ]  # fmt: skip
+    assert (value(words, "--master-addr"), value(words, "--master-port")) == ("node0", "29500")
+    assert value(words, "--distributed-world-size") == "8"
+    assert 8 * int(value(words, "--max-tokens")) * int(value(words, "--update-freq")) == 25_000
+
+
+def test_within_slurm_srun_starts_a_task_a_node_and_fairseq_reads_its_variables(tmp_path):
+    words = train_command(tmp_path, "--gpus", "8", "--nodes", "2", SLURM_JOB_ID="7")
+    assert words[0] == "srun"
+    assert (value(words, "--nodes"), value(words, "--ntasks-per-node")) == ("2", "1")
+    assert int(value(words, "--distributed-port")) > 0  # 0 would ask for one node only
+    assert value(words, "--distributed-world-size") == "16"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--nodes", "2"], "--nodes 2 needs --master HOST:PORT, the address of node 0, or Slurm"),
+        (["--node_rank", "1"], "--node_rank must be less than --nodes 1, got '1'"),
+        (["--precision", "int8"], "--precision must be one of auto fp32 fp16 bf16, got 'int8'"),
+        (["--gpus", "two"], "--gpus must be a whole number, got 'two'"),
+        (["--subset", "train"], "--subset must be one of test valid, got 'train'"),
+        (["--run", "a/b"], "--run must be a plain file name, got 'a/b'"),
+        (["--system", "both", "--prepared", "x"], "--prepared takes one system, got both"),
+        (["--workers", "0"], "--workers must be at least 1, got '0'"),
+        (["--mirror", "absent"], "--mirror must be a directory, got"),
+    ],
+)
+def test_wrong_options_are_one_line(tmp_path, options, message):
+    result = call(WMT, "--dry_run", *options, directory=tmp_path, SLURM_JOB_ID="")
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"run.sh: {message}")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_unknown_row_and_one_that_stock_fairseq_cannot_build(tmp_path):
+    result = call(WMT, "--dry_run", "--row", "huge", directory=tmp_path)
+    assert result.returncode == 1
+    assert "unknown row 'huge'" in result.stderr
+    result = call(WMT, "--dry_run", "--row", "b_dk16", "--system", "stock", directory=tmp_path)
+    assert result.returncode == 1
+    assert "b_dk16" in result.stderr and "d_k" in result.stderr
+
+
+# --- with which budget ---
+
+
+def test_a_shorter_training_keeps_the_proportion_of_checkpoints(tmp_path):
+    words = train_command(tmp_path, "--max_update", "20000")
+    assert value(words, "--max-update") == "20000"
+    assert value(words, "--save-interval-updates") == "300"  # 1,500 of 100,000
+    assert value(words, "--keep-interval-updates") == "5"
+    words = train_command(tmp_path, "--max_update", "10", "--average", "2", "--interval", "3")
+    assert value(words, "--save-interval-updates") == "3"
+    assert value(words, "--keep-interval-updates") == "2"
+    assert value(train_command(tmp_path, "--max_update", "10"), "--save-interval-updates") == "1"
+
+
+def test_a_batch_of_ones_own_is_shared_by_all_gpus(tmp_path):
+    words = train_command(tmp_path, "--gpus", "2", "--batch_tokens", "4096")
+    assert (value(words, "--max-tokens"), value(words, "--update-freq")) == ("2048", "1")
+
+
+def test_stock_fairseq_reaches_equation_3s_peak_after_another_warm_up_too(tmp_path):
+    def peak(*options):
+        return float(value(train_command(tmp_path, "--system", "stock", *options), "--lr"))
+
+    assert peak("--warmup", "1000") == pytest.approx(2 * peak("--warmup", "4000"), rel=1e-6)
+
+
+def test_the_final_model_is_evaluated_where_none_are_averaged(tmp_path):
+    def shown(*options):
+        return call(WMT, "--dry_run", *options, directory=tmp_path).stdout
+
+    alone = shown("--average", "1", "--subset", "valid")
+    assert "# stage 6" not in alone and "aiayn average" not in alone
+    (generate,) = re.findall(r"^fairseq-generate .*", alone, re.MULTILINE)
+    assert "checkpoint_last.pt" in generate and "--gen-subset valid" in generate
+    assert "/data/valid.de" in alone
+    averaged = shown("--row", "big")
+    assert "aiayn average --last 20" in averaged
+    assert "/average.pt" in re.findall(r"^fairseq-generate .*", averaged, re.MULTILINE)[0]
+
+
+# --- on after a failure ---
+
+SAMPLE = f"""
+. {RECIPES}/lib/recipe.sh
+. {RECIPES}/lib/training.sh
+# Options
+row=tiny # as the name says
+# End of options
+recipe_options "$@"
+check_training
+recipe_begin
+run_dir=$exp/run
+train=(fairseq-train "$exp" --seed "$seed" --gpus "$gpus")
+noted() {{ run -q touch "$run_dir/noted"; }}
+before_train_system() {{ keep_training; }}
+train_system() {{ train_model noted; }}
+stage 5 train train_system row seed
+"""
+
+# A training of 3 checkpoints that loses its node after each of the first two.
+STAND_IN = """
+echo "$*" >>"$1/calls"
+mkdir -p "$1/run/checkpoints"
+n=$(ls "$1/run/checkpoints" | wc -l)
+python -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1], "w").writestr("data", "x")' \
+    "$1/run/checkpoints/checkpoint_1_$((n + 1))00.pt"
+((n >= 2)) || kill -9 $$
+"""
+
+
+@pytest.fixture
+def trains(tmp_path):
+    """Return a function that runs a recipe with a stand-in for fairseq-train."""
+    script = write_tool(tmp_path / "sample" / "run.sh", SAMPLE) / "run.sh"
+
+    def run(stand_in: str, *options: str):
+        tools = write_tool(tmp_path / "tools" / "fairseq-train", stand_in)
+        return call(
+            *(script, "--exp", tmp_path / "exp", "--needs_mb", "1", *options),
+            directory=tmp_path,
+            PATH=f"{tools}:{os.environ['PATH']}",
+        )
+
+    return run
+
+
+def calls(tmp_path: Path) -> list[str]:
+    return (tmp_path / "exp" / "calls").read_text().splitlines()
+
+
+def test_a_lost_node_costs_what_follows_the_last_checkpoint(trains, tmp_path):
+    result = trains(STAND_IN, "--device", "cpu", "--restarts", "0")
+    assert result.returncode == 0, result.stderr
+    restored = [re.findall(r"--restore-file \S*_(\d+)\.pt", line) for line in calls(tmp_path)]
+    assert restored == [[], ["100"], ["200"]]
+    assert result.stderr.count("training ended with status 137: it is started again") == 2
+
+
+def test_a_training_that_fails_at_once_is_not_tried_again(trains, tmp_path):
+    result = trains('echo "$*" >>"$1/calls"; echo "no such row" >&2; exit 2')
+    assert result.returncode == 2
+    assert len(calls(tmp_path)) == 1
+    assert "stage 5-train failed with status 2: no such row;" in result.stderr.splitlines()[-1]
+
+
+def test_a_training_is_never_replaced_by_a_mistyped_option(trains, tmp_path):
+    assert trains(STAND_IN, "--device", "cpu").returncode == 0
+    checkpoints = tmp_path / "exp" / "run" / "checkpoints"
+    before = {path: path.stat().st_mtime_ns for path in checkpoints.iterdir()}
+    result = trains(STAND_IN, "--device", "cpu", "--seed", "2")
+    assert result.returncode == 1
+    assert f"{tmp_path}/exp/run holds a training with other data or options" in result.stderr
+    assert {path: path.stat().st_mtime_ns for path in checkpoints.iterdir()} == before
+    # Other hardware is no other training.
+    same = trains(STAND_IN, "--gpus", "4", "--precision", "fp32")
+    assert same.returncode == 0 and "is done, skipped" in same.stderr
+
+    forced = trains(STAND_IN, "--device", "cpu", "--seed", "2", "--force")
+    assert forced.returncode == 0, forced.stderr
+    assert "--restore-file" not in calls(tmp_path)[3]
