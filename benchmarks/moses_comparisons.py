@@ -183,7 +183,7 @@ def pipeline(moses: Path, commands: Sequence[Words], text: Path, result: Path) -
 
 
 def perl(words: Sequence[str | Path], source: Path, result: Path) -> Path:
-    """Run perl beside `result`, where its output goes; raises OSError with what it said."""
+    """Run perl beside `result`, where its output goes; raises OSError with its last words."""
     with source.open("rb") as given, result.open("wb") as printed:
         run = subprocess.run(
             ("perl", *map(str, words)),
@@ -195,7 +195,8 @@ def perl(words: Sequence[str | Path], source: Path, result: Path) -> Path:
             check=False,
         )
     if run.returncode:
-        raise OSError(f"{words[0]}: {run.stderr.decode(errors='replace').strip()[-200:]}")
+        said = run.stderr.decode(errors="replace").strip().split("\n")
+        raise OSError(f"{words[0]}: {said[-1]}")
     return result
 
 

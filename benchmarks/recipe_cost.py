@@ -1,8 +1,9 @@
 """Run a recipe and measure the time and the memory of each of its steps.
 
 A step is a program that a stage runs; the recipe's logs say which one runs. Every 0.2 seconds, or
-less often where looking takes long, this looks there and adds up the memory of all processes of the
-recipe. Memory is the proportional set size (PSS): a page that several processes share counts once.
+less often where looking is much work, this looks there and adds up the memory of all the recipe's
+processes. Memory is the proportional set size (PSS): a page that several processes share counts
+once in all.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import signal
 import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 INTERVAL = 0.2  # seconds
-BUSY = 0.05  # share of the time that looking may take
+BUSY = 0.05  # share of a core that looking may take
 PATIENCE = 30  # seconds that a recipe gets to end its programs
 LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+:\d+ (.+)")
 STAGE = re.compile(r"stage (\d+-\S+)")
@@ -54,9 +56,10 @@ def measure_recipe(command: Sequence[str], exp: Path) -> list[StepCost]:
     samples = []
     with _running(command) as process:
         while process.poll() is None:
-            started = time.monotonic()
-            samples.append(Sample(started, *current_step(exp), session_memory(process.pid)))
-            time.sleep(max(INTERVAL, (time.monotonic() - started) / BUSY))
+            started = time.thread_time()
+            now = time.monotonic()
+            samples.append(Sample(now, *current_step(exp), session_memory(process.pid)))
+            time.sleep(max(INTERVAL, (time.thread_time() - started) / BUSY))
     if process.returncode:
         raise OSError(f"{command[0]} ended with status {process.returncode}")
     return costs([*samples, Sample(time.monotonic(), *current_step(exp), 0)])
@@ -100,7 +103,7 @@ def step_name(command: str) -> str:
     words = command.split()
     if words[0] in HOUSEKEEPING:
         return ""
-    if words[0] == "python":
+    if words[0] == "python" and words[1].endswith(".py"):
         return Path(words[1]).name
     return " ".join(words[:2]) if words[0] == "subword-nmt" else words[0]
 
@@ -116,12 +119,30 @@ def costs(samples: Sequence[Sample]) -> list[StepCost]:
     for sample in samples:
         if sample.step:
             first.setdefault(sample.stage, sample.step)
-    for sample, following in zip(samples, samples[1:]):
+    for sample, following in pairwise(samples):
         if sample.stage:
             key = sample.stage, sample.step or first.get(sample.stage, "")
             seconds[key] += following.time - sample.time
             memory[key] = max(memory[key], sample.memory)
-    return [StepCost(*key, seconds[key], memory[key] / MIB) for key in seconds]
+    return [StepCost(*k, round(seconds[k], 2), round(memory[k] / MIB, 1)) for k in seconds]
+
+
+def by_stage(steps: Iterable[StepCost]) -> dict[str, list[StepCost]]:
+    """Return the steps of each stage."""
+    stages: dict[str, list[StepCost]] = {}
+    for step in steps:
+        stages.setdefault(step.stage, []).append(step)
+    return stages
+
+
+def total_seconds(steps: Iterable[StepCost]) -> float:
+    """Return the time of steps, one after the other."""
+    return sum(step.seconds for step in steps)
+
+
+def peak_mib(steps: Iterable[StepCost]) -> float:
+    """Return the memory of the step that needs most."""
+    return max(step.peak_mib for step in steps)
 
 
 def session_memory(session: int) -> int:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import signal
 import subprocess
+import sys
+import time
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import fairseq_stand_in
 import mirrors
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -19,6 +25,11 @@ SMALL = {
     "wmt14_en_fr": ["--vocabulary", "200"],
     "multi30k": ["--bpe_codes", "100"],
 }
+# The smallest row, trained for six updates.
+SHORT = (
+    *("--row", "tiny", "--max_update", "6", "--interval", "2", "--average", "2"),
+    *("--batch_tokens", "256"),
+)
 
 
 @dataclass(frozen=True)
@@ -107,10 +118,22 @@ def call(words: list[str], **values: str) -> subprocess.CompletedProcess:
         words,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
         env=environment(**values),
     )
+
+
+def with_stand_ins(directory: Path) -> dict[str, str]:
+    """Return variables with which fairseq's commands are stand-ins, made in a directory."""
+    directory.mkdir()
+    for name in fairseq_stand_in.COMMANDS:
+        tool = directory / name
+        tool.write_text(f'#!/bin/sh\nexec python {fairseq_stand_in.__file__} {name} "$@"\n')
+        tool.chmod(0o755)
+    path = f"{directory}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    # Where a virtual environment is active, recipes do not put another before it.
+    return {"PATH": path, "VIRTUAL_ENV": sys.prefix, **without_torch(directory)}
 
 
 def without_torch(directory: Path) -> dict[str, str]:
@@ -123,3 +146,60 @@ def without_torch(directory: Path) -> dict[str, str]:
 def lines_of(path: Path) -> list[str]:
     """Return the lines of a text; only a line feed ends one."""
     return path.read_bytes().decode().split("\n")[:-1]
+
+
+def stages_run(stderr: str) -> list[str]:
+    """List the stages that a recipe ran, or went on with."""
+    return re.findall(r" stage (\d+-\S+)(?: goes on)?$", stderr, re.MULTILINE)
+
+
+def files_of(directory: Path) -> dict[str, tuple[int, int]]:
+    """Return the size and the time of every file but those that each run writes to."""
+    return {
+        str(path.relative_to(directory)): (path.stat().st_size, path.stat().st_mtime_ns)
+        for path in directory.rglob("*")
+        if path.is_file() and path.name not in ("recipe.log", ".lock")
+    }
+
+
+def start(words: list[str], errors: Path, **values: str) -> subprocess.Popen:
+    """Start a command in a session of its own; its standard error goes to a file."""
+    with errors.open("w") as stream:
+        return subprocess.Popen(
+            words,
+            stdout=subprocess.DEVNULL,
+            stderr=stream,
+            start_new_session=True,
+            env=environment(**values),
+        )
+
+
+def wait_for(path: Path, process: subprocess.Popen, errors: Path) -> None:
+    """Wait until a process has made a file."""
+    deadline = time.monotonic() + 300
+    while not path.exists():
+        assert process.poll() is None and time.monotonic() < deadline, errors.read_text()
+        time.sleep(0.005)
+
+
+def kill_session(process: subprocess.Popen) -> None:
+    """Kill all that a command started, whatever its process group, as a lost machine would."""
+    while members := [pid for pid in running() if session_of(pid) == process.pid]:
+        for pid in members:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.poll()
+    process.wait()
+
+
+def running() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def session_of(pid: int) -> int | None:
+    """Return the session of a process, None for one that has ended."""
+    try:
+        state, _, _, session, *_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if state == "Z" else int(session)

@@ -6,6 +6,7 @@
 
 : "${exp:?}" "${here:?}" "${recipe_lib:?}" "${recipe_log?}" "${dry_run:?}"
 : "${corpus?}" "${source:?}" "${source_lang:?}" "${target_lang:?}"
+: "${pair[@]?}" "${max_words:?}" "${held_out:?}"
 
 help_packages=(libreoffice-help-en-us "libreoffice-help-$target_lang")
 interface_package=homeassistant==2026.11.0
@@ -78,4 +79,11 @@ get_help() {
             run -q dpkg-deb -x "$package" "$exp/help"
         fi
     done
+}
+
+# Drop broken pairs, hold out what the corpus does not hold out itself.
+split_corpus() {
+    run -q rm -rf "$exp/data"
+    run python "$recipe_lib/split_corpus.py" --corpus "$exp/corpus" "${pair[@]}" \
+        --output "$exp/data" --max-words "$max_words" --held-out "$held_out"
 }

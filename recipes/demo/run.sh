@@ -32,49 +32,47 @@ interval=auto     # updates between checkpoints; auto: the row's on a CPU, 500 o
 needs_mb=3000     # free disk space the demo needs, in MB
 # End of options
 
-translation_options "$@"
-require_one_of source auto libreoffice homeassistant
-if [[ -z $corpus ]]; then
-    require_one_of source_lang en
-    require_one_of target_lang de fr
-fi
-require_whole held_out bpe_codes
-translation_begin
-# shellcheck source=recipes/demo/data.sh
-. "$here/data.sh"
-
-if [[ $max_words == auto ]]; then
-    max_words=40
-    [[ $device == cuda || -n $corpus ]] || max_words=12
-fi
-require_whole max_words
-if [[ $device == cuda ]]; then # a GPU has time for more than the row tiny
-    batch_tokens=${batch_tokens/auto/4096}
-    max_update=${max_update/auto/6000}
-    interval=${interval/auto/500}
-fi
-corpus_state= # changed files run again
-if [[ -n $corpus ]]; then
-    [[ $corpus == /* ]] || corpus=$PWD/$corpus
-    # shellcheck disable=SC2034  # stage 1 names it
-    corpus_state=$(stat -c '%n %s %Y' "$corpus"/* 2>/dev/null || true)
-fi
-
-corpus_name=demo_${source_lang}_$target_lang
-manifest=$recipe_lib/split.toml files=$exp/data # as split_corpus.py leaves them
-tokenizer=moses limits=(--max-length 1000) # split_corpus.py has dropped what is too long
-pieces=byte_pairs piece_flags=(--symbols "$bpe_codes")
-
 corpus_stages() {
     stage 1 corpus get_corpus corpus corpus_state source source_lang target_lang
     stage 2 split split_corpus max_words held_out
 }
 
-# Drop broken pairs, hold out what the corpus does not hold out itself.
-split_corpus() {
-    run -q rm -rf "$exp/data"
-    run python "$recipe_lib/split_corpus.py" --corpus "$exp/corpus" "${pair[@]}" \
-        --output "$exp/data" --max-words "$max_words" --held-out "$held_out"
-}
+# bash reads a script while it runs: what is changed in this file meanwhile must not be run.
+main() {
+    translation_options "$@"
+    require_one_of source auto libreoffice homeassistant
+    if [[ -z $corpus ]]; then
+        require_one_of source_lang en
+        require_one_of target_lang de fr
+    fi
+    require_whole held_out bpe_codes
+    translation_begin
+    # shellcheck source=recipes/demo/data.sh
+    . "$here/data.sh"
 
-translation_stages
+    if [[ $max_words == auto ]]; then
+        max_words=40
+        [[ $device == cuda || -n $corpus ]] || max_words=12
+    fi
+    require_whole max_words
+    if [[ $device == cuda ]]; then # a GPU has time for more than the row tiny
+        batch_tokens=${batch_tokens/auto/4096}
+        max_update=${max_update/auto/6000}
+        interval=${interval/auto/500}
+    fi
+    corpus_state= # changed files run again
+    if [[ -n $corpus ]]; then
+        [[ $corpus == /* ]] || corpus=$PWD/$corpus
+        # shellcheck disable=SC2034  # stage 1 names it
+        corpus_state=$(stat -c '%n %s %Y' "$corpus"/* 2>/dev/null || true)
+    fi
+
+    corpus_name=demo_${source_lang}_$target_lang
+    manifest=$recipe_lib/split.toml files=$exp/data # as split_corpus.py leaves them
+    tokenizer=moses limits=(--max-length 1000) # split_corpus.py has dropped what is too long
+    pieces=byte_pairs piece_flags=(--symbols "$bpe_codes")
+
+    translation_stages
+    exit
+}
+main "$@"

@@ -1,9 +1,10 @@
 """Count the words of a corpus in shards, over both languages together.
 
 Prints "WORD COUNT" lines, the most frequent first: what subword-nmt learn-bpe --dict-input reads.
-Memory grows with the number of different words only.
+Memory grows with the number of different words only. Words seen less often than --min-count are
+left out: in running text most different words are seen once, and learn-bpe keeps an index of each.
 
-    python count_words.py --shards tokens --languages en de --workers 2 > words
+    python count_words.py --shards tokens --languages en de --workers 2 --min-count 2 > words
 """
 
 from __future__ import annotations
@@ -48,9 +49,17 @@ def count_shard(task: ShardTask) -> tuple[int, Counter[bytes]]:
     return read_counts(task.directory, task.name)["kept"], counts
 
 
-def dictionary(counts: Mapping[bytes, int]) -> Iterator[bytes]:
-    """Yield a "WORD COUNT" line for each word, the most frequent first, then by the word."""
-    for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+def dictionary(counts: Mapping[bytes, int], min_count: int) -> Iterator[bytes]:
+    """Yield a "WORD COUNT" line for each word seen so often, by frequency, then by the word.
+
+    Raises ValueError for a min_count below 1 or above all counts.
+    """
+    if min_count < 1:
+        raise ValueError(f"min-count must be at least 1, got {min_count}")
+    frequent = [item for item in counts.items() if item[1] >= min_count]
+    if not frequent:
+        raise ValueError(f"no word is seen {min_count} times, the value of min-count")
+    for word, count in sorted(frequent, key=lambda item: (-item[1], item[0])):
         yield b"%s %d\n" % (word, count)
 
 
@@ -61,10 +70,11 @@ def main() -> None:
     parser.add_argument("--shards", type=Path, required=True, metavar="DIR")
     parser.add_argument("--languages", nargs="+", required=True)
     parser.add_argument("--workers", type=int, required=True, metavar="PROCESSES")
+    parser.add_argument("--min-count", type=int, default=1, metavar="N")
     arguments = parser.parse_args()
     try:
         counts = count_words(arguments.shards, tuple(arguments.languages), arguments.workers)
-        sys.stdout.buffer.writelines(dictionary(counts))
+        sys.stdout.buffer.writelines(dictionary(counts, arguments.min_count))
     except (OSError, ValueError) as error:
         raise SystemExit(f"count_words: {error}") from None
 

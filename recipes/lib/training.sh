@@ -43,6 +43,8 @@ check_training() {
     require_whole seed nodes node_rank restarts
     ((node_rank < nodes)) ||
         fatal "--node_rank must be less than --nodes $nodes, got '$node_rank'"
+    [[ -z ${SLURM_JOB_ID:-} || ${SLURM_NNODES:-1} == "$nodes" ]] ||
+        fatal "--nodes must be the job's $SLURM_NNODES, got '$nodes'"
     [[ $nodes == 1 || -n ${SLURM_JOB_ID:-} || $master == *:* ]] ||
         fatal "--nodes $nodes needs --master HOST:PORT, the address of node 0, or Slurm"
     find_hardware
@@ -60,6 +62,9 @@ find_hardware() {
         return
     fi
     [[ $gpus != auto ]] || gpus=$((there > 0 ? there : 1))
+    ((there == 0 || gpus <= there)) || fatal "--gpus must be at most the $there here, got '$gpus'"
+    [[ -z ${SLURM_JOB_ID:-} || $there == 0 || $gpus == "$there" ]] ||
+        fatal "--gpus must be the job's $there, got '$gpus': within Slurm fairseq takes them all"
     [[ $precision != auto ]] || precision=$(find_precision)
 }
 
@@ -140,10 +145,10 @@ train_model() {
 
 # As train_model on a node other than 0, when that one has begun.
 join_training() {
-    until [[ -e $run_dir/training.json || $dry_run == true ]]; do
+    if [[ $dry_run == false && ! -e $run_dir/training.json ]]; then
         log "waits for node 0 to begin in $run_dir"
-        sleep 60
-    done
+        until [[ -e $run_dir/training.json ]]; do sleep 1; done
+    fi
     train_on
 }
 

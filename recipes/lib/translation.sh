@@ -13,13 +13,13 @@
 . "$recipe_lib/text.sh"
 
 # Options
-subset="test"     # set that is translated and scored: test (Table 2) or valid (Table 3)
+subset="test"     # set that is translated and scored: test (Table 2) or valid (Table 3);
+                  # the scores of one take the place of the other's
 run=auto          # name of the run directory after the system's; auto: ROW-SEED
 prepared=         # EXP of a recipe whose prepared text is used instead of making it
 # End of options
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
-corpus_name=      # what results call the corpus
 plugin=(--user-dir "$root/fairseq_aiayn") # stock fairseq needs it too, to load its checkpoints
 
 # fairseq cuts batches to a multiple of this (8 by default) and drops the rest of the last one.
@@ -54,7 +54,7 @@ check_setup() {
         [[ $dry_run == true ]] || command -v "$command" >/dev/null ||
             fatal "$command is not installed: run make setup in $root"
     done
-    run python -c 'import torch; print("torch", torch.__version__)'
+    run python "$recipe_lib/check_torch.py" --gpus 0 # text can be prepared without a GPU
 }
 
 # Set the commands of a system; they are run below, and kept in settings.json.
@@ -103,7 +103,10 @@ note_evaluation() {
 }
 
 before_train_system() { keep_training; }
-train_system() { train_model note_training; }
+train_system() {
+    [[ $device == cpu ]] || run -q python "$recipe_lib/check_torch.py" --gpus "$gpus"
+    train_model note_training
+}
 
 # Translate a held-out set, and measure the development perplexity of the same model.
 translate() {
@@ -135,12 +138,12 @@ translation_stages() {
         return
     fi
     stage 0 set_up check_setup
-    if [[ -z $prepared ]]; then
+    recipe_chain= # how that is checked is nothing that the text depends on
+    if [[ -n $prepared ]]; then
+        know_text "$prepared"
+    else
         corpus_stages
         text_stages
-    elif [[ $dry_run == false ]]; then
-        recipe_chain=$(cat "$prepared/.done/4-binarize" 2>/dev/null) ||
-            fatal "$prepared has no prepared text: the recipe makes it with --stop_stage 4"
     fi
     system_stages
 }

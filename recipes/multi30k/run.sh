@@ -26,21 +26,27 @@ manifest=$here/corpus.toml # files with their checksums
 needs_mb=3000     # free disk space the recipe needs, in MB
 # End of options
 
-translation_options "$@"
-require_one_of source_lang en de fr
-require_one_of target_lang de fr en
-require_whole bpe_codes
-if [[ $device == cuda ]]; then # 29,000 captions are 15 batches of 25,000 tokens
-    row=${row/auto/base} batch_tokens=${batch_tokens/auto/4096}
-    max_update=${max_update/auto/4000} warmup=${warmup/auto/2000}
-fi
-row=${row/auto/tiny}
-[[ $exp != auto ]] || exp=$root/exp/multi30k_${source_lang}_$target_lang
-translation_begin
-
-corpus_name=multi30k_${source_lang}_$target_lang files=$exp/downloads
-tokenizer=moses normalize=(--normalize) limits=(--max-length 250 --max-ratio 1.5)
-pieces=byte_pairs piece_flags=(--symbols "$bpe_codes")
-
 corpus_stages() { manifest_stages; }
-translation_stages
+
+# bash reads a script while it runs: what is changed in this file meanwhile must not be run.
+main() {
+    translation_options "$@"
+    require_one_of source_lang en de fr
+    require_one_of target_lang de fr en
+    require_whole bpe_codes
+    if [[ $device == cuda ]]; then # 29,000 captions are 15 batches of 25,000 tokens
+        row=${row/auto/base} batch_tokens=${batch_tokens/auto/4096}
+        max_update=${max_update/auto/4000} warmup=${warmup/auto/2000}
+    fi
+    row=${row/auto/tiny}
+    [[ $exp != auto ]] || exp=$root/exp/multi30k_${source_lang}_$target_lang
+    translation_begin
+
+    corpus_name=multi30k_${source_lang}_$target_lang files=$exp/downloads
+    tokenizer=moses normalize=(--normalize) limits=(--max-length 250 --max-ratio 1.5)
+    pieces=byte_pairs piece_flags=(--symbols "$bpe_codes")
+
+    translation_stages
+    exit
+}
+main "$@"

@@ -7,11 +7,13 @@
 #   recipes/table3/run.sh --dry_run -- --gpus 8              show every command, run none
 #   as an array of Slurm jobs, one a row and seed (--count says how many there are):
 #   recipes/table3/run.sh --stop_stage 1 -- --gpus 8
-#   sbatch --array 0-20 --gpus-per-node 8 recipes/slurm.sbatch recipes/table3/run.sh -- --gpus 8
+#   sbatch --array 0-19 --gpus-per-node 8 recipes/slurm.sbatch recipes/table3/run.sh -- --gpus 8
 #   recipes/table3/run.sh -- --gpus 8                        when they are done: the table
 #
 # What follows -- are further options of the corpus's recipe; recipes/CORPUS/run.sh --help lists
 # them. Runs that were stopped go on where they were, and those that are done are skipped.
+
+# shellcheck disable=SC2329  # stage calls functions by their names
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/lib/recipe.sh
@@ -28,26 +30,6 @@ exp=auto           # directory of everything that is made; auto: exp/table3/CORP
 count=false        # say how many runs these options make, and end
 # End of options
 
-own=() passed=()
-while (($#)); do
-    if [[ $1 == -- ]]; then
-        passed=("${@:2}")
-        break
-    fi
-    own+=("$1")
-    shift
-done
-recipe_options "${own[@]}"
-require_one_of system aiayn stock both
-require_one_of count true false
-recipe=$here/../$corpus/run.sh
-[[ -x $recipe ]] || fatal "--corpus must name a recipe, there is no recipes/$corpus/run.sh"
-recipe=$(realpath "$recipe")
-[[ $exp != auto ]] || exp=$root/exp/table3/$corpus
-[[ $exp == /* ]] || exp=$PWD/$exp
-[[ $text == auto ]] && makes_text=true text=$exp/text || makes_text=false
-[[ -z $mirror ]] || passed+=(--mirror "$mirror")
-
 # Set runs to "SYSTEM ROW SEED" for everything that is asked for.
 list_runs() {
     local table row seed one
@@ -58,7 +40,11 @@ list_runs() {
         for row in ${rows/#all/${table[*]}}; do
             [[ " ${table[*]} " == *" $row "* ]] ||
                 fatal "--rows must be rows of Table 3, got '$row': they are ${table[*]}"
-            for seed in $seeds; do runs+=("$one $row $seed"); done
+            for seed in $seeds; do
+                [[ $seed =~ ^(0|[1-9][0-9]*)$ ]] ||
+                    fatal "--seeds must be whole numbers, got '$seed'"
+                runs+=("$one $row $seed")
+            done
         done
     done
     ((${#runs[@]} > 0)) || fatal "--rows and --seeds must name at least one run"
@@ -99,20 +85,46 @@ make_table() {
     run python "$here/table.py" "${directories[@]}" --output "$exp"
 }
 
-list_runs
-if [[ $count == true ]]; then
-    echo "${#runs[@]} runs: --array 0-$((${#runs[@]} - 1))"
-    exit
-fi
-chosen=("${runs[@]}")
-if [[ -n ${SLURM_ARRAY_TASK_ID:-} ]]; then
-    ((SLURM_ARRAY_TASK_ID < ${#runs[@]})) ||
-        fatal "there are ${#runs[@]} runs, none of them is number $SLURM_ARRAY_TASK_ID"
-    chosen=("${runs[SLURM_ARRAY_TASK_ID]}")
-    recipe_begin "task-$SLURM_ARRAY_TASK_ID"
+# bash reads a script while it runs: what is changed in this file meanwhile must not be run.
+main() {
+    local own=() one
+    passed=()
+    while (($#)); do
+        if [[ $1 == -- ]]; then
+            passed=("${@:2}")
+            break
+        fi
+        own+=("$1")
+        shift
+    done
+    recipe_options "${own[@]}"
+    require_one_of system aiayn stock both
+    require_one_of count true false
+    recipe=$here/../$corpus/run.sh
+    [[ -x $recipe ]] || fatal "--corpus must name a recipe, there is no recipes/$corpus/run.sh"
+    recipe=$(realpath "$recipe")
+    [[ $exp != auto ]] || exp=$root/exp/table3/$corpus
+    [[ $exp == /* ]] || exp=$PWD/$exp
+    [[ $text == auto ]] && makes_text=true text=$exp/text || makes_text=false
+    [[ -z $mirror ]] || passed+=(--mirror "$mirror")
+
+    list_runs
+    if [[ $count == true ]]; then
+        echo "${#runs[@]} runs: --array 0-$((${#runs[@]} - 1))"
+        exit
+    fi
+    chosen=("${runs[@]}")
+    if [[ -n ${SLURM_ARRAY_TASK_ID:-} ]]; then
+        ((SLURM_ARRAY_TASK_ID < ${#runs[@]})) ||
+            fatal "there are ${#runs[@]} runs, none of them is number $SLURM_ARRAY_TASK_ID"
+        chosen=("${runs[SLURM_ARRAY_TASK_ID]}")
+        recipe_begin "task-$SLURM_ARRAY_TASK_ID"
+        stage 2 train train_rows chosen max_update passed
+        exit
+    fi
+    recipe_begin
+    [[ $makes_text == false ]] || stage 1 text prepare_text corpus passed
     stage 2 train train_rows chosen max_update passed
     exit
-fi
-recipe_begin
-[[ $makes_text == false ]] || stage 1 text prepare_text corpus passed
-stage 2 train train_rows chosen max_update passed
+}
+main "$@"

@@ -22,19 +22,26 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 # Options
 vocabulary=37000  # byte pairs and characters of both languages together (section 5.1)
+min_count=2       # byte pairs are learned from words seen so often; 1 takes three times the memory
 manifest=$here/corpus.toml # archives with their checksums, and what is taken from each
-needs_mb=40000    # free disk space the recipe needs, in MB
+needs_mb=20000    # free disk space the recipe needs, in MB; big: 60000 more
 # End of options
 
-translation_options "$@"
-require_one_of source_lang en de
-require_one_of target_lang de en
-require_whole vocabulary
-translation_begin
-
-corpus_name=wmt14_${source_lang}_$target_lang files=$exp/downloads
-tokenizer=moses normalize=(--normalize) limits=(--max-length 250 --max-ratio 1.5)
-pieces=byte_pairs piece_flags=(--symbols "$vocabulary" --total-symbols)
-
 corpus_stages() { manifest_stages; }
-translation_stages
+
+# bash reads a script while it runs: what is changed in this file meanwhile must not be run.
+main() {
+    translation_options "$@"
+    require_one_of source_lang en de
+    require_one_of target_lang de en
+    require_whole vocabulary min_count
+    translation_begin
+
+    corpus_name=wmt14_${source_lang}_$target_lang files=$exp/downloads
+    tokenizer=moses normalize=(--normalize) limits=(--max-length 250 --max-ratio 1.5)
+    pieces=byte_pairs piece_flags=(--symbols "$vocabulary" --total-symbols)
+
+    translation_stages
+    exit
+}
+main "$@"

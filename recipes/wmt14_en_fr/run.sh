@@ -28,16 +28,22 @@ manifest=$here/corpus.toml # archives with their checksums, and what is taken fr
 needs_mb=120000   # free disk space the recipe needs, in MB
 # End of options
 
-translation_options "$@"
-require_one_of source_lang en fr
-require_one_of target_lang fr en
-require_whole vocabulary sample
-translation_begin
-
-corpus_name=wmt14_${source_lang}_$target_lang files=$exp/downloads
-# Word pieces are learned from text as it is: what Moses would split off is theirs to split.
-tokenizer=none limits=(--max-length 250 --max-ratio 1.5)
-pieces=word_pieces piece_flags=(--vocabulary "$vocabulary" --sample "$sample")
-
 corpus_stages() { manifest_stages; }
-translation_stages
+
+# bash reads a script while it runs: what is changed in this file meanwhile must not be run.
+main() {
+    translation_options "$@"
+    require_one_of source_lang en fr
+    require_one_of target_lang fr en
+    require_whole vocabulary sample
+    translation_begin
+
+    corpus_name=wmt14_${source_lang}_$target_lang files=$exp/downloads
+    # Word pieces are learned from text as it is: what Moses would split off is theirs to split.
+    tokenizer=none limits=(--max-length 250 --max-ratio 1.5)
+    pieces=word_pieces piece_flags=(--vocabulary "$vocabulary" --sample "$sample")
+
+    translation_stages
+    exit
+}
+main "$@"

@@ -59,7 +59,7 @@ def learn_codes(text: str, path: Path, symbols: int = 60) -> Path:
 
 def words_of(tokens: Path, workers: int) -> str:
     counts = count_words.count_words(tokens, LANGUAGES, workers)
-    return b"".join(count_words.dictionary(counts)).decode()
+    return b"".join(count_words.dictionary(counts, min_count=1)).decode()
 
 
 # --- words ---
@@ -83,6 +83,14 @@ def test_words_are_sorted_by_count_then_by_themselves(tmp_path):
     texts = {"en": ["b a b", "é z"], "de": ["z a é c"]}
     shards.write_shard(tmp_path, shards.shard_name(1, "news", 0), texts, {}, {"kept": 2})
     assert words_of(tmp_path, 1).split("\n") == ["a 2", "b 2", "z 2", "é 2", "c 1", ""]
+
+
+def test_rare_words_can_be_left_out():
+    counts = {b"often": 5, b"twice": 2, b"once": 1}
+    assert list(count_words.dictionary(counts, min_count=2)) == [b"often 5\n", b"twice 2\n"]
+    for min_count, rule in ((0, "must be at least 1, got 0"), (6, "no word is seen 6 times")):
+        with pytest.raises(ValueError, match=rule):
+            list(count_words.dictionary(counts, min_count))
 
 
 def test_counting_needs_shards(tmp_path):

@@ -2,7 +2,10 @@
 
 import os
 import re
+import socket
 import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -106,7 +109,9 @@ def test_nodes_share_the_batch_through_torchrun(tmp_path):
 
 
 def test_within_slurm_srun_starts_a_task_a_node_and_fairseq_reads_its_variables(tmp_path):
-    words = train_command(tmp_path, "--gpus", "8", "--nodes", "2", SLURM_JOB_ID="7")
+    words = train_command(
+        tmp_path, "--gpus", "8", "--nodes", "2", SLURM_JOB_ID="7", SLURM_NNODES="2"
+    )
     assert words[0] == "srun"
     assert (value(words, "--nodes"), value(words, "--ntasks-per-node")) == ("2", "1")
     assert int(value(words, "--distributed-port")) > 0  # 0 would ask for one node only
@@ -132,6 +137,21 @@ def test_wrong_options_are_one_line(tmp_path, options, message):
     assert result.returncode == 1
     assert result.stderr.startswith(f"run.sh: {message}")
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_fairseq_takes_all_that_a_slurm_job_has(tmp_path):
+    def refusal(*options, **environment):
+        path = gpus(tmp_path, 4, "9.0")
+        result = call(WMT, "--dry_run", *options, directory=tmp_path, PATH=path, **environment)
+        assert result.returncode == 1
+        return result.stderr
+
+    assert refusal("--gpus", "8") == "run.sh: --gpus must be at most the 4 here, got '8'\n"
+    job = {"SLURM_JOB_ID": "7", "SLURM_NNODES": "2"}
+    assert refusal("--gpus", "4", **job) == "run.sh: --nodes must be the job's 2, got '1'\n"
+    assert refusal("--gpus", "2", "--nodes", "2", **job).startswith(
+        "run.sh: --gpus must be the job's 4, got '2'"
+    )
 
 
 def test_an_unknown_row_and_one_that_stock_fairseq_cannot_build(tmp_path):
@@ -193,13 +213,14 @@ row=tiny # as the name says
 # End of options
 recipe_options "$@"
 check_training
-recipe_begin
+recipe_begin "$( ((node_rank == 0)) || echo "node-$node_rank")"
 run_dir=$exp/run
-train=(fairseq-train "$exp" --seed "$seed" --gpus "$gpus")
-noted() {{ run -q touch "$run_dir/noted"; }}
+find_launch
+train=("${{launch[@]}}" "$exp" --seed "$seed")
+noted() {{ run -q touch "$run_dir/training.json"; }}
 before_train_system() {{ keep_training; }}
 train_system() {{ train_model noted; }}
-stage 5 train train_system row seed
+((node_rank == 0)) && stage 5 train train_system row seed || stage 5 train join_training
 """
 
 # A training of 3 checkpoints that loses its node after each of the first two.
@@ -224,9 +245,57 @@ def trains(tmp_path):
             *(script, "--exp", tmp_path / "exp", "--needs_mb", "1", *options),
             directory=tmp_path,
             PATH=f"{tools}:{os.environ['PATH']}",
+            SLURM_JOB_ID="",
+            OMP_NUM_THREADS="1",
         )
 
     return run
+
+
+# Four processes on two nodes that sum their ranks; one of the second node dies the first time,
+# after a checkpoint.
+RANKS = f"""
+exec {sys.executable} - "$@" <<'END'
+import os, sys, zipfile
+from pathlib import Path
+import torch
+import torch.distributed as dist
+
+exp = Path(sys.argv[1])
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+checkpoint = exp / "run" / "checkpoints" / "checkpoint_1_100.pt"
+first = not checkpoint.exists()
+total = torch.tensor(float(rank))
+dist.all_reduce(total)
+if first and rank == 0:
+    checkpoint.parent.mkdir(exist_ok=True)
+    zipfile.ZipFile(checkpoint, "w").writestr("data", "x")
+dist.barrier()
+if first and rank == 3:
+    os._exit(1)
+dist.barrier()
+restored = sys.argv[-1] if "--restore-file" in sys.argv else "nothing"
+node = os.environ["GROUP_RANK"]
+(exp / f"rank{{rank}}").write_text(f"{{node}} {{total.item():g}} {{Path(restored).name}}")
+END
+"""
+
+
+def test_two_nodes_train_together_and_start_again_when_one_is_lost(trains, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        master = f"127.0.0.1:{free.getsockname()[1]}"
+    options = ("--gpus", "2", "--nodes", "2", "--master", master)
+    with ThreadPoolExecutor() as nodes:
+        done = [nodes.submit(trains, RANKS, *options, "--node_rank", str(n)) for n in range(2)]
+    for result in (future.result() for future in done):
+        assert result.returncode == 0, result.stderr
+        assert "it is started again" in result.stderr
+    # Ranks 0 and 1 are node 0's, so that node 0 writes the checkpoints.
+    assert [(tmp_path / "exp" / f"rank{rank}").read_text() for rank in range(4)] == [
+        f"{node} 6 checkpoint_1_100.pt" for node in (0, 0, 1, 1)
+    ]
 
 
 def calls(tmp_path: Path) -> list[str]:

@@ -1,0 +1,77 @@
+"""Stands in for fairseq's commands where only what a recipe does around them is tested.
+
+Each leaves at once what the recipes read of the real one's results: "binaries" that are the text,
+translations that are the references. STAND_IN_FAILS names an architecture whose training fails,
+STAND_IN_WAITS a file for the process id of a training that takes its time.
+
+    python fairseq_stand_in.py fairseq-train DATA --arch ...
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+import zipfile
+from itertools import pairwise
+from pathlib import Path
+
+PARTS = ("train", "valid", "test")
+
+
+def preprocess(flags: dict[str, str]) -> None:
+    bin_dir = Path(flags["--destdir"])
+    bin_dir.mkdir()
+    for part in PARTS:
+        for language in (flags["--source-lang"], flags["--target-lang"]):
+            shutil.copy(f"{flags[f'--{part}pref']}.{language}", bin_dir / f"{part}.{language}")
+
+
+def train(flags: dict[str, str]) -> None:
+    if flags["--arch"] == os.environ.get("STAND_IN_FAILS"):
+        raise SystemExit(f"no GPU takes {flags['--arch']}")
+    if waiting := os.environ.get("STAND_IN_WAITS"):
+        Path(waiting).write_text(str(os.getpid()))
+        time.sleep(60)
+    checkpoints = Path(flags["--save-dir"])
+    checkpoints.mkdir(parents=True)
+    with zipfile.ZipFile(checkpoints / "checkpoint_last.pt", "w") as archive:
+        archive.writestr("data.pkl", flags["--seed"])
+    epoch = {
+        "epoch": 1,
+        "train_num_updates": flags["--max-update"],
+        "train_wpb": "250",
+        "train_wps": "500",
+        "train_train_wall": "3",
+    }
+    lines = ["num. shared model params: 1,000", json.dumps(epoch), "done training in 3.1 seconds"]
+    Path(flags["--log-file"]).write_text("".join(f"{line}\n" for line in lines))
+
+
+def validate(flags: dict[str, str]) -> None:
+    print("2026-01-31 12:00:00 | INFO | tasks | [de] dictionary: 184 types")
+    print('2026-01-31 12:00:01 | INFO | valid | {"epoch": 1, "valid_ppl": "9.87"}')
+
+
+def generate(flags: dict[str, str]) -> None:
+    subset = flags["--gen-subset"]
+    text = Path(flags["data"]) / f"{subset}.{flags['--target-lang']}"
+    lines = text.read_bytes().decode().split("\n")[:-1]
+    results = Path(flags["--results-path"])
+    results.mkdir()
+    found = [f"D-{k}\t-0.1\t{line.replace('@@ ', '')}\n" for k, line in enumerate(lines)]
+    (results / f"generate-{subset}.txt").write_bytes("".join(found).encode())
+
+
+COMMANDS = {
+    "fairseq-preprocess": preprocess,
+    "fairseq-train": train,
+    "fairseq-validate": validate,
+    "fairseq-generate": generate,
+}
+
+if __name__ == "__main__":
+    name, *words = sys.argv[1:]
+    COMMANDS[name]({"data": words[0], **dict(pairwise(words))})

@@ -1,0 +1,259 @@
+"""recipes/table3: which runs it makes of a corpus's recipe, and what becomes of those that fail.
+
+The text is a miniature's; fairseq's commands are stand-ins.
+"""
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from recipe_runs import (
+    RECIPES,
+    Corpus,
+    call,
+    environment,
+    files_of,
+    lines_of,
+    make_corpus,
+    mirrored,
+    session_of,
+    start,
+    wait_for,
+    with_stand_ins,
+)
+
+SCRIPT = RECIPES / "table3" / "run.sh"
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory) -> dict[str, str]:
+    return with_stand_ins(tmp_path_factory.mktemp("stand_ins") / "bin")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Corpus:
+    return make_corpus("wmt14_en_de", tmp_path_factory.mktemp("mirror"), "de", 30)
+
+
+@pytest.fixture(scope="module")
+def text(corpus, tools, tmp_path_factory) -> Path:
+    """EXP of the corpus's recipe, with its prepared text."""
+    exp = tmp_path_factory.mktemp("text") / "exp"
+    result = call(mirrored(corpus, exp, "--stop_stage", "4"), **tools)
+    assert result.returncode == 0, result.stderr
+    return exp
+
+
+@pytest.fixture
+def command(corpus, tmp_path) -> Callable[..., list[str]]:
+    """Return a function that gives the command of the recipe."""
+
+    def words(*options: str | Path, passed: Sequence[str] = ()) -> list[str]:
+        own = ["--exp", tmp_path / "exp", "--needs_mb", "1", "--max_update", "6", *options]
+        small = ["--device", "cpu", "--needs_mb", "1", *passed]
+        return [str(word) for word in (SCRIPT, *own, "--", *small)]
+
+    return words
+
+
+def settings(exp: Path, run: str) -> dict:
+    return json.loads((exp / run / "settings.json").read_text())
+
+
+def value(words: str, flag: str) -> str:
+    """Return the last value of a flag: the one that counts."""
+    return re.findall(rf"{flag} (\S+)", words)[-1]
+
+
+def trainings(result: subprocess.CompletedProcess) -> list[str]:
+    """List the trainings that were begun or gone on with."""
+    return re.findall(r" stage 5-train-(\S+)(?: goes on)?$", result.stderr, re.MULTILINE)
+
+
+def test_every_row_and_seed_is_trained_on_one_text_and_measured_as_table_3(
+    corpus, tools, command, tmp_path
+):
+    exp = tmp_path / "exp"
+    mirror = [*mirrored(corpus, exp)[3:], "--batch_tokens", "256"]
+    words = command("--rows", "c_n4 c_n2", "--seeds", "1 2", passed=mirror)
+    result = call(words, **tools)
+    assert result.returncode == 0, result.stderr
+    runs = ["aiayn-c_n4-1", "aiayn-c_n4-2", "aiayn-c_n2-1", "aiayn-c_n2-2"]
+    assert trainings(result) == runs
+    for run in runs:
+        made = settings(exp, run)
+        _, row, seed = run.split("-")
+        assert (made["name"], made["row"], made["seed"]) == (run, row, int(seed))
+        assert (made["corpus"], made["subset"], made["averaged"]) == ("wmt14_en_de", "valid", 1)
+        train = made["commands"]["train"]
+        assert train.startswith(f"fairseq-train {exp}/text/bin ")
+        assert f" --arch aiayn_{row} " in train
+        flags = ("--seed", "--max-update", "--max-tokens")
+        assert [value(train, flag) for flag in flags] == [seed, "6", "256"]
+        assert f"{exp}/{run}/checkpoints/checkpoint_last.pt" in made["commands"]["generate"]
+        assert len(lines_of(exp / run / "hypothesis.txt")) == 20
+
+    table = [line.split("|") for line in (exp / "table3.md").read_text().splitlines()]
+    rows = {cells[1].strip(): cells[-2].strip() for cells in table if len(cells) > 3}
+    assert rows["c_n2"] == rows["c_n4"] == "2"  # seeds
+    content = json.loads((exp / "table3.json").read_text())
+    assert sorted(run["settings"]["name"] for run in content["runs"]) == sorted(runs)
+
+    before = files_of(exp)
+    again = call(words, **tools)
+    assert (again.returncode, trainings(again)) == (0, [])
+    assert files_of(exp) == before
+
+
+def test_a_run_that_fails_is_listed_and_does_not_keep_others_from_theirs(
+    text, tools, command, tmp_path
+):
+    exp = tmp_path / "exp"
+    words = command("--rows", "c_n2 c_n4", "--text", text)
+    failed = call(words, **tools, STAND_IN_FAILS="aiayn_c_n2")
+    last = failed.stderr.splitlines()[-1]
+    assert failed.returncode == 1
+    assert last.startswith("run.sh: stage 2-train: not finished: aiayn-c_n2-1; log: ")
+    assert "stage 5-train-aiayn-c_n2-1 failed with status 1: no GPU takes" in failed.stderr
+    assert trainings(failed) == ["aiayn-c_n2-1", "aiayn-c_n4-1"]
+    table = (exp / "table3.md").read_text()
+    assert re.search(r"^\| c_n4 ", table, re.MULTILINE)
+    assert not re.search(r"^\| c_n2 ", table, re.MULTILINE)
+    assert "Not finished:\n\n- aiayn-c_n2-1: settings.json: No such file or directory\n" in table
+
+    finished = files_of(exp / "aiayn-c_n4-1")
+    mended = call(words, **tools)
+    assert mended.returncode == 0, mended.stderr
+    assert trainings(mended) == ["aiayn-c_n2-1"]
+    assert files_of(exp / "aiayn-c_n4-1") == finished
+    table = (exp / "table3.md").read_text()
+    assert "Not finished" not in table and re.search(r"^\| c_n2 ", table, re.MULTILINE)
+
+
+def test_where_every_run_fails_the_table_says_so(text, tools, command, tmp_path):
+    words = command("--rows", "c_n2", "--text", text)
+    failed = call(words, **tools, STAND_IN_FAILS="aiayn_c_n2")
+    assert failed.returncode == 1
+    assert "run.sh: stage 2-train: not finished: aiayn-c_n2-1;" in failed.stderr.splitlines()[-1]
+    assert "- aiayn-c_n2-1: " in (tmp_path / "exp" / "table3.md").read_text()
+
+
+def test_a_row_that_stock_fairseq_cannot_build_is_listed(text, tools, command, tmp_path):
+    words = command("--rows", "b_dk16 c_n2", "--system", "stock", "--text", text)
+    failed = call(words, **tools)
+    assert failed.returncode == 1
+    assert "not finished: stock-b_dk16-1;" in failed.stderr.splitlines()[-1]
+    assert settings(tmp_path / "exp", "stock-c_n2-1")["system"] == "stock"
+
+
+def test_tasks_of_an_array_train_a_run_each_and_share_the_directory(text, tools, command, tmp_path):
+    exp = tmp_path / "exp"
+    words = command("--rows", "c_n2 c_n4", "--text", text)
+    second = call(words, **tools, SLURM_ARRAY_TASK_ID="1")
+    assert second.returncode == 0, second.stderr
+    assert trainings(second) == ["aiayn-c_n4-1"]
+    assert not (exp / "table3.md").exists()
+    beyond = call(words, **tools, SLURM_ARRAY_TASK_ID="2")
+    message = "run.sh: there are 2 runs, none of them is number 2\n"
+    assert (beyond.returncode, beyond.stderr) == (1, message)
+
+    tasks = [
+        subprocess.Popen(
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(**tools, SLURM_ARRAY_TASK_ID=number),
+        )
+        for number in ("0", "1")
+    ]
+    errors = [task.communicate(timeout=60)[1].decode() for task in tasks]
+    assert [task.returncode for task in tasks] == [0, 0], errors
+    before = files_of(exp / "aiayn-c_n2-1") | files_of(exp / "aiayn-c_n4-1")
+    last = call(words, **tools)
+    assert (last.returncode, trainings(last)) == (0, []), last.stderr
+    assert files_of(exp / "aiayn-c_n2-1") | files_of(exp / "aiayn-c_n4-1") == before
+    assert len(json.loads((exp / "table3.json").read_text())["runs"]) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_of_a_stopped_table_goes_on_beside_the_next(text, tools, command, tmp_path, number):
+    words = command("--rows", "c_n2", "--text", text)
+    errors, training = tmp_path / "errors", tmp_path / "training"
+    first = start(words, errors, **tools, STAND_IN_WAITS=str(training))
+    wait_for(training, first, errors)
+    first.send_signal(number)
+    assert first.wait(timeout=30) == (143 if number == signal.SIGTERM else -number)
+    left_behind = int(training.read_text())
+    assert (session_of(left_behind) is None) == (number == signal.SIGTERM)
+
+    second = call(words, **tools)
+    assert second.returncode == 0, second.stderr
+    assert session_of(left_behind) is None
+    assert " stage 5-train-aiayn-c_n2-1 goes on" in second.stderr
+
+
+def test_prepared_text_stays_as_it_is(text, tools, command):
+    before = files_of(text)
+    result = call(command("--rows", "c_n2", "--text", text), **tools)
+    assert result.returncode == 0, result.stderr
+    assert "stage 1-text" not in result.stderr
+    assert files_of(text) == before
+
+
+def test_text_that_is_not_prepared_is_named(tools, command, tmp_path):
+    result = call(command("--rows", "c_n2", "--text", tmp_path), **tools)
+    message = f"{tmp_path} has no prepared text: the recipe makes it with --stop_stage 4"
+    assert result.returncode == 1
+    assert f"run.sh: {message}\n" in result.stderr
+
+
+def test_a_dry_run_shows_every_command_of_every_run(command, tmp_path):
+    words = command("--rows", "c_n2 d_ls0", "--system", "both", "--dry_run")
+    result = call(words)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert not (tmp_path / "exp").exists()
+    assert len(re.findall("^fairseq-preprocess ", result.stdout, re.MULTILINE)) == 1
+    shown = re.findall("^fairseq-train .*", result.stdout, re.MULTILINE)
+    assert [Path(value(train, "--save-dir")).parent.name for train in shown] == [
+        "aiayn-c_n2-1",
+        "aiayn-d_ls0-1",
+        "stock-c_n2-1",
+        "stock-d_ls0-1",
+    ]
+    for tool in ("fairseq-validate", "fairseq-generate", "aiayn bleu", "aiayn compare"):
+        assert len(re.findall(f"^{tool} ", result.stdout, re.MULTILINE)) == 4
+    assert result.stdout.splitlines()[-1].startswith("python ")
+    assert "aiayn average" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ((), "20 runs: --array 0-19"),
+        (("--rows", "base c_n2", "--seeds", "1 2 3", "--system", "both"), "12 runs: --array 0-11"),
+    ],
+)
+def test_the_size_of_an_array_is_told(command, tmp_path, options, count):
+    result = call(command(*options, "--count"))
+    assert (result.returncode, result.stdout) == (0, f"{count}\n")
+    assert not (tmp_path / "exp").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--rows", "base c_n3"), "--rows must be rows of Table 3, got 'c_n3': they are base a_h1"),
+        (("--seeds", ""), "--rows and --seeds must name at least one run"),
+        (("--seeds", "1 two"), "--seeds must be whole numbers, got 'two'"),
+        (("--corpus", "wmt15"), "--corpus must name a recipe, there is no recipes/wmt15/run.sh"),
+    ],
+)
+def test_wrong_choices_are_one_line(command, options, message):
+    result = call(command(*options, "--count"))
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"run.sh: {message}")
+    assert len(result.stderr.splitlines()) == 1
