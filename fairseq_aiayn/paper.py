@@ -187,6 +187,7 @@ TRANSLATION = Decoding(beam=4, alpha=0.6, extra_length=50)
 PARSING_DECODING = Decoding(beam=21, alpha=0.3, extra_length=300)
 
 VOCABULARY_EN_DE = 37_000  # section 5.1, byte pairs shared by both languages
+VOCABULARY_EN_FR = 32_000  # section 5.1, word pieces
 
 TRAINING_GPU = "P100"  # section 5.2
 TRAINING_GPUS = 8

@@ -1,10 +1,11 @@
 """print what systems achieved side by side
 
 Reads run directories as the recipes leave them: cost, quality and examples, beside the paper's
-figures where it prints any of the runs' row and corpus. The comparison is written to --output as
-table.json and, with how each run was made, as table.md.
+figures where it prints any of the runs' row and corpus, with what differs in how these were
+measured. The comparison is written to --output as table.json and, with how each run was made, as
+table.md.
 
-  aiayn compare exp/demo/aiayn exp/demo/stock --output exp/demo/table
+  aiayn compare exp/demo/aiayn-tiny-1 exp/demo/stock-tiny-1 --output exp/demo/table
 """
 
 from __future__ import annotations

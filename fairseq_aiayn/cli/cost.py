@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=USUAL_LENGTH,
         metavar="N",
-        help="tokens of a sentence (default: %(default)s, the mean of WMT English-German)",
+        help="tokens of a sentence (default: %(default)s, assumed: about WMT's in byte pairs)",
     )
     run = parser.add_argument_group("a training of your own")
     run.add_argument("--gpu", metavar="NAME", help=f"one of {', '.join(GPUS)}")

@@ -49,7 +49,8 @@ def inference_state(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def mean_parameters(paths: list[Path]) -> dict[str, Tensor]:
-    """Return the mean of every parameter and buffer over the checkpoints in `paths`.
+    """Return the mean of every parameter and buffer over the checkpoints in `paths`, in float32
+    where they are of half precision.
 
     In memory are one float64 sum of the parameters and one checkpoint at a time. Raises ValueError
     naming the file and the parameter that does not fit.
@@ -69,10 +70,11 @@ def mean_parameters(paths: list[Path]) -> dict[str, Tensor]:
 class ParameterSums:
     """The sums of the parameters of checkpoints that have the same parameters.
 
-    Sums are float64, so that the mean of equal values is that value; each parameter gets its own
-    dtype back. Whole numbers and truth values have no mean: they must agree. Parameters that are
-    one tensor in the first checkpoint (tied embeddings) must be equal in the others, and are one
-    tensor in the means: `owners` maps each name to the first name of its tensor.
+    Sums are float64, so that the mean of equal values is that value. Means are of the parameter's
+    dtype, but of float32 for half precision, whose rounding would undo the averaging. Whole numbers
+    and truth values have no mean: they must agree. Parameters that are one tensor in the first
+    checkpoint (tied embeddings) must be equal in the others, and are one tensor in the means:
+    `owners` maps each name to the first name of its tensor.
     """
 
     def __init__(self, path: Path, model: dict[str, Tensor]) -> None:
@@ -107,8 +109,10 @@ class ParameterSums:
         means = {}
         for name in list(self.sums):
             total = self.sums.pop(name)
-            mean = total.div_(self.count) if total.is_floating_point() else total
-            means[name] = mean.to(self.layout[name][1])
+            if total.is_floating_point():
+                dtype = torch.promote_types(self.layout[name][1], torch.float32)
+                total = total.div_(self.count).to(dtype)
+            means[name] = total
         return {name: means[owner] for name, owner in self.owners.items()}
 
     def _require_same_layout(self, path: Path, model: dict[str, Tensor]) -> None:

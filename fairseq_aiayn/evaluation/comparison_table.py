@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from fairseq_aiayn.evaluation.comparison import Comparison, Example, Run, run_from_json
+from fairseq_aiayn.evaluation.conditions import conditions_of, differences
 from fairseq_aiayn.evaluation.markdown_table import aligned_table
 from fairseq_aiayn.evaluation.provenance import clock, how_made, machines, signatures
 from fairseq_aiayn.evaluation.published import published
@@ -53,13 +54,18 @@ LINES = (
 
 def markdown(comparison: Comparison) -> str:
     """Return the table with a column a run, and the paper's if it prints anything of them all;
-    signatures, machines and examples."""
+    signatures, machines, in what the runs differ from the paper's, and examples."""
     runs = comparison.runs
+    settings, paper = runs[0].settings, _paper(runs)
     cells = [["", *(run.name for run in runs)]]
     cells += [[line.label, *(line.measured(run) for run in runs)] for line in LINES]
-    if column := _paper_column(runs):
+    if paper:
+        column = ["paper", *(line.printed(ROWS[settings.row], paper) for line in LINES)]
         cells = [[*row, cell] for row, cell in zip(cells, column, strict=True)]
     lines = [*aligned_table(cells), "", *signatures(runs[0]), "", *machines(runs)]
+    if paper:
+        row = ROWS[settings.row]
+        lines += differences(runs, conditions_of(row, settings.corpus, settings.subset))
     for example in comparison.examples:
         lines += ["", f"Sentence {example.sentence}", ""]
         texts = {"source": example.source, "reference": example.reference}
@@ -86,11 +92,7 @@ def from_json(content: Mapping, where: object) -> Comparison:
     )
 
 
-def _paper_column(runs: Sequence[Run]) -> list[str]:
+def _paper(runs: Sequence[Run]) -> Published | None:
     """Return what the paper prints if the runs are all of one row, corpus and subset."""
     kinds = {(run.settings.row, run.settings.corpus, run.settings.subset) for run in runs}
-    paper = published(*kinds.pop()) if len(kinds) == 1 else None
-    if paper is None:
-        return []
-    row = ROWS[runs[0].settings.row]
-    return ["paper", *(line.printed(row, paper) for line in LINES)]
+    return published(*kinds.pop()) if len(kinds) == 1 else None

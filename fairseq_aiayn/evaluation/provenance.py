@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from fairseq_aiayn.evaluation.comparison import Run
 from fairseq_aiayn.evaluation.markdown_table import code_block
-from fairseq_aiayn.evaluation.settings import Settings
+from fairseq_aiayn.evaluation.settings import Settings, Start
 
 PROCESSOR = {"processor": "{}", "cores": "{} cores"}
 MACHINE = {"memory_gib": "{} GiB of memory", "driver": "NVIDIA driver {}", "cuda": "CUDA {}"}
@@ -55,7 +55,7 @@ def clock(seconds: float) -> str:
 
 
 def _facts(run: Run) -> dict[str, str]:
-    settings, hardware = run.settings, run.settings.hardware
+    settings = run.settings
     what = {
         "row {}": settings.row,
         "corpus {}": settings.corpus,
@@ -64,16 +64,46 @@ def _facts(run: Run) -> dict[str, str]:
         "seed {}": settings.seed,
         "checkpoints averaged: {}": settings.averaged,
     }
-    machine = [_gpus(settings), *_filled(PROCESSOR, hardware), *_filled(MACHINE, hardware)]
     return {
         "what": ", ".join(text.format(x) for text, x in what.items() if x is not None),
         "commit": f"`{settings.commit}`" if settings.commit else "",
         "written": settings.written or "",
-        "hardware": ", ".join(filter(None, machine)),
+        "hardware": _machine(settings),
         "packages": _versions(settings, list(settings.packages)),
         "wall time of training": f"{clock(run.training.wall_seconds)}, of that "
         f"{clock(run.training.seconds)} in updates",
+        "resumed": _resumed(settings),
     }
+
+
+def _resumed(settings: Settings) -> str:
+    """Say how often a training went on from a checkpoint, on what other machines and of what other
+    commits; empty where they were those of its first start."""
+    starts = settings.resumed
+    machines = [
+        f"on {machine or 'hardware not recorded'}"
+        for machine in _others(map(_machine, starts), _machine(settings))
+    ]
+    commits = [
+        f"`{commit}`" if commit else "not recorded"
+        for commit in _others((start.commit for start in starts), settings.commit)
+    ]
+    if not machines and not commits:
+        return ""
+    times = "once" if len(starts) == 1 else f"{len(starts)} times"
+    of = f"of commit{'s' if len(commits) > 1 else ''} {' and '.join(commits)}" if commits else ""
+    return ", ".join(filter(None, (times, " and ".join(machines), of)))
+
+
+def _others(values: Iterable, first: object) -> list:
+    return [value for value in dict.fromkeys(values) if value != first]
+
+
+def _machine(start: Settings | Start) -> str:
+    """Say all that is known of a machine; empty where nothing is."""
+    hardware = start.hardware
+    machine = [_gpus(start), *_filled(PROCESSOR, hardware), *_filled(MACHINE, hardware)]
+    return ", ".join(filter(None, machine))
 
 
 def _made_on(run: Run) -> str:
@@ -90,7 +120,7 @@ def _made_on(run: Run) -> str:
     return "; ".join(filter(None, (sentences, trained, versions)))
 
 
-def _gpus(settings: Settings) -> str:
+def _gpus(settings: Settings | Start) -> str:
     """Name the GPUs that were used; empty where it was none."""
     if settings.device != "cuda":
         return ""

@@ -8,6 +8,20 @@ from typing import get_type_hints
 
 
 @dataclass(frozen=True)
+class Start:
+    """A later start of a training, which went on from a checkpoint; fields as in Settings."""
+
+    commit: str | None = None
+    packages: dict = field(default_factory=dict)
+    hardware: dict = field(default_factory=dict)
+    device: str | None = None
+    gpus: int | None = None
+    nodes: int | None = None
+    command: str | None = None  # fairseq-train's
+    written: str | None = None
+
+
+@dataclass(frozen=True)
 class Settings:
     """What settings.json says; None or empty where the recipe did not say it."""
 
@@ -26,6 +40,7 @@ class Settings:
     packages: dict = field(default_factory=dict)  # name to version
     hardware: dict = field(default_factory=dict)  # processor, cores, memory_gib, gpus, driver, cuda
     written: str | None = None  # date and time
+    resumed: tuple = ()  # of Start: the first start is all of the above
 
 
 def settings_from_json(content: object, where: object) -> Settings:
@@ -35,13 +50,22 @@ def settings_from_json(content: object, where: object) -> Settings:
     """
     if not isinstance(content, Mapping) or "system" not in content:
         raise ValueError(f"{where}: must have 'system', has not")
-    content = {"name": content["system"], **content}
-    kinds = get_type_hints(Settings)
+    starts = content.get("resumed", [])
+    if not isinstance(starts, list | tuple) or not all(isinstance(x, Mapping) for x in starts):
+        raise ValueError(f"{where}: 'resumed' must be a list of objects, got {starts!r}")
+    resumed = tuple(Start(**_known(start, Start, where)) for start in starts)
+    content = {"name": content["system"], **content, "resumed": resumed}
+    return Settings(**_known(content, Settings, where))
+
+
+def _known(content: Mapping, kind: type, where: object) -> dict[str, object]:
+    """Return what a dataclass has fields for; ValueError where a value is of the wrong type."""
+    kinds = get_type_hints(kind)
     known = {key: content[key] for key in kinds if key in content}
     for key, value in known.items():
         if not isinstance(value, kinds[key]):
             raise ValueError(f"{where}: {key!r} must be {_name(kinds[key])}, got {value!r}")
-    return Settings(**known)
+    return known
 
 
 def _name(kind: type) -> str:

@@ -84,7 +84,7 @@ def group_by_row(runs: Sequence[Run]) -> list[Seeds]:
     ]
 
 
-def shares_of_steps(runs: Sequence[Run]) -> set[Fraction]:
+def _shares_of_steps(runs: Sequence[Run]) -> set[Fraction]:
     """Return what share of their rows' steps in the paper the runs were trained for."""
     return {Fraction(run.training.updates, ROWS[run.settings.row].steps) for run in runs}
 
@@ -110,7 +110,7 @@ def _require_rows(found: Sequence[tuple[Path, Run]]) -> None:
 def _require_one_budget(runs: Sequence[Run]) -> None:
     """The paper trains big for three times the steps of base: a share of that counts, too."""
     updates = {run.training.updates for run in runs}
-    if len(updates) > 1 and len(shares_of_steps(runs)) > 1:
+    if len(updates) > 1 and len(_shares_of_steps(runs)) > 1:
         budgets = dict.fromkeys(f"{run.settings.row} {run.training.updates:,}" for run in runs)
         raise ValueError(
             "all runs must have the same number of updates, or the same share of the steps that "

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from statistics import fmean, stdev
 
 from fairseq_aiayn.evaluation.comparison import Run, run_from_json
+from fairseq_aiayn.evaluation.conditions import TABLE_3_CONDITIONS, differences
 from fairseq_aiayn.evaluation.markdown_table import aligned_table
 from fairseq_aiayn.evaluation.provenance import how_made, machines, signatures
-from fairseq_aiayn.evaluation.published import EN_DE
 from fairseq_aiayn.evaluation.table3 import (
     Seeds,
     Table3,
     Unfinished,
     group_by_row,
-    shares_of_steps,
 )
-from fairseq_aiayn.paper import BASE, BIG, TABLE_3, VOCABULARY_EN_DE
+from fairseq_aiayn.paper import BASE, TABLE_3
 
 KIND = "table3"  # of results, in JSON
-ABOUT = 0.05  # a vocabulary no further from the paper's is "about" as large
 
 
 def _cell(field: str) -> Callable[[Seeds], str]:
@@ -81,7 +79,7 @@ def markdown(table: Table3) -> str:
     lines = aligned_table(cells, left=2 if len(systems) > 1 else 1)
     if table.runs:
         lines += ["", *signatures(table.runs[0]), "", *machines(table.runs)]
-        lines += _differences(table.runs)
+        lines += differences(table.runs, TABLE_3_CONDITIONS)
     if table.unfinished:
         lines += ["", "Not finished:", ""]
         lines += [f"- {run.name}: {run.reason}" for run in table.unfinished]
@@ -109,27 +107,3 @@ def from_json(content: Mapping, where: object) -> Table3:
         tuple(run_from_json(run, where) for run in content["runs"]),
         tuple(Unfinished(**run) for run in content["unfinished"]),
     )
-
-
-def _differences(runs: Sequence[Run]) -> list[str]:
-    """Say in what the runs, which are alike, differ from those of the paper's columns."""
-    settings, vocabulary = runs[0].settings, runs[0].vocabulary
-    here = []
-    if settings.corpus != EN_DE:
-        here.append(f"corpus {settings.corpus or 'not recorded'}")
-    if settings.subset != "valid":
-        here.append(f"subset {settings.subset or 'not recorded'}")
-    if shares_of_steps(runs) != {1}:
-        updates = sorted({run.training.updates for run in runs})
-        here.append(f"{' or '.join(f'{number:,}' for number in updates)} updates")
-    if vocabulary is None or abs(vocabulary - VOCABULARY_EN_DE) > ABOUT * VOCABULARY_EN_DE:
-        here.append(f"a vocabulary of {vocabulary:,}" if vocabulary else "vocabulary not recorded")
-    if settings.averaged != 1:
-        here.append(f"averaged checkpoints: {settings.averaged or 'not recorded'}")
-    if not here:
-        return []
-    paper = (
-        f"newstest2013 (corpus {EN_DE}, subset valid), {BASE.steps:,} updates (big {BIG.steps:,}), "
-        f"a vocabulary of about {VOCABULARY_EN_DE:,} and no averaging"
-    )
-    return ["", f"The paper's columns are {paper}; ours: {', '.join(here)}."]

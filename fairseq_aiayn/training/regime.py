@@ -9,13 +9,20 @@ from fairseq_aiayn.paper import ADAM, Row
 
 TOLERANCE = 0.1  # a batch this far from the paper's still counts as "approximately"
 USUAL_MAX_TOKENS = 4_096  # at most, where no --max-tokens is given
+# What users type for a budget, by its field.
+BUDGET_OPTIONS = {
+    "steps": "--max-update",
+    "warmup": "--warmup-updates",
+    "batch_tokens": "--batch-tokens",
+    "checkpoint_updates": "--save-interval-updates",
+}
 
 
 @dataclass(frozen=True)
 class Budget:
     """What a user with other means than the paper's changes of a row; None leaves it.
 
-    Raises ValueError for a number below 1.
+    Raises ValueError, naming the option, for a number below 1.
     """
 
     steps: int | None = None
@@ -27,7 +34,8 @@ class Budget:
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None and value < 1:
-                raise ValueError(f"{field.name} must be at least 1, got {value}")
+                option = BUDGET_OPTIONS[field.name]
+                raise ValueError(f"{option} must be at least 1, got {value}")
 
     def of(self, row: Row) -> Row:
         """The row with this budget; without a number of its own, checkpoints keep their share of

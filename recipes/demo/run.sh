@@ -13,7 +13,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/lib/recipe.sh
 . "$here/../lib/recipe.sh"
 # shellcheck source=recipes/lib/translation.sh
-. "$here/../lib/translation.sh"
+. "$recipe_lib/translation.sh"
 
 # Options
 system=both       # aiayn, stock or both

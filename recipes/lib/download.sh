@@ -22,14 +22,30 @@ download() {
         run -q python -m pip download --no-deps --ignore-requires-python \
             --dest "${file%/*}/pip" "${source#pypi:}"
         run -q mv "${file%/*}/pip/$name" "$file.part"
-    elif [[ $(stat -c %s "$file.part" 2>/dev/null) != "$bytes" ]]; then
-        [[ $bytes != - && ! -L $file.part ]] || run -q rm -f "$file.part"
-        run -t curl --fail --location --retry 3 --continue-at - --output "$file.part" "$source"
-        ((run_status == 0)) || fatal "cannot download $source (curl: status $run_status);" \
-            "${mirror:+$mirror has no $name; }--mirror DIR takes $name from a directory"
+    else
+        fetch_url "$source" "$file.part" "$bytes"
     fi
     check_download "$file.part" "$file.sha256" "$checksum" "$bytes"
     run -q mv "$file.part" "$file"
+}
+
+# fetch_url URL PART BYTES: go on with PART, again and again as long as it grows, if it can be told
+# from its size whether it is whole; otherwise begin anew.
+fetch_url() {
+    local source=$1 part=$2 bytes=$3 before size=0
+    [[ $bytes != - && ! -L $part ]] || run -q rm -f "$part"
+    while true; do
+        before=$size
+        size=$(stat -c %s "$part" 2>/dev/null || echo 0)
+        [[ $bytes == - || $size -lt $bytes ]] || return 0
+        ((run_status == 0 || size > before)) ||
+            fatal "cannot download $source (curl: status $run_status);" \
+                "${mirror:+$mirror has no ${source##*/}; }--mirror DIR takes it from a directory"
+        run -t curl --fail --location --retry 3 --connect-timeout 30 --speed-limit 1 \
+            --speed-time 60 --continue-at - --output "$part" "$source"
+        ((run_status != 0)) || return 0
+        if ((run_status == 33)); then run -q rm -f "$part"; fi # a server that cannot go on
+    done
 }
 
 # End the recipe unless FILE has this size and checksum; a wrong download is removed.

@@ -9,6 +9,7 @@ recipe_options() {
     recipe_parse "$@"
     require_whole stage stop_stage needs_mb
     require_one_of force true false
+    ((${SLURM_RESTART_COUNT:-0} == 0)) || force=false # a job that is queued again goes on
     require_one_of dry_run true false
     [[ -z $mirror || $mirror == /* ]] || mirror=$PWD/$mirror
     [[ -z $mirror || -d $mirror ]] || fatal "--mirror must be a directory, got '$mirror'"

@@ -47,6 +47,7 @@ recipe_job=       # process group of the command that runs
 recipe_chain=     # what identifies the state of everything done so far
 recipe_resuming=false
 run_status=0      # of the last command
+recipe_grace=35   # seconds between TERM and KILL; torchrun gives its workers 30
 
 # shellcheck source=recipes/lib/options.sh
 . "$recipe_lib/options.sh"
@@ -91,7 +92,7 @@ recipe_begin() {
     [[ $dry_run == false ]] || return 0
     { mkdir -p "$recipe_state/log" "$recipe_state/.done" && : >>"$recipe_state/recipe.log"; } \
         2>/dev/null || fatal "cannot write to $exp: no permission, no space or no directory"
-    free=$(recipe_free_mb)
+    free=$(($(recipe_free_mb) + $(du -sm "$exp" | cut -f 1))) # what is there already counts
     ((free >= needs_mb)) ||
         fatal "too little disk space in $exp: $free MB free, $needs_mb MB needed (--needs_mb)"
     recipe_lock
@@ -107,20 +108,25 @@ recipe_free_mb() { df -Pm "$exp" | awk 'NR == 2 { print $4 }'; }
 # One run at a time in EXP. The commands of a run hold its lock too: where the run itself was
 # killed, they are stopped, or they would write into what this run does.
 recipe_lock() {
-    local owner=0 group=0 lock
+    local host=$HOSTNAME owner=0 group=0 lock status=0
     command -v flock >/dev/null || fatal "needs flock (package util-linux)"
     exec {lock}<>"$recipe_state/.lock"
-    if ! flock -n "$lock"; then
-        read -r owner group <"$recipe_state/.lock" || true
-        ! kill -0 "$owner" 2>/dev/null || fatal "process $owner is already running in $exp"
+    flock -n -E 9 "$lock" || status=$?
+    if ((status == 9)); then
+        read -r host owner group <"$recipe_state/.lock" || true
+        if [[ $host != "$HOSTNAME" ]] || kill -0 "$owner" 2>/dev/null; then
+            fatal "process $owner on $host is already running in $exp"
+        fi
         log "the last run was killed: stopping the command it left behind (process group $group)"
         if ((group > 0)); then # 0 would be this process's own group
             kill -TERM -- "-$group" 2>/dev/null || true
-            flock -w 10 "$lock" || kill -KILL -- "-$group" 2>/dev/null || true
+            flock -w "$recipe_grace" "$lock" || kill -KILL -- "-$group" 2>/dev/null || true
         fi
         flock -w 10 "$lock" || fatal "another run holds $recipe_state/.lock"
+    elif ((status != 0)); then
+        fatal "cannot lock $recipe_state/.lock: a file system without locks?"
     fi
-    echo "$$ 0" >"$recipe_state/.lock"
+    echo "$HOSTNAME $$ 0" >"$recipe_state/.lock"
 }
 
 # Say in one line where and why the recipe ended, unless all went well.
@@ -153,7 +159,7 @@ recipe_stop_job() {
     local tries
     kill -TERM -- "-$recipe_job" 2>/dev/null || return 0
     wait "$recipe_job" 2>/dev/null || true
-    for ((tries = 0; tries < 20; tries++)); do
+    for ((tries = 0; tries < 10 * recipe_grace; tries++)); do
         kill -0 -- "-$recipe_job" 2>/dev/null || return 0
         sleep 0.1
     done
@@ -267,7 +273,7 @@ run() {
     recipe_execute "$@" &
     recipe_job=$!
     set +m
-    echo "$$ $recipe_job" >"$recipe_state/.lock"
+    echo "$HOSTNAME $$ $recipe_job" >"$recipe_state/.lock"
     wait "$recipe_job" || run_status=$?
     recipe_job=
     if ((run_status != 0)); then

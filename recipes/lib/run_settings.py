@@ -1,6 +1,8 @@
 """Print what a result must be traced back to: commands, seed, commit, packages and machine.
 
 The commands are noted as they are given from the root of the checkout: paths below it lose it.
+A training that goes on, with --resumes, keeps the record of its first start, and "resumed" in it
+gets what this start was made on.
 
     python run_settings.py training --name aiayn-base-1 --system aiayn --row base \\
         --corpus wmt14_en_de --seed 1 --device cuda --gpus 8 --nodes 1 \\
@@ -18,9 +20,14 @@ import platform
 import re
 import shutil
 import subprocess
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import get_type_hints
+
+from fairseq_aiayn.evaluation.comparison import read_json
+from fairseq_aiayn.evaluation.settings import Start, settings_from_json
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
@@ -93,10 +100,28 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
     parser.add_argument("--gpus", type=int, metavar="N", help="of each node")
     parser.add_argument("--nodes", type=int, metavar="N")
+    parser.add_argument(
+        "--resumes", type=Path, metavar="FILE", help="what was noted of its first start, if it is"
+    )
 
 
 def training(arguments: argparse.Namespace) -> dict[str, object]:
-    """Return how a training is made, here and now."""
+    """Return how a training is made, here and now; if it goes on, after how it was begun.
+
+    Raises OSError or ValueError for a record that cannot be read.
+    """
+    now = start(arguments)
+    if arguments.resumes is None or not arguments.resumes.exists():
+        return now
+    first = read_json(arguments.resumes)
+    resumed = settings_from_json(first, arguments.resumes).resumed
+    own = {key: now[key] for key in get_type_hints(Start) if key in now}
+    own["command"] = now["commands"].get("train")
+    return first | {"resumed": [*map(asdict, resumed), own]}
+
+
+def start(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return how a training is begun, here and now."""
     return {
         "name": arguments.name or arguments.system,
         "system": arguments.system,
@@ -106,12 +131,18 @@ def training(arguments: argparse.Namespace) -> dict[str, object]:
         "device": arguments.device,
         "gpus": arguments.gpus,
         "nodes": arguments.nodes,
-        "commands": {},
+        "commands": commands(arguments),
         "commit": commit(),
         "packages": packages(),
         "hardware": hardware(),
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "resumed": [],
     }
+
+
+def commands(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the commands that were given by the names of their stages."""
+    return {name: text.replace(f"{ROOT}/", "") for name, text in arguments.command}
 
 
 def add_evaluation(parser: argparse.ArgumentParser) -> None:
@@ -123,6 +154,7 @@ def add_evaluation(parser: argparse.ArgumentParser) -> None:
 def evaluation(arguments: argparse.Namespace) -> dict[str, object]:
     """Return a training's settings with those of an evaluation of its model."""
     settings = json.loads(arguments.training.read_text(encoding="utf-8"))
+    settings["commands"] |= commands(arguments)
     return settings | {"subset": arguments.subset, "averaged": arguments.average}
 
 
@@ -146,8 +178,6 @@ def main() -> None:
         settings = arguments.settings_of(arguments)
     except (OSError, ValueError) as error:
         raise SystemExit(f"run_settings: {error}") from None
-    for name, text in arguments.command:
-        settings["commands"][name] = text.replace(f"{ROOT}/", "")
     print(json.dumps(settings, indent=2, ensure_ascii=False))
 
 

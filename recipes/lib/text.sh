@@ -135,7 +135,7 @@ text_stages() {
 know_text() {
     [[ $dry_run == false ]] || return 0
     [[ -e $1/bin/sha256 ]] ||
-        fatal "$1 has no prepared text: the recipe makes it with --stop_stage 4"
+        fatal "$1 has no prepared text: its recipe makes it with --stage 4 --stop_stage 4 --force"
     [[ $(<"$1/bin/corpus") == "$corpus_name" ]] ||
         fatal "$1 has text of $(<"$1/bin/corpus"), not of $corpus_name"
     # shellcheck disable=SC2034  # stage reads it

@@ -18,7 +18,7 @@ interval=auto     # updates between checkpoints; auto: the row's, in proportion 
 average=auto      # how many of the last checkpoints are averaged; 1: the final one alone;
                   # auto: as section 6.1 says of the row
 device=auto       # cpu, cuda or auto: cuda where there is a GPU
-precision=auto    # fp32, fp16, bf16 or auto: the fastest of them on the GPUs that are there
+precision=auto    # fp32, fp16, bf16 or auto: fp16 on GPUs that compute it fast, otherwise fp32
 gpus=auto         # GPUs of each node; auto: all of this one
 nodes=1           # nodes that train together, on a file system that they share
 node_rank=0       # which of them this one is; others than 0 only train
@@ -41,6 +41,7 @@ check_training() {
         [[ ${!name} == auto ]] || require_whole "$name"
     done
     require_whole seed nodes node_rank restarts
+    [[ $average != 0 ]] || fatal "--average must be at least 1, got '0'"
     ((node_rank < nodes)) ||
         fatal "--node_rank must be less than --nodes $nodes, got '$node_rank'"
     [[ -z ${SLURM_JOB_ID:-} || ${SLURM_NNODES:-1} == "$nodes" ]] ||
@@ -54,6 +55,9 @@ check_training() {
 find_hardware() {
     local there
     there=$(nvidia-smi --list-gpus 2>/dev/null | wc -l) || there=0
+    if ((there > 0)) && [[ -n ${CUDA_VISIBLE_DEVICES:-} ]]; then
+        there=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | wc -l)
+    fi
     if [[ $device == auto ]]; then
         [[ $gpus == auto && $there == 0 ]] && device=cpu || device=cuda
     fi
@@ -68,33 +72,29 @@ find_hardware() {
     [[ $precision != auto ]] || precision=$(find_precision)
 }
 
-# bf16 needs compute capability 8.0, fp16 is fast from 7.0; where no GPU is there to ask, as in a
-# dry run, the answer is a current GPU's.
+# fp16 is fast from compute capability 7.0; where no GPU is there to ask, as in a dry run, the answer
+# is a current GPU's. bf16 would keep 8 bits of each weight in a checkpoint, fp16 keeps 11.
 find_precision() {
     local capability
     capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
         sort -n | head -n 1 | tr -d .) || capability=
-    if ((${capability:-90} >= 80)); then
-        echo bf16
-    elif ((capability >= 70)); then
-        echo fp16
-    else
-        echo fp32
-    fi
+    ((${capability:-90} >= 70)) && echo fp16 || echo fp32
 }
 
 # Set regime to the row's flags with what the options change of them (a flag that stands twice
 # counts the second time), and average to a number.
 find_regime() {
-    local asked=(--system "$system" --gpus $((gpus * nodes)))
+    local asked=(--system "$system" --gpus $((gpus * nodes))) kept
     [[ $max_update == auto ]] || asked+=(--max-update "$max_update")
     [[ $warmup == auto ]] || asked+=(--warmup-updates "$warmup")
     [[ $batch_tokens == auto ]] || asked+=(--batch-tokens "$batch_tokens")
     [[ $max_tokens == auto ]] || asked+=(--max-tokens "$max_tokens")
     [[ $interval == auto ]] || asked+=(--save-interval-updates "$interval")
     read_flags regime aiayn flags "$row" "${asked[@]}"
-    [[ $average != auto ]] || average=$(flag_value --keep-interval-updates "${regime[@]}")
-    regime+=(--keep-interval-updates "$average" --seed "$seed")
+    kept=$(flag_value --keep-interval-updates "${regime[@]}")
+    [[ $average != auto ]] || average=$kept
+    # Not fewer than the row's, or they could not be averaged later.
+    regime+=(--keep-interval-updates $((average > kept ? average : kept)) --seed "$seed")
 }
 
 # Print the word that follows the flag NAME in the arguments after it.
@@ -115,7 +115,8 @@ find_launch() {
     [[ $precision == fp32 ]] || hardware_flags+=("--$precision")
     ((nodes > 1)) || return 0
     if [[ -n ${SLURM_JOB_ID:-} ]]; then
-        launch=(srun --nodes "$nodes" --ntasks-per-node 1 --kill-on-bad-exit=1 fairseq-train)
+        launch=(srun --nodes "$nodes" --ntasks-per-node 1 --kill-on-bad-exit=1
+            ${SLURM_CPUS_PER_TASK:+--cpus-per-task "$SLURM_CPUS_PER_TASK"} fairseq-train)
         hardware_flags+=(--distributed-port 29500)
     else
         # shellcheck disable=SC2034  # the recipe's command uses it
@@ -137,17 +138,19 @@ keep_training() {
 # train_model NOTE: run train after the function NOTE, which may write down what is to be known
 # of the run.
 train_model() {
-    [[ $recipe_resuming == true ]] || run -q rm -rf "$run_dir/checkpoints" "$run_dir/train.log"
+    [[ $recipe_resuming == true ]] ||
+        run -q rm -rf "$run_dir/checkpoints" "$run_dir/train.log" "$run_dir/training.json"
     run -q mkdir -p "$run_dir"
     "$1"
+    ((nodes == 1)) || run -q touch "$run_dir/.begun"
     train_on
 }
 
 # As train_model on a node other than 0, when that one has begun.
 join_training() {
-    if [[ $dry_run == false && ! -e $run_dir/training.json ]]; then
+    if [[ $dry_run == false && ! -e $run_dir/.begun ]]; then
         log "waits for node 0 to begin in $run_dir"
-        until [[ -e $run_dir/training.json ]]; do sleep 1; done
+        until [[ -e $run_dir/.begun ]]; do sleep 1; done
     fi
     train_on
 }
@@ -155,11 +158,13 @@ join_training() {
 # Train until it is done. A lost node or GPU ends fairseq-train: it goes on from the newest
 # checkpoint, unless it fails at once, or again and again before the next one.
 train_on() {
-    local newest='' before tried=0 started
+    local newest='' before tried=0 started below=()
+    # Only node 0 knows whether the training is done; others must not touch its final checkpoint.
+    ((node_rank > 0)) || below=(--below "$(flag_value --max-update "${train[@]}")")
     while true; do
         before=$newest
-        [[ $dry_run == true ]] ||
-            newest=$(python "$recipe_lib/newest_checkpoint.py" "$run_dir/checkpoints")
+        [[ $dry_run == true ]] || newest=$(python "$recipe_lib/newest_checkpoint.py" \
+            "$run_dir/checkpoints" "${below[@]}")
         if ((run_status != 0)) && [[ $newest == "$before" ]]; then
             ((SECONDS - started >= 60 && tried < restarts)) || exit "$run_status"
             ((tried += 1))

@@ -44,6 +44,7 @@ translation_begin() {
         recipe_begin "$system-$run/node-$node_rank"
     else
         recipe_begin "${prepared:+$system-$run}"
+        rm -f "$exp"/*-"$run"/.begun # other nodes wait until this one has come to the training
     fi
 }
 
@@ -89,7 +90,7 @@ note_training() {
     run -q -o "$run_dir/training.json" python "$recipe_lib/run_settings.py" training \
         --name "$system-$run" --system "$system" --row "$row" --corpus "$corpus_name" \
         --seed "$seed" --device "$device" --gpus "$gpus" --nodes "$nodes" \
-        --command train "$(recipe_quote "${train[@]}")"
+        --resumes "$run_dir/training.json" --command train "$(recipe_quote "${train[@]}")"
 }
 
 # and what was done with its model.
@@ -149,10 +150,11 @@ translation_stages() {
 }
 
 system_stages() {
-    local prepared_chain=$recipe_chain chains=()
+    local text=$recipe_chain chains=() systems=${system/both/aiayn stock}
     run_dirs=()
-    for system in ${system/both/aiayn stock}; do
-        recipe_chain=$prepared_chain
+    for system in $systems; do use_system; done # is there a stock model of this row?
+    for system in $systems; do
+        recipe_chain=$text
         use_system
         stage 5 "train-$system-$run" train_system \
             row system seed max_update warmup batch_tokens interval

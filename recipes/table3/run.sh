@@ -35,16 +35,21 @@ list_runs() {
     local table row seed one
     read_flags table python -c \
         'from fairseq_aiayn.paper import TABLE_3; print(*(row.name for row in TABLE_3))'
+    for row in ${rows/#all/}; do
+        [[ " ${table[*]} " == *" $row "* ]] ||
+            fatal "--rows must be rows of Table 3, got '$row': they are ${table[*]}"
+    done
+    for seed in $seeds; do
+        [[ $seed =~ ^(0|[1-9][0-9]*)$ ]] || fatal "--seeds must be whole numbers, got '$seed'"
+    done
     runs=()
     for one in ${system/both/aiayn stock}; do
         for row in ${rows/#all/${table[*]}}; do
-            [[ " ${table[*]} " == *" $row "* ]] ||
-                fatal "--rows must be rows of Table 3, got '$row': they are ${table[*]}"
-            for seed in $seeds; do
-                [[ $seed =~ ^(0|[1-9][0-9]*)$ ]] ||
-                    fatal "--seeds must be whole numbers, got '$seed'"
-                runs+=("$one $row $seed")
-            done
+            if ! aiayn flags "$row" --system "$one" --gpus 1 >/dev/null 2>&1; then
+                echo "# stock fairseq cannot build row $row: left out" >&2
+                continue
+            fi
+            for seed in $seeds; do runs+=("$one $row $seed"); done
         done
     done
     ((${#runs[@]} > 0)) || fatal "--rows and --seeds must name at least one run"
@@ -72,7 +77,7 @@ train_rows() {
         read -r name row seed <<<"$one"
         run_recipe --prepared "$text" --exp "$exp" --system "$name" --row "$row" --seed "$seed" \
             --run "$row-$seed" --subset valid --average 1 --max_update "$max_update" \
-            "${passed[@]}"
+            "${sparse[@]}" "${passed[@]}"
         ((run_status == 0)) || failed+=("${one// /-}")
     done
     [[ -n ${SLURM_ARRAY_TASK_ID:-} ]] || make_table
@@ -100,6 +105,7 @@ main() {
     recipe_options "${own[@]}"
     require_one_of system aiayn stock both
     require_one_of count true false
+    [[ $max_update == auto ]] || require_whole max_update
     recipe=$here/../$corpus/run.sh
     [[ -x $recipe ]] || fatal "--corpus must name a recipe, there is no recipes/$corpus/run.sh"
     recipe=$(realpath "$recipe")
@@ -113,6 +119,8 @@ main() {
         echo "${#runs[@]} runs: --array 0-$((${#runs[@]} - 1))"
         exit
     fi
+    sparse=() # nothing is averaged: checkpoints are for going on after a stop only
+    [[ $max_update == auto ]] || sparse=(--interval $((max_update < 20 ? 1 : max_update / 20)))
     chosen=("${runs[@]}")
     if [[ -n ${SLURM_ARRAY_TASK_ID:-} ]]; then
         ((SLURM_ARRAY_TASK_ID < ${#runs[@]})) ||

@@ -17,7 +17,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/lib/recipe.sh
 . "$here/../lib/recipe.sh"
 # shellcheck source=recipes/lib/translation.sh
-. "$here/../lib/translation.sh"
+. "$recipe_lib/translation.sh"
 
 # Options
 row=big_en_fr     # row to train: big_en_fr or base in Table 2

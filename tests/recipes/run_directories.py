@@ -8,6 +8,30 @@ from pathlib import Path
 SENTENCES = 4
 PARAMETERS = "num. shared model params: 6,578,176 (num. trained: 6,578,176)"
 END = "done training in 61.2 seconds"
+MADE = {
+    "name": "aiayn-base-1",
+    "system": "aiayn",
+    "row": "base",
+    "corpus": "wmt14_en_de",
+    "subset": "test",
+    "averaged": 5,
+    "seed": 1,
+    "device": "cuda",
+    "gpus": 2,
+    "nodes": 1,
+    "commands": {"train": "fairseq-train bin --note '```'", "score": "aiayn bleu"},
+    "commit": "abc123+",
+    "packages": {"torch": "2.0", "fairseq-fixed": "0.12"},
+    "hardware": {
+        "processor": "X1",
+        "cores": 16,
+        "memory_gib": 128.0,
+        "gpus": ["H1", "H1", "H1"],
+        "driver": "550.1",
+        "cuda": "12.4",
+    },
+    "written": "2026-01-31T12:00:00+00:00",
+}
 
 
 def epoch(number: int, updates: int, tokens: float, seconds: int, speed: float) -> str:

@@ -2,13 +2,18 @@
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 
 import pytest
-import run_settings
-from run_directories import END, PARAMETERS, epoch, score, table_rows, train_log, write_run
+from run_directories import (
+    END,
+    MADE,
+    PARAMETERS,
+    epoch,
+    score,
+    table_rows,
+    train_log,
+    write_run,
+)
 
 from fairseq_aiayn.cli import compare
 from fairseq_aiayn.evaluation.comparison import Texts, choose_examples, read_comparison, read_run
@@ -26,30 +31,6 @@ RESUMED = [
     epoch(3, 151, 600.0, 2, 0),  # an epoch of one update has no speed
     END,
 ]
-MADE = {
-    "name": "aiayn-base-1",
-    "system": "aiayn",
-    "row": "base",
-    "corpus": "wmt14_en_de",
-    "subset": "test",
-    "averaged": 5,
-    "seed": 1,
-    "device": "cuda",
-    "gpus": 2,
-    "nodes": 1,
-    "commands": {"train": "fairseq-train bin --note '```'", "score": "aiayn bleu"},
-    "commit": "abc123+",
-    "packages": {"torch": "2.0", "fairseq-fixed": "0.12"},
-    "hardware": {
-        "processor": "X1",
-        "cores": 16,
-        "memory_gib": 128.0,
-        "gpus": ["H1", "H1", "H1"],
-        "driver": "550.1",
-        "cuda": "12.4",
-    },
-    "written": "2026-01-31T12:00:00+00:00",
-}
 
 
 @pytest.fixture
@@ -162,6 +143,7 @@ def test_the_papers_column_has_what_the_paper_prints(make_run, row, corpus, subs
 def test_there_is_no_such_column_where_the_paper_prints_nothing(make_run, other):
     text = markdown(read_comparison([make_run("a", MADE | other)], 0))
     assert table_rows(text)[0] == ["", "aiayn-base-1"]
+    assert "The paper's figures" not in text
 
 
 def test_nor_for_runs_of_different_rows(make_run):
@@ -184,6 +166,48 @@ def test_the_report_says_how_each_run_was_made(make_run):
     fence = "````"  # longer than the one in the command
     commands = f"\n\n{fence}sh\n# train\nfairseq-train bin --note '```'\n# score\naiayn bleu\n"
     assert f"{commands}{fence}\n\n</details>\n" in section
+
+
+SAME_START = {
+    key: MADE[key]
+    for key in ("commit", "packages", "hardware", "device", "gpus", "nodes", "written")
+} | {"command": "fairseq-train bin"}
+THE_REST = "X1, 16 cores, 128.0 GiB of memory, NVIDIA driver 550.1, CUDA 12.4"
+ELSEWHERE = {"hardware": {"processor": "X2", "gpus": ["H2", "H2"]}}
+
+
+@pytest.mark.parametrize(
+    ("starts", "line"),
+    [
+        ([], None),
+        ([{"written": "2026-02-01", "command": "fairseq-train --fp16"}], None),
+        ([{}, ELSEWHERE], "2 times, on 2 × H2, X2"),
+        ([{"hardware": {}}], "once, on hardware not recorded"),
+        ([ELSEWHERE | {"commit": "def"}], "once, on 2 × H2, X2, of commit `def`"),
+        ([{"commit": "d"}, {"commit": None}, {}], "3 times, of commits `d` and not recorded"),
+        ([{"gpus": 1}, ELSEWHERE, {"gpus": 1}], f"3 times, on H1, {THE_REST} and on 2 × H2, X2"),
+    ],
+)
+def test_the_report_says_of_later_starts_only_what_differs(make_run, starts, line):
+    made = MADE | {"resumed": [SAME_START | start for start in starts]}
+    comparison = read_comparison([make_run("ours", made)], 0)
+    text = report(comparison)
+    assert report(from_json(json.loads(json.dumps(as_json(comparison))), "x")) == text
+    lines = [part for part in text.split("\n") if part.startswith("- resumed: ")]
+    assert lines == ([f"- resumed: {line}"] if line else [])
+
+
+@pytest.mark.parametrize(
+    ("resumed", "message"),
+    [
+        ("once", "'resumed' must be a list of objects, got 'once'"),
+        ([5], "'resumed' must be a list of objects, got \\[5\\]"),
+        ([{"hardware": "X1"}], "'hardware' must be dict, got 'X1'"),
+    ],
+)
+def test_later_starts_that_are_none_are_refused(resumed, message):
+    with pytest.raises(ValueError, match=f"^settings.json: {message}"):
+        settings_from_json({"system": "x", "resumed": resumed}, "settings.json")
 
 
 def test_machines_are_named_once_or_each(make_run):
@@ -262,43 +286,3 @@ def test_runs_must_fit_together(make_run):
         read_comparison([ours, kept], 0)
     with pytest.raises(ValueError, match="different names, got ours, ours"):
         read_comparison([ours, ours], 0)
-
-
-NVIDIA_SMI = """#!/bin/sh
-case $1 in
---query-gpu=name,driver_version) printf 'NVIDIA H1, 80GB, 550.1\\nNVIDIA H1, 80GB, 550.1\\n' ;;
-*) echo '| NVIDIA-SMI 550.1    Driver Version: 550.1    CUDA Version: 12.4     |' ;;
-esac
-"""
-
-
-def test_settings_are_written_as_they_are_read(tmp_path):
-    (tmp_path / "nvidia-smi").write_text(NVIDIA_SMI)
-    (tmp_path / "nvidia-smi").chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-
-    def write(*arguments: object) -> dict:
-        command = [sys.executable, run_settings.__file__, *map(str, arguments)]
-        environment = {**os.environ, "PATH": path}
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        return json.loads(done.stdout)
-
-    options = "--name a-1 --system aiayn --row base --corpus wmt14_en_de --gpus 8 --nodes 2"
-    text = f"fairseq-train {run_settings.ROOT}/exp/bin --user-dir '{run_settings.ROOT}/my exp'"
-    where = ["--seed", 7, "--device", "cuda"]
-    training = write("training", *options.split(), *where, "--command", "train", text)
-    (tmp_path / "training.json").write_text(json.dumps(training))
-    evaluated = ["--training", tmp_path / "training.json", "--subset", "valid", "--average", 5]
-    written = write("evaluation", *evaluated, "--command", "score", "aiayn bleu")
-
-    settings = settings_from_json(written, "settings.json")
-    assert set(written) == set(vars(settings)), "one name for what is written and what is read"
-    assert (settings.name, settings.row, settings.corpus) == ("a-1", "base", "wmt14_en_de")
-    assert (settings.subset, settings.averaged) == ("valid", 5)
-    assert (settings.gpus, settings.nodes, settings.seed) == (8, 2, 7)
-    assert settings.commands == {
-        "train": "fairseq-train exp/bin --user-dir 'my exp'",  # from the root of the checkout
-        "score": "aiayn bleu",
-    }
-    assert settings.hardware["gpus"] == ["NVIDIA H1, 80GB"] * 2
-    assert (settings.hardware["driver"], settings.hardware["cuda"]) == ("550.1", "12.4")

@@ -5,11 +5,9 @@ import os
 import re
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import hypotheses
-import newest_checkpoint
 import progress
 import pytest
 
@@ -158,23 +156,6 @@ def test_a_broken_corpus_ends_the_demo_with_file_and_line(tmp_path):
 
 
 # --- the scripts around training ---
-
-
-def test_the_newest_whole_checkpoint_is_taken_and_broken_ones_go(tmp_path):
-    for name in ("checkpoint_1_100", "checkpoint_2_900", "checkpoint_10_1000", "checkpoint_last"):
-        with zipfile.ZipFile(tmp_path / f"{name}.pt", "w") as archive:
-            archive.writestr("data.pkl", "x" * 1000)
-    newest = newest_checkpoint.newest_whole_checkpoint
-    assert newest(tmp_path).name == "checkpoint_10_1000.pt"
-    for name in ("checkpoint_10_1000.pt", "checkpoint_last.pt"):
-        whole = (tmp_path / name).read_bytes()
-        (tmp_path / name).write_bytes(whole[: len(whole) // 2])
-    assert newest(tmp_path).name == "checkpoint_2_900.pt"
-    assert sorted(p.name for p in tmp_path.iterdir()) == [
-        "checkpoint_1_100.pt",
-        "checkpoint_2_900.pt",
-    ]
-    assert newest(tmp_path / "absent") is None
 
 
 def test_hypotheses_come_in_the_order_of_the_test_set():

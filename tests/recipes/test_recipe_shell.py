@@ -3,6 +3,7 @@
 import hashlib
 import os
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -223,7 +224,9 @@ def test_after_a_kill_the_same_options_go_on_and_others_begin_anew(recipe, tmp_p
     process = start(command, exp / "running")
     second = call(command)
     assert second.returncode == 1
-    assert f"process {process.pid} is already running in {exp}" in second.stderr
+    assert f"process {process.pid} on {socket.gethostname()} is already running in {exp}" in (
+        second.stderr
+    )
     process.kill()
     process.wait()  # but not for the end of its output, which its child holds open
     left_behind = int((exp / "pid").read_text())
@@ -242,6 +245,23 @@ def test_after_a_kill_the_same_options_go_on_and_others_begin_anew(recipe, tmp_p
     assert changed.returncode == 0
     assert (exp / "work" / "finished").exists()
     assert not (exp / "work" / "checkpoint").exists()
+
+
+def test_a_run_on_another_host_is_left_alone(recipe, tmp_path):
+    exp = tmp_path / "exp"
+    command = recipe(RESUMABLE)
+    process = start(command, exp / "running")
+    process.kill()
+    process.wait()
+    left_behind = int((exp / "pid").read_text())
+    # Its process numbers mean nothing here.
+    lock = (exp / ".lock").read_text().split()
+    (exp / ".lock").write_text(" ".join(["elsewhere", *lock[1:]]))
+    refused = call(command)
+    assert refused.returncode == 1
+    assert f"process {process.pid} on elsewhere is already running in {exp}" in refused.stderr
+    assert alive(left_behind)
+    os.killpg(int(lock[2]), signal.SIGKILL)
 
 
 DOWNLOAD = """

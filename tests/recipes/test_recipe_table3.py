@@ -97,28 +97,28 @@ def test_systems_stand_beside_one_another(make_run):
 
 def test_nothing_is_said_where_runs_are_as_the_papers(make_run):
     text = markdown(read_table3([make_run("base"), make_run("big")]))
-    assert "The paper's columns" not in text
+    assert "The paper's figures" not in text
 
 
 @pytest.mark.parametrize(
     ("made", "files", "difference"),
     [
         ({"corpus": "multi30k_en_de"}, {}, "corpus multi30k_en_de"),
-        ({"corpus": None, "averaged": None}, {}, "corpus not recorded, averaged checkpoints: not"),
+        ({"corpus": None, "averaged": None}, {}, "corpus not recorded, averaged checkpoints not"),
         ({"subset": "test"}, {}, "subset test"),
-        ({}, {"train.log": train_log(5_000)}, "5,000 updates"),
-        ({}, {"valid.log": valid_log(5.0, 9_712)}, "a vocabulary of 9,712"),
+        ({}, {"train.log": train_log(5_000)}, "updates 5,000"),
+        ({}, {"valid.log": valid_log(5.0, 9_712)}, "vocabulary 9,712"),
         ({}, {"valid.log": '{"valid_ppl": "5"}'}, "vocabulary not recorded"),
-        ({"averaged": 5}, {}, "averaged checkpoints: 5"),
+        ({"averaged": 5}, {}, "averaged checkpoints 5"),
     ],
 )
 def test_what_differs_from_the_paper_is_said_below_the_table(make_run, made, files, difference):
     text = markdown(read_table3([make_run("base", made=made, **files)]))
-    line = next(line for line in text.split("\n") if line.startswith("The paper's columns are "))
+    line = next(line for line in text.split("\n") if line.startswith("The paper's figures are "))
     paper, _, ours = line.partition("; ours: ")
     assert paper == (
-        "The paper's columns are newstest2013 (corpus wmt14_en_de, subset valid), 100,000 updates "
-        "(big 300,000), a vocabulary of about 37,000 and no averaging"
+        "The paper's figures are of newstest2013 (corpus wmt14_en_de, subset valid), 100,000 "
+        "updates (big 300,000), a vocabulary of about 37,000 and no averaging"
     )
     assert ours.startswith(difference)
 
@@ -159,9 +159,9 @@ def test_runs_that_cannot_stand_in_one_table_are_refused(make_run, made, files, 
 def test_one_budget_is_one_number_of_updates_or_one_share_of_the_papers(make_run):
     log = {"train.log": train_log(30_000)}
     base, big = make_run("base", **log), make_run("big", **log)
-    assert "ours: 30,000 updates." in markdown(read_table3([base, big]))
+    assert "ours: updates 30,000." in markdown(read_table3([base, big]))
     long, third = make_run("big", 2, **{"train.log": train_log(90_000)}), make_run("c_n2")
-    assert "ours: 30,000 or 90,000 updates." in markdown(read_table3([base, long]))
+    assert "ours: updates 30,000 or 90,000." in markdown(read_table3([base, long]))
     with pytest.raises(ValueError) as error:
         read_table3([base, long, third])
     assert str(error.value) == (

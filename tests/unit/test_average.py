@@ -64,8 +64,18 @@ def test_order_is_by_update_whatever_the_time(tmp_path: Path) -> None:
     assert state["optimizer_history"] == [{"num_updates": 100}]
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_dtype_is_kept_and_sums_do_not_round(dtype: torch.dtype, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "dtype, expected",
+    [
+        (torch.float16, torch.float32),
+        (torch.bfloat16, torch.float32),
+        (torch.float32, torch.float32),
+        (torch.float64, torch.float64),
+    ],
+)
+def test_means_are_float32_at_least_and_sums_do_not_round(
+    dtype: torch.dtype, expected: torch.dtype, tmp_path: Path
+) -> None:
     """In float16, 60000 + 60000 is infinite; in every dtype the mean of equal values is that
     value."""
     torch.manual_seed(1)
@@ -73,9 +83,20 @@ def test_dtype_is_kept_and_sums_do_not_round(dtype: torch.dtype, tmp_path: Path)
     for updates in (1, 2, 3):
         save(tmp_path, updates, large=torch.full((2,), 60000.0, dtype=dtype), odd=odd)
     model = average(tmp_path, 3)["model"]
-    assert {tensor.dtype for tensor in model.values()} == {dtype}
-    assert torch.equal(model["large"], torch.full((2,), 60000.0, dtype=dtype))
-    assert torch.equal(model["odd"], odd)
+    assert {tensor.dtype for tensor in model.values()} == {expected}
+    assert torch.equal(model["large"], torch.full((2,), 60000.0, dtype=dtype).to(expected))
+    assert torch.equal(model["odd"], odd.to(expected))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_mean_between_two_neighbours_of_half_precision_is_kept(
+    dtype: torch.dtype, tmp_path: Path
+) -> None:
+    """No number of the half type is between 1 and 1 + eps: the mean would be one of them."""
+    eps = torch.finfo(dtype).eps
+    save(tmp_path, 1, weight=torch.tensor(1.0, dtype=dtype))
+    save(tmp_path, 2, weight=torch.tensor(1.0 + eps, dtype=dtype))
+    assert average(tmp_path, 2)["model"]["weight"].item() == 1.0 + eps / 2
 
 
 def test_tied_parameters_are_saved_once(tmp_path: Path) -> None:

@@ -78,5 +78,17 @@ def test_a_budget_changes_what_it_names_and_scales_checkpoints() -> None:
     )
     assert Budget(steps=10).of(base).checkpoint_updates == 1
     assert Budget(steps=5_000, checkpoint_updates=7).of(base).checkpoint_updates == 7
-    with pytest.raises(ValueError, match="warmup must be at least 1, got 0"):
-        Budget(warmup=0)
+
+
+@pytest.mark.parametrize(
+    "field, option",
+    [
+        ("steps", "--max-update"),
+        ("warmup", "--warmup-updates"),
+        ("batch_tokens", "--batch-tokens"),
+        ("checkpoint_updates", "--save-interval-updates"),
+    ],
+)
+def test_a_budget_that_is_refused_is_named_as_it_is_typed(field: str, option: str) -> None:
+    with pytest.raises(ValueError, match=f"^{option} must be at least 1, got 0$"):
+        Budget(**{field: 0})
