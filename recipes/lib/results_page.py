@@ -1,8 +1,8 @@
 """Write docs/results.md from the JSON files of docs/results.
 
 A file there is a table.json of `aiayn compare` or a table3.json of recipes/table3/table.py under
-the name that its heading gets; NAME.md beside it may say what a reader must know of it. --check
-writes nothing and fails if the page is out of date.
+the name that its heading gets; NAME.remark.md beside it may say what a reader must know of it.
+--check writes nothing and fails if the page is out of date.
 
     cp exp/wmt14_en_de/table/table.json docs/results/wmt14_en_de_base.json
     python recipes/lib/results_page.py --results docs/results --output docs/results.md
@@ -44,8 +44,8 @@ def make_page(results: Path, output: Path) -> str:
 
 
 def read_remark(path: Path) -> str:
-    """Return what NAME.md beside NAME.json says, nothing where there is none."""
-    remark = path.with_suffix(".md")
+    """Return what NAME.remark.md beside NAME.json says, nothing where there is none."""
+    remark = path.with_suffix(".remark.md")
     return remark.read_text(encoding="utf-8").rstrip() + "\n\n" if remark.exists() else ""
 
 

@@ -56,7 +56,7 @@ def test_every_file_has_a_heading_its_table_and_how_its_runs_were_made(results, 
 
 
 def test_a_remark_stands_above_its_table(results, tmp_path):
-    (results / "multi30k.md").write_text("On a busy machine.\n")
+    (results / "multi30k.remark.md").write_text("On a busy machine.\n")
     _, rows, captions = results_page.make_page(results, tmp_path / "page.md").split("\n## ")
     assert "multi30k.json).\n\nOn a busy machine.\n\n|" in captions
     assert "busy" not in rows
