@@ -24,7 +24,7 @@ from pathlib import Path
 import shards
 from archives import open_lines
 from clean_pairs import REASONS, TOKENIZERS, Pair, Settings, clean
-from manifest import Text, read_manifest
+from manifest import Text, add_manifest_options, read_manifest
 
 TextCounts = tuple[str, dict[str, int]]  # name, and pairs by COLUMNS
 
@@ -152,10 +152,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--manifest", type=Path, required=True)
+    add_manifest_options(parser)
     parser.add_argument("--directory", type=Path, required=True, help="the manifest's files")
-    parser.add_argument("--source-lang", required=True)
-    parser.add_argument("--target-lang", required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--workers", type=int, required=True, metavar="PROCESSES")
     parser.add_argument("--tokenizer", choices=TOKENIZERS, required=True)

@@ -2,7 +2,7 @@
 
 They are the references of BLEU, so nothing is cleaned: text that cannot be scored is an error.
 
-    python held_out.py --manifest corpus.toml --downloads downloads \
+    python held_out.py --manifest corpus.toml --directory downloads \
         --source-lang en --target-lang de --output data
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from archives import open_lines
-from manifest import Location, Text, read_manifest
+from manifest import Location, Text, add_manifest_options, read_manifest
 from sgm import read_segments
 
 from fairseq_aiayn.evaluation.parallel_text import require_text
@@ -91,10 +91,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--manifest", type=Path, required=True)
-    parser.add_argument("--downloads", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--source-lang", required=True)
-    parser.add_argument("--target-lang", required=True)
+    add_manifest_options(parser)
+    parser.add_argument("--directory", type=Path, required=True, help="the manifest's files")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     languages = arguments.source_lang, arguments.target_lang
@@ -102,7 +100,7 @@ def main() -> None:
     try:
         manifest = read_manifest(arguments.manifest, *languages)
         for split, text in (("valid", manifest.valid), ("test", manifest.test)):
-            pair = read_pair(arguments.downloads, text)
+            pair = read_pair(arguments.directory, text)
             texts |= {f"{split}.{lang}": lines for lang, lines in zip(languages, pair)}
             print(f"{split}: {len(pair[0]):,} sentences of {text.name}", file=sys.stderr)
         write_whole(arguments.output, texts)

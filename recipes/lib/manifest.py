@@ -184,13 +184,18 @@ def _count(where: str, table: dict, key: str) -> int | None:
     return value
 
 
+def add_manifest_options(parser: argparse.ArgumentParser) -> None:
+    """Let a script take a manifest in one language pair."""
+    parser.add_argument("--manifest", type=Path, required=True)
+    parser.add_argument("--source-lang", required=True)
+    parser.add_argument("--target-lang", required=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--manifest", type=Path, required=True)
-    parser.add_argument("--source-lang", required=True)
-    parser.add_argument("--target-lang", required=True)
+    add_manifest_options(parser)
     arguments = parser.parse_args()
     try:
         manifest = read_manifest(arguments.manifest, arguments.source_lang, arguments.target_lang)

@@ -46,7 +46,7 @@ download_corpus() {
 # The development and test sets as they are.
 hold_out() {
     run -q rm -rf "$exp/data"
-    run python "$recipe_lib/held_out.py" --manifest "$manifest" --downloads "$files" \
+    run python "$recipe_lib/held_out.py" --manifest "$manifest" --directory "$files" \
         "${pair[@]}" --output "$exp/data"
 }
 

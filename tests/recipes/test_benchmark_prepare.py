@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from itertools import chain
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from manifest import read_manifest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import learn_bpe
 import prepare
 import recipe_cost
 from prepare_report import report, target_met
@@ -42,6 +44,14 @@ def test_the_text_is_that_of_its_seed_and_fewer_pairs_are_the_start_of_more(pair
     assert list(sentence_pairs(1, 100)) == pairs[:100]
     assert pairs[CHUNK_PAIRS : CHUNK_PAIRS + 100] != pairs[:100]
     assert list(sentence_pairs(2, 100)) != pairs[:100]
+
+
+def test_words_drawn_in_chunks_are_all_counted(monkeypatch):
+    monkeypatch.setattr(learn_bpe, "CHUNK", 700)
+    counts = learn_bpe.count_ranks(GERMAN, 2000, np.random.default_rng(1))
+    rng = np.random.default_rng(1)
+    drawn = chain.from_iterable(GERMAN.draw(rng, size).tolist() for size in (700, 700, 600))
+    assert counts == Counter(drawn)
 
 
 def test_sentences_have_the_lengths_and_the_marks_of_real_ones(pairs):

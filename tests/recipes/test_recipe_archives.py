@@ -258,7 +258,7 @@ def unpack(manifest: Path, output: Path) -> subprocess.CompletedProcess:
     return subprocess.run(
         [
             *(sys.executable, held_out.__file__, "--manifest", manifest),
-            *("--downloads", manifest.parent, "--output", output),
+            *("--directory", manifest.parent, "--output", output),
             *("--source-lang", "en", "--target-lang", "de"),
         ],
         capture_output=True,

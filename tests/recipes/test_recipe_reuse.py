@@ -9,29 +9,16 @@ from pathlib import Path
 import pytest
 from recipe_runs import (
     SHORT,
-    Corpus,
     call,
     files_of,
     lines_of,
-    make_corpus,
     mirrored,
     stages_run,
-    with_stand_ins,
 )
 
 RUN = "aiayn-tiny-1"
 FINAL = ("--average", "1")  # the stand-in saves no others
 Recipe = Callable[..., subprocess.CompletedProcess]
-
-
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory) -> dict[str, str]:
-    return with_stand_ins(tmp_path_factory.mktemp("stand_ins") / "bin")
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory) -> Corpus:
-    return make_corpus("wmt14_en_de", tmp_path_factory.mktemp("mirror"), "de", 30)
 
 
 @pytest.fixture(scope="module")

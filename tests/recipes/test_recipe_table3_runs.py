@@ -13,30 +13,17 @@ from pathlib import Path
 import pytest
 from recipe_runs import (
     RECIPES,
-    Corpus,
     call,
     environment,
     files_of,
     lines_of,
-    make_corpus,
     mirrored,
     session_of,
     start,
     wait_for,
-    with_stand_ins,
 )
 
 SCRIPT = RECIPES / "table3" / "run.sh"
-
-
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory) -> dict[str, str]:
-    return with_stand_ins(tmp_path_factory.mktemp("stand_ins") / "bin")
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory) -> Corpus:
-    return make_corpus("wmt14_en_de", tmp_path_factory.mktemp("mirror"), "de", 30)
 
 
 @pytest.fixture(scope="module")
