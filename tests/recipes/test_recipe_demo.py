@@ -90,7 +90,10 @@ def test_the_demo_gets_either_corpus(tmp_path, source, commands):
         (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
         (tmp_path / name).chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
-    result = call(DEMO, "--dry_run", "--source", source, env={**os.environ, "PATH": path})
+    result = call(
+        *(DEMO, "--dry_run", "--exp", tmp_path / "exp", "--source", source),
+        env={**os.environ, "PATH": path},
+    )
     corpus = result.stdout.partition("# stage 2")[0]
     assert [command for command in commands if command not in corpus] == []
 

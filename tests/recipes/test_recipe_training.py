@@ -24,7 +24,8 @@ def call(*command, directory: Path, **environment):
         timeout=120,
         check=False,
         cwd=directory,
-        env={**os.environ, **environment},
+        # With an environment named, the recipe leaves PATH, and what stands in for tools, as it is.
+        env={**os.environ, "VIRTUAL_ENV": sys.prefix, **environment},
     )
 
 
