@@ -56,13 +56,12 @@ def call(command, *arguments, **environment):
 
 def start(command, waiting_for: Path) -> subprocess.Popen:
     """Start a recipe and return when it has made a file."""
+    # A shell in the background ignores SIGINT, and bash cannot trap what it was told to ignore.
     process = subprocess.Popen(
-        command,
+        ["env", "--default-signal=INT", *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell in the background ignores SIGINT, and bash cannot trap what it was told to ignore.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 30
     while not waiting_for.exists():
