@@ -44,7 +44,8 @@ translation_begin() {
         recipe_begin "$system-$run/node-$node_rank"
     else
         recipe_begin "${prepared:+$system-$run}"
-        rm -f "$exp"/*-"$run"/.begun # other nodes wait until this one has come to the training
+        # Other nodes wait until this one has come to the training.
+        [[ $dry_run == true ]] || rm -f "$exp"/*-"$run"/.begun
     fi
 }
 

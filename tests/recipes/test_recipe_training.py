@@ -158,6 +158,14 @@ def test_fairseq_takes_all_that_a_slurm_job_has(tmp_path):
     )
 
 
+def test_a_dry_run_leaves_nodes_that_wait_alone(tmp_path):
+    begun = tmp_path / "exp" / "aiayn-base-1" / ".begun"
+    begun.parent.mkdir(parents=True)
+    begun.touch()
+    train_command(tmp_path, "--exp", str(tmp_path / "exp"))
+    assert begun.exists()
+
+
 def test_an_unknown_row_and_one_that_stock_fairseq_cannot_build(tmp_path):
     result = call(WMT, "--dry_run", "--row", "huge", directory=tmp_path)
     assert result.returncode == 1
