@@ -8,6 +8,8 @@ from dataclasses import asdict
 from projection import Measured, Projection, Summary, powers, summarize
 from recipe_cost import StepCost, by_stage, peak_mib, total_seconds
 
+from fairseq_aiayn.evaluation.text_table import aligned_lines
+
 TARGET_PAIRS = 4_500_000
 TARGET_HOURS = 2
 TARGET_GIB = 2
@@ -32,7 +34,7 @@ def measured_table(run: Measured) -> str:
         if len(steps) > 1:
             rows += [_measured_row(f"  {s.step}", [s], run.pairs, total) for s in steps]
     rows.append(_measured_row("all", run.steps, run.pairs, total))
-    return f"{run.pairs:,} pairs, {run.types:,} types\n{_aligned(rows)}"
+    return f"{run.pairs:,} pairs, {run.types:,} types\n" + "\n".join(aligned_lines(rows))
 
 
 def _measured_row(name: str, steps: Steps, pairs: int, total: float) -> list[str]:
@@ -55,7 +57,7 @@ def projection_table(small: Measured, large: Measured, projection: Projection) -
         f"projected to {projection.pairs:,} pairs, {projection.pairs / large.pairs:,.0f} times as "
         f"many as measured, and {projection.types:,} types (how: benchmarks/projection.py)"
     )
-    return f"{title}\n{_aligned(rows)}"
+    return f"{title}\n" + "\n".join(aligned_lines(rows))
 
 
 def _cells(time: str, memory: str, linear: Steps, power: Steps) -> list[str]:
@@ -118,14 +120,3 @@ def _as_json(projection: Projection) -> dict[str, object]:
         name: {k: round(v, 3) if isinstance(v, float) else v for k, v in asdict(found).items()}
         for name, found in _summaries(projection).items()
     }
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths))
-        )
-        for row in rows
-    )

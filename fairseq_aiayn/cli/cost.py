@@ -30,6 +30,7 @@ from fairseq_aiayn.evaluation.cost import (
     training_flops,
 )
 from fairseq_aiayn.evaluation.gpus import GPUS, find_gpu
+from fairseq_aiayn.evaluation.text_table import aligned_lines
 from fairseq_aiayn.paper import VOCABULARY_EN_DE, Row, find_row
 
 NOT_STATED = "not stated"
@@ -70,12 +71,12 @@ def run(arguments: argparse.Namespace) -> None:
         print(json.dumps(settings | _as_json(row, forward, counted, paper, own), indent=2))
         return
     print(f"{row.name} over {arguments.vocab:,} types, sentences of {arguments.length} tokens\n")
-    _print_table(_forward_lines(forward))
+    print(*aligned_lines(_forward_lines(forward)), sep="\n")
     print(
         f"\ntraining: 3 x {_millions(forward.total)} x {row.batch_tokens:,} tokens x"
         f" {row.steps:,} steps = {_flops(counted)} FLOPs counted\n"
     )
-    _print_table(_estimate_lines(paper, own))
+    print(*aligned_lines(_estimate_lines(paper, own)), sep="\n")
     if own:
         print(f"\n{own.gpu.name}: {own.gpu.source}")
 
@@ -154,11 +155,3 @@ def _flops(count: float) -> str:
 
 def _millions(count: int) -> str:
     return f"{count / 1e6:.1f}M"
-
-
-def _print_table(lines: list[list[str]]) -> None:
-    """Print lines of cells, the first cell to the left and the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for first, *others in lines:
-        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        print("  ".join([first.ljust(widths[0]), *cells]).rstrip())

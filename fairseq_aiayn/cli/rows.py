@@ -15,6 +15,7 @@ import json
 from dataclasses import asdict
 
 from fairseq_aiayn.evaluation.cost import parameters
+from fairseq_aiayn.evaluation.text_table import aligned_lines
 from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE
 
 COLUMNS = (
@@ -63,9 +64,4 @@ def run(arguments: argparse.Namespace) -> None:
             [str(getattr(row, column)) for column in COLUMNS]
             + [f"{parameters(row, arguments.vocab) / 1e6:.2f}M", f"{printed}M" if printed else ""]
         )
-    widths = [max(len(line[i]) for line in table) for i in range(len(header))]
-    for line in table:
-        cells = [line[0].ljust(widths[0])] + [
-            cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True)
-        ]
-        print("  ".join(cells).rstrip())
+    print(*aligned_lines(table), sep="\n")

@@ -26,6 +26,8 @@ from archives import open_lines
 from clean_pairs import REASONS, TOKENIZERS, Pair, Settings, clean
 from manifest import Text, add_manifest_options, read_manifest
 
+from fairseq_aiayn.evaluation.text_table import aligned_lines
+
 TextCounts = tuple[str, dict[str, int]]  # name, and pairs by COLUMNS
 
 COLUMNS = ("read", "kept", *REASONS)
@@ -138,14 +140,7 @@ def table(counts: Sequence[TextCounts]) -> str:
         [name, *(f"{of_text[column]:,}" for column in COLUMNS)]
         for name, of_text in [*counts, ("all", total)]
     ]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths))
-        )
-        for row in rows
-    )
+    return "\n".join(aligned_lines(rows))
 
 
 def main() -> None:

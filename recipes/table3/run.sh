@@ -45,7 +45,7 @@ list_runs() {
     runs=()
     for one in ${system/both/aiayn stock}; do
         for row in ${rows/#all/${table[*]}}; do
-            if ! aiayn flags "$row" --system "$one" --gpus 1 >/dev/null 2>&1; then
+            if [[ $one == stock ]] && ! aiayn flags "$row" --system stock --gpus 1 &>/dev/null; then
                 echo "# stock fairseq cannot build row $row: left out" >&2
                 continue
             fi
@@ -92,7 +92,7 @@ make_table() {
 
 # bash reads a script while it runs: what is changed in this file meanwhile must not be run.
 main() {
-    local own=() one
+    local own=()
     passed=()
     while (($#)); do
         if [[ $1 == -- ]]; then

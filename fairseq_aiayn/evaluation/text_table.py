@@ -1,0 +1,17 @@
+"""Tables in plain text, for terminals and logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def aligned_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a line for each row: the first cell to the left of its column, others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
