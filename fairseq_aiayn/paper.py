@@ -116,10 +116,10 @@ BIG_EN_FR = replace(
     BIG, name="big_en_fr", P_drop=0.1, published=Published(hours=BIG.published.hours)
 )
 
-# Section 6.3. d_k, d_v: not stated; d_model / h as in section 3.2.2. warmup: not stated; 16,000 in
-# the paper's own code. averaged: not stated.
+# Section 6.3: all other parameters are those of the English-to-German base model. d_k, d_v: not
+# stated; d_model / h as in section 3.2.2. warmup: not stated; 16,000 in the paper's own code.
 PARSING = replace(
-    VARIATION,
+    BASE,
     name="parsing",
     N=4,
     d_model=1024,
@@ -145,13 +145,23 @@ TINY = replace(
     checkpoint_updates=50,
     published=Published(),
 )
+# Nor this: its twin for parsing, for 10,000 sentences on two CPU cores.
+PARSING_TINY = replace(
+    TINY,
+    name="parsing_tiny",
+    shared_vocabulary=False,
+    steps=3_000,
+    batch_tokens=2_048,
+    checkpoint_updates=100,
+)
 
 TABLE_3_A = (A_H1, A_H4, A_H16, A_H32)
 TABLE_3_B = (B_DK16, B_DK32)
 TABLE_3_C = (C_N2, C_N4, C_N8, C_DMODEL256, C_DMODEL1024, C_DFF1024, C_DFF4096)
 TABLE_3_D = (D_DROP0, D_DROP02, D_LS0, D_LS02)
 TABLE_3 = (BASE, *TABLE_3_A, *TABLE_3_B, *TABLE_3_C, *TABLE_3_D, E_LEARNED, BIG)
-ROWS: dict[str, Row] = {row.name: row for row in (*TABLE_3, BIG_EN_FR, PARSING, TINY)}
+EXTRA = (BIG_EN_FR, PARSING, TINY, PARSING_TINY)
+ROWS: dict[str, Row] = {row.name: row for row in (*TABLE_3, *EXTRA)}
 
 
 def find_row(name: str) -> Row:
@@ -188,6 +198,8 @@ PARSING_DECODING = Decoding(beam=21, alpha=0.3, extra_length=300)
 
 VOCABULARY_EN_DE = 37_000  # section 5.1, byte pairs shared by both languages
 VOCABULARY_EN_FR = 32_000  # section 5.1, word pieces
+VOCABULARY_WSJ = 16_000  # section 6.3, WSJ only
+VOCABULARY_SEMI_SUPERVISED = 32_000  # section 6.3
 
 TRAINING_GPU = "P100"  # section 5.2
 TRAINING_GPUS = 8
@@ -216,4 +228,31 @@ TABLE_2 = (
     PublishedModel("ConvS2S ensemble", 26.36, 41.29, 7.7e19, 1.2e21),
     PublishedModel("Transformer (base)", 27.3, 38.1, 3.3e18),
     PublishedModel("Transformer (big)", 28.4, 41.8, 2.3e19),  # section 6.1's text: 41.0 for en-fr
+)
+
+
+@dataclass(frozen=True)
+class PublishedParser:
+    """A row of Table 4: F1 on section 23 of the WSJ."""
+
+    parser: str
+    training: str
+    f1: float
+
+
+WSJ_ONLY, SEMI_SUPERVISED = "WSJ only, discriminative", "semi-supervised"
+TRANSFORMER_PARSER = "Transformer (4 layers)"
+TABLE_4 = (
+    PublishedParser("Vinyals & Kaiser et al. (2014)", WSJ_ONLY, 88.3),
+    PublishedParser("Petrov et al. (2006)", WSJ_ONLY, 90.4),
+    PublishedParser("Zhu et al. (2013)", WSJ_ONLY, 90.4),
+    PublishedParser("Dyer et al. (2016)", WSJ_ONLY, 91.7),
+    PublishedParser(TRANSFORMER_PARSER, WSJ_ONLY, 91.3),
+    PublishedParser("Zhu et al. (2013)", SEMI_SUPERVISED, 91.3),
+    PublishedParser("Huang & Harper (2009)", SEMI_SUPERVISED, 91.3),
+    PublishedParser("McClosky et al. (2006)", SEMI_SUPERVISED, 92.1),
+    PublishedParser("Vinyals & Kaiser et al. (2014)", SEMI_SUPERVISED, 92.1),
+    PublishedParser(TRANSFORMER_PARSER, SEMI_SUPERVISED, 92.7),
+    PublishedParser("Luong et al. (2015)", "multi-task", 93.0),
+    PublishedParser("Dyer et al. (2016)", "generative", 93.3),
 )

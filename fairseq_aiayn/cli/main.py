@@ -9,6 +9,12 @@ The usual order of work:
       --path checkpoints/average.pt ...
   aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de
 
+and for constituency parsing (section 6.3):
+  aiayn linearize section_02.mrg --words train.words > train.tree
+  aiayn parse --checkpoint average.pt --data-bin bin "The board met ."
+  aiayn delinearize test.tree --words test.words > predicted.trees
+  aiayn evalb gold.trees predicted.trees
+
 `aiayn COMMAND --help` explains a command. Bad input ends with one line and exit status 2.
 """
 
@@ -21,9 +27,24 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
-from fairseq_aiayn.cli import average, bleu, compare, cost, flags, rows, user_dir
+from fairseq_aiayn.cli import (
+    average,
+    bleu,
+    compare,
+    cost,
+    delinearize,
+    evalb,
+    flags,
+    linearize,
+    parse,
+    rows,
+    user_dir,
+)
 
-COMMANDS = (rows, flags, cost, user_dir, average, bleu, compare)
+COMMANDS = (
+    *(rows, flags, cost, user_dir, average, bleu, compare),
+    *(linearize, parse, delinearize, evalb),
+)
 
 BAD_INPUT = 2
 INTERRUPTED = 128 + 2  # what a shell reports for SIGINT

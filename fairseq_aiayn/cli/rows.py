@@ -1,7 +1,7 @@
 """list the paper's models with their parameter counts
 
 The parameters are those of our model at the given vocabulary, beside the paper's figure in millions
-where it prints one.
+where it prints one. Parsing, which keeps words and trees apart, has so many types on either side.
 
 examples:
   aiayn rows

@@ -16,33 +16,28 @@ A run directory belongs to one training of one system:
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairseq_aiayn.evaluation.json_fields import read_json
 from fairseq_aiayn.evaluation.parallel_text import read_lines
-from fairseq_aiayn.evaluation.settings import Settings, settings_from_json
-from fairseq_aiayn.evaluation.train_log import Training, read_training, read_validation
+from fairseq_aiayn.evaluation.run_directory import (
+    TrainedRun,
+    read_settings,
+    require_different_names,
+    require_same,
+    restored,
+)
+from fairseq_aiayn.evaluation.train_log import read_training, read_validation
 
 
 @dataclass(frozen=True)
-class Run:
-    """One training: how it was made, what it cost, how good it is."""
+class Run(TrainedRun):
+    """One training of a translation model, and how good it is."""
 
-    settings: Settings
-    training: Training
-    dev_perplexity: float  # of the evaluated checkpoint, a piece
-    vocabulary: int | None  # types of the target language
     bleu: dict  # the paper's, with its precisions and signature
     sacrebleu: dict
-    sentences: int
-    test_set: str  # SHA-256 of source and reference
-
-    @property
-    def name(self) -> str:
-        """The name that tables show."""
-        return self.settings.name
 
 
 @dataclass(frozen=True)
@@ -86,10 +81,8 @@ def read_comparison(directories: Sequence[Path], examples: int) -> Comparison:
     Raises ValueError if two runs have the same name or were not scored alike, and as `read_run`.
     """
     runs = [read_run(directory) for directory in directories]
-    names = [run.name for run in runs]
     require_same(list(zip(directories, runs, strict=True)), SAME_SCORE)
-    if len(set(names)) < len(names):
-        raise ValueError(f"runs must have different names, got {', '.join(names)}")
+    require_different_names(runs)
     texts = {run.name: read_texts(path) for run, path in zip(runs, directories, strict=True)}
     return Comparison(tuple(runs), tuple(choose_examples(texts, examples)))
 
@@ -117,11 +110,6 @@ def read_run(directory: Path) -> Run:
     )
 
 
-def read_settings(path: Path) -> Settings:
-    """Read a settings.json; raises OSError, or ValueError for what it must not hold."""
-    return settings_from_json(read_json(path), path)
-
-
 def read_texts(directory: Path) -> Texts:
     """Read the texts of a run; raises OSError, or ValueError where their lengths differ."""
     paths = [directory / f"{name}.txt" for name in ("source", "reference", "hypothesis")]
@@ -132,19 +120,6 @@ def read_texts(directory: Path) -> Texts:
                 f"{path}: must have the {len(source)} lines of source.txt, has {len(lines)}"
             )
     return Texts(source, *others)
-
-
-def require_same(
-    runs: Sequence[tuple[Path, Run]], rules: Mapping[str, Callable[[Run], object]]
-) -> None:
-    """Raise ValueError, naming both directories, where runs differ in what `rules` look at."""
-    for what, value in rules.items():
-        for path, run in runs[1:]:
-            if value(run) != value(runs[0][1]):
-                raise ValueError(
-                    f"{path}: must have the {what} of {runs[0][0]}, {value(runs[0][1])}, "
-                    f"has {value(run)}"
-                )
 
 
 def choose_examples(texts: Mapping[str, Texts], count: int) -> list[Example]:
@@ -166,17 +141,7 @@ def choose_examples(texts: Mapping[str, Texts], count: int) -> list[Example]:
 
 def run_from_json(content: Mapping, where: object) -> Run:
     """Make a Run of what dataclasses.asdict makes of one; KeyError or TypeError if it is not."""
-    settings = settings_from_json(content["settings"], where)
-    training = Training(**content["training"])
-    return Run(**{**content, "settings": settings, "training": training})
-
-
-def read_json(path: Path) -> object:
-    """Read a JSON file; raises OSError, or ValueError where it is not JSON."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        raise ValueError(f"{path}: must be JSON, is not or is cut short") from None
+    return Run(**restored(content, where))
 
 
 def _read_scores(path: Path) -> dict:

@@ -3,53 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from fairseq_aiayn.evaluation.comparison import Comparison, Example, Run, run_from_json
 from fairseq_aiayn.evaluation.conditions import conditions_of, differences
 from fairseq_aiayn.evaluation.markdown_table import aligned_table
-from fairseq_aiayn.evaluation.provenance import clock, how_made, machines, signatures
+from fairseq_aiayn.evaluation.provenance import how_made, machines, signatures
 from fairseq_aiayn.evaluation.published import published
+from fairseq_aiayn.evaluation.training_cells import TRAINING_CELLS
 from fairseq_aiayn.paper import ROWS, Published, Row
 
 KIND = "comparison"  # of results, in JSON
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of the table: of a run, and of what the paper prints."""
-
-    label: str
-    measured: Callable[[Run], str]
-    printed: Callable[[Row, Published], str] = lambda row, paper: ""
-
-
-LINES = (
-    Line(
-        "parameters",
-        lambda run: f"{run.training.parameters:,}",
-        lambda row, paper: f"{paper.parameters} × 10⁶" if paper.parameters else "",
-    ),
-    Line(
-        "updates",
-        lambda run: f"{run.training.updates:,}",
-        lambda row, paper: f"{row.steps:,}",
-    ),
-    Line("target tokens/s in training", lambda run: f"{run.training.tokens_per_second:,.0f}"),
-    Line("seconds of training", lambda run: f"{run.training.seconds:,.0f}"),
-    Line("wall time of training", lambda run: clock(run.training.wall_seconds)),
-    Line(
-        "development perplexity",
-        lambda run: f"{run.dev_perplexity:.2f}",
-        lambda row, paper: f"{paper.ppl:.2f}" if paper.ppl else "",
-    ),
-    Line(
-        "BLEU as the paper's",
-        lambda run: f"{run.bleu['score']:.2f}",
-        lambda row, paper: f"{paper.bleu:.1f}" if paper.bleu else "",
-    ),
-    Line("sacreBLEU", lambda run: f"{run.sacrebleu['score']:.2f}"),
-)
+MEASURED: dict[str, Callable[[Run], str]] = {
+    **TRAINING_CELLS,
+    "BLEU as the paper's": lambda run: f"{run.bleu['score']:.2f}",
+    "sacreBLEU": lambda run: f"{run.sacrebleu['score']:.2f}",
+}
 
 
 def markdown(comparison: Comparison) -> str:
@@ -58,10 +29,10 @@ def markdown(comparison: Comparison) -> str:
     runs = comparison.runs
     settings, paper = runs[0].settings, _paper(runs)
     cells = [["", *(run.name for run in runs)]]
-    cells += [[line.label, *(line.measured(run) for run in runs)] for line in LINES]
+    cells += [[label, *map(measured, runs)] for label, measured in MEASURED.items()]
     if paper:
-        column = ["paper", *(line.printed(ROWS[settings.row], paper) for line in LINES)]
-        cells = [[*row, cell] for row, cell in zip(cells, column, strict=True)]
+        column = {"": "paper", **_printed(ROWS[settings.row], paper)}
+        cells = [[*row, column.get(row[0], "")] for row in cells]
     lines = [*aligned_table(cells), "", *signatures(runs[0]), "", *machines(runs)]
     if paper:
         row = ROWS[settings.row]
@@ -96,3 +67,13 @@ def _paper(runs: Sequence[Run]) -> Published | None:
     """Return what the paper prints if the runs are all of one row, corpus and subset."""
     kinds = {(run.settings.row, run.settings.corpus, run.settings.subset) for run in runs}
     return published(*kinds.pop()) if len(kinds) == 1 else None
+
+
+def _printed(row: Row, paper: Published) -> dict[str, str]:
+    """Return what the paper prints beside some of the lines."""
+    return {
+        "parameters": f"{paper.parameters} × 10⁶" if paper.parameters else "",
+        "updates": f"{row.steps:,}",
+        "development perplexity": f"{paper.ppl:.2f}" if paper.ppl else "",
+        "BLEU as the paper's": f"{paper.bleu:.1f}" if paper.bleu else "",
+    }

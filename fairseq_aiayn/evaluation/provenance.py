@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from fairseq_aiayn.evaluation.comparison import Run
 from fairseq_aiayn.evaluation.markdown_table import code_block
+from fairseq_aiayn.evaluation.run_directory import TrainedRun
 from fairseq_aiayn.evaluation.settings import Settings, Start
 
 PROCESSOR = {"processor": "{}", "cores": "{} cores"}
@@ -23,7 +24,7 @@ def signatures(run: Run) -> list[str]:
     ]
 
 
-def machines(runs: Sequence[Run]) -> list[str]:
+def machines(runs: Sequence[TrainedRun]) -> list[str]:
     """Say on what the runs were made, once where it is the same for all of them."""
     names: dict[str, list[str]] = {}
     for run in runs:
@@ -33,7 +34,7 @@ def machines(runs: Sequence[Run]) -> list[str]:
     return [f"- {', '.join(same)}: {made_on}" for made_on, same in names.items()]
 
 
-def how_made(run: Run) -> list[str]:
+def how_made(run: TrainedRun) -> list[str]:
     """Return a section, folded where HTML is shown, with all that the run's settings know."""
     commands = [
         line for name, command in run.settings.commands.items() for line in (f"# {name}", command)
@@ -54,7 +55,7 @@ def clock(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
 
 
-def _facts(run: Run) -> dict[str, str]:
+def _facts(run: TrainedRun) -> dict[str, str]:
     settings = run.settings
     what = {
         "row {}": settings.row,
@@ -106,8 +107,8 @@ def _machine(start: Settings | Start) -> str:
     return ", ".join(filter(None, machine))
 
 
-def _made_on(run: Run) -> str:
-    """Say in one line what was translated, on what the run was trained and with what."""
+def _made_on(run: TrainedRun) -> str:
+    """Say in one line what was translated or parsed, on what the run was trained and with what."""
     settings = run.settings
     sentences = f"{run.sentences:,} sentences"
     if settings.corpus and settings.subset:

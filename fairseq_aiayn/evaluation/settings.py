@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import get_type_hints
+
+from fairseq_aiayn.evaluation.json_fields import known_fields
 
 
 @dataclass(frozen=True)
@@ -53,20 +54,6 @@ def settings_from_json(content: object, where: object) -> Settings:
     starts = content.get("resumed", [])
     if not isinstance(starts, list | tuple) or not all(isinstance(x, Mapping) for x in starts):
         raise ValueError(f"{where}: 'resumed' must be a list of objects, got {starts!r}")
-    resumed = tuple(Start(**_known(start, Start, where)) for start in starts)
+    resumed = tuple(Start(**known_fields(start, Start, where)) for start in starts)
     content = {"name": content["system"], **content, "resumed": resumed}
-    return Settings(**_known(content, Settings, where))
-
-
-def _known(content: Mapping, kind: type, where: object) -> dict[str, object]:
-    """Return what a dataclass has fields for; ValueError where a value is of the wrong type."""
-    kinds = get_type_hints(kind)
-    known = {key: content[key] for key in kinds if key in content}
-    for key, value in known.items():
-        if not isinstance(value, kinds[key]):
-            raise ValueError(f"{where}: {key!r} must be {_name(kinds[key])}, got {value!r}")
-    return known
-
-
-def _name(kind: type) -> str:
-    return getattr(kind, "__name__", str(kind)).replace(" | None", "")
+    return Settings(**known_fields(content, Settings, where))

@@ -7,13 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from fairseq_aiayn.evaluation.comparison import (
-    SAME_SCORE,
-    Run,
-    read_run,
-    read_settings,
-    require_same,
-)
+from fairseq_aiayn.evaluation.comparison import SAME_SCORE, Run, read_run
+from fairseq_aiayn.evaluation.run_directory import read_settings, require_same
 from fairseq_aiayn.paper import TABLE_3, Row
 
 ROWS: dict[str, Row] = {row.name: row for row in TABLE_3}

@@ -1,11 +1,13 @@
-"""A table's files: Markdown to read, JSON to make it again from."""
+"""Files that appear whole or not at all, and those of a table: Markdown to read, JSON to reuse."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 
 def write_table(directory: Path, stem: str, markdown: str, content: Mapping) -> None:
@@ -19,6 +21,19 @@ def write_table(directory: Path, stem: str, markdown: str, content: Mapping) -> 
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file that appears whole or not at all."""
+    with whole_file(path) as file:
+        file.write(text)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[TextIO]:
+    """Open a file for writing that appears when the block ends, or not at all if that fails."""
     part = path.with_name(f"{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+    file = part.open("w", encoding="utf-8", newline="\n")
+    try:
+        with file:
+            yield file
+        os.replace(part, path)
+    except BaseException:
+        part.unlink()
+        raise

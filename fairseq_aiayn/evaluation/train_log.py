@@ -32,6 +32,7 @@ class Validation:
 
     perplexity: float
     vocabulary: int | None  # types of the target language; None where the log does not say
+    source_vocabulary: int | None  # of the source language
 
 
 def read_training(log: Path) -> Training:
@@ -66,7 +67,8 @@ def read_validation(log: Path) -> Validation:
     if not values:
         raise ValueError(f"{log}: must have a JSON line with 'valid_ppl', has none")
     types = [int(match[1]) for line in read_lines(log) if (match := TYPES.search(line))]
-    return Validation(float(values[-1]), types[-1] if types else None)
+    source, target = [None, None, *types][-2:]
+    return Validation(float(values[-1]), target, source)
 
 
 def _parameters_of_finished(log: Path) -> int:

@@ -9,7 +9,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import SearchOptions, Symbols, beam_search
+from fairseq_aiayn.decoding.beam_search import Continuations, SearchOptions, Symbols, beam_search
 from fairseq_aiayn.decoding.hypotheses import Hypothesis
 from fairseq_aiayn.nn.decoder_state import DecoderState
 from fairseq_aiayn.plugin.model import AiaynModel
@@ -95,14 +95,16 @@ class BeamSearchGenerator:
         net_input = sample["net_input"]
         longest = min(model.max_decoder_positions() for model in models) - 1  # the end takes one
         max_lengths = self.maximum_length.of(net_input["src_tokens"], self.source_dictionary)
-        found = beam_search(
-            EnsembleContinuations(models, net_input),
-            max_lengths.clamp(max=longest),
-            self.symbols,
-            self.options,
-            prefix_tokens,
-        )
+        max_lengths = max_lengths.clamp(max=longest)
+        continuations = self.continuations(models, sample, max_lengths)
+        found = beam_search(continuations, max_lengths, self.symbols, self.options, prefix_tokens)
         return [[as_fairseq(hypothesis) for hypothesis in sentence] for sentence in found]
+
+    def continuations(
+        self, models: list[AiaynModel], sample: dict, max_lengths: Tensor
+    ) -> Continuations:
+        """What the search asks for log P: the ensemble, at the start of a batch."""
+        return EnsembleContinuations(models, sample["net_input"])
 
 
 def as_fairseq(hypothesis: Hypothesis) -> dict:

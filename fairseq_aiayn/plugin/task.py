@@ -9,7 +9,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_aiayn.decoding.beam_search import SearchOptions
-from fairseq_aiayn.paper import TRANSLATION
+from fairseq_aiayn.paper import TRANSLATION, Decoding
 from fairseq_aiayn.plugin.generator import BeamSearchGenerator, MaximumLength
 from fairseq_aiayn.plugin.model import AiaynModel
 
@@ -35,17 +35,18 @@ REFUSED = {
     "unkpen": 0,
 }
 
-# The options that the search reads, under fairseq's names: section 6.1's values, then fairseq's own
-# defaults
-DEFAULTS = {
-    "beam": TRANSLATION.beam,
-    "lenpen": TRANSLATION.alpha,
-    "max_len_a": 1,
-    "max_len_b": TRANSLATION.extra_length,
-    "min_len": 1,
-    "nbest": 1,
-    "unnormalized": False,
-}
+
+def search_defaults(decoding: Decoding) -> dict[str, float]:
+    """The options that the search reads, under fairseq's names: the paper's, then fairseq's own."""
+    return {
+        "beam": decoding.beam,
+        "lenpen": decoding.alpha,
+        "max_len_a": 1,
+        "max_len_b": decoding.extra_length,
+        "min_len": 1,
+        "nbest": 1,
+        "unnormalized": False,
+    }
 
 
 @dataclass
@@ -57,15 +58,18 @@ class AiaynTranslationConfig(TranslationConfig):
 class AiaynTranslationTask(TranslationTask):
     """Section 6.1: beam 4, α 0.6, output at most input + 50, ended as early as possible."""
 
+    name = "aiayn_translation"
+    decoding = TRANSLATION
+
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Declare the options; --beam, --lenpen and --max-len-a/-b default to section 6.1.
+        """Declare the options; --beam, --lenpen and --max-len-a/-b default to the paper's.
 
         --required-batch-size-multiple is 1: with fairseq's 8, up to seven sentences of a test set,
         the longest, are silently left out of the last batch.
         """
         super().add_args(parser)
-        parser.set_defaults(**DEFAULTS, required_batch_size_multiple=1)
+        parser.set_defaults(**search_defaults(cls.decoding), required_batch_size_multiple=1)
 
     def can_reuse_epoch_itr(self, dataset: FairseqDataset) -> bool:
         """Draw the batches anew every epoch, so that a resumed run sees an undisturbed one's.
@@ -91,10 +95,11 @@ class AiaynTranslationTask(TranslationTask):
         for model in models:
             if not isinstance(model, AiaynModel):
                 raise ValueError(
-                    "--task aiayn_translation decodes aiayn_* models, not a "
+                    f"--task {self.name} decodes aiayn_* models, not a "
                     f"{type(model).__name__}: use --task translation"
                 )
-        chosen = {name: getattr(args, name, default) for name, default in DEFAULTS.items()}
+        defaults = search_defaults(self.decoding)
+        chosen = {name: getattr(args, name, default) for name, default in defaults.items()}
         options = SearchOptions(
             beam=chosen["beam"],
             alpha=0.0 if chosen["unnormalized"] else chosen["lenpen"],
@@ -102,6 +107,12 @@ class AiaynTranslationTask(TranslationTask):
             nbest=chosen["nbest"],
         )
         maximum_length = MaximumLength(chosen["max_len_a"], chosen["max_len_b"])
+        return self.build_search(options, maximum_length)
+
+    def build_search(
+        self, options: SearchOptions, maximum_length: MaximumLength
+    ) -> BeamSearchGenerator:
+        """Build the search itself."""
         return BeamSearchGenerator(
             self.source_dictionary, self.target_dictionary, options, maximum_length
         )

@@ -46,7 +46,7 @@ main() {
         require_one_of target_lang de fr
     fi
     require_whole held_out bpe_codes
-    translation_begin
+    systems_begin
     # shellcheck source=recipes/demo/data.sh
     . "$here/data.sh"
 

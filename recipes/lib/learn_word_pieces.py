@@ -48,10 +48,11 @@ def sample(directory: Path, languages: tuple[str, ...], pairs: int) -> Iterator[
         ahead = (ahead - len(sides[0])) % step
 
 
-def learn(sentences: Iterable[str], vocabulary: int) -> bytes:
+def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_nfkc") -> bytes:
     """Return a sentencepiece model of at most `vocabulary` pieces.
 
-    Raises ValueError if there are no sentences or more characters than pieces.
+    `normalization` is one of sentencepiece's rules. Raises ValueError if there are no sentences or
+    more characters than pieces.
     """
     model = io.BytesIO()  # a model written to a file would have the file's name in it
     try:
@@ -60,6 +61,7 @@ def learn(sentences: Iterable[str], vocabulary: int) -> bytes:
             model_writer=model,
             model_type="bpe",
             vocab_size=vocabulary,
+            normalization_rule_name=normalization,
             hard_vocab_limit=False,  # a small corpus has fewer pieces
             character_coverage=1.0,  # no character of the sample becomes <unk>
             num_threads=4,  # the model has the number in it

@@ -1,7 +1,8 @@
 """Write docs/results.md from the JSON files of docs/results.
 
-A file there is a table.json of `aiayn compare` or a table3.json of recipes/table3/table.py under
-the name that its heading gets; NAME.remark.md beside it may say what a reader must know of it.
+A file there is a table.json of `aiayn compare` or recipes/wsj_parsing/table.py or a table3.json of
+recipes/table3/table.py under the name that its heading gets; NAME.remark.md beside it may say what
+a reader must know of it.
 --check writes nothing and fails if the page is out of date.
 
     cp exp/wmt14_en_de/table/table.json docs/results/wmt14_en_de_base.json
@@ -15,11 +16,11 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-from fairseq_aiayn.evaluation import comparison_table, table3_markdown
-from fairseq_aiayn.evaluation.comparison import read_json
+from fairseq_aiayn.evaluation import comparison_table, table3_markdown, table4_markdown
+from fairseq_aiayn.evaluation.json_fields import read_json
 from fairseq_aiayn.evaluation.table_files import write_whole
 
-KINDS = {module.KIND: module for module in (comparison_table, table3_markdown)}
+KINDS = {module.KIND: module for module in (comparison_table, table3_markdown, table4_markdown)}
 INTRODUCTION = """\
 # Results
 

@@ -26,7 +26,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import get_type_hints
 
-from fairseq_aiayn.evaluation.comparison import read_json
+from fairseq_aiayn.evaluation.json_fields import read_json
 from fairseq_aiayn.evaluation.settings import Start, settings_from_json
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,7 +4,7 @@
 # EXP/data has the held-out text as it is; EXP/tokens (cleaned, in shards), EXP/pieces (subwords)
 # and EXP/bin (fairseq's binaries) are made of the manifest's text.
 
-: "${exp:?}" "${recipe_lib:?}" "${dry_run:?}" "${stop_stage:?}"
+: "${exp:?}" "${recipe_lib:?}"
 
 # Options
 source_lang=en    # language to translate from
@@ -15,7 +15,6 @@ workers=auto      # processes that prepare the text; auto: one a core
 recipe_option_files+=("${BASH_SOURCE[0]}")
 
 # The recipe's own choices
-corpus_name=      # what results call it
 manifest=         # corpus.toml: which archives and files hold the text
 files=            # directory they are in
 tokenizer=moses   # moses, or none
@@ -107,9 +106,7 @@ binarize() {
     run -q fairseq-preprocess "${pair[@]}" --joined-dictionary --workers "$workers" \
         --destdir "$exp/bin.part" --trainpref "$exp/pieces/train" \
         --validpref "$exp/pieces/valid" --testpref "$exp/pieces/test"
-    run -q -o "$exp/bin.part/corpus" echo "$corpus_name"
-    run -q -o "$exp/bin.part/sha256" env -C "$exp/bin.part" sh -c \
-        'find . -type f ! -name "*.log" ! -name "sha256*" | sort | xargs sha256sum | sha256sum'
+    seal_text "$exp/bin.part"
     run -q mv "$exp/bin.part" "$exp/bin"
 }
 
@@ -121,23 +118,10 @@ manifest_stages() {
     stage 2 held_out hold_out
 }
 
-# Make fairseq's binaries of the text in FILES and EXP/data. What follows depends on their content
-# alone: text that was made again, the same as before, does not strand a training.
+# Make fairseq's binaries of the text in FILES and EXP/data.
 text_stages() {
     stage 2 clean clean_corpus tokenizer normalize limits
     stage 3 pieces "learn_$pieces" piece_flags min_count
     stage 3 apply apply_pieces
     stage 4 binarize binarize corpus_name
-    ((stop_stage < 4)) || know_text "$exp"
-}
-
-# Set recipe_chain to the content of the text that the recipe in EXP prepared.
-know_text() {
-    [[ $dry_run == false ]] || return 0
-    [[ -e $1/bin/sha256 ]] ||
-        fatal "$1 has no prepared text: its recipe makes it with --stage 4 --stop_stage 4 --force"
-    [[ $(<"$1/bin/corpus") == "$corpus_name" ]] ||
-        fatal "$1 has text of $(<"$1/bin/corpus"), not of $corpus_name"
-    # shellcheck disable=SC2034  # stage reads it
-    recipe_chain=$(<"$1/bin/sha256")
 }

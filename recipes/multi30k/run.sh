@@ -42,7 +42,7 @@ main() {
     fi
     row=${row/auto/tiny}
     [[ $exp != auto ]] || exp=$root/exp/multi30k_${source_lang}_$target_lang
-    translation_begin
+    systems_begin
 
     corpus_name=multi30k_${source_lang}_$target_lang files=$exp/downloads
     tokenizer=moses normalize=(--normalize) limits=(--max-length 250 --max-ratio 1.5)

@@ -36,7 +36,7 @@ main() {
     require_one_of target_lang de en
     require_whole vocabulary min_count
     [[ $row != big* ]] || needs_mb=$((needs_mb + 60000))
-    translation_begin
+    systems_begin
 
     corpus_name=wmt14_${source_lang}_$target_lang files=$exp/downloads
     tokenizer=moses normalize=(--normalize) limits=(--max-length 250 --max-ratio 1.5)

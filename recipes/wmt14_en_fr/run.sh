@@ -36,7 +36,7 @@ main() {
     require_one_of source_lang en fr
     require_one_of target_lang fr en
     require_whole vocabulary sample
-    translation_begin
+    systems_begin
 
     corpus_name=wmt14_${source_lang}_$target_lang files=$exp/downloads
     # Word pieces are learned from text as it is: what Moses would split off is theirs to split.

@@ -55,7 +55,26 @@ TABLE_2 = {
     "Transformer (base)": (27.3, 38.1, 3.3e18, None),
     "Transformer (big)": (28.4, 41.8, 2.3e19, None),
 }
-# Sections 6.1 and 6.3 and the demo
+# Table 4: F1 on section 23
+TABLE_4 = {
+    "WSJ only, discriminative": [
+        ("Vinyals & Kaiser et al. (2014)", 88.3),
+        ("Petrov et al. (2006)", 90.4),
+        ("Zhu et al. (2013)", 90.4),
+        ("Dyer et al. (2016)", 91.7),
+        ("Transformer (4 layers)", 91.3),
+    ],
+    "semi-supervised": [
+        ("Zhu et al. (2013)", 91.3),
+        ("Huang & Harper (2009)", 91.3),
+        ("McClosky et al. (2006)", 92.1),
+        ("Vinyals & Kaiser et al. (2014)", 92.1),
+        ("Transformer (4 layers)", 92.7),
+    ],
+    "multi-task": [("Luong et al. (2015)", 93.0)],
+    "generative": [("Dyer et al. (2016)", 93.3)],
+}
+# Sections 6.1 and 6.3
 OTHERS = {
     "aiayn_big_en_fr": {**TABLE_3["aiayn_big"][0], "P_drop": 0.1},
     "aiayn_parsing": {
@@ -82,7 +101,7 @@ BASE = {
     "warmup": 4000,
     "batch_tokens": 25_000,
 }
-ARCHES = [*TABLE_3, *OTHERS, "aiayn_tiny"]
+ARCHES = [*TABLE_3, *OTHERS, "aiayn_tiny", "aiayn_parsing_tiny"]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +124,13 @@ def test_table_2() -> None:
     """Breaks if a figure stands in another row or column."""
     printed = [tuple(asdict(model).values()) for model in paper.TABLE_2]
     assert printed == [(model, *figures) for model, figures in TABLE_2.items()]
+
+
+def test_table_4() -> None:
+    """Breaks if an F1 stands beside another parser or another kind of training."""
+    printed = [(row.training, row.parser, row.f1) for row in paper.TABLE_4]
+    assert printed == [(kind, *row) for kind, rows in TABLE_4.items() for row in rows]
+    assert (paper.VOCABULARY_WSJ, paper.VOCABULARY_SEMI_SUPERVISED) == (16_000, 32_000)
 
 
 @pytest.mark.parametrize("arch", ARCHES)
@@ -173,7 +199,8 @@ def test_every_row_is_an_arch_of_the_list_and_the_other_way_round() -> None:
 
 
 def test_averaging() -> None:
-    """Section 6.1: base 5 checkpoints ten minutes apart, big 20; Table 3's variations none."""
+    """Section 6.1: base 5 checkpoints ten minutes apart, big 20; Table 3's variations none; parsing
+    as base (section 6.3)."""
     for arch in TABLE_3:
         row = find_row(arch)
         assert row.averaged == {"aiayn_base": 5, "aiayn_big": 20}.get(arch, 1)
@@ -181,6 +208,7 @@ def test_averaging() -> None:
     assert paper.BASE.checkpoint_updates == ten_minutes / 0.4  # seconds a step, section 5.2
     assert paper.BIG.checkpoint_updates == paper.BIG_EN_FR.checkpoint_updates == ten_minutes / 1.0
     assert paper.BIG_EN_FR.averaged == 20
+    assert (paper.PARSING.averaged, paper.PARSING.checkpoint_updates) == (5, 1_500)
 
 
 def test_optimizer_and_decoding() -> None:

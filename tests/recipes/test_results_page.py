@@ -87,7 +87,7 @@ def test_without_results_the_page_says_so(tmp_path):
     ("content", "message"),
     [
         ("{", "x.json: must be JSON"),
-        ("[]", "x.json: 'kind' must be one of comparison, table3, got None"),
+        ("[]", "x.json: 'kind' must be one of comparison, table3, table4, got None"),
         ('{"kind": "table3", "runs": []}', "x.json: must be as .* wrote it, is not: 'unfinished'"),
         (
             '{"kind": "comparison", "runs": [{}], "examples": []}',

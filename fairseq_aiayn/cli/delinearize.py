@@ -1,0 +1,68 @@
+"""write sequences as trees again, one a line
+
+The reverse of `aiayn linearize`: LINEARISED is what a model printed (- for standard input), --words
+has the words of each of its lines, with spaces. A sequence that is not a tree over exactly these
+words is repaired; standard error, and --report as JSON, says how many needed which repair. The
+output is trees in Penn Treebank brackets under TOP, which `aiayn evalb` scores.
+
+  aiayn delinearize predicted.tree --words valid.words > predicted.trees
+  aiayn delinearize --words valid.words --report repairs.json < predicted.tree > predicted.trees
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+from fairseq_aiayn.evaluation.table_files import write_whole
+from fairseq_aiayn.treebank.lines import STANDARD_INPUT, read_symbols, source_name
+from fairseq_aiayn.treebank.repair import RepairReport, repair
+from fairseq_aiayn.treebank.trees import write_tree
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `aiayn delinearize`."""
+    parser.add_argument(
+        "linearised", nargs="?", default=STANDARD_INPUT, metavar="LINEARISED", help="what to read"
+    )
+    parser.add_argument("--words", required=True, metavar="FILE", help="the words of each line")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the repairs as JSON")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the trees, then say what was repaired."""
+    report = RepairReport()
+    for symbols, words in _sentences(arguments.linearised, arguments.words):
+        try:
+            repaired = repair(symbols, words)
+        except ValueError as error:
+            where = f"{source_name(arguments.words)}:{report.sentences + 1}"
+            raise ValueError(f"{where}: {error}") from None
+        report.add(repaired)
+        print(write_tree(repaired.tree))
+    for line in report.lines():
+        print(line, file=sys.stderr)
+    if arguments.report:
+        write_whole(arguments.report, json.dumps(report.as_json(), indent=2) + "\n")
+
+
+def _sentences(linearised: str, words: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Read both files side by side; raises ValueError if their numbers of lines differ."""
+    if linearised == words == STANDARD_INPUT:
+        raise ValueError("LINEARISED and --words must not both be standard input")
+    count = [0, 0]
+    for lines in zip_longest(read_symbols(linearised), read_symbols(words)):
+        count = [n + (line is not None) for n, line in zip(count, lines, strict=True)]
+        if None not in lines:
+            yield lines
+    names = source_name(linearised), source_name(words)
+    if count[0] != count[1]:
+        raise ValueError(
+            f"line counts differ: {names[0]} has {count[0]}, {names[1]} has {count[1]}"
+        )
+    if not any(count):
+        raise ValueError(f"{names[0]}: must have a sequence, has none")

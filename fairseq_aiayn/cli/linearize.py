@@ -1,0 +1,61 @@
+"""write trees as sequences, one sentence a line
+
+Reads trees in Penn Treebank brackets, takes function tags and traces off, and prints each tree
+depth first: "(LABEL" and ")LABEL" for its brackets and, for each word, its tag (--tags pos) or XX
+(--tags XX). The words themselves are only in --words.
+
+  aiayn linearize wsj/22 --words valid.words --trees valid.trees > valid.tree
+  aiayn linearize wsj_0001.mrg wsj_0002.mrg.gz --tags XX > train.tree
+  aiayn parse --checkpoint average.pt ... < sentences | aiayn linearize --collapse-unary
+
+TREES is a file, a .gz file, a directory (every *.mrg and *.mrg.gz below it) or - for standard
+input. --words and --trees have the same lines as the output.
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TextIO, get_args
+
+from fairseq_aiayn.evaluation.table_files import whole_file
+from fairseq_aiayn.treebank.corpus import normalized_trees
+from fairseq_aiayn.treebank.linearization import Tags, linearize
+from fairseq_aiayn.treebank.trees import words_of, write_tree
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `aiayn linearize`."""
+    parser.add_argument("trees_in", nargs="*", default=["-"], metavar="TREES", help="what to read")
+    parser.add_argument(
+        "--tags", choices=get_args(Tags), default="pos", help="what stands for a word (%(default)s)"
+    )
+    parser.add_argument(
+        "--collapse-unary", action="store_true", help="make one NP of an NP over a single NP"
+    )
+    parser.add_argument("--words", type=Path, metavar="FILE", help="write the words here")
+    parser.add_argument("--trees", type=Path, metavar="FILE", help="and the normalised trees here")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the linearised trees and write the files that were asked for."""
+    outputs = [path.resolve() for path in (arguments.words, arguments.trees) if path]
+    if len(set(outputs)) < len(outputs):
+        raise ValueError(f"--words and --trees must be two files, both are {arguments.trees}")
+    with _written(arguments.words) as words, _written(arguments.trees) as trees:
+        count = 0
+        for path in arguments.trees_in:
+            for tree in normalized_trees(path, arguments.collapse_unary):
+                print(" ".join(linearize(tree, arguments.tags)))
+                if words:
+                    print(" ".join(word.form for word in words_of(tree)), file=words)
+                if trees:
+                    print(write_tree(tree), file=trees)
+                count += 1
+        if not count:
+            raise ValueError(f"{', '.join(arguments.trees_in)}: must have a tree, has none")
+
+
+def _written(path: Path | None) -> AbstractContextManager[TextIO | None]:
+    return nullcontext() if path is None else whole_file(path)

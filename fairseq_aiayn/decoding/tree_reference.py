@@ -1,0 +1,41 @@
+"""Slow, plain twin of the tree constraint: the forests themselves, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+Forest = tuple[str, ...]
+
+
+def forests(
+    words: int, max_length: int, labels: Sequence[str], symbols: Sequence[str], deepest: int
+) -> Iterator[Forest]:
+    """Every forest over `words` words, each written as one of `symbols`, of at most `max_length`
+    tokens and with at most `deepest` brackets inside each other."""
+    if words == 0:
+        yield ()
+    if words == 0 or max_length < words:
+        return
+    for first, inside in trees(words, max_length, labels, symbols, deepest):
+        rest = forests(words - inside, max_length - len(first), labels, symbols, deepest)
+        yield from (first + following for following in rest)
+
+
+def trees(
+    words: int, max_length: int, labels: Sequence[str], symbols: Sequence[str], deepest: int
+) -> Iterator[tuple[Forest, int]]:
+    """Every tree over 1 to `words` words, with their number: a word, or a bracket around at least
+    one tree."""
+    yield from (((symbol,), 1) for symbol in symbols)
+    if deepest == 0 or max_length < 3:
+        return
+    for inside in range(1, words + 1):
+        for children in forests(inside, max_length - 2, labels, symbols, deepest - 1):
+            for label in labels:
+                yield (f"({label}", *children, f"){label}"), inside
+
+
+def continuations(prefix: Forest, every: Sequence[Forest]) -> set[str]:
+    """What may follow a prefix of some of these forests; "" is their end."""
+    n = len(prefix)
+    return {forest[n] if len(forest) > n else "" for forest in every if forest[:n] == prefix}

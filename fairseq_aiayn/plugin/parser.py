@@ -1,0 +1,94 @@
+"""A trained parser (section 6.3): words in, the symbols of a linearised tree out."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils, utils
+from fairseq.data import data_utils
+from sentencepiece import SentencePieceProcessor
+from torch import Tensor
+
+from fairseq_aiayn.plugin.clear_errors import explain
+from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.plugin.parsing_task import AiaynParsingConfig, AiaynParsingTask
+from fairseq_aiayn.treebank.linearization import require_words, source_text
+
+PIECES = "pieces.model"  # beside the binarised data that it cut
+
+
+class Parser:
+    """A model, its dictionaries and its word pieces."""
+
+    def __init__(
+        self,
+        task: AiaynParsingTask,
+        model: AiaynModel,
+        pieces: SentencePieceProcessor,
+        beam: int,
+        device: str,
+    ):
+        """Raises ValueError for a beam or a dictionary that no search is possible with."""
+        self.source, self.target = task.source_dictionary, task.target_dictionary
+        self.model = model.to(device).eval()
+        self.pieces = pieces
+        self.generator = task.build_generator([model], Namespace(beam=beam))
+        self.device = device
+
+    def symbols(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
+        """Parse a batch of sentences, each its words; returns the symbols of the best output of
+        each, as the model wrote them. Raises ValueError for words that cannot stand in a tree."""
+        if not sentences:
+            return []
+        for words in sentences:
+            require_words(words)
+        src_tokens = data_utils.collate_tokens(
+            [self.encode(words) for words in sentences],
+            self.source.pad(),
+            left_pad=True,
+        )
+        sample = {
+            "net_input": {"src_tokens": src_tokens},
+            "words": torch.tensor([len(words) for words in sentences]),
+        }
+        if self.device != "cpu":
+            sample = utils.move_to_cuda(sample)
+        found = self.generator.generate([self.model], sample)
+        return [
+            [self.target[token] for token in hypotheses[0]["tokens"][:-1].tolist()]
+            for hypotheses in found
+        ]
+
+    def encode(self, words: Sequence[str]) -> Tensor:
+        """The numbers of a sentence's pieces and the end token: [S]."""
+        pieces = self.pieces.encode(source_text(words), out_type=str)
+        return torch.tensor([*map(self.source.index, pieces), self.source.eos()])
+
+
+def load_parser(checkpoint: Path, data: Path, beam: int, constrained: bool, cpu: bool) -> Parser:
+    """Load a checkpoint, and from the data it was trained on the dictionaries and word pieces.
+
+    Raises OSError or ValueError, naming the file, for what is missing or cannot be used.
+    """
+    pieces = load_pieces(data / PIECES)
+    task = AiaynParsingTask.setup_task(AiaynParsingConfig(data=str(data), constrained=constrained))
+    try:
+        (model,), _ = checkpoint_utils.load_model_ensemble([str(checkpoint)], task=task)
+    except Exception as error:  # torch and fairseq raise whatever they please
+        reason = explain(error)
+        if reason is None:
+            raise
+        raise ValueError(reason) from error
+    device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
+    return Parser(task, model, pieces, beam, device)
+
+
+def load_pieces(path: Path) -> SentencePieceProcessor:
+    """Load a sentencepiece model; OSError if it is missing, ValueError if it is none."""
+    try:
+        return SentencePieceProcessor(model_proto=path.read_bytes())
+    except RuntimeError:
+        raise ValueError(f"{path}: must be a sentencepiece model, is not") from None

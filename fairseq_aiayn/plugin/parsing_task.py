@@ -1,0 +1,126 @@
+"""Constituency parsing (section 6.3) as a task: from word pieces to a linearised tree."""
+
+from dataclasses import dataclass, field
+
+import torch
+from fairseq import utils
+from fairseq.data import Dictionary, data_utils
+from fairseq.tasks import register_task
+from torch import Tensor
+
+from fairseq_aiayn.decoding.beam_search import Continuations, SearchOptions
+from fairseq_aiayn.decoding.tree_constraint import (
+    ConstrainedContinuations,
+    TreeSymbols,
+    classify_tokens,
+)
+from fairseq_aiayn.paper import PARSING_DECODING
+from fairseq_aiayn.plugin.generator import BeamSearchGenerator, MaximumLength
+from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
+from fairseq_aiayn.treebank.linearization import MAX_OPEN, split_symbol
+
+SOURCE, TARGET = "words", "tree"
+WORD_BEGINS = "\u2581"  # with it begins the first piece of every word
+
+
+@dataclass
+class AiaynParsingConfig(AiaynTranslationConfig):
+    """fairseq's translation options and the one of section 6.3."""
+
+    constrained: bool = field(
+        default=False,
+        metadata={"help": "only write trees over as many words as the source has"},
+    )
+
+
+class TreeGenerator(BeamSearchGenerator):
+    """The search that can only write trees over as many words as the source has."""
+
+    def __init__(
+        self,
+        source_dictionary: Dictionary,
+        target_dictionary: Dictionary,
+        options: SearchOptions,
+        maximum_length: MaximumLength,
+    ):
+        """Raises ValueError for dictionaries without words or trees, and for a minimum length."""
+        super().__init__(source_dictionary, target_dictionary, options, maximum_length)
+        if options.min_length > 1:
+            raise ValueError(
+                f"--min-len {options.min_length} and --constrained: a tree's words decide how"
+                " short it may be"
+            )
+        self.tree_symbols = tree_symbols(target_dictionary)
+        self.begins_word = torch.tensor(
+            [symbol.startswith(WORD_BEGINS) for symbol in source_dictionary.symbols]
+        )
+        if not self.begins_word.any():
+            raise ValueError(
+                f"--constrained: no source piece begins with {WORD_BEGINS!r}, so that words cannot"
+                " be counted"
+            )
+
+    def generate(
+        self,
+        models: list[AiaynModel],
+        sample: dict,
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+    ) -> list[list[dict]]:
+        """Parse a batch. sample["words"] [B], where it is given, are the numbers of words; else
+        the pieces that begin one are counted, of which <unk> is none."""
+        if prefix_tokens is not None:
+            raise ValueError("--constrained has no search from a prefix: leave --prefix-size at 0")
+        return super().generate(models, sample, prefix_tokens, constraints)
+
+    def continuations(
+        self, models: list[AiaynModel], sample: dict, max_lengths: Tensor
+    ) -> Continuations:
+        """The ensemble's continuations that can still become trees."""
+        words = sample.get("words")
+        if words is None:
+            src_tokens = sample["net_input"]["src_tokens"]
+            words = self.begins_word.to(src_tokens.device)[src_tokens].sum(dim=1)
+        return ConstrainedContinuations(
+            super().continuations(models, sample, max_lengths),
+            self.tree_symbols,
+            words,
+            max_lengths,
+            self.options.beam,
+            MAX_OPEN,
+        )
+
+
+@register_task("aiayn_parsing", dataclass=AiaynParsingConfig)
+class AiaynParsingTask(AiaynTranslationTask):
+    """Section 6.3: beam 21, α 0.3, output at most input + 300."""
+
+    name = "aiayn_parsing"
+    decoding = PARSING_DECODING
+
+    @classmethod
+    def setup_task(cls, cfg: AiaynParsingConfig, **kwargs: object) -> "AiaynParsingTask":
+        """Load the dictionaries; the languages are words and tree unless they are given or the
+        data's names tell."""
+        if cfg.source_lang is None or cfg.target_lang is None:
+            data = utils.split_paths(cfg.data)[0]
+            if None in data_utils.infer_language_pair(data):
+                cfg.source_lang = cfg.source_lang or SOURCE
+                cfg.target_lang = cfg.target_lang or TARGET
+        return super().setup_task(cfg, **kwargs)
+
+    def build_search(
+        self, options: SearchOptions, maximum_length: MaximumLength
+    ) -> BeamSearchGenerator:
+        """Build the constrained search if that was asked for."""
+        search = TreeGenerator if self.cfg.constrained else BeamSearchGenerator
+        return search(self.source_dictionary, self.target_dictionary, options, maximum_length)
+
+
+def tree_symbols(dictionary: Dictionary) -> TreeSymbols:
+    """What each token of a target dictionary is in a tree; ValueError if it can write none."""
+    try:
+        return classify_tokens([split_symbol(s) for s in dictionary.symbols], dictionary.eos())
+    except ValueError as error:
+        raise ValueError(f"--constrained: the target dictionary writes no trees, {error}") from None

@@ -1,0 +1,1 @@
+"""Constituency trees for section 6.3: reading, linearising, scoring. No torch, no fairseq."""

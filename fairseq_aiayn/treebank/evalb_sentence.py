@@ -1,0 +1,117 @@
+"""EVALB's score of one sentence: matched and crossing constituents, correct tags."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from fairseq_aiayn.treebank.evalb_bracketing import Bracketing, Span
+from fairseq_aiayn.treebank.evalb_parameters import Pair, Parameters
+from fairseq_aiayn.treebank.evalb_quotes import put_back_quotes
+
+
+class Status(IntEnum):
+    """Whether a sentence counts; the figures are EVALB's."""
+
+    VALID = 0
+    ERROR = 1  # the trees do not have the same words, or brackets do not balance
+    SKIPPED = 2  # the predicted tree has no words
+
+
+class SentenceScore(NamedTuple):
+    """What one sentence adds to the totals."""
+
+    length: int  # words of the gold tree, punctuation among them, traces not
+    status: Status = Status.VALID
+    reason: str = ""  # of an error or a skip
+    gold: tuple[str, ...] = ()  # labels of the constituents that count
+    predicted: tuple[str, ...] = ()
+    matched: tuple[str, ...] = ()  # the gold labels of those that match
+    crossing: int = 0  # predicted constituents that cross a gold one
+    words: int = 0  # without those deleted
+    correct_tags: int = 0
+
+    @property
+    def recall(self) -> float:
+        """Matched of gold constituents, per cent; 0 if there are none."""
+        return percent(len(self.matched), len(self.gold))
+
+    @property
+    def precision(self) -> float:
+        """Matched of predicted constituents, per cent; 0 if there are none."""
+        return percent(len(self.matched), len(self.predicted))
+
+
+def percent(part: int, whole: int) -> float:
+    """100 * part / whole, and 0 of nothing."""
+    return 100.0 * part / whole if whole else 0.0
+
+
+def score_bracketings(
+    gold: Bracketing, predicted: Bracketing, parameters: Parameters
+) -> SentenceScore:
+    """Score one sentence; puts quotes back in both where their numbers of words differ."""
+    if not predicted.words:
+        return SentenceScore(gold.length, Status.SKIPPED, "no words to score")
+    if len(gold.words) != len(predicted.words):
+        put_back_quotes(gold, predicted)
+    reason = _difference(gold.words, predicted.words, parameters)
+    if reason:
+        return SentenceScore(gold.length, Status.ERROR, reason)
+    fault = f"gold: {gold.fault}" if gold.fault else predicted.fault
+    gold_constituents = gold.counted(parameters)
+    predicted_constituents = predicted.counted(parameters)
+    return SentenceScore(
+        length=gold.length,
+        # Such a sentence is left out of the totals, yet its own line has figures
+        status=Status.ERROR if fault else Status.VALID,
+        reason=fault,
+        gold=tuple(label for _, label in gold_constituents),
+        predicted=tuple(label for _, label in predicted_constituents),
+        matched=tuple(_matched(gold_constituents, predicted_constituents, parameters)),
+        crossing=_crossing(gold_constituents, predicted_constituents),
+        words=len(gold.words),
+        correct_tags=_equal(gold.tags, predicted.tags, parameters.same_labels),
+    )
+
+
+def _difference(gold: Sequence[str], predicted: Sequence[str], parameters: Parameters) -> str:
+    """Say what differs between the words; nothing if they are the same."""
+    if len(gold) != len(predicted):
+        return f"{len(predicted)} words to score where gold has {len(gold)}"
+    for expected, word in zip(gold, predicted, strict=True):
+        if word != expected and (expected, word) not in parameters.same_words:
+            return f"the word {word!r} where gold has {expected!r}"
+    return ""
+
+
+def _matched(
+    gold: list[tuple[Span, str]], predicted: list[tuple[Span, str]], parameters: Parameters
+) -> list[str]:
+    """Pair each gold constituent with the first free predicted one; return the paired's labels."""
+    free: dict[Span, list[str]] = defaultdict(list)
+    for span, label in predicted:
+        free[span].append(label)
+    found = []
+    for span, label in gold:
+        for place, other in enumerate(free.get(span, ())):
+            if other == label or (label, other) in parameters.same_labels or not parameters.labeled:
+                del free[span][place]
+                found.append(label)
+                break
+    return found
+
+
+def _crossing(gold: list[tuple[Span, str]], predicted: list[tuple[Span, str]]) -> int:
+    """Count predicted constituents that share words with a gold one and neither holds the other."""
+    gold_spans = {span for span, _ in gold}
+    return sum(
+        any(a < start < b < end or start < a < end < b for a, b in gold_spans)
+        for (start, end), _ in predicted
+    )
+
+
+def _equal(gold: Sequence[str], predicted: Sequence[str], same: frozenset[Pair]) -> int:
+    return sum(a == b or (a, b) in same for a, b in zip(gold, predicted, strict=True))

@@ -1,0 +1,137 @@
+"""A tree as a sequence (section 6.3, after Vinyals et al. 2015), and back.
+
+    (TOP (S (NP (DT the) (NN board)) (VP (VBD met))))
+    (S (NP DT NN )NP (VP VBD )VP )S
+
+Depth first: "(LABEL" opens a constituent, ")LABEL" closes it, and in the place of each word stands
+its tag or XX; the words themselves are only in the source. TOP is not written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal
+
+from fairseq_aiayn.treebank.lines import ATOM
+from fairseq_aiayn.treebank.punctuation import punctuation_tag
+from fairseq_aiayn.treebank.trees import MAX_DEPTH, ROOT_LABEL, Constituent, Word
+
+Tags = Literal["pos", "XX"]
+ANY_WORD = "XX"
+# Constituents inside each other: TOP stands above them and the bracket of a word below.
+MAX_OPEN = MAX_DEPTH - 2
+
+# "(NP", ")NP" or, without a bracket, what stands for a word
+SYMBOL = re.compile(rf"([()]?)({ATOM}+)")
+# What fairseq writes for itself: <s>, <unk>, <<unk>>, madeupword0000
+FAIRSEQ_SYMBOL = re.compile(r"<.*>|madeupword\d+")
+WORD = re.compile(rf"{ATOM}+")
+# A piece model marks the beginning of a word with U+2581, and fairseq splits at any white space.
+NOT_IN_SOURCE = re.compile(r"[\u2581\s]")
+
+
+def linearize(tree: Constituent, tags: Tags) -> list[str]:
+    """Return the symbols of a normalised tree, with its words' tags ("pos") or with XX.
+
+    The tags must pass `require_tag`, as those of normalised trees do.
+    """
+    symbols: list[str] = []
+    pending: list[Constituent | Word | str] = list(reversed(tree.children))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, str):
+            symbols.append(node)
+        elif isinstance(node, Word):
+            symbols.append(node.tag if tags == "pos" else ANY_WORD)
+        else:
+            symbols.append(f"({node.label}")
+            pending.append(f"){node.label}")
+            pending.extend(reversed(node.children))
+    return symbols
+
+
+def delinearize(tokens: Sequence[str], words: Sequence[str]) -> Constituent:
+    """Return the tree of a well-formed sequence over exactly `words`.
+
+    The inverse of `linearize`, but for one tag: a word whose symbol is XX, even if that is its gold
+    tag, gets the tag that `punctuation_tag` has for it, or XX. Raises ValueError that names the
+    symbol's place, from 1, and the rule.
+    """
+    require_words(words)
+    stack: list[tuple[str, list[Constituent | Word]]] = [(ROOT_LABEL, [])]
+    used = 0
+    for place, token in enumerate(tokens, start=1):
+        bracket, name = split_symbol(token)
+        if bracket == "(" and len(stack) <= MAX_OPEN:
+            stack.append((name, []))
+        elif bracket == ")" and stack[-1][0] == name and stack[-1][1] and len(stack) > 1:
+            label, children = stack.pop()
+            stack[-1][1].append(Constituent(label, tuple(children)))
+        elif not bracket and name and used < len(words):
+            stack[-1][1].append(word_of(name, words[used]))
+            used += 1
+        else:
+            innermost = stack[-1] if len(stack) > 1 else None
+            raise ValueError(f"symbol {place}: {_rule(token, innermost, len(words))}")
+    if used < len(words):
+        raise ValueError(f"must have a symbol for each of the {len(words)} words, has {used}")
+    if len(stack) > 1:
+        raise ValueError(f"({stack[-1][0]} is not closed at the end")
+    return Constituent(ROOT_LABEL, tuple(stack[0][1]))
+
+
+def _rule(token: str, innermost: tuple[str, list] | None, words: int) -> str:
+    """Say which rule a symbol breaks; `innermost` is the constituent that it stands in."""
+    bracket, name = split_symbol(token)
+    if not name:
+        return f"must be a bracket with a label, a tag or XX, got {token!r}"
+    if not bracket:
+        return f"must be for one of {words} words, {token} comes after the last"
+    if bracket == "(":
+        return f"{token} must not be inside {MAX_OPEN} constituents"
+    if innermost is None:
+        return f"{token} closes what is not open"
+    if innermost[0] != name:
+        return f"must close {innermost[0]} first, got {token}"
+    return f"{token} closes a constituent without a word"
+
+
+def split_symbol(token: str) -> tuple[str, str]:
+    """Return the bracket of a symbol, "" for a word's, and its name, "" if it is no symbol."""
+    found = SYMBOL.fullmatch(token)
+    if found is None or FAIRSEQ_SYMBOL.fullmatch(token):
+        return "", ""
+    return found[1], found[2]
+
+
+def word_of(symbol: str, form: str) -> Word:
+    """Return the word that a symbol stands for."""
+    tag = symbol if symbol != ANY_WORD else punctuation_tag(form) or ANY_WORD
+    return Word(tag, form)
+
+
+@lru_cache  # a treebank has some 50 tags
+def require_tag(tag: str) -> None:
+    """Raise ValueError for a tag that could not be told from what fairseq writes for itself."""
+    if FAIRSEQ_SYMBOL.fullmatch(tag):
+        raise ValueError(f"a tag must not look like fairseq's own symbols, got {tag}")
+
+
+def require_words(words: Sequence[str]) -> None:
+    """Raise ValueError if there is no word, or one that cannot stand in a tree."""
+    if not words:
+        raise ValueError("a tree must have at least one word, got none")
+    for word in words:
+        if not WORD.fullmatch(word):
+            raise ValueError(f"a word must have no white space, '(' or ')' in it, got {word!r}")
+
+
+def source_text(words: Sequence[str]) -> str:
+    """Return a sentence as a piece model reads it: one space between words, none inside.
+
+    "_" stands for "\u2581", which marks the beginning of a word in pieces, and for any white space
+    inside a word, at which fairseq would split it.
+    """
+    return " ".join(NOT_IN_SOURCE.sub("_", word) for word in words)

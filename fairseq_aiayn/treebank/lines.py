@@ -1,0 +1,66 @@
+r"""The lines of a text file, plain or gzip: UTF-8, and only "\n" ends one."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+STANDARD_INPUT = "-"
+
+# Inside a regular expression's []: no other character parts words, a no-break space neither.
+WHITE_SPACE = r" \t\r\n\f\v"
+ATOM = rf"[^(){WHITE_SPACE}]"  # a character of a label, a tag or a word
+SYMBOLS = re.compile(rf"[^{WHITE_SPACE}]+")
+
+
+def source_name(path: str | Path) -> str:
+    """Return what messages call an input."""
+    return "standard input" if path == STANDARD_INPUT else str(path)
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file, or "-", standard input; a name that ends in .gz is unpacked."""
+    if path == STANDARD_INPUT:
+        yield sys.stdin.buffer
+    else:
+        packed = str(path).lower().endswith(".gz")
+        with gzip.open(path) if packed else open(path, "rb") as lines:
+            yield lines
+
+
+def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    """Decode UTF-8 without the byte order mark; raises ValueError, "NAME:LINE: what is wrong"."""
+    number = 1
+    try:
+        for line in lines:
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+            yield line.decode("utf-8")
+            number += 1
+    except UnicodeDecodeError as error:
+        byte = f"byte {error.start + 1} (0x{error.object[error.start]:02x})"
+        raise ValueError(f"{name}:{number}: {byte} is not UTF-8") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise ValueError(f"{name}:{number}: cut short or not gzip") from None
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """Read the lines of a file with their ends; raises OSError, and ValueError as decode_lines."""
+    with opened(path) as lines:
+        yield from decode_lines(lines, source_name(path))
+
+
+def read_symbols(path: str | Path) -> Iterator[list[str]]:
+    """Read what white space parts, line by line: words, or the symbols of a linearised tree.
+
+    Raises as `read_lines`.
+    """
+    return map(SYMBOLS.findall, read_lines(path))

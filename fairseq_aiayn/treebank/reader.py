@@ -1,0 +1,155 @@
+"""Read trees in Penn Treebank brackets, as found: over several lines, several on a line.
+
+White space is space, tab, carriage return, line feed, form feed and vertical tab; any other
+character, a no-break space too, is part of a word. Escapes (-LRB-, 1\\/2) stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_aiayn.treebank.lines import (
+    ATOM,
+    STANDARD_INPUT,
+    WHITE_SPACE,
+    decode_lines,
+    opened,
+    source_name,
+)
+from fairseq_aiayn.treebank.trees import MAX_DEPTH, Constituent, Word
+
+TREE_FILES = (".mrg", ".mrg.gz")  # how their names end, in either case: old disks have WSJ_0301.MRG
+# Beyond this many lines a tree counts as not closed, or one lost bracket would fill the memory.
+LONGEST_TREE = 10_000
+
+# A whole word (its tag and form); else "(" with a label or without, ")", or an atom by itself
+TOKEN = re.compile(
+    rf"\(({ATOM}+)[{WHITE_SPACE}]+({ATOM}+)[{WHITE_SPACE}]*\)|(\({ATOM}*|\)|{ATOM}+)"
+)
+
+
+@dataclass(slots=True)
+class _Bracket:
+    """A bracket that is not closed yet; a str among its children is the form of a word."""
+
+    label: str
+    line: int
+    children: list[Constituent | Word | str]
+
+
+class _Fault(Exception):
+    """What is wrong, and the line if it is not the one that is being read."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def read_trees(path: str | Path) -> Iterator[Constituent]:
+    """Read trees one after the other from a file, a directory or, for "-", standard input.
+
+    A file whose name ends in .gz is unpacked; of a directory all `tree_files` are read. Raises
+    ValueError as `parse_trees`, and for a directory without such files; OSError where a file cannot
+    be read.
+    """
+    files = [path]
+    if path != STANDARD_INPUT and Path(path).is_dir():
+        files = tree_files(Path(path))
+        if not files:
+            raise ValueError(f"{path}: must have *.mrg or *.mrg.gz in it or below, has none")
+    for file in files:
+        with opened(file) as lines:
+            yield from parse_trees(lines, source_name(file))
+
+
+def tree_files(directory: Path) -> list[Path]:
+    """Return the files named *.mrg or *.mrg.gz, or in capitals, in a directory and below, sorted.
+
+    Links to directories are not followed.
+    """
+    return sorted(
+        file
+        for file in directory.rglob("*")
+        if file.name.lower().endswith(TREE_FILES) and file.is_file()
+    )
+
+
+def parse_trees(lines: Iterable[bytes], name: str) -> Iterator[Constituent]:
+    """Parse the trees of the lines of a UTF-8 file; only their roots may have the label "".
+
+    Raises ValueError, "NAME:LINE: what is wrong": the line of the fault, or of the bracket that is
+    faulty as a whole.
+    """
+    stack: list[_Bracket] = []
+    number = 0
+    try:
+        for number, line in enumerate(decode_lines(lines, name), start=1):
+            for tag, form, token in TOKEN.findall(line):
+                if tag:
+                    _take_word(stack, tag, form)
+                elif token == ")":
+                    if (tree := _close(stack)) is not None:
+                        yield tree
+                elif token[0] == "(":
+                    if len(stack) == MAX_DEPTH:
+                        raise _Fault(f"deeper than {MAX_DEPTH} brackets")
+                    stack.append(_Bracket(token[1:], number, []))
+                else:
+                    _take_atom(stack, token)
+            if stack and number - stack[0].line >= LONGEST_TREE:
+                raise _Fault(f"the tree is not closed after {LONGEST_TREE:,} lines", stack[0].line)
+        if stack:
+            raise _Fault("the tree is not closed at the end of the file", stack[0].line)
+    except _Fault as fault:
+        raise ValueError(f"{name}:{fault.line or number}: {fault}") from None
+
+
+def _take_word(stack: list[_Bracket], tag: str, form: str) -> None:
+    if not stack:
+        raise _Fault(f"a word without a constituent around it: ({tag:.60} {form:.60})")
+    if len(stack) == MAX_DEPTH:
+        raise _Fault(f"deeper than {MAX_DEPTH} brackets")
+    stack[-1].children.append(Word(tag, form))
+
+
+def _take_atom(stack: list[_Bracket], text: str) -> None:
+    """Take text by itself: a label after white space, or the form of a word on several lines."""
+    if not stack:
+        raise _Fault(f"text outside of brackets: {text:.60}")
+    bracket = stack[-1]
+    if bracket.label or bracket.children:
+        bracket.children.append(text)
+    else:
+        bracket.label = text
+
+
+def _close(stack: list[_Bracket]) -> Constituent | None:
+    """Close the innermost bracket and return it if nothing is around it."""
+    if not stack:
+        raise _Fault("unbalanced: a closing bracket too many")
+    bracket = stack.pop()
+    label, children, line = bracket.label, bracket.children, bracket.line
+    if not children:
+        raise _Fault(f"an empty bracket: ({label:.60})", line)
+    if str in map(type, children):
+        _close_word(stack, label, children, line)
+        return None
+    if not stack:
+        return Constituent(label, tuple(children))
+    if not label:
+        raise _Fault("a bracket without a label", line)
+    stack[-1].children.append(Constituent(label, tuple(children)))
+    return None
+
+
+def _close_word(stack: list[_Bracket], label: str, children: list, line: int) -> None:
+    """Close a bracket that holds text."""
+    texts = [child for child in children if isinstance(child, str)]
+    if len(texts) < len(children):
+        raise _Fault(f"a word and brackets in one bracket: {texts[0]:.60}", line)
+    if len(texts) > 1:
+        raise _Fault(f"several words in one bracket: {' '.join(texts):.60}", line)
+    _take_word(stack, label, texts[0])

@@ -1,0 +1,214 @@
+"""Make a tree over given words of any sequence of symbols, as a model may emit it.
+
+The rule, symbol by symbol from left to right; in parentheses what a repair is counted as:
+
+- "(LABEL" opens a constituent. One inside as many others as there may be is left out together with
+  what closes it (too deep).
+- A tag or XX takes the next word; it is left out if there is none (surplus words). A tag by which
+  EVALB would count a punctuation mark, or delete a word, becomes another (punctuation tags).
+- ")LABEL" closes the innermost constituent if that has this label. If another open one has it,
+  those inside it are closed first (unclosed, each). If none has it, the innermost one is closed all
+  the same (mismatched), or, with none open, the symbol is left out (surplus brackets).
+- Any other symbol is left out (unknown symbols): <unk>, <s>, a bracket without a label.
+- At the end, words that are left go into the innermost open constituent or, if none is open, to the
+  end of the last child of TOP if that is a constituent, else under TOP itself (missing words, each
+  word). Then what is open is closed (unclosed, each).
+- A constituent without a word is left out where it closes (empty constituents).
+
+A well-formed sequence needs no repair but of punctuation tags; a repaired tree that is linearised
+again needs none at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from fairseq_aiayn.treebank.linearization import (
+    ANY_WORD,
+    MAX_OPEN,
+    require_words,
+    split_symbol,
+    word_of,
+)
+from fairseq_aiayn.treebank.punctuation import fitting_tag
+from fairseq_aiayn.treebank.trees import ROOT_LABEL, Constituent, Word
+
+MISSING_WORDS = "missing words"
+SURPLUS_WORDS = "surplus words"
+UNCLOSED = "unclosed"
+MISMATCHED = "mismatched"
+SURPLUS_BRACKETS = "surplus brackets"
+EMPTY_CONSTITUENTS = "empty constituents"
+UNKNOWN_SYMBOLS = "unknown symbols"
+TOO_DEEP = "too deep"
+PUNCTUATION_TAGS = "punctuation tags"
+
+REPAIRS: tuple[str, ...] = (
+    MISSING_WORDS,
+    SURPLUS_WORDS,
+    UNCLOSED,
+    MISMATCHED,
+    SURPLUS_BRACKETS,
+    EMPTY_CONSTITUENTS,
+    UNKNOWN_SYMBOLS,
+    TOO_DEEP,
+    PUNCTUATION_TAGS,
+)
+
+
+class Repaired(NamedTuple):
+    """A tree, and how often each repair was needed for it; a repair of none is left out."""
+
+    tree: Constituent
+    repairs: dict[str, int]
+
+    @property
+    def well_formed(self) -> bool:
+        """Whether the sequence was a tree over the words as it stood."""
+        return not self.repairs.keys() - {PUNCTUATION_TAGS}
+
+
+def repair(tokens: Sequence[str], words: Sequence[str]) -> Repaired:
+    """Make a tree over exactly `words` of any sequence of symbols, in linear time.
+
+    Well-formed sequences come back as `delinearize` gives them, but for punctuation tags. Raises
+    ValueError if there is no word, or one with white space or a bracket in it.
+    """
+    require_words(words)
+    forest = _Forest()
+    used = 0
+    for token in tokens:
+        bracket, name = split_symbol(token)
+        if not name:
+            forest.repairs[UNKNOWN_SYMBOLS] += 1
+        elif bracket == "(":
+            forest.open(name)
+        elif bracket == ")":
+            forest.close(name)
+        elif used < len(words):
+            forest.append_word(word_of(name, words[used]))
+            used += 1
+        else:
+            forest.repairs[SURPLUS_WORDS] += 1
+    forest.append_missing([word_of(ANY_WORD, word) for word in words[used:]])
+    forest.close_all()
+    counts = {name: forest.repairs[name] for name in REPAIRS if forest.repairs[name]}
+    return Repaired(Constituent(ROOT_LABEL, tuple(forest.children)), counts)
+
+
+class _Open(NamedTuple):
+    """An open constituent; one that is too deep shares the children of the one around it."""
+
+    label: str
+    children: list[Constituent | Word]
+    too_deep: bool
+
+
+class _Forest:
+    """What is under TOP, closed and still open."""
+
+    def __init__(self) -> None:
+        self.children: list[Constituent | Word] = []
+        self.repairs: Counter[str] = Counter()
+        self._open: list[_Open] = []
+        self._labels: Counter[str] = Counter()  # of the open ones
+
+    def append(self, node: Constituent | Word) -> None:
+        """Put a node into the innermost open constituent."""
+        self._innermost_children().append(node)
+
+    def append_word(self, word: Word) -> None:
+        """Put the next word into the innermost open constituent."""
+        tag = fitting_tag(word.tag, word.form)
+        self.repairs[PUNCTUATION_TAGS] += tag != word.tag
+        self.append(Word(tag, word.form))
+
+    def open(self, label: str) -> None:
+        """Open a constituent."""
+        too_deep = len(self._open) >= MAX_OPEN
+        self.repairs[TOO_DEEP] += too_deep
+        children = self._innermost_children() if too_deep else []
+        self._open.append(_Open(label, children, too_deep))
+        self._labels[label] += 1
+
+    def close(self, label: str) -> None:
+        """Close the innermost constituent of a label, or what comes nearest to that."""
+        if not self._open:
+            self.repairs[SURPLUS_BRACKETS] += 1
+            return
+        if self._labels[label]:
+            self._close_unclosed(label)
+        else:
+            self.repairs[MISMATCHED] += 1
+        self._close_innermost()
+
+    def append_missing(self, words: list[Word]) -> None:
+        """Put the words that the sequence has no symbols for at the end."""
+        self.repairs[MISSING_WORDS] += len(words)
+        last = self.children[-1] if self.children else None
+        if words and not self._open and isinstance(last, Constituent):
+            self.children[-1] = Constituent(last.label, (*last.children, *words))
+        else:
+            self._innermost_children().extend(words)
+
+    def close_all(self) -> None:
+        """Close what is open at the end."""
+        self._close_unclosed(None)
+
+    def _close_unclosed(self, label: str | None) -> None:
+        """Close the constituents inside the innermost one of a label, or all of them."""
+        while self._open and self._open[-1].label != label:
+            self.repairs[UNCLOSED] += not self._open[-1].too_deep
+            self._close_innermost()
+
+    def _close_innermost(self) -> None:
+        label, children, too_deep = self._open.pop()
+        self._labels[label] -= 1
+        if too_deep:
+            return
+        if children:
+            self.append(Constituent(label, tuple(children)))
+        else:
+            self.repairs[EMPTY_CONSTITUENTS] += 1
+
+    def _innermost_children(self) -> list[Constituent | Word]:
+        return self._open[-1].children if self._open else self.children
+
+
+@dataclass
+class RepairReport:
+    """How many sequences needed which repairs."""
+
+    sentences: int = 0
+    well_formed: int = 0
+    repairs: Counter[str] = field(default_factory=Counter)
+    sentences_with: Counter[str] = field(default_factory=Counter)
+
+    def add(self, repaired: Repaired) -> None:
+        """Count one more sentence."""
+        self.sentences += 1
+        self.well_formed += repaired.well_formed
+        self.repairs.update(repaired.repairs)
+        self.sentences_with.update(repaired.repairs.keys())
+
+    def as_json(self) -> dict[str, int | dict[str, int]]:
+        """Return the counts; every repair has one, in the order of REPAIRS."""
+        return {
+            "sentences": self.sentences,
+            "well_formed": self.well_formed,
+            "repairs": {name: self.repairs[name] for name in REPAIRS},
+            "sentences_with": {name: self.sentences_with[name] for name in REPAIRS},
+        }
+
+    def lines(self) -> list[str]:
+        """Return the counts for a reader: one line, and one for each repair that was needed."""
+        share = 100 * self.well_formed / self.sentences if self.sentences else 0.0
+        lines = [f"{self.sentences:,} sentences, {self.well_formed:,} well-formed ({share:.2f}%)"]
+        for name in REPAIRS:
+            if self.repairs[name]:
+                count, sentences = self.repairs[name], self.sentences_with[name]
+                lines.append(f"{name:18} {count:9,} in {sentences:,} sentences")
+        return lines

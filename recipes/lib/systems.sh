@@ -1,0 +1,155 @@
+# shellcheck shell=bash
+# Systems of a recipe, ours and stock fairseq's: their run directories, their training, what is noted
+# of both. translation.sh and recipes/wsj_parsing source this file.
+#
+# Systems are trained and scored in run directories EXP/SYSTEM-RUN, on the binaries in EXP/bin or, with
+# --prepared, in another recipe's. Of those, what is trained depends on their content alone: text that
+# was made again, the same as before, does not strand a training.
+
+: "${exp:?}" "${recipe_lib:?}" "${root:?}" "${dry_run:?}" "${stop_stage:?}"
+
+# shellcheck source=recipes/lib/training.sh
+. "$recipe_lib/training.sh"
+
+# Options
+run=auto          # name of the run directory after the system's; auto: ROW-SEED
+prepared=         # EXP of a recipe whose prepared text is used instead of making it
+# End of options
+
+recipe_option_files+=("${BASH_SOURCE[0]}")
+corpus_name=      # what results call the text
+plugin=(--user-dir "$root/fairseq_aiayn") # stock fairseq needs it too, to load its checkpoints
+pair=()           # flags that name the two sides of the text
+evaluate=()       # what is common to the commands of the system in use
+validate=()
+generate=()
+
+# fairseq cuts batches to a multiple of this (8 by default) and drops the rest of the last one.
+every_sentence=(--required-batch-size-multiple 1)
+
+check_systems() {
+    check_training
+    [[ -z $prepared || $prepared == /* ]] || prepared=$PWD/$prepared
+    [[ -z $prepared || $system != both ]] || fatal "--prepared takes one system, got both"
+    [[ $nodes == 1 || $system != both ]] || fatal "--nodes $nodes takes one system, got both"
+}
+
+# Lock EXP; a further node, or one of several runs on prepared text, only its own part of it.
+systems_begin() {
+    [[ $run != auto ]] || run=$row-$seed
+    [[ $run =~ ^[A-Za-z0-9._-]+$ ]] || fatal "--run must be a plain file name, got '$run'"
+    if ((node_rank > 0)); then
+        recipe_begin "$system-$run/node-$node_rank"
+    else
+        recipe_begin "${prepared:+$system-$run}"
+        # Other nodes wait until this one has come to the training.
+        [[ $dry_run == true ]] || rm -f "$exp"/*-"$run"/.begun
+    fi
+}
+
+# check_commands COMMAND...: is everything installed that the stages use?
+check_commands() {
+    local command
+    for command; do
+        [[ $dry_run == true ]] || command -v "$command" >/dev/null ||
+            fatal "$command is not installed: run make setup in $root"
+    done
+    run python "$recipe_lib/check_torch.py" --gpus 0 # text can be prepared without a GPU
+}
+
+# Complete the binaries in DIR with the name and the hash of what they were made of.
+seal_text() {
+    run -q -o "$1/corpus" echo "$corpus_name"
+    run -q -o "$1/sha256" env -C "$1" sh -c \
+        'find . -type f ! -name "*.log" ! -name "sha256*" | sort | xargs sha256sum | sha256sum'
+}
+
+# Set recipe_chain to the content of the text that the recipe in EXP prepared.
+know_text() {
+    [[ $dry_run == false ]] || return 0
+    [[ -e $1/bin/sha256 ]] ||
+        fatal "$1 has no prepared text: its recipe makes it with --stage 4 --stop_stage 4 --force"
+    [[ $(<"$1/bin/corpus") == "$corpus_name" ]] ||
+        fatal "$1 has text of $(<"$1/bin/corpus"), not of $corpus_name"
+    # shellcheck disable=SC2034  # stage reads it
+    recipe_chain=$(<"$1/bin/sha256")
+}
+
+# What the result of a training must be traced back to, at its start,
+note_training() {
+    run -q -o "$run_dir/training.json" python "$recipe_lib/run_settings.py" training \
+        --name "${run_dir##*/}" --system "$system" --row "$row" --corpus "$corpus_name" \
+        --seed "$seed" --device "$device" --gpus "$gpus" --nodes "$nodes" \
+        --resumes "$run_dir/training.json" --command train "$(recipe_quote "${train[@]}")"
+}
+
+# system_commands TASK: set train, evaluate and validate for the run directory of $system.
+system_commands() {
+    local data=("${prepared:-$exp}/bin" "${plugin[@]}" "${pair[@]}" --task "$1" "${every_sentence[@]}")
+    find_regime
+    find_launch
+    find_checkpoint
+    train=("${launch[@]}" "${data[@]}" "${regime[@]}" "${hardware_flags[@]}"
+        --save-dir "$run_dir/checkpoints" --log-file "$run_dir/train.log" --log-format json
+        --no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000)
+    evaluate=("${data[@]}" --path "$checkpoint" --num-workers 0)
+    [[ $device == cuda ]] || evaluate+=(--cpu)
+    validate=(fairseq-validate "${evaluate[@]}" --max-tokens 4096 --log-format json)
+}
+
+# search_set SET FILE: run generate into FILE, and measure the development perplexity of the model.
+search_set() {
+    run -q -o "$run_dir/valid.log" "${validate[@]}"
+    run -q rm -rf "$run_dir/search"
+    run -p "${generate[@]}"
+    run -q mv "$run_dir/search/generate-$1.txt" "$2"
+}
+
+# note_evaluation FILE SUBSET [--command NAME COMMAND]...: and what was done with its model.
+note_evaluation() {
+    run -q -o "$1" python "$recipe_lib/run_settings.py" evaluation \
+        --training "$run_dir/training.json" --subset "$2" --average "$average" \
+        ${average_last:+--command average "$(recipe_quote "${average_last[@]}")"} \
+        --command validate "$(recipe_quote "${validate[@]}")" \
+        --command generate "$(recipe_quote "${generate[@]}")" "${@:3}"
+}
+
+before_train_system() { keep_training; }
+train_system() {
+    [[ $device == cpu ]] || run -q python "$recipe_lib/check_torch.py" --gpus "$gpus"
+    train_model note_training
+}
+
+# Everything but the table: corpus_stages and text_stages, which make EXP/bin, are the recipe's, so are
+# check_setup, use_system, which sets run_dir and the commands of $system, and system_stages, which
+# trains and evaluates it.
+systems_stages() {
+    if ((node_rank > 0)); then
+        use_system
+        stage 5 "train-${run_dir##*/}" join_training train
+        return
+    fi
+    stage 0 set_up check_setup
+    recipe_chain= # how that is checked is nothing that the text depends on
+    if [[ -n $prepared ]]; then
+        know_text "$prepared"
+    else
+        corpus_stages
+        text_stages
+        ((stop_stage < 4)) || know_text "$exp"
+    fi
+    each_system
+}
+
+# Every system starts from the same text.
+each_system() {
+    local text=$recipe_chain chains=() systems=${system/both/aiayn stock}
+    for system in $systems; do use_system; done # is there a stock model of this row?
+    for system in $systems; do
+        recipe_chain=$text
+        use_system
+        system_stages
+        chains+=("$recipe_chain")
+    done
+    recipe_chain=${chains[*]}
+}

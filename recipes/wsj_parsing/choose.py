@@ -1,0 +1,70 @@
+"""Print the run directory whose model has the best F1 on the development set (section 6.3).
+
+Of equal ones it is the first. Standard error gets the F1 of all of them.
+
+    python choose.py exp/wsj_parsing/wsj/aiayn-parsing-1-dropout*/valid
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq_aiayn.evaluation.parsing_run import read_scores
+from fairseq_aiayn.evaluation.text_table import aligned_lines
+from fairseq_aiayn.treebank.evalb_summary import Scores
+
+
+def read_f1(parts: Sequence[Path]) -> list[float]:
+    """Return the F1 of each directory of a search, RUN/PART.
+
+    Raises ValueError for a score that is missing or not a number, or that is of another number of
+    sentences than the first.
+    """
+    scores = [_read(part / "score.json") for part in parts]
+    sentences = scores[0].all.sentences
+    for part, score in zip(parts, scores, strict=True):
+        if score.all.sentences != sentences:
+            raise ValueError(
+                f"{part / 'score.json'}: must be of the {sentences:,} sentences of {parts[0]}, is "
+                f"of {score.all.sentences:,}"
+            )
+    return [score.all.f1 for score in scores]
+
+
+def best(parts: Sequence[Path]) -> tuple[Path, list[float]]:
+    """Return the part with the best F1, the first of equal ones, and the F1 of all."""
+    f1 = read_f1(parts)
+    return parts[f1.index(max(f1))], f1
+
+
+def _read(path: Path) -> Scores:
+    try:
+        scores = read_scores(path)
+    except FileNotFoundError:
+        raise ValueError(f"{path}: every run must have a score, this one has none") from None
+    if not math.isfinite(scores.all.f1):
+        raise ValueError(f"{path}: F1 must be a number, is {scores.all.f1}")
+    return scores
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="+", type=Path, metavar="RUN/PART")
+    arguments = parser.parse_args()
+    try:
+        chosen, f1 = best(arguments.parts)
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"choose: {error}") from None
+    rows = [(str(part), f"{value:.2f}") for part, value in zip(arguments.parts, f1, strict=True)]
+    print("\n".join(aligned_lines([("run", "F1"), *rows])), file=sys.stderr)
+    print(chosen.parent)
+
+
+if __name__ == "__main__":
+    main()

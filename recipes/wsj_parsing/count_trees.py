@@ -1,0 +1,39 @@
+"""Print, as JSON, what trees there are to train on.
+
+python count_trees.py --trees trees --tags pos > data.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+
+def count_lines(file: Path) -> int:
+    """Return the number of lines of a file, 0 where there is none."""
+    if not file.exists():
+        return 0
+    with file.open("rb") as stream:
+        return sum(1 for _ in stream)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--trees", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--tags", required=True)
+    arguments = parser.parse_args()
+    counts = {
+        "gold": count_lines(arguments.trees / "train.tree"),
+        "silver": count_lines(arguments.trees / "silver.tree"),
+        "tags": arguments.tags,
+    }
+    if not counts["gold"]:
+        raise SystemExit(f"count_trees: {arguments.trees}/train.tree: must have a line, has none")
+    print(json.dumps(counts))
+
+
+if __name__ == "__main__":
+    main()

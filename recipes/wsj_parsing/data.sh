@@ -1,0 +1,105 @@
+# shellcheck shell=bash
+# Which trees are trained and tested on; run.sh sources this file.
+#
+# EXP/lists says which file of the treebank is in which set, EXP/trees has the trees of each set: SET.trees
+# normalised, SET.words their words, SET.text these for the word pieces, SET.tree what is predicted
+# (section 6.3's linearisation).
+
+: "${exp:?}" "${here:?}" "${dry_run:?}" "${needs_mb:?}" "${prepared?}"
+
+# Options
+corpus=wsj        # wsj (needs --treebank) or gum (downloaded)
+treebank=         # directory of bracketed trees, plain or .gz
+lists=            # directory of the lists train, valid and test of files below --treebank;
+                  # without: sections 02-21, 22 and 23 of Treebank-3's wsj
+silver=           # files of automatically parsed trees, or patterns of them, separated by spaces
+                  # (semi-supervised)
+tags=pos          # in each word's place its part of speech (pos) or the same symbol (XX)
+longest=512       # longest tree that is trained on, in symbols
+# End of options
+
+recipe_option_files+=("${BASH_SOURCE[0]}")
+gum_commit=72ce5ac14978a324c2fd18d49484e65292cbe316 # release V11.1.0
+gum_url=https://raw.githubusercontent.com/amir-zeldes/gum/$gum_commit/const
+
+check_trees() {
+    require_one_of corpus wsj gum
+    require_one_of tags pos XX
+    require_whole longest
+    silver_files=()
+    if [[ -n $prepared ]]; then # the trees are there
+        corpus_name=$(cat "$prepared/bin/corpus" 2>/dev/null) || corpus_name=$corpus
+        [[ ! -e $prepared/bin/train1.words-tree.words.idx ]] || silver=prepared
+        return
+    fi
+    [[ $corpus == wsj || -z $treebank$lists ]] || fatal "--corpus gum takes no --treebank or --lists"
+    [[ $corpus == gum || -n $treebank ]] ||
+        fatal "--corpus wsj needs --treebank DIR, the wsj directory of LDC's Treebank-3;" \
+            "--corpus gum needs nothing"
+    [[ -z $treebank || -d $treebank ]] || fatal "--treebank must be a directory, got '$treebank'"
+    [[ -z $lists || -d $lists ]] || fatal "--lists must be a directory, got '$lists'"
+    corpus_name=$corpus
+    # Sets of your own are not the paper's, nor GUM's, whatever the directory is called.
+    [[ -z $lists ]] || corpus_name=$(basename "$(realpath "$treebank")")_lists
+    check_silver
+    corpus_name+=${silver:+_semi_supervised}
+}
+
+check_silver() {
+    local file megabytes
+    for file in $silver; do # a pattern stands for the files that it matches
+        [[ -f $file ]] || fatal "--silver must name files, there is no '$file'"
+        [[ $file == /* ]] || file=$PWD/$file
+        silver_files+=("$file")
+        megabytes=$(($(stat -L -c %s "$file") / 1000000))
+        [[ $file != *.gz ]] || megabytes=$((5 * megabytes)) # trees pack well
+        needs_mb=$((needs_mb + 4 * megabytes)) # normalised, words, symbols, pieces, binaries
+    done
+}
+
+# The documents of GUM; those of Reddit have blanks in place of their words and are left out.
+download_gum() {
+    local checksum file
+    while read -r checksum file <&3; do
+        download "$gum_url/$file" "$exp/downloads/$file" "sha256:$checksum"
+        if [[ $dry_run == true ]]; then
+            echo "# and so on for each of the $(wc -l <"$here/gum/sha256") files in gum/sha256"
+            return
+        fi
+    done 3<"$here/gum/sha256"
+}
+
+# Sets are made of whole documents.
+list_trees() {
+    run python "$here/list_trees.py" --treebank "$treebank" ${lists:+--lists "$lists"} \
+        --output "$exp/lists"
+}
+
+write_trees() {
+    local part write=(python "$here/write_trees.py" --tags "$tags")
+    run -q rm -rf "$exp/trees"
+    run "${write[@]}" --list "$exp/lists/train" --longest "$longest" --output "$exp/trees/train"
+    for part in valid test; do
+        run "${write[@]}" --list "$exp/lists/$part" --output "$exp/trees/$part"
+    done
+    [[ -z $silver ]] ||
+        run "${write[@]}" --longest "$longest" --output "$exp/trees/silver" "${silver_files[@]}"
+}
+
+corpus_stages() {
+    local tree_files
+    if [[ $corpus == gum ]]; then
+        stage 1 download download_gum gum_url
+        treebank=$exp/downloads lists=$here/gum
+    fi
+    # shellcheck disable=SC2034  # stage 2 names it
+    [[ $dry_run == true ]] || tree_files=$(list_files) # changed files run again
+    stage 2 lists list_trees treebank lists tree_files
+    stage 2 trees write_trees tags longest silver_files
+}
+
+# Every file that trees may come from, with its size and time; behind links, too.
+list_files() {
+    find -L "$treebank" ${lists:+"$lists"} "${silver_files[@]}" -type f -printf '%p %s %T@\n' |
+        sort | sha256sum
+}

@@ -1,0 +1,218 @@
+# shellcheck shell=bash
+# From trees to F1: vocabularies, training, search, repair, EVALB; run.sh sources this file.
+#
+# Sources are the pieces of words ("words"), targets the linearised trees ("tree").
+
+: "${exp:?}" "${here:?}" "${recipe_lib:?}" "${dry_run:?}" "${stop_stage:?}" "${recipe_chain?}"
+: "${recipe_log?}"
+
+# shellcheck source=recipes/lib/systems.sh
+. "$recipe_lib/systems.sh"
+# shellcheck source=recipes/wsj_parsing/data.sh
+. "$here/data.sh"
+
+# Options
+vocabulary=auto   # word pieces; auto: 16000, with --silver 32000 (section 6.3)
+sample=1000000    # sentences at most, evenly from all, that the word pieces are learned from
+gold_copies=1     # how often the gold trees stand among the training trees, those of --silver once
+dropouts=auto     # P_drop, of sub-layers and of attention weights; of several, separated by spaces,
+                  # the best on the development set is taken; auto: 0.1 0.2 0.3 on a GPU, 0.1 on a CPU
+constrained=false # choose only outputs that are trees over the words; not for --system stock
+subset="test"     # set that is parsed and scored: test (section 23) or valid (section 22)
+search_tokens=1024 # source tokens of a batch of the search
+workers=auto      # processes that prepare the text; auto: one a core
+# End of options
+
+recipe_option_files+=("${BASH_SOURCE[0]}")
+pair=(--source-lang words --target-lang tree)
+
+check_parsing() {
+    local one
+    [[ $vocabulary != auto ]] || vocabulary=$([[ -n $silver ]] && echo 32000 || echo 16000)
+    [[ $workers != auto ]] || workers=$(nproc)
+    require_whole vocabulary sample gold_copies search_tokens workers
+    ((gold_copies > 0)) || fatal "--gold_copies must be at least 1, got '$gold_copies'"
+    [[ $gold_copies == 1 || -n $silver ]] ||
+        fatal "--gold_copies $gold_copies needs --silver, or there is nothing to mix with"
+    ((workers > 0)) || fatal "--workers must be at least 1, got '$workers'"
+    require_one_of constrained true false
+    require_one_of subset test valid
+    [[ $constrained == false || $system != stock ]] ||
+        fatal "--constrained is a search of aiayn_parsing, stock fairseq has none"
+    for one in $dropouts; do
+        [[ $one =~ ^0(\.[0-9]+)?$ ]] || fatal "--dropouts must be numbers from 0 to 1, got '$one'"
+    done
+    read -ra grid <<<"$dropouts"
+    ((${#grid[@]} > 0)) || fatal "--dropouts must have at least one number"
+    dropout=${grid[0]}
+    [[ $nodes == 1 || ${#grid[@]} == 1 ]] || fatal "--nodes $nodes takes one of --dropouts"
+}
+
+check_setup() { check_commands aiayn fairseq-train; }
+
+# Word pieces of the words; on the other side every symbol is a piece of its own.
+learn_vocabularies() {
+    run python "$here/vocabularies.py" --gold "$exp/trees/train" \
+        ${silver:+--silver "$exp/trees/silver"} --vocabulary "$vocabulary" --sample "$sample" \
+        --output "$exp/pieces"
+}
+
+apply_pieces() {
+    local part
+    for part in train valid test ${silver:+silver}; do
+        run -q -i "$exp/trees/$part.text" -o "$exp/pieces/$part.words" \
+            python "$recipe_lib/pieces_text.py" --model "$exp/pieces/pieces.model"
+        run -q cp "$exp/trees/$part.tree" "$exp/pieces/$part.tree"
+    done
+}
+
+# fairseq calls further training text train1; --upsample-primary says how often train counts.
+binarize() {
+    local side kind binaries=(fairseq-preprocess "${pair[@]}" --workers "$workers"
+        --srcdict "$exp/pieces/dict.words.txt" --tgtdict "$exp/pieces/dict.tree.txt")
+    run -q rm -rf "$exp/bin" "$exp/bin.part" "$exp/bin.silver"
+    run -q "${binaries[@]}" --destdir "$exp/bin.part" --trainpref "$exp/pieces/train" \
+        --validpref "$exp/pieces/valid" --testpref "$exp/pieces/test"
+    if [[ -n $silver ]]; then
+        run -q "${binaries[@]}" --destdir "$exp/bin.silver" --trainpref "$exp/pieces/silver"
+        for side in words tree; do
+            for kind in bin idx; do
+                run -q mv "$exp/bin.silver/train.words-tree.$side.$kind" \
+                    "$exp/bin.part/train1.words-tree.$side.$kind"
+            done
+        done
+        run -q rm -r "$exp/bin.silver"
+    fi
+    run -q cp "$exp/pieces/pieces.model" "$exp/bin.part/pieces.model"
+    run -q mkdir "$exp/bin.part/held_out"
+    run -q cp "$exp"/trees/{valid,test}.{trees,words} "$exp/bin.part/held_out"
+    run -q -o "$exp/bin.part/data.json" python "$here/count_trees.py" --trees "$exp/trees" \
+        --tags "$tags"
+    seal_text "$exp/bin.part"
+    run -q mv "$exp/bin.part" "$exp/bin"
+}
+
+# Set the commands of $system with $dropout; they are run below, and kept in settings.json.
+use_system() {
+    local task=aiayn_parsing
+    run_dir=$exp/$system-$run
+    ((${#grid[@]} == 1)) || run_dir+=-dropout$dropout
+    search=()
+    if [[ $system == stock ]]; then
+        task=translation # whose search has other defaults than the paper
+        search=(--beam 21 --lenpen 0.3 --max-len-a 1 --max-len-b 300)
+    fi
+    system_commands "$task"
+    train+=(--dropout "$dropout" --attention-dropout "$dropout"
+        ${silver:+--upsample-primary "$gold_copies"})
+}
+
+# use_search SET CONSTRAINED: of the system in use.
+use_search() {
+    set_name=$1 part=$1
+    local how=("${search[@]}")
+    if [[ $2 == true && $system == aiayn ]]; then
+        part+=-constrained how+=(--constrained)
+    fi
+    part_dir=$run_dir/$part
+    generate=(fairseq-generate "${evaluate[@]}" --max-tokens "$search_tokens"
+        --gen-subset "$set_name" "${how[@]}" --results-path "$run_dir/search" --log-format tqdm)
+    evalb=(aiayn evalb "$part_dir/gold.trees" "$part_dir/predicted.trees")
+}
+
+parse_set() {
+    run -q mkdir -p "$part_dir"
+    search_set "$set_name" "$part_dir/generate.txt"
+    # How long it took is not among the results of fairseq-generate: it says so in the stage's log.
+    run -q -i "${recipe_log:-LOG}" -o "$part_dir/seconds.json" python "$here/search_seconds.py"
+}
+
+# Make trees of what the model gave, and score them.
+score_set() {
+    local text=${prepared:-$exp}/bin
+    note_evaluation "$part_dir/settings.json" "$set_name" \
+        --command score "$(recipe_quote "${evalb[@]}")"
+    run -q cp "$text/data.json" "$run_dir/data.json"
+    run -q cp "$text/held_out/$set_name.words" "$part_dir/words.txt"
+    run -q cp "$text/held_out/$set_name.trees" "$part_dir/gold.trees"
+    run -q -i "$part_dir/generate.txt" -o "$part_dir/linearised.txt" \
+        python "$recipe_lib/hypotheses.py"
+    run -o "$part_dir/predicted.trees" aiayn delinearize "$part_dir/linearised.txt" \
+        --words "$part_dir/words.txt" --report "$part_dir/repairs.json"
+    run -q -o "$part_dir/evalb.txt" "${evalb[@]}" --per-sentence
+    run -q -o "$part_dir/score.json" "${evalb[@]}" --json
+}
+
+# Section 22 chooses (section 6.3).
+choose_dropout() {
+    run -o "$exp/$system-$run.chosen" python "$here/choose.py" "${tried[@]}"
+}
+
+# Of the search that was free and of the one that was not, where there are both; with --prepared
+# others may work in EXP.
+table() {
+    local directory=$exp/table one searches=()
+    [[ -z $prepared ]] || directory=$run_dir/table
+    for one in "${parts[@]}"; do
+        if [[ $one == *-constrained && -e ${one%-constrained}/score.json ]]; then
+            searches+=("${one%-constrained}")
+        fi
+        searches+=("$one")
+    done
+    run python "$here/table.py" "${searches[@]}" --output "$directory"
+}
+
+text_stages() {
+    stage 3 vocabularies learn_vocabularies vocabulary sample silver
+    stage 3 apply apply_pieces
+    stage 4 binarize binarize corpus_name
+}
+
+# Everything.
+parsing_stages() {
+    parts=()
+    systems_stages
+    ((${#parts[@]} == 0)) || stage 12 table table parts
+}
+
+# Train $system with every dropout, choose one on the development set, parse and score with that.
+system_stages() {
+    local text=$recipe_chain chains=()
+    tried=()
+    for dropout in "${grid[@]}"; do
+        recipe_chain=$text
+        use_system
+        train_stages
+        if ((${#grid[@]} > 1)); then
+            use_search valid false
+            stage 7 "parse-${run_dir##*/}-$part" parse_set validate generate
+            stage 8 "score-${run_dir##*/}-$part" score_set evalb
+            tried+=("$part_dir")
+        fi
+        chains+=("$recipe_chain")
+    done
+    if ((${#grid[@]} > 1)); then
+        recipe_chain=${chains[*]}
+        stage 9 "choose-$system-$run" choose_dropout tried
+        ((stop_stage >= 9)) || return 0
+        if [[ $dry_run == true ]]; then
+            dropout=${grid[0]}
+            echo "# what follows is for the best of them, here $dropout"
+        else
+            dropout=$(<"$exp/$system-$run.chosen")
+            dropout=${dropout##*-dropout}
+        fi
+        use_system
+    fi
+    use_search "$subset" "$constrained"
+    parts+=("$part_dir")
+    [[ " ${tried[*]} " != *" $part_dir "* ]] || return 0 # it was parsed to choose
+    stage 10 "parse-${run_dir##*/}-$part" parse_set validate generate
+    stage 11 "score-${run_dir##*/}-$part" score_set evalb
+}
+
+train_stages() {
+    stage 5 "train-${run_dir##*/}" train_system \
+        row system seed max_update warmup batch_tokens interval dropout gold_copies
+    ((average == 1)) || stage 6 "average-${run_dir##*/}" average_checkpoints average_last
+}

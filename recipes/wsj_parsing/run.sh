@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# English constituency parsing (section 6.3): from bracketed trees to F1 on section 23 (Table 4).
+#
+#   recipes/wsj_parsing/run.sh --treebank wsj --gpus 8       wsj: of Treebank-3, sections 02 to 23
+#   recipes/wsj_parsing/run.sh --treebank wsj --silver "bllip.gz web.gz" --gold_copies 10 --gpus 8
+#   recipes/wsj_parsing/run.sh --treebank DIR --lists DIR    any trees: DIR/{train,valid,test} list files
+#   recipes/wsj_parsing/run.sh --corpus gum                  the GUM corpus, which anybody may have
+#   recipes/wsj_parsing/run.sh --corpus gum --system both    stock fairseq beside it
+#   recipes/wsj_parsing/run.sh --corpus gum --constrained --stage 10    only outputs that are trees
+#   recipes/wsj_parsing/run.sh --corpus gum --dry_run        show every command, run none
+#
+# A run that was stopped goes on where it was; stages whose options did not change are skipped.
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=recipes/lib/recipe.sh
+. "$here/../lib/recipe.sh"
+# shellcheck source=recipes/wsj_parsing/parsing.sh
+. "$here/parsing.sh"
+
+# Options
+exp=auto          # directory of everything that is made; auto: exp/wsj_parsing/CORPUS
+row=auto          # row to train; auto: parsing on a GPU, parsing_tiny on a CPU
+batch_tokens=auto # tokens of a batch, on either side; auto: the row's, but 4096 for GUM on a GPU
+max_update=auto   # updates; auto: the row's, but 12000 for GUM on a GPU
+warmup=auto       # updates of the warm-up; auto: the row's, but 4000 for GUM on a GPU
+interval=auto     # updates between checkpoints; auto: the row's, but 600 for GUM on a GPU
+needs_mb=3000     # free disk space the recipe needs, in MB; on a GPU 20000 more
+# End of options
+
+# bash reads a script while it runs: what is changed in this file meanwhile must not be run.
+main() {
+    recipe_options "$@"
+    check_systems
+    check_trees
+    if [[ $device == cuda ]]; then
+        row=${row/auto/parsing} dropouts=${dropouts/auto/0.1 0.2 0.3}
+        needs_mb=$((needs_mb + 20000))
+        if [[ $corpus == gum ]]; then # 10,000 trees are 20 batches of 25,000 tokens
+            batch_tokens=${batch_tokens/auto/4096} max_update=${max_update/auto/12000}
+            warmup=${warmup/auto/4000} interval=${interval/auto/600}
+        fi
+    fi
+    row=${row/auto/parsing_tiny} dropouts=${dropouts/auto/0.1}
+    check_parsing
+    [[ $exp != auto ]] || exp=$root/exp/wsj_parsing/$corpus_name
+    systems_begin
+
+    parsing_stages
+    exit
+}
+main "$@"

@@ -1,0 +1,37 @@
+"""Print, as JSON, how many sentences fairseq-generate searched last and in how many seconds.
+
+Standard input is the log of its stage, which may have earlier searches, too.
+
+python search_seconds.py < 10-parse-aiayn-parsing-1-test.log > seconds.json
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable
+
+SEARCHED = re.compile(r"Translated ([\d,]+) sentences \([\d,]+ tokens\) in ([\d.]+)s")
+
+
+def search_seconds(lines: Iterable[str]) -> dict[str, float]:
+    """Return what fairseq-generate said last at its end; ValueError where it said nothing."""
+    found = None
+    for line in lines:
+        found = SEARCHED.search(line) or found
+    if found is None:
+        raise ValueError("must be a log of fairseq-generate, has no line 'Translated …'")
+    return {"sentences": int(found[1].replace(",", "")), "seconds": float(found[2])}
+
+
+def main() -> None:
+    sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")
+    try:
+        print(json.dumps(search_seconds(sys.stdin)))
+    except ValueError as error:
+        raise SystemExit(f"search_seconds: {error}") from None
+
+
+if __name__ == "__main__":
+    main()

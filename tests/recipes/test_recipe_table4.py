@@ -1,0 +1,435 @@
+"""recipes/wsj_parsing/{table,choose}.py: Table 4 from searches with several parsers, and the best
+of several on the development set."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import pytest
+import results_page
+from run_directories import END, MADE, table_rows, train_log, valid_log
+
+from fairseq_aiayn.evaluation.parsing_run import read_parsing_run
+from fairseq_aiayn.evaluation.table4 import SECTION_23, read_table4
+from fairseq_aiayn.evaluation.table4_markdown import as_json, from_json, markdown, report
+from fairseq_aiayn.evaluation.table_files import write_table
+from fairseq_aiayn.paper import TABLE_4
+from fairseq_aiayn.treebank import evalb
+from fairseq_aiayn.treebank.evalb_summary import Summary
+
+RECIPE = Path(__file__).parents[2] / "recipes" / "wsj_parsing"
+SENTENCES = 4
+GOLD = "(TOP (S (NP (PRP I)) (VP (VBP sleep)) (. .)))"
+TRAIN = "fairseq-train bin --dropout 0.1 --attention-dropout=0.25 --dropout 0.3"
+DATA = {"gold": 9_800, "silver": 0, "tags": "pos"}
+LABELS = {
+    "NP": {"gold": 40, "predicted": 50, "matched": 30},
+    "ADVP": {"gold": 1_040, "predicted": 0, "matched": 0},
+    "X": {"gold": 0, "predicted": 3, "matched": 0},
+}
+
+
+def summary(f1: object, sentences: int = SENTENCES) -> dict[str, float]:
+    """A summary of EVALB, in which no two figures are the same."""
+    figures = {field.name: k + 0.25 for k, field in enumerate(fields(Summary), start=10)}
+    counts = {field.name: k for k, field in enumerate(fields(Summary)) if field.type == "int"}
+    return figures | counts | {"sentences": sentences, "f1": f1}
+
+
+def score(f1: float, sentences: int = SENTENCES, **others: object) -> str:
+    content = {"all": summary(f1, sentences), "short": summary(f1 + 1), "cutoff": 40}
+    return json.dumps(content | {"parameters": "COLLINS", "labels": LABELS} | others)
+
+
+def repairs(well_formed: int = 3, sentences: int = SENTENCES, **counts: object) -> str:
+    """RepairReport's JSON, which has a count of every repair, also of those that never occurred."""
+    counts = {name.replace("_", " "): count for name, count in ({"unclosed": 0} | counts).items()}
+    content = {"sentences": sentences, "well_formed": well_formed, "repairs": counts}
+    return json.dumps(content | {"sentences_with": counts})
+
+
+@pytest.fixture
+def make_part(tmp_path):
+    """Return a function that writes RUN/PART as the recipe does; `files` replaces what is in some
+    of them, or leaves them out."""
+
+    def make(
+        run: str = "aiayn-parsing-1",
+        part: str = "test",
+        made: dict | None = None,
+        sentences: int = SENTENCES,
+        **files: str | None,
+    ) -> Path:
+        settings = MADE | {"name": run, "row": "parsing", "corpus": "gum", "commands": {}}
+        settings |= {"subset": part.split("-")[0], "commands": {"train": TRAIN}}
+        seconds = {"sentences": sentences, "seconds": 0.5}
+        contents = {
+            "data.json": json.dumps(DATA),
+            "train.log": train_log(12_000),
+            "valid.log": "x | [words] dictionary: 7001 types\n" + valid_log(1.234, 60),
+            f"{part}/settings.json": json.dumps(settings | (made or {})),
+            f"{part}/words.txt": "I sleep .\n" * sentences,
+            f"{part}/gold.trees": f"{GOLD}\n" * sentences,
+            f"{part}/score.json": score(85.678, sentences),
+            f"{part}/repairs.json": repairs(sentences=sentences),
+            f"{part}/seconds.json": json.dumps(seconds),
+        }
+        directory = tmp_path / run
+        (directory / part).mkdir(parents=True)
+        for file, content in contents.items():
+            content = files.get(Path(file).name, content)
+            if content is not None:
+                (directory / file).write_text(content, encoding="utf-8")
+        return directory / part
+
+    return make
+
+
+def tables_of(text: str) -> list[list[list[str]]]:
+    """The tables of a Markdown text, each as its rows of cells."""
+    return [rows for block in text.split("\n\n") if (rows := table_rows(block))]
+
+
+def details(text: str, column: int = 1) -> dict[str, str]:
+    """The lines of the second table as label to cell."""
+    return {row[0]: row[column] for row in tables_of(text)[1][2:]}
+
+
+def test_a_search_is_read(make_part):
+    part = make_part("aiayn-x-1", "valid-constrained")
+    run = read_parsing_run(part)
+    assert (run.name, run.part) == ("aiayn-x-1 valid-constrained", "valid-constrained")
+    assert (run.dev_perplexity, run.vocabulary) == (1.234, 7001)
+    assert run.training.updates == 12_000
+    assert (run.scores.all.f1, run.scores.short.f1) == (85.678, 86.678)
+    assert (run.repairs.share_well_formed, run.trees.gold) == (75.0, 9_800)
+    both = (part / "words.txt").read_bytes() + (part / "gold.trees").read_bytes()
+    assert run.test_set == hashlib.sha256(both).hexdigest()
+
+
+def test_what_evalb_prints_is_read(make_part):
+    wrong = GOLD.replace("VP", "NP")
+    scores = evalb.score([(GOLD, wrong), (GOLD, GOLD), (GOLD, GOLD), (GOLD, GOLD)])
+    part = make_part(**{"score.json": json.dumps(asdict(scores))})
+    assert read_parsing_run(part).scores == scores
+    assert scores.all.f1 == pytest.approx(100 * 11 / 12)
+
+
+def test_the_papers_parsers_stand_as_printed_and_ours_below(make_part):
+    rows = tables_of(markdown(read_table4([make_part()])))[0]
+    header, _, *paper, ours = rows
+    assert header == ["parser", "training", "F1, paper", "F1, ours"]
+    assert paper == [[row.parser, row.training, f"{row.f1:.1f}", ""] for row in TABLE_4]
+    assert ours == ["aiayn-parsing-1", "gum: 9,800 gold sentences", "", "85.68"]
+
+
+@pytest.mark.parametrize(
+    ("corpus", "silver", "training"),
+    [
+        ("wsj", 0, "WSJ only, discriminative: 9,800 gold sentences"),
+        ("wsj_semi_supervised", 17_000, "semi-supervised: 9,800 gold, 17,000 silver sentences"),
+        ("gum_semi_supervised", 17_000, "gum_semi_supervised: 9,800 gold, 17,000 silver sentences"),
+        (None, 0, "not recorded: 9,800 gold sentences"),
+    ],
+)
+def test_training_is_in_the_papers_words_on_its_corpus(make_part, corpus, silver, training):
+    data = json.dumps(DATA | {"silver": silver})
+    part = make_part(made={"corpus": corpus}, **{"data.json": data})
+    assert tables_of(markdown(read_table4([part])))[0][-1][1] == training
+
+
+@pytest.mark.parametrize(
+    ("corpus", "part", "sentences", "ours"),
+    [
+        ("gum", "test", SENTENCES, "corpus gum, subset test, 4 sentences"),
+        ("gum", "test", SECTION_23, "corpus gum, subset test, 2,416 sentences"),
+        ("wsj", "valid", SECTION_23, "corpus wsj, subset valid, 2,416 sentences"),
+        ("wsj", "test", SENTENCES, "corpus wsj, subset test, 4 sentences"),
+        (None, "test", SECTION_23, "corpus not recorded, subset test, 2,416 sentences"),
+    ],
+)
+def test_f1_on_another_set_than_section_23_is_said_not_to_compare(
+    make_part, corpus, part, sentences, ours
+):
+    text = markdown(read_table4([make_part("a", part, {"corpus": corpus}, sentences)]))
+    assert (
+        "\n\nThe paper's F1 is of section 23 of the WSJ, 2,416 sentences; ours is of "
+        f"{ours}: they do not compare.\n\n"
+    ) in text
+
+
+def test_nothing_is_said_of_section_23(make_part):
+    for part in ("test", "test-constrained"):
+        made = make_part(f"x-{part}", part, {"corpus": "wsj"}, SECTION_23)
+        assert "compare" not in markdown(read_table4([made]))
+
+
+def test_details_have_a_column_a_run(make_part):
+    runs = [
+        make_part("a", **{"repairs.json": repairs(missing_words=1_200)}),
+        make_part("b", "test-constrained", **{"repairs.json": repairs(4, too_deep=2)}),
+    ]
+    text = markdown(read_table4(runs))
+    assert tables_of(text)[1][0] == ["", "a", "b test-constrained"]
+    ours, other = details(text), details(text, 2)
+    expected = {
+        "row": "parsing",
+        "gold trees": "9,800",
+        "in a word's place": "pos",
+        "word pieces": "7,001",
+        "dropout": "0.3",  # the last of the command counts
+        "attention dropout": "0.25",
+        "parameters": "6,578,176",
+        "updates": "12,000",
+        "development perplexity": "1.23",
+        "F1": "85.68",
+        "F1, at most 40 words": "86.68",
+        "well-formed before repair, %": "75.00",
+        "repairs: missing words": "1,200",
+        "repairs: too deep": "",
+        "sentences parsed/s": "8.0",
+    }
+    assert {label: ours[label] for label in expected} == expected
+    all_of_it = summary(85.678)
+    for label, key in (
+        ("recall", "recall"),
+        ("precision", "precision"),
+        ("complete match, %", "complete_match"),
+        ("crossing brackets a sentence", "average_crossing"),
+        ("no crossing brackets, %", "no_crossing"),
+        ("tagging accuracy", "tagging_accuracy"),
+    ):
+        assert ours[label] == f"{all_of_it[key]:.2f}"
+    assert ours["errors of EVALB, which do not count"] == str(all_of_it["errors"])
+    assert (other["repairs: missing words"], other["repairs: too deep"]) == ("", "2")
+    assert other["well-formed before repair, %"] == "100.00"
+
+
+def test_lines_that_say_nothing_of_any_run_are_left_out(make_part):
+    xx = {"data.json": json.dumps(DATA | {"tags": "XX"})}
+    log = valid_log(1.2, 60)
+    alone = make_part("a", made={"commands": {}}, **xx, **{"valid.log": log})
+    labels = details(markdown(read_table4([alone])))
+    for label in ("tagging accuracy", "dropout", "attention dropout", "word pieces"):
+        assert label not in labels
+    assert not [label for label in labels if "repairs:" in label or "silver" in label]
+    assert "copies of the gold trees" not in labels
+    silver = json.dumps(DATA | {"silver": 70_000})
+    both = details(markdown(read_table4([alone, make_part("b", **{"data.json": silver})])))
+    assert both["tagging accuracy"] == ""
+    assert both["silver trees"] == ""
+
+
+def test_a_search_without_measurable_time_has_no_speed(make_part):
+    seconds = json.dumps({"sentences": SENTENCES, "seconds": 0})
+    text = markdown(read_table4([make_part(**{"seconds.json": seconds})]))
+    assert "sentences parsed/s" not in details(text)
+
+
+def test_the_report_has_the_labels_by_how_often_gold_has_them(make_part):
+    other = {"NP": {"gold": 40, "predicted": 40, "matched": 40}}
+    runs = [make_part("a"), make_part("b", **{"score.json": score(99, labels=other)})]
+    (*_, rows) = tables_of(report(read_table4(runs)))
+    columns = [f"{what}, {run}" for run in "ab" for what in ("recall", "precision", "F1")]
+    assert rows[0] == ["label", "gold", *columns]
+    assert rows[2:] == [
+        ["ADVP", "1,040", "0.00", "0.00", "0.00", "0.00", "0.00", "0.00"],
+        ["NP", "40", "75.00", "60.00", "66.67", "100.00", "100.00", "100.00"],
+        ["X", "0", "0.00", "0.00", "0.00", "0.00", "0.00", "0.00"],
+    ]
+
+
+def test_the_report_has_fifteen_labels(make_part):
+    labels = {f"L{k}": {"gold": k, "predicted": 1, "matched": 0} for k in range(20)}
+    part = make_part(**{"score.json": score(1, labels=labels)})
+    (*_, rows) = tables_of(report(read_table4([part])))
+    assert [row[0] for row in rows[2:]] == [f"L{k}" for k in range(19, 4, -1)]
+
+
+def test_the_report_traces_every_run_and_comes_from_the_json_again(make_part):
+    table = read_table4([make_part("a"), make_part("b", "test-constrained")])
+    again = from_json(json.loads(json.dumps(as_json(table))), "table.json")
+    assert again == table
+    assert report(again) == report(table)
+    for name in ("a", "b test-constrained"):
+        assert f"<summary>How {name} was made</summary>" in report(table)
+    assert report(table).count(f"\n{TRAIN}\n") == 2
+    assert report(table).count("corpus gum, subset test, vocabulary of 7,001") == 2
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"words.txt": "You sleep .\n" * SENTENCES},
+            r"b/test: must have the test set of .*a/test, \w{64}, has ",
+        ),
+        (
+            {"gold.trees": GOLD.replace("VP", "NP") + f"\n{GOLD}" * (SENTENCES - 1)},
+            "b/test: must have the test set of .*",
+        ),
+        (
+            {"score.json": score(1, parameters="new.prm")},
+            "must have the parameters of EVALB of .*, COLLINS, has new.prm",
+        ),
+        (
+            {"score.json": score(1, cutoff=70)},
+            "must have the cutoff of short sentences of .*, 40, has 70",
+        ),
+    ],
+)
+def test_runs_that_cannot_stand_in_one_table_are_refused(make_part, files, message):
+    runs = [make_part("a"), make_part("b", **files)]
+    with pytest.raises(ValueError, match=message):
+        read_table4(runs)
+
+
+def test_two_searches_of_one_name_are_refused(make_part):
+    runs = [make_part("a"), make_part("b", made={"name": "a"})]
+    with pytest.raises(ValueError, match="^runs must have different names, got a, a$"):
+        read_table4(runs)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("score.json", "{", "score.json: must be JSON, is not or is cut short"),
+        ("score.json", "[]", "score.json: must have 'all', has not"),
+        ("score.json", '{"all": {}}', "score.json: must have 'short', has not"),
+        ("score.json", score(1, all={}), "score.json: 'all': must have 'sentences', has not"),
+        (
+            "score.json",
+            score(1, all=summary("x")),
+            "score.json: 'all': 'f1' must be int or float, got 'x'",
+        ),
+        (
+            "score.json",
+            score(1, labels={"NP": {"gold": 1}}),
+            "score.json: 'labels': 'NP': must have 'predicted', has not",
+        ),
+        (
+            "score.json",
+            score(1, 5),
+            "score.json: must be of the 4 sentences of words.txt, is of 5",
+        ),
+        (
+            "repairs.json",
+            repairs(sentences=3),
+            "repairs.json: must be of the 4 sentences of words.txt, is of 3",
+        ),
+        (
+            "repairs.json",
+            repairs(too_deep="x"),
+            "repairs.json: 'repairs': 'too deep' must be int, got 'x'",
+        ),
+        (
+            "seconds.json",
+            '{"sentences": 1, "seconds": 2}',
+            "seconds.json: must be of the 4 sentences of words.txt, is of 1",
+        ),
+        ("gold.trees", GOLD, "gold.trees: must be of the 4 sentences of words.txt, is of 1"),
+        ("words.txt", "", "words.txt: must have sentences, has none"),
+        ("data.json", '{"gold": 1}', "data.json: must have 'silver', has not"),
+        ("valid.log", "", "valid.log: must have a JSON line with 'valid_ppl', has none"),
+        (
+            "train.log",
+            train_log(10).removesuffix(END),
+            "train.log: must be the log of a finished training, lacks 'done training in'",
+        ),
+    ],
+)
+def test_a_file_that_breaks_a_rule_is_named_with_it(make_part, file, content, message):
+    part = make_part(**{file: content})
+    with pytest.raises(ValueError) as error:
+        read_parsing_run(part)
+    assert str(error.value).startswith(str(part.parent))
+    assert str(error.value).endswith(message)
+
+
+@pytest.mark.parametrize("file", ["data.json", "train.log", "valid.log", "words.txt", "score.json"])
+def test_a_missing_file_is_named(make_part, file):
+    part = make_part(**{file: None})
+    with pytest.raises(FileNotFoundError, match=file):
+        read_parsing_run(part)
+
+
+def call(script: str, *arguments: object) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, RECIPE / script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_the_script_prints_the_table_and_writes_it_with_its_runs(make_part, tmp_path):
+    runs, output = [make_part("a"), make_part("b")], tmp_path / "table"
+    done = call("table.py", *runs, "--output", output)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == markdown(read_table4(runs))
+    assert (output / "table.md").read_text() == report(read_table4(runs))
+    assert [run["part"] for run in json.loads((output / "table.json").read_text())["runs"]] == [
+        "test",
+        "test",
+    ]
+    assert sorted(path.name for path in output.iterdir()) == ["table.json", "table.md"]
+
+
+def test_bad_input_ends_the_script_with_one_line(make_part, tmp_path):
+    part = make_part(**{"repairs.json": "{}"})
+    done = call("table.py", part, "--output", tmp_path / "table")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"table: {part}/repairs.json: must have 'sentences', has not\n"
+    assert not (tmp_path / "table").exists()
+
+
+def test_the_page_of_results_takes_the_table(make_part, tmp_path):
+    table = read_table4([make_part()])
+    folder = tmp_path / "docs" / "results"
+    write_table(folder, "gum", "not read", as_json(table))
+    page = results_page.make_page(folder, tmp_path / "docs" / "results.md")
+    assert page.endswith(report(table))
+    content = json.loads((folder / "gum.json").read_text())
+    del content["runs"][0]["scores"]["all"]["f1"]
+    (folder / "gum.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="gum.json: 'all': must have 'f1', has not"):
+        results_page.make_page(folder, tmp_path / "docs" / "results.md")
+
+
+def test_the_best_on_the_development_set_is_chosen(make_part):
+    f1 = {"0.1": 80, "0.2": 81.5, "0.3": 81.5}
+    runs = [
+        make_part(f"a-dropout{dropout}", "valid", **{"score.json": score(value)})
+        for dropout, value in f1.items()
+    ]
+    done = call("choose.py", *runs)
+    assert (done.returncode, done.stdout) == (0, f"{runs[1].parent}\n")
+    grid = [line.split() for line in done.stderr.splitlines()]
+    assert grid == [
+        ["run", "F1"],
+        [str(runs[0]), "80.00"],
+        [str(runs[1]), "81.50"],
+        [str(runs[2]), "81.50"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "every run must have a score, this one has none"),
+        (score(float("nan")), "F1 must be a number, is nan"),
+        (score(1, 5), "must be of the 4 sentences of {}, is of 5"),
+        ("{}", "must have 'all', has not"),
+    ],
+)
+def test_nothing_is_chosen_where_a_score_is_missing_or_not_to_be_compared(
+    make_part, content, message
+):
+    good, bad = make_part("a", "valid"), make_part("b", "valid", **{"score.json": content})
+    done = call("choose.py", good, bad)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"choose: {bad}/score.json: {message.format(good)}\n"

@@ -1,0 +1,268 @@
+"""Parse (section 6.3) as a user does: preprocess, train, generate and `aiayn parse`, on an invented
+treebank."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import options
+from fairseq_cli import generate, preprocess
+from fairseq_commands import PLUGIN, SMALL, Run
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+from fairseq_aiayn.cli import main as cli
+from fairseq_aiayn.cli import parse
+from fairseq_aiayn.treebank.linearization import delinearize, linearize, source_text
+from fairseq_aiayn.treebank.reader import parse_trees
+from fairseq_aiayn.treebank.trees import Constituent, words_of, write_tree
+
+UPDATES = 100
+NAMES, VERBS, THINGS = ("Ada", "Ben", "Cleo"), ("saw", "drew"), ("cat", "tree", "moon", "boat")
+TEMPLATES = (
+    "(TOP (S (NP (NNP {name})) (VP (VBD {verb}) (NP (DT the) (NN {thing}))) (. .)))",
+    "(TOP (S (NP (DT the) (NN {thing})) (VP (VBD fell)) (. .)))",
+    "(TOP (S (NP (NNP {name})) (VP (VBD {verb}) (NP (DT a) (JJ red) (NN {thing}))) (. !)))",
+)
+TREES = [
+    template.format(name=name, verb=verb, thing=thing)
+    for template in TEMPLATES
+    for name in NAMES
+    for verb in VERBS
+    for thing in THINGS
+]
+
+
+@pytest.fixture(scope="module")
+def treebank() -> list[Constituent]:
+    """Sentences of a few templates."""
+    return list(parse_trees((tree.encode() for tree in TREES), "invented"))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, treebank: list[Constituent]) -> Path:
+    """The treebank as fairseq-preprocess leaves it, with the word pieces beside it."""
+    folder = tmp_path_factory.mktemp("treebank")
+    model = io.BytesIO()
+    sentences = [[word.form for word in words_of(tree)] for tree in treebank]
+    SentencePieceTrainer.train(
+        sentence_iterator=map(source_text, sentences),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=40,
+        normalization_rule_name="identity",
+        minloglevel=2,
+    )
+    pieces = SentencePieceProcessor(model_proto=model.getvalue())
+    (folder / "dict.txt").write_text(
+        "".join(f"{pieces.id_to_piece(place)} 1\n" for place in range(3, len(pieces)))
+    )
+    for part, every in (("train", 1), ("valid", 12), ("test", 6)):
+        with (
+            open(folder / f"{part}.words", "w") as words,
+            open(folder / f"{part}.tree", "w") as out,
+        ):
+            for sentence, tree in list(zip(sentences, treebank, strict=True))[::every]:
+                words.write(" ".join(pieces.encode(source_text(sentence), out_type=str)) + "\n")
+                out.write(" ".join(linearize(tree, "pos")) + "\n")
+    arguments = [f"--{part}pref={folder / part}" for part in ("train", "valid", "test")]
+    arguments += ["-s", "words", "-t", "tree", "--destdir", f"{folder / 'bin'}"]
+    arguments += ["--srcdict", f"{folder / 'dict.txt'}"]
+    preprocess.main(options.get_preprocessing_parser().parse_args(arguments))
+    (folder / "bin" / "pieces.model").write_bytes(model.getvalue())
+    return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory, run: Run, data: Path) -> Path:
+    """A model that has learned the templates."""
+    folder = tmp_path_factory.mktemp("parser")
+    run(
+        *("fairseq-train", data, *PLUGIN, *SMALL, "--save-dir", folder, "--task", "aiayn_parsing"),
+        *("--arch", "aiayn_parsing_tiny", "--max-tokens", "1024", "--warmup-updates", "50"),
+        *("--max-update", str(UPDATES), "--no-epoch-checkpoints", "--disable-validation"),
+    )
+    return folder / "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
+    """The same model with other weights: it has learned nothing, and is sure of it."""
+    state = torch.load(checkpoint)
+    torch.manual_seed(1)
+    for name, value in state["model"].items():
+        state["model"][name] = torch.randn_like(value) * (0.5 if value.dim() > 1 else 0.1)
+    path = tmp_path_factory.mktemp("untrained") / "checkpoint.pt"
+    torch.save(state, path)
+    return path
+
+
+@pytest.fixture
+def outputs(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., list[tuple[int, list[str]]]]:
+    """Return a function that runs fairseq-generate: the number of words and the symbols of each
+    hypothesis."""
+
+    def run_generate(path: str | Path, *flags: str) -> list[tuple[int, list[str]]]:
+        command = ["generate", data, *PLUGIN, "--task", "aiayn_parsing", "--cpu", "--path", path]
+        command += ["--max-tokens", "512", "--num-workers", "0", *flags]
+        monkeypatch.setattr(sys, "argv", [*map(str, command)])
+        generate.cli_main()
+        printed = capsys.readouterr().out
+        words = {n: line.count("\u2581") for n, line in re.findall(r"(?m)^S-(\d+)\t(.*)$", printed)}
+        found = re.findall(r"(?m)^H-(\d+)\t[^\t]+\t(.*)$", printed)
+        return [(words[n], symbols.split()) for n, symbols in found]
+
+    return run_generate
+
+
+def well_formed(words: int, symbols: list[str]) -> bool:
+    try:
+        return bool(delinearize(symbols, ["w"] * words))
+    except ValueError:
+        return False
+
+
+def parse_cli(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    """The exit status of `aiayn parse`, and what it prints."""
+    status = cli.main(["parse", *map(str, arguments)])
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def test_constrained_generation_writes_trees_only(outputs, checkpoint, untrained):
+    small = ("--beam", "4", "--max-len-b", "15")
+    for path in (untrained, f"{untrained}:{checkpoint}"):
+        found = outputs(path, "--constrained", *small, "--nbest", "3")
+        assert len(found) == 3 * 12 and all(well_formed(*sentence) for sentence in found)
+    assert not any(well_formed(*sentence) for sentence in outputs(untrained, *small))
+
+
+def test_the_command_parses_what_it_has_learned_in_order(
+    checkpoint, data, capsys, treebank, monkeypatch
+):
+    chosen = [treebank[0], treebank[-1], treebank[30], treebank[5]]
+    lines = [" ".join(word.form for word in words_of(tree)) for tree in chosen]
+    lines[2:2] = ["", "  "]
+    expected = [write_tree(tree) for tree in chosen]
+    expected[2:2] = ["", ""]
+    given = ("--checkpoint", checkpoint, "--data-bin", data, "--cpu", "--beam", "4")
+    for more in ((), ("--tokenized",), ("--constrained",)):
+        status, out, _ = parse_cli(capsys, *given, *more, *lines)
+        assert (status, out.split("\n")) == (0, [*expected, ""])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(lines).encode())))
+    monkeypatch.setattr(parse, "BATCH", 3)
+    assert parse_cli(capsys, *given)[1].split("\n") == [*expected, ""]
+    assert parse_cli(capsys, *given, "--linearised", lines[0])[1].split() == linearize(
+        chosen[0], "pos"
+    )
+    drawn = parse_cli(capsys, *given, "--pretty", lines[0])[1].split("\n")
+    assert drawn[0].strip() == "TOP" and drawn[-3].split() == lines[0].split()
+    assert drawn[-2:] == ["", ""], "an empty line between trees"
+
+
+def test_from_a_terminal_it_asks_line_by_line(checkpoint, data, capsys, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    terminal = io.TextIOWrapper(io.BytesIO(b"the cat fell.\n\nAda drew the cat.\n"))
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", terminal)
+    given = ("--checkpoint", checkpoint, "--data-bin", data, "--cpu", "--beam", "2")
+    status, out, err = parse_cli(capsys, *given)
+    assert (status, err) == (0, "A sentence a line; Ctrl-D ends.\n> > > > \n")
+    assert [len(tree) > 0 for tree in out.split("\n")] == [True, False, True, False]
+    assert not caplog.records, "what fairseq has to tell"
+
+
+@pytest.mark.parametrize("constrained", [(), ("--constrained",)])
+def test_any_model_gives_trees_over_the_words_given(untrained, data, capsys, constrained):
+    """Words that the model has never seen, and characters that its pieces do not have."""
+    sentence = "Zoë (née Ökö) isn't\u2581here: 1/2 of 漢字, <unk> \u00a0!"
+    given = ("--checkpoint", untrained, "--data-bin", data, "--cpu", "--beam", "3")
+    status, out, _ = parse_cli(capsys, *given, *constrained, sentence)
+    words = [word.form for word in words_of(next(parse_trees([out.encode()], "output")))]
+    assert status == 0
+    assert words[:5] == ["Zoë", "-LRB-", "née", "Ökö", "-RRB-"]
+    _, symbols, _ = parse_cli(capsys, *given, *constrained, "--linearised", sentence)
+    assert well_formed(len(words), symbols.split()) == bool(constrained)
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        ("pieces.model", "bin/pieces.model: No such file or directory"),
+        ("dict.words.txt", "bin/dict.words.txt: No such file or directory"),
+        ("dict.tree.txt", "bin/dict.tree.txt: No such file or directory"),
+        ("checkpoint.pt", "Model file not found: "),
+    ],
+)
+def test_what_is_missing_is_named_in_one_line(missing, message, untrained, data, tmp_path, capsys):
+    (tmp_path / "bin").mkdir()
+    for name in ("pieces.model", "dict.words.txt", "dict.tree.txt"):
+        if name != missing:
+            (tmp_path / "bin" / name).write_bytes((data / name).read_bytes())
+    path = "nowhere.pt" if missing == "checkpoint.pt" else untrained
+    status, out, err = parse_cli(
+        capsys, "--checkpoint", path, "--data-bin", tmp_path / "bin", "--cpu", "the cat fell."
+    )
+    assert (status, out) == (2, "")
+    assert message in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "message"),
+    [
+        ("pieces.model", "bin/pieces.model: must be a sentencepiece model, is not"),
+        ("checkpoint.pt", "checkpoint.pt: truncated, or not a PyTorch checkpoint"),
+        ("dict.words.txt", "another vocabulary than the dictionary's"),
+    ],
+)
+def test_what_cannot_be_used_is_named_in_one_line(
+    spoiled, message, untrained, data, tmp_path, capsys
+):
+    (tmp_path / "bin").mkdir()
+    for name in ("pieces.model", "dict.words.txt", "dict.tree.txt"):
+        (tmp_path / "bin" / name).write_bytes((data / name).read_bytes())
+    checkpoint = tmp_path / "checkpoint.pt"
+    checkpoint.write_bytes(untrained.read_bytes())
+    path = checkpoint if spoiled == "checkpoint.pt" else tmp_path / "bin" / spoiled
+    path.write_text("x 1\n")
+    status, out, err = parse_cli(
+        capsys, "--checkpoint", checkpoint, "--data-bin", tmp_path / "bin", "--cpu", "the cat fell."
+    )
+    assert (status, out) == (2, "")
+    assert message in err and err.count("\n") == 1
+
+
+NO_WORD = "a word must have no white space, '(' or ')' in it, got '(b'"
+
+
+@pytest.mark.parametrize("size", [1, 2, 16])
+def test_a_word_that_cannot_stand_in_a_tree_is_placed_after_what_came_before(
+    untrained, data, capsys, monkeypatch, size
+):
+    monkeypatch.setattr(parse, "BATCH", size)
+    given = ("--checkpoint", untrained, "--data-bin", data, "--cpu", "--tokenized", "--beam", "1")
+    good, lines = "the cat fell .", ["the cat fell .", "", "the cat fell .", "a (b c", "the cat"]
+    tree = parse_cli(capsys, *given, good)[1]
+    found = parse_cli(capsys, *given, *lines)
+    assert found == (2, f"{tree}\n{tree}", f"aiayn parse: sentence 4: {NO_WORD}\n")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(lines).encode())))
+    found = parse_cli(capsys, *given)
+    assert found == (2, f"{tree}\n{tree}", f"aiayn parse: standard input:4: {NO_WORD}\n")
+
+
+def test_from_a_terminal_it_asks_again_for_such_a_word(untrained, data, capsys, monkeypatch):
+    terminal = io.TextIOWrapper(io.BytesIO(b"a (b c\nthe cat fell .\n"))
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", terminal)
+    given = ("--checkpoint", untrained, "--data-bin", data, "--cpu", "--tokenized", "--beam", "1")
+    status, out, err = parse_cli(capsys, *given)
+    assert (status, out.count("\n")) == (0, 1)
+    assert err == f"A sentence a line; Ctrl-D ends.\n> {NO_WORD}\n> > \n"

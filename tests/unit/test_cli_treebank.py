@@ -1,0 +1,214 @@
+"""`aiayn linearize` and `aiayn delinearize` on good and bad input."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_aiayn.cli.main import main
+from fairseq_aiayn.treebank.repair import REPAIRS
+
+TREES = """( (S (NP-SBJ (NP (DT The) (NN board))) (VP (VBD met)
+      (NP-TMP (-NONE- *T*-1))) (. .) ))
+(ROOT (NP (CD 10\u00a0000) (-RRB- -RRB-)))
+"""
+LINEARISED = ["(S (NP (NP DT NN )NP )NP (VP VBD )VP . )S", "(NP CD -RRB- )NP"]
+WORDS = ["The board met .", "10\u00a0000 -RRB-"]
+NORMALISED = [
+    "(TOP (S (NP (NP (DT The) (NN board))) (VP (VBD met)) (. .)))",
+    "(TOP (NP (CD 10\u00a0000) (-RRB- -RRB-)))",
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory to work in, with a small treebank and what becomes of it."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.mrg").write_text(TREES, encoding="utf-8")
+    Path("a.tree").write_text("".join(f"{line}\n" for line in LINEARISED), encoding="utf-8")
+    Path("a.words").write_text("".join(f"{line}\n" for line in WORDS), encoding="utf-8")
+    return tmp_path
+
+
+def lines(text: str) -> list[str]:
+    """The lines of an output, each of which must have ended."""
+    assert not text or text.endswith("\n")
+    return text.split("\n")[:-1]
+
+
+def give(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Make a text what standard input has."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def test_linearize_writes_words_and_trees_line_for_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["linearize", "a.mrg", "--words", "w", "--trees", "t"]) == 0
+    assert lines(capsys.readouterr().out) == LINEARISED
+    assert lines(Path("w").read_text(encoding="utf-8")) == WORDS
+    assert lines(Path("t").read_text(encoding="utf-8")) == NORMALISED
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        (["--tags", "pos"], LINEARISED[0]),
+        (["--tags", "XX"], "(S (NP (NP XX XX )NP )NP (VP XX )VP XX )S"),
+        (["--collapse-unary"], "(S (NP DT NN )NP (VP VBD )VP . )S"),
+    ],
+)
+def test_linearize_has_options_for_words_and_unary_brackets(
+    folder: Path, capsys: pytest.CaptureFixture[str], options: list[str], first: str
+) -> None:
+    assert main(["linearize", "a.mrg", *options]) == 0
+    assert lines(capsys.readouterr().out)[0] == first
+
+
+def test_linearize_reads_standard_input_files_and_directories(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("wsj/02").mkdir(parents=True)
+    Path("wsj/02/b.mrg.gz").write_bytes(gzip.compress(TREES.encode()))
+    give(monkeypatch, TREES)
+    assert main(["linearize"]) == 0
+    assert lines(capsys.readouterr().out) == LINEARISED
+    give(monkeypatch, TREES)
+    assert main(["linearize", "a.mrg", "-", "wsj"]) == 0
+    assert lines(capsys.readouterr().out) == LINEARISED * 3
+
+
+def test_normalised_trees_linearise_to_the_same(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["linearize", "a.mrg", "--trees", "t"])
+    capsys.readouterr()
+    assert main(["linearize", "t", "--trees", "again"]) == 0
+    assert lines(capsys.readouterr().out) == LINEARISED
+    assert Path("again").read_bytes() == Path("t").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "a.mrg: must have a tree, has none"),
+        ("(S (A b))\n(S (A b)", "a.mrg:2: the tree is not closed at the end of the file"),
+        (
+            "(S (A b))\n(S (-NONE- *))",
+            "a.mrg: tree 2: a tree must have a word besides traces, has none: (S (-NONE- *))",
+        ),
+        (
+            "(S (A b))\n(S (<unk> b))",
+            "a.mrg: tree 2: a tag must not look like fairseq's own symbols, got <unk>",
+        ),
+    ],
+)
+def test_linearize_refuses_bad_trees_and_leaves_no_half_of_a_file(
+    folder: Path, capsys: pytest.CaptureFixture[str], content: str, message: str
+) -> None:
+    Path("a.mrg").write_text(content)
+    assert main(["linearize", "a.mrg", "--words", "w", "--trees", "t"]) == 2
+    assert capsys.readouterr().err == f"aiayn linearize: {message}\n"
+    assert sorted(os.listdir()) == ["a.mrg", "a.tree", "a.words"]
+
+
+def test_linearize_does_not_write_words_and_trees_to_one_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = Path("a.words").read_bytes()
+    assert main(["linearize", "a.mrg", "--words", "a.words", "--trees", f"{folder}/a.words"]) == 2
+    printed = capsys.readouterr()
+    message = f"--words and --trees must be two files, both are {folder}/a.words"
+    assert (printed.out, printed.err) == ("", f"aiayn linearize: {message}\n")
+    assert Path("a.words").read_bytes() == before
+
+
+def test_linearize_names_a_missing_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["linearize", "a.mrg", "absent"]) == 2
+    assert capsys.readouterr().err == "aiayn linearize: absent: No such file or directory\n"
+
+
+def test_delinearize_gives_the_trees_back(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["delinearize", "a.tree", "--words", "a.words"]) == 0
+    printed = capsys.readouterr()
+    assert lines(printed.out) == NORMALISED
+    assert printed.err == "2 sentences, 2 well-formed (100.00%)\n"
+    assert sorted(os.listdir()) == ["a.mrg", "a.tree", "a.words"]
+
+
+def test_delinearize_repairs_and_says_so(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give(monkeypatch, "(S (NP XX XX )NP XX XX\n\n")  # the second sequence is empty
+    assert main(["delinearize", "--words", "a.words", "--report", "r.json"]) == 0
+    printed = capsys.readouterr()
+    assert lines(printed.out) == [
+        "(TOP (S (NP (XX The) (XX board)) (XX met) (. .)))",
+        "(TOP (XX 10\u00a0000) (XX -RRB-))",
+    ]
+    assert lines(printed.err) == [
+        "2 sentences, 0 well-formed (0.00%)",
+        "missing words              2 in 1 sentences",
+        "unclosed                   1 in 1 sentences",
+    ]
+    none = dict.fromkeys(REPAIRS, 0)
+    assert json.loads(Path("r.json").read_text()) == {
+        "sentences": 2,
+        "well_formed": 0,
+        "repairs": {**none, "missing words": 2, "unclosed": 1},
+        "sentences_with": {**none, "missing words": 1, "unclosed": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.words", "The board met .\n", "line counts differ: a.tree has 2, a.words has 1"),
+        ("a.tree", "XX\nXX\nXX\nXX\n", "line counts differ: a.tree has 4, a.words has 2"),
+        ("a.tree", "", "line counts differ: a.tree has 0, a.words has 2"),
+        (
+            "a.words",
+            "The board met .\n\n",
+            "a.words:2: a tree must have at least one word, got none",
+        ),
+        (
+            "a.words",
+            "The (board met\n10\n",
+            "a.words:1: a word must have no white space, '(' or ')' in it, got '(board'",
+        ),
+        ("a.words", b"The\nf\xfcr\n", "a.words:2: byte 2 (0xfc) is not UTF-8"),
+    ],
+)
+def test_delinearize_refuses_what_does_not_belong_together(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: str | bytes,
+    message: str,
+) -> None:
+    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+    assert main(["delinearize", "a.tree", "--words", "a.words", "--report", "r.json"]) == 2
+    assert capsys.readouterr().err == f"aiayn delinearize: {message}\n"
+    assert not Path("r.json").exists()
+
+
+def test_delinearize_refuses_empty_input(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("empty").touch()
+    assert main(["delinearize", "empty", "--words", "empty"]) == 2
+    message = "empty: must have a sequence, has none"
+    assert capsys.readouterr().err == f"aiayn delinearize: {message}\n"
+
+
+def test_delinearize_reads_standard_input_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["delinearize", "--words", "-"]) == 2
+    assert capsys.readouterr().err == (
+        "aiayn delinearize: LINEARISED and --words must not both be standard input\n"
+    )

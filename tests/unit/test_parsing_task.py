@@ -1,0 +1,215 @@
+"""The parsing task: section 6.3's search, languages by name, trees over the source's words only."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+
+import fairseq_aiayn.plugin  # noqa: F401
+from fairseq_aiayn.paper import PARSING_TINY
+from fairseq_aiayn.plugin.architectures import apply_row
+from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.plugin.parsing_task import AiaynParsingConfig, AiaynParsingTask
+from fairseq_aiayn.plugin.task import AiaynTranslationTask
+from fairseq_aiayn.treebank.repair import Repaired, repair
+
+# "▁a" to "▁h" begin a word, "s" and "t" go on with one; "madeupword0000" is fairseq's filler
+PIECES = [*(f"\u2581{letter}" for letter in "abcdefgh"), "s", "t"]
+SYMBOLS = ["(NP", ")NP", "(S", ")S", "(VP", ")VP", "NN", "VB", "-LRB-", "madeupword0000"]
+
+
+def dictionary(symbols: list[str]) -> Dictionary:
+    made = Dictionary()
+    for symbol in symbols:
+        made.add_symbol(symbol)
+    return made
+
+
+def task(
+    constrained: bool = True, pieces: list[str] = PIECES, symbols: list[str] = SYMBOLS
+) -> AiaynParsingTask:
+    config = AiaynParsingConfig(constrained=constrained)
+    return AiaynParsingTask(config, dictionary(pieces), dictionary(symbols))
+
+
+def build_model(task: AiaynParsingTask, seed: int) -> AiaynModel:
+    """A small model that has learned nothing, and is sure of it."""
+    torch.manual_seed(seed)
+    args = Namespace(
+        encoder_layers=1,
+        encoder_embed_dim=16,
+        encoder_ffn_embed_dim=16,
+        encoder_attention_heads=2,
+        d_k=8,
+        d_v=8,
+        max_source_positions=64,
+        max_target_positions=64,
+    )
+    apply_row(PARSING_TINY, args)
+    model = AiaynModel.build_model(args, task).eval()
+    with torch.no_grad():
+        model.decoder.stack.projection.weight *= 2.0
+    return model
+
+
+def sample(task: AiaynParsingTask, words: tuple[int, ...], seed: int = 0) -> dict:
+    """A batch of sentences of so many words, of one or two pieces each, padded on the left."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = []
+    for n in words:
+        row: list[int] = []
+        for _ in range(n):
+            row.append(int(torch.randint(4, 12, (), generator=generator)))
+            if torch.rand((), generator=generator) < 0.5:
+                row.append(int(torch.randint(12, 14, (), generator=generator)))
+        rows.append([*row, task.source_dictionary.eos()])
+    tokens = torch.full((len(rows), max(map(len, rows))), task.source_dictionary.pad())
+    for row, pieces in zip(tokens, rows, strict=True):
+        row[-len(pieces) :] = torch.tensor(pieces)
+    return {"id": torch.arange(len(rows)), "net_input": {"src_tokens": tokens}}
+
+
+def parse(
+    task: AiaynParsingTask, models: list[AiaynModel], batch: dict, words: tuple[int, ...], **options
+) -> list[list[Repaired]]:
+    """Every hypothesis of every sentence, repaired if need be."""
+    generator = task.build_generator(models, Namespace(**options))
+    return [
+        [
+            repair([task.target_dictionary[t] for t in h["tokens"][:-1]], ["w"] * n)
+            for h in hypotheses
+        ]
+        for hypotheses, n in zip(generator.generate(models, batch), words, strict=True)
+    ]
+
+
+WORDS = (3, 1, 7, 5, 2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_constrained_outputs_of_a_random_model_need_no_repair(seed):
+    parsing = task()
+    model, batch = build_model(parsing, seed), sample(parsing, WORDS, seed)
+    options = {"beam": 5, "max_len_b": 3 + 7 * (seed % 3)}
+    found = parse(parsing, [model], batch, WORDS, **options)
+    assert all(repaired.well_formed for sentence in found for repaired in sentence)
+    assert all(sentence for sentence in found)
+
+
+def test_without_the_constraint_a_random_model_writes_no_trees():
+    """So that the test before says something of the constraint, not of the model."""
+    parsing = task(constrained=False)
+    found = parse(parsing, [build_model(parsing, 0)], sample(parsing, WORDS), WORDS, beam=5)
+    assert not any(repaired.well_formed for sentence in found for repaired in sentence)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_an_ensemble_in_any_precision_writes_trees(dtype):
+    parsing = task()
+    models = [build_model(parsing, seed).to(dtype) for seed in (1, 2)]
+    found = parse(parsing, models, sample(parsing, WORDS), WORDS, beam=3, max_len_b=8)
+    assert all(repaired.well_formed for sentence in found for repaired in sentence)
+
+
+def test_the_number_of_words_may_be_given_where_pieces_are_unknown():
+    parsing = task()
+    model, batch = build_model(parsing, 0), sample(parsing, WORDS)
+    batch["net_input"]["src_tokens"][:, -2] = parsing.source_dictionary.unk()
+    batch["words"] = torch.tensor(WORDS)
+    found = parse(parsing, [model], batch, WORDS, beam=2, max_len_b=8)
+    assert all(repaired.well_formed for sentence in found for repaired in sentence)
+
+
+def test_defaults_are_section_6_3s_and_translations_stay_6_1s():
+    parsing = task()
+    generator = parsing.build_generator([build_model(parsing, 0)], Namespace())
+    assert (generator.options.beam, generator.options.alpha) == (21, 0.3)
+    tokens = sample(parsing, (4,))["net_input"]["src_tokens"]
+    pieces = tokens.numel() - 1
+    assert generator.maximum_length.of(tokens, parsing.source_dictionary).tolist() == [pieces + 300]
+    defaults = {}
+    for kind in (AiaynParsingTask, AiaynTranslationTask):
+        parser = ArgumentParser()
+        kind.add_args(parser)
+        defaults[kind] = vars(parser.parse_args(["data"]))
+    names = ("beam", "lenpen", "max_len_a", "max_len_b", "required_batch_size_multiple")
+    assert [defaults[AiaynParsingTask][name] for name in names] == [21, 0.3, 1, 300, 1]
+    assert [defaults[AiaynTranslationTask][name] for name in names] == [4, 0.6, 1, 50, 1]
+    assert defaults[AiaynParsingTask]["constrained"] is False
+    assert "constrained" not in defaults[AiaynTranslationTask]
+
+
+@pytest.mark.parametrize(
+    ("files", "given", "expected"),
+    [
+        ([], (None, None), ("words", "tree")),
+        ([], ("text", None), ("text", "tree")),
+        (["train.en-de.en.idx"], (None, None), ("en", "de")),
+        (["train.en-de.en.idx"], ("words", "tree"), ("words", "tree")),
+    ],
+)
+def test_languages_are_given_or_told_by_the_data_or_words_and_tree(
+    tmp_path: Path, files, given, expected
+):
+    for name in files:
+        (tmp_path / name).touch()
+    for language in expected:
+        (tmp_path / f"dict.{language}.txt").write_text("x 1\n")
+    config = AiaynParsingConfig(data=str(tmp_path), source_lang=given[0], target_lang=given[1])
+    made = AiaynParsingTask.setup_task(config)
+    assert (made.cfg.source_lang, made.cfg.target_lang) == expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "options", "message"),
+    [
+        (
+            {"symbols": ["NN", "VB"]},
+            {},
+            "--constrained: the target dictionary writes no trees, no label has both",
+        ),
+        (
+            {"symbols": ["(NP", ")NP"]},
+            {},
+            "--constrained: the target dictionary writes no trees, no target token stands for a",
+        ),
+        ({"pieces": ["a", "b"]}, {}, "--constrained: no source piece begins with '\u2581'"),
+        ({}, {"min_len": 4}, "--min-len 4 and --constrained"),
+        ({}, {"sampling": True}, "--sampling is not part of the paper's search"),
+    ],
+)
+def test_what_the_constraint_cannot_work_with_is_refused(changed, options, message):
+    parsing = task(**changed)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        parsing.build_generator([], Namespace(**options))
+
+
+def test_dictionaries_without_trees_do_without_the_constraint():
+    parsing = task(constrained=False, pieces=["a", "b"], symbols=["NN", "VB"])
+    assert parsing.build_generator([], Namespace()).options.beam == 21
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "prefix", "message"),
+    [
+        ((2, 9), {"max_len_a": 0, "max_len_b": 8}, None, "a tree over 9 words does not fit into 8"),
+        ((2, 0), {}, None, "a tree needs at least 1 word, got a sentence of 0"),
+        ((2,), {}, torch.tensor([[8]]), "leave --prefix-size at 0"),
+    ],
+)
+def test_batches_without_a_tree_are_refused(words, options, prefix, message):
+    parsing = task()
+    model = build_model(parsing, 0)
+    generator = parsing.build_generator([model], Namespace(beam=2, **options))
+    with pytest.raises(ValueError, match=message):
+        generator.generate([model], sample(parsing, words), prefix)
+
+
+def test_other_models_are_refused_by_this_tasks_name():
+    with pytest.raises(ValueError, match="--task aiayn_parsing decodes aiayn_. models"):
+        task().build_generator([torch.nn.Linear(1, 1)], Namespace())

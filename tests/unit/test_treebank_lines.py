@@ -1,0 +1,67 @@
+"""Lines of text files: what ends one, what is unpacked, and how a fault is placed."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_aiayn.treebank.lines import decode_lines, read_lines, read_symbols
+
+TEXT = "\ufeffthe\t board \n\n10\u00a0000 a\u2028b\r\n\ufefflast"
+LINES = ["the\t board \n", "\n", "10\u00a0000 a\u2028b\r\n", "\ufefflast"]
+
+
+@pytest.mark.parametrize("name", ["a", "a.gz", "A.GZ"])
+def test_line_feeds_end_lines_and_only_the_first_mark_goes(tmp_path: Path, name: str) -> None:
+    content = TEXT.encode()
+    packed = name.lower().endswith(".gz")
+    (tmp_path / name).write_bytes(gzip.compress(content) if packed else content)
+    assert list(read_lines(tmp_path / name)) == LINES
+
+
+def test_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode() + b"\n\xff")))
+    found = read_lines("-")
+    assert [next(found) for _ in LINES] == [*LINES[:-1], f"{LINES[-1]}\n"]
+    with pytest.raises(ValueError, match=r"^standard input:5: byte 1 \(0xff\) is not UTF-8$"):
+        next(found)
+
+
+def test_a_line_is_given_out_before_the_next_is_read() -> None:
+    def lines():
+        yield b"the\n"
+        raise AssertionError("read ahead")
+
+    assert next(decode_lines(lines(), "t")) == "the\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (gzip.compress(b"the\n" * 1000)[:-20], r"\d+"),
+        (gzip.compress(b"the\n" * 1000)[:-8] + bytes(8), r"\d+"),
+        (b"the\n", "1"),
+    ],
+)
+def test_damaged_gzip_is_refused(tmp_path: Path, content: bytes, line: str) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError) as caught:
+        list(read_lines(path))
+    assert re.fullmatch(f"{re.escape(str(path))}:{line}: cut short or not gzip", str(caught.value))
+
+
+def test_symbols_are_what_ascii_white_space_parts(tmp_path: Path) -> None:
+    path = tmp_path / "words"
+    path.write_bytes(TEXT.encode())
+    assert list(read_symbols(path)) == [
+        ["the", "board"],
+        [],
+        ["10\u00a0000", "a\u2028b"],
+        ["\ufefflast"],
+    ]

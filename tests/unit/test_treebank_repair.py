@@ -1,0 +1,213 @@
+"""Repair of any sequence: always a tree over the words, and each rule does what it says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from invented_trees import chain, forms, normalised, reproducible
+
+from fairseq_aiayn.treebank.linearization import delinearize, linearize
+from fairseq_aiayn.treebank.punctuation import fitting_tag
+from fairseq_aiayn.treebank.reader import parse_trees
+from fairseq_aiayn.treebank.repair import (
+    PUNCTUATION_TAGS,
+    REPAIRS,
+    Repaired,
+    RepairReport,
+    repair,
+)
+from fairseq_aiayn.treebank.trees import MAX_DEPTH, Constituent, Word, words_of, write_tree
+
+MISSING_AND_UNCLOSED = {"missing words": 1, "unclosed": 1}
+
+sequences = st.lists(
+    st.sampled_from(["(S", "(NP", "(VP", ")S", ")NP", ")VP", "NN", "DT", "XX"])
+    | st.sampled_from(["(", ")", "((S", "S)", "(S)", "<unk>", "</s>", "<<unk>>", "", " ", "a b"])
+    | st.text(max_size=3),
+    max_size=30,
+)
+sentences = st.lists(forms, min_size=1, max_size=6)
+
+
+@reproducible
+@given(sequences, sentences)
+def test_any_sequence_becomes_a_tree_over_exactly_the_words(
+    symbols: list[str], words: list[str]
+) -> None:
+    tree, repairs = repair(symbols, words)
+    assert [word.form for word in words_of(tree)] == words
+    assert list(parse_trees([write_tree(tree).encode()], "t.mrg")) == [tree]
+    assert list(repairs) == [name for name in REPAIRS if name in repairs]
+    assert all(count > 0 for count in repairs.values())
+
+
+@reproducible
+@given(sequences, sentences)
+def test_what_is_repaired_needs_no_repair(symbols: list[str], words: list[str]) -> None:
+    tree = repair(symbols, words).tree
+    again = repair(linearize(tree, "pos"), words)
+    assert again.repairs == {}
+    assert linearize(again.tree, "pos") == linearize(tree, "pos")
+
+
+@reproducible
+@given(sequences, sentences)
+def test_repairs_are_counted_where_delinearising_refuses(
+    symbols: list[str], words: list[str]
+) -> None:
+    repaired = repair(symbols, words)
+    if repaired.well_formed:
+        assert with_fitting_tags(delinearize(symbols, words)) == repaired.tree
+    else:
+        with pytest.raises(ValueError):
+            delinearize(symbols, words)
+
+
+@reproducible
+@given(normalised, st.sampled_from(["pos", "XX"]))
+def test_of_a_well_formed_sequence_only_punctuation_tags_change(
+    tree: Constituent, tags: str
+) -> None:
+    words, symbols = [word.form for word in words_of(tree)], linearize(tree, tags)
+    expected = delinearize(symbols, words)
+    fitting = with_fitting_tags(expected)
+    changed = sum(a != b for a, b in zip(words_of(expected), words_of(fitting), strict=True))
+    repairs = {PUNCTUATION_TAGS: changed} if changed else {}
+    assert repair(symbols, words) == Repaired(fitting, repairs)
+    assert repair(symbols, words).well_formed
+
+
+def with_fitting_tags(node: Constituent | Word) -> Constituent | Word:
+    """The tree with the tags of fitting_tag."""
+    if isinstance(node, Word):
+        return Word(fitting_tag(*node), node.form)
+    return Constituent(node.label, tuple(map(with_fitting_tags, node.children)))
+
+
+@pytest.mark.parametrize(
+    ("tag", "form", "fitting"),
+    [
+        (",", ",", ","),
+        ("NN", ",", ","),  # EVALB would count it
+        ("NN", "?", "."),
+        (":", ",", ":"),  # deleted all the same
+        (",", "board", "XX"),  # EVALB would delete it
+        ("NN", "board", "NN"),
+        ("''", "'", "''"),  # a quotation mark or a possessive: the model knows better
+        ("POS", "'", "POS"),
+        ("HYPH", "-", "HYPH"),
+        ("HYPH", "--", "HYPH"),  # now and then in gold
+        ("SYM", "—", "SYM"),
+        (":", "—", ":"),
+        (".", "[...]", "."),  # no letter, no digit
+    ],
+)
+def test_evalb_deletes_punctuation_and_nothing_else(tag: str, form: str, fitting: str) -> None:
+    """Breaks if a sequence that is off by one tag makes the sentence an error for EVALB."""
+    repaired = repair(["(NP", "DT", tag, ")NP"], ["the", form])
+    assert words_of(repaired.tree)[1] == Word(fitting, form)
+    assert repaired.repairs == ({PUNCTUATION_TAGS: 1} if fitting != tag else {})
+
+
+@pytest.mark.parametrize(
+    ("symbols", "tree", "repairs"),
+    [
+        ("(S DT NN )S", "(TOP (S (DT the) (NN board)))", {}),
+        # words without symbols: into what is open, else into what was last under TOP
+        ("(S (NP DT", "(TOP (S (NP (DT the) (XX board))))", {"missing words": 1, "unclosed": 2}),
+        ("(S (NP DT )NP )S", "(TOP (S (NP (DT the)) (XX board)))", {"missing words": 1}),
+        ("DT", "(TOP (DT the) (XX board))", {"missing words": 1}),
+        ("(NP DT )NP (VP", "(TOP (NP (DT the)) (VP (XX board)))", MISSING_AND_UNCLOSED),
+        ("(S", "(TOP (S (XX the) (XX board)))", {"missing words": 2, "unclosed": 1}),
+        ("", "(TOP (XX the) (XX board))", {"missing words": 2}),
+        # symbols without words
+        ("(S DT NN NN )S NN", "(TOP (S (DT the) (NN board)))", {"surplus words": 2}),
+        (
+            "DT NN (NP NN )NP",
+            "(TOP (DT the) (NN board))",
+            {"surplus words": 1, "empty constituents": 1},
+        ),
+        # brackets that do not match
+        ("(S DT NN", "(TOP (S (DT the) (NN board)))", {"unclosed": 1}),
+        ("(S (VP (NP DT )S NN", "(TOP (S (VP (NP (DT the)))) (NN board))", {"unclosed": 2}),
+        ("(S (NP DT )VP NN )S", "(TOP (S (NP (DT the)) (NN board)))", {"mismatched": 1}),
+        ("(S (NP DT )NP )NP NN", "(TOP (S (NP (DT the))) (NN board))", {"mismatched": 1}),
+        (")S DT NN )NP", "(TOP (DT the) (NN board))", {"surplus brackets": 2}),
+        ("(NP (NP DT )NP NN )NP", "(TOP (NP (NP (DT the)) (NN board)))", {}),
+        # constituents without words, each alone and one in the other
+        ("(S (NP )NP DT NN )S", "(TOP (S (DT the) (NN board)))", {"empty constituents": 1}),
+        ("DT NN (S (NP )NP )S", "(TOP (DT the) (NN board))", {"empty constituents": 2}),
+        ("DT NN (S", "(TOP (DT the) (NN board))", {"unclosed": 1, "empty constituents": 1}),
+        # no symbols of a tree
+        ("(S <unk> DT ( ) NN )S </s>", "(TOP (S (DT the) (NN board)))", {"unknown symbols": 4}),
+        ("<pad> DT madeupword0001 NN", "(TOP (DT the) (NN board))", {"unknown symbols": 2}),
+    ],
+)
+def test_each_repair_does_what_its_rule_says(
+    symbols: str, tree: str, repairs: dict[str, int]
+) -> None:
+    found = repair(symbols.split(), ["the", "board"])
+    assert write_tree(found.tree) == tree
+    assert found.repairs == repairs
+    assert found.well_formed == (not repairs)
+
+
+def test_a_missing_word_gets_the_tag_of_its_punctuation() -> None:
+    tree = repair(["(S", "XX", ")S"], [",", "board", "."]).tree
+    assert write_tree(tree) == "(TOP (S (, ,) (XX board) (. .)))"
+
+
+def test_what_is_too_deep_is_left_out_with_its_closing_brackets() -> None:
+    deepest = MAX_DEPTH - 2
+    symbols = [*["(NP"] * (deepest + 3), "NN", *[")NP"] * (deepest + 3)]
+    tree, repairs = repair(symbols, ["board"])
+    assert write_tree(tree) == write_tree(Constituent("TOP", (chain(deepest),)))
+    assert repairs == {"too deep": 3}
+
+
+def test_what_is_too_deep_and_not_closed_counts_once() -> None:
+    deepest = MAX_DEPTH - 2
+    symbols = ["(S", *["(NP"] * (deepest - 1), "(VP", "(VP", "NN", ")S"]
+    assert repair(symbols, ["board"]).repairs == {"unclosed": deepest - 1, "too deep": 2}
+    assert repair(symbols[:-1], ["board"]).repairs == {"unclosed": deepest, "too deep": 2}
+
+
+@pytest.mark.parametrize("symbols", [["(S"], ["(S", "(NP"], ["(S", ")NP"], [")S"], ["NN"]])
+def test_long_garbage_is_repaired(symbols: list[str]) -> None:
+    """100,000 symbols; quadratic time would show."""
+    tree = repair(symbols * (100_000 // len(symbols)), ["the", "board"]).tree
+    assert repair(linearize(tree, "pos"), ["the", "board"]).well_formed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "a tree must have at least one word, got none"),
+        (["a)"], "a word must have no white space, '(' or ')' in it, got 'a)'"),
+    ],
+)
+def test_words_that_cannot_stand_in_a_tree_are_refused(words: list[str], message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        repair(["NN"], words)
+    assert str(caught.value) == message
+
+
+def test_a_report_adds_up_repairs_and_sentences() -> None:
+    report = RepairReport()
+    for symbols in ("(S DT NN )S", "(S (NP DT NN", "(S DT NN", "DT NN NN"):
+        report.add(repair(symbols.split(), ["the", "board"]))
+    none = dict.fromkeys(REPAIRS, 0)
+    assert report.as_json() == {
+        "sentences": 4,
+        "well_formed": 1,
+        "repairs": {**none, "unclosed": 3, "surplus words": 1},
+        "sentences_with": {**none, "unclosed": 2, "surplus words": 1},
+    }
+    assert list(report.as_json()["repairs"]) == list(REPAIRS)
+    assert report.lines() == [
+        "4 sentences, 1 well-formed (25.00%)",
+        "surplus words              1 in 1 sentences",
+        "unclosed                   3 in 2 sentences",
+    ]
+    assert RepairReport().lines() == ["0 sentences, 0 well-formed (0.00%)"]
