@@ -11,7 +11,7 @@ runs on each what a user would, on one core:
 It prints sentences a second and the most memory that each command held. The tenth is run --repeats
 times, of which the medians count. Progress goes to standard error.
 
-    python benchmarks/treebank.py --output treebank.json     about 25 minutes, 4 GB in $TMPDIR
+    python benchmarks/treebank.py --json treebank.json     15 to 30 minutes, 4 GB in $TMPDIR
     python benchmarks/treebank.py --trees 20000              a trial
     python benchmarks/treebank.py --treebank DIR             with real trees for comparison
 
@@ -55,7 +55,7 @@ TARGETS = {  # sentences a second
 }
 MOST_GROWTH = 1.1  # of memory, from the first run to the second
 OPTIONS = ("trees", "seed", "damaged", "repeats")  # that are recorded
-VERDICTS = ("fast_enough", "memory_constant")
+VERDICTS = ("fast_enough", "fast_enough_by_cpu_time", "memory_constant")
 MEMORY = "largest resident set of the process, as wait4 reports it"
 
 # A process's largest resident set has in it what it was before it became another program: a copy of
@@ -189,16 +189,21 @@ def benchmark(arguments: argparse.Namespace, directory: Path) -> dict[str, Run]:
 
 
 def verdict(runs: dict[str, Run]) -> dict[str, dict[str, float | bool]]:
-    """Return what each command did a second with all trees, how its memory grew, and both met."""
+    """Return how fast each command was with all trees, how its memory grew, what targets it met.
+
+    Where others used the core too, only its CPU time says what the command can do.
+    """
     smaller, larger = runs["smaller"], runs["larger"]
     found = {}
     for name, target in TARGETS.items():
         cost = larger.costs[name]
+        rate, cpu_rate = larger.trees / cost.seconds, larger.trees / cost.cpu_seconds
         growth = cost.peak_mib / smaller.costs[name].peak_mib
         found[name] = {
-            "sentences_per_second": round(larger.trees / cost.seconds),
-            "sentences_per_cpu_second": round(larger.trees / cost.cpu_seconds),
-            "fast_enough": larger.trees / cost.seconds >= target,
+            "sentences_per_second": round(rate),
+            "fast_enough": rate >= target,
+            "sentences_per_cpu_second": round(cpu_rate),
+            "fast_enough_by_cpu_time": cpu_rate >= target,
             "memory_growth": round(growth, 3),
             "memory_constant": growth <= MOST_GROWTH,
         }
@@ -221,9 +226,9 @@ def report(runs: dict[str, Run]) -> str:
         parts.append("\n".join([title, *aligned_lines(rows)]))
     lines = []
     for command, found in verdict(runs).items():
-        speed, memory = ("met" if found[key] else "missed" for key in VERDICTS)
+        speed, cpu, memory = ("met" if found[key] else "missed" for key in VERDICTS)
         lines.append(
-            f"{command}: {TARGETS[command]:,} sentences/s {speed}; "
+            f"{command}: {TARGETS[command]:,} sentences/s {speed}, of CPU time {cpu}; "
             f"memory grew {found['memory_growth']:.2f} times, at most {MOST_GROWTH} {memory}"
         )
     return "\n\n".join([*parts, "\n".join(lines)])
@@ -258,7 +263,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--repeats", default=3, **number, help="of the smaller run; default: 3")
     parser.add_argument("--treebank", type=Path, metavar="DIR", help="with real trees")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write all figures as JSON")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     arguments = parser.parse_args()
     if arguments.trees < FEWEST_TREES:
         parser.error(f"--trees must be at least {FEWEST_TREES:,}, got {arguments.trees:,}")
@@ -266,8 +271,8 @@ def parse() -> argparse.Namespace:
         parser.error(f"--repeats must be at least 1, got {arguments.repeats}")
     if not 0 <= arguments.damaged <= 100:
         parser.error(f"--damaged must be from 0 to 100, got {arguments.damaged:g}")
-    if arguments.output and not arguments.output.absolute().parent.is_dir():
-        parser.error(f"--output must be in a directory that exists, got {arguments.output}")
+    if arguments.json and not arguments.json.absolute().parent.is_dir():
+        parser.error(f"--json must be in a directory that exists, got {arguments.json}")
     return arguments
 
 
@@ -279,8 +284,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="aiayn-") as directory:
             runs = benchmark(arguments, Path(directory))
         print(report(runs))
-        if arguments.output:
-            write_whole(arguments.output, result(arguments, runs, load))
+        if arguments.json:
+            write_whole(arguments.json, result(arguments, runs, load))
     except (OSError, ValueError) as error:
         raise SystemExit(f"treebank: {error}") from None
     except KeyboardInterrupt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+import zipfile
 from pathlib import Path
 
 import torch
@@ -31,10 +32,19 @@ def kill_after_first_checkpoint(arguments: list[str | Path], save_dir: Path) -> 
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    while process.poll() is None and len(list(save_dir.glob("checkpoint_*_*.pt"))) < 2:
+    while process.poll() is None and not second_is_written(save_dir):
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
+
+
+def second_is_written(save_dir: Path) -> bool:
+    """Whether there are two checkpoints, and checkpoint_last.pt, which fairseq copies in place, is
+    the whole copy of the second."""
+    numbered, last = list(save_dir.glob("checkpoint_*_*.pt")), save_dir / "checkpoint_last.pt"
+    if len(numbered) < 2 or not zipfile.is_zipfile(last):
+        return False
+    return last.stat().st_mtime_ns >= max(path.stat().st_mtime_ns for path in numbered)
 
 
 def test_kill_and_resume_gives_the_losses_of_an_undisturbed_run(run: Run, data_bin, tmp_path):
