@@ -14,6 +14,7 @@
 # Options
 run=auto          # name of the run directory after the system's; auto: ROW-SEED
 prepared=         # EXP of a recipe whose prepared text is used instead of making it
+workers=auto      # processes that prepare the text; auto: one a core
 # End of options
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
@@ -32,6 +33,9 @@ check_systems() {
     [[ -z $prepared || $prepared == /* ]] || prepared=$PWD/$prepared
     [[ -z $prepared || $system != both ]] || fatal "--prepared takes one system, got both"
     [[ $nodes == 1 || $system != both ]] || fatal "--nodes $nodes takes one system, got both"
+    [[ $workers != auto ]] || workers=$(nproc)
+    require_whole workers
+    ((workers > 0)) || fatal "--workers must be at least 1, got '$workers'"
 }
 
 # Lock EXP; a further node, or one of several runs on prepared text, only its own part of it.

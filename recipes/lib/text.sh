@@ -4,12 +4,11 @@
 # EXP/data has the held-out text as it is; EXP/tokens (cleaned, in shards), EXP/pieces (subwords)
 # and EXP/bin (fairseq's binaries) are made of the manifest's text.
 
-: "${exp:?}" "${recipe_lib:?}"
+: "${exp:?}" "${recipe_lib:?}" "${workers:?}"
 
 # Options
 source_lang=en    # language to translate from
 target_lang=de    # language to translate to
-workers=auto      # processes that prepare the text; auto: one a core
 # End of options
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
@@ -25,9 +24,6 @@ piece_flags=()    # options of what learns them
 min_count=1       # how often a word must be seen for byte pairs to be learned from it
 
 check_text() {
-    [[ $workers == auto ]] || require_whole workers
-    [[ $workers != auto ]] || workers=$(nproc)
-    ((workers > 0)) || fatal "--workers must be at least 1, got '$workers'"
     languages=("$source_lang" "$target_lang")
     pair=(--source-lang "$source_lang" --target-lang "$target_lang")
 }

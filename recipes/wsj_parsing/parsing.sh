@@ -20,7 +20,6 @@ dropouts=auto     # P_drop, of sub-layers and of attention weights; of several, 
 constrained=false # choose only outputs that are trees over the words; not for --system stock
 subset="test"     # set that is parsed and scored: test (section 23) or valid (section 22)
 search_tokens=1024 # source tokens of a batch of the search
-workers=auto      # processes that prepare the text; auto: one a core
 # End of options
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
@@ -29,12 +28,10 @@ pair=(--source-lang words --target-lang tree)
 check_parsing() {
     local one
     [[ $vocabulary != auto ]] || vocabulary=$([[ -n $silver ]] && echo 32000 || echo 16000)
-    [[ $workers != auto ]] || workers=$(nproc)
-    require_whole vocabulary sample gold_copies search_tokens workers
+    require_whole vocabulary sample gold_copies search_tokens
     ((gold_copies > 0)) || fatal "--gold_copies must be at least 1, got '$gold_copies'"
     [[ $gold_copies == 1 || -n $silver ]] ||
         fatal "--gold_copies $gold_copies needs --silver, or there is nothing to mix with"
-    ((workers > 0)) || fatal "--workers must be at least 1, got '$workers'"
     require_one_of constrained true false
     require_one_of subset test valid
     [[ $constrained == false || $system != stock ]] ||
