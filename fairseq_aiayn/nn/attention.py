@@ -41,16 +41,17 @@ class MultiHeadAttention(nn.Module):
     """Section 3.2.2: h attentions in parallel, each on its own projections, concatenated and
     projected by W^O.
 
-    d_k, d_v and h are free of one another. The projections are matrices: they have no bias.
+    d_k, d_v and h are free of one another. The projections are matrices: they have no bias. W^Q,
+    W^K and W^V of all heads stand one above another in one matrix, W_QKV [h·(2·d_k + d_v),
+    d_model], so that what is projected by several of them is multiplied once.
     """
 
     def __init__(self, shape: Shape):
         super().__init__()
         self.h = shape.h
         self.attention_dropout = shape.attention_dropout
-        self.W_Q = nn.Linear(shape.d_model, shape.h * shape.d_k, bias=False)
-        self.W_K = nn.Linear(shape.d_model, shape.h * shape.d_k, bias=False)
-        self.W_V = nn.Linear(shape.d_model, shape.h * shape.d_v, bias=False)
+        self.rows = (shape.h * shape.d_k, shape.h * shape.d_k, shape.h * shape.d_v)
+        self.W_QKV = nn.Linear(shape.d_model, sum(self.rows), bias=False)
         self.W_O = nn.Linear(shape.h * shape.d_v, shape.d_model, bias=False)
 
     def forward(
@@ -62,15 +63,28 @@ class MultiHeadAttention(nn.Module):
         broadcastable to [B, h, Q, M], True = may attend; `causal` stands for causal_mask(Q) and
         needs x and memory of one length. Returns [B, Q, d_model].
         """
-        return self.attend(self.queries(x), *self.keys_values(memory), mask, causal)
+        if x is memory:
+            Q, K, V = self.queries_keys_values(x)
+        else:
+            Q, (K, V) = self.queries(x), self.keys_values(memory)
+        return self.attend(Q, K, V, mask, causal)
+
+    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """xW_i^Q, xW_i^K, xW_i^V of every head, in self-attention: x [B, L, d_model] →
+        [B, h, L, d_k], [B, h, L, d_k], [B, h, L, d_v]."""
+        Q, K, V = self.W_QKV(x).split(self.rows, dim=-1)
+        return self._split_heads(Q), self._split_heads(K), self._split_heads(V)
 
     def queries(self, x: Tensor) -> Tensor:
-        """QW_i^Q of every head: x [B, Q, d_model] → [B, h, Q, d_k]."""
-        return self._split_heads(self.W_Q(x))
+        """xW_i^Q of every head: x [B, Q, d_model] → [B, h, Q, d_k]."""
+        return self._split_heads(F.linear(x, self.W_QKV.weight[: self.rows[0]]))
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """KW_i^K, VW_i^V of every head: memory [B, M, d_model] → [B, h, M, d_k], [B, h, M, d_v]."""
-        return self._split_heads(self.W_K(memory)), self._split_heads(self.W_V(memory))
+        """memory W_i^K, memory W_i^V of every head: memory [B, M, d_model] → [B, h, M, d_k],
+        [B, h, M, d_v]."""
+        projected = F.linear(memory, self.W_QKV.weight[self.rows[0] :])
+        K, V = projected.split(self.rows[1:], dim=-1)
+        return self._split_heads(K), self._split_heads(V)
 
     def attend(
         self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None, causal: bool = False

@@ -38,8 +38,8 @@ class DecoderLayer(nn.Module):
     def step(self, x: Tensor, state: LayerState, source_mask: Tensor | None) -> Tensor:
         """One position of k beams a sentence: x [B·k, 1, d_model] → the same; extends `state`."""
         own, cross = self.self_attention, self.cross_attention
-        K, V = state.extend(*own.keys_values(x))
-        x = self.self_attention_norm(x, own.attend(own.queries(x), K, V))
+        Q, K, V = own.queries_keys_values(x)
+        x = self.self_attention_norm(x, own.attend(Q, *state.extend(K, V)))
         # The beams of a sentence share its keys and values: so many queries of one attention.
         beams = x.view(
             state.memory_K.size(0), -1, x.size(-1)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 from torch import Tensor, nn
 
-from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.decoder import Decoder
 from fairseq_aiayn.nn.embeddings import Embedding
 from fairseq_aiayn.nn.encoder import Encoder
@@ -74,22 +72,16 @@ def create_transformer(
     encoder = Encoder(shape, source_embedding, encoder_position)
     decoder = Decoder(shape, target_embedding, decoder_position, projection)
     transformer = Transformer(encoder, decoder, padding)
-    transformer.apply(initialize)  # an attention after its matrices
+    transformer.apply(initialize)
     return transformer
 
 
 def initialize(module: nn.Module) -> None:
     """Draw Glorot-uniform matrices and zero biases, as tensor2tensor did; the paper is silent.
 
-    W^Q, W^K and W^V are drawn as one matrix: tensor2tensor then computed self-attention by one.
+    W^Q, W^K and W^V are drawn as the one matrix that they are here: so did tensor2tensor then.
     """
-    if isinstance(module, MultiHeadAttention):
-        matrices = (module.W_Q.weight, module.W_K.weight, module.W_V.weight)
-        d_model = module.W_Q.in_features
-        bound = math.sqrt(6 / (d_model + sum(weight.size(0) for weight in matrices)))
-        for weight in matrices:
-            nn.init.uniform_(weight, -bound, bound)
-    elif isinstance(module, nn.Linear):
+    if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:
             nn.init.zeros_(module.bias)

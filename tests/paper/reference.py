@@ -62,7 +62,10 @@ class Reference:
 
     def multi_head(self, x: Tensor, memory: Tensor, legal: Tensor, name: str) -> Tensor:
         """Section 3.2.2: Concat(head_1, …, head_h)W^O, head by head."""
-        W_Q, W_K, W_V, W_O = (self.weights[f"{name}.W_{part}.weight"].T for part in "QKVO")
+        W_QKV, W_O = (self.weights[f"{name}.W_{part}.weight"].T for part in ("QKV", "O"))
+        values = W_O.size(0)  # h·d_v; what is left of W_QKV is twice h·d_k
+        keys = (W_QKV.size(1) - values) // 2
+        W_Q, W_K, W_V = W_QKV.split([keys, keys, values], dim=1)
         heads = [
             attention(x @ W_Qi, memory @ W_Ki, memory @ W_Vi, legal)
             for W_Qi, W_Ki, W_Vi in zip(

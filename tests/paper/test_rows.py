@@ -145,8 +145,9 @@ def test_arch_builds_its_row(arch: str) -> None:
         assert len(stack.layers) == row.N
         layer = stack.layers[0]
         assert layer.self_attention.h == row.h
-        assert layer.self_attention.W_K.weight.shape == (row.h * row.d_k, row.d_model)
-        assert layer.self_attention.W_V.weight.shape == (row.h * row.d_v, row.d_model)
+        rows = (row.h * row.d_k, row.h * row.d_k, row.h * row.d_v)
+        assert layer.self_attention.rows == rows
+        assert layer.self_attention.W_QKV.weight.shape == (sum(rows), row.d_model)
         assert layer.feed_forward.W_1.weight.shape == (row.d_ff, row.d_model)
         assert stack.dropout.p == layer.feed_forward_norm.dropout.p == row.P_drop
         learned = [name for name, _ in stack.position.named_parameters()]

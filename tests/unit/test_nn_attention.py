@@ -80,9 +80,7 @@ def test_projections_are_matrices_with_free_sizes() -> None:
     """Breaks with biases, or where d_k = d_v = d_model / h is built in."""
     layer = MultiHeadAttention(SHAPE)
     assert {name: tuple(weight.shape) for name, weight in layer.named_parameters()} == {
-        "W_Q.weight": (2 * 5, 6),
-        "W_K.weight": (2 * 5, 6),
-        "W_V.weight": (2 * 4, 6),
+        "W_QKV.weight": (2 * (5 + 5 + 4), 6),
         "W_O.weight": (6, 2 * 4),
     }
 
@@ -93,6 +91,7 @@ def test_heads_are_independent() -> None:
     torch.manual_seed(0)
     layer = MultiHeadAttention(SHAPE)
     x = torch.randn(1, L, 6)
-    Q, (K, V) = layer.queries(x), layer.keys_values(x)
-    for heads, W, d in ((Q, layer.W_Q, 5), (K, layer.W_K, 5), (V, layer.W_V, 4)):
-        torch.testing.assert_close(heads[0, 1], x[0] @ W.weight[d : 2 * d].T)
+    W_Q, W_K, W_V = layer.W_QKV.weight.split([2 * 5, 2 * 5, 2 * 4])
+    for Q, K, V in (layer.queries_keys_values(x), (layer.queries(x), *layer.keys_values(x))):
+        for heads, W, d in ((Q, W_Q, 5), (K, W_K, 5), (V, W_V, 4)):
+            torch.testing.assert_close(heads[0, 1], x[0] @ W[d : 2 * d].T)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.decoder_state import DecoderState
 from fairseq_aiayn.nn.positions import positions
 from fairseq_aiayn.nn.shape import Shape
@@ -78,19 +79,23 @@ def test_sentences_may_be_repeated_and_reordered() -> None:
 
 
 @torch.no_grad()
-def test_the_source_is_projected_once() -> None:
+def test_the_source_is_projected_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Breaks if keys and values of the memory are computed again at every step, or for every
     beam."""
     model = transformer()
     rows: list[int] = []
-    for layer in model.decoder.layers:
-        for W in (layer.cross_attention.W_K, layer.cross_attention.W_V):
-            W.register_forward_hook(lambda module, arguments, output: rows.append(len(output)))
+    keys_values = MultiHeadAttention.keys_values
+
+    def counted(attention: MultiHeadAttention, memory: Tensor) -> tuple[Tensor, Tensor]:
+        rows.append(len(memory))
+        return keys_values(attention, memory)
+
+    monkeypatch.setattr(MultiHeadAttention, "keys_values", counted)
     state = model.decoder.start(*encode(model, PADDED))
     for _ in range(4):
         model.decoder.step(torch.full((3 * K, 1), 2), state)
         state.reorder_beams(torch.arange(3 * K))
-    assert rows == [len(PADDED)] * (2 * SHAPE.N)
+    assert rows == [len(PADDED)] * SHAPE.N
 
 
 @torch.no_grad()
@@ -99,7 +104,7 @@ def test_a_step_projects_only_the_newest_token() -> None:
     model = transformer()
     lengths: list[int] = []
     for layer in model.decoder.layers:
-        layer.self_attention.W_K.register_forward_hook(
+        layer.self_attention.W_QKV.register_forward_hook(
             lambda module, arguments, output: lengths.append(output.size(1))
         )
     state = model.decoder.start(*encode(model, UNPADDED))

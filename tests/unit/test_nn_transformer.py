@@ -217,6 +217,6 @@ def test_projections_of_an_attention_are_drawn_as_one_matrix() -> None:
     shape = Shape(N=1, d_model=96, d_ff=64, h=4, d_k=16, d_v=32, P_drop=0.0)
     attention = create_transformer(shape, 20, 20, padding=1).encoder.layers[0].self_attention
     bound = math.sqrt(6 / (96 + 64 + 64 + 128))
-    for weight in (attention.W_Q.weight, attention.W_K.weight, attention.W_V.weight):
+    for weight in attention.W_QKV.weight.split(attention.rows):
         assert 0.99 * bound < weight.abs().max().item() <= bound
     assert attention.W_O.weight.abs().max().item() > 0.99 * math.sqrt(6 / (128 + 96))
