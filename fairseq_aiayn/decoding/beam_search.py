@@ -7,14 +7,18 @@ output with its end-of-sentence token.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from fairseq_aiayn.decoding.hypotheses import Hypothesis, Pool
+from fairseq_aiayn.decoding.candidates import Restriction, Symbols, best_tokens
+from fairseq_aiayn.decoding.hypotheses import Finished, History, Hypothesis, Step
 from fairseq_aiayn.decoding.length_penalty import length_penalty
+
+WORTH_DROPPING = 1 / 8  # of the sentences: the others must be copied
 
 
 @dataclass(frozen=True)
@@ -44,22 +48,16 @@ class SearchOptions:
             raise ValueError(f"the minimum length must not be negative, got {self.min_length}")
 
 
-@dataclass(frozen=True)
-class Symbols:
-    """Tokens with a meaning for the search; `end`, as in fairseq, also stands before the first."""
-
-    end: int
-    padding: int
-
-
 class Continuations(Protocol):
-    """A model, or an ensemble, with its decoding state."""
+    """A model, or an ensemble, with its decoding state: one row a sentence before the first token,
+    then k."""
 
-    def log_probabilities(self, tokens: Tensor) -> Tensor:
-        """Append the newest tokens [B·k, 1] and return log P(next token), [B·k, V] float32."""
+    def log_probabilities(self, tokens: Tensor) -> Iterable[Tensor]:
+        """Append the newest tokens [R, 1]; give log P(next token) of all rows in order, some
+        [rows, V] at a time, float32, for the caller to overwrite."""
 
-    def reorder_beams(self, beams: Tensor) -> None:
-        """Let row i continue what row beams[i] has seen; beams [B'·k]."""
+    def follow(self, parents: Tensor) -> None:
+        """Let beam j of sentence b continue what its beam parents[b, j] has seen; [B, k]."""
 
     def keep_sentences(self, sentences: Tensor) -> None:
         """Go on with these sentences [B'] only."""
@@ -79,37 +77,41 @@ def beam_search(
     prefix [B, p]: tokens that each output must begin with, padded on the right. A hypothesis is
     finished when its end-of-sentence token is among the k best continuations; a sentence is done
     when the best open hypothesis, were it to gain no more cost until the longest output, could not
-    displace the `nbest`-th finished one. Returns, a sentence, up to k hypotheses, best first.
+    displace the `nbest`-th finished one. Returns, a sentence, up to `nbest` hypotheses, best first.
     """
-    B, k, longest = max_lengths.numel(), options.beam, int(max_lengths.max())
     check_lengths(max_lengths, symbols, options, prefix)
-    results: list[list[Hypothesis]] = [[] for _ in range(B)]
-    open_sentences = torch.arange(B, device=max_lengths.device)
-    alive, finished = start_pools(B, k, longest + 1, symbols, max_lengths.device)
-    newest = torch.full((B * k, 1), symbols.end, device=max_lengths.device)
+    B, device, longest = max_lengths.numel(), max_lengths.device, int(max_lengths.max())
+    limits = Limits(max_lengths, set(max_lengths.tolist()), symbols, options.min_length, prefix)
+    results = Finished.none(B, options.nbest, device)
+    history = History(longest + 1, B, options.beam, device)
+    sentences, finished = torch.arange(B, device=device), results
+    alive = torch.zeros(B, 1, device=device)  # log P of the empty hypothesis, before any copy
+    newest = torch.full((B, 1), symbols.end, device=device)
     for step in range(longest + 1):
+        restriction = limits.at(step, sentences)
         log_p = continuations.log_probabilities(newest)
-        log_p = log_p.view(open_sentences.numel(), k, -1)
-        restrict(log_p, step, symbols, options, max_lengths, prefix)
-        alive, ended, parents = advance(alive, log_p, step, symbols)
-        ended.value /= length_penalty(step + 1, options.alpha)
+        best = best_tokens(log_p, restriction, options.beam + 1, alive.size(1))
+        alive, written, ended = advance(alive, *best, step, symbols.end, options)
+        history.write(step, sentences, written)
         finished = finished.merged(ended)
-        done = is_done(alive, finished, max_lengths, options)
-        kept = (~done).nonzero().squeeze(1)
-        for sentence in done.nonzero().squeeze(1).tolist():
-            results[open_sentences[sentence]] = finished.hypotheses(sentence, symbols.padding)
-        if not kept.numel():
+        done = is_done(alive, finished, max_lengths[sentences], options)
+        waiting = int(done.sum())  # the one thing that a step has to wait for
+        if waiting == done.numel():
             break
-        if kept.numel() < done.numel():
-            open_sentences, max_lengths = open_sentences[kept], max_lengths[kept]
-            alive, finished = alive.sentences(kept), finished.sentences(kept)
-            prefix = None if prefix is None else prefix[kept]
+        continuations.follow(written.parent)
+        if waiting >= WORTH_DROPPING * done.numel():
+            kept = (~done).nonzero().squeeze(1)
             continuations.keep_sentences(kept)
-        continuations.reorder_beams((kept.unsqueeze(1) * k + parents[kept]).flatten())
-        newest = alive.tokens[:, :, step].reshape(-1, 1)
-    if not all(results):
+            results.write(sentences, finished)
+            sentences, alive, finished = sentences[kept], alive[kept], finished.sentences(kept)
+            newest = written.token[kept].view(-1, 1)
+        else:
+            newest = written.token.view(-1, 1)
+    results.write(sentences, finished)
+    found = history.read(results, symbols.end)
+    if not all(found):
         raise ValueError("the model gives no output a finite probability: are its weights NaN?")
-    return results
+    return found
 
 
 def check_lengths(
@@ -131,78 +133,72 @@ def check_lengths(
                 )
 
 
-def start_pools(
-    B: int, k: int, L: int, symbols: Symbols, device: torch.device
-) -> tuple[Pool, Pool]:
-    """Pools before the first step: one empty hypothesis open, since copies would grow alike."""
+@dataclass(frozen=True)
+class Limits:
+    """What each output [B] may be: its prefix, if any, its shortest and its longest length.
 
-    def empty() -> Pool:
-        return Pool(
-            torch.full((B, k, L), symbols.padding, device=device),
-            torch.zeros(B, k, L, device=device),
-            torch.full((B, k), -math.inf, device=device),
-        )
-
-    alive, finished = empty(), empty()
-    alive.value[:, 0] = 0.0
-    return alive, finished
-
-
-def restrict(
-    log_p: Tensor,
-    step: int,
-    symbols: Symbols,
-    options: SearchOptions,
-    max_lengths: Tensor,
-    prefix: Tensor | None,
-) -> None:
-    """Put −∞, in place, where log_p [B, k, V] is padding, too short, too long or not the prefix."""
-    tokens = torch.arange(log_p.size(-1), device=log_p.device)
-    ending = tokens.eq(symbols.end)
-    wanted = torch.full_like(max_lengths, symbols.padding)
-    if prefix is not None and step < prefix.size(1):
-        wanted = prefix[:, step]
-    free = wanted.eq(symbols.padding).unsqueeze(1)  # [B, 1]: there is no prefix, or it has ended
-    forbidden = tokens.eq(symbols.padding) | ~free & tokens.ne(wanted.unsqueeze(1))  # [B, V]
-    forbidden |= max_lengths.eq(step).unsqueeze(1) & ~ending
-    if step < options.min_length:
-        forbidden |= free & ending
-    log_p.masked_fill_(forbidden.unsqueeze(1), -math.inf)
-
-
-def advance(alive: Pool, log_p: Tensor, step: int, symbols: Symbols) -> tuple[Pool, Pool, Tensor]:
-    """Extend the open hypotheses by their best next tokens, log_p [B, k, V].
-
-    Returns the k best that go on, the up to k that end here (value: log P(Y|X), −∞ elsewhere), and
-    the beams [B, k] that the open ones come from. Among the 2k best at most k end, so that k can
-    always go on.
+    `ends` holds the values of max_lengths, so that no step has to ask the device for them.
     """
-    B, k, V = log_p.shape
-    total = (alive.value.unsqueeze(-1) + log_p).view(B, k * V)
-    value, place = total.topk(min(2 * k, k * V), dim=1)
-    parent, token = place.div(V, rounding_mode="floor"), place % V
-    token_log_p = log_p.view(B, k * V).gather(1, place)
-    ends = token.eq(symbols.end)
 
-    def extend(chosen: Tensor, chosen_value: Tensor) -> Pool:
-        pool = alive.pick(parent.gather(1, chosen))
-        return pool.extended(
-            step, token.gather(1, chosen), token_log_p.gather(1, chosen), chosen_value
-        )
+    max_lengths: Tensor
+    ends: set[int]
+    symbols: Symbols
+    min_length: int
+    prefix: Tensor | None
 
-    best = torch.arange(k, device=place.device).expand(B, k)
-    ended = extend(best, value[:, :k].masked_fill(~ends[:, :k], -math.inf))
-    # Those that do not end, still best first
-    going_on = ends.sort(dim=1, stable=True).indices[:, :k]
-    open_value = value.masked_fill(ends, -math.inf).gather(1, going_on)
-    return extend(going_on, open_value), ended, parent.gather(1, going_on)
+    def at(self, step: int, sentences: Tensor) -> Restriction:
+        """The restriction of a step in these sentences [B']."""
+        forced = None
+        if self.prefix is not None and step < self.prefix.size(1):
+            forced = self.prefix[sentences, step]
+        if step in self.ends:
+            if forced is None:
+                forced = torch.full_like(sentences, self.symbols.padding)
+            forced = forced.masked_fill(self.max_lengths[sentences].eq(step), self.symbols.end)
+        return Restriction(self.symbols, step < self.min_length, forced)
 
 
-def is_done(alive: Pool, finished: Pool, max_lengths: Tensor, options: SearchOptions) -> Tensor:
-    """[B], True where no open hypothesis can still enter the `nbest` finished ones.
+def advance(
+    alive: Tensor,
+    token_log_p: Tensor,
+    token: Tensor,
+    step: int,
+    end: int,
+    options: SearchOptions,
+) -> tuple[Tensor, Step, Finished]:
+    """Extend the open hypotheses, log P alive [B, r], by k + 1 best tokens of each [B·r, k + 1].
+
+    Returns log P of the k best that go on [B, k], what they wrote, and the up to k that end here
+    (score −∞ elsewhere). Of one hypothesis only one continuation ends, so that k + 1 of each, and
+    2k of all, hold k that go on.
+    """
+    (B, r), k = alive.shape, options.beam
+    total = (alive.unsqueeze(2) + token_log_p.view(B, r, k + 1)).view(B, -1)
+    value, place = total.topk(min(2 * k, r * (k + 1)), dim=1)
+    written = Step(
+        token.view(B, -1).gather(1, place),
+        token_log_p.view(B, -1).gather(1, place),
+        place.div(k + 1, rounding_mode="floor"),
+    )
+    ends = written.token.eq(end)
+    score = value[:, :k].masked_fill(~ends[:, :k], -math.inf)
+    ended = Finished(
+        score / length_penalty(step + 1, options.alpha),
+        torch.full_like(place[:, :k], step),
+        written.parent[:, :k],
+        written.token_log_p[:, :k],
+    )
+    alive, going_on = value.masked_fill(ends, -math.inf).topk(k, dim=1)
+    return alive, Step(*(v.gather(1, going_on) for v in vars(written).values())), ended
+
+
+def is_done(
+    alive: Tensor, finished: Finished, max_lengths: Tensor, options: SearchOptions
+) -> Tensor:
+    """[B], True where no open hypothesis, the best one first, can still enter the finished ones.
 
     log P only falls and, for α ≥ 0, lp only rises with length, so log P(so far) / lp(longest)
     bounds every score to come.
     """
-    bound = alive.value.max(dim=1).values / length_penalty(max_lengths + 1, options.alpha)
-    return finished.value[:, options.nbest - 1] >= bound
+    bound = alive[:, 0] / length_penalty(max_lengths + 1, options.alpha)
+    return finished.score[:, -1] >= bound

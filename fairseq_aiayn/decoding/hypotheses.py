@@ -1,4 +1,8 @@
-"""The hypotheses of a batch during the search, k a sentence, and the finished ones it returns."""
+"""The hypotheses of a batch: what each step of the search wrote, which ended, and what they say.
+
+A hypothesis is a chain of back-pointers, so that a step writes one token a beam and copies none;
+only what has won is read back, once, when the search is over.
+"""
 
 from __future__ import annotations
 
@@ -18,57 +22,95 @@ class Hypothesis:
     score: float
 
 
-@dataclass
-class Pool:
-    """k hypotheses of every sentence: tokens, their log-probabilities [B, k, L], a value [B, k].
+@dataclass(frozen=True)
+class Step:
+    """What one step wrote in each open sentence: token, its log P, and the beam of the step before
+    that it continues, all [B, k]."""
 
-    The value, by which they are ranked, is log P(Y|X) for open hypotheses and the penalised score
-    for finished ones; −∞ marks an empty place.
+    token: Tensor
+    token_log_p: Tensor
+    parent: Tensor
+
+
+class History:
+    """The steps of a search, of all sentences: every tensor [steps, B, k]."""
+
+    def __init__(self, steps: int, B: int, k: int, device: torch.device):
+        self.token = torch.zeros(steps, B, k, dtype=torch.long, device=device)
+        self.parent = torch.zeros_like(self.token)
+        self.token_log_p = torch.zeros(steps, B, k, device=device)
+
+    def write(self, position: int, sentences: Tensor, step: Step) -> None:
+        """Keep a step, the token at `position`, of these sentences [B']."""
+        self.token[position, sentences] = step.token
+        self.parent[position, sentences] = step.parent
+        self.token_log_p[position, sentences] = step.token_log_p
+
+    def read(self, finished: Finished, end: int) -> list[list[Hypothesis]]:
+        """The finished hypotheses of every sentence, best first, on the CPU."""
+        last, beam = finished.last, finished.beam
+        tokens, log_p = [torch.full_like(last, end)], [finished.end_log_p]
+        for position in reversed(range(int(last.max()))):
+            tokens.append(self.token[position].gather(1, beam))
+            log_p.append(self.token_log_p[position].gather(1, beam))
+            inside = last.gt(position)
+            beam = torch.where(inside, self.parent[position].gather(1, beam), beam)
+        # [B, n, L], each ends at its `last` place before the end: its end token comes after it
+        written = torch.stack(tokens[:0:-1] + tokens[:1], dim=2).cpu()
+        written_log_p = torch.stack(log_p[:0:-1] + log_p[:1], dim=2).cpu()
+        return [
+            [
+                Hypothesis(with_end(y, n), with_end(y_log_p, n), score)
+                for y, y_log_p, n, score in zip(*sentence, strict=True)
+                if score > -math.inf
+            ]
+            for sentence in zip(
+                written, written_log_p, last.tolist(), finished.score.tolist(), strict=True
+            )
+        ]
+
+
+def with_end(values: Tensor, n: int) -> Tensor:
+    """The first n values and the last one, which belongs to the end token."""
+    return torch.cat([values[:n], values[-1:]])
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The n best finished hypotheses of every sentence, best first, all tensors [B, n].
+
+    score: log P(Y|X) / lp(Y), −∞ in an empty place; last: the end token's position; beam: which
+    one of the step before it ends; end_log_p: log P of the end token.
     """
 
-    tokens: Tensor
-    token_log_p: Tensor
-    value: Tensor
+    score: Tensor
+    last: Tensor
+    beam: Tensor
+    end_log_p: Tensor
 
-    def pick(self, beams: Tensor) -> Pool:
-        """The hypotheses beams [B, j] of each sentence, as a pool of j."""
-        places = beams.unsqueeze(-1).expand(-1, -1, self.tokens.size(-1))
-        return Pool(
-            self.tokens.gather(1, places),
-            self.token_log_p.gather(1, places),
-            self.value.gather(1, beams),
+    @staticmethod
+    def none(B: int, n: int, device: torch.device) -> Finished:
+        """n empty places a sentence."""
+        places = torch.zeros(B, n, dtype=torch.long, device=device)
+        score = torch.full((B, n), -math.inf, device=device)
+        return Finished(score, places, places.clone(), torch.zeros_like(score))
+
+    def merged(self, other: Finished) -> Finished:
+        """The n best of both."""
+        score, best = torch.cat([self.score, other.score], dim=1).topk(self.score.size(1), dim=1)
+        return Finished(
+            score,
+            *(
+                torch.cat([getattr(self, name), getattr(other, name)], dim=1).gather(1, best)
+                for name in ("last", "beam", "end_log_p")
+            ),
         )
 
-    def extended(self, position: int, tokens: Tensor, token_log_p: Tensor, value: Tensor) -> Pool:
-        """This pool with tokens [B, k] written at `position`, and a new value."""
-        self.tokens[:, :, position] = tokens
-        self.token_log_p[:, :, position] = token_log_p
-        return Pool(self.tokens, self.token_log_p, value)
+    def sentences(self, kept: Tensor) -> Finished:
+        """Those of these sentences [B'] only."""
+        return Finished(*(value[kept] for value in vars(self).values()))
 
-    def merged(self, other: Pool) -> Pool:
-        """The k best of both pools, best first."""
-        both = Pool(
-            torch.cat([self.tokens, other.tokens], dim=1),
-            torch.cat([self.token_log_p, other.token_log_p], dim=1),
-            torch.cat([self.value, other.value], dim=1),
-        )
-        return both.pick(both.value.topk(self.value.size(1), dim=1).indices)
-
-    def sentences(self, kept: Tensor) -> Pool:
-        """The pool of these sentences [B'] only."""
-        return Pool(self.tokens[kept], self.token_log_p[kept], self.value[kept])
-
-    def hypotheses(self, sentence: int, padding: int) -> list[Hypothesis]:
-        """The hypotheses of one sentence, best first, without empty places."""
-        found = []
-        for beam, score in enumerate(self.value[sentence].tolist()):
-            if score > -math.inf:
-                n = int(self.tokens[sentence, beam].ne(padding).sum())
-                found.append(
-                    Hypothesis(
-                        self.tokens[sentence, beam, :n].clone(),
-                        self.token_log_p[sentence, beam, :n].clone(),
-                        score,
-                    )
-                )
-        return found
+    def write(self, sentences: Tensor, other: Finished) -> None:
+        """Put other's, in place, where these sentences [B'] are."""
+        for mine, value in zip(vars(self).values(), vars(other).values(), strict=True):
+            mine[sentences] = value

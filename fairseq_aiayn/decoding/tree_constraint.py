@@ -5,13 +5,13 @@ in each word's place. A continuation is allowed if what it makes can still becom
 exactly n words within the sentence's maximum length; some continuation always is. P stays the
 model's own: what is forbidden gets −∞, what is left is not scaled up.
 
-Shape letters: R = B·k rows (beams), D open brackets at most, C kinds of tokens.
+Shape letters: R rows (a sentence's beams together), D open brackets at most, C kinds of tokens.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -142,7 +142,6 @@ class ConstrainedContinuations:
         symbols: TreeSymbols,
         words: Tensor,
         max_lengths: Tensor,
-        k: int,
         deepest: int,
     ):
         """words, max_lengths [B]: each output is a forest over `words` words, of at most
@@ -158,31 +157,41 @@ class ConstrainedContinuations:
         self.continuations = continuations
         symbols = symbols.to(words.device)
         self.kinds, self.opened = symbols.kinds(), symbols.opened.clamp(min=0)
-        self.state = start_state(
-            words.repeat_interleave(k),
-            max_lengths.repeat_interleave(k),
-            min(deepest, int((max_lengths - words).max()) // 2),
-            CLOSE + symbols.labels,
-        )
+        deepest = min(deepest, int((max_lengths - words).max()) // 2)
+        self.state = start_state(words, max_lengths, deepest, CLOSE + symbols.labels)
+        self.sentences = words.numel()
         self.started = False
 
-    def log_probabilities(self, tokens: Tensor) -> Tensor:
-        """tokens [R, 1] → log P(next token) [R, V], −∞ where it is not allowed."""
+    def log_probabilities(self, tokens: Tensor) -> Iterator[Tensor]:
+        """tokens [R, 1] → log P(next token) [rows, V] of all rows, −∞ where it is not allowed."""
         newest = tokens.squeeze(1)
         if self.started:  # before the first token stands an end token that nobody has written
             self.state.append(self.kinds[newest], self.opened[newest])
         self.started = True
-        log_p = self.continuations.log_probabilities(tokens)
-        return log_p.masked_fill(~self.state.permitted[:, self.kinds], -math.inf)
+        start = 0
+        for log_p in self.continuations.log_probabilities(tokens):
+            permitted = self.state.permitted[start : start + log_p.size(0)]
+            start += log_p.size(0)
+            yield log_p.masked_fill_(~permitted[:, self.kinds], -math.inf)
 
-    def reorder_beams(self, beams: Tensor) -> None:
-        """Let row i continue what row beams[i] has seen; beams [B'·k]."""
-        self.continuations.reorder_beams(beams)
-        self.state = self.state.reordered(beams)
+    def follow(self, parents: Tensor) -> None:
+        """Let beam j of sentence b continue what its beam parents[b, j] has seen; [B, k]."""
+        self.continuations.follow(parents)
+        self._take_rows(torch.arange(self.sentences, device=parents.device), parents)
 
     def keep_sentences(self, sentences: Tensor) -> None:
-        """Go on with these sentences only; which rows are theirs, reorder_beams will say."""
+        """Go on with these sentences [B'] only."""
         self.continuations.keep_sentences(sentences)
+        beams = torch.arange(self._beams(), device=sentences.device)
+        self._take_rows(sentences, beams.expand(sentences.numel(), -1))
+        self.sentences = sentences.numel()
+
+    def _beams(self) -> int:
+        return self.state.depth.numel() // self.sentences
+
+    def _take_rows(self, sentences: Tensor, beams: Tensor) -> None:
+        """Go on with the state of beams [B', k] of sentences [B']."""
+        self.state = self.state.reordered((sentences[:, None] * self._beams() + beams).flatten())
 
 
 def start_state(words: Tensor, max_lengths: Tensor, D: int, C: int) -> TreeState:

@@ -32,6 +32,23 @@ def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Te
     return attention_weights(Q, K, mask) @ V
 
 
+def fused_attention(
+    Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None, causal: bool, dropout: float
+) -> Tensor:
+    """`attention` by PyTorch's kernel, which keeps no [Q, M] matrix; `dropout` of the weights.
+
+    Shapes as in `attention`; `causal` stands for a causal_mask.
+    """
+    if Q.is_cpu and Q.dtype == torch.bfloat16:
+        # There its backward pass takes four times as long as in float32.
+        with torch.autocast("cpu", enabled=False):
+            wide = fused_attention(Q.float(), K.float(), V.float(), mask, causal, dropout)
+        return wide.to(Q.dtype)
+    return F.scaled_dot_product_attention(
+        Q, K, V, attn_mask=mask, dropout_p=dropout, is_causal=causal
+    )
+
+
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
     """Section 3.2.3: [length, length], True where position i may attend, at positions up to i."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
@@ -94,9 +111,7 @@ class MultiHeadAttention(nn.Module):
         Q [B, h, Q, d_k], K [B, h, M, d_k], V [B, h, M, d_v] → [B, Q, d_model].
         """
         dropout = self.attention_dropout if self.training else 0.0
-        heads = F.scaled_dot_product_attention(
-            Q, K, V, attn_mask=mask, dropout_p=dropout, is_causal=causal
-        )
+        heads = fused_attention(Q, K, V, mask, causal, dropout)
         return self.W_O(heads.transpose(1, 2).flatten(2))
 
     def _split_heads(self, projected: Tensor) -> Tensor:

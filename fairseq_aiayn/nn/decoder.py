@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.decoder_state import DecoderState, LayerState
+from fairseq_aiayn.nn.dropout import Dropout
 from fairseq_aiayn.nn.embeddings import Embedding
 from fairseq_aiayn.nn.feed_forward import FeedForward
 from fairseq_aiayn.nn.residual import AddAndNorm
@@ -35,17 +36,20 @@ class DecoderLayer(nn.Module):
         """Project the memory [B, S, d_model] once for all steps to come."""
         return LayerState(*self.cross_attention.keys_values(memory))
 
-    def step(self, x: Tensor, state: LayerState, source_mask: Tensor | None) -> Tensor:
-        """One position of k beams a sentence: x [B·k, 1, d_model] → the same; extends `state`."""
+    def step(
+        self, x: Tensor, state: LayerState, ancestors: Tensor, source_mask: Tensor | None
+    ) -> Tensor:
+        """One position of k beams a sentence: x [B, k, d_model] → the same; extends `state`.
+
+        The beams are so many queries of one attention: over the sentence's nodes, of which
+        ancestors [B, 1, k, n] says whose they are, and over the source, which is the same for all.
+        """
         own, cross = self.self_attention, self.cross_attention
         Q, K, V = own.queries_keys_values(x)
-        x = self.self_attention_norm(x, own.attend(Q, *state.extend(K, V)))
-        # The beams of a sentence share its keys and values: so many queries of one attention.
-        beams = x.view(
-            state.memory_K.size(0), -1, x.size(-1)
-        )  # [B·k, 1, d_model] -> [B, k, d_model]
-        seen = cross.attend(cross.queries(beams), state.memory_K, state.memory_V, source_mask)
-        x = self.cross_attention_norm(x, seen.view_as(x))
+        seen = own.attend(Q, *state.extend(K, V, ancestors.size(3)), ancestors)
+        x = self.self_attention_norm(x, seen)
+        seen = cross.attend(cross.queries(x), state.memory_K, state.memory_V, source_mask)
+        x = self.cross_attention_norm(x, seen)
         return self.feed_forward_norm(x, self.feed_forward(x))
 
 
@@ -58,7 +62,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.embedding = embedding
         self.position = position
-        self.dropout = nn.Dropout(shape.P_drop)
+        self.dropout = Dropout(shape.P_drop)
         self.layers = nn.ModuleList(DecoderLayer(shape) for _ in range(shape.N))
         self.projection = projection
 
@@ -86,9 +90,12 @@ class Decoder(nn.Module):
         Returns [B·k, 1, d_model].
         """
         x = self._embed(tokens, first=state.length)
+        B = state.layers[0].memory_K.size(0)
+        beams = x.view(B, -1, x.size(-1))  # [B·k, 1, d_model] -> [B, k, d_model]
+        ancestors = state.grow(beams.size(1))
         for layer, layer_state in zip(self.layers, state.layers, strict=True):
-            x = layer.step(x, layer_state, state.source_mask)
-        return x
+            beams = layer.step(beams, layer_state, ancestors, state.source_mask)
+        return beams.view_as(x)
 
     def _embed(self, tokens: Tensor, first: int) -> Tensor:
         longest = first + tokens.size(1)

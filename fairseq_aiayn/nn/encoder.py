@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from fairseq_aiayn.nn.attention import MultiHeadAttention
+from fairseq_aiayn.nn.dropout import Dropout
 from fairseq_aiayn.nn.embeddings import Embedding
 from fairseq_aiayn.nn.feed_forward import FeedForward
 from fairseq_aiayn.nn.residual import AddAndNorm
@@ -34,7 +35,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.embedding = embedding
         self.position = position
-        self.dropout = nn.Dropout(shape.P_drop)
+        self.dropout = Dropout(shape.P_drop)
         self.layers = nn.ModuleList(EncoderLayer(shape) for _ in range(shape.N))
 
     def forward(self, tokens: Tensor, pos: Tensor, mask: Tensor | None) -> Tensor:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from fairseq_aiayn.nn.dropout import Dropout
+
 LAYER_NORM_EPSILON = 1e-6  # not stated; as in the paper's own code
 
 
@@ -12,7 +14,7 @@ class AddAndNorm(nn.Module):
 
     def __init__(self, d_model: int, P_drop: float):
         super().__init__()
-        self.dropout = nn.Dropout(P_drop)
+        self.dropout = Dropout(P_drop)
         self.norm = nn.LayerNorm(d_model, eps=LAYER_NORM_EPSILON)
 
     def forward(self, x: Tensor, sublayer_of_x: Tensor) -> Tensor:

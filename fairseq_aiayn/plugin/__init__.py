@@ -6,6 +6,7 @@ from fairseq_aiayn.plugin import (  # noqa: F401
     criterion,
     lr_scheduler,
     model,
+    optimizer,
     parsing_task,
     task,
 )

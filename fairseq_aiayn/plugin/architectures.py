@@ -55,6 +55,12 @@ def add_model_options(parser: ArgumentParser) -> None:
         action="store_true",
         help="three matrices for embeddings and projection",
     )
+    parser.add_argument(
+        "--autocast",
+        choices=["bfloat16"],
+        help="train with matrix products in this precision and all else, weights and checkpoints"
+        " among it, in float32; also with --cpu",
+    )
 
 
 def option(name: str) -> str:
@@ -86,6 +92,7 @@ def apply_row(row: Row, args: Namespace) -> None:
     set_default(args, "d_v", row.d_v)
     set_default(args, "dropout", row.P_drop)
     set_default(args, "attention_dropout", 0.0)
+    args.autocast = getattr(args, "autocast", None)
     set_default(args, "label_smoothing", row.epsilon_ls)
     set_default(args, "warmup_updates", row.warmup)
     args.learned_positions = getattr(args, "learned_positions", False) or row.learned_positions

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Optional  # fairseq reads the annotations and does not know "float | None"
 
+import torch
 from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
@@ -13,7 +14,9 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from fairseq_aiayn.paper import BASE
+from fairseq_aiayn.plugin.model import AiaynDecoder
 from fairseq_aiayn.training.label_smoothing import check_smoothing, smoothed_nll
+from fairseq_aiayn.training.projected_loss import projected_smoothed_nll
 
 
 @dataclass
@@ -45,9 +48,35 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         check_smoothing(label_smoothing)
         super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
 
+    def forward(
+        self, model: BaseFairseqModel, sample: dict, reduce: bool = True
+    ) -> tuple[Tensor, int, dict]:
+        """Loss of a batch, the number of its target tokens, what fairseq logs."""
+        if self.projects(model):
+            net_input = {**sample["net_input"], "features_only": True}
+            sample = {**sample, "net_input": net_input}
+        return super().forward(model, sample, reduce)
+
     def compute_loss(
         self, model: BaseFairseqModel, net_output: tuple, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, Tensor]:
         """Smoothed loss and negative log-likelihood, summed, in nats (fairseq logs bits)."""
+        if self.projects(model):
+            features, target = net_output[0].flatten(0, 1), sample["target"].flatten()
+            E = model.decoder.stack.projection.weight
+            return projected_smoothed_nll(
+                features, E, target, self.eps, self.padding_idx, model.autocast or E.dtype
+            )
         log_p, target = self.get_lprobs_and_target(model, net_output, sample)
         return smoothed_nll(log_p, target, self.eps, self.padding_idx)
+
+    def projects(self, model: BaseFairseqModel) -> bool:
+        """Whether the loss takes the projection on itself, from the features of our decoder.
+
+        Not in float16, where a gradient is lost that is computed before the loss is scaled; nor
+        where fairseq wants more of the probabilities.
+        """
+        if self.report_accuracy or self.ignore_prefix_size:
+            return False
+        decoder = getattr(model, "decoder", None)
+        return isinstance(decoder, AiaynDecoder) and decoder.dtype != torch.float16

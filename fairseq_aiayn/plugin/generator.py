@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import Continuations, SearchOptions, Symbols, beam_search
+from fairseq_aiayn.decoding.beam_search import Continuations, SearchOptions, beam_search
+from fairseq_aiayn.decoding.candidates import Symbols
 from fairseq_aiayn.decoding.hypotheses import Hypothesis
 from fairseq_aiayn.nn.decoder_state import DecoderState
 from fairseq_aiayn.plugin.model import AiaynModel
+
+# Logits that exist at a time: on a CPU what its cache holds, on a GPU enough rows to fill it.
+LOGITS = {"cpu": 2**21, "cuda": 2**27}
 
 
 class EnsembleContinuations:
@@ -25,27 +30,40 @@ class EnsembleContinuations:
             encoded = model.encoder(net_input["src_tokens"])
             self.states.append(model.decoder.stack.start(**encoded))
 
-    def log_probabilities(self, tokens: Tensor) -> Tensor:
-        """tokens [B·k, 1] → [B·k, V], float32 whatever the models' precision."""
-        log_p = [
-            decoder.output_layer(decoder.stack.step(tokens, state))[:, 0].log_softmax(
-                dim=-1, dtype=torch.float32
-            )
+    def log_probabilities(self, tokens: Tensor) -> Iterator[Tensor]:
+        """tokens [R, 1] → [rows, V] of all rows in order, float32 whatever the models are in."""
+        features = [
+            decoder.stack.step(tokens, state)[:, 0]
             for decoder, state in zip(self.decoders, self.states, strict=True)
+        ]
+        V = self.decoders[0].stack.projection.weight.size(0)
+        rows = max(1, LOGITS.get(tokens.device.type, LOGITS["cuda"]) // V)
+        for part in zip(*(x.split(rows) for x in features), strict=True):
+            yield self._mean(part)
+
+    def _mean(self, features: Sequence[Tensor]) -> Tensor:
+        """log P [rows, V] from every model's features [rows, d_model]."""
+        log_p = [
+            decoder.output_layer(x).log_softmax(dim=-1, dtype=torch.float32)
+            for decoder, x in zip(self.decoders, features, strict=True)
         ]
         if len(log_p) == 1:
             return log_p[0]
         return torch.stack(log_p).logsumexp(dim=0) - math.log(len(log_p))
 
-    def reorder_beams(self, beams: Tensor) -> None:
-        """Let row i of every model continue what row beams[i] has seen."""
+    def follow(self, parents: Tensor) -> None:
+        """Let beam j of sentence b, in every model, continue what its beam parents[b, j] has
+        seen."""
         for state in self.states:
-            state.reorder_beams(beams)
+            state.follow(parents)
 
     def keep_sentences(self, sentences: Tensor) -> None:
         """Go on with these sentences only."""
         for state in self.states:
             state.keep_sentences(sentences)
+            k = state.ancestors.size(2)
+            beams = torch.arange(k, device=sentences.device)
+            state.reorder_beams((sentences[:, None] * k + beams).flatten())
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from fairseq_aiayn.plugin.architectures import (
 # What the encoder hands to the decoder: "memory" [B, S, d_model] and "source_mask" [B, 1, 1, S] or
 # None
 EncoderOut = dict[str, Tensor | None]
+AUTOCAST = {None: None, "bfloat16": torch.bfloat16}  # values of --autocast
 UNLIMITED = 1_000_000  # sinusoids have no longest sequence
 
 
@@ -94,6 +95,11 @@ class AiaynDecoder(FairseqIncrementalDecoder):
             incremental_state["aiayn"] = self.stack.start(memory, source_mask)
         return self.stack.step(prev_output_tokens[:, -1:], incremental_state["aiayn"]), no_attention
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the weights."""
+        return self.stack.projection.weight.dtype
+
     def output_layer(self, features: Tensor) -> Tensor:
         """features [B, T, d_model] → logits [B, T, V]."""
         return self.stack.projection.project(features)
@@ -117,6 +123,26 @@ class AiaynModel(FairseqEncoderDecoderModel):
 
     encoder: AiaynEncoder
     decoder: AiaynDecoder
+
+    def __init__(
+        self, encoder: AiaynEncoder, decoder: AiaynDecoder, autocast: torch.dtype | None = None
+    ):
+        super().__init__(encoder, decoder)
+        self.autocast = autocast
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None,
+        prev_output_tokens: Tensor,
+        features_only: bool = False,
+    ) -> tuple[Tensor, dict[str, list[None]]]:
+        """Logits [B, T, V], or the features [B, T, d_model] that they are projected from."""
+        device, wanted = src_tokens.device.type, self.autocast is not None
+        with torch.autocast(device, self.autocast, enabled=wanted):
+            encoder_out = self.encoder(src_tokens, src_lengths)
+            decode = self.decoder.extract_features if features_only else self.decoder
+            return decode(prev_output_tokens, encoder_out)
 
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
@@ -150,6 +176,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
         return cls(
             AiaynEncoder(source, transformer.encoder, longest[0]),
             AiaynDecoder(target, transformer.decoder, longest[1]),
+            AUTOCAST[args.autocast],
         )
 
     def load_state_dict(

@@ -87,7 +87,6 @@ class TreeGenerator(BeamSearchGenerator):
             self.tree_symbols,
             words,
             max_lengths,
-            self.options.beam,
             MAX_OPEN,
         )
 

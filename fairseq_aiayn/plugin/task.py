@@ -10,6 +10,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_aiayn.decoding.beam_search import SearchOptions
 from fairseq_aiayn.paper import TRANSLATION, Decoding
+from fairseq_aiayn.plugin.batches import PairsByLength
 from fairseq_aiayn.plugin.generator import BeamSearchGenerator, MaximumLength
 from fairseq_aiayn.plugin.model import AiaynModel
 
@@ -70,6 +71,14 @@ class AiaynTranslationTask(TranslationTask):
         """
         super().add_args(parser)
         parser.set_defaults(**search_defaults(cls.decoding), required_batch_size_multiple=1)
+
+    def load_dataset(
+        self, split: str, epoch: int = 1, combine: bool = False, **kwargs: object
+    ) -> None:
+        """Load a split; the training pairs get in order by both their lengths."""
+        super().load_dataset(split, epoch, combine, **kwargs)
+        if split == self.cfg.train_subset and not self.cfg.num_batch_buckets:
+            self.datasets[split] = PairsByLength(self.datasets[split])
 
     def can_reuse_epoch_itr(self, dataset: FairseqDataset) -> bool:
         """Draw the batches anew every epoch, so that a resumed run sees an undisturbed one's.

@@ -82,12 +82,10 @@ def regime_options(row: Row, gpus: int, max_tokens: int | None = None) -> dict[s
     return {
         "--label-smoothing": row.epsilon_ls,
         "--dropout": row.P_drop,
-        "--optimizer": "adam",
         "--adam-betas": f"{ADAM.beta_1},{ADAM.beta_2}",
         "--adam-eps": ADAM.epsilon,
         "--warmup-updates": row.warmup,
         "--clip-norm": 0.0,
-        "--weight-decay": 0.0,
         "--max-tokens": max_tokens,
         "--update-freq": update_freq,
         "--max-update": row.steps,
@@ -110,5 +108,6 @@ def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
         "--arch": row.arch,
         "--criterion": "aiayn_label_smoothed_cross_entropy",
         "--lr-scheduler": "aiayn_inverse_sqrt",
+        "--optimizer": "aiayn_adam",
     }
     return as_words(model | regime_options(row, gpus, max_tokens))

@@ -29,6 +29,8 @@ def stock_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
         **shape_options(row),
         "--criterion": "label_smoothed_cross_entropy",
         "--lr-scheduler": "inverse_sqrt",
+        "--optimizer": "adam",
+        "--weight-decay": 0.0,
         "--warmup-init-lr": FIRST_RATE,
         "--lr": f"{learning_rate(row.warmup, row.d_model, row.warmup):.9g}",  # Equation 3's peak
     }

@@ -18,7 +18,8 @@ interval=auto     # updates between checkpoints; auto: the row's, in proportion 
 average=auto      # how many of the last checkpoints are averaged; 1: the final one alone;
                   # auto: as section 6.1 says of the row
 device=auto       # cpu, cuda or auto: cuda where there is a GPU
-precision=auto    # fp32, fp16, bf16 or auto: fp16 on GPUs that compute it fast, otherwise fp32
+precision=auto    # fp32, fp16, bf16 or auto: fp16 on GPUs that compute it fast, otherwise fp32;
+                  # bf16 of the plugin's models is of matrix products alone, and also for a CPU
 gpus=auto         # GPUs of each node; auto: all of this one
 nodes=1           # nodes that train together, on a file system that they share
 node_rank=0       # which of them this one is; others than 0 only train
@@ -62,7 +63,8 @@ find_hardware() {
         [[ $gpus == auto && $there == 0 ]] && device=cpu || device=cuda
     fi
     if [[ $device == cpu ]]; then
-        gpus=1 precision=fp32 # one process
+        gpus=1 # one process
+        [[ $precision == bf16 ]] || precision=fp32
         return
     fi
     [[ $gpus != auto ]] || gpus=$((there > 0 ? there : 1))
@@ -105,15 +107,25 @@ flag_value() {
     echo "$2"
 }
 
+# The plugin's --autocast keeps weights, and so checkpoints, in fp32. Stock fairseq's --bf16 and --fp16
+# do not, and end with an error on a CPU.
+add_precision() {
+    case $device-$system-$precision in
+        *-fp32) ;;
+        *-aiayn-bf16) hardware_flags+=(--autocast bfloat16) ;;
+        cuda-*) hardware_flags+=("--$precision") ;;
+    esac
+}
+
 # Set launch and hardware_flags. On one node fairseq-train starts a process a GPU itself; between
 # nodes torchrun does, or fairseq's own reading of Slurm's variables.
 find_launch() {
     launch=(fairseq-train)
     hardware_flags=(--cpu --num-workers 0 --log-interval 10)
-    [[ $device == cuda ]] || return 0
-    hardware_flags=(--distributed-world-size $((gpus * nodes)) --num-workers 4 --log-interval 100)
-    [[ $precision == fp32 ]] || hardware_flags+=("--$precision")
-    ((nodes > 1)) || return 0
+    [[ $device == cpu ]] ||
+        hardware_flags=(--distributed-world-size $((gpus * nodes)) --num-workers 4 --log-interval 100)
+    add_precision
+    [[ $device == cuda ]] && ((nodes > 1)) || return 0
     if [[ -n ${SLURM_JOB_ID:-} ]]; then
         launch=(srun --nodes "$nodes" --ntasks-per-node 1 --kill-on-bad-exit=1
             ${SLURM_CPUS_PER_TASK:+--cpus-per-task "$SLURM_CPUS_PER_TASK"} fairseq-train)

@@ -183,7 +183,7 @@ def test_flags_of_a_row_reach_fairseqs_configuration(name: str) -> None:
     assert config.criterion.label_smoothing == row.epsilon_ls
     assert (config.lr_scheduler.d_model, config.lr_scheduler.lr_factor) == (row.d_model, 1.0)
     assert config.lr_scheduler.warmup_updates == row.warmup
-    assert (config.optimizer._name, config.optimizer.adam_eps) == ("adam", 1e-9)
+    assert (config.optimizer._name, config.optimizer.adam_eps) == ("aiayn_adam", 1e-9)
     assert ast.literal_eval(config.optimizer.adam_betas) == (0.9, 0.98)
     assert config.optimization.max_update == row.steps
     assert config.model.dropout == row.P_drop

@@ -93,6 +93,23 @@ def test_without_a_gpu_the_cpu_trains_and_asked_for_gpus_are_taken_on_trust(tmp_
     assert not {"--fp16", "--bf16"} & set(words)
 
 
+@pytest.mark.parametrize(
+    ("system", "device", "flags"),
+    [
+        ("aiayn", "cuda", {"--autocast"}),
+        ("aiayn", "cpu", {"--autocast", "--cpu"}),
+        ("stock", "cuda", {"--bf16"}),
+        ("stock", "cpu", {"--cpu"}),
+    ],
+)
+def test_bf16_is_each_systems_own(tmp_path, system, device, flags):
+    """Breaks if checkpoints of ours keep 8 bits of a weight, or a CPU gets what ends in errors."""
+    options = ("--precision", "bf16", "--device", device, "--gpus", "1", "--system", system)
+    words = train_command(tmp_path, *options, PATH=no_gpu(tmp_path))
+    assert {"--autocast", "--bf16", "--fp16", "--cpu"} & set(words) == flags
+    assert "--autocast" not in words or value(words, "--autocast") == "bfloat16"
+
+
 def test_nodes_share_the_batch_through_torchrun(tmp_path):
     words = train_command(
         tmp_path,

@@ -17,7 +17,7 @@ SMALL = [
     *("--encoder-layers", "1", "--encoder-embed-dim", "32", "--encoder-ffn-embed-dim", "64"),
     *("--encoder-attention-heads", "2", "--d-k", "16", "--d-v", "16"),
     *("--criterion", "aiayn_label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
-    *("--optimizer", "adam", "--adam-betas", "0.9,0.98", "--adam-eps", "1e-9"),
+    *("--optimizer", "aiayn_adam"),
     *("--lr-scheduler", "aiayn_inverse_sqrt", "--warmup-updates", "200", "--dropout", "0.0"),
     *("--max-tokens", "256", "--num-workers", "0", "--log-format", "json", "--log-interval", "1"),
 ]

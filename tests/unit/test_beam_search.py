@@ -1,57 +1,79 @@
 """The batched beam search against its plain twins, on small random models."""
 
 import math
+from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import SearchOptions, Symbols, beam_search
+from fairseq_aiayn.decoding.beam_search import SearchOptions, beam_search
+from fairseq_aiayn.decoding.candidates import BLOCK, Symbols, largest
 from fairseq_aiayn.decoding.hypotheses import Hypothesis
 from fairseq_aiayn.decoding.length_penalty import length_penalty
-from fairseq_aiayn.decoding.reference import exhaustive_search, plain_beam_search
+from fairseq_aiayn.decoding.reference import Model, exhaustive_search, plain_beam_search
 
 PAD, END, V = 0, 1, 5
+LONGEST = 16
 SYMBOLS = Symbols(end=END, padding=PAD)
 
 
 class TableModels:
-    """A different table of next-token probabilities for each sentence, looked up by the last two
-    tokens.
+    """A different table of next-token probabilities for each sentence, looked up by the length so
+    far and the last token, which gives log P of `part` rows at a time.
 
-    Follows its own history of tokens through reorder_beams and keep_sentences, as a real decoder's
-    state must.
+    Follows its own history of tokens through follow and keep_sentences, as a real decoder's state
+    must.
     """
 
-    def __init__(self, B: int, seed: int, sharpness: float = 2.0):
+    def __init__(self, B: int, seed: int, sharpness: float = 2.0, part: int = 7):
         torch.manual_seed(seed)
-        logits = sharpness * torch.randn(B, V, V, V)
+        logits = sharpness * torch.randn(B, LONGEST, V, V)
         logits[..., PAD] = -math.inf
         self.tables = logits.log_softmax(-1)
         self.sentence_of = torch.arange(B)
+        self.part = part
         self.history: Tensor | None = None
 
-    def log_probabilities(self, tokens: Tensor) -> Tensor:
-        before = torch.full_like(tokens, END) if self.history is None else self.history[:, -1:]
+    def log_probabilities(self, tokens: Tensor) -> Iterator[Tensor]:
         self.history = tokens if self.history is None else torch.cat([self.history, tokens], 1)
         k = tokens.size(0) // self.sentence_of.numel()
         sentence = self.sentence_of.repeat_interleave(k)
-        return self.tables[sentence, before[:, 0], tokens[:, 0]].clone()
+        t = self.history.size(1) - 1
+        yield from self.tables[sentence, t, tokens[:, 0]].split(self.part)
 
-    def reorder_beams(self, beams: Tensor) -> None:
-        self.history = self.history[beams]
+    def follow(self, parents: Tensor) -> None:
+        B = self.sentence_of.numel()
+        history = self.history.view(B, -1, self.history.size(1))
+        self.history = history[torch.arange(B)[:, None], parents].flatten(0, 1)
 
     def keep_sentences(self, sentences: Tensor) -> None:
+        history = self.history.unflatten(0, (self.sentence_of.numel(), -1))
+        self.history = history[sentences].flatten(0, 1)
         self.sentence_of = self.sentence_of[sentences]
 
-    def one(self, b: int):
+    def one(self, b: int) -> Model:
         """The same model of sentence b as a function of the tokens so far."""
 
         def log_p(tokens: tuple[int, ...]) -> list[float]:
-            before, last = ((END, END, *tokens))[-2:]
-            return self.tables[b, before, last].tolist()
+            return self.tables[b, len(tokens), (END, *tokens)[-1]].tolist()
 
         return log_p
+
+
+def limited(model: Model, prefix: Sequence[int], min_length: int) -> Model:
+    """The model that cannot but begin with the prefix, nor end before min_length after it."""
+
+    def log_p(tokens: tuple[int, ...]) -> list[float]:
+        t = len(tokens)
+        if t < len(prefix):
+            return [x if y == prefix[t] else -math.inf for y, x in enumerate(model(tokens))]
+        short = t < min_length
+        return [-math.inf if y == END and short else x for y, x in enumerate(model(tokens))]
+
+    return log_p
 
 
 def as_pair(hypothesis: Hypothesis) -> tuple[float, tuple[int, ...]]:
@@ -127,6 +149,57 @@ def test_minimum_and_maximum_length_count_tokens_without_the_end():
     models.tables[..., END] -= 50.0  # would never end
     for sentence in search(models, [3, 2, 1, 4, 2, 3], beam=2, alpha=0.6, min_length=0):
         assert all(h.tokens[-1] == END for h in sentence)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(st.data())
+def test_any_search_equals_the_plain_search(data):
+    """Whatever the lengths, beam, prefixes and parts; sentences end at different steps."""
+    B = data.draw(st.integers(1, 9), "sentences")
+    beam = data.draw(st.integers(1, 9), "beam")  # 9 > V, so that some hypotheses are lacking
+    nbest = data.draw(st.integers(1, beam), "nbest")
+    alpha = data.draw(st.sampled_from([0.0, 0.6, 1.5]), "alpha")
+    min_length = data.draw(st.integers(0, 3), "min_length")
+    lengths = data.draw(st.lists(st.integers(3, 12), min_size=B, max_size=B), "lengths")
+    words = st.lists(st.integers(2, V - 1), max_size=3)
+    prefixes = data.draw(st.lists(words, min_size=B, max_size=B), "prefixes")
+    sharpness, part = data.draw(st.sampled_from([(0.3, 1), (1.0, 4), (3.0, 100)]), "sharpness")
+    models = TableModels(B, data.draw(st.integers(0, 10**6), "seed"), sharpness, part)
+    prefix = torch.tensor([[*words, PAD, PAD, PAD][:3] for words in prefixes])
+    options = SearchOptions(beam, alpha, min_length, nbest)
+    found = beam_search(models, torch.tensor(lengths), SYMBOLS, options, prefix)
+    for b, length in enumerate(lengths):
+        model = limited(models.one(b), prefixes[b], min_length)
+        expected = plain_beam_search(model, END, beam, alpha, length)[:nbest]
+        assert [tuple(h.tokens.tolist()) for h in found[b]] == [tokens for _, tokens in expected]
+        assert [h.score for h in found[b]] == pytest.approx([s for s, _ in expected], abs=1e-5)
+
+
+def test_a_prefix_may_end_the_output_at_its_longest():
+    """The end is the only token left, by the prefix and by the length."""
+    models, prefix = TableModels(2, seed=2), torch.tensor([[2, END], [2, PAD]])
+    found = beam_search(models, torch.tensor([1, 1]), SYMBOLS, SearchOptions(2, 0.6), prefix)
+    assert found[0][0].tokens.tolist() == [2, END]
+    assert found[1][0].tokens.numel() <= 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("V", [1, 6, BLOCK, 9 * BLOCK, 40 * BLOCK, 40 * BLOCK + 3])
+@pytest.mark.parametrize("m", [1, 5, 22])
+def test_the_largest_of_a_vocabulary_are_those_of_topk(V, m, dtype):
+    """Also where they stand together in one block, or behind the last whole one."""
+    torch.manual_seed(V + m)
+    log_p = torch.randn(6, V).log_softmax(1).to(dtype)
+    log_p[1, : 2 * m] += 9.0
+    log_p[2, -2 * m :] += 9.0
+    log_p[3, ::2] = -math.inf
+    value, token = largest(log_p, m)
+    found = min(m, V)
+    assert value.shape == token.shape == (6, m) and 0 <= token.min() and token.max() < V
+    assert torch.equal(value[:, :found], log_p.topk(found).values)
+    assert torch.equal(value[:, :found], log_p.gather(1, token[:, :found]))
+    assert all(row.unique().numel() == found for row in token[:, :found])
+    assert (value[:, found:] == -math.inf).all()
 
 
 def test_prefix_is_kept_and_searched_from():

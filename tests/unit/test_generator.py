@@ -1,6 +1,7 @@
 """The search over real models: against fairseq's own generator, step by step decoding, ensembles,
 fairseq's options."""
 
+import math
 from argparse import Namespace
 
 import pytest
@@ -11,9 +12,11 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.sequence_generator import SequenceGenerator
 
 import fairseq_aiayn.plugin  # noqa: F401
+from fairseq_aiayn.decoding.reference import plain_beam_search
 from fairseq_aiayn.nn.decoder import DecoderLayer
 from fairseq_aiayn.paper import TINY
 from fairseq_aiayn.plugin.architectures import apply_row
+from fairseq_aiayn.plugin.generator import LOGITS
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
 
@@ -133,6 +136,61 @@ def test_the_source_is_encoded_and_projected_once_a_layer(task, monkeypatch):
     task.build_generator([model], Namespace(beam=4)).generate([model], batch)
     sentences, layers = batch["id"].numel(), len(model.decoder.stack.layers)
     assert calls == {"encoder": 1, "memory": sentences * layers}
+
+
+def log_p_after(models: list[AiaynModel], source: torch.Tensor, end: int, written: tuple) -> list:
+    """log P of every next token by full forward passes: the mean of the models' probabilities."""
+    tokens = torch.tensor([[end, *written]])
+    with torch.no_grad():
+        p = [model(source, None, tokens)[0][0, -1].softmax(-1) for model in models]
+    return torch.stack(p).mean(0).log().tolist()
+
+
+@pytest.mark.parametrize("seeds", [(1,), (1, 2)], ids=["one", "ensemble"])
+@pytest.mark.parametrize(("beam", "longest"), [(1, 6), (3, 6), (12, 4), (2, 22)])
+def test_the_search_equals_the_plain_search_over_full_forward_passes(task, seeds, beam, longest):
+    """Caches, their reordering and clearing, parts of the vocabulary, back-pointers: all of it.
+    Beam 12 of 16 types; an output of 22 is longer than the first room for keys and values."""
+    models, batch = [build_model(task, seed) for seed in seeds], sample(task, B=4)
+    for model in models:
+        model.decoder.stack.projection.weight.data[task.target_dictionary.eos()] /= 3.0  # goes on
+    pad, end = task.target_dictionary.pad(), task.target_dictionary.eos()
+    generator = task.build_generator(
+        models, Namespace(beam=beam, nbest=beam, max_len_a=0, max_len_b=longest)
+    )
+    for b, hypotheses in enumerate(generator.generate(models, batch)):
+        source = batch["net_input"]["src_tokens"][b : b + 1]
+
+        def model(written: tuple, source: torch.Tensor = source) -> list[float]:
+            log_p = log_p_after(models, source, end, written)
+            log_p[pad] = -math.inf
+            if not written:
+                log_p[end] = -math.inf  # the default's shortest output is one token
+            return log_p
+
+        expected = plain_beam_search(model, end, beam, 0.6, longest)[:beam]
+        assert [tuple(h["tokens"].tolist()) for h in hypotheses] == [y for _, y in expected]
+        assert [float(h["score"]) for h in hypotheses] == pytest.approx(
+            [score for score, _ in expected], abs=1e-4
+        )
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_the_vocabulary_may_be_scored_a_few_rows_at_a_time(task, monkeypatch, rows):
+    models, batch = [build_model(task, seed) for seed in (1, 2)], sample(task)
+    generator = task.build_generator(models, Namespace(beam=3))
+    expected = generator.generate(models, batch)
+    monkeypatch.setitem(LOGITS, "cpu", rows * len(task.target_dictionary))
+    for a, b in zip(generator.generate(models, batch), expected, strict=True):
+        assert a[0]["tokens"].tolist() == b[0]["tokens"].tolist()
+        torch.testing.assert_close(a[0]["positional_scores"], b[0]["positional_scores"])
+
+
+def test_each_sentence_gives_as_many_hypotheses_as_asked_for(task):
+    model, batch = build_model(task, 1), sample(task)
+    for nbest in (1, 2, 4):
+        generator = task.build_generator([model], Namespace(beam=4, nbest=nbest))
+        assert all(len(found) == nbest for found in generator.generate([model], batch))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_aiayn.nn.attention import MultiHeadAttention
-from fairseq_aiayn.nn.decoder_state import DecoderState
+from fairseq_aiayn.nn.decoder_state import STEPS_OF_ROOM, DecoderState
 from fairseq_aiayn.nn.positions import positions
 from fairseq_aiayn.nn.shape import Shape
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer, real_tokens
@@ -20,7 +20,7 @@ UNPADDED = torch.tensor([[4, 5, 6], [7, 8, 2], [10, 11, 2]])
 def transformer(learned: bool = False) -> Transformer:
     """A Transformer in float64, in evaluation mode."""
     torch.manual_seed(5)
-    lengths = (9, 9) if learned else None
+    lengths = (40, 40) if learned else None
     return create_transformer(SHAPE, V, V, PAD, learned_lengths=lengths).double().eval()
 
 
@@ -31,9 +31,9 @@ def encode(model: Transformer, source: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 def whole(model: Transformer, source: Tensor, history: Tensor) -> Tensor:
-    """Features of the last token of every beam's history [B·K, T], from a full forward pass: [B·K,
+    """Features of the last token of every beam's history [B·k, T], from a full forward pass: [B·k,
     d_model]."""
-    memory, mask = encode(model, source.repeat_interleave(K, dim=0))
+    memory, mask = encode(model, source.repeat_interleave(len(history) // len(source), dim=0))
     return model.decoder(history, memory, mask)[:, -1]
 
 
@@ -60,6 +60,60 @@ def test_steps_equal_the_whole_forward_pass(source: Tensor, learned: bool) -> No
         history = history[parents.flatten()]
         state.reorder_beams(parents.flatten())
         history = torch.cat([history, torch.randint(4, V, (len(history), 1))], dim=1)
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("source", [PADDED, UNPADDED], ids=["padded", "unpadded"])
+@torch.no_grad()
+def test_a_search_longer_than_the_first_room_equals_the_whole_forward_pass(
+    source: Tensor, learned: bool
+) -> None:
+    """One beam, then K, over several clearings. Breaks if a beam sees a node of another, loses one
+    of its own, or nodes are cleared out of step with the mask or with the sentences."""
+    model = transformer(learned)
+    state = model.decoder.start(*encode(model, source))
+    history, beams = torch.full((len(source), 1), 2), 1
+    for step in range(4 * STEPS_OF_ROOM):
+        features = model.decoder.step(history[:, -1:], state)
+        torch.testing.assert_close(features[:, 0], whole(model, source, history))
+        B = len(source)
+        parents = torch.randint(beams, (B, K))
+        if step % 5 == 0:  # every beam goes on from the first
+            parents = torch.zeros_like(parents)
+        state.follow(parents)
+        history = history[(parents + beams * torch.arange(B)[:, None]).flatten()]
+        beams = K
+        if step in (3, 19):  # the first of the sentences is done
+            source, history = source[1:], history[K:]
+            state.keep_sentences(torch.arange(1, B))
+            state.reorder_beams(torch.arange(K, B * K))
+        history = torch.cat([history, torch.randint(4, V, (len(history), 1))], dim=1)
+
+
+@torch.no_grad()
+def test_what_no_beam_has_seen_is_not_kept() -> None:
+    """Breaks if memory grows with beams times length though all beams share one past."""
+    model = transformer()
+    state = model.decoder.start(*encode(model, PADDED))
+    steps = 5 * STEPS_OF_ROOM
+    for _ in range(steps):
+        model.decoder.step(torch.full((len(PADDED) * K, 1), 4), state)
+        state.follow(torch.zeros(len(PADDED), K, dtype=torch.long))
+    assert state.length == steps
+    assert state.capacity <= steps + 2 * K * STEPS_OF_ROOM < steps * K
+
+
+@torch.no_grad()
+def test_following_copies_no_keys_and_values() -> None:
+    """Breaks if beams are reordered by moving what they have seen."""
+    model = transformer()
+    state = model.decoder.start(*encode(model, PADDED))
+    model.decoder.step(torch.full((len(PADDED) * K, 1), 4), state)
+    before = [(layer.self_K, layer.self_K.clone()) for layer in state.layers]
+    state.follow(torch.randint(K, (len(PADDED), K)))
+    for layer, (same, value) in zip(state.layers, before, strict=True):
+        assert layer.self_K is same
+        torch.testing.assert_close(layer.self_K, value, equal_nan=True)
 
 
 @torch.no_grad()

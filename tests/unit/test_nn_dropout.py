@@ -1,5 +1,6 @@
 """Section 5.4: dropout on every sub-layer's output and on the embedding sums, and nowhere else."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_aiayn.nn.attention import MultiHeadAttention
+from fairseq_aiayn.nn.dropout import Dropout
 from fairseq_aiayn.nn.feed_forward import FeedForward
 from fairseq_aiayn.nn.residual import AddAndNorm
 from fairseq_aiayn.nn.shape import Shape
@@ -18,18 +20,19 @@ SOURCE, TARGET = torch.tensor([[4, 5, 6, 2]]), torch.tensor([[2, 7, 8]])
 
 
 class Recorder:
-    """Stands in for torch's dropout and keeps what passes through it."""
+    """Stands in for what is drawn and keeps the dropout of every tensor."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         self.dropped: list[tuple[Tensor, float]] = []
         self.attention: list[float] = []
         self.fused = F.scaled_dot_product_attention
-        monkeypatch.setattr(F, "dropout", self.dropout)
+        self.drop = Dropout.forward
+        monkeypatch.setattr(Dropout, "forward", lambda module, x: self.dropout(module, x))
         monkeypatch.setattr(F, "scaled_dot_product_attention", self.attend)
 
-    def dropout(self, x: Tensor, p: float, training: bool, inplace: bool = False) -> Tensor:
-        """Record x with the rate it would be dropped at, and let it through."""
-        self.dropped.append((x, p if training else 0.0))
+    def dropout(self, module: Dropout, x: Tensor) -> Tensor:
+        """Record x with the rate it is dropped at, and let it through."""
+        self.dropped.append((x, module.p if self.drop(module, x) is not x else 0.0))
         return x
 
     def attend(
@@ -78,7 +81,7 @@ def test_exactly_the_tensors_of_section_5_4(monkeypatch: pytest.MonkeyPatch) -> 
 def test_dropout_comes_before_the_sum_and_the_norm(monkeypatch: pytest.MonkeyPatch) -> None:
     """LayerNorm(x + Dropout(Sublayer(x))): with everything dropped it is LayerNorm(x), not 0."""
     residual = AddAndNorm(8, 0.5)
-    monkeypatch.setattr(F, "dropout", lambda x, *arguments: torch.zeros_like(x))
+    monkeypatch.setattr(Dropout, "forward", lambda module, x: torch.zeros_like(x))
     x = torch.randn(2, 3, 8)
     torch.testing.assert_close(residual(x, torch.randn(2, 3, 8)), residual.norm(x))
 
@@ -99,3 +102,25 @@ def test_evaluation_drops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(monkeypatch)
     transformer().eval()(SOURCE, TARGET)
     assert all(rate == 0.0 for _, rate in recorder.dropped)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_dropout_does_what_its_naive_twin_does(dtype: torch.dtype) -> None:
+    """Breaks if another share is dropped, what is kept has another size (1/0.9 rounded to bfloat16
+    alone is 0.16% too small), or neighbours that share random bits go together."""
+    torch.manual_seed(0)
+    n, p = 1_000_001, 0.1  # odd: the last element has a draw of its own
+    x = (1.0 + torch.rand(n)).to(dtype).requires_grad_()
+    fast, twin = Dropout(p)(x), F.dropout(x.detach(), p)
+    assert fast.dtype == dtype and fast.shape == x.shape
+    kept = fast.detach().ne(0)
+    torch.testing.assert_close(fast[kept], x[kept] / (1 - p))
+    ratio = fast[kept].double().sum() / x[kept].double().sum()
+    assert abs(ratio * (1 - p) - 1) < 1e-4
+    share, both = fast.eq(0).double().mean(), fast[:-1].view(-1, 2).eq(0).all(1).double().mean()
+    deviation = math.sqrt(p * (1 - p) / n)
+    assert abs(share - p) < 4 * deviation
+    assert abs(share - twin.eq(0).double().mean()) < 6 * deviation
+    assert abs(both - p * p) < 4 * math.sqrt(p * p / (n / 2))
+    fast.sum().backward()
+    torch.testing.assert_close(x.grad, kept.to(dtype) / (1 - p))

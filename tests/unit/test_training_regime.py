@@ -63,7 +63,7 @@ def test_flags_carry_the_rows_regime(row: object) -> None:
     assert int(flags["--save-interval-updates"]) == row.checkpoint_updates
     assert int(flags["--keep-interval-updates"]) >= row.averaged
     assert flags["--lr-scheduler"] == "aiayn_inverse_sqrt"
-    assert (flags["--optimizer"], flags["--adam-betas"]) == ("adam", "0.9,0.98")
+    assert (flags["--optimizer"], flags["--adam-betas"]) == ("aiayn_adam", "0.9,0.98")
     assert float(flags["--adam-eps"]) == 1e-9
     assert not any(re.search(r"[\s'\"()$]", word) for word in words), "a shell needs no quotes"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import SearchOptions, Symbols, beam_search
+from fairseq_aiayn.decoding.beam_search import Continuations, SearchOptions, beam_search
+from fairseq_aiayn.decoding.candidates import Symbols
 from fairseq_aiayn.decoding.reference import exhaustive_search, plain_beam_search
 from fairseq_aiayn.decoding.tree_constraint import (
     ConstrainedContinuations,
@@ -39,15 +41,22 @@ class Indifferent:
     def __init__(self) -> None:
         self.history: Tensor | None = None
 
-    def log_probabilities(self, tokens: Tensor) -> Tensor:
+    def log_probabilities(self, tokens: Tensor) -> Iterator[Tensor]:
         self.history = tokens if self.history is None else torch.cat([self.history, tokens], 1)
-        return torch.zeros(len(tokens), V)
+        yield torch.zeros(len(tokens), V)
 
-    def reorder_beams(self, beams: Tensor) -> None:
-        self.history = self.history[beams]
+    def follow(self, parents: Tensor) -> None:
+        r = len(self.history) // len(parents)
+        rows = parents + r * torch.arange(len(parents))[:, None]
+        self.history = self.history[rows.flatten()]
 
     def keep_sentences(self, sentences: Tensor) -> None:
         pass
+
+
+def log_probabilities(continuations: Continuations, tokens: Tensor) -> Tensor:
+    """All rows of a step together."""
+    return torch.cat(list(continuations.log_probabilities(tokens)))
 
 
 class RandomModel(Indifferent):
@@ -59,13 +68,16 @@ class RandomModel(Indifferent):
         self.tables = (sharpness * torch.randn(B, V, V, V)).log_softmax(-1)
         self.sentence_of = torch.arange(B)
 
-    def log_probabilities(self, tokens: Tensor) -> Tensor:
+    def log_probabilities(self, tokens: Tensor) -> Iterator[Tensor]:
         before = tokens if self.history is None else self.history[:, -1:]
-        super().log_probabilities(tokens)
+        list(super().log_probabilities(tokens))
         sentence = self.sentence_of.repeat_interleave(len(tokens) // len(self.sentence_of))
-        return self.tables[sentence, before[:, 0], tokens[:, 0]]
+        yield from self.tables[sentence, before[:, 0], tokens[:, 0]].split(3)
 
     def keep_sentences(self, sentences: Tensor) -> None:
+        self.history = self.history.unflatten(0, (len(self.sentence_of), -1))[sentences].flatten(
+            0, 1
+        )
         self.sentence_of = self.sentence_of[sentences]
 
     def one(self, b: int, every: list[Forest]):
@@ -95,16 +107,16 @@ def admitted(words: int, max_length: int, deepest: int = DEEP) -> list[Forest]:
     """Every output that can be written step by step, all at once; none may come to a dead end."""
     model = Indifferent()
     constrained = ConstrainedContinuations(
-        model, SYMBOLS, torch.tensor([words]), torch.tensor([max_length]), 1, deepest
+        model, SYMBOLS, torch.tensor([words]), torch.tensor([max_length]), deepest
     )
     newest, found = torch.tensor([[SYMBOLS.end]]), []
     for _ in range(max_length + 1):
-        log_p = constrained.log_probabilities(newest)
+        log_p = log_probabilities(constrained, newest)
         assert (log_p == 0).any(dim=1).all(), "a dead end"
         rows, tokens = (log_p == 0).nonzero().unbind(1)
         ended = tokens == SYMBOLS.end
         found += [read(model.history[row, 1:]) for row in rows[ended]]
-        constrained.reorder_beams(rows[~ended])
+        constrained.follow(rows[~ended][None])
         newest = tokens[~ended].unsqueeze(1)
         if not newest.numel():
             return found
@@ -115,9 +127,7 @@ def search(
     model: RandomModel, words: list[int], lengths: list[int], **options: float
 ) -> list[list[tuple[float, Forest]]]:
     max_lengths, chosen = torch.tensor(lengths), SearchOptions(**options)
-    constrained = ConstrainedContinuations(
-        model, SYMBOLS, torch.tensor(words), max_lengths, chosen.beam, DEEP
-    )
+    constrained = ConstrainedContinuations(model, SYMBOLS, torch.tensor(words), max_lengths, DEEP)
     found = beam_search(constrained, max_lengths, SEARCH_SYMBOLS, chosen)
     assert all(h.tokens[-1] == SYMBOLS.end for hypotheses in found for h in hypotheses)
     return [[(h.score, read(h.tokens[:-1])) for h in hypotheses] for hypotheses in found]
@@ -162,11 +172,11 @@ def test_the_longest_and_the_shortest_output_are_forests_too(words):
         model = Indifferent()
         max_length = words + 300
         constrained = ConstrainedContinuations(
-            model, SYMBOLS, torch.tensor([words]), torch.tensor([max_length]), 1, DEEP
+            model, SYMBOLS, torch.tensor([words]), torch.tensor([max_length]), DEEP
         )
         newest = torch.tensor([[SYMBOLS.end]])
         for _ in range(max_length + 1):
-            allowed = read((constrained.log_probabilities(newest)[0] == 0).nonzero())
+            allowed = read((log_probabilities(constrained, newest)[0] == 0).nonzero())
             if allowed == (END,):
                 break
             newest[0] = ALPHABET.index(wish if wish in allowed else allowed[0])
@@ -243,17 +253,19 @@ def test_scores_are_the_models_own_probabilities_not_scaled_up():
 def test_a_row_that_wrote_what_it_may_not_or_has_ended_stays_dead(faulty):
     """A beam without hypothesis goes on with any token: its row must not wake, nor break others."""
     constrained = ConstrainedContinuations(
-        Indifferent(), SYMBOLS, torch.tensor([1]), torch.tensor([5]), 2, DEEP
+        Indifferent(), SYMBOLS, torch.tensor([1]), torch.tensor([5]), DEEP
     )
-    constrained.log_probabilities(torch.full((2, 1), SYMBOLS.end))
+    log_probabilities(constrained, torch.full((1, 1), SYMBOLS.end))
+    constrained.follow(torch.tensor([[0, 0]]))
     newest = torch.tensor([[ALPHABET.index(faulty)], [ALPHABET.index("(A")]])
     for token in ("x", ")A", END):
-        log_p = constrained.log_probabilities(newest)
+        log_p = log_probabilities(constrained, newest)
         assert (log_p[0] == -math.inf).all()
         assert log_p[1, ALPHABET.index(token)] == 0
         newest = torch.full((2, 1), ALPHABET.index(token))
-        constrained.reorder_beams(torch.tensor([0, 1]))
-    assert (constrained.log_probabilities(newest) == -math.inf).all(), "nothing follows the end"
+        constrained.follow(torch.tensor([[0, 1]]))
+    log_p = log_probabilities(constrained, newest)
+    assert (log_p == -math.inf).all(), "nothing follows the end"
 
 
 def test_a_model_whose_log_probabilities_are_minus_infinity_gives_no_nan():

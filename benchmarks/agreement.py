@@ -1,0 +1,111 @@
+"""Train on the fast paths and on their naive twins, and print how far the losses are apart.
+
+Both start from the same parameters and see the same batches, in float32 without dropout, whose
+random numbers each draws its own way. So all that may differ is the order in which numbers are
+added up, which grows with every update: --tolerance bounds the largest difference of the smoothed
+loss, in nats a token. Training in bfloat16 by --autocast is printed beside them.
+
+examples:
+    python benchmarks/agreement.py --json agreement.json  200 updates of tiny: 6 minutes
+    python benchmarks/agreement.py --updates 20           a trial
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from comparison_options import add_data_option, add_options, check_options
+from side_by_side import Finding, Spread, aligned_lines, run_comparison
+from sides import on_device, ours
+from workers import Worker, log_file
+
+from fairseq_aiayn.paper import find_row
+
+PROGRAM = Path(__file__).with_name("naive_training.py")
+SHOWN = 5  # updates, of all, in the table
+
+
+def train(kind: str, precision: str, arguments: argparse.Namespace, directory: Path) -> list[float]:
+    """Return the loss of every update; OSError if the training fails."""
+    (side,) = ours([precision])
+    name = f"{kind} {precision}"
+    path = directory / f"{kind}-{precision}.json"
+    warmup = find_row(arguments.row).warmup
+    regime = side.regime(arguments.row, arguments.max_tokens, arguments.updates, warmup)
+    options = [
+        *(str(arguments.data), *side.plugin, "--task", side.task, *regime, "--dropout", "0"),
+        *(*on_device(arguments.device), "--seed", str(arguments.seed)),
+        *("--no-save", "--disable-validation", "--log-format", "none"),
+    ]
+    print(f"training on the {name} path", file=sys.stderr, flush=True)
+    with Worker(
+        name, [PROGRAM, kind, path, *options], log_file(arguments.work, name), side.environment
+    ) as worker:
+        worker.wait()
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def largest_difference(losses: Sequence[float], others: Sequence[float]) -> float:
+    """Nats a token, over all updates."""
+    return max(abs(one - other) for one, other in zip(losses, others, strict=True))
+
+
+def compare(arguments: argparse.Namespace) -> tuple[str, list[Finding], dict[str, object]]:
+    """Train three times, and return a table, the finding and all losses."""
+    kinds = [("naive", "float32"), ("fast", "float32"), ("fast", "bfloat16")]
+    with tempfile.TemporaryDirectory() as directory:
+        losses = {
+            f"{kind} {precision}": train(kind, precision, arguments, Path(directory))
+            for kind, precision in kinds
+        }
+    naive, *fast = losses
+    found = []
+    for name in fast:
+        apart = float(f"{largest_difference(losses[naive], losses[name]):.3g}")
+        bound = arguments.tolerance if name.endswith("float32") else None
+        found.append(
+            Finding(
+                "largest difference of the loss",
+                f"{arguments.row}, {arguments.updates} updates",
+                f"{name} − {naive}, nats a token",
+                Spread(apart, apart, apart),
+                None if bound is None else f"at most {bound:g}",
+                None if bound is None else apart <= bound,
+            )
+        )
+    last = len(losses[naive]) - 1
+    shown = sorted({round(last * part / (SHOWN - 1)) for part in range(SHOWN)})
+    rows = [["update", *losses]]
+    rows += [[f"{n + 1}", *(f"{each[n]:.6f}" for each in losses.values())] for n in shown]
+    return "\n".join(aligned_lines(rows)), found, {"losses": losses}
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    number = {"type": int, "metavar": "N"}
+    parser.add_argument("--row", default="tiny", help="default: tiny")
+    parser.add_argument("--updates", default=200, **number, help="default: 200")
+    parser.add_argument("--max-tokens", default=2_048, **number, help="default: 2048")
+    parser.add_argument(
+        "--tolerance", type=float, default=1e-3, metavar="NATS", help="default: 0.001"
+    )
+    add_data_option(parser)
+    add_options(parser)
+    arguments = parser.parse_args()
+    check_options(parser, arguments)
+    return arguments
+
+
+def main() -> None:
+    run_comparison("agreement", compare, parse())
+
+
+if __name__ == "__main__":
+    main()

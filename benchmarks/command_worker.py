@@ -1,0 +1,28 @@
+"""One of fairseq's commands, which says at its end what it took.
+
+    python benchmarks/command_worker.py cpu fairseq-generate DATA OPTIONS...
+
+The answer has its seconds and its peak of memory; what it prints goes to the log.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from turn_taking import Channel, Watch, find_device_or_exit
+
+MODULES = {"fairseq-generate": "fairseq_cli.generate", "fairseq-train": "fairseq_cli.train"}
+
+
+def main() -> None:
+    channel = Channel()
+    watch = Watch(find_device_or_exit(sys.argv[1]))
+    sys.argv = sys.argv[2:]
+    importlib.import_module(MODULES[sys.argv[0]]).cli_main()
+    sys.stdout.flush()
+    channel.answer(watch.read())
+
+
+if __name__ == "__main__":
+    main()

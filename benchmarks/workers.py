@@ -1,0 +1,136 @@
+"""Processes that measure in turns: one JSON line in is an order, one JSON line out its answer.
+
+While one measures, the others wait for their next order, so that whatever else the machine does
+meets all of them alike. They are killed, with all that they started, when the `with` block ends.
+turn_taking.py is their side.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+Answer = dict[str, float]
+# Threads that wait for each other look more briefly before they sleep: where others use the cores
+# too, long looks take a multiple of the time.
+CALM = {"GOMP_SPINCOUNT": "10000"}
+PATIENCE = 30  # seconds that a process gets to end by itself
+
+
+class WorkerDied(OSError):
+    """A process ended before it answered; the message has its last line."""
+
+
+class Worker:
+    """A process that answers orders; what it prints beside the answers goes to its log."""
+
+    def __init__(
+        self, name: str, command: Sequence[str | Path], log: Path, environment: Mapping[str, str]
+    ):
+        """Start the command with `environment` added to this process's."""
+        self.name = name
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self.started = time.monotonic()
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(
+                [sys.executable, *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+                env=CALM | os.environ | environment,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Of the process, and of the group of all that it starts."""
+        return self._process.pid
+
+    def answer(self) -> Answer:
+        """Wait for the next answer; WorkerDied if the process ends without one."""
+        line = self._process.stdout.readline()
+        if not line:
+            raise WorkerDied(self._obituary())
+        return json.loads(line)
+
+    def ask(self, **order: object) -> Answer:
+        """Give an order and wait for the answer; WorkerDied if the process ends without one."""
+        try:
+            self._process.stdin.write(f"{json.dumps(order)}\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise WorkerDied(self._obituary()) from None
+        return self.answer()
+
+    def _obituary(self) -> str:
+        try:
+            status = self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            return f"{self.name} closed its output"
+        lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
+        last = next(
+            (line.strip() for line in reversed(lines) if line.strip()), "it printed nothing"
+        )
+        return f"{self.name} ended with status {status}: {last} (all of it: {self.log})"
+
+    def wait(self) -> None:
+        """Let a process without orders end by itself; WorkerDied if it fails."""
+        for _ in self._process.stdout:
+            pass  # a full pipe would stop it
+        if self._process.wait():
+            raise WorkerDied(self._obituary())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Kill the process and all that it started."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # it ended by itself, and nothing of it is left
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            try:
+                pipe.close()
+            except BrokenPipeError:
+                pass  # an order that nobody will read
+
+
+def alternate(
+    workers: Sequence[Worker], turns: int, order: Mapping[str, object], title: str
+) -> dict[str, list[Answer]]:
+    """Give every worker the order in turn, `turns` times: A B A B ...; answers by worker's name.
+
+    One more turn of each goes before and is not among the answers: the first products of a shape
+    take longer than those after them. Raises WorkerDied.
+    """
+    answers: dict[str, list[Answer]] = {worker.name: [] for worker in workers}
+    for turn in range(turns + 1):
+        now = f"turn {turn} of {turns}" if turn else "warm-up"
+        print(f"{title}: {now}", file=sys.stderr, flush=True)
+        for worker in workers:
+            answer = worker.ask(**order)
+            if turn:
+                answers[worker.name].append(answer)
+    return answers
+
+
+def log_file(work: Path, name: str) -> Path:
+    """Return where the output of a process of this script goes."""
+    return work / "logs" / Path(sys.argv[0]).stem / f"{name.replace(' ', '-')}.log"

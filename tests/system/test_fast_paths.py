@@ -1,0 +1,80 @@
+"""Fast paths against their naive twins, over hundreds of updates of fairseq-train itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq_commands import PLUGIN, ROOT, SMALL, Run, losses
+
+NAIVE = ROOT / "benchmarks" / "naive_training.py"
+
+
+def train(run: Run, kind: str, data_bin: Path, folder: Path, *options: str) -> list[float]:
+    """The loss of every update, in nats a token, unrounded."""
+    path = folder / f"{kind}.json"
+    quiet = ("--no-save", "--disable-validation", "--log-format", "none")
+    # At SMALL's rates, 20 times those of a real row, rounding errors double every few updates
+    rates = ("--warmup-updates", "1000")
+    program = (Path(sys.executable).name, NAIVE, kind, path)
+    run(*program, data_bin, *PLUGIN, *SMALL, *quiet, *rates, *options)
+    return json.loads(path.read_text())
+
+
+def test_the_loss_curves_of_fast_and_naive_paths_agree(run, data_bin, tmp_path):
+    """200 updates from the same parameters on the same batches; breaks if packed projections, the
+    fused attention, the loss in chunks or the fused Adam compute something else."""
+    curves = [
+        train(run, kind, data_bin, tmp_path, "--max-update", "200", "--seed", "3")
+        for kind in ("fast", "naive")
+    ]
+    fast, naive = (torch.tensor(curve) for curve in curves)
+    assert len(fast) == 200 and fast[-1] < fast[0] / 1.3, "it learns"
+    torch.testing.assert_close(fast, naive, rtol=0.0, atol=1e-3)
+    other = torch.tensor(train(run, "fast", data_bin, tmp_path, "--max-update", "9", "--seed", "4"))
+    assert (other - naive[:9]).abs().max() > 0.01, "the tolerance tells two curves apart"
+
+
+@pytest.fixture(scope="module")
+def autocast(tmp_path_factory: pytest.TempPathFactory, run: Run, data_bin: Path) -> Path:
+    """A directory with the checkpoints and the log of a training in bfloat16."""
+    folder = tmp_path_factory.mktemp("autocast")
+    done = run(
+        *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--save-dir", folder / "checkpoints"),
+        *("--max-update", "60", "--autocast", "bfloat16", "--no-epoch-checkpoints"),
+    )
+    (folder / "train.log").write_text(done.stdout + done.stderr)
+    return folder
+
+
+def test_autocast_on_a_cpu_learns_and_keeps_float32_checkpoints(autocast):
+    """Where fairseq's own --bf16 ends with an error; breaks if weights are rounded to 8 bits."""
+    by_update = losses((autocast / "train.log").read_text())
+    assert len(by_update) == 60 and float(by_update[60]) < float(by_update[1])
+    model = torch.load(autocast / "checkpoints" / "checkpoint_last.pt")["model"]
+    assert {value.dtype for value in model.values()} == {torch.float32}
+    assert any((value != value.bfloat16().float()).any() for value in model.values())
+
+
+def test_a_model_trained_by_autocast_translates_in_float32(run, data_bin, autocast):
+    """Breaks if --autocast, which a checkpoint keeps, reaches the search."""
+    done = run(
+        *("fairseq-generate", data_bin, *PLUGIN, "--task", "aiayn_translation", "--cpu"),
+        *("--path", autocast / "checkpoints" / "checkpoint_last.pt", "--max-tokens", "512"),
+    )
+    scores = re.findall(r"^P-\d+\t(.*)", done.stdout, re.MULTILINE)
+    assert len(scores) == 20
+
+
+def test_another_precision_is_refused(run, data_bin, tmp_path):
+    """One line that says which there are."""
+    done = run(
+        *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--save-dir", tmp_path / "checkpoints"),
+        *("--max-update", "1", "--autocast", "float8"),
+        fails=True,
+    )
+    assert "--autocast: invalid choice: 'float8' (choose from 'bfloat16')" in done.stderr

@@ -1,0 +1,84 @@
+"""Adam as section 5.3 has it, in fairseq's hands."""
+
+import math
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+from fairseq_aiayn.plugin.optimizer import AiaynAdam, AiaynAdamConfig, read_betas
+
+
+def adam(parameters: list[torch.nn.Parameter], **options: object) -> AiaynAdam:
+    """The optimizer with a rate of 0.1."""
+    return AiaynAdam(OmegaConf.structured(AiaynAdamConfig(lr=[0.1], **options)), parameters)
+
+
+def test_updates_are_algorithm_1() -> None:
+    """θ ← θ − lrate · m̂/(√v̂ + ε), by hand, with a rate that changes; breaks with another β, with ε
+    before the correction of v, or if the rate is not the schedule's."""
+    torch.manual_seed(0)
+    parameter = torch.nn.Parameter(torch.randn(5, dtype=torch.float64))
+    theta, m, v = parameter.detach().clone(), torch.zeros(5), torch.zeros(5)
+    optimizer = adam([parameter], adam_eps=0.01)
+    for t, rate in enumerate((0.1, 0.3, 0.2), start=1):
+        g = torch.randn(5, dtype=torch.float64)
+        parameter.grad = g.clone()
+        optimizer.set_lr(rate)
+        optimizer.step()
+        m, v = 0.9 * m + 0.1 * g, 0.98 * v + 0.02 * g**2
+        m_hat, v_hat = m / (1 - 0.9**t), v / (1 - 0.98**t)
+        theta = theta - rate * m_hat / (v_hat.sqrt() + 0.01)
+        torch.testing.assert_close(parameter.detach(), theta)
+
+
+def test_the_constants_are_the_papers() -> None:
+    """Breaks with PyTorch's or fairseq's own."""
+    (group,) = adam([torch.nn.Parameter(torch.ones(1))]).param_groups
+    assert (group["betas"], group["eps"]) == ((0.9, 0.98), 1e-9)
+    assert not group["weight_decay"] and not group["amsgrad"]
+
+
+def test_fairseq_may_flatten_parameters_for_half_precision() -> None:
+    """Breaks --fp16, which refuses an optimizer that does not say so."""
+    assert adam([torch.nn.Parameter(torch.ones(1))]).supports_flat_params
+
+
+def test_a_resumed_optimizer_goes_on_as_if_never_stopped() -> None:
+    """Breaks if the moments or the number of steps are lost, or the old rate returns."""
+    torch.manual_seed(0)
+    gradients = torch.randn(4, 3)
+
+    def advance(optimizer: AiaynAdam, rows: torch.Tensor) -> None:
+        for g in rows:
+            next(optimizer.params).grad = g.clone()
+            optimizer.step()
+
+    one, other = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    undisturbed, first = adam([one]), adam([other])
+    advance(undisturbed, gradients)
+    advance(first, gradients[:2])
+    resumed = adam([other])
+    resumed.load_state_dict(first.state_dict(), {"lr": 0.1})
+    advance(resumed, gradients[2:])
+    assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0.9", r"--adam-betas must be two numbers, as 0\.9,0\.98; got '0\.9'"),
+        ("a,b", r"--adam-betas must be two numbers, as 0\.9,0\.98; got 'a,b'"),
+        ("0.9,1", r"--adam-betas must be in \[0, 1\), got '0\.9,1'"),
+    ],
+)
+def test_impossible_coefficients_are_refused(text: str, message: str) -> None:
+    """Breaks with a traceback of fairseq's eval."""
+    with pytest.raises(ValueError, match=message):
+        read_betas(text)
+
+
+def test_coefficients_as_fairseq_writes_them() -> None:
+    """Both spellings that users know."""
+    assert read_betas("0.9,0.98") == read_betas("(0.9, 0.98)") == (0.9, 0.98)
+    assert math.isclose(sum(read_betas("[0, 0.5]")), 0.5)

@@ -1,0 +1,100 @@
+"""Projection, smoothed loss and gradient in chunks: equal to what they stand for."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from fairseq_aiayn.training import projected_loss
+from fairseq_aiayn.training.projected_loss import (
+    projected_smoothed_nll,
+    projected_smoothed_nll_as_defined,
+)
+
+PAD, V, N, D_MODEL = 1, 23, 14, 8
+
+
+def tensors(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
+    """Features, a projection and targets with padding among them."""
+    torch.manual_seed(0)
+    x = torch.randn(N, D_MODEL, dtype=dtype, requires_grad=True)
+    E = torch.randn(V, D_MODEL, dtype=dtype, requires_grad=True)
+    target = torch.randint(2, V, (N,))
+    target[[0, 5, N - 1]] = PAD
+    return x, E, target
+
+
+def gradients(loss: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    """Of 3 · loss: a scale as fairseq's trainer may put on it."""
+    return torch.autograd.grad(3.0 * loss, inputs)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 11, 100])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_chunks_equal_the_naive_twin(
+    monkeypatch: pytest.MonkeyPatch, rows: int, epsilon: float
+) -> None:
+    """Breaks if a chunk is lost or counted twice, padding counts, the gradient is of another loss
+    or ignores what the loss is multiplied by."""
+    monkeypatch.setitem(projected_loss.CHUNK, "cpu", rows * V + V // 2)
+    x, E, target = tensors()
+    loss, nll = projected_smoothed_nll(x, E, target, epsilon, PAD, torch.float64)
+    expected = projected_smoothed_nll_as_defined(x, E, target, epsilon, PAD)
+    torch.testing.assert_close(loss, expected[0])
+    torch.testing.assert_close(nll, expected[1])
+    for mine, twin in zip(gradients(loss, x, E), gradients(expected[0], x, E), strict=True):
+        torch.testing.assert_close(mine, twin)
+
+
+def test_certain_and_impossible_classes_give_finite_numbers() -> None:
+    """Breaks if the normaliser comes from a probability that rounds to 0."""
+    x = torch.tensor([[300.0, 0.0]], requires_grad=True)
+    E = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [-1.0, 0.0]], requires_grad=True)
+    for target, nll in ((2, 0.0), (3, 600.0)):
+        found = projected_smoothed_nll(x, E, torch.tensor([target]), 0.0, PAD, torch.float32)
+        assert [part.item() for part in found] == [nll, nll]
+        assert all(gradient.isfinite().all() for gradient in gradients(found[0], x, E))
+
+
+def test_bfloat16_products_keep_the_loss_and_the_type_of_gradients() -> None:
+    """Breaks if sums over chunks, or the softmax, are taken in bfloat16."""
+    x, E, target = tensors(torch.float32)
+    loss, _ = projected_smoothed_nll(x, E, target, 0.1, PAD, torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        expected, _ = projected_smoothed_nll_as_defined(x, E, target, 0.1, PAD)
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0.0)
+    for mine, twin in zip(gradients(loss, x, E), gradients(expected, x, E), strict=True):
+        assert mine.dtype == torch.float32
+        torch.testing.assert_close(mine, twin, rtol=0.02, atol=0.02)
+
+
+def test_a_batch_of_padding_costs_nothing() -> None:
+    """fairseq's dummy batches can be all padding; breaks with nan or an error."""
+    x, E, _ = tensors()
+    loss, nll = projected_smoothed_nll(x, E, torch.full((N,), PAD), 0.1, PAD, torch.float64)
+    assert (loss.item(), nll.item()) == (0.0, 0.0)
+    assert all(gradient.eq(0).all() for gradient in gradients(loss, x, E))
+
+
+def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Breaks if validation pays for two products that nobody reads."""
+    monkeypatch.setattr(projected_loss, "minus_targets", lambda *arguments: pytest.fail("computed"))
+    x, E, target = tensors()
+    with torch.no_grad():
+        projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
+
+
+def test_logits_are_never_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Breaks if more rows than a chunk's are projected at once."""
+    monkeypatch.setitem(projected_loss.CHUNK, "cpu", 3 * V)
+    seen: list[int] = []
+    softmax = projected_loss.softmax
+
+    def counted(logits: Tensor) -> tuple[Tensor, Tensor]:
+        seen.append(logits.size(0))
+        return softmax(logits)
+
+    monkeypatch.setattr(projected_loss, "softmax", counted)
+    x, E, target = tensors()
+    projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
+    assert seen == [3, 3, 3, 2], "11 real tokens, without the 3 of padding"
