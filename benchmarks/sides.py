@@ -82,6 +82,7 @@ class Side:
             text=True,
             check=False,
             env=os.environ | self.environment,
+            cwd=self.root,  # -m looks there first
         )
         if done.returncode:
             raise ValueError(done.stderr.strip().rpartition("\n")[2])

@@ -95,7 +95,7 @@ def beam_search(
         history.write(step, sentences, written)
         finished = finished.merged(ended)
         done = is_done(alive, finished, max_lengths[sentences], options)
-        waiting = int(done.sum())  # the one thing that a step has to wait for
+        waiting = int(done.sum())  # all that a step waits for, if it drops none
         if waiting == done.numel():
             break
         continuations.follow(written.parent)

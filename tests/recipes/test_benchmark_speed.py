@@ -408,3 +408,15 @@ def test_the_summary_has_the_findings_of_all_files_that_are_there(tmp_path, monk
     (tmp_path / "train.json").write_text("[]")
     with pytest.raises(SystemExit, match="train.json: must be a comparison's results"):
         summary.main()
+
+
+def test_flags_of_another_checkout_are_its_own(tmp_path, monkeypatch):
+    """Breaks where this checkout, from whose root benchmarks are started, is found before it."""
+    package = tmp_path / "fairseq_aiayn" / "cli"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()
+    (package / "main.py").write_text("print('--of another')\n")
+    monkeypatch.chdir(ROOT)
+    side = Side("another", "aiayn", "float32", tmp_path)
+    assert side.regime("tiny", 64, 1, 1) == ["--of", "another"]

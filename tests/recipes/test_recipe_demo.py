@@ -103,14 +103,15 @@ def test_the_systems_differ_only_where_they_should(tmp_path):
     stages = dry_run(DEMO, tmp_path, "--device", "cpu", "--max_update", "7", "--seed", "3")
     systems = ("aiayn", "stock")
     ours, stock = (stages[f"5-train-{system}-tiny-3"][-1].split() for system in systems)
-    own = {"--task", "--arch", "--criterion", "--lr-scheduler"}  # of either, with other values
+    # Of either, with other values
+    own = {"--task", "--arch", "--criterion", "--lr-scheduler", "--optimizer"}
     assert {word for word in ours if word not in stock} == {
         "aiayn_translation", "aiayn_tiny", "aiayn_label_smoothed_cross_entropy",
-        "aiayn_inverse_sqrt", *(word for word in ours if "/aiayn-tiny-3/" in word),
+        "aiayn_inverse_sqrt", "aiayn_adam", *(word for word in ours if "/aiayn-tiny-3/" in word),
     }  # fmt: skip
     shape = ("layers", "embed-dim", "ffn-embed-dim", "attention-heads")
     assert {word for word in stock if word not in ours and word.startswith("--")} == {
-        "--share-all-embeddings", "--lr", "--warmup-init-lr",
+        "--share-all-embeddings", "--lr", "--warmup-init-lr", "--weight-decay",
         *(f"--{side}-{name}" for side in ("encoder", "decoder") for name in shape),
     }  # fmt: skip
     assert own <= set(stock)

@@ -75,9 +75,8 @@ class RandomModel(Indifferent):
         yield from self.tables[sentence, before[:, 0], tokens[:, 0]].split(3)
 
     def keep_sentences(self, sentences: Tensor) -> None:
-        self.history = self.history.unflatten(0, (len(self.sentence_of), -1))[sentences].flatten(
-            0, 1
-        )
+        history = self.history.unflatten(0, (len(self.sentence_of), -1))
+        self.history = history[sentences].flatten(0, 1)
         self.sentence_of = self.sentence_of[sentences]
 
     def one(self, b: int, every: list[Forest]):
