@@ -20,6 +20,8 @@ else
 BENCH_ROWS := --row tiny base --turns 3 --updates 3 --starts 2
 BENCH_MEMORY := --row base --turns 1 --updates 3
 BENCH_ROW := --row tiny
+BENCH_GENERATE := --train-updates 150
+BENCH_SCALING := --turns 1
 endif
 
 .PHONY: help setup demo test lint bench clean
@@ -70,9 +72,9 @@ bench: $(READY)
 	@mkdir -p "$(BENCH_OUTPUT)"
 	@$(IN_VENV) recipes/multi30k/run.sh --exp $(BENCH_TEXT) --bpe_codes 10000 --stop_stage 4 $(if $(MIRROR),--mirror "$(MIRROR)")
 	$(call COMPARE,train,$(BENCH_ROWS))
-	$(call COMPARE,generate,$(BENCH_ROW))
+	$(call COMPARE,generate,$(BENCH_ROW) $(BENCH_GENERATE))
 	$(call COMPARE,memory,$(BENCH_MEMORY))
-	$(call COMPARE,scaling,$(BENCH_ROW) --png "$(BENCH_OUTPUT)/scaling.png")
+	$(call COMPARE,scaling,$(BENCH_ROW) $(BENCH_SCALING) --png "$(BENCH_OUTPUT)/scaling.png")
 	@$(IN_VENV) python benchmarks/summary.py "$(BENCH_OUTPUT)"
 
 clean:
