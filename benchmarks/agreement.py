@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from comparison_options import add_data_option, add_options, check_options
-from side_by_side import Finding, Spread, aligned_lines, run_comparison
+from side_by_side import Finding, aligned_lines, run_comparison, spread
 from sides import on_device, ours
 from workers import Worker, log_file
 
@@ -73,7 +73,7 @@ def compare(arguments: argparse.Namespace) -> tuple[str, list[Finding], dict[str
                 "largest difference of the loss",
                 f"{arguments.row}, {arguments.updates} updates",
                 f"{name} − {naive}, nats a token",
-                Spread(apart, apart, apart),
+                spread([apart]),
                 None if bound is None else f"at most {bound:g}",
                 None if bound is None else apart <= bound,
             )

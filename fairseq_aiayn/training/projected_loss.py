@@ -59,7 +59,7 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         """x [n, d_model], E [V, d_model], target [n], none of them padding → loss, nll."""
         wide = torch.promote_types(x.dtype, torch.float32)
-        loss, nll = x.new_zeros(2, dtype=wide)
+        nll, uniform = x.new_zeros(2, dtype=wide)
         x_gradient = torch.zeros_like(x, dtype=wide) if trains else None
         E_gradient = torch.zeros_like(E, dtype=wide) if trains else None
         E_product = E.to(product_type)
@@ -69,10 +69,8 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
             x_product = x[chunk].to(product_type)
             logits = (x_product @ E_product.T).to(wide)
             p, log_normaliser = softmax(logits)
-            chunk_nll = log_normaliser - logits.gather(1, target[chunk, None])
-            nll += chunk_nll.sum()
-            uniform = (log_normaliser.squeeze(1) - logits.mean(dim=1)).sum()
-            loss += (1.0 - epsilon_ls) * chunk_nll.sum() + epsilon_ls * uniform
+            nll += (log_normaliser - logits.gather(1, target[chunk, None])).sum()
+            uniform += (log_normaliser - logits.mean(dim=1, keepdim=True)).sum()
             if trains:
                 difference = minus_targets(p, target[chunk], epsilon_ls).to(product_type)
                 x_gradient[chunk] = difference @ E_product
@@ -80,7 +78,7 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
         ctx.save_for_backward(x_gradient, E_gradient)
         ctx.types = x.dtype, E.dtype
         ctx.mark_non_differentiable(nll)
-        return loss, nll
+        return (1.0 - epsilon_ls) * nll + epsilon_ls * uniform, nll
 
     @staticmethod
     def backward(
