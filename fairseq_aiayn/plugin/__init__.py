@@ -8,8 +8,10 @@ from fairseq_aiayn.plugin import (  # noqa: F401
     model,
     optimizer,
     parsing_task,
+    read_ahead,
     task,
 )
 
 clear_errors.install()  # first: the next line may have something to say
 checkpoints.allow_fairseq_checkpoints()
+read_ahead.stop_at_exit()

@@ -17,7 +17,7 @@ NAIVE = ROOT / "benchmarks" / "naive_training.py"
 def train(run: Run, kind: str, data_bin: Path, folder: Path, *options: str) -> list[float]:
     """The loss of every update, in nats a token, unrounded."""
     path = folder / f"{kind}.json"
-    quiet = ("--no-save", "--disable-validation", "--log-format", "none")
+    quiet = ("--no-save", "--save-dir", folder, "--disable-validation", "--log-format", "none")
     # At SMALL's rates, 20 times those of a real row, rounding errors double every few updates
     rates = ("--warmup-updates", "1000")
     program = (Path(sys.executable).name, NAIVE, kind, path)

@@ -1,0 +1,44 @@
+"""A command that ends while fairseq still reads batches ahead ends well."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from fairseq_commands import ROOT, environment
+
+# A reader that is inside a kernel of torch nearly all the time, and far from its end
+READING = """
+import sys, threading, torch
+from fairseq import utils
+from fairseq.data.iterators import BufferedIterator
+from argparse import Namespace
+
+if sys.argv[1:]:
+    utils.import_user_module(Namespace(user_dir=sys.argv[1]))
+
+class Batches:
+    def __len__(self):
+        return 10**6
+    def __iter__(self):
+        for i in range(len(self)):
+            yield torch.zeros(1000, 1000).sort()
+
+batches = BufferedIterator(10, Batches())
+next(batches)
+print("the end")
+"""
+
+
+def read(*arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-c", READING, *arguments]
+    return subprocess.run(
+        command, check=False, env=environment(), capture_output=True, text=True, timeout=120
+    )
+
+
+def test_a_reader_does_not_take_the_process_down():
+    ended = read(str(ROOT / "fairseq_aiayn"))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "the end\n"
+    assert "terminate" not in ended.stderr
