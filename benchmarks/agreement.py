@@ -40,7 +40,8 @@ def train(kind: str, precision: str, arguments: argparse.Namespace, directory: P
     options = [
         *(str(arguments.data), *side.plugin, "--task", side.task, *regime, "--dropout", "0"),
         *(*on_device(arguments.device), "--seed", str(arguments.seed)),
-        *("--no-save", "--disable-validation", "--log-format", "none"),
+        *("--no-save", "--save-dir", str(directory), "--disable-validation"),
+        *("--log-format", "none"),
     ]
     print(f"training on the {name} path", file=sys.stderr, flush=True)
     with Worker(
