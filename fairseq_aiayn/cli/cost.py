@@ -20,6 +20,7 @@ import argparse
 import json
 from dataclasses import asdict
 
+from fairseq_aiayn.cli.vocabulary_option import add_vocabulary_option
 from fairseq_aiayn.evaluation.cost import (
     USUAL_LENGTH,
     Estimate,
@@ -31,7 +32,7 @@ from fairseq_aiayn.evaluation.cost import (
 )
 from fairseq_aiayn.evaluation.gpus import GPUS, find_gpu
 from fairseq_aiayn.evaluation.text_table import aligned_lines
-from fairseq_aiayn.paper import VOCABULARY_EN_DE, Row, find_row
+from fairseq_aiayn.paper import Row, find_row
 
 NOT_STATED = "not stated"
 
@@ -39,13 +40,7 @@ NOT_STATED = "not stated"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `aiayn cost`."""
     parser.add_argument("row", help="name of a row, see aiayn rows")
-    parser.add_argument(
-        "--vocab",
-        type=int,
-        default=VOCABULARY_EN_DE,
-        metavar="V",
-        help="types (default: %(default)s)",
-    )
+    add_vocabulary_option(parser)
     parser.add_argument(
         "--length",
         type=int,

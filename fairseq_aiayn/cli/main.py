@@ -8,6 +8,8 @@ The usual order of work:
   fairseq-generate DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
       --path checkpoints/average.pt ...
   aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de
+  aiayn attention --checkpoint checkpoints/average.pt --data-bin DATA --source "..." \\
+      --output attention.html
 
 and for constituency parsing (section 6.3):
   aiayn linearize section_02.mrg --words train.words > train.tree
@@ -28,6 +30,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
 from fairseq_aiayn.cli import (
+    attention,
     average,
     bleu,
     compare,
@@ -42,7 +45,7 @@ from fairseq_aiayn.cli import (
 )
 
 COMMANDS = (
-    *(rows, flags, cost, user_dir, average, bleu, compare),
+    *(rows, flags, cost, user_dir, average, bleu, compare, attention),
     *(linearize, parse, delinearize, evalb),
 )
 

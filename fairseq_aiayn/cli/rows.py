@@ -1,67 +1,83 @@
-"""list the paper's models with their parameter counts
+"""list the paper's models with their sizes and what they cost; say how two of them differ
 
-The parameters are those of our model at the given vocabulary, beside the paper's figure in millions
-where it prints one. Parsing, which keeps words and trees apart, has so many types on either side.
+What is computed, at the given vocabulary:
+  params      parameters of our model. Parsing, which keeps words and trees apart, has so many types
+              on either side.
+  FLOPs/pair  of the forward pass for one source token and one target token
+  training    FLOPs of all steps, as aiayn cost counts them
+  memory      what a training holds whatever its batch: weights, gradients and Adam's two moments in
+              float32, 16 bytes a parameter. Activations come on top: they grow with the batch and
+              depend on the attention kernel that PyTorch chooses.
+The last three columns are the paper's: its parameters, development perplexity and BLEU.
+
+--diff names cells as --json does; its ratio is the first row's value over the second's.
 
 examples:
   aiayn rows
+  aiayn rows base big --markdown
   aiayn rows --vocab 37000 --json
+  aiayn rows --diff a_h1 base
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from collections.abc import Sequence
 
-from fairseq_aiayn.evaluation.cost import parameters
+from fairseq_aiayn.cli.vocabulary_option import add_vocabulary_option
+from fairseq_aiayn.evaluation.markdown_table import aligned_table
+from fairseq_aiayn.evaluation.row_difference import difference_as_json, difference_table
+from fairseq_aiayn.evaluation.row_table import row_as_json, row_table
 from fairseq_aiayn.evaluation.text_table import aligned_lines
-from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE
-
-COLUMNS = (
-    "name",
-    "N",
-    "d_model",
-    "d_ff",
-    "h",
-    "d_k",
-    "d_v",
-    "P_drop",
-    "epsilon_ls",
-    "steps",
-    "averaged",
-)
+from fairseq_aiayn.paper import ROWS, Row, find_row
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `aiayn rows`."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="rows to list (default: all)")
     parser.add_argument(
-        "--vocab",
-        type=int,
-        default=VOCABULARY_EN_DE,
-        metavar="V",
-        help="types (default: %(default)s)",
+        "--diff", nargs=2, metavar=("A", "B"), help="print only the cells in which two rows differ"
     )
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON with every cell of every row"
+    add_vocabulary_option(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="print a table in Markdown")
+    form.add_argument(
+        "--json", action="store_true", help="print JSON with every cell of a row, in full"
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print a row a line, or a JSON list."""
-    if arguments.json:
-        rows = [
-            asdict(row) | {"arch": row.arch, "parameters": parameters(row, arguments.vocab)}
-            for row in ROWS.values()
-        ]
-        print(json.dumps(rows, indent=2))
+    """Print a row a line, or the cells in which two rows differ."""
+    if not arguments.diff:
+        rows = [find_row(name) for name in arguments.names] or list(ROWS.values())
+        _print_rows(rows, arguments)
         return
-    header = [*COLUMNS, "params", "paper"]
-    table = [header]
-    for row in ROWS.values():
-        printed = row.published.parameters
-        table.append(
-            [str(getattr(row, column)) for column in COLUMNS]
-            + [f"{parameters(row, arguments.vocab) / 1e6:.2f}M", f"{printed}M" if printed else ""]
+    if arguments.names:
+        raise ValueError(
+            f"--diff compares the two rows it names: got {' '.join(arguments.names)} beside them"
         )
-    print(*aligned_lines(table), sep="\n")
+    first, second = (find_row(name) for name in arguments.diff)
+    _print_difference(first, second, arguments)
+
+
+def _print_rows(rows: Sequence[Row], arguments: argparse.Namespace) -> None:
+    if arguments.json:
+        print(json.dumps([row_as_json(row, arguments.vocab) for row in rows], indent=2))
+        return
+    _print_cells(row_table(rows, arguments.vocab), arguments.markdown)
+
+
+def _print_difference(first: Row, second: Row, arguments: argparse.Namespace) -> None:
+    if arguments.json:
+        print(json.dumps(difference_as_json(first, second, arguments.vocab), indent=2))
+        return
+    header, *cells = difference_table(first, second, arguments.vocab)
+    if cells:
+        _print_cells([header, *cells], arguments.markdown)
+    else:
+        print(f"{first.name} and {second.name}: no cell differs")
+
+
+def _print_cells(cells: Sequence[Sequence[str]], markdown: bool) -> None:
+    print(*(aligned_table(cells) if markdown else aligned_lines(cells)), sep="\n")

@@ -124,19 +124,21 @@ def read_texts(directory: Path) -> Texts:
 
 def choose_examples(texts: Mapping[str, Texts], count: int) -> list[Example]:
     """Take `count` sentences at equal distances, so that nobody picks them; `texts` by run."""
-    first = next(iter(texts.values()))
-    sentences = len(first.source)
+    sentences = len(next(iter(texts.values())).source)
     count = min(count, sentences)
     chosen = [(2 * k + 1) * sentences // (2 * count) for k in range(count)]
-    return [
-        Example(
-            sentence=index + 1,
-            source=first.source[index],
-            reference=first.reference[index],
-            translations={name: text.hypothesis[index] for name, text in texts.items()},
-        )
-        for index in chosen
-    ]
+    return [example_at(texts, index) for index in chosen]
+
+
+def example_at(texts: Mapping[str, Texts], index: int) -> Example:
+    """Return a sentence, counted from 0, with what each system made of it."""
+    first = next(iter(texts.values()))
+    return Example(
+        sentence=index + 1,
+        source=first.source[index],
+        reference=first.reference[index],
+        translations={name: text.hypothesis[index] for name, text in texts.items()},
+    )
 
 
 def run_from_json(content: Mapping, where: object) -> Run:

@@ -27,21 +27,34 @@ def markdown(comparison: Comparison) -> str:
     """Return the table with a column a run, and the paper's if it prints anything of them all;
     signatures, machines, in what the runs differ from the paper's, and examples."""
     runs = comparison.runs
-    settings, paper = runs[0].settings, _paper(runs)
-    cells = [["", *(run.name for run in runs)]]
-    cells += [[label, *map(measured, runs)] for label, measured in MEASURED.items()]
-    if paper:
-        column = {"": "paper", **_printed(ROWS[settings.row], paper)}
-        cells = [[*row, column.get(row[0], "")] for row in cells]
-    lines = [*aligned_table(cells), "", *signatures(runs[0]), "", *machines(runs)]
-    if paper:
-        row = ROWS[settings.row]
-        lines += differences(runs, conditions_of(row, settings.corpus, settings.subset))
+    lines = [*aligned_table(measured_cells(runs)), "", *signatures(runs[0]), "", *machines(runs)]
+    lines += caveat(runs)
     for example in comparison.examples:
         lines += ["", f"Sentence {example.sentence}", ""]
         texts = {"source": example.source, "reference": example.reference}
         lines += [f"- {name}: {text}" for name, text in (texts | example.translations).items()]
     return "\n".join(lines) + "\n"
+
+
+def measured_cells(runs: Sequence[Run]) -> list[list[str]]:
+    """Return the table's rows under a header; lines that are empty for every run are left out."""
+    paper = _paper(runs)
+    cells = [["", *(run.name for run in runs)]]
+    cells += [[label, *map(measured, runs)] for label, measured in MEASURED.items()]
+    cells = [row for row in cells if any(row[1:])]
+    if paper:
+        column = {"": "paper", **_printed(ROWS[runs[0].settings.row], paper)}
+        cells = [[*row, column.get(row[0], "")] for row in cells]
+    return cells
+
+
+def caveat(runs: Sequence[Run]) -> list[str]:
+    """Say in what runs differ from the paper's; nothing where it prints nothing of them."""
+    if not _paper(runs):
+        return []
+    settings = runs[0].settings
+    paper = conditions_of(ROWS[settings.row], settings.corpus, settings.subset)
+    return differences(runs, paper)
 
 
 def report(comparison: Comparison) -> str:

@@ -1,4 +1,4 @@
-"""What a row costs: its parameters, the FLOPs of its training, and the paper's estimate of them."""
+"""What a row costs: parameters, memory, the FLOPs of its training, the paper's estimate of them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ LONGEST_LEARNED = 1_024  # fairseq's --max-source-positions and --max-target-pos
 # Not stated. Assumed: about the length of a WMT sentence in byte pairs. Only the attention's part,
 # 1% of base's count, depends on it.
 USUAL_LENGTH = 30
+
+BYTES_PER_PARAMETER = 4 * 4  # weight, gradient and Adam's two moments, each in float32
 
 
 def attention_parameters(row: Row) -> int:
@@ -44,6 +46,14 @@ def require_types(vocabulary: int) -> None:
     """Raise ValueError for an empty vocabulary."""
     if vocabulary < 1:
         raise ValueError(f"the vocabulary must have at least one type, got {vocabulary}")
+
+
+def training_bytes(row: Row, vocabulary: int) -> int:
+    """Bytes that a row's training holds whatever its batch, without activations.
+
+    Raises ValueError for an empty vocabulary.
+    """
+    return BYTES_PER_PARAMETER * parameters(row, vocabulary)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Markdown that is readable as it stands: aligned tables and blocks of code."""
+"""Markdown that is readable as it stands: aligned tables, blocks of code, folded sections."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 def aligned_table(cells: Sequence[Sequence[str]], left: int = 1) -> list[str]:
@@ -27,6 +27,20 @@ def code_block(lines: Sequence[str], language: str) -> list[str]:
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return [fence + language, *lines, fence]
+
+
+def folded(summary: str, facts: Mapping[str, str], commands: Mapping[str, str]) -> list[str]:
+    """Return a section, folded where HTML is shown, of facts and of commands by their names."""
+    script = [line for name, command in commands.items() for line in (f"# {name}", command)]
+    return [
+        "<details>",
+        f"<summary>{summary}</summary>",
+        "",
+        *(f"- {what}: {text}" for what, text in facts.items()),
+        *(["", *code_block(script, "sh")] if script else []),
+        "",
+        "</details>",
+    ]
 
 
 def _row(cells: Sequence[str]) -> str:

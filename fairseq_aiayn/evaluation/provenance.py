@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from fairseq_aiayn.evaluation.comparison import Run
-from fairseq_aiayn.evaluation.markdown_table import code_block
+from fairseq_aiayn.evaluation.markdown_table import folded
 from fairseq_aiayn.evaluation.run_directory import TrainedRun
 from fairseq_aiayn.evaluation.settings import Settings, Start
 
@@ -36,18 +36,7 @@ def machines(runs: Sequence[TrainedRun]) -> list[str]:
 
 def how_made(run: TrainedRun) -> list[str]:
     """Return a section, folded where HTML is shown, with all that the run's settings know."""
-    commands = [
-        line for name, command in run.settings.commands.items() for line in (f"# {name}", command)
-    ]
-    return [
-        "<details>",
-        f"<summary>How {run.name} was made</summary>",
-        "",
-        *(f"- {what}: {text}" for what, text in _facts(run).items() if text),
-        *(["", *code_block(commands, "sh")] if commands else []),
-        "",
-        "</details>",
-    ]
+    return folded(f"How {run.name} was made", facts(run), run.settings.commands)
 
 
 def clock(seconds: float) -> str:
@@ -55,7 +44,8 @@ def clock(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
 
 
-def _facts(run: TrainedRun) -> dict[str, str]:
+def facts(run: TrainedRun) -> dict[str, str]:
+    """All that the run's settings know, but the commands, in words by what it is about."""
     settings = run.settings
     what = {
         "row {}": settings.row,
@@ -65,7 +55,7 @@ def _facts(run: TrainedRun) -> dict[str, str]:
         "seed {}": settings.seed,
         "checkpoints averaged: {}": settings.averaged,
     }
-    return {
+    known = {
         "what": ", ".join(text.format(x) for text, x in what.items() if x is not None),
         "commit": f"`{settings.commit}`" if settings.commit else "",
         "written": settings.written or "",
@@ -75,6 +65,7 @@ def _facts(run: TrainedRun) -> dict[str, str]:
         f"{clock(run.training.seconds)} in updates",
         "resumed": _resumed(settings),
     }
+    return {what: text for what, text in known.items() if text}
 
 
 def _resumed(settings: Settings) -> str:

@@ -83,14 +83,15 @@ DETAILS: dict[str, Callable[[ParsingRun], str]] = {
 def markdown(table: Table4) -> str:
     """Return the table, what must be known to read it, and a table with a column a run."""
     runs = table.runs
-    lines = [*_parsers(runs), *_caveat(runs), "", *_details(runs)]
+    lines = [*aligned_table(parser_cells(runs), left=2), *caveat(runs)]
+    lines += ["", *aligned_table(detail_cells(runs))]
     lines += ["", f"Parameters of EVALB: {runs[0].scores.parameters}", "", *machines(runs)]
     return "\n".join(lines) + "\n"
 
 
 def report(table: Table4) -> str:
     """Return the table with that of the labels, and for each run a section on how it was made."""
-    sections = [_labels(table.runs), *(how_made(run) for run in table.runs)]
+    sections = [aligned_table(label_cells(table.runs)), *(how_made(run) for run in table.runs)]
     return markdown(table) + "".join("\n".join(["", *lines]) + "\n" for lines in sections)
 
 
@@ -104,14 +105,15 @@ def from_json(content: Mapping, where: object) -> Table4:
     return Table4(tuple(parsing_run_from_json(run, where) for run in content["runs"]))
 
 
-def _parsers(runs: Sequence[ParsingRun]) -> list[str]:
+def parser_cells(runs: Sequence[ParsingRun]) -> list[list[str]]:
+    """Return Table 4's rows, and the runs' below them, under a header."""
     cells = [["parser", "training", "F1, paper", "F1, ours"]]
     cells += [[row.parser, row.training, f"{row.f1:.1f}", ""] for row in TABLE_4]
     cells += [[run.name, training_of(run), "", _score("f1")(run)] for run in runs]
-    return aligned_table(cells, left=2)
+    return cells
 
 
-def _caveat(runs: Sequence[ParsingRun]) -> list[str]:
+def caveat(runs: Sequence[ParsingRun]) -> list[str]:
     """Say so where another set than the paper's was parsed."""
     others = dict.fromkeys(parsed(run) for run in runs if not is_section_23(run))
     if not others:
@@ -121,7 +123,8 @@ def _caveat(runs: Sequence[ParsingRun]) -> list[str]:
     return ["", f"The paper's F1 is of {paper}; ours is of {ours}: they do not compare."]
 
 
-def _details(runs: Sequence[ParsingRun]) -> list[str]:
+def detail_cells(runs: Sequence[ParsingRun]) -> list[list[str]]:
+    """Return a column a run under a header; lines that are empty for every run are left out."""
     cutoff = runs[0].scores.cutoff
     repairs = dict.fromkeys(name for run in runs for name in run.repairs.repairs)
     lines = {
@@ -131,15 +134,15 @@ def _details(runs: Sequence[ParsingRun]) -> list[str]:
     }
     cells = [["", *(run.name for run in runs)]]
     cells += [[label, *map(cell, runs)] for label, cell in lines.items()]
-    return aligned_table([row for row in cells if any(row[1:])])
+    return [row for row in cells if any(row[1:])]
 
 
 def _repairs(name: str) -> Callable[[ParsingRun], str]:
     return lambda run: _count(run.repairs.repairs.get(name, 0), 0)
 
 
-def _labels(runs: Sequence[ParsingRun]) -> list[str]:
-    """Return the table of the labels that the gold trees have most often."""
+def label_cells(runs: Sequence[ParsingRun]) -> list[list[str]]:
+    """Return the labels that the gold trees have most often, under a header."""
     cells = [["label", "gold"]]
     for run in runs:
         cells[0] += [f"{what}, {run.name}" for what in ("recall", "precision", "F1")]
@@ -152,4 +155,4 @@ def _labels(runs: Sequence[ParsingRun]) -> list[str]:
                 f"{percent(counts.matched, counts.predicted):.2f}",
                 f"{percent(2 * counts.matched, counts.gold + counts.predicted):.2f}",
             ]
-    return aligned_table(cells)
+    return cells

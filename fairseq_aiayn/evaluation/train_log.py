@@ -12,6 +12,8 @@ from fairseq_aiayn.evaluation.parallel_text import read_lines
 
 PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")  # once a start
 DONE = "done training in"
+# What plugin/peak_memory.py logs at the end of every start
+PEAK_MEMORY = re.compile(r"peak memory: (\d+) MiB(?:, of the GPU (\d+) MiB)?")
 TYPES = re.compile(r"\] dictionary: (\d+) types")
 
 
@@ -24,6 +26,8 @@ class Training:
     tokens_per_second: float  # target tokens, of the seconds
     seconds: float  # of the updates alone
     wall_seconds: float  # with the validation, checkpoints and waiting for data between them
+    peak_memory: int | None = None  # MiB of the process; None where the log does not say
+    peak_gpu_memory: int | None = None  # MiB that its tensors took
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ def read_training(log: Path) -> Training:
     Raises ValueError if the training is not finished.
     """
     parameters = _parameters_of_finished(log)
-    epochs = {epoch["epoch"]: epoch for epoch in _statistics(log) if "train_num_updates" in epoch}
+    epochs = {epoch["epoch"]: epoch for epoch in statistics(log) if "train_num_updates" in epoch}
     if not epochs:
         raise ValueError(
             f"{log}: must be written with --log-format json, has no statistics of an epoch"
@@ -58,12 +62,13 @@ def read_training(log: Path) -> Training:
         seconds += float(epoch["train_train_wall"])
         wall_seconds += epoch_tokens / speed if speed else float(epoch["train_train_wall"])
         updates = int(epoch["train_num_updates"])
-    return Training(parameters, updates, tokens / max(seconds, 1.0), seconds, wall_seconds)
+    speed = tokens / max(seconds, 1.0)
+    return Training(parameters, updates, speed, seconds, wall_seconds, *_peak_memory(log))
 
 
 def read_validation(log: Path) -> Validation:
     """Read a valid.log; ValueError where it has no perplexity."""
-    values = [line["valid_ppl"] for line in _statistics(log) if "valid_ppl" in line]
+    values = [line["valid_ppl"] for line in statistics(log) if "valid_ppl" in line]
     if not values:
         raise ValueError(f"{log}: must have a JSON line with 'valid_ppl', has none")
     types = [int(match[1]) for line in read_lines(log) if (match := TYPES.search(line))]
@@ -84,7 +89,15 @@ def _parameters_of_finished(log: Path) -> int:
     return parameters
 
 
-def _statistics(log: Path) -> Iterator[dict]:
+def _peak_memory(log: Path) -> tuple[int | None, int | None]:
+    """Return the largest peaks of all starts, of the process and of its GPU."""
+    found = [match.groups() for line in read_lines(log) if (match := PEAK_MEMORY.search(line))]
+    peaks = [[int(peak) for peak in column if peak] for column in zip(*found, strict=True)]
+    host, gpu = (max(column, default=None) for column in peaks or ([], []))
+    return host, gpu
+
+
+def statistics(log: Path) -> Iterator[dict]:
     """Yield the JSON objects of a fairseq log; its other lines, and half-written ones, are text."""
     for line in read_lines(log):
         start = line.find("{")

@@ -8,6 +8,7 @@ from fairseq_aiayn.plugin import (  # noqa: F401
     model,
     optimizer,
     parsing_task,
+    peak_memory,
     read_ahead,
     task,
 )
@@ -15,3 +16,4 @@ from fairseq_aiayn.plugin import (  # noqa: F401
 clear_errors.install()  # first: the next line may have something to say
 checkpoints.allow_fairseq_checkpoints()
 read_ahead.stop_at_exit()
+peak_memory.log_at_exit()

@@ -19,7 +19,7 @@ from fairseq_aiayn.nn.decoder import Decoder
 from fairseq_aiayn.nn.decoder_state import DecoderState
 from fairseq_aiayn.nn.encoder import Encoder
 from fairseq_aiayn.nn.positions import positions
-from fairseq_aiayn.nn.transformer import create_transformer, real_tokens
+from fairseq_aiayn.nn.transformer import Transformer, create_transformer, real_tokens
 from fairseq_aiayn.plugin.architectures import (
     MODEL_NAME,
     add_model_options,
@@ -129,6 +129,12 @@ class AiaynModel(FairseqEncoderDecoderModel):
     ):
         super().__init__(encoder, decoder)
         self.autocast = autocast
+
+    @property
+    def transformer(self) -> Transformer:
+        """The Transformer of the two stacks, without fairseq around it; the weights are shared."""
+        padding = self.encoder.dictionary.pad()
+        return Transformer(self.encoder.stack, self.decoder.stack, padding)
 
     def forward(
         self,

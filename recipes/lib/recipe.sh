@@ -315,6 +315,11 @@ recipe_quote() {
     echo "${words[*]}"
 }
 
+# show_report DIR: where to look, as a recipe's last word.
+show_report() {
+    if [[ $dry_run == false && -e $1/report.html ]]; then log "report: $1/report.html"; fi
+}
+
 # read_flags ARRAY COMMAND...: set ARRAY to the words of the one line that COMMAND prints.
 read_flags() {
     local -n recipe_words=$1

@@ -2,7 +2,7 @@
 
 A file there is a table.json of `aiayn compare` or recipes/wsj_parsing/table.py or a table3.json of
 recipes/table3/table.py under the name that its heading gets; NAME.remark.md beside it may say what
-a reader must know of it.
+a reader must know of it. Above them stands what `aiayn rows` computes.
 --check writes nothing and fails if the page is out of date.
 
     cp exp/wmt14_en_de/table/table.json docs/results/wmt14_en_de_base.json
@@ -18,15 +18,18 @@ from urllib.parse import quote
 
 from fairseq_aiayn.evaluation import comparison_table, table3_markdown, table4_markdown
 from fairseq_aiayn.evaluation.json_fields import read_json
+from fairseq_aiayn.evaluation.markdown_table import aligned_table
+from fairseq_aiayn.evaluation.row_table import explanation, row_table
 from fairseq_aiayn.evaluation.table_files import write_whole
+from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE
 
 KINDS = {module.KIND: module for module in (comparison_table, table3_markdown, table4_markdown)}
 INTRODUCTION = """\
 # Results
 
-What was measured, each table with machine, versions, seeds and commands. This page is written by
-`recipes/lib/results_page.py` from the files in [{name}]({name}/), and not by hand; its help says
-how a table is added.
+The rows, and what was measured, each table with machine, versions, seeds and commands. This page is
+written by `recipes/lib/results_page.py` from the files in [{name}]({name}/), and not by hand; its
+help says how a table is added.
 """
 NOTHING = "\nNo results are there yet.\n"
 
@@ -41,7 +44,20 @@ def make_page(results: Path, output: Path) -> str:
         for path in sorted(results.iterdir())
         if path.suffix == ".json"
     ]
-    return INTRODUCTION.format(name=name) + ("".join(sections) or NOTHING)
+    return INTRODUCTION.format(name=name) + rows_section() + ("".join(sections) or NOTHING)
+
+
+def rows_section() -> str:
+    """Return the rows with what they cost, computed and not measured."""
+    table = aligned_table(row_table(list(ROWS.values()), VOCABULARY_EN_DE))
+    return "\n".join(
+        [
+            "\n## The rows",
+            "\nFrom `aiayn rows --markdown`: computed, not measured.\n",
+            *table,
+            f"\n{explanation(VOCABULARY_EN_DE)}\n",
+        ]
+    )
 
 
 def read_remark(path: Path) -> str:

@@ -68,7 +68,12 @@ table() { run aiayn compare "${run_dirs[@]}" --output "$exp/table"; }
 translation_stages() {
     run_dirs=()
     systems_stages
-    ((${#run_dirs[@]} < 2)) || stage 9 table table run_dirs
+    if ((${#run_dirs[@]} > 1)); then
+        stage 9 table table run_dirs
+        show_report "$exp/table"
+    else
+        show_report "${run_dirs[0]:-}"
+    fi
 }
 
 system_stages() {

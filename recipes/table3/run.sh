@@ -85,9 +85,14 @@ train_rows() {
 }
 
 make_table() {
-    local one directories=()
+    local one directories=() finished=()
     for one in "${runs[@]}"; do directories+=("$exp/${one// /-}"); done
     run python "$here/table.py" "${directories[@]}" --output "$exp"
+    for one in "${directories[@]}"; do
+        [[ ! -e $one/score.json ]] || finished+=("$one")
+    done
+    ((${#finished[@]} < 2)) || run -q aiayn compare "${finished[@]}" --output "$exp/table"
+    show_report "$exp/table"
 }
 
 # bash reads a script while it runs: what is changed in this file meanwhile must not be run.

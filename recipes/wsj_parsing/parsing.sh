@@ -145,18 +145,19 @@ choose_dropout() {
     run -o "$exp/$system-$run.chosen" python "$here/choose.py" "${tried[@]}"
 }
 
-# Of the search that was free and of the one that was not, where there are both; with --prepared
-# others may work in EXP.
+# With --prepared others may work in EXP.
+table_directory() { [[ -z $prepared ]] && echo "$exp/table" || echo "$run_dir/table"; }
+
+# Of the search that was free and of the one that was not, where there are both.
 table() {
-    local directory=$exp/table one searches=()
-    [[ -z $prepared ]] || directory=$run_dir/table
+    local one searches=()
     for one in "${parts[@]}"; do
         if [[ $one == *-constrained && -e ${one%-constrained}/score.json ]]; then
             searches+=("${one%-constrained}")
         fi
         searches+=("$one")
     done
-    run python "$here/table.py" "${searches[@]}" --output "$directory"
+    run aiayn compare "${searches[@]}" --output "$(table_directory)"
 }
 
 text_stages() {
@@ -170,6 +171,7 @@ parsing_stages() {
     parts=()
     systems_stages
     ((${#parts[@]} == 0)) || stage 12 table table parts
+    show_report "$(table_directory)"
 }
 
 # Train $system with every dropout, choose one on the development set, parse and score with that.

@@ -168,7 +168,7 @@ def test_stock_fairseq_gets_the_papers_search_by_flags_and_only_ours_is_constrai
     assert [value(train, "--dropout") for train in trainings] == ["0.1", "0.1"]
     assert [value(train, "--arch") for train in trainings] == ["aiayn_parsing_tiny", "transformer"]
     runs = [f"{tmp_path}/exp/{system}-parsing_tiny-1" for system in ("aiayn", "stock")]
-    (table,) = commands(text, f"python {RECIPE}/table.py")
+    (table,) = commands(text, "aiayn compare")
     assert table[2:4] == [f"{runs[0]}/test-constrained", f"{runs[1]}/test"]
 
 
@@ -187,7 +187,7 @@ def test_each_system_chooses_its_own_dropout(treebank, tmp_path):
     assert [words[2:4] for words in choices] == [
         [f"{exp}/{run}/valid" for run in pair] for pair in (runs[:2], runs[2:])
     ]
-    (table,) = commands(text, f"python {RECIPE}/table.py")
+    (table,) = commands(text, "aiayn compare")
     assert table[2:4] == [f"{exp}/{runs[0]}/test", f"{exp}/{runs[2]}/test"]
 
 
@@ -232,7 +232,7 @@ def test_prepared_text_is_trained_and_scored_with(treebank, tmp_path):
     for name in ("fairseq-train", "fairseq-generate"):
         assert all(words[1] == f"{made}/bin" for words in commands(text, name))
     assert f"cp {made}/bin/held_out/test.trees " in text
-    (table,) = commands(text, f"python {RECIPE}/table.py")
+    (table,) = commands(text, "aiayn compare")
     assert table[-1] == f"{tmp_path}/exp/aiayn-parsing_tiny-1/table"  # others may work in EXP
 
 

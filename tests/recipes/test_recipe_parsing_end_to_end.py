@@ -201,7 +201,7 @@ def test_a_constrained_search_beside_the_first_needs_no_repair(whole, tmp_path):
     assert " --constrained " in content(part / "settings.json")["commands"]["generate"]
     assert files_of(whole.exp / OURS / "test") == unconstrained
     parts = [str(whole.exp / OURS / name) for name in ("test", "test-constrained")]
-    table = call(["python", str(RECIPE / "table.py"), *parts, "--output", str(tmp_path)])
+    table = call(["aiayn", "compare", *parts, "--output", str(tmp_path)])
     assert f"| {OURS} test-constrained " in table.stdout
 
 

@@ -1,8 +1,9 @@
-"""recipes/wsj_parsing/{table,choose}.py: Table 4 from searches with several parsers, and the best
-of several on the development set."""
+"""`aiayn compare` and recipes/wsj_parsing/choose.py: Table 4 from searches with several parsers,
+and the best of several on the development set."""
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from dataclasses import asdict, fields
@@ -12,6 +13,7 @@ import pytest
 import results_page
 from run_directories import END, MADE, table_rows, train_log, valid_log
 
+from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.evaluation.parsing_run import read_parsing_run
 from fairseq_aiayn.evaluation.table4 import SECTION_23, read_table4
 from fairseq_aiayn.evaluation.table4_markdown import as_json, from_json, markdown, report
@@ -366,24 +368,27 @@ def call(script: str, *arguments: object) -> subprocess.CompletedProcess:
     )
 
 
-def test_the_script_prints_the_table_and_writes_it_with_its_runs(make_part, tmp_path):
-    runs, output = [make_part("a"), make_part("b")], tmp_path / "table"
-    done = call("table.py", *runs, "--output", output)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == markdown(read_table4(runs))
+def test_the_command_prints_the_table_and_writes_it_with_its_runs(make_part, tmp_path, capsys):
+    runs, output = [make_part("a"), make_part("b", made={"system": "stock"})], tmp_path / "table"
+    assert main(["compare", *map(str, runs), "--output", str(output)]) == 0
+    assert capsys.readouterr() == (markdown(read_table4(runs)), "")
     assert (output / "table.md").read_text() == report(read_table4(runs))
     assert [run["part"] for run in json.loads((output / "table.json").read_text())["runs"]] == [
         "test",
         "test",
     ]
-    assert sorted(path.name for path in output.iterdir()) == ["table.json", "table.md"]
+    titles = re.findall("(?m)^## (.*)", (output / "report.md").read_text())
+    assert titles == ["Results", "Table 4", "Labels", "What differs", "How the runs were made"]
+    report_json = json.loads((output / "report.json").read_text())
+    assert report_json["kind"] == "parsing report" and list(report_json["curves"]) == ["a", "b"]
+    assert '<td class="number">85.68</td>' in (output / "report.html").read_text()
 
 
-def test_bad_input_ends_the_script_with_one_line(make_part, tmp_path):
+def test_bad_input_ends_the_command_with_one_line(make_part, tmp_path, capsys):
     part = make_part(**{"repairs.json": "{}"})
-    done = call("table.py", part, "--output", tmp_path / "table")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"table: {part}/repairs.json: must have 'sentences', has not\n"
+    assert main(["compare", str(part), "--output", str(tmp_path / "table")]) == 2
+    error = f"aiayn compare: {part}/repairs.json: must have 'sentences', has not\n"
+    assert capsys.readouterr() == ("", error)
     assert not (tmp_path / "table").exists()
 
 

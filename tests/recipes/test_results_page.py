@@ -1,4 +1,4 @@
-"""docs/results.md comes from the JSON files of docs/results, and from nothing else."""
+"""docs/results.md comes from the rows and the JSON files of docs/results, and from nothing else."""
 
 import json
 import sys
@@ -8,6 +8,7 @@ import pytest
 import results_page
 from run_directories import write_run
 
+from fairseq_aiayn.cli.main import main as aiayn
 from fairseq_aiayn.evaluation import comparison_table, table3_markdown
 from fairseq_aiayn.evaluation.comparison import read_comparison
 from fairseq_aiayn.evaluation.table3 import read_table3
@@ -40,7 +41,7 @@ def test_the_page_of_this_project_is_up_to_date(monkeypatch):
 def test_every_file_has_a_heading_its_table_and_how_its_runs_were_made(results, tmp_path):
     page = results_page.make_page(results, tmp_path / "docs" / "page.md")
     assert page.startswith("# Results\n")
-    sections = page.split("\n## ")[1:]
+    sections = page.split("\n## ")[2:]  # the first has the rows
     assert [section.split("\n")[0] for section in sections] == ["all rows", "multi30k"]
     run = tmp_path / "run"
     expected = [
@@ -57,9 +58,16 @@ def test_every_file_has_a_heading_its_table_and_how_its_runs_were_made(results, 
 
 def test_a_remark_stands_above_its_table(results, tmp_path):
     (results / "multi30k.remark.md").write_text("On a busy machine.\n")
-    _, rows, captions = results_page.make_page(results, tmp_path / "page.md").split("\n## ")
+    *others, captions = results_page.make_page(results, tmp_path / "page.md").split("\n## ")
     assert "multi30k.json).\n\nOn a busy machine.\n\n|" in captions
-    assert "busy" not in rows
+    assert "busy" not in "".join(others)
+
+
+def test_the_rows_stand_first_as_the_command_beside_them_prints_them(results, tmp_path, capsys):
+    _, rows, _, _ = results_page.make_page(results, tmp_path / "page.md").split("\n## ")
+    assert rows.startswith("The rows\n\nFrom `aiayn rows --markdown`: computed, not measured.\n\n|")
+    assert aiayn(["rows", "--markdown"]) == 0
+    assert f"\n\n{capsys.readouterr().out}\nParams: ours over 37,000 types" in rows
 
 
 def test_check_fails_when_a_table_changes_and_writes_nothing(results, tmp_path, monkeypatch):

@@ -55,6 +55,8 @@ def test_training_learns_logs_and_keeps_the_best(trained):
     assert '"valid_bleu"' in log and '"valid_ppl"' in log
     assert (trained / "checkpoints" / "checkpoint_best.pt").exists()
     assert list((trained / "tensorboard").rglob("events.*"))
+    (peak,) = re.findall(r"peak memory: (\d+) MiB\n", log)
+    assert 100 < int(peak) < 10_000, "torch alone takes more, the whole of this far less"
 
 
 def test_learning_rate_is_equation_3_from_the_first_update(trained):

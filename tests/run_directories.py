@@ -52,6 +52,28 @@ def train_log(updates: int) -> str:
     return "\n".join((PARAMETERS, epoch(1, updates, 1000, updates // 10, 8000), END))
 
 
+def inner(update: int, loss: float, seconds: int = 5) -> str:
+    """What fairseq logs every --log-interval updates."""
+    return json.dumps(
+        {
+            "epoch": 1,
+            "update": 0.5,
+            "loss": str(loss),
+            "ppl": str(2 * loss),
+            "num_updates": str(update),
+            "lr": str(update / 1e6),
+            "train_wall": str(seconds),
+            "wall": "0",
+        }
+    )
+
+
+def valid(update: int, loss: float) -> str:
+    """What it logs of a validation."""
+    numbers = {"valid_loss": loss, "valid_ppl": 2 * loss, "valid_num_updates": update}
+    return json.dumps({"epoch": 1, **{key: str(value) for key, value in numbers.items()}})
+
+
 def score(bleu: float, signature: str = "paper|1") -> str:
     return json.dumps(
         {

@@ -1,0 +1,224 @@
+"""draw what a model's heads attend to (Figures 3-5), or its positions (section 3.5)
+
+The ending of --output decides what is made: .png, .svg or .pdf, one layer in a picture, or .html,
+one page for a browser with all layers and heads to choose from. --kind says who attends to what:
+encoder, source to source; decoder, target to target; cross, target to source. Without --target
+the model's own translation is taken, and printed. A row of the decoder is named by the word that
+is written there, its columns by the words read, the first of which is <s>.
+
+--bpe-codes cuts plain text as the recipes do, into Moses' tokens and these byte pairs
+(--normalize where the recipe did: wmt14_en_de, multi30k), --sentencepiece-model into word pieces;
+without either, sentences must be in pieces already. --word shows what one word attends to.
+
+examples:
+  aiayn attention --checkpoint average.pt --data-bin bin --bpe-codes codes \\
+      --source "It is late, but its light is on." --word its --output its.png
+  aiayn attention ... --source "..." --kind cross --merge --style heat --output cross.svg
+  aiayn attention ... --source "..." --output attention.html
+  aiayn attention --positions --output sinusoids.png
+  aiayn attention --positions --checkpoint learned.pt --data-bin bin --output learned.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairseq_aiayn.paper import BASE
+
+if TYPE_CHECKING:
+    from fairseq_aiayn.inspection.attention_map import AttentionMap
+    from fairseq_aiayn.plugin.attention import Sentence, Translator
+
+KINDS = ("encoder", "decoder", "cross")
+STYLES = ("lines", "heads", "heat")
+PAGE = ".html"
+OF_SENTENCES = ("source", "target", "kind", "layer", "heads", "word", "style", "merge")
+OF_PICTURES = ("layer", "heads", "word", "style", "merge")  # a page has them all to choose from
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `aiayn attention`."""
+    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="the trained model")
+    parser.add_argument(
+        "--data-bin", type=Path, metavar="DIR", help="the data that it was trained on"
+    )
+    parser.add_argument("--source", metavar="SENTENCE", help="what the encoder reads")
+    parser.add_argument("--target", metavar="SENTENCE", help="its translation")
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="FILE", help=".png, .svg, .pdf or .html"
+    )
+    _add_text_options(parser.add_argument_group("plain text"))
+    _add_choices(parser.add_argument_group("what is drawn"))
+
+
+def _add_choices(shown: argparse._ArgumentGroup) -> None:
+    shown.add_argument("--kind", choices=KINDS, help="default: encoder; of a page, all three")
+    shown.add_argument(
+        "--layer",
+        type=int,
+        metavar="N",
+        help="from 1; default: the last but one, as in Figures 3-5",
+    )
+    shown.add_argument(
+        "--heads", type=_numbers, metavar="1,2", help="from 1; default: all of the layer"
+    )
+    shown.add_argument("--word", help="only what this word attends to, each time that it occurs")
+    shown.add_argument(
+        "--style",
+        choices=STYLES,
+        help="all heads in one drawing of lines (the default), a drawing for each of the heads, or "
+        "heat maps",
+    )
+    shown.add_argument(
+        "--merge",
+        action="store_true",
+        default=None,
+        help="put words together: weights summed over pieces attended to, averaged over those that "
+        "attend",
+    )
+    shown.add_argument(
+        "--positions",
+        action="store_true",
+        help="positional encodings and their dot products instead; of a checkpoint, learned ones "
+        "(row E) beside the sinusoids",
+    )
+
+
+def _add_text_options(text: argparse._ArgumentGroup) -> None:
+    pieces = text.add_mutually_exclusive_group()
+    pieces.add_argument("--bpe-codes", type=Path, metavar="FILE", help="of subword-nmt")
+    pieces.add_argument("--sentencepiece-model", type=Path, metavar="FILE", help="its model")
+    text.add_argument(
+        "--normalize", action="store_true", help="normalise punctuation before byte pairs"
+    )
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be numbers like 1,2, got {text!r}") from None
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the picture or the page and print its path."""
+    _check(arguments)
+    for tells_too_much in ("fairseq", "matplotlib", "PIL"):  # importing fairseq makes logs verbose
+        logging.getLogger(tells_too_much).setLevel(logging.WARNING)
+    if arguments.positions:
+        _draw_positions(arguments)
+    else:
+        _draw_sentence(arguments)
+    print(arguments.output)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise ValueError, before anything slow, for options that do not go together."""
+    from fairseq_aiayn.inspection.picture_files import FORMATS
+
+    path = arguments.output
+    if path.suffix.lower() not in (*FORMATS, PAGE):
+        raise ValueError(f"--output must end in {', '.join(FORMATS)} or {PAGE}, got {path}")
+    if arguments.positions:
+        _refuse(arguments, OF_SENTENCES, "--positions")
+        if path.suffix.lower() == PAGE:
+            raise ValueError(f"--positions is a picture: --output must not end in {PAGE}")
+    elif path.suffix.lower() == PAGE:
+        _refuse(arguments, OF_PICTURES, f"--output {path}, a page that has everything,")
+    needed = ("checkpoint", "data_bin", "source")
+    if arguments.positions:  # the sinusoids need no model
+        needed = needed[:2] if arguments.checkpoint or arguments.data_bin else ()
+    missing = [_option(name) for name in needed if getattr(arguments, name) is None]
+    if missing:
+        raise ValueError(f"{' and '.join(missing)} must be given")
+    if arguments.normalize and not arguments.bpe_codes:
+        raise ValueError("--normalize goes with --bpe-codes")
+
+
+def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], what: str) -> None:
+    for name in names:
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"{what} does not go with {_option(name)}")
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _load(arguments: argparse.Namespace) -> Translator:
+    from fairseq_aiayn.plugin.attention import load_translator
+    from fairseq_aiayn.plugin.pieces import Cutter
+
+    cutter = Cutter(arguments.bpe_codes, arguments.sentencepiece_model, arguments.normalize)
+    return load_translator(arguments.checkpoint, arguments.data_bin, cutter)
+
+
+def _draw_positions(arguments: argparse.Namespace) -> None:
+    from fairseq_aiayn.inspection.picture_files import save_picture
+    from fairseq_aiayn.inspection.position_pictures import (
+        draw_positions,
+        position_tables,
+        sinusoid_table,
+    )
+
+    if arguments.checkpoint:
+        tables = position_tables(_load(arguments).model.transformer)
+    else:
+        tables = sinusoid_table(BASE.d_model)
+    save_picture(draw_positions(tables), arguments.output)
+
+
+def _draw_sentence(arguments: argparse.Namespace) -> None:
+    translator = _load(arguments)
+    source = translator.source(arguments.source)
+    page = arguments.output.suffix.lower() == PAGE
+    wanted = arguments.kind or (None if page else "encoder")
+    target = None
+    if arguments.target is not None:
+        target = translator.target(arguments.target)
+    elif wanted != "encoder":
+        target = translator.translate(source)
+        print(f"translation: {' '.join(target.pieces[:-1])}")
+    _warn_of_unknown(source, target)
+    found = translator.maps(source, target)
+    if page:
+        _write_page([found[wanted]] if wanted else [*found.values()], arguments)
+    else:
+        _draw_picture(found[wanted], arguments)
+
+
+def _warn_of_unknown(*sentences: Sentence | None) -> None:
+    for sentence in filter(None, sentences):
+        for piece in sentence.unknown:
+            note = f"{piece!r} is not in the dictionary, the model reads <unk>"
+            print(f"aiayn attention: {note}", file=sys.stderr)
+
+
+def _write_page(maps: list[AttentionMap], arguments: argparse.Namespace) -> None:
+    from fairseq_aiayn.evaluation.table_files import write_whole
+    from fairseq_aiayn.inspection.attention_page import attention_page
+
+    page = attention_page(maps, f"Attention: {arguments.source}")
+    write_whole(arguments.output, page)
+
+
+def _draw_picture(shown: AttentionMap, arguments: argparse.Namespace) -> None:
+    from fairseq_aiayn.inspection.heat_maps import draw_heat_maps
+    from fairseq_aiayn.inspection.labels import undrawable
+    from fairseq_aiayn.inspection.line_drawing import draw_lines, draw_lines_by_head
+    from fairseq_aiayn.inspection.picture_files import save_picture
+    from fairseq_aiayn.inspection.selection import select
+    from fairseq_aiayn.inspection.word_merging import merge_words
+
+    draw = {"lines": draw_lines, "heads": draw_lines_by_head, "heat": draw_heat_maps}
+    shown = merge_words(shown) if arguments.merge else shown
+    selection = select(shown, arguments.layer, arguments.heads, arguments.word)
+    boxes = undrawable((*shown.queries, *shown.keys))
+    if boxes and arguments.output.suffix.lower() != ".svg":
+        note = f"no installed font has {' '.join(boxes)}, drawn as boxes (not in .svg and .html)"
+        print(f"aiayn attention: {note}", file=sys.stderr)
+    save_picture(draw[arguments.style or STYLES[0]](selection), arguments.output)

@@ -1,0 +1,110 @@
+// What the page shows: the maps of the data block, as pieces and as whole words.
+
+const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const LEVELS = DIGITS.length ** 2 - 1; // a weight is two digits: 0 to 4095 of 4095
+const SPECIAL = new Set(["<s>", "</s>", "<pad>", "<unk>"]);
+const GOES_ON = "@@"; // subword-nmt: ends a piece whose word goes on in the next
+const BEGINS = "\u2581"; // sentencepiece: begins the first piece of a word
+
+function decode(text) {
+  const value = new Uint8Array(128);
+  [...DIGITS].forEach((digit, i) => (value[digit.charCodeAt(0)] = i));
+  return Float32Array.from({ length: text.length / 2 }, (_, i) => {
+    const high = value[text.charCodeAt(2 * i)];
+    return (high * DIGITS.length + value[text.charCodeAt(2 * i + 1)]) / LEVELS;
+  });
+}
+
+// weights[((layer * heads + head) * queries + query) * keys + key], all counted from 0
+function weightsOf(map, layer, head) {
+  const size = map.queries.length * map.keys.length;
+  return map.weights.subarray((layer * map.heads + head) * size).subarray(0, size);
+}
+
+function beginsWord(pieces, i, marked) {
+  if (i === 0 || SPECIAL.has(pieces[i]) || SPECIAL.has(pieces[i - 1])) return true;
+  return marked ? pieces[i].startsWith(BEGINS) : !pieces[i - 1].endsWith(GOES_ON);
+}
+
+// For every piece, the number of its word.
+function wordNumbers(pieces) {
+  const marked = pieces.some((piece) => piece.startsWith(BEGINS));
+  let word = -1;
+  return pieces.map((_, i) => (word += beginsWord(pieces, i, marked)));
+}
+
+function wordTexts(pieces, numbers) {
+  const parts = [];
+  pieces.forEach((piece, i) => (parts[numbers[i]] ??= []).push(piece));
+  return parts.map((word) => {
+    const ends = word.map((p) => (p.endsWith(GOES_ON) ? p.slice(0, -GOES_ON.length) : p)).join("");
+    return (ends.startsWith(BEGINS) ? ends.slice(1) : ends) || word.join("");
+  });
+}
+
+// Weights are summed over a word's keys and averaged over its queries: a row sums to 1 as before.
+function merged(map) {
+  const [ofQuery, ofKey] = [wordNumbers(map.queries), wordNumbers(map.keys)];
+  const [queries, keys] = [wordTexts(map.queries, ofQuery), wordTexts(map.keys, ofKey)];
+  const pieces = queries.map(() => 0);
+  ofQuery.forEach((word) => pieces[word]++);
+  const weights = new Float32Array(map.layers * map.heads * queries.length * keys.length);
+  let i = 0;
+  for (let row = 0; row < map.layers * map.heads; row++) {
+    for (const query of ofQuery) {
+      const start = (row * queries.length + query) * keys.length;
+      for (const key of ofKey) weights[start + key] += map.weights[i++] / pieces[query];
+    }
+  }
+  return { ...map, queries, keys, weights };
+}
+
+function hasPieces(map) {
+  const isPart = (piece) => piece.endsWith(GOES_ON) || piece.startsWith(BEGINS);
+  return [...map.queries, ...map.keys].some(isPart);
+}
+
+const page = JSON.parse(document.getElementById("attention").textContent);
+const maps = new Map(page.maps.map((map) => [map.kind, { ...map, weights: decode(map.weights) }]));
+const mergedMaps = new Map();
+
+function mapOf(state) {
+  const map = maps.get(state.kind);
+  if (!state.whole || !hasPieces(map)) return map;
+  if (!mergedMaps.has(state.kind)) mergedMaps.set(state.kind, merged(map));
+  return mergedMaps.get(state.kind);
+}
+
+// Every weight above 0 of the heads as {head, query, key, weight}, at most `limit`, the largest.
+function strongest(map, state, limit) {
+  const positive = [];
+  for (const head of state.heads) {
+    for (const weight of weightsOf(map, state.layer, head)) if (weight > 0) positive.push(weight);
+  }
+  const few = positive.length <= limit;
+  const least = few ? 0 : Float32Array.from(positive).sort()[positive.length - limit];
+  const found = [];
+  for (const head of state.heads) {
+    weightsOf(map, state.layer, head).forEach((weight, i) => {
+      if (weight <= 0 || weight < least || found.length === limit) return;
+      const key = i % map.keys.length;
+      found.push({ head, query: (i - key) / map.keys.length, key, weight });
+    });
+  }
+  return { found, of: positive.length };
+}
+
+// The weights of one word as {head, query, key, weight}: a query's to all keys, a key's from all
+// queries.
+function weightsAt(map, state, word) {
+  const found = [];
+  const others = word.side === "query" ? map.keys : map.queries;
+  for (const head of state.heads) {
+    const weights = weightsOf(map, state.layer, head);
+    others.forEach((_, other) => {
+      const [query, key] = word.side === "query" ? [word.index, other] : [other, word.index];
+      found.push({ head, query, key, weight: weights[query * map.keys.length + key] });
+    });
+  }
+  return found;
+}

@@ -1,0 +1,99 @@
+"""Attention as one HTML file that needs nothing besides: a reader chooses layer, heads and word."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
+
+import numpy as np
+
+from fairseq_aiayn.inspection.attention_map import AttentionMap
+from fairseq_aiayn.inspection.head_colours import HEAD_COLOURS
+
+LARGEST_PAGE = 1_000_000  # bytes
+DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+LEVELS = len(DIGITS) ** 2 - 1  # a weight is two digits, its rounding error at most 1/8190
+STYLES = ("page_style.css", "attention_page.css")
+SCRIPTS = (  # one after the other, as one script
+    "attention_data.js",
+    "attention_drawing.js",
+    "attention_controls.js",
+    "attention_words.js",
+    "attention_start.js",
+)
+
+
+def attention_page(maps: Sequence[AttentionMap], title: str) -> str:
+    """Return the HTML page of the maps, each of another kind: the text of one file without network.
+
+    Raises ValueError for no map, two of a kind, weights outside 0 to 1 and a page of more than
+    1 MB; two bytes for a weight are most of it.
+    """
+    _require_kinds([one.kind for one in maps])
+    _require_size(2 * sum(one.weights.numel() for one in maps))
+    script = "\n".join(_read(name) for name in SCRIPTS)
+    parts = {
+        "title": html.escape(title),
+        "style": "".join(_read(name) for name in STYLES),
+        "data": _data_block(maps),
+        "script": script,
+        "digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    }
+    # In one go: a title may hold {{data}}
+    page = re.sub(r"\{\{(\w+)\}\}", lambda name: parts[name[1]], _read("attention_page.html"))
+    _require_size(len(page.encode()))
+    return page
+
+
+def _require_kinds(kinds: list[str]) -> None:
+    if not kinds:
+        raise ValueError("maps must have at least one AttentionMap, has none")
+    if len(set(kinds)) < len(kinds):
+        raise ValueError(f"maps must be of different kinds, got {', '.join(kinds)}")
+
+
+def _require_size(size: int) -> None:
+    """Refuse a page of at least `size` bytes if that is too large."""
+    if size > LARGEST_PAGE:
+        raise ValueError(
+            f"the page must have at most {LARGEST_PAGE:,} bytes, would have {size:,} or more: "
+            "give fewer kinds, layers, heads or words"
+        )
+
+
+def _data_block(maps: Sequence[AttentionMap]) -> str:
+    """The maps as JSON that can stand in a script element: no < and nothing outside ASCII."""
+    content = {"colours": HEAD_COLOURS, "maps": [_content(one) for one in maps]}
+    return json.dumps(content).replace("<", "\\u003c")
+
+
+def _content(one: AttentionMap) -> dict:
+    layers, heads = one.weights.shape[:2]
+    return {
+        "kind": one.kind,
+        "queries": one.queries,
+        "keys": one.keys,
+        "layers": layers,
+        "heads": heads,
+        "weights": _encode(one),
+    }
+
+
+def _encode(one: AttentionMap) -> str:
+    """Two digits a weight, in the order of [N, h, Q, K]."""
+    weights = one.weights.detach().cpu().double().numpy().ravel()
+    outside = ~((weights >= 0) & (weights <= 1 + 1e-4))
+    if outside.any():
+        raise ValueError(f"weights of {one.kind} must lie in 0 to 1, got {weights[outside][0]:g}")
+    levels = np.rint(weights.clip(max=1) * LEVELS).astype(np.int64)
+    digits = np.frombuffer(DIGITS, np.uint8)
+    return digits[np.stack([levels // 64, levels % 64], axis=-1)].tobytes().decode("ascii")
+
+
+def _read(name: str) -> str:
+    return resources.files("fairseq_aiayn.inspection").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,86 @@
+"""The weights softmax(QKᵀ/√d_k) of Equation 1 that a model computes, of every layer and head."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_aiayn.nn.attention import MultiHeadAttention, causal_mask
+from fairseq_aiayn.nn.attention import attention_weights as weights_of
+from fairseq_aiayn.nn.transformer import Transformer
+
+
+def attention_weights(model: nn.Module, source: Tensor, target: Tensor) -> dict[str, Tensor]:
+    """Run a model over tokens and return what every head of every layer attends to.
+
+    model is a Transformer or has one as `.transformer`; source [S] or [B, S], padded on either
+    side; target [T] or [B, T], shifted right, padded on the right. Returns "encoder"
+    [N, h, S, S], "decoder" [N, h, T, T] and "cross" [N, h, T, S], of a batch [N, B, h, ...]: each
+    row sums to 1, exactly 0 at padding of the source and at later target positions. Dropout is off
+    meanwhile. Raises ValueError where source and target are not one sentence or one batch each.
+    """
+    if source.dim() != target.dim() or source.dim() not in (1, 2):
+        shapes = f"{list(source.shape)} and {list(target.shape)}"
+        raise ValueError(
+            f"source and target must be [S] and [T], or [B, S] and [B, T]; are {shapes}"
+        )
+    transformer = model if isinstance(model, Transformer) else model.transformer
+    modules = attentions(transformer)
+    found: dict[str, list[Tensor]] = {kind: [] for kind in modules}
+    alone = source.dim() == 1
+    with ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(evaluating(transformer))
+        for kind, layers in modules.items():
+            for layer in layers:
+                stack.enter_context(recording(layer, found[kind]))
+        transformer(*((source[None], target[None]) if alone else (source, target)))
+    layers_of = {kind: torch.stack(weights) for kind, weights in found.items()}
+    return {kind: w[:, 0] if alone else w for kind, w in layers_of.items()}
+
+
+def attentions(transformer: Transformer) -> dict[str, list[MultiHeadAttention]]:
+    """The attentions of each kind, first layer first."""
+    encoder, decoder = transformer.encoder.layers, transformer.decoder.layers
+    return {
+        "encoder": [layer.self_attention for layer in encoder],
+        "decoder": [layer.self_attention for layer in decoder],
+        "cross": [layer.cross_attention for layer in decoder],
+    }
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model into evaluation mode, and every module of it back where it was."""
+    training = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+
+
+@contextmanager
+def recording(module: MultiHeadAttention, weights: list[Tensor]) -> Iterator[None]:
+    """Append to `weights` those of every call of the module, [B, h, Q, K], from its own inputs."""
+    signature = inspect.signature(module.forward)
+
+    def record(_: nn.Module, args: tuple, kwargs: dict) -> None:
+        call = signature.bind(*args, **kwargs)
+        call.apply_defaults()
+        x, memory, mask, causal = call.args
+        if causal:
+            mask = causal_mask(x.size(1), x.device)
+        K, _V = module.keys_values(memory)
+        weights.append(weights_of(module.queries(x), K, mask))
+
+    hook = module.register_forward_pre_hook(record, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()

@@ -1,0 +1,37 @@
+"""Figures as files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+
+FORMATS = (".png", ".svg", ".pdf")
+DPI = 160  # of PNG
+# Text stays text in SVG, so that it can be searched and its reader's fonts are used.
+STYLE = {"svg.fonttype": "none", "svg.hashsalt": "fairseq_aiayn", "pdf.fonttype": 42}
+NO_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+
+
+def save_picture(figure: Figure, path: Path) -> None:
+    """Write a figure in the format of the path's suffix, one of FORMATS, the same at any time.
+
+    Raises ValueError for another suffix, OSError where the file cannot be written.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise ValueError(
+            f"{path}: a picture must be {', '.join(FORMATS)}, is {suffix or 'neither'}"
+        )
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")  # drawn as a box
+            figure.savefig(part, format=suffix[1:], dpi=DPI, metadata=NO_DATE[suffix])
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,101 @@
+"""A trained translation model, asked what its heads attend to in a sentence."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data import Dictionary
+from fairseq.tokenizer import tokenize_line
+from torch import Tensor
+
+from fairseq_aiayn.inspection.attention_map import AttentionMap
+from fairseq_aiayn.inspection.attention_weights import attention_weights
+from fairseq_aiayn.plugin.clear_errors import explain
+from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.plugin.pieces import Cutter
+from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
+
+START = "<s>"  # fairseq starts a target with its </s>; the first key of the decoder is shown so
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """The pieces of a text with </s>, their numbers [L], and those that no dictionary has."""
+
+    pieces: tuple[str, ...]
+    tokens: Tensor
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Translator:
+    """A model with its task, which has the dictionaries and the paper's search."""
+
+    task: AiaynTranslationTask
+    model: AiaynModel
+    cutter: Cutter
+
+    def source(self, text: str) -> Sentence:
+        """Cut a text as the model reads it; ValueError if it has no words."""
+        return self._read(text, self.task.cfg.source_lang, self.task.source_dictionary, "source")
+
+    def target(self, text: str) -> Sentence:
+        """The same with a translation that is given."""
+        return self._read(text, self.task.cfg.target_lang, self.task.target_dictionary, "target")
+
+    def _read(self, text: str, language: str, dictionary: Dictionary, side: str) -> Sentence:
+        pieces = tokenize_line(self.cutter.cut(text, language))
+        if not pieces:
+            raise ValueError(f"the {side} must have words, got {text!r}")
+        line = " ".join(pieces)
+        tokens = dictionary.encode_line(line, add_if_not_exist=False).long()
+        unknown = [piece for piece in pieces if dictionary.index(piece) == dictionary.unk()]
+        end = dictionary[dictionary.eos()]
+        return Sentence((*pieces, end), tokens, tuple(dict.fromkeys(unknown)))
+
+    def translate(self, source: Sentence) -> Sentence:
+        """The best translation by the paper's beam search (section 6.1)."""
+        generator = self.task.build_generator([self.model], Namespace())
+        sample = {"net_input": {"src_tokens": source.tokens[None]}}
+        tokens = generator.generate([self.model], sample)[0][0]["tokens"]
+        words = tuple(self.task.target_dictionary[token] for token in tokens.tolist())
+        return Sentence(words, tokens, ())
+
+    def maps(self, source: Sentence, target: Sentence | None) -> dict[str, AttentionMap]:
+        """What the heads attend to, by kind; without a target, the encoder's.
+
+        Queries of the decoder are named by the token written there, its keys by the tokens read.
+        """
+        start = torch.tensor([self.task.target_dictionary.eos()])
+        read = start if target is None else torch.cat([start, target.tokens[:-1]])
+        weights = attention_weights(self.model, source.tokens, read)
+        maps = [AttentionMap("encoder", source.pieces, source.pieces, weights["encoder"])]
+        if target is not None:
+            keys = (START, *target.pieces[:-1])
+            maps.append(AttentionMap("decoder", target.pieces, keys, weights["decoder"]))
+            maps.append(AttentionMap("cross", target.pieces, source.pieces, weights["cross"]))
+        return {shown.kind: shown for shown in maps}
+
+
+def load_translator(checkpoint: Path, data: Path, cutter: Cutter) -> Translator:
+    """Load a checkpoint, and the dictionaries from the binarised data that it was trained on.
+
+    Raises OSError or ValueError, naming the file, for what is missing or cannot be used.
+    """
+    try:
+        task = AiaynTranslationTask.setup_task(AiaynTranslationConfig(data=str(data)))
+        (model,), _ = checkpoint_utils.load_model_ensemble([str(checkpoint)], task=task)
+    except Exception as error:  # torch and fairseq raise whatever they please
+        reason = explain(error)
+        if reason is None:
+            raise
+        raise ValueError(reason) from error
+    if not isinstance(model, AiaynModel):
+        raise ValueError(
+            f"{checkpoint}: must be a checkpoint of an aiayn_* model, has a {type(model).__name__}"
+        )
+    return Translator(task, model, cutter)

@@ -1,0 +1,30 @@
+"""The most memory that a training took, as the last line of its log."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import sys
+from multiprocessing.util import Finalize
+
+import torch
+
+from fairseq_aiayn.plugin.clear_errors import command_name
+
+MIB = 2**20
+
+
+def log_at_exit() -> None:
+    """Have `log` called when fairseq-train ends, also in processes that it starts for its GPUs."""
+    if command_name(sys.argv[0]) == "fairseq-train":
+        Finalize(None, log, exitpriority=0)  # atexit has no say in processes that Python forks
+
+
+def log() -> None:
+    """Write the peak to fairseq-train's log, which evaluation/train_log.py reads."""
+    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 // MIB
+    gpu = ""
+    if torch.cuda.is_initialized():
+        gpu = f", of the GPU {torch.cuda.max_memory_reserved() // MIB} MiB"
+    # fairseq gives --log-file to this logger alone, and silences it on all ranks but the first
+    logging.getLogger("fairseq_cli.train").info("peak memory: %d MiB%s", host, gpu)

@@ -1,0 +1,1 @@
+"""Pages on runs of the recipes: tables, curves and texts, as HTML, Markdown and JSON."""

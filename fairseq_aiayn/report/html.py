@@ -1,0 +1,41 @@
+"""A document as one HTML file that needs nothing else and runs no script."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+from jinja2 import Environment
+from markupsafe import Markup, escape
+
+from fairseq_aiayn.report.document import Document
+
+HERE = files("fairseq_aiayn.report")
+STYLE = files("fairseq_aiayn.inspection") / "page_style.css"
+
+
+def as_html(document: Document) -> str:
+    """Return the text of an HTML file, in which all words stand as they are written."""
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["code"] = code
+    environment.filters["anchor"] = anchor
+    template = environment.from_string((HERE / "report.html").read_text(encoding="utf-8"))
+    return template.render(
+        document=document,
+        style=Markup(STYLE.read_text(encoding="utf-8")),
+        own_style=Markup((HERE / "report.css").read_text(encoding="utf-8")),
+    )
+
+
+def code(text: str) -> Markup:
+    """Set what stands between backticks as code; the rest is escaped."""
+    parts = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if k % 2 else escape(part)
+        for k, part in enumerate(parts)
+    )
+
+
+def anchor(title: str) -> str:
+    """The id of a section."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")

@@ -1,0 +1,87 @@
+"""Sections that pages on translations and on parsers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fairseq_aiayn.evaluation.learning_curves import LearningCurves
+from fairseq_aiayn.evaluation.provenance import facts
+from fairseq_aiayn.evaluation.run_differences import Difference
+from fairseq_aiayn.evaluation.run_directory import TrainedRun
+from fairseq_aiayn.evaluation.seeds import OverSeeds
+from fairseq_aiayn.evaluation.system_differences import SYSTEM_DIFFERENCES
+from fairseq_aiayn.report.curve_drawing import draw_learning_curves
+from fairseq_aiayn.report.document import Block, Figure, Folded, Paragraph, Section, Table
+
+
+def cells_table(cells: Sequence[Sequence[str]], left: int = 1) -> Table:
+    """Make a table of cells whose first row is the header."""
+    return Table(cells[0], cells[1:], left)
+
+
+def paragraphs(lines: Sequence[str]) -> list[Block]:
+    """Make a paragraph of each line that says something."""
+    return [Paragraph(line.removeprefix("- ")) for line in lines if line]
+
+
+def seeds_section(groups: Sequence[OverSeeds]) -> list[Section]:
+    """Mean ± deviation of runs that differ in their seed alone; nothing where none do."""
+    if not groups:
+        return []
+    rows = [
+        [", ".join(one.runs), *(_spread(*pair) for pair in zip(one.means, one.deviations))]
+        for one in groups
+    ]
+    table = Table(["mean ± standard deviation of the runs", *groups[0].what], rows)
+    return [Section("Over seeds", [table])]
+
+
+def differences_section(
+    names: Sequence[str], systems: set[str], found: Sequence[Difference]
+) -> list[Section]:
+    """In what the runs were made differently, and what differs in the systems' own code."""
+    blocks: list[Block] = []
+    if len(names) > 1:
+        text = (
+            "All that the runs were asked for differently, also where one of them has no use for "
+            "it. An empty cell: not given."
+        )
+        rows = [[one.where, one.what, *one.values] for one in found]
+        blocks += [Paragraph(text), Table(["where", "what", *names], rows, left=len(names) + 2)]
+    if "stock" in systems:
+        text = "What stock fairseq's own code does otherwise, whatever the options:"
+        rows = [[one.what, one.paper, one.stock, one.so] for one in SYSTEM_DIFFERENCES]
+        header = ["", "the paper, and aiayn", "stock fairseq (0.12.3.1)", "so"]
+        blocks += [Paragraph(text), Table(header, rows, left=4)]
+    return [Section("What differs", blocks)] if blocks else []
+
+
+def curves_section(curves: Mapping[str, LearningCurves]) -> list[Section]:
+    """Curves of all runs, and their validations as a table; nothing where all were too short."""
+    if not any(one.training.updates for one in curves.values()):
+        return []
+    caption = (
+        "Loss (label-smoothed), perplexity and learning rate against updates and against the time "
+        "spent in them; training is thin, validation thick."
+    )
+    header = ["run", "updates", "minutes", "validation loss", "validation perplexity"]
+    rows = []
+    for name, both in curves.items():
+        curve = both.validation
+        columns = zip(curve.updates, curve.seconds, curve.loss, curve.perplexity, strict=True)
+        rows += [
+            [name, f"{update:,}", f"{seconds / 60:.1f}", f"{loss:.3f}", f"{perplexity:.2f}"]
+            for update, seconds, loss, perplexity in columns
+        ]
+    figure = Figure(draw_learning_curves(curves), caption, Table(header, rows))
+    return [Section("Learning curves", [figure])]
+
+
+def making_section(runs: Sequence[TrainedRun]) -> Section:
+    """How each run was made, with its commands."""
+    blocks = [Folded(f"How {run.name} was made", facts(run), run.settings.commands) for run in runs]
+    return Section("How the runs were made", blocks)
+
+
+def _spread(mean: float, deviation: float) -> str:
+    return f"{mean:.2f} ± {deviation:.2f}"

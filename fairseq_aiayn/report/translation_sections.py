@@ -1,0 +1,133 @@
+"""Sections that only the page on translation models has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fairseq_aiayn.evaluation.bleu_by_length import LengthClass
+from fairseq_aiayn.evaluation.comparison import Example, Run
+from fairseq_aiayn.evaluation.disagreement import Contrast
+from fairseq_aiayn.evaluation.row_table import explanation, row_table
+from fairseq_aiayn.evaluation.significance import LEVEL, Significance
+from fairseq_aiayn.paper import ROWS
+from fairseq_aiayn.report.curve_drawing import draw_bleu_by_length, length_range
+from fairseq_aiayn.report.document import Block, Figure, Paragraph, Section, Table, Texts
+
+
+@dataclass(frozen=True)
+class Contested:
+    """A sentence that systems translate very differently, with the chrF of each."""
+
+    example: Example
+    chrf: dict[str, float]
+
+
+def significance_section(
+    found: Significance | None, contrasts: Mapping[str, Contrast]
+) -> list[Section]:
+    """Every run against the first: over resampled test sets, and sentence by sentence."""
+    if not found:
+        return []
+    header = ["", "sacreBLEU", "mean of the samples, 95%", "p", "difference"]
+    rows = []
+    for name, tested in found.systems.items():
+        p, verdict = "", "the one that others are tested against"
+        if tested.p_value is not None:
+            p = f"{tested.p_value:.3f}"
+            verdict = "significant" if tested.p_value < LEVEL else "may be chance"
+        interval = f"{tested.mean:.2f} ± {tested.interval:.2f}"
+        rows.append([name, f"{tested.score:.2f}", interval, p, verdict])
+    text = (
+        "Paired bootstrap (Koehn, 2004) by sacreBLEU: p is how often resampled test sets show a "
+        "difference as large where there is none. It says nothing about another seed, which moves "
+        "BLEU too."
+    )
+    sentences = Table(
+        ["sentences by chrF", "better than the first run", "worse", "as good"],
+        [
+            [name, *(f"{n:,}" for n in (one.better, one.worse, one.even))]
+            for name, one in contrasts.items()
+        ],
+    )
+    signature = Paragraph(f"sacreBLEU: `{found.signature}`")
+    return [Section("Significance", [Paragraph(text), Table(header, rows), signature, sentences])]
+
+
+def length_section(runs: Sequence[Run], classes: Sequence[LengthClass]) -> Section:
+    """BLEU of short and of long sentences, and how long the translations are."""
+    names = list(classes[0].bleu)
+    rows = [
+        [
+            length_range(one),
+            f"{one.sentences:,}",
+            *(f"{one.bleu[name]:.2f}" for name in names),
+        ]
+        for one in classes
+    ]
+    table = Table(["words of the source", "sentences", *names], rows)
+    caption = "sacreBLEU by the length of the source."
+    header = ["", "words of translation ÷ reference", "brevity penalty", "words", "reference"]
+    lengths = [[run.name, *_lengths(run.bleu)] for run in runs]
+    text = "Lengths in the tokens of the paper's BLEU; a ratio below 1 costs the brevity penalty."
+    return Section(
+        "Lengths",
+        [
+            Figure(draw_bleu_by_length(classes), caption, table),
+            Paragraph(text),
+            Table(header, lengths),
+        ],
+    )
+
+
+def disagreement_section(contested: Sequence[Contested]) -> list[Section]:
+    """The sentences whose translations differ most in quality."""
+    if not contested:
+        return []
+    text = (
+        "Sentences with the largest difference between the best and the worst translation, by "
+        "chrF, which stands in brackets."
+    )
+    blocks: list[Block] = [Paragraph(text)]
+    for one in contested:
+        marks = {name: f"{name} ({score:.1f})" for name, score in one.chrf.items()}
+        blocks.append(_texts(one.example, marks))
+    return [Section("Where translations differ most", blocks)]
+
+
+def examples_section(examples: Sequence[Example]) -> list[Section]:
+    """Sentences that nobody picked."""
+    if not examples:
+        return []
+    blocks = [_texts(one, {name: name for name in one.translations}) for one in examples]
+    text = Paragraph("Taken at equal distances from the test set.")
+    return [Section("Examples", [text, *blocks])]
+
+
+def rows_section(runs: Sequence[Run]) -> list[Section]:
+    """What the runs' rows are and cost; nothing where logs do not say over how many types."""
+    vocabularies = {run.vocabulary for run in runs}
+    rows = list(dict.fromkeys(run.settings.row for run in runs if run.settings.row in ROWS))
+    vocabulary = vocabularies.pop()
+    if vocabularies or not vocabulary or not rows:
+        return []
+    table = row_table([ROWS[name] for name in rows], vocabulary)
+    cells = Table(table[0], table[1:])
+    return [Section("Rows", [cells, Paragraph(explanation(vocabulary))])]
+
+
+def _texts(example: Example, labels: Mapping[str, str]) -> Texts:
+    translations = [(labels[name], text) for name, text in example.translations.items()]
+    originals = [("source", example.source), ("reference", example.reference)]
+    return Texts(f"Sentence {example.sentence:,}", [*originals, *translations])
+
+
+def _lengths(bleu: Mapping) -> list[str]:
+    """Ratio, brevity penalty and lengths; empty where an older score does not have them."""
+    forms = {
+        "length_ratio": "{:.3f}",
+        "brevity_penalty": "{:.3f}",
+        "hypothesis_length": "{:,}",
+        "reference_length": "{:,}",
+    }
+    return [form.format(bleu[key]) if key in bleu else "" for key, form in forms.items()]

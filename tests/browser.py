@@ -1,0 +1,127 @@
+"""Headless Chromium for the tests of HTML pages.
+
+pytest_plugins = ["browser"]  # gives a test module the fixture `chromium`
+
+def test_a_page(chromium, tmp_path):
+    page = chromium.open(tmp_path / "page.html", width=360, scheme="dark")
+    page.tab.click("text=Next")  # playwright's own Page
+    page.assert_quiet()
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+HEIGHT = 800  # pixels of the window; a page may be longer
+PATIENCE = 10_000  # milliseconds that anything on a page may take
+
+
+class OpenPage:
+    """One HTML file in a tab of its own; `tab` is playwright's Page."""
+
+    def __init__(self, context, path: Path, fragment: str) -> None:
+        self.complaints: list[str] = []  # what the console and the page itself reported
+        self.requests: list[str] = []  # whatever was asked for besides the file
+        self.address = path.resolve().as_uri()
+        self.tab = context.new_page()
+        self.tab.set_default_timeout(PATIENCE)
+        self.tab.on("console", self._note_message)
+        self.tab.on("pageerror", lambda error: self.complaints.append(f"page: {error}"))
+        self.tab.on("request", self._note_request)
+        self.tab.goto(self.address + fragment)
+
+    def _note_message(self, message) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"console: {message.text}")
+
+    def _note_request(self, request) -> None:
+        if request.url.split("#")[0] != self.address:
+            self.requests.append(request.url)
+
+    def assert_quiet(self) -> None:
+        """Nothing went wrong on the page, and nothing but the file was asked for."""
+        assert self.complaints == []
+        assert self.requests == []
+
+    def assert_fits(self) -> None:
+        """The page does not scroll sideways."""
+        needed, there = self.tab.evaluate(
+            "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        )
+        assert needed <= there, f"the page needs {needed} px, the window has {there}"
+
+    def screenshot(self) -> bytes:
+        """Return the whole page as a PNG."""
+        return self.tab.screenshot(full_page=True, animations="disabled")
+
+    def colours(self) -> int:
+        """Count the colours of the screenshot; a blank page has 1."""
+        picture = Image.open(io.BytesIO(self.screenshot())).convert("RGB")
+        return len(picture.getcolors(maxcolors=picture.width * picture.height))
+
+
+class Chromium:
+    """A browser without network in which each file gets a fresh profile."""
+
+    def __init__(self, browser, folder: Path) -> None:
+        self._browser = browser
+        self._folder = folder
+        self._contexts: list = []
+
+    def open(
+        self, path: Path, width: int = 1200, scheme: str = "light", fragment: str = ""
+    ) -> OpenPage:
+        """Open a file in a window `width` px wide; `scheme` is light or dark, `fragment` #so."""
+        context = self._browser.new_context(
+            viewport={"width": width, "height": HEIGHT},
+            color_scheme=scheme,
+            reduced_motion="reduce",
+            offline=True,
+        )
+        self._contexts.append(context)
+        return OpenPage(context, path, fragment)
+
+    def show(
+        self, text: str, width: int = 1200, scheme: str = "light", fragment: str = ""
+    ) -> OpenPage:
+        """Open HTML text as `open` does, from a file of its own."""
+        path = self._folder / f"page-{len(self._contexts)}.html"
+        path.write_text(text, encoding="utf-8")
+        return self.open(path, width, scheme, fragment)
+
+    def close_pages(self) -> None:
+        """Close what `open` opened."""
+        while self._contexts:
+            self._contexts.pop().close()
+
+
+@pytest.fixture(scope="module")
+def _browser() -> Iterator:
+    """One browser for a module; skips where Debian's chromium or playwright is not installed."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="pages are tested with playwright, which is not installed"
+    )
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("pages are tested in Debian's chromium, which is not on the PATH")
+    # Chromium's sandbox refuses to run as root, which containers are
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def chromium(_browser, tmp_path: Path) -> Iterator[Chromium]:
+    """A browser that opens files; a test's pages are closed behind it."""
+    pages = Chromium(_browser, tmp_path)
+    yield pages
+    pages.close_pages()

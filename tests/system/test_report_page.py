@@ -1,0 +1,75 @@
+"""The page of `aiayn compare` in a browser: nothing but itself is needed, and it fits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from run_directories import MADE, inner, train_log, valid, write_run
+
+from fairseq_aiayn.cli.main import main
+
+pytest_plugins = ["browser"]
+
+HOSTILE = (
+    "<script>document.title = 'mine'</script> <img src=x onerror=alert(1)> &amp; "
+    "\u05d0\u05d1 e\u0301"
+)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of two runs, one of which translates into HTML."""
+    folder = tmp_path_factory.mktemp("report")
+    curves = [inner(10 * k, 9.0 / k, 60) for k in range(1, 9)] + [valid(80, 1.1)]
+    log = "\n".join([*curves, train_log(100_000)])
+    runs = []
+    for name, system, line in (("ours", "aiayn", "source"), (HOSTILE, "stock", HOSTILE)):
+        made = MADE | {"name": name, "system": system, "commands": {"train": f"x '{HOSTILE}'"}}
+        texts = {"hypothesis.txt": f"{line}\n" * 4, "train.log": log}
+        runs.append(str(write_run(folder / system, made, **texts)))
+    assert main(["compare", *runs, "--output", str(folder)]) == 0
+    return folder / "report.html"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1200])
+def test_the_page_is_quiet_and_fits(chromium, page, width, scheme):
+    opened = chromium.open(page, width=width, scheme=scheme)
+    opened.assert_quiet()
+    opened.assert_fits()
+    assert opened.colours() > 20, "curves, text and lines on a ground"
+
+
+def test_what_a_run_wrote_is_text(chromium, page):
+    opened = chromium.open(page)
+    opened.assert_quiet()
+    assert opened.tab.locator("main script, main img").count() == 0
+    assert opened.tab.title() == f"ours · {HOSTILE}"
+    shown = opened.tab.locator("dd").all_inner_texts()
+    assert HOSTILE in shown
+
+
+def test_links_lead_to_their_sections(chromium, page):
+    opened = chromium.open(page)
+    links = opened.tab.locator("nav a")
+    assert links.count() >= 7
+    for link in links.all():
+        target = opened.tab.locator(link.get_attribute("href"))
+        assert target.locator("h2").inner_text() == link.inner_text()
+
+
+def test_the_figures_of_a_picture_can_be_unfolded_by_keyboard(chromium, page):
+    opened = chromium.open(page)
+    figures = opened.tab.locator("#learning-curves details table")
+    assert not figures.is_visible()
+    opened.tab.locator("#learning-curves summary").focus()
+    opened.tab.keyboard.press("Enter")
+    assert figures.is_visible()
+    assert "1.100" in figures.inner_text()
+
+
+def test_the_page_is_small(page):
+    assert page.stat().st_size < 1_000_000
+    assert json.loads((page.parent / "report.json").read_text())["kind"] == "translation report"
