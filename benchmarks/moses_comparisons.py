@@ -18,7 +18,8 @@ from fairseq_aiayn.evaluation.bleu import Bleu, paper_bleu, score
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "recipes" / "lib"))
 
 from clean_pairs import Settings, reason_to_drop
-from moses import moses_tokenizer
+
+from fairseq_aiayn.text.moses import moses_tokenizer
 
 Words = tuple[str, ...]
 
@@ -76,7 +77,7 @@ def comparisons(language: str) -> list[Comparison]:
         Comparison(
             "normalize, parity", (normalize,), "MosesPunctNormalizer, perl_parity", normalizer(True)
         ),
-        Comparison("normalize, then tokenize", chain, "recipes/lib/moses.py", cleaned),
+        Comparison("normalize, then tokenize", chain, "fairseq_aiayn/text/moses.py", cleaned),
         Comparison("detokenize", (detokenize,), "MosesDetokenizer", detokenized, (tokenize,)),
     ]
 

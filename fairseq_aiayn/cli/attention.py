@@ -123,6 +123,8 @@ def _check(arguments: argparse.Namespace) -> None:
     path = arguments.output
     if path.suffix.lower() not in (*FORMATS, PAGE):
         raise ValueError(f"--output must end in {', '.join(FORMATS)} or {PAGE}, got {path}")
+    if not path.parent.is_dir():
+        raise ValueError(f"--output {path}: there is no directory {path.parent}")
     if arguments.positions:
         _refuse(arguments, OF_SENTENCES, "--positions")
         if path.suffix.lower() == PAGE:
@@ -151,7 +153,7 @@ def _option(name: str) -> str:
 
 def _load(arguments: argparse.Namespace) -> Translator:
     from fairseq_aiayn.plugin.attention import load_translator
-    from fairseq_aiayn.plugin.pieces import Cutter
+    from fairseq_aiayn.text.cutter import Cutter
 
     cutter = Cutter(arguments.bpe_codes, arguments.sentencepiece_model, arguments.normalize)
     return load_translator(arguments.checkpoint, arguments.data_bin, cutter)

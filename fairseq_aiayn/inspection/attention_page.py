@@ -62,7 +62,7 @@ def _require_size(size: int) -> None:
     if size > LARGEST_PAGE:
         raise ValueError(
             f"the page must have at most {LARGEST_PAGE:,} bytes, would have {size:,} or more: "
-            "give fewer kinds, layers, heads or words"
+            "take one kind of attention, or a shorter sentence"
         )
 
 

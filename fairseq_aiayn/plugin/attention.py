@@ -14,10 +14,10 @@ from torch import Tensor
 
 from fairseq_aiayn.inspection.attention_map import AttentionMap
 from fairseq_aiayn.inspection.attention_weights import attention_weights
-from fairseq_aiayn.plugin.clear_errors import explain
+from fairseq_aiayn.plugin.clear_errors import explained
 from fairseq_aiayn.plugin.model import AiaynModel
-from fairseq_aiayn.plugin.pieces import Cutter
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
+from fairseq_aiayn.text.cutter import Cutter
 
 START = "<s>"  # fairseq starts a target with its </s>; the first key of the decoder is shown so
 
@@ -86,14 +86,9 @@ def load_translator(checkpoint: Path, data: Path, cutter: Cutter) -> Translator:
 
     Raises OSError or ValueError, naming the file, for what is missing or cannot be used.
     """
-    try:
+    with explained():
         task = AiaynTranslationTask.setup_task(AiaynTranslationConfig(data=str(data)))
         (model,), _ = checkpoint_utils.load_model_ensemble([str(checkpoint)], task=task)
-    except Exception as error:  # torch and fairseq raise whatever they please
-        reason = explain(error)
-        if reason is None:
-            raise
-        raise ValueError(reason) from error
     if not isinstance(model, AiaynModel):
         raise ValueError(
             f"{checkpoint}: must be a checkpoint of an aiayn_* model, has a {type(model).__name__}"

@@ -15,6 +15,7 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -84,6 +85,18 @@ def explain(error: BaseException) -> str | None:
             unnamed = path and path not in message and not getattr(each, "filename", None)
             return (f"{path}: " if unnamed else "") + " ".join(message.split())
     return None
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Raise ValueError with that line in place of an error that torch or fairseq raises inside."""
+    try:
+        yield
+    except Exception as error:  # they raise whatever they please
+        reason = explain(error)
+        if reason is None:
+            raise
+        raise ValueError(reason) from error
 
 
 def no_room(error: BaseException) -> str | None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 from fairseq import checkpoint_utils, utils
 from fairseq.data import data_utils
-from sentencepiece import SentencePieceProcessor
 from torch import Tensor
 
-from fairseq_aiayn.plugin.clear_errors import explain
+from fairseq_aiayn.plugin.clear_errors import explained
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.parsing_task import AiaynParsingConfig, AiaynParsingTask
+from fairseq_aiayn.text.pieces import sentence_pieces
 from fairseq_aiayn.treebank.linearization import require_words, source_text
 
 PIECES = "pieces.model"  # beside the binarised data that it cut
@@ -27,14 +27,14 @@ class Parser:
         self,
         task: AiaynParsingTask,
         model: AiaynModel,
-        pieces: SentencePieceProcessor,
+        cut: Callable[[str], str],
         beam: int,
         device: str,
     ):
         """Raises ValueError for a beam or a dictionary that no search is possible with."""
         self.source, self.target = task.source_dictionary, task.target_dictionary
         self.model = model.to(device).eval()
-        self.pieces = pieces
+        self.cut = cut
         self.generator = task.build_generator([model], Namespace(beam=beam))
         self.device = device
 
@@ -64,7 +64,7 @@ class Parser:
 
     def encode(self, words: Sequence[str]) -> Tensor:
         """The numbers of a sentence's pieces and the end token: [S]."""
-        pieces = self.pieces.encode(source_text(words), out_type=str)
+        pieces = self.cut(source_text(words)).split(" ")
         return torch.tensor([*map(self.source.index, pieces), self.source.eos()])
 
 
@@ -73,22 +73,9 @@ def load_parser(checkpoint: Path, data: Path, beam: int, constrained: bool, cpu:
 
     Raises OSError or ValueError, naming the file, for what is missing or cannot be used.
     """
-    pieces = load_pieces(data / PIECES)
+    cut = sentence_pieces(data / PIECES)
     task = AiaynParsingTask.setup_task(AiaynParsingConfig(data=str(data), constrained=constrained))
-    try:
+    with explained():
         (model,), _ = checkpoint_utils.load_model_ensemble([str(checkpoint)], task=task)
-    except Exception as error:  # torch and fairseq raise whatever they please
-        reason = explain(error)
-        if reason is None:
-            raise
-        raise ValueError(reason) from error
     device = "cuda" if torch.cuda.is_available() and not cpu else "cpu"
-    return Parser(task, model, pieces, beam, device)
-
-
-def load_pieces(path: Path) -> SentencePieceProcessor:
-    """Load a sentencepiece model; OSError if it is missing, ValueError if it is none."""
-    try:
-        return SentencePieceProcessor(model_proto=path.read_bytes())
-    except RuntimeError:
-        raise ValueError(f"{path}: must be a sentencepiece model, is not") from None
+    return Parser(task, model, cut, beam, device)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
 
-from moses import moses_tokenizer
+from fairseq_aiayn.text.moses import moses_tokenizer
 
 Pair = tuple[bytes, bytes]
 

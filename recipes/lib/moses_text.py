@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 
-from moses import moses_tokenizer
+from fairseq_aiayn.text.moses import moses_tokenizer
 
 
 def read_text(lines: Iterable[bytes]) -> Iterator[str]:

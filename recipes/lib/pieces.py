@@ -1,47 +1,12 @@
-"""Cut tokenised text into subword pieces (section 5.1): byte pairs, or sentencepiece's pieces."""
+"""What scripts that cut text into pieces are given: byte pairs, or sentencepiece's model."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 
-from sentencepiece import SentencePieceProcessor
-from subword_nmt.apply_bpe import BPE
-
-CACHED_WORDS = 200_000
-
-
-def byte_pairs(codes: Path) -> Callable[[str], str]:
-    """Return a function that does to a line what `subword-nmt apply-bpe --codes` does.
-
-    Raises OSError or ValueError if the codes cannot be read.
-    """
-    with codes.open(encoding="utf-8", newline="\n") as stream:
-        try:
-            bpe = BPE(stream)
-        except (ValueError, SystemExit):  # after printing which line is wrong, it exits
-            raise ValueError(f"{codes}: must be codes of subword-nmt learn-bpe, is not") from None
-
-    @lru_cache(CACHED_WORDS)
-    def segment(word: str) -> str:
-        bpe.cache.clear()  # it has no bound, the one around this function has
-        return bpe.segment(word)
-
-    return lambda line: " ".join(segment(word) for word in line.split(" ") if word)
-
-
-def sentence_pieces(model: Path) -> Callable[[str], str]:
-    """Return a function that puts a space between the pieces that sentencepiece finds in a line.
-
-    Raises OSError or ValueError if the model cannot be read.
-    """
-    try:
-        processor = SentencePieceProcessor(model_proto=model.read_bytes())
-    except RuntimeError:
-        raise ValueError(f"{model}: must be a sentencepiece model, is not") from None
-    return lambda line: " ".join(processor.encode(line, out_type=str))
+from fairseq_aiayn.text.pieces import byte_pairs, sentence_pieces
 
 
 def add_pieces_options(parser: ArgumentParser) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import clean_corpus
 import clean_pairs
-import moses
 import moses_text
 import pytest
 import shards
@@ -18,6 +17,8 @@ from clean_pairs import Settings, clean
 from click.testing import CliRunner
 from manifest import read_manifest
 from sacremoses.cli import cli
+
+from fairseq_aiayn.text import moses
 
 LANGUAGES = ("en", "de")
 PLAIN = Settings(LANGUAGES, "none", False, max_length=6, max_ratio=2.0)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pieces
 import pytest
 import sentencepiece
 import treebanks
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 from invented_trees import forms, reproducible
 from recipe_runs import RECIPES, lines_of
 
+from fairseq_aiayn.text import pieces
 from fairseq_aiayn.treebank.linearization import source_text
 
 RECIPE = RECIPES / "wsj_parsing"

@@ -8,7 +8,6 @@ from pathlib import Path
 import apply_pieces
 import count_words
 import learn_word_pieces
-import pieces
 import pieces_text
 import pytest
 import sentencepiece
@@ -16,6 +15,8 @@ import shards
 from subword_nmt import learn_joint_bpe_and_vocab
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
+
+from fairseq_aiayn.text import pieces
 
 LANGUAGES = ("en", "de")
 PAIRS = 70  # in 3 shards

@@ -19,8 +19,8 @@ from sentencepiece import SentencePieceTrainer
 from fairseq_aiayn.cli import main as cli
 from fairseq_aiayn.inspection.attention_weights import attention_weights
 from fairseq_aiayn.plugin.attention import load_translator
-from fairseq_aiayn.plugin.pieces import Cutter
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
+from fairseq_aiayn.text.cutter import Cutter
 
 SOURCE, TARGET = "w3 w5 w4", "v3 v5 v5 v4"
 SHARED = ("--task", "translation", "--arch", "transformer", "--share-all-embeddings")

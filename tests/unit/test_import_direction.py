@@ -13,7 +13,7 @@ ROOT = Path(fairseq_aiayn.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 # A module imports from layers before its own, and within its own sub-package
 LAYERS = [
-    {"paper", "nn", "training", "decoding", "treebank"},
+    {"paper", "nn", "training", "decoding", "treebank", "text"},
     {"evaluation", "inspection"},
     {"report", "plugin"},
     {"cli"},

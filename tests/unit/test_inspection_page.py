@@ -60,7 +60,7 @@ def test_a_page_over_the_limit_is_refused_and_one_below_is_not() -> None:
         attention_page([invented(500, layers=2)], "t")
     assert str(error.value) == (
         "the page must have at most 1,000,000 bytes, would have 8,000,000 or more: "
-        "give fewer kinds, layers, heads or words"
+        "take one kind of attention, or a shorter sentence"
     )
     assert len(attention_page([invented(500, 1, 1)], "t").encode()) <= LARGEST_PAGE
 

@@ -1,0 +1,25 @@
+"""Plain text cut into the pieces that a model reads, as the recipes cut what it was trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_aiayn.text.moses import moses_tokenizer
+from fairseq_aiayn.text.pieces import byte_pairs, sentence_pieces
+
+
+@dataclass(frozen=True)
+class Cutter:
+    """Byte pairs of Moses' tokens, of text that is normalised first or not; word pieces; or,
+    without either file, text that is in pieces already."""
+
+    codes: Path | None = None
+    model: Path | None = None
+    normalize: bool = False
+
+    def cut(self, text: str, language: str) -> str:
+        """Pieces with a space between; OSError or ValueError, naming a file of no use."""
+        if self.codes:
+            return byte_pairs(self.codes)(moses_tokenizer(language, self.normalize)(text))
+        return sentence_pieces(self.model)(text) if self.model else text
