@@ -1,10 +1,11 @@
 """draw what a model's heads attend to (Figures 3-5), or its positions (section 3.5)
 
 The ending of --output decides what is made: .png, .svg or .pdf, one layer in a picture, or .html,
-one page for a browser with all layers and heads to choose from. --kind says who attends to what:
-encoder, source to source; decoder, target to target; cross, target to source. Without --target
-the model's own translation is taken, and printed. A row of the decoder is named by the word that
-is written there, its columns by the words read, the first of which is <s>.
+one page for a browser, which opens with what is chosen here and has everything else to choose from.
+--kind says who attends to what: encoder, source to source; decoder, target to target; cross, target
+to source. Without --target the model's own translation is taken, and printed. A row of the decoder
+is named by the word that is written there, its columns by the words read, the first of which is
+<s>.
 
 --bpe-codes cuts plain text as the recipes do, into Moses' tokens and these byte pairs
 (--normalize where the recipe did: wmt14_en_de, multi30k), --sentencepiece-model into word pieces;
@@ -31,13 +32,13 @@ from fairseq_aiayn.paper import BASE
 
 if TYPE_CHECKING:
     from fairseq_aiayn.inspection.attention_map import AttentionMap
+    from fairseq_aiayn.inspection.selection import Selection
     from fairseq_aiayn.plugin.attention import Sentence, Translator
 
 KINDS = ("encoder", "decoder", "cross")
 STYLES = ("lines", "heads", "heat")
 PAGE = ".html"
 OF_SENTENCES = ("source", "target", "kind", "layer", "heads", "word", "style", "merge")
-OF_PICTURES = ("layer", "heads", "word", "style", "merge")  # a page has them all to choose from
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -129,8 +130,6 @@ def _check(arguments: argparse.Namespace) -> None:
         _refuse(arguments, OF_SENTENCES, "--positions")
         if path.suffix.lower() == PAGE:
             raise ValueError(f"--positions is a picture: --output must not end in {PAGE}")
-    elif path.suffix.lower() == PAGE:
-        _refuse(arguments, OF_PICTURES, f"--output {path}, a page that has everything,")
     needed = ("checkpoint", "data_bin", "source")
     if arguments.positions:  # the sinusoids need no model
         needed = needed[:2] if arguments.checkpoint or arguments.data_bin else ()
@@ -202,10 +201,24 @@ def _warn_of_unknown(*sentences: Sentence | None) -> None:
 
 def _write_page(maps: list[AttentionMap], arguments: argparse.Namespace) -> None:
     from fairseq_aiayn.evaluation.table_files import write_whole
-    from fairseq_aiayn.inspection.attention_page import attention_page
+    from fairseq_aiayn.inspection.attention_page import attention_page, view_of
 
-    page = attention_page(maps, f"Attention: {arguments.source}")
+    selection = _select(maps[0], arguments)
+    start = view_of(
+        selection,
+        view="heat" if arguments.style == "heat" else "lines",
+        words="whole" if arguments.merge else "pieces",
+    )
+    page = attention_page(maps, f"Attention: {arguments.source}", start)
     write_whole(arguments.output, page)
+
+
+def _select(shown: AttentionMap, arguments: argparse.Namespace) -> Selection:
+    from fairseq_aiayn.inspection.selection import select
+    from fairseq_aiayn.inspection.word_merging import merge_words
+
+    shown = merge_words(shown) if arguments.merge else shown
+    return select(shown, arguments.layer, arguments.heads, arguments.word)
 
 
 def _draw_picture(shown: AttentionMap, arguments: argparse.Namespace) -> None:
@@ -213,13 +226,12 @@ def _draw_picture(shown: AttentionMap, arguments: argparse.Namespace) -> None:
     from fairseq_aiayn.inspection.labels import undrawable
     from fairseq_aiayn.inspection.line_drawing import draw_lines, draw_lines_by_head
     from fairseq_aiayn.inspection.picture_files import save_picture
-    from fairseq_aiayn.inspection.selection import select
-    from fairseq_aiayn.inspection.word_merging import merge_words
+    from fairseq_aiayn.inspection.selection import require_readable
 
     draw = {"lines": draw_lines, "heads": draw_lines_by_head, "heat": draw_heat_maps}
-    shown = merge_words(shown) if arguments.merge else shown
-    selection = select(shown, arguments.layer, arguments.heads, arguments.word)
-    boxes = undrawable((*shown.queries, *shown.keys))
+    selection = _select(shown, arguments)
+    require_readable(selection.map)
+    boxes = undrawable((*selection.map.queries, *selection.map.keys))
     if boxes and arguments.output.suffix.lower() != ".svg":
         note = f"no installed font has {' '.join(boxes)}, drawn as boxes (not in .svg and .html)"
         print(f"aiayn attention: {note}", file=sys.stderr)

@@ -45,7 +45,7 @@ function keepInRange() {
 }
 
 function readAddress() {
-  const given = new URLSearchParams(location.hash.slice(1));
+  const given = new URLSearchParams(location.hash.slice(1) || page.start);
   const number = (name) => (/^[1-9]\d*$/.test(given.get(name)) ? given.get(name) - 1 : null);
   state.kind = maps.has(given.get("kind")) ? given.get("kind") : page.maps[0].kind;
   state.view = given.get("view") === "heat" ? "heat" : "lines";

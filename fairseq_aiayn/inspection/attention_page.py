@@ -9,11 +9,13 @@ import json
 import re
 from collections.abc import Sequence
 from importlib import resources
+from urllib.parse import urlencode
 
 import numpy as np
 
 from fairseq_aiayn.inspection.attention_map import AttentionMap
 from fairseq_aiayn.inspection.head_colours import HEAD_COLOURS
+from fairseq_aiayn.inspection.selection import Selection
 
 LARGEST_PAGE = 1_000_000  # bytes
 DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -28,9 +30,10 @@ SCRIPTS = (  # one after the other, as one script
 )
 
 
-def attention_page(maps: Sequence[AttentionMap], title: str) -> str:
+def attention_page(maps: Sequence[AttentionMap], title: str, start: str = "") -> str:
     """Return the HTML page of the maps, each of another kind: the text of one file without network.
 
+    It opens with the view of `start`, a fragment as `view_of` makes, unless its address has one.
     Raises ValueError for no map, two of a kind, weights outside 0 to 1 and a page of more than
     1 MB; two bytes for a weight are most of it.
     """
@@ -40,7 +43,7 @@ def attention_page(maps: Sequence[AttentionMap], title: str) -> str:
     parts = {
         "title": html.escape(title),
         "style": "".join(_read(name) for name in STYLES),
-        "data": _data_block(maps),
+        "data": _data_block(maps, start),
         "script": script,
         "digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     }
@@ -66,9 +69,25 @@ def _require_size(size: int) -> None:
         )
 
 
-def _data_block(maps: Sequence[AttentionMap]) -> str:
+def view_of(selection: Selection, view: str, words: str) -> str:
+    """Return a view of the page as the fragment of its address: `view` lines or heat, `words` whole
+    or pieces."""
+    chosen = {
+        "kind": selection.map.kind,
+        "layer": selection.layer + 1,
+        "heads": ",".join(str(head + 1) for head in selection.heads),
+        "view": view,
+        "words": words,
+    }
+    if selection.isolated:
+        chosen["query"] = selection.queries[0] + 1
+    return urlencode(chosen)
+
+
+def _data_block(maps: Sequence[AttentionMap], start: str) -> str:
     """The maps as JSON that can stand in a script element: no < and nothing outside ASCII."""
-    content = {"colours": HEAD_COLOURS, "maps": [_content(one) for one in maps]}
+    shown = [_content(one) for one in maps]
+    content = {"colours": HEAD_COLOURS, "maps": shown, "start": start}
     return json.dumps(content).replace("<", "\\u003c")
 
 

@@ -39,13 +39,9 @@ def select(
 
     Without a layer the last but one, as in Figures 3-5 (5 of 6), the only one of a single one;
     without heads all; without a word all queries, otherwise those of each time that it occurs.
-    Raises ValueError for what the map does not have, or more words than a picture can show.
+    Raises ValueError for what the map does not have.
     """
-    N, h, Q, K = shown.weights.shape
-    if max(Q, K) > LONGEST:
-        raise ValueError(
-            f"a picture shows at most {LONGEST} words or pieces a side, got {max(Q, K)}"
-        )
+    N, h, Q, _ = shown.weights.shape
     layer = max(1, N - 1) if layer is None else layer
     if not 1 <= layer <= N:
         raise ValueError(f"the layer must be 1 to {N}, got {layer}")
@@ -55,6 +51,13 @@ def select(
             raise ValueError(f"a head must be 1 to {h}, got {head}")
     queries = tuple(range(Q)) if word is None else occurrences(word, shown.queries)
     return Selection(shown, layer - 1, tuple(n - 1 for n in heads), queries, word is not None)
+
+
+def require_readable(shown: AttentionMap) -> None:
+    """Raise ValueError for more words than a picture can show."""
+    most = max(shown.weights.shape[2:])
+    if most > LONGEST:
+        raise ValueError(f"a picture shows at most {LONGEST} words or pieces a side, got {most}")
 
 
 def occurrences(word: str, pieces: tuple[str, ...]) -> tuple[int, ...]:

@@ -212,8 +212,8 @@ def test_a_piece_that_the_dictionary_lacks_is_named_and_drawn(aiayn, given, tmp_
             "--normalize goes with --bpe-codes",
         ),
         (
-            ("--source", SOURCE, "--word", "w3", "--output", "x.html"),
-            "--output x.html, a page that has everything, does not go with --word",
+            ("--source", SOURCE, "--kind", "encoder", "--heads", "3", "--output", "x.html"),
+            "a head must be 1 to 2, got 3",
         ),
         (
             ("--positions", "--source", SOURCE, "--output", "x.png"),
@@ -225,7 +225,7 @@ def test_a_piece_that_the_dictionary_lacks_is_named_and_drawn(aiayn, given, tmp_
         ),
         (
             ("--source", SOURCE, "--output", "nowhere/x.png"),
-            "nowhere/x.png.part: No such file or directory",
+            "--output nowhere/x.png: there is no directory nowhere",
         ),
         (("--bpe-codes", "nowhere", "--source", "a", "--output", "x.png"), "nowhere: No such file"),
     ],

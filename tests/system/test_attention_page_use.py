@@ -19,6 +19,10 @@ from attention_pages import (
     weights,
 )
 
+from fairseq_aiayn.inspection.attention_page import attention_page, view_of
+from fairseq_aiayn.inspection.selection import select
+from fairseq_aiayn.inspection.word_merging import merge_words
+
 pytest_plugins = ["browser"]
 
 HOSTILE = (
@@ -32,6 +36,23 @@ HOSTILE = (
     "\u0645\u0631\u062d\u0628\u0627",
     "&amp;",
 )
+
+
+def test_a_page_opens_with_the_view_that_it_was_made_for(chromium) -> None:
+    """Breaks if what the command line chose is lost, or wins over a link to another view."""
+    first = merge_words(MAPS["encoder"])
+    view = view_of(select(first, 1, [3, 1], first.queries[1]), "lines", "whole")
+    page = chromium.show(attention_page(list(MAPS.values()), "t", view))
+    await_address(page, "layer=1")
+    for part in ("heads=1,3", "words=whole", "query=2", f"kind={first.kind}"):
+        await_address(page, part)
+    assert {place[1] for place in lines(page, "one")} == {1}
+    page = chromium.show(
+        attention_page(list(MAPS.values()), "t", view), fragment="#kind=cross&view=heat"
+    )
+    await_address(page, "kind=cross")
+    await_address(page, "view=heat")
+    page.assert_quiet()
 
 
 def test_the_keyboard_alone_does_everything(chromium) -> None:

@@ -26,7 +26,7 @@ from fairseq_aiayn.inspection.position_pictures import (
     position_tables,
     sinusoid_table,
 )
-from fairseq_aiayn.inspection.selection import LONGEST, select
+from fairseq_aiayn.inspection.selection import LONGEST, require_readable, select
 from fairseq_aiayn.nn.positions import sinusoids
 from fairseq_aiayn.nn.shape import Shape
 from fairseq_aiayn.nn.transformer import create_transformer
@@ -104,9 +104,9 @@ def test_a_word_is_chosen_each_time_it_occurs_with_all_of_its_pieces() -> None:
 
 
 def test_a_sentence_is_too_long_for_a_picture_from_a_limit_on() -> None:
-    select(AttentionMap("cross", ("a",), ("b",) * LONGEST, torch.ones(1, 1, 1, 120)), 1, [1], None)
+    require_readable(AttentionMap("cross", ("a",), ("b",) * LONGEST, torch.ones(1, 1, 1, 120)))
     with pytest.raises(ValueError, match="at most 120 words or pieces a side, got 500"):
-        select(AttentionMap("cross", ("a",), ("b",) * 500, torch.ones(1, 1, 1, 500)), 1, [1], None)
+        require_readable(AttentionMap("cross", ("a",), ("b",) * 500, torch.ones(1, 1, 1, 500)))
 
 
 def test_a_line_is_as_opaque_as_its_weight_between_its_words() -> None:
