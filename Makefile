@@ -20,7 +20,7 @@ else
 BENCH_ROWS := --row tiny base --turns 3 --updates 3 --starts 2
 BENCH_MEMORY := --row base --turns 1 --updates 3
 BENCH_ROW := --row tiny
-BENCH_GENERATE := --train-updates 150
+BENCH_GENERATE := --train-updates 20 --length 12
 BENCH_SCALING := --turns 1
 endif
 

@@ -12,7 +12,10 @@ from fairseq_aiayn.paper import ROWS
 DEFAULT_WORK = ROOT / "exp" / "bench"
 DEFAULT_DATA = DEFAULT_WORK / "multi30k_en_de" / "bin"
 LANGUAGE_FILES = "train.*-*.*.idx"  # fairseq-preprocess's
-COUNTS = ("turns", "updates", "starts", "max_tokens", "batch_size", "train_updates", "points")
+COUNTS = (
+    *("turns", "updates", "starts", "max_tokens", "batch_size", "train_updates", "points"),
+    "length",
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -5,11 +5,11 @@ trained on the same data with the same budget. fairseq-generate runs as a proces
 turns, A B A B ...; its own line "Translated N sentences (T tokens)" counts, and the wall time and
 the peak of memory of the process are shown with it. A ratio of sentences a second means little
 where one system's translations are shorter: so tokens a second have the same target, and the mean
-length is printed.
+length is printed. --length makes all translations equally long, whatever the models have learnt.
 
 examples:
     python benchmarks/generate.py --json generate.json             tiny: 6 minutes on two cores
-    python benchmarks/generate.py --turns 1 --train-updates 20     a trial
+    python benchmarks/generate.py --turns 1 --train-updates 20 --length 12     a trial
     python benchmarks/generate.py --checkpoints ours/average.pt stock/average.pt --row base
     python benchmarks/generate.py --device cuda --row base
 """
@@ -62,7 +62,13 @@ def generation_command(side: Side, checkpoint: Path, arguments: argparse.Namespa
         *("--required-batch-size-multiple", "1", "--post-process", "subword_nmt"),
         *(["--fp16"] if side.precision == "float16" else []),
         *on_device(arguments.device),
+        *(_exactly(arguments.length) if arguments.length else ()),
     ]
+
+
+def _exactly(length: int) -> list[str]:
+    """Options that leave a search no other length; they win over those of the search."""
+    return ["--min-len", str(length), "--max-len-a", "0", "--max-len-b", str(length)]
 
 
 def translate(side: Side, command: list[str], arguments: argparse.Namespace) -> Answer:
@@ -115,9 +121,10 @@ def table(turns: Turns, arguments: argparse.Namespace) -> str:
     batch = f"--max-tokens {arguments.max_tokens}"
     if arguments.batch_size is not None:
         batch = f"--batch-size {arguments.batch_size}"
+    length = f" of {arguments.length} tokens each" if arguments.length else ""
     title = (
-        f"{arguments.row}, {number(sentences)} sentences, beam 4, {batch}, {arguments.device}: "
-        f"{arguments.turns} turns"
+        f"{arguments.row}, {number(sentences)} sentences{length}, beam 4, {batch}, "
+        f"{arguments.device}: {arguments.turns} turns"
     )
     return "\n".join([title, *aligned_lines(rows)])
 
@@ -138,6 +145,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--train-updates", default=300, **number_of, help="of both models (default: 300)"
     )
+    parser.add_argument("--length", **number_of, help="tokens of every translation, its end apart")
     parser.add_argument("--max-tokens", default=4096, **number_of, help="a batch (default: 4096)")
     parser.add_argument("--batch-size", **number_of, help="sentences a batch, instead of tokens")
     add_turns(parser, 3)

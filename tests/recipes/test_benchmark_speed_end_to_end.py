@@ -143,13 +143,14 @@ def test_what_another_checkout_fails_with_is_one_line(data, work, monkeypatch, s
 def test_translating_is_compared_with_models_of_the_same_budget(
     data, work, monkeypatch, started, capsys
 ):
-    short = ("--turns", "1", "--train-updates", "2", "--batch-size", "4")
+    short = ("--turns", "1", "--train-updates", "2", "--batch-size", "4", "--length", "5")
     found = run(generate, work, monkeypatch, "--data", data, *short)
     assert len(started) == 4  # two trainings, two translations
     for name in ("stock float32", "ours float32"):
         (turn,) = found["turns"][name]
         assert turn["sentences"] == 6
-        assert turn["tokens"] >= 6 and turn["sentences_per_second"] > 0
+        assert turn["tokens"] == 6 * (5 + 1), "each translation is as long, with its end"
+        assert turn["sentences_per_second"] > 0
         assert turn["process_seconds"] > 0 and turn["peak_mib"] > 100
     figures = {each["figure"]: each for each in found["found"]}
     assert figures["translating, sentences/s"]["target"] == "at least 1.7"
