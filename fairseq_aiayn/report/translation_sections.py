@@ -67,9 +67,9 @@ def length_section(runs: Sequence[Run], classes: Sequence[LengthClass]) -> Secti
     ]
     table = Table(["words of the source", "sentences", *names], rows)
     caption = "sacreBLEU by the length of the source."
-    header = ["", "words of translation ÷ reference", "brevity penalty", "words", "reference"]
+    header = ["", "translation ÷ reference", "brevity penalty", "translation", "reference"]
     lengths = [[run.name, *_lengths(run.bleu)] for run in runs]
-    text = "Lengths in the tokens of the paper's BLEU; a ratio below 1 costs the brevity penalty."
+    text = "Lengths in tokens of the paper's BLEU; a ratio below 1 costs the brevity penalty."
     return Section(
         "Lengths",
         [
