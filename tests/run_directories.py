@@ -52,7 +52,7 @@ def train_log(updates: int) -> str:
     return "\n".join((PARAMETERS, epoch(1, updates, 1000, updates // 10, 8000), END))
 
 
-def inner(update: int, loss: float, seconds: int = 5) -> str:
+def inner(update: int, loss: float, seconds: int = 5, wall: int = 0) -> str:
     """What fairseq logs every --log-interval updates."""
     return json.dumps(
         {
@@ -63,7 +63,7 @@ def inner(update: int, loss: float, seconds: int = 5) -> str:
             "num_updates": str(update),
             "lr": str(update / 1e6),
             "train_wall": str(seconds),
-            "wall": "0",
+            "wall": str(wall),
         }
     )
 

@@ -67,7 +67,10 @@ def _add_choices(shown: argparse._ArgumentGroup) -> None:
     shown.add_argument(
         "--heads", type=_numbers, metavar="1,2", help="from 1; default: all of the layer"
     )
-    shown.add_argument("--word", help="only what this word attends to, each time that it occurs")
+    shown.add_argument(
+        "--word",
+        help="only what this word attends to, each time that it occurs (of a page the first time)",
+    )
     shown.add_argument(
         "--style",
         choices=STYLES,
@@ -174,6 +177,8 @@ def _draw_positions(arguments: argparse.Namespace) -> None:
 
 
 def _draw_sentence(arguments: argparse.Namespace) -> None:
+    from fairseq_aiayn.inspection.word_merging import word_spans, word_text
+
     translator = _load(arguments)
     source = translator.source(arguments.source)
     page = arguments.output.suffix.lower() == PAGE
@@ -183,7 +188,8 @@ def _draw_sentence(arguments: argparse.Namespace) -> None:
         target = translator.target(arguments.target)
     elif wanted != "encoder":
         target = translator.translate(source)
-        print(f"translation: {' '.join(target.pieces[:-1])}")
+        words = (word_text(target.pieces[slice(*span)]) for span in word_spans(target.pieces[:-1]))
+        print(f"translation: {' '.join(words)}")
     _warn_of_unknown(source, target)
     found = translator.maps(source, target)
     if page:
@@ -203,7 +209,7 @@ def _write_page(maps: list[AttentionMap], arguments: argparse.Namespace) -> None
     from fairseq_aiayn.evaluation.table_files import write_whole
     from fairseq_aiayn.inspection.attention_page import attention_page, view_of
 
-    selection = _select(maps[0], arguments)
+    selection = _first_with_word(maps, arguments)
     start = view_of(
         selection,
         view="heat" if arguments.style == "heat" else "lines",
@@ -211,6 +217,19 @@ def _write_page(maps: list[AttentionMap], arguments: argparse.Namespace) -> None
     )
     page = attention_page(maps, f"Attention: {arguments.source}", start)
     write_whole(arguments.output, page)
+
+
+def _first_with_word(maps: list[AttentionMap], arguments: argparse.Namespace) -> Selection:
+    """What the page opens with: the first kind that has the word; ValueError where none has."""
+    from fairseq_aiayn.inspection.selection import UnknownWord
+
+    *others, last = maps
+    for shown in others:
+        try:
+            return _select(shown, arguments)
+        except UnknownWord:
+            continue
+    return _select(last, arguments)
 
 
 def _select(shown: AttentionMap, arguments: argparse.Namespace) -> Selection:

@@ -2,7 +2,8 @@
 
 Reads run directories as the recipes leave them, of translation models (RUN) or of parsers
 (RUN/PART), any systems, rows and seeds, of one test set. Prints a table of cost and quality, beside
-the paper's figures where it prints any of the runs' row and corpus. In --output it leaves
+the paper's figures where it prints any of the runs' rows and corpus, and some translations. In
+--output it leaves
 
   report.html   one file, to look at offline: the table, sacreBLEU's paired bootstrap against the
                 first run, what was done differently, learning curves, BLEU by length, sentences
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=5,
         metavar="N",
-        help="translations to show, of either kind (default: %(default)s)",
+        help="sentences to show, spread over the test set and where runs differ most (default: 5)",
     )
 
 
@@ -50,6 +51,8 @@ def run(arguments: argparse.Namespace) -> None:
     from fairseq_aiayn.report.html import as_html
     from fairseq_aiayn.report.markdown import as_markdown
 
+    if arguments.output.exists() and not arguments.output.is_dir():
+        raise ValueError(f"--output must be a directory, {arguments.output} is none")
     if arguments.examples < 0:
         raise ValueError(f"--examples must not be negative, got {arguments.examples}")
     if _of_parsers(arguments.runs):

@@ -67,6 +67,10 @@ class Comparison:
     examples: tuple[Example, ...]
 
 
+SCORED = {
+    *("score", "brevity_penalty", "length_ratio", "hypothesis_length", "reference_length"),
+}  # numbers of a score
+
 # What makes two scores comparable.
 SAME_SCORE: dict[str, Callable[[Run], object]] = {
     "test set": lambda run: run.test_set,
@@ -96,6 +100,12 @@ def read_run(directory: Path) -> Run:
     settings = read_settings(directory / "settings.json")
     scores = _read_scores(directory / "score.json")
     texts = read_texts(directory)
+    count = scores.get("sentences", len(texts.source))
+    if not texts.source or count != len(texts.source):
+        raise ValueError(
+            f"{directory / 'score.json'}: must be of the {len(texts.source):,} sentences of "
+            f"source.txt, at least one, is of {count}"
+        )
     validation = read_validation(directory / "valid.log")
     content = "\n".join((*texts.source, *texts.reference))
     return Run(
@@ -154,4 +164,9 @@ def _read_scores(path: Path) -> dict:
         for key in ("score", "signature"):
             if not isinstance(scores[kind], dict) or key not in scores[kind]:
                 raise ValueError(f"{path}: {kind!r} must have {key!r}, has not")
+        for key in SCORED & set(scores[kind]):
+            if not isinstance(scores[kind][key], int | float):
+                raise ValueError(
+                    f"{path}: {key!r} of {kind!r} must be a number, got {scores[kind][key]!r}"
+                )
     return scores

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from fairseq_aiayn.evaluation.comparison import Comparison, Example, Run, run_from_json
 from fairseq_aiayn.evaluation.conditions import conditions_of, differences
-from fairseq_aiayn.evaluation.markdown_table import aligned_table
+from fairseq_aiayn.evaluation.markdown_table import aligned_table, literal
 from fairseq_aiayn.evaluation.provenance import how_made, machines, signatures
 from fairseq_aiayn.evaluation.published import published
 from fairseq_aiayn.evaluation.training_cells import TRAINING_CELLS
@@ -32,7 +32,8 @@ def markdown(comparison: Comparison) -> str:
     for example in comparison.examples:
         lines += ["", f"Sentence {example.sentence}", ""]
         texts = {"source": example.source, "reference": example.reference}
-        lines += [f"- {name}: {text}" for name, text in (texts | example.translations).items()]
+        texts |= example.translations
+        lines += [f"- {name}: {literal(text)}" for name, text in texts.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -42,6 +43,8 @@ def measured_cells(runs: Sequence[Run]) -> list[list[str]]:
     cells = [["", *(run.name for run in runs)]]
     cells += [[label, *map(measured, runs)] for label, measured in MEASURED.items()]
     cells = [row for row in cells if any(row[1:])]
+    if not paper and any(map(_printed_bleu, runs)):
+        cells.append(["BLEU, the paper's own", *map(_printed_bleu, runs)])
     if paper:
         column = {"": "paper", **_printed(ROWS[runs[0].settings.row], paper)}
         cells = [[*row, column.get(row[0], "")] for row in cells]
@@ -80,6 +83,13 @@ def _paper(runs: Sequence[Run]) -> Published | None:
     """Return what the paper prints if the runs are all of one row, corpus and subset."""
     kinds = {(run.settings.row, run.settings.corpus, run.settings.subset) for run in runs}
     return published(*kinds.pop()) if len(kinds) == 1 else None
+
+
+def _printed_bleu(run: Run) -> str:
+    """What the paper prints of a run's own row and corpus."""
+    settings = run.settings
+    paper = published(settings.row, settings.corpus, settings.subset)
+    return f"{paper.bleu:.1f}" if paper and paper.bleu else ""
 
 
 def _printed(row: Row, paper: Published) -> dict[str, str]:

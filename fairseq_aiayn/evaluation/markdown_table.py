@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from html import escape
+
+from fairseq_aiayn.evaluation.parallel_text import one_line
+
+MARKUP = re.compile(r"[\\`*_\[\]<>&#~]")
 
 
 def aligned_table(cells: Sequence[Sequence[str]], left: int = 1) -> list[str]:
     """Return the lines of a table under its first row; all columns but the first `left` hold
     numbers."""
-    cells = [[cell.replace("|", "\\|") for cell in row] for row in cells]
+    cells = [[cell.replace("|", "\\|").replace("<", "&lt;") for cell in row] for row in cells]
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         _row(
@@ -29,14 +34,19 @@ def code_block(lines: Sequence[str], language: str) -> list[str]:
     return [fence + language, *lines, fence]
 
 
+def literal(text: str) -> str:
+    """Return a text in which nothing is markup, and no character breaks the line."""
+    return MARKUP.sub(lambda match: f"\\{match[0]}", one_line(text))
+
+
 def folded(summary: str, facts: Mapping[str, str], commands: Mapping[str, str]) -> list[str]:
     """Return a section, folded where HTML is shown, of facts and of commands by their names."""
     script = [line for name, command in commands.items() for line in (f"# {name}", command)]
     return [
         "<details>",
-        f"<summary>{summary}</summary>",
+        f"<summary>{escape(summary)}</summary>",
         "",
-        *(f"- {what}: {text}" for what, text in facts.items()),
+        *(f"- {what}: {text.replace('<', '&lt;')}" for what, text in facts.items()),
         *(["", *code_block(script, "sh")] if script else []),
         "",
         "</details>",

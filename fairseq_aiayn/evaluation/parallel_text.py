@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import codecs
 import sys
+import unicodedata
 from pathlib import Path
 
 STANDARD_INPUT = "-"
+BREAKING = {"Cc", "Zl", "Zp"}  # Unicode's categories of control characters and separators
 
 
 def read_lines(path: str | Path) -> list[str]:
@@ -37,6 +39,11 @@ def read_parallel(first: str | Path, second: str | Path) -> tuple[list[str], lis
             f"{_name(second)} has {len(texts[1])}"
         )
     return texts
+
+
+def one_line(text: str) -> str:
+    """Put a space in the place of each character that breaks a line or only controls something."""
+    return "".join(" " if unicodedata.category(c) in BREAKING else c for c in text)
 
 
 def require_text(path: str | Path, lines: list[str]) -> None:

@@ -81,7 +81,7 @@ def read_parsing_run(directory: Path) -> ParsingRun:
     Raises OSError for a missing piece, ValueError naming the file and the rule for an unfinished
     one.
     """
-    run = directory.parent
+    run = directory.absolute().parent
     settings = read_settings(directory / "settings.json")
     sentences = _count_sentences(directory)
     scores = read_scores(directory / "score.json")

@@ -13,7 +13,7 @@ NAMES = ("name", "arch")  # differ between any two rows
 
 
 @dataclass(frozen=True)
-class Difference:
+class CellDifference:
     """A cell that two rows have different values in; `ratio` is the first over the second, of a
     cost."""
 
@@ -22,12 +22,12 @@ class Difference:
     ratio: float | None
 
 
-def differences(first: Row, second: Row, vocabulary: int) -> list[Difference]:
+def row_differences(first: Row, second: Row, vocabulary: int) -> list[CellDifference]:
     """Return the cells that differ, in a row's order; ValueError for an empty vocabulary."""
     a, b = (_flat(row_as_json(row, vocabulary)) for row in (first, second))
     pairs = {cell: (a[cell], b[cell]) for cell in a if cell not in NAMES}
     return [
-        Difference(cell, values, values[0] / values[1] if cell in COST_CELLS else None)
+        CellDifference(cell, values, values[0] / values[1] if cell in COST_CELLS else None)
         for cell, values in pairs.items()
         if values[0] != values[1]
     ]
@@ -35,7 +35,7 @@ def differences(first: Row, second: Row, vocabulary: int) -> list[Difference]:
 
 def difference_table(first: Row, second: Row, vocabulary: int) -> list[list[str]]:
     """Return a header and the cells that differ, with ratios where a cost is among them."""
-    found = differences(first, second, vocabulary)
+    found = row_differences(first, second, vocabulary)
     header = ["", first.name, second.name, f"{first.name} / {second.name}"]
     lines = [
         [
@@ -55,7 +55,7 @@ def difference_as_json(first: Row, second: Row, vocabulary: int) -> dict:
         "rows": [first.name, second.name],
         "vocabulary": vocabulary,
         "length": USUAL_LENGTH,
-        "differences": [asdict(found) for found in differences(first, second, vocabulary)],
+        "differences": [asdict(found) for found in row_differences(first, second, vocabulary)],
     }
 
 

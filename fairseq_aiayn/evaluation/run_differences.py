@@ -6,15 +6,17 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fairseq_aiayn.evaluation.row_table import decoding
 from fairseq_aiayn.evaluation.run_directory import TrainedRun
 from fairseq_aiayn.evaluation.settings import Settings
+from fairseq_aiayn.paper import ROWS
 
 # Where a run lies, not how it was made
 PLACES = {
-    *("--data", "--save-dir", "--log-file", "--path", "--results-path", "--user-dir", "--dir"),
-    *("--output", "--hypothesis", "--reference", "--words", "--gold", "--restore-file"),
+    *("--save-dir", "--log-file", "--path", "--results-path", "--user-dir", "--dir", "--output"),
+    *("--hypothesis", "--reference", "--words", "--gold", "--restore-file"),
 }
-TRAIN = "train"
+TRAIN, SEARCH = "train", "generate"  # stages
 FACTS = ("system", "row", "corpus", "subset", "seed", "averaged", "device", "gpus", "nodes")
 SWITCHED_ON = "yes"
 
@@ -33,8 +35,8 @@ def run_differences(
 ) -> list[Difference]:
     """List all that differs, in the order in which a run is made; nothing for one run.
 
-    `trained` has what fairseq-train's logs say of each run's options. Of these only what all of
-    them have is compared; where a log says nothing, what was asked of the command.
+    `trained` has what fairseq-train's logs say of each run's options, defaults included. Of an
+    option that only some of the systems have, it counts where a command asked for it.
     """
     settings = [run.settings for run in runs]
     found = [("run", name, [_text(getattr(one, name)) for one in settings]) for name in FACTS]
@@ -43,7 +45,11 @@ def run_differences(
     for stage in _keys(one.commands for one in settings):
         options = [options_of(one.commands.get(stage, "")) for one in settings]
         if stage == TRAIN and all(trained):
-            options = _shared(trained)
+            options = _with_defaults(options, trained)
+        elif stage == SEARCH:
+            options = [
+                _papers_search(one) | own for one, own in zip(settings, options, strict=True)
+            ]
         found += [
             (stage, name, [one.get(name, "") for one in options])
             for name in _keys(options)
@@ -65,7 +71,11 @@ def options_of(command: str) -> dict[str, str]:
     """
     options: dict[str, str] = {}
     name = None
-    for word in shlex.split(command):
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quotation mark that nothing closes
+        words = command.split()
+    for word in words:
         if word.startswith("--"):
             name, equals, value = word.partition("=")
             options[name] = value if equals else SWITCHED_ON
@@ -75,10 +85,30 @@ def options_of(command: str) -> dict[str, str]:
     return options
 
 
-def _shared(mappings: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """What all of them have, named as on a command line."""
-    keys = [key for key in mappings[0] if all(key in one for one in mappings) and key[0] != "_"]
-    return [{f"--{key.replace('_', '-')}": one[key] for key in keys} for one in mappings]
+def _with_defaults(
+    asked: Sequence[Mapping[str, str]], trained: Sequence[Mapping[str, str]]
+) -> list[dict[str, str]]:
+    """What the logs say of the options that all runs have, and of those that a command gave."""
+    given = set(_keys(asked))
+    logged = [
+        {f"--{key.replace('_', '-')}": value for key, value in one.items() if key[0] != "_"}
+        for one in trained
+    ]
+    shown = [key for key in _keys(logged) if key in given or all(key in one for one in logged)]
+    return [{key: one[key] for key in shown if key in one} for one in logged]
+
+
+def _papers_search(settings: Settings) -> dict[str, str]:
+    """The options of a search that the plugin's tasks have when no others are given."""
+    if settings.system != "aiayn" or settings.row not in ROWS:
+        return {}
+    search = decoding(ROWS[settings.row])
+    return {
+        "--beam": str(search.beam),
+        "--lenpen": str(search.alpha),
+        "--max-len-a": "1",
+        "--max-len-b": str(search.extra_length),
+    }
 
 
 def _of_mappings(where: str, mappings: Sequence[Mapping]) -> list[tuple[str, str, list[str]]]:

@@ -6,7 +6,12 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fairseq_aiayn.evaluation.run_differences import run_differences
 from fairseq_aiayn.evaluation.run_directory import AnyRun
+
+# In what the runs of a group may differ; where and by what machine changes no mathematics
+FREE = {"seed", "--seed", "commit"}
+FREE_PLACES = {"machine", "package"}
 
 
 @dataclass(frozen=True)
@@ -20,26 +25,45 @@ class OverSeeds:
 
 
 def over_seeds(
-    runs: Sequence[AnyRun], figures: Mapping[str, Callable[[AnyRun], float]]
+    runs: Sequence[AnyRun],
+    trained: Sequence[Mapping[str, str]],
+    figures: Mapping[str, Callable[[AnyRun], float]],
 ) -> list[OverSeeds]:
-    """Group runs that differ in their seed alone, and describe each group of two or more."""
-    groups: dict[tuple, list[AnyRun]] = {}
-    for run in runs:
-        settings = run.settings
-        made = (settings.system, settings.row, settings.corpus, settings.subset, settings.averaged)
-        groups.setdefault((*made, run.training.updates), []).append(run)
-    found = []
-    for group in groups.values():
-        seeds = {run.settings.seed for run in group}
-        if len(group) < 2 or len(seeds) < len(group):
-            continue
-        values = [[figure(run) for run in group] for figure in figures.values()]
-        found.append(
-            OverSeeds(
-                runs=tuple(run.name for run in group),
-                what=tuple(figures),
-                means=tuple(map(statistics.mean, values)),
-                deviations=tuple(map(statistics.stdev, values)),
-            )
-        )
-    return found
+    """Group runs that differ in nothing but their seed, and describe each group of two or more.
+
+    `trained` as in `run_differences`. Of several runs with one seed the first counts.
+    """
+    groups: list[dict[int | None, tuple]] = []  # by seed, the run and its options
+    for one in zip(runs, trained, strict=True):
+        seed = one[0].settings.seed
+        home = next((group for group in groups if _alike(next(iter(group.values())), one)), None)
+        if home is None:
+            groups.append({seed: one})
+        else:
+            home.setdefault(seed, one)
+    return [
+        _described([run for run, _ in group.values()], figures)
+        for group in groups
+        if len(group) > 1
+    ]
+
+
+def _alike(first: tuple, second: tuple) -> bool:
+    """Do two runs, each with its options, differ in their seed at the most?"""
+    (run, options), (other, other_options) = first, second
+    if run.training.updates != other.training.updates:
+        return False
+    found = run_differences([run, other], [options, other_options])
+    return all(one.what in FREE or one.where in FREE_PLACES for one in found)
+
+
+def _described(
+    group: Sequence[AnyRun], figures: Mapping[str, Callable[[AnyRun], float]]
+) -> OverSeeds:
+    values = [[figure(run) for run in group] for figure in figures.values()]
+    return OverSeeds(
+        runs=tuple(run.name for run in group),
+        what=tuple(figures),
+        means=tuple(map(statistics.mean, values)),
+        deviations=tuple(map(statistics.stdev, values)),
+    )

@@ -36,7 +36,7 @@ class Settings:
     device: str | None = None  # cpu or cuda
     gpus: int | None = None  # of each node
     nodes: int | None = None
-    commands: dict = field(default_factory=dict)  # by the name of the stage
+    commands: dict[str, str] = field(default_factory=dict)  # by the name of the stage
     commit: str | None = None
     packages: dict = field(default_factory=dict)  # name to version
     hardware: dict = field(default_factory=dict)  # processor, cores, memory_gib, gpus, driver, cuda
@@ -56,4 +56,14 @@ def settings_from_json(content: object, where: object) -> Settings:
         raise ValueError(f"{where}: 'resumed' must be a list of objects, got {starts!r}")
     resumed = tuple(Start(**known_fields(start, Start, where)) for start in starts)
     content = {"name": content["system"], **content, "resumed": resumed}
-    return Settings(**known_fields(content, Settings, where))
+    settings = Settings(**known_fields(content, Settings, where))
+    for start in (settings, *resumed):
+        _require_gpus(start.hardware.get("gpus", []), where)
+    if not settings.name or not settings.name.isprintable():
+        raise ValueError(f"{where}: 'name' must be characters to print, got {settings.name!r}")
+    return settings
+
+
+def _require_gpus(gpus: object, where: object) -> None:
+    if not isinstance(gpus, list) or not all(isinstance(name, str) for name in gpus):
+        raise ValueError(f"{where}: 'gpus' must be a list of names, got {gpus!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,9 +15,17 @@ def write_table(directory: Path, stem: str, markdown: str, content: Mapping) -> 
     """Write `stem`.md and `stem`.json into a directory, which is made where it is missing."""
     directory.mkdir(parents=True, exist_ok=True)
     write_whole(directory / f"{stem}.md", markdown)
-    write_whole(
-        directory / f"{stem}.json", json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    )
+    text = json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False)
+    write_whole(directory / f"{stem}.json", f"{text}\n")
+
+
+def _finite(content: object) -> object:
+    """Put null in the place of infinities and of what is no number: JSON has neither."""
+    if isinstance(content, Mapping):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def write_whole(path: Path, text: str) -> None:

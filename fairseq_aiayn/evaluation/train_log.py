@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,24 +56,28 @@ def read_training(log: Path) -> Training:
         )
     updates, tokens, seconds, wall_seconds = 0, 0.0, 0.0, 0.0
     for epoch in epochs.values():
-        epoch_tokens = float(epoch["train_wpb"]) * (int(epoch["train_num_updates"]) - updates)
-        speed = float(epoch.get("train_wps", 0))  # 0 for an epoch of one update
+        done, in_updates = (
+            number(epoch, key, log) for key in ("train_num_updates", "train_train_wall")
+        )
+        epoch_tokens = number(epoch, "train_wpb", log) * (done - updates)
+        # Not there, or 0, for an epoch of one update
+        speed = number({"train_wps": 0, **epoch}, "train_wps", log)
         tokens += epoch_tokens
-        seconds += float(epoch["train_train_wall"])
-        wall_seconds += epoch_tokens / speed if speed else float(epoch["train_train_wall"])
-        updates = int(epoch["train_num_updates"])
+        seconds += in_updates
+        wall_seconds += epoch_tokens / speed if speed else in_updates
+        updates = int(done)
     speed = tokens / max(seconds, 1.0)
     return Training(parameters, updates, speed, seconds, wall_seconds, *_peak_memory(log))
 
 
 def read_validation(log: Path) -> Validation:
     """Read a valid.log; ValueError where it has no perplexity."""
-    values = [line["valid_ppl"] for line in statistics(log) if "valid_ppl" in line]
+    values = [number(line, "valid_ppl", log) for line in statistics(log) if "valid_ppl" in line]
     if not values:
         raise ValueError(f"{log}: must have a JSON line with 'valid_ppl', has none")
     types = [int(match[1]) for line in read_lines(log) if (match := TYPES.search(line))]
     source, target = [None, None, *types][-2:]
-    return Validation(float(values[-1]), target, source)
+    return Validation(values[-1], target, source)
 
 
 def _parameters_of_finished(log: Path) -> int:
@@ -95,6 +99,16 @@ def _peak_memory(log: Path) -> tuple[int | None, int | None]:
     peaks = [[int(peak) for peak in column if peak] for column in zip(*found, strict=True)]
     host, gpu = (max(column, default=None) for column in peaks or ([], []))
     return host, gpu
+
+
+def number(line: Mapping, key: str, log: Path) -> float:
+    """Return a figure of a line of statistics; ValueError, naming log and key, where it is none."""
+    try:
+        return float(line[key])
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(
+            f"{log}: {key!r} must be a number in every line of statistics, got {line.get(key)!r}"
+        ) from None
 
 
 def statistics(log: Path) -> Iterator[dict]:

@@ -13,6 +13,10 @@ from fairseq_aiayn.inspection.word_merging import word_spans, word_text
 LONGEST = 120  # words a side: what can still be read in one picture
 
 
+class UnknownWord(ValueError):
+    """A word that is none of a map's queries."""
+
+
 @dataclass(frozen=True)
 class Selection:
     """One layer of a map; layer, heads and queries count from 0.
@@ -61,11 +65,11 @@ def require_readable(shown: AttentionMap) -> None:
 
 
 def occurrences(word: str, pieces: tuple[str, ...]) -> tuple[int, ...]:
-    """Where a word stands, each of its pieces; ValueError, with the words, where it does not."""
+    """Where a word stands, each of its pieces; UnknownWord, with the words, where it does not."""
     spans = [(word_text(pieces[slice(*span)]), span) for span in word_spans(pieces)]
     found = [i for text, span in spans if text == word for i in range(*span)]
     found = found or [i for i, piece in enumerate(pieces) if piece == word]
     if not found:
         words = " ".join(dict.fromkeys(text for text, _ in spans))
-        raise ValueError(f"{word!r} is none of the words to choose from: {words}")
+        raise UnknownWord(f"{word!r} is none of the words to choose from: {words}")
     return tuple(found)

@@ -24,7 +24,8 @@ START = "<s>"  # fairseq starts a target with its </s>; the first key of the dec
 
 @dataclass(frozen=True)
 class Sentence:
-    """The pieces of a text with </s>, their numbers [L], and those that no dictionary has."""
+    """The pieces of a text with </s>, as they are shown, their numbers [L], and what pieces the
+    dictionary lacks."""
 
     pieces: tuple[str, ...]
     tokens: Tensor
@@ -55,15 +56,16 @@ class Translator:
         tokens = dictionary.encode_line(line, add_if_not_exist=False).long()
         unknown = [piece for piece in pieces if dictionary.index(piece) == dictionary.unk()]
         end = dictionary[dictionary.eos()]
-        return Sentence((*pieces, end), tokens, tuple(dict.fromkeys(unknown)))
+        shown = map(self.cutter.shown, pieces)
+        return Sentence((*shown, end), tokens, tuple(dict.fromkeys(unknown)))
 
     def translate(self, source: Sentence) -> Sentence:
         """The best translation by the paper's beam search (section 6.1)."""
         generator = self.task.build_generator([self.model], Namespace())
         sample = {"net_input": {"src_tokens": source.tokens[None]}}
         tokens = generator.generate([self.model], sample)[0][0]["tokens"]
-        words = tuple(self.task.target_dictionary[token] for token in tokens.tolist())
-        return Sentence(words, tokens, ())
+        pieces = (self.task.target_dictionary[token] for token in tokens.tolist())
+        return Sentence(tuple(map(self.cutter.shown, pieces)), tokens, ())
 
     def maps(self, source: Sentence, target: Sentence | None) -> dict[str, AttentionMap]:
         """What the heads attend to, by kind; without a target, the encoder's.

@@ -12,9 +12,12 @@ from matplotlib.figure import Figure
 
 from fairseq_aiayn.evaluation.bleu_by_length import LengthClass
 from fairseq_aiayn.evaluation.learning_curves import Curve, LearningCurves
-from fairseq_aiayn.inspection.head_colours import head_colour
+from fairseq_aiayn.inspection.head_colours import HEAD_COLOURS, head_colour
 
-POINTS = 300  # of a curve that are drawn; more make the page larger and not clearer
+POINTS = 1_800  # of all lines of a panel together; more make the page larger and not clearer
+DOTTED = 40  # points of a line that are few enough for a dot on each
+DASHES = ("-", "--", ":", "-.")  # the ninth run has the first one's colour, and other dashes
+LONGEST_NAME = 40  # characters
 INK = "#010203"  # stands for the page's own text colour
 STYLE = {
     "svg.fonttype": "none",  # text stays text
@@ -37,41 +40,41 @@ STYLE = {
 def draw_learning_curves(curves: Mapping[str, LearningCurves]) -> str:
     """Draw loss, perplexity and learning rate of every run, against updates and against time.
 
-    Training is thin, validation thick with dots.
+    Training is thin, validation thick.
     """
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(9.5, 9), layout="constrained")
         axes = figure.subplots(3, 2, sharex="col", sharey="row")
-        for place, (name, curve) in enumerate(curves.items()):
-            colour = head_colour(place)
+        most = POINTS // (2 * len(curves))
+        for place, curve in enumerate(curves.values()):
             for column, unit in enumerate((None, 60.0)):
-                _draw_losses(axes[0, column], curve, "loss", unit, colour, name)
-                _draw_losses(axes[1, column], curve, "perplexity", unit, colour, name)
-                x = _x(curve.training, unit)
-                axes[2, column].plot(_thin(x), _thin(curve.rate), color=colour, linewidth=1.5)
+                _draw_losses(axes[0, column], curve, "loss", unit, place, most)
+                _draw_losses(axes[1, column], curve, "perplexity", unit, place, most)
+                x = _thin(_x(curve.training, unit), most)
+                axes[2, column].plot(x, _thin(curve.rate, most), **_look(place))
         for row, label in enumerate(("loss, bits a token", "perplexity", "learning rate")):
             axes[row, 0].set_ylabel(label)
         axes[1, 0].set_yscale("log")
         axes[2, 0].set_xlabel("updates")
-        axes[2, 1].set_xlabel("minutes in updates")
-        axes[0, 1].legend(frameon=False)
+        axes[2, 1].set_xlabel("minutes")
+        _name_lines(figure, axes[2, 0], list(curves))
         return _svg(figure, "curves")
 
 
 def draw_bleu_by_length(classes: Sequence[LengthClass]) -> str:
     """Draw sacreBLEU of every run in each class of source lengths."""
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9.5, 3.6), layout="constrained")
+        figure = Figure(figsize=(9.5, 3.8), layout="constrained")
         axes = figure.subplots()
-        places = range(len(classes))
-        for k, name in enumerate(classes[0].bleu):
+        names = list(classes[0].bleu)
+        for place, name in enumerate(names):
             scores = [one.bleu[name] for one in classes]
-            axes.plot(places, scores, "o-", color=head_colour(k), label=name)
-        axes.set_xticks(places, [length_range(one) for one in classes])
+            axes.plot(range(len(classes)), scores, marker="o", **_look(place))
+        axes.set_xticks(range(len(classes)), [length_range(one) for one in classes])
         axes.set_xlabel("words of the source")
         axes.set_ylabel("sacreBLEU")
         axes.set_ylim(bottom=0)
-        axes.legend(frameon=False)
+        _name_lines(figure, axes, names)
         return _svg(figure, "lengths")
 
 
@@ -82,12 +85,32 @@ def length_range(one: LengthClass) -> str:
 
 
 def _draw_losses(
-    axes: Axes, curves: LearningCurves, what: str, unit: float | None, colour: str, name: str
+    axes: Axes, curves: LearningCurves, what: str, unit: float | None, place: int, most: int
 ) -> None:
-    thin = {"linewidth": 0.8, "alpha": 0.6, "label": f"{name}, training"}
-    thick = {"linewidth": 2, "marker": "o", "markersize": 3, "label": f"{name}, validation"}
+    thin, thick = {"linewidth": 0.8, "alpha": 0.6}, {"linewidth": 2.0}
+    if len(curves.validation.updates) <= DOTTED:
+        thick |= {"marker": "o", "markersize": 3}
     for curve, look in ((curves.training, thin), (curves.validation, thick)):
-        axes.plot(_thin(_x(curve, unit)), _thin(getattr(curve, what)), color=colour, **look)
+        x, y = _x(curve, unit), getattr(curve, what)
+        axes.plot(_thin(x, most), _thin(y, most), **(_look(place) | look))
+
+
+def _look(place: int) -> dict[str, object]:
+    """Colour and dashes of a run, by its place among them."""
+    dashes = DASHES[place // len(HEAD_COLOURS) % len(DASHES)]
+    return {"color": head_colour(place), "linestyle": dashes, "linewidth": 1.5}
+
+
+def _name_lines(figure: Figure, axes: Axes, names: Sequence[str]) -> None:
+    """Name the lines of `axes` above the figure, whatever characters are in a name."""
+    columns = min(len(names), 3)
+    legend = figure.legend(
+        axes.lines, map(str, range(len(names))), loc="outside upper center", ncols=columns
+    )
+    legend.set_frame_on(False)
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set_parse_math(False)
+        text.set_text(name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…")
 
 
 def _x(curve: Curve, unit: float | None) -> Sequence[float]:
@@ -95,9 +118,9 @@ def _x(curve: Curve, unit: float | None) -> Sequence[float]:
     return curve.updates if unit is None else [seconds / unit for seconds in curve.seconds]
 
 
-def _thin(values: Sequence[float]) -> Sequence[float]:
-    """At most about POINTS of them, the last one included."""
-    step = -(-len(values) // POINTS)
+def _thin(values: Sequence[float], most: int) -> Sequence[float]:
+    """At most about so many of them, the last one included."""
+    step = -(-len(values) // max(2, most))
     return values if step <= 1 else values[::-step][::-1]
 
 

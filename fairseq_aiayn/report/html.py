@@ -8,6 +8,7 @@ from importlib.resources import files
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
+from fairseq_aiayn.evaluation.parallel_text import one_line
 from fairseq_aiayn.report.document import Document
 
 HERE = files("fairseq_aiayn.report")
@@ -19,6 +20,7 @@ def as_html(document: Document) -> str:
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["code"] = code
     environment.filters["anchor"] = anchor
+    environment.filters["one_line"] = one_line
     template = environment.from_string((HERE / "report.html").read_text(encoding="utf-8"))
     return template.render(
         document=document,

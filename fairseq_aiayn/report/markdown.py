@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from fairseq_aiayn.evaluation.markdown_table import aligned_table, folded
+from fairseq_aiayn.evaluation.markdown_table import aligned_table, folded, literal
 from fairseq_aiayn.report.document import (
     Block,
     Document,
@@ -15,12 +13,10 @@ from fairseq_aiayn.report.document import (
     Texts,
 )
 
-MARKUP = re.compile(r"[\\`*_\[\]<>&#~]")
-
 
 def as_markdown(document: Document) -> str:
     """Return the text of a Markdown file."""
-    lines = [f"# {document.title}"]
+    lines = [f"# {literal(document.title)}"]
     for section in document.sections:
         lines += ["", f"## {section.title}"]
         for block in section.blocks:
@@ -37,11 +33,10 @@ def _lines(block: Block) -> list[str]:
         case Figure(_, caption, table):
             return [caption, "", *_lines(table)]
         case Texts(title, texts):
-            return [f"{title}:", "", *(f"- {name}: {_literal(text)}" for name, text in texts)]
+            return [
+                f"{title}:",
+                "",
+                *(f"- {literal(name)}: {literal(text)}" for name, text in texts),
+            ]
         case Folded(summary, facts, commands):
             return folded(summary, facts, commands)
-
-
-def _literal(text: str) -> str:
-    """A text in which nothing is markup."""
-    return MARKUP.sub(lambda match: f"\\{match[0]}", text)

@@ -52,12 +52,19 @@ def read_report(directories: Sequence[Path]) -> ParsingReport:
     Raises as `read_table4` and `read_learning_curves` do.
     """
     table = read_table4(directories)
-    logs = [path.parent / "train.log" for path in directories]
+    logs = [path.absolute().parent / "train.log" for path in directories]
+    options = [read_train_options(log) for log in logs]
     trainings = {run.settings.name: log for run, log in zip(table.runs, logs, strict=True)}
+    for run, log in zip(table.runs, logs, strict=True):
+        if trainings[run.settings.name] != log:
+            raise ValueError(
+                f"{log.parent}: must have another name than {trainings[run.settings.name].parent}, "
+                f"both are {run.settings.name}"
+            )
     return ParsingReport(
         table=table,
-        seeds=over_seeds(table.runs, FIGURES),
-        differences=run_differences(table.runs, [read_train_options(log) for log in logs]),
+        seeds=over_seeds(table.runs, options, FIGURES),
+        differences=run_differences(table.runs, options),
         curves={name: read_learning_curves(log) for name, log in trainings.items()},
     )
 

@@ -13,6 +13,8 @@ from fairseq_aiayn.evaluation.system_differences import SYSTEM_DIFFERENCES
 from fairseq_aiayn.report.curve_drawing import draw_learning_curves
 from fairseq_aiayn.report.document import Block, Figure, Folded, Paragraph, Section, Table
 
+VALIDATIONS = 25  # of a run that are printed
+
 
 def cells_table(cells: Sequence[Sequence[str]], left: int = 1) -> Table:
     """Make a table of cells whose first row is the header."""
@@ -61,20 +63,26 @@ def curves_section(curves: Mapping[str, LearningCurves]) -> list[Section]:
     if not any(one.training.updates for one in curves.values()):
         return []
     caption = (
-        "Loss (label-smoothed), perplexity and learning rate against updates and against the time "
-        "spent in them; training is thin, validation thick."
+        "Loss (label-smoothed), perplexity and learning rate against updates and against wall "
+        "time; training is thin, validation thick."
     )
     header = ["run", "updates", "minutes", "validation loss", "validation perplexity"]
     rows = []
     for name, both in curves.items():
         curve = both.validation
         columns = zip(curve.updates, curve.seconds, curve.loss, curve.perplexity, strict=True)
+        every = -(-len(curve.updates) // VALIDATIONS) or 1
         rows += [
             [name, f"{update:,}", f"{seconds / 60:.1f}", f"{loss:.3f}", f"{perplexity:.2f}"]
-            for update, seconds, loss, perplexity in columns
+            for update, seconds, loss, perplexity in list(columns)[::-every][::-1]
         ]
-    figure = Figure(draw_learning_curves(curves), caption, Table(header, rows))
-    return [Section("Learning curves", [figure])]
+    blocks: list[Block] = [Figure(draw_learning_curves(curves), caption, Table(header, rows))]
+    blocks += [
+        Paragraph(f"{name} diverged: from update {both.training.diverged:,} on its loss is none.")
+        for name, both in curves.items()
+        if both.training.diverged is not None
+    ]
+    return [Section("Learning curves", blocks)]
 
 
 def making_section(runs: Sequence[TrainedRun]) -> Section:

@@ -83,7 +83,7 @@ def read_report(directories: Sequence[Path], examples: int) -> TranslationReport
     chrf = sentence_chrf(translations, first.reference) if several else {}
     return TranslationReport(
         comparison=comparison,
-        seeds=over_seeds(comparison.runs, FIGURES),
+        seeds=over_seeds(comparison.runs, options, FIGURES),
         differences=run_differences(comparison.runs, options),
         curves={name: read_learning_curves(log) for name, log in logs.items()},
         lengths=bleu_by_length(first.source, first.reference, translations),
@@ -110,7 +110,7 @@ def document(report: TranslationReport) -> Document:
         [
             Section("Results", summary),
             *seeds_section(report.seeds),
-            *significance_section(report.significance, report.contrasts),
+            *significance_section(report.significance, report.contrasts, runs[0].sentences),
             *differences_section(names, systems, report.differences),
             *curves_section(report.curves),
             length_section(runs, report.lengths),

@@ -9,7 +9,7 @@ from fairseq_aiayn.evaluation.bleu_by_length import LengthClass
 from fairseq_aiayn.evaluation.comparison import Example, Run
 from fairseq_aiayn.evaluation.disagreement import Contrast
 from fairseq_aiayn.evaluation.row_table import explanation, row_table
-from fairseq_aiayn.evaluation.significance import LEVEL, Significance
+from fairseq_aiayn.evaluation.significance import FEWEST, LEVEL, Significance
 from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.report.curve_drawing import draw_bleu_by_length, length_range
 from fairseq_aiayn.report.document import Block, Figure, Paragraph, Section, Table, Texts
@@ -24,7 +24,7 @@ class Contested:
 
 
 def significance_section(
-    found: Significance | None, contrasts: Mapping[str, Contrast]
+    found: Significance | None, contrasts: Mapping[str, Contrast], sentences: int
 ) -> list[Section]:
     """Every run against the first: over resampled test sets, and sentence by sentence."""
     if not found:
@@ -34,8 +34,11 @@ def significance_section(
     for name, tested in found.systems.items():
         p, verdict = "", "the one that others are tested against"
         if tested.p_value is not None:
-            p = f"{tested.p_value:.3f}"
-            verdict = "significant" if tested.p_value < LEVEL else "may be chance"
+            p, verdict = f"{tested.p_value:.3f}", "may be chance"
+            if sentences < FEWEST:
+                verdict = f"of fewer than {FEWEST} sentences nothing is said"
+            elif tested.p_value < LEVEL:
+                verdict = "significant"
         interval = f"{tested.mean:.2f} ± {tested.interval:.2f}"
         rows.append([name, f"{tested.score:.2f}", interval, p, verdict])
     text = (
@@ -43,7 +46,7 @@ def significance_section(
         "difference as large where there is none. It says nothing about another seed, which moves "
         "BLEU too."
     )
-    sentences = Table(
+    by_sentence = Table(
         ["sentences by chrF", "better than the first run", "worse", "as good"],
         [
             [name, *(f"{n:,}" for n in (one.better, one.worse, one.even))]
@@ -51,7 +54,7 @@ def significance_section(
         ],
     )
     signature = Paragraph(f"sacreBLEU: `{found.signature}`")
-    return [Section("Significance", [Paragraph(text), Table(header, rows), signature, sentences])]
+    return [Section("Significance", [Paragraph(text), Table(header, rows), signature, by_sentence])]
 
 
 def length_section(runs: Sequence[Run], classes: Sequence[LengthClass]) -> Section:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 
 from fairseq_aiayn.text.moses import moses_tokenizer
@@ -17,6 +18,10 @@ class Cutter:
     codes: Path | None = None
     model: Path | None = None
     normalize: bool = False
+
+    def shown(self, piece: str) -> str:
+        """A piece as its reader knows it: Moses writes &apos; and the like."""
+        return unescape(piece) if self.codes else piece
 
     def cut(self, text: str, language: str) -> str:
         """Pieces with a space between; OSError or ValueError, naming a file of no use."""

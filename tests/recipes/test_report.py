@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from run_directories import MADE, inner, train_log, valid, write_run
+from run_directories import MADE, inner, score, train_log, valid, write_run
 
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.evaluation.learning_curves import Curve, LearningCurves
-from fairseq_aiayn.report.curve_drawing import POINTS, draw_learning_curves
+from fairseq_aiayn.report.curve_drawing import draw_learning_curves
 from fairseq_aiayn.report.document import Document, Folded, Paragraph, Section, Table, Texts
 from fairseq_aiayn.report.html import as_html
 from fairseq_aiayn.report.markdown import as_markdown
 
 FILES = ["report.html", "report.json", "report.md", "table.json", "table.md"]
-HOSTILE = "</script><script>alert('x')</script> & *b* _u_ `c` [l](x) \u202e\u05d0 e\u0301"
+HOSTILE = "</script><script>alert('x')</script> & *b* _u_ `c` [l](x) \u202e\u05d0 e\u0301 \r"
 DOCUMENT = Document(
     "a <b>",
     [
@@ -56,7 +57,14 @@ def test_no_words_become_markup_in_html():
     """Breaks if anything that a corpus or a user wrote is not escaped."""
     outline = Outline(as_html(DOCUMENT))
     assert "script" not in outline.tags and "b" not in outline.tags and "i" not in outline.tags
-    for words in (HOSTILE, "a < b", "1 < 2", "<th>", "x --lang '<de>'", "--x <y>"):
+    for words in (
+        HOSTILE.replace("\r", " "),
+        "a < b",
+        "1 < 2",
+        "<th>",
+        "x --lang '<de>'",
+        "--x <y>",
+    ):
         assert words in outline.words
     assert outline.tags.count("code") == 3  # between backticks of ours, and the command
 
@@ -64,7 +72,7 @@ def test_no_words_become_markup_in_html():
 def test_no_words_become_markup_in_markdown():
     (line,) = (one for one in as_markdown(DOCUMENT).split("\n") if one.startswith("- source"))
     escaped = line.removeprefix("- source: ")
-    assert re.sub(r"\\(.)", r"\1", escaped) == HOSTILE
+    assert re.sub(r"\\(.)", r"\1", escaped) == HOSTILE.replace("\r", " ")
     assert not re.search(r"(?<!\\)[<>*_`\[\]&]", escaped)
 
 
@@ -126,10 +134,10 @@ def test_one_run_has_a_page_without_comparisons(make_run, tmp_path):
 
 
 def test_seeds_are_summed_up(make_run, tmp_path):
-    runs = [make_run("one"), make_run("two", seed=2)]
+    runs = [make_run("one"), make_run("two", seed=2, **{"score.json": score(29.314)})]
     assert compare(*runs, "--output", tmp_path / "out", "--examples", "0") == 0
     text = (tmp_path / "out" / "report.md").read_text()
-    assert re.search(r"\| one, two +\| +27\.31 ± 0\.00 \|", text)
+    assert re.search(r"\| one, two +\| +28\.31 ± 1\.41 \|", text)
     assert "## Examples" not in text and "## Where translations differ most" not in text
 
 
@@ -138,6 +146,11 @@ def test_seeds_are_summed_up(make_run, tmp_path):
     [
         ({"train.log": None}, "train.log: No such file or directory"),
         ({"train.log": "x"}, "train.log: must be the log of a finished training"),
+        (
+            {"train.log": f'{{"num_updates": "1"}}\n{train_log(9)}'},
+            "'lr' must be a number in every",
+        ),
+        ({"source.txt": "", "reference.txt": "", "hypothesis.txt": ""}, "at least one, is of 4"),
         ({"score.json": None}, "score.json: No such file or directory"),
         ({"source.txt": "other\n" * 4}, "must have the test set of"),
         ({"reference.txt": "other\n" * 4}, "must have the test set of"),
@@ -171,13 +184,14 @@ def curves_of(updates: int) -> LearningCurves:
 
 
 def test_curves_are_an_element_of_the_page_in_its_colours():
-    svg = draw_learning_curves({"<ours>": curves_of(30)})
-    assert draw_learning_curves({"<ours>": curves_of(30)}) == svg, "the same curves, the same file"
+    curves = {"<ours> $x^2$": curves_of(30), "_hidden": curves_of(9)}
+    svg = draw_learning_curves(curves)
+    assert draw_learning_curves(curves) == svg, "the same curves, the same file"
     root = ET.fromstring(svg)
     words = [
         "".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")
     ]
-    assert "<ours>, training" in words and "learning rate" in words and "updates" in words
+    assert "<ours> $x^2$" in words and "_hidden" in words and "learning rate" in words
     assert "currentColor" in svg and "#010203" not in svg
     assert "width" not in root.attrib, "it is as wide as the page lets it be"
     ids = re.findall(r'\bid="([^"]*)"', svg)
@@ -185,7 +199,24 @@ def test_curves_are_an_element_of_the_page_in_its_colours():
     assert set(re.findall(r'(?:url\(|href=")#([^")]*)', svg)) <= set(ids)
 
 
-def test_long_curves_do_not_make_large_pages():
-    assert len(draw_learning_curves({"a": curves_of(50_000)})) < 1.5 * len(
-        draw_learning_curves({"a": curves_of(POINTS)})
-    )
+def test_many_long_trainings_do_not_make_a_large_page(make_run, tmp_path):
+    """Breaks if every validation gets a dot and a line of a table, or lines share no budget."""
+    lines = [inner(100 * k, 9.0 / k) for k in range(1, 3_000)]
+    lines += [valid(1_000 * k, 8.0 / k) for k in range(1, 300)]
+    log = "\n".join([*lines, train_log(100_000)])
+    runs = [make_run(f"run-{k}", seed=k, **{"train.log": log}) for k in range(12)]
+    assert compare(*runs, "--output", tmp_path / "out") == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert len(page.encode()) < 1_000_000
+    assert all(page.count(f">run-{k}</text>") == 2 for k in range(12)), "named in both pictures"
+
+
+def test_a_training_that_diverged_is_called_so(make_run, tmp_path):
+    lines = [inner(10, 9.0), inner(20, math.nan), valid(20, math.inf)]
+    log = "\n".join([*lines, train_log(100_000)])
+    run = make_run("ours", **{"train.log": log})
+    assert compare(run, "--output", tmp_path / "out") == 0
+    assert "ours diverged: from update 20 on" in (tmp_path / "out" / "report.md").read_text()
+    report = (tmp_path / "out" / "report.json").read_text()
+    curves = json.loads(report, parse_constant=pytest.fail)["curves"]["ours"]
+    assert curves["training"]["loss"] == [9.0, None]

@@ -33,6 +33,15 @@ def log(tmp_path):
     return write
 
 
+def test_time_is_that_of_the_clock_where_it_runs(log):
+    """Validations and checkpoints count; a resumed start, whose clock stands at 0, has updates."""
+    clock = [inner(10, 9.0, 4, 7), inner(20, 8.0, 4, 17), inner(30, 7.0, 4, 21)]
+    stands = [inner(30, 7.5, 4), inner(40, 7.0, 5)]
+    curves = read_learning_curves(log(*clock, *stands))
+    assert curves.training.updates == (10, 20, 30, 40)
+    assert curves.training.seconds == (7.0, 17.0, 21.0, 26.0)
+
+
 def test_time_is_that_of_the_updates_before(log):
     curves = read_learning_curves(
         log(inner(10, 9.0, 4), inner(20, 8.0, 6), valid(25, 7.5), inner(30, 7.0, 5), valid(30, 7))
@@ -123,15 +132,35 @@ def test_only_what_differs_is_listed_and_no_places(two_runs):
     assert run_differences(two_runs[:1], [{}]) == []
 
 
-def test_what_the_logs_know_of_all_runs_takes_the_place_of_what_was_asked(two_runs):
-    """Defaults count: breaks if an option that one command line left out looks different."""
-    logged = [{"beam_size": "4", "_name": "m", "own": "1"}, {"beam_size": "5", "_name": "n"}]
+def test_what_the_logs_know_takes_the_place_of_what_was_asked(two_runs):
+    """Breaks if an option that one command line left out looks different where it is not, or one
+    that only a single system has is lost."""
+    logged = [
+        {"arch": "x", "beam": "4", "_name": "m", "own": "1"},
+        {"arch": "y", "beam": "4", "_name": "n", "other": "2"},
+    ]
     found = run_differences(two_runs, logged)
     assert [one for one in found if one.where == "train"] == [
-        Difference("train", "--beam-size", ("4", "5"))
+        Difference("train", "--arch", ("x", "y"))
     ]
-    found = run_differences(two_runs, [logged[0], {}])  # one log says nothing
-    assert Difference("train", "--arch", ("x", "y")) in found
+    asked = replace(two_runs[0].settings, commands={"train": "fairseq-train --own 1"})
+    found = run_differences([replace(two_runs[0], settings=asked), two_runs[1]], logged)
+    assert Difference("train", "--own", ("1", "")) in found
+
+
+def test_the_papers_search_is_known_though_no_option_asks_for_it(two_runs):
+    stock = {"generate": "fairseq-generate bin --beam 4 --lenpen 1.0 --max-len-b 50"}
+    runs = [
+        replace(run, settings=replace(run.settings, system=system, commands=commands))
+        for run, system, commands in zip(
+            two_runs, ("aiayn", "stock"), ({"generate": "fairseq-generate bin"}, stock), strict=True
+        )
+    ]
+    found = [one for one in run_differences(runs, [{}, {}]) if one.where == "generate"]
+    assert found == [
+        Difference("generate", "--lenpen", ("0.6", "1.0")),
+        Difference("generate", "--max-len-a", ("1", "")),
+    ]
 
 
 def test_another_vocabulary_is_a_difference(two_runs):

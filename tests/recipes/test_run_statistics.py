@@ -115,7 +115,7 @@ def make_runs(tmp_path):
 
 def test_seeds_of_one_training_have_a_mean_and_a_sample_deviation(make_runs):
     runs = make_runs((1, 27.0, {}), (2, 28.0, {}), (3, 30.0, {}), (1, 9.0, {"row": "big"}))
-    (found,) = over_seeds(runs, {"BLEU": lambda run: run.bleu["score"]})
+    (found,) = over_seeds(runs, [{}] * 4, {"BLEU": lambda run: run.bleu["score"]})
     assert found.runs == ("run-0", "run-1", "run-2")
     assert found.what == ("BLEU",)
     assert found.means == (pytest.approx(85 / 3),)
@@ -123,7 +123,14 @@ def test_seeds_of_one_training_have_a_mean_and_a_sample_deviation(make_runs):
 
 
 @pytest.mark.parametrize(
-    "other", [{"seed": 1}, {"averaged": 1}, {"system": "stock"}, {"row": "big"}]
+    "other", [{"seed": 1}, {"averaged": 1}, {"system": "stock"}, {"row": "big"}, {"gpus": 8}]
 )
 def test_what_differs_in_more_or_less_than_the_seed_is_no_group(make_runs, other):
-    assert over_seeds(make_runs((1, 27.0, {}), (2, 28.0, other)), {}) == []
+    assert over_seeds(make_runs((1, 27.0, {}), (2, 28.0, other)), [{}] * 2, {}) == []
+
+
+def test_an_option_that_differs_makes_no_group_and_a_seed_counts_once(make_runs):
+    runs = make_runs((1, 27.0, {}), (2, 28.0, {}), (2, 9.0, {}), (3, 30.0, {}))
+    options = [{"fp16": "False"}, {"fp16": "False"}, {"fp16": "False"}, {"fp16": "True"}]
+    (found,) = over_seeds(runs, options, {"BLEU": lambda run: run.bleu["score"]})
+    assert found.runs == ("run-0", "run-1") and found.means == (27.5,)

@@ -138,6 +138,17 @@ def test_the_page_has_all_kinds_or_the_one_that_was_asked_for(aiayn, given, tmp_
     assert kinds(path) == ["encoder"]
 
 
+def test_a_page_opens_with_the_kind_that_has_the_word(aiayn, given, tmp_path):
+    """A word of the target is none of the encoder's."""
+    page = tmp_path / "page.html"
+    arguments = ("--source", SOURCE, "--target", "v3 v9 v4", "--output", page)
+    assert aiayn(*given, *arguments, "--word", "v9", "--layer", "1")[0] == 0
+    (view,) = re.findall(r'"start": "([^"]*)"', page.read_text(encoding="utf-8"))
+    assert "kind=decoder&layer=1" in view and view.endswith("query=2")
+    status, _, error = aiayn(*given, *arguments, "--word", "w99")
+    assert status == 2 and "'w99' is none of the words to choose from: v3 v9 v4 </s>" in error
+
+
 def test_maps_are_named_by_what_is_written_and_what_is_read(checkpoint, data_bin):
     """Breaks if the target is not shifted, or a row bears the name of what was read there."""
     translator = load_translator(checkpoint, data_bin, Cutter())
@@ -289,6 +300,14 @@ def test_text_is_cut_as_the_recipes_cut_it(tmp_path):
             found = Cutter(codes=codes, normalize=bool(flags)).cut(text, language)
             assert found.split() == pieces.decode().split() and "@@" in found
     assert Cutter().cut(text, "en") == text
+
+
+def test_what_moses_escapes_is_shown_as_it_was_written(tmp_path):
+    codes = tmp_path / "codes"
+    codes.write_text("#version: 0.2\n", encoding="utf-8")
+    cutter = Cutter(codes=codes)
+    assert cutter.shown("&apos;s") == "'s" and cutter.shown("&#91;") == "["
+    assert Cutter().shown("&apos;s") == "&apos;s"
 
 
 @pytest.mark.parametrize("given_as", ["text", "pieces"])

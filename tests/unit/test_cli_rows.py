@@ -12,7 +12,7 @@ import torch
 
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.evaluation.cost import forward_flops, parameters, training_bytes
-from fairseq_aiayn.evaluation.row_difference import differences
+from fairseq_aiayn.evaluation.row_difference import row_differences
 from fairseq_aiayn.evaluation.row_table import row_table
 from fairseq_aiayn.nn.shape import Shape
 from fairseq_aiayn.nn.transformer import create_transformer
@@ -160,7 +160,7 @@ def test_costs_that_differ_have_the_first_over_the_second(printed: Callable[...,
 
 
 def test_regime_and_decoding_are_among_what_differs() -> None:
-    found = {each.cell: each.values for each in differences(ROWS["parsing"], BASE, V)}
+    found = {each.cell: each.values for each in row_differences(ROWS["parsing"], BASE, V)}
     assert found["warmup"] == (16_000, 4_000)
     assert found["shared_vocabulary"] == (False, True)
     assert found["decoding.beam"] == (21, 4)
@@ -172,12 +172,12 @@ def test_regime_and_decoding_are_among_what_differs() -> None:
 def test_no_cell_that_differs_is_left_out_and_none_that_is_the_same_shown() -> None:
     """Of all pairs of rows, either way round; the other way round a ratio is the inverse."""
     for first, second in itertools.combinations(ROWS.values(), 2):
-        found = differences(first, second, V)
+        found = row_differences(first, second, V)
         settings = {field.name for field in fields(first)} - {"name", "published"}
         assert {each.cell for each in found} & settings == {
             name for name in settings if getattr(first, name) != getattr(second, name)
         }
-        back = differences(second, first, V)
+        back = row_differences(second, first, V)
         assert [(each.cell, each.values) for each in back] == [
             (each.cell, each.values[::-1]) for each in found
         ]
