@@ -63,6 +63,7 @@ def train(kind: str, seed: int, arguments: argparse.Namespace) -> Curve:
             "--log-file",
             str(part / "train.log"),
         ]
+        where += ["--num-workers", "0"]  # a process that starts for each validation costs more
         command = [*KINDS[kind], *where, *options]
         with Worker(name, command, log_file(arguments.work, name), side.environment) as worker:
             worker.wait()

@@ -61,7 +61,7 @@ def score(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str)
             [moses.tokenize(sentence, return_str=True) for sentence in reference],
             target_lang,
         ),
-        sacrebleu=_corpus_bleu(BLEU(), hypothesis, reference),
+        sacrebleu=sacre_bleu(hypothesis, reference),
     )
 
 
@@ -77,12 +77,16 @@ def score_tokenized(
     return Scores(
         sentences=len(reference),
         paper=paper_bleu(hypothesis, reference, target_lang),
-        sacrebleu=_corpus_bleu(
-            BLEU(),
+        sacrebleu=sacre_bleu(
             [moses.detokenize(sentence.split()) for sentence in hypothesis],
             [moses.detokenize(sentence.split()) for sentence in reference],
         ),
     )
+
+
+def sacre_bleu(hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:
+    """Return sacreBLEU with its defaults, for plain detokenised text."""
+    return _corpus_bleu(BLEU(), hypothesis, reference)
 
 
 def paper_bleu(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str) -> Bleu:

@@ -54,12 +54,13 @@ def read_report(directories: Sequence[Path]) -> ParsingReport:
     table = read_table4(directories)
     logs = [path.absolute().parent / "train.log" for path in directories]
     options = [read_train_options(log) for log in logs]
-    trainings = {run.settings.name: log for run, log in zip(table.runs, logs, strict=True)}
+    trainings: dict[str, Path] = {}  # logs by the names of the runs
     for run, log in zip(table.runs, logs, strict=True):
-        if trainings[run.settings.name] != log:
+        name = run.settings.name
+        if trainings.setdefault(name, log) != log:
             raise ValueError(
-                f"{log.parent}: must have another name than {trainings[run.settings.name].parent}, "
-                f"both are {run.settings.name}"
+                f"{log.parent}: must have another name than {trainings[name].parent}, "
+                f"both are {name}"
             )
     return ParsingReport(
         table=table,

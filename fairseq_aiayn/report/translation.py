@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from fairseq_aiayn.evaluation.bleu import sacre_bleu
 from fairseq_aiayn.evaluation.bleu_by_length import LengthClass, bleu_by_length
 from fairseq_aiayn.evaluation.comparison import (
     Comparison,
+    Run,
+    Texts,
     example_at,
     read_comparison,
     read_texts,
@@ -45,6 +48,7 @@ from fairseq_aiayn.report.translation_sections import (
 )
 
 KIND = "translation report"  # in JSON
+ROUNDING = 0.01  # BLEU; a score may have been written with two digits
 FIGURES = {
     "BLEU as the paper's": lambda run: run.bleu["score"],
     "sacreBLEU": lambda run: run.sacrebleu["score"],
@@ -79,6 +83,8 @@ def read_report(directories: Sequence[Path], examples: int) -> TranslationReport
     first = texts[names[0]]
     translations = {name: text.hypothesis for name, text in texts.items()}
     options = [read_train_options(log) for log in logs.values()]
+    for run, path in zip(comparison.runs, directories, strict=True):
+        _require_own_score(run, texts[run.name], path / "score.json")
     several = len(names) > 1
     chrf = sentence_chrf(translations, first.reference) if several else {}
     return TranslationReport(
@@ -94,6 +100,17 @@ def read_report(directories: Sequence[Path], examples: int) -> TranslationReport
             for one in (largest_disagreements(chrf, examples) if several else ())
         ],
     )
+
+
+def _require_own_score(run: Run, texts: Texts, path: Path) -> None:
+    """Raise ValueError if the score is not that of the translation that stands beside it."""
+    own = sacre_bleu(texts.hypothesis, texts.reference)
+    noted = run.sacrebleu
+    if own.signature == noted["signature"] and abs(own.score - noted["score"]) > ROUNDING:
+        raise ValueError(
+            f"{path}: sacreBLEU must be that of hypothesis.txt, {own.score:.2f}, is "
+            f"{noted['score']:.2f}"
+        )
 
 
 def document(report: TranslationReport) -> Document:

@@ -384,6 +384,16 @@ def test_the_command_prints_the_table_and_writes_it_with_its_runs(make_part, tmp
     assert '<td class="number">85.68</td>' in (output / "report.html").read_text()
 
 
+def test_two_trainings_of_one_name_are_told_apart(make_part, tmp_path, capsys):
+    """Their searches are of different parts, so that only the curves would be mixed up."""
+    runs = [make_part("a"), make_part("b", part="valid", made={"name": "a", "subset": "test"})]
+    assert main(["compare", *map(str, runs), "--output", str(tmp_path / "table")]) == 2
+    assert capsys.readouterr().err == (
+        f"aiayn compare: {runs[1].parent}: must have another name than {runs[0].parent}, both are "
+        "a\n"
+    )
+
+
 def test_bad_input_ends_the_command_with_one_line(make_part, tmp_path, capsys):
     part = make_part(**{"repairs.json": "{}"})
     assert main(["compare", str(part), "--output", str(tmp_path / "table")]) == 2

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from run_directories import MADE, inner, score, train_log, valid, write_run
 
 from fairseq_aiayn.cli.main import main
+from fairseq_aiayn.evaluation.bleu import sacre_bleu
 from fairseq_aiayn.evaluation.learning_curves import Curve, LearningCurves
 from fairseq_aiayn.report.curve_drawing import draw_learning_curves
 from fairseq_aiayn.report.document import Document, Folded, Paragraph, Section, Table, Texts
@@ -141,6 +143,14 @@ def test_seeds_are_summed_up(make_run, tmp_path):
     assert "## Examples" not in text and "## Where translations differ most" not in text
 
 
+def test_runs_of_several_rows_each_have_the_papers_figure(make_run, tmp_path, capsys):
+    big = json.dumps(MADE | {"name": "large", "row": "big"})
+    runs = [make_run("ours"), make_run("large", **{"settings.json": big})]
+    assert compare(*runs, "--output", tmp_path / "out") == 0
+    (line,) = re.findall("(?m)^.*the paper's own.*$", capsys.readouterr().out)
+    assert [cell.strip() for cell in line.split("|")[2:4]] == ["27.3", "28.4"]  # Table 2
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
@@ -166,6 +176,17 @@ def test_what_cannot_be_compared_is_one_line_and_leaves_nothing(
     assert error.startswith(f"aiayn compare: {runs[1]}") and error.count("\n") == 1
     assert message in error
     assert not (tmp_path / "out").exists()
+
+
+def test_a_score_of_another_translation_is_refused(make_run, tmp_path, capsys):
+    lines = "".join(f"what is right of sentence {k}\n" for k in range(4))
+    noted = asdict(sacre_bleu(["x"] * 4, ["y"] * 4))
+    content = json.dumps({"paper": noted, "sacrebleu": noted})
+    texts = {"hypothesis.txt": lines, "reference.txt": lines, "score.json": content}
+    run = make_run("ours", **texts)
+    assert compare(run, "--output", tmp_path / "out") == 2
+    error = f"{run}/score.json: sacreBLEU must be that of hypothesis.txt, 100.00, is 0.00"
+    assert capsys.readouterr().err == f"aiayn compare: {error}\n"
 
 
 def test_a_parser_is_not_compared_with_a_translation(make_run, tmp_path, capsys):
