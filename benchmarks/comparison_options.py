@@ -14,7 +14,7 @@ DEFAULT_DATA = DEFAULT_WORK / "multi30k_en_de" / "bin"
 LANGUAGE_FILES = "train.*-*.*.idx"  # fairseq-preprocess's
 COUNTS = (
     *("turns", "updates", "starts", "max_tokens", "batch_size", "train_updates", "points"),
-    "length",
+    *("length", "seeds"),
 )
 
 

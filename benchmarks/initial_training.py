@@ -1,9 +1,8 @@
-"""fairseq-train with the plugin, its feed-forward matrices drawn in one of two ways.
+"""fairseq-train, the plugin's feed-forward matrices drawn as they are or by torch.nn.Linear.
 
-    python benchmarks/initial_training.py glorot|linear DATA OPTIONS...    (initialization.py)
+    python benchmarks/initial_training.py as_it_is|linear DATA OPTIONS...    (initialization.py)
 
-glorot is what the plugin does; linear is what torch.nn.Linear does by itself, and with it stock
-fairseq: uniform within ±1/√fan_in, biases too.
+torch.nn.Linear, and with it stock fairseq, draws uniformly within ±1/√fan_in, biases too.
 """
 
 from __future__ import annotations

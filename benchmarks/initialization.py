@@ -6,7 +6,7 @@ stock's feed-forward matrices, and stock fairseq, each with the same data, shape
 seeds. Trainings that are done are kept in --work and not done again.
 
 examples:
-    python benchmarks/initialization.py --json initialization.json     tiny: 40 minutes
+    python benchmarks/initialization.py --json initialization.json     tiny: 35 minutes
     python benchmarks/initialization.py --seeds 1 --updates 200        a trial
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from comparison_options import add_data_option, add_options, check_options
 from side_by_side import Finding, aligned_lines, ratios, run_comparison
-from sides import on_device, ours, rivals
+from sides import STOCK, on_device, ours, rivals
 from trained_models import key
 from workers import Worker, log_file
 
@@ -30,24 +30,23 @@ from fairseq_aiayn.paper import find_row
 
 HERE = Path(__file__).parent
 KINDS = {
-    "ours": [HERE / "initial_training.py", "glorot"],
+    "ours": [HERE / "initial_training.py", "as_it_is"],
     "ours, stock's feed-forward": [HERE / "initial_training.py", "linear"],
-    "stock": [HERE / "command_worker.py", "cpu", "fairseq-train"],
+    "stock": [HERE / "initial_training.py", "as_it_is"],
 }
 VALIDATIONS = 10  # of a training
 
 
 def train(kind: str, seed: int, arguments: argparse.Namespace) -> Curve:
     """Return the validations of a training, done now or before; OSError if it fails."""
-    system = "stock" if kind == "stock" else "aiayn"
-    (side,) = rivals("stock", "cpu", []) if system == "stock" else ours(["float32"])
+    (side,) = rivals("stock", "cpu", []) if kind == "stock" else ours(["float32"])
     warmup = find_row(arguments.row).warmup
     options = [
         *(*side.plugin, "--task", side.task),
         *side.regime(arguments.row, arguments.max_tokens, arguments.updates, warmup),
         *("--validate-interval-updates", str(max(1, arguments.updates // VALIDATIONS))),
         *("--no-save", "--log-format", "json", "--log-interval", "50", "--seed", str(seed)),
-        *on_device("cpu"),
+        *on_device(arguments.device),
     ]
     name = f"{kind} {seed}"
     done = arguments.work / "initialization" / key(side, [kind, *options], arguments.data)
@@ -71,9 +70,14 @@ def train(kind: str, seed: int, arguments: argparse.Namespace) -> Curve:
     return read_learning_curves(done / "train.log").validation
 
 
+def seeds(arguments: argparse.Namespace) -> list[int]:
+    """The seeds of the trainings of one kind."""
+    return list(range(arguments.seed, arguments.seed + arguments.seeds))
+
+
 def compare(arguments: argparse.Namespace) -> tuple[str, list[Finding], dict[str, object]]:
     """Train all kinds with all seeds, and return a table, ratios of perplexities and all curves."""
-    curves = {kind: [train(kind, seed, arguments) for seed in arguments.seeds] for kind in KINDS}
+    curves = {kind: [train(kind, seed, arguments) for seed in seeds(arguments)] for kind in KINDS}
     last = {kind: [curve.perplexity[-1] for curve in found] for kind, found in curves.items()}
     stock = last["stock"]
     subject = f"{arguments.row}, {arguments.updates} updates"
@@ -87,18 +91,20 @@ def compare(arguments: argparse.Namespace) -> tuple[str, list[Finding], dict[str
     shown = {
         kind: {
             "updates": one[0].updates,
-            "perplexity": {str(s): c.perplexity for s, c in zip(arguments.seeds, one, strict=True)},
+            "perplexity": {
+                str(s): c.perplexity for s, c in zip(seeds(arguments), one, strict=True)
+            },
         }
         for kind, one in curves.items()
     }
-    return table(last, arguments.seeds), found, {"curves": shown}
+    return table(last, seeds(arguments)), found, {"curves": shown}
 
 
-def table(last: dict[str, list[float]], seeds: list[int]) -> str:
+def table(last: dict[str, list[float]], drawn: list[int]) -> str:
     """Return the perplexities after the last update by seed, and their mean."""
     rows = [["seed", *last]]
     rows += [
-        [str(seed), *(f"{one[k]:.2f}" for one in last.values())] for k, seed in enumerate(seeds)
+        [str(seed), *(f"{one[k]:.2f}" for one in last.values())] for k, seed in enumerate(drawn)
     ]
     rows.append(["mean", *(f"{statistics.mean(one):.2f}" for one in last.values())])
     return "\n".join(aligned_lines(rows))
@@ -112,11 +118,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--row", default="tiny", help="default: tiny")
     parser.add_argument("--updates", default=1_000, **number, help="default: 1000")
     parser.add_argument("--max-tokens", default=768, **number, help="default: 768")
-    parser.add_argument("--seeds", default=[1, 2, 3], nargs="+", **number, help="default: 1 2 3")
+    parser.add_argument(
+        "--seeds", default=3, **number, help="how many, from --seed on (default: 3)"
+    )
     add_data_option(parser)
     add_options(parser)
     arguments = parser.parse_args()
     check_options(parser, arguments)
+    if arguments.against != STOCK:
+        parser.error(f"--against must be stock, got {arguments.against}")
     return arguments
 
 
