@@ -63,7 +63,7 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
         x_gradient = torch.zeros_like(x, dtype=wide) if trains else None
         E_gradient = torch.zeros_like(E, dtype=wide) if trains else None
         E_product = E.to(product_type)
-        rows = max(1, CHUNK[x.device.type] // E.size(0))
+        rows = max(1, CHUNK.get(x.device.type, CHUNK["cuda"]) // E.size(0))
         for first in range(0, x.size(0), rows):
             chunk = slice(first, first + rows)
             x_product = x[chunk].to(product_type)

@@ -45,6 +45,14 @@ def test_chunks_equal_the_naive_twin(
         torch.testing.assert_close(mine, twin)
 
 
+def test_a_device_that_no_chunk_was_measured_on_has_a_loss_too(monkeypatch) -> None:
+    monkeypatch.delitem(projected_loss.CHUNK, "cpu")
+    x, E, target = tensors()
+    found = projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
+    expected = projected_smoothed_nll_as_defined(x, E, target, 0.1, PAD)
+    torch.testing.assert_close(found[0], expected[0])
+
+
 def test_certain_and_impossible_classes_give_finite_numbers() -> None:
     """Breaks if the normaliser comes from a probability that rounds to 0."""
     x = torch.tensor([[300.0, 0.0]], requires_grad=True)
