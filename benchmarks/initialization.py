@@ -56,13 +56,10 @@ def train(kind: str, seed: int, arguments: argparse.Namespace) -> Curve:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         where = [
-            str(arguments.data),
-            "--save-dir",
-            str(part),
-            "--log-file",
-            str(part / "train.log"),
+            *(str(arguments.data), "--save-dir", str(part)),
+            *("--log-file", str(part / "train.log")),
+            *("--num-workers", "0"),  # a process that starts for each validation costs more
         ]
-        where += ["--num-workers", "0"]  # a process that starts for each validation costs more
         command = [*KINDS[kind], *where, *options]
         with Worker(name, command, log_file(arguments.work, name), side.environment) as worker:
             worker.wait()
@@ -79,11 +76,15 @@ def compare(arguments: argparse.Namespace) -> tuple[str, list[Finding], dict[str
     """Train all kinds with all seeds, and return a table, ratios of perplexities and all curves."""
     curves = {kind: [train(kind, seed, arguments) for seed in seeds(arguments)] for kind in KINDS}
     last = {kind: [curve.perplexity[-1] for curve in found] for kind, found in curves.items()}
-    stock = last["stock"]
     subject = f"{arguments.row}, {arguments.updates} updates"
     found = [
         Finding(
-            "development perplexity", subject, f"{kind} ÷ stock", ratios(values, stock), None, None
+            "development perplexity",
+            subject,
+            f"{kind} ÷ stock",
+            ratios(values, last["stock"]),
+            None,
+            None,
         )
         for kind, values in last.items()
         if kind != "stock"

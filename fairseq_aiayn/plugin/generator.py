@@ -15,6 +15,7 @@ from fairseq_aiayn.decoding.candidates import Symbols
 from fairseq_aiayn.decoding.hypotheses import Hypothesis
 from fairseq_aiayn.nn.decoder_state import DecoderState
 from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.training.projected_loss import rows_of_logits
 
 # Logits that exist at a time: on a CPU what its cache holds, on a GPU enough rows to fill it.
 LOGITS = {"cpu": 2**21, "cuda": 2**27}
@@ -36,8 +37,7 @@ class EnsembleContinuations:
             decoder.stack.step(tokens, state)[:, 0]
             for decoder, state in zip(self.decoders, self.states, strict=True)
         ]
-        V = self.decoders[0].stack.projection.weight.size(0)
-        rows = max(1, LOGITS.get(tokens.device.type, LOGITS["cuda"]) // V)
+        rows = rows_of_logits(LOGITS, self.decoders[0].stack.projection.weight)
         for part in zip(*(x.split(rows) for x in features), strict=True):
             yield self._mean(part)
 

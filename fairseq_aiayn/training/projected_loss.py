@@ -7,6 +7,8 @@ its gradient at once, while it is in the cache, and is forgotten.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -14,6 +16,12 @@ from fairseq_aiayn.training.label_smoothing import smoothed_nll
 
 # Logits in a chunk: on a CPU what its cache holds, on a GPU enough rows to fill it.
 CHUNK = {"cpu": 2**22, "cuda": 2**27}
+
+
+def rows_of_logits(budgets: Mapping[str, int], E: Tensor) -> int:
+    """How many rows of logits over the types of E [V, d_model] are within its device's budget, at
+    least one; a device that has none takes the GPU's."""
+    return max(1, budgets.get(E.device.type, budgets["cuda"]) // E.size(0))
 
 
 def projected_smoothed_nll_as_defined(
@@ -63,7 +71,7 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
         x_gradient = torch.zeros_like(x, dtype=wide) if trains else None
         E_gradient = torch.zeros_like(E, dtype=wide) if trains else None
         E_product = E.to(product_type)
-        rows = max(1, CHUNK.get(x.device.type, CHUNK["cuda"]) // E.size(0))
+        rows = rows_of_logits(CHUNK, E)
         for first in range(0, x.size(0), rows):
             chunk = slice(first, first + rows)
             x_product = x[chunk].to(product_type)
