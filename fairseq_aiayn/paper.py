@@ -40,6 +40,7 @@ class Row:
     batch_tokens: int = 25_000  # section 5.1: about as many source tokens and as many target tokens
     checkpoint_updates: int = 1_500  # section 6.1: ten minutes at the step time of section 5.2
     averaged: int = 1  # section 6.1: checkpoints averaged; 1 = none
+    initialization: str = "tensor2tensor"  # not stated; a scheme of nn/initialization.py
     published: Published = Published()
 
     @property
@@ -143,6 +144,7 @@ TINY = replace(
     warmup=1_000,
     batch_tokens=768,
     checkpoint_updates=50,
+    initialization="fairseq",
     published=Published(),
 )
 # Nor this: its twin for parsing, for 10,000 sentences on two CPU cores.

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from fairseq_aiayn.nn.decoder import Decoder
 from fairseq_aiayn.nn.embeddings import Embedding
 from fairseq_aiayn.nn.encoder import Encoder
+from fairseq_aiayn.nn.initialization import Initialization, initialize
 from fairseq_aiayn.nn.positions import LearnedPositions, SinusoidalPositions, positions
 from fairseq_aiayn.nn.shape import Shape
 
@@ -46,6 +47,7 @@ def create_transformer(
     padding: int,
     sharing: Sharing = "all",
     learned_lengths: tuple[int, int] | None = None,
+    initialization: Initialization = "tensor2tensor",
 ) -> Transformer:
     """Build a Transformer with fresh weights.
 
@@ -53,7 +55,7 @@ def create_transformer(
     matrix: "all" is section 3.4's source embedding = target embedding = pre-softmax projection,
     "target" leaves the source embedding out, "none" keeps three matrices. `learned_lengths`: the
     longest source and target of learned positions (Table 3, row E); None = sinusoids. Raises
-    ValueError where vocabularies to be shared differ.
+    ValueError where vocabularies to be shared differ, and for an unknown `initialization`.
     """
     if sharing == "all" and V_source != V_target:
         raise ValueError(
@@ -72,16 +74,5 @@ def create_transformer(
     encoder = Encoder(shape, source_embedding, encoder_position)
     decoder = Decoder(shape, target_embedding, decoder_position, projection)
     transformer = Transformer(encoder, decoder, padding)
-    transformer.apply(initialize)
+    initialize(transformer, initialization)
     return transformer
-
-
-def initialize(module: nn.Module) -> None:
-    """Draw Glorot-uniform matrices and zero biases, as tensor2tensor did; the paper is silent.
-
-    W^Q, W^K and W^V are drawn as the one matrix that they are here: so did tensor2tensor then.
-    """
-    if isinstance(module, nn.Linear):
-        nn.init.xavier_uniform_(module.weight)
-        if module.bias is not None:
-            nn.init.zeros_(module.bias)

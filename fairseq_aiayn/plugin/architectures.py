@@ -7,6 +7,7 @@ from functools import partial
 
 from fairseq.models import register_model_architecture
 
+from fairseq_aiayn.nn.initialization import INITIALIZATIONS, Initialization
 from fairseq_aiayn.nn.shape import Shape
 from fairseq_aiayn.nn.transformer import Sharing
 from fairseq_aiayn.paper import ROWS, Row
@@ -40,6 +41,12 @@ def add_model_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--learned-positions", action="store_true", help="learned positions (Table 3, row E)"
     )
+    add_sharing_options(parser)
+    add_training_options(parser)
+
+
+def add_sharing_options(parser: ArgumentParser) -> None:
+    """Declare which embedding matrices are one (section 3.4)."""
     parser.add_argument(
         "--share-all-embeddings",
         action="store_true",
@@ -54,6 +61,15 @@ def add_model_options(parser: ArgumentParser) -> None:
         "--untied-embeddings",
         action="store_true",
         help="three matrices for embeddings and projection",
+    )
+
+
+def add_training_options(parser: ArgumentParser) -> None:
+    """Declare what is of a model's training, and not of its shape."""
+    parser.add_argument(
+        "--initialization",
+        choices=INITIALIZATIONS,
+        help="whose initial values of the weights (docs/deviations.md; default: the row's)",
     )
     parser.add_argument(
         "--autocast",
@@ -93,6 +109,7 @@ def apply_row(row: Row, args: Namespace) -> None:
     set_default(args, "dropout", row.P_drop)
     set_default(args, "attention_dropout", 0.0)
     args.autocast = getattr(args, "autocast", None)
+    set_default(args, "initialization", row.initialization)
     set_default(args, "label_smoothing", row.epsilon_ls)
     set_default(args, "warmup_updates", row.warmup)
     args.learned_positions = getattr(args, "learned_positions", False) or row.learned_positions
@@ -148,6 +165,16 @@ def read_shape(args: Namespace) -> Shape:
 def read_sharing(args: Namespace) -> Sharing:
     """Translate the completed options about embedding matrices."""
     return next(sharing for name, sharing in SHARING_OPTIONS.items() if getattr(args, name))
+
+
+def read_initialization(args: Namespace) -> Initialization:
+    """The scheme of the completed options.
+
+    A checkpoint's weights replace what is drawn: one whose scheme has no name here loads all the
+    same. fairseq-train refuses such an option.
+    """
+    known = args.initialization in INITIALIZATIONS
+    return args.initialization if known else INITIALIZATIONS[0]
 
 
 def register_rows() -> None:

@@ -23,6 +23,7 @@ from fairseq_aiayn.nn.transformer import Transformer, create_transformer, real_t
 from fairseq_aiayn.plugin.architectures import (
     MODEL_NAME,
     add_model_options,
+    read_initialization,
     read_shape,
     read_sharing,
     register_rows,
@@ -177,6 +178,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
             source.pad(),
             sharing,
             learned_lengths=lengths if args.learned_positions else None,
+            initialization=read_initialization(args),
         )
         longest = lengths if args.learned_positions else (UNLIMITED, UNLIMITED)
         return cls(
