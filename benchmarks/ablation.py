@@ -163,7 +163,7 @@ def measure(kind: str, seed: int, text: Path, work: Path) -> dict[str, float]:
     run(log, *fairseq, "fairseq-train", *data, *flags(kind), "--seed", seed, "--num-workers", 0,
         "--save-dir", place / "checkpoints", "--log-file", place / "train.log", "--log-format",
         "json", "--log-interval", 50, "--no-epoch-checkpoints", "--save-interval", 1_000_000,
-        "--validate-interval", 1_000_000)  # fmt: skip
+        "--disable-validation")  # fmt: skip
     run(log, "aiayn", "average", "--last", 5, "--dir", place / "checkpoints", "--output", average)
     model = ("--path", average, "--num-workers", 0, "--max-tokens", 4096)
     valid = run(log, *fairseq, "fairseq-validate", *data, *model, "--log-format", "json")

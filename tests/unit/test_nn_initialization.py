@@ -1,4 +1,4 @@
-"""Initial values of the weights: each scheme has the bounds of the implementation it is named for."""
+"""Initial values of the weights: a scheme has the bounds of the implementation it is named for."""
 
 import math
 
