@@ -34,6 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tokenized", action="store_true", help="the files are already in Moses tokens"
     )
+    parser.add_argument(
+        "--tokens",
+        nargs=2,
+        metavar=("HYPOTHESIS", "REFERENCE"),
+        help="the same sentences in any tokens: adds their BLEU as they are, which fairseq-generate"
+        " prints and many papers report",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -45,12 +52,18 @@ def run(arguments: argparse.Namespace) -> None:
     require_text(arguments.reference, reference)
     score = bleu.score_tokenized if arguments.tokenized else bleu.score
     scores = score(hypothesis, reference, arguments.target_lang)
+    if arguments.tokens:
+        scores = dataclasses.replace(
+            scores, tokens=bleu.token_bleu(*read_parallel(*arguments.tokens))
+        )
     if arguments.json:
         print(json.dumps(dataclasses.asdict(scores), indent=2))
         return
     print(f"{scores.sentences:,} sentences")
     print(_describe("the paper's BLEU", scores.paper))
     print(_describe("sacreBLEU", scores.sacrebleu))
+    if scores.tokens:
+        print(_describe("BLEU of tokens", scores.tokens))
 
 
 def _describe(name: str, result: Bleu) -> str:

@@ -44,6 +44,7 @@ class Scores:
     sentences: int
     paper: Bleu
     sacrebleu: Bleu
+    tokens: Bleu | None = None  # see token_bleu
 
 
 def score(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str) -> Scores:
@@ -104,6 +105,15 @@ def paper_bleu(hypothesis: Sequence[str], reference: Sequence[str], target_lang:
     )
     tokens = f"tok:sacremoses-{sacremoses.__version__}-{target_lang}|compounds:{compounds}"
     return replace(result, signature=result.signature.replace(UNTOKENIZED, tokens))
+
+
+def token_bleu(hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:
+    """Return BLEU of tokens as they are: what fairseq-generate prints in its last line without
+    --tokenizer, and many papers report. It depends on how the reference was tokenised."""
+    metric = BLEU(tokenize="none", smooth_method="none", force=True)
+    sides = ([_perl_words(sentence) for sentence in side] for side in (hypothesis, reference))
+    result = _corpus_bleu(metric, *sides)
+    return replace(result, signature=result.signature.replace(UNTOKENIZED, "tok:as-given"))
 
 
 def split_compounds(sentence: str) -> str:

@@ -112,6 +112,7 @@ def apply_row(row: Row, args: Namespace) -> None:
     set_default(args, "initialization", row.initialization)
     set_default(args, "label_smoothing", row.epsilon_ls)
     set_default(args, "warmup_updates", row.warmup)
+    set_default(args, "lr_factor", row.lr_factor)
     args.learned_positions = getattr(args, "learned_positions", False) or row.learned_positions
     set_sharing(args, "all" if row.shared_vocabulary else "target")
     set_schedule_width(args)

@@ -1,7 +1,7 @@
 """Equation 3 as a fairseq learning-rate scheduler."""
 
 from dataclasses import dataclass, field
-from typing import Optional  # fairseq reads the annotations and does not know "int | None"
+from typing import Optional  # fairseq reads the annotations and does not know "float | None"
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer
@@ -19,7 +19,9 @@ class AiaynInverseSqrtConfig(FairseqDataclass):
         default=None,
         metadata={"help": "warmup_steps of Equation 3 (default: the row's, 4000 without one)"},
     )
-    lr_factor: float = field(default=1.0, metadata={"help": "multiplies Equation 3"})
+    lr_factor: Optional[float] = field(  # noqa: UP045
+        default=None, metadata={"help": "multiplies Equation 3 (default: the row's, 1 without one)"}
+    )
     d_model: Optional[int] = field(  # noqa: UP045
         default=None, metadata={"help": "d_model of Equation 3; aiayn_* architectures set it"}
     )
@@ -37,11 +39,11 @@ class AiaynInverseSqrt(FairseqLRScheduler):
                 "aiayn_* (Equation 3)"
             )
         self.warmup = BASE.warmup if cfg.warmup_updates is None else cfg.warmup_updates
+        self.factor = BASE.lr_factor if cfg.lr_factor is None else cfg.lr_factor
         self.step_update(0)
 
     def step_update(self, num_updates: int) -> float:
         """Set and return the rate of the update that follows `num_updates` finished ones."""
-        cfg = self.cfg
-        rate = learning_rate(num_updates + 1, cfg.d_model, self.warmup, cfg.lr_factor)
+        rate = learning_rate(num_updates + 1, self.cfg.d_model, self.warmup, self.factor)
         self.optimizer.set_lr(rate)
         return rate

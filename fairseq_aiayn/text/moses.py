@@ -1,33 +1,36 @@
-"""Moses' treatment of text, by sacremoses: punctuation normalised, then tokenised."""
+"""Moses' treatment of text, by sacremoses: lower-cased, punctuation normalised, tokenised."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 
-def moses_tokenizer(language: str, normalize: bool) -> Callable[[str], str]:
+def moses_tokenizer(
+    language: str, normalize: bool, lowercase: bool = False
+) -> Callable[[str], str]:
     """Return a function that turns a line into tokens with a space between.
 
     It does what `sacremoses -l LANGUAGE tokenize -a` does (tokenizer.perl -a). With `normalize`,
     what normalize-punctuation.perl and remove-non-printing-char.perl do comes first, in the order
-    in which the published recipes for WMT run the three.
+    in which the published recipes for WMT run the three. With `lowercase`, text is lower-cased
+    before that, and hyphenated words stay whole (tokenizer.perl without -a), as in the files
+    "lc.norm.tok" of Multi30k.
     """
     tokenize = partial(
-        MosesTokenizer(lang=language).tokenize, aggressive_dash_splits=True, return_str=True
+        MosesTokenizer(lang=language).tokenize,
+        aggressive_dash_splits=not lowercase,
+        return_str=True,
     )
-    if not normalize:
-        return tokenize
-    normalizer = MosesPunctNormalizer(lang=language)
-
-    def normalize_and_tokenize(line: str) -> str:
+    steps: list[Callable[[str], str]] = [str.lower] if lowercase else []
+    if normalize:
+        normalizer = MosesPunctNormalizer(lang=language)
         # Moses sees a line with its end, and has rules that need a character after a quotation.
-        return tokenize(without_nonprinting(normalizer.normalize(f"{line}\n")))
-
-    return normalize_and_tokenize
+        steps += [lambda line: normalizer.normalize(f"{line}\n"), without_nonprinting]
+    return lambda line: reduce(lambda text, step: step(text), [*steps, tokenize], line)
 
 
 def without_nonprinting(line: str) -> str:

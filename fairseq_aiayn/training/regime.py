@@ -109,5 +109,6 @@ def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
         "--criterion": "aiayn_label_smoothed_cross_entropy",
         "--lr-scheduler": "aiayn_inverse_sqrt",
         "--optimizer": "aiayn_adam",
+        **({"--lr-factor": row.lr_factor} if row.lr_factor != 1.0 else {}),
     }
     return as_words(model | regime_options(row, gpus, max_tokens))

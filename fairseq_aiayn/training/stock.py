@@ -32,7 +32,7 @@ def stock_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
         "--optimizer": "adam",
         "--weight-decay": 0.0,
         "--warmup-init-lr": FIRST_RATE,
-        "--lr": f"{learning_rate(row.warmup, row.d_model, row.warmup):.9g}",  # Equation 3's peak
+        "--lr": f"{learning_rate(row.warmup, row.d_model, row.warmup, row.lr_factor):.9g}",  # peak
     }
     return as_words(model | regime_options(row, gpus, max_tokens)) + switches(row)
 

@@ -153,13 +153,19 @@ def main() -> None:
     parser.add_argument("--workers", type=int, required=True, metavar="PROCESSES")
     parser.add_argument("--tokenizer", choices=TOKENIZERS, required=True)
     parser.add_argument("--normalize", action="store_true")
+    parser.add_argument("--lowercase", action="store_true")
     parser.add_argument("--max-length", type=int, required=True, metavar="TOKENS")
     parser.add_argument("--max-ratio", type=float)
     given = parser.parse_args()
     languages = given.source_lang, given.target_lang
     try:
         settings = Settings(
-            languages, given.tokenizer, given.normalize, given.max_length, given.max_ratio
+            languages,
+            given.tokenizer,
+            given.normalize,
+            given.max_length,
+            given.max_ratio,
+            given.lowercase,
         )
         texts = read_manifest(given.manifest, *languages).train
         counts = clean_corpus(texts, given.directory, settings, given.output, given.workers)

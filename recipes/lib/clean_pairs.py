@@ -26,12 +26,14 @@ class Settings:
     normalize: bool  # for "moses": see moses_tokenizer
     max_length: int  # tokens of a side
     max_ratio: float | None  # of the longer side's tokens to the shorter's
+    lowercase: bool = False  # for "moses": see moses_tokenizer
 
     def __post_init__(self) -> None:
         if self.tokenizer not in TOKENIZERS:
             raise ValueError(f"tokenizer must be moses or none, got {self.tokenizer}")
-        if self.normalize and self.tokenizer != "moses":
-            raise ValueError("normalize must come with the tokenizer moses, got none")
+        for name in ("normalize", "lowercase"):
+            if getattr(self, name) and self.tokenizer != "moses":
+                raise ValueError(f"{name} must come with the tokenizer moses, got none")
         if self.max_length < 1:
             raise ValueError(f"max-length must be at least 1, got {self.max_length}")
         if self.max_ratio is not None and not self.max_ratio >= 1:
@@ -50,10 +52,7 @@ def clean(
 
     The counts are those of the pairs read, kept and dropped for each of REASONS.
     """
-    tokenizers = [
-        _tokenizer(settings.tokenizer, language, settings.normalize)
-        for language in settings.languages
-    ]
+    tokenizers = [_tokenizer(settings, language) for language in settings.languages]
     counts: Counter[str] = Counter()
     kept = []
     for pair in pairs:
@@ -83,5 +82,7 @@ def reason_to_drop(source: Sequence[str], target: Sequence[str], settings: Setti
 
 
 @cache
-def _tokenizer(tokenizer: str, language: str, normalize: bool) -> Callable[[str], str]:
-    return moses_tokenizer(language, normalize) if tokenizer == "moses" else str
+def _tokenizer(settings: Settings, language: str) -> Callable[[str], str]:
+    if settings.tokenizer == "none":
+        return str
+    return moses_tokenizer(language, settings.normalize, settings.lowercase)

@@ -1,6 +1,7 @@
 """Write a corpus's development and test set as plain text, each sentence as it is.
 
 They are the references of BLEU, so nothing is cleaned: text that cannot be scored is an error.
+With --lowercase they are those of models that write lower-cased text.
 
     python held_out.py --manifest corpus.toml --directory downloads \
         --source-lang en --target-lang de --output data
@@ -93,6 +94,7 @@ def main() -> None:
     )
     add_manifest_options(parser)
     parser.add_argument("--directory", type=Path, required=True, help="the manifest's files")
+    parser.add_argument("--lowercase", action="store_true")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     languages = arguments.source_lang, arguments.target_lang
@@ -101,6 +103,8 @@ def main() -> None:
         manifest = read_manifest(arguments.manifest, *languages)
         for split, text in (("valid", manifest.valid), ("test", manifest.test)):
             pair = read_pair(arguments.directory, text)
+            if arguments.lowercase:
+                pair = tuple([line.lower() for line in lines] for lines in pair)
             texts |= {f"{split}.{lang}": lines for lang, lines in zip(languages, pair)}
             print(f"{split}: {len(pair[0]):,} sentences of {text.name}", file=sys.stderr)
         write_whole(arguments.output, texts)

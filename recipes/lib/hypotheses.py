@@ -1,37 +1,46 @@
 """Print the translations that fairseq-generate wrote, in the order of the test set.
 
 python hypotheses.py < generate-test.txt > hypothesis.txt
+python hypotheses.py --tokens < generate-test.txt > hypothesis.tokens     not detokenised
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections.abc import Iterable
 
-HYPOTHESIS = re.compile(r"D-(\d+)\t[^\t]*\t(.*)")
+HYPOTHESIS = re.compile(r"([DH])-(\d+)\t[^\t]*\t(.*)")
 
 
-def hypotheses(lines: Iterable[str]) -> list[str]:
-    """Return the detokenised best hypothesis of every sentence (n-best lists are best first).
+def hypotheses(lines: Iterable[str], kind: str = "D") -> list[str]:
+    """Return the best hypothesis of every sentence (n-best lists are best first): detokenised (D),
+    or the tokens it was made of (H).
 
     Raises ValueError if a sentence has none.
     """
     found: dict[int, str] = {}
     for line in lines:
-        if match := HYPOTHESIS.match(line.rstrip("\n")):
-            found.setdefault(int(match[1]), match[2])
+        match = HYPOTHESIS.match(line.rstrip("\n"))
+        if match and match[1] == kind:
+            found.setdefault(int(match[2]), match[3])
     for index in range(max(found, default=0) + 1):
         if index not in found:
-            raise ValueError(f"every sentence must have a D- line: sentence {index} has none")
+            raise ValueError(f"every sentence must have a {kind}- line: sentence {index} has none")
     return [found[index] for index in range(len(found))]
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tokens", action="store_true", help="as they are before detokenisation")
+    arguments = parser.parse_args()
     sys.stdin.reconfigure(encoding="utf-8", newline="\n")
     sys.stdout.reconfigure(encoding="utf-8")
     try:
-        print(*hypotheses(sys.stdin), sep="\n")
+        print(*hypotheses(sys.stdin, "H" if arguments.tokens else "D"), sep="\n")
     except ValueError as error:
         raise SystemExit(f"hypotheses: {error}") from None
 

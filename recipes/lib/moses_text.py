@@ -27,8 +27,9 @@ def main() -> None:
     )
     parser.add_argument("--language", required=True)
     parser.add_argument("--normalize", action="store_true")
-    arguments = parser.parse_args()
-    tokenize = moses_tokenizer(arguments.language, arguments.normalize)
+    parser.add_argument("--lowercase", action="store_true")
+    given = parser.parse_args()
+    tokenize = moses_tokenizer(given.language, given.normalize, given.lowercase)
     try:
         for line in read_text(sys.stdin.buffer):
             sys.stdout.buffer.write(f"{tokenize(line)}\n".encode())

@@ -83,3 +83,14 @@ require_one_of() {
     done
     fatal "--$name must be one of ${*:2}, got '${!name}'"
 }
+
+# The named option must hold different whole numbers, separated by spaces.
+require_seeds() {
+    local name=$1 one seen=' '
+    for one in ${!name}; do
+        [[ $one =~ ^(0|[1-9][0-9]*)$ ]] || fatal "--$name must be whole numbers, got '$one'"
+        [[ $seen != *" $one "* ]] || fatal "--$name must differ from each other, got '$one' twice"
+        seen+="$one "
+    done
+    [[ $seen != ' ' ]] || fatal "--$name must be at least one whole number, got '${!name}'"
+}

@@ -12,7 +12,9 @@
 . "$recipe_lib/training.sh"
 
 # Options
-run=auto          # name of the run directory after the system's; auto: ROW-SEED
+seeds=auto        # seeds of several runs, separated by spaces; auto: --seed
+run=auto          # name of the run directory after the system's; auto: ROW-SEED; with several
+                  # seeds each adds -SEED to another name
 prepared=         # EXP of a recipe whose prepared text is used instead of making it
 workers=auto      # processes that prepare the text; auto: one a core
 # End of options
@@ -33,14 +35,33 @@ check_systems() {
     [[ -z $prepared || $prepared == /* ]] || prepared=$PWD/$prepared
     [[ -z $prepared || $system != both ]] || fatal "--prepared takes one system, got both"
     [[ $nodes == 1 || $system != both ]] || fatal "--nodes $nodes takes one system, got both"
+    check_seeds
     [[ $workers != auto ]] || workers=$(nproc)
     require_whole workers
     ((workers > 0)) || fatal "--workers must be at least 1, got '$workers'"
 }
 
+# Set several_seeds to those asked for, and seed to the first of them.
+check_seeds() {
+    [[ $seeds == auto ]] || require_seeds seeds
+    read -ra several_seeds <<<"${seeds/#auto/$seed}"
+    ((${#several_seeds[@]} == 1)) || [[ -z $prepared && $nodes == 1 ]] ||
+        fatal "--prepared and --nodes take one of --seeds, got '$seeds'"
+    seed=${several_seeds[0]}
+}
+
+# Set run to the name of the run with this seed.
+name_run() {
+    seed=$1
+    run=$run_name
+    [[ $run != auto ]] || run=$row-$seed
+    [[ $run_name == auto ]] || ((${#several_seeds[@]} == 1)) || run+=-$seed
+}
+
 # Lock EXP; a further node, or one of several runs on prepared text, only its own part of it.
 systems_begin() {
-    [[ $run != auto ]] || run=$row-$seed
+    run_name=$run
+    name_run "$seed"
     [[ $run =~ ^[A-Za-z0-9._-]+$ ]] || fatal "--run must be a plain file name, got '$run'"
     if ((node_rank > 0)); then
         recipe_begin "$system-$run/node-$node_rank"
@@ -145,15 +166,18 @@ systems_stages() {
     each_system
 }
 
-# Every system starts from the same text.
+# Every system, with every seed, starts from the same text.
 each_system() {
-    local text=$recipe_chain chains=() systems=${system/both/aiayn stock}
+    local text=$recipe_chain chains=() one systems=${system/both/aiayn stock}
     for system in $systems; do use_system; done # is there a stock model of this row?
     for system in $systems; do
-        recipe_chain=$text
-        use_system
-        system_stages
-        chains+=("$recipe_chain")
+        for one in "${several_seeds[@]}"; do
+            recipe_chain=$text
+            name_run "$one"
+            use_system
+            system_stages
+            chains+=("$recipe_chain")
+        done
     done
     recipe_chain=${chains[*]}
 }

@@ -18,6 +18,7 @@ manifest=         # corpus.toml: which archives and files hold the text
 files=            # directory they are in
 tokenizer=moses   # moses, or none
 normalize=()      # (--normalize): punctuation is normalised before it is tokenised
+lowercase=()      # (--lowercase): of all text, the held-out text too, which scores are measured on
 limits=()         # options of clean_corpus.py: which pairs are kept
 pieces=           # byte_pairs or word_pieces
 piece_flags=()    # options of what learns them
@@ -42,7 +43,7 @@ download_corpus() {
 hold_out() {
     run -q rm -rf "$exp/data"
     run python "$recipe_lib/held_out.py" --manifest "$manifest" --directory "$files" \
-        "${pair[@]}" --output "$exp/data"
+        "${pair[@]}" "${lowercase[@]}" --output "$exp/data"
 }
 
 # The training text clean and in tokens, the held-out text in tokens.
@@ -51,14 +52,15 @@ clean_corpus() {
     fresh_directory "$exp/tokens"
     run python "$recipe_lib/clean_corpus.py" --manifest "$manifest" --directory "$files" \
         "${pair[@]}" --output "$exp/tokens" --workers "$workers" \
-        --tokenizer "$tokenizer" "${normalize[@]}" "${limits[@]}"
+        --tokenizer "$tokenizer" "${normalize[@]}" "${lowercase[@]}" "${limits[@]}"
     for part in valid test; do
         for language in "${languages[@]}"; do
             if [[ $tokenizer == none ]]; then
                 run -q cp "$exp/data/$part.$language" "$exp/tokens/$part.$language"
             else
                 run -q -i "$exp/data/$part.$language" -o "$exp/tokens/$part.$language" \
-                    python "$recipe_lib/moses_text.py" --language "$language" "${normalize[@]}"
+                    python "$recipe_lib/moses_text.py" --language "$language" "${normalize[@]}" \
+                        "${lowercase[@]}"
             fi
         done
     done
@@ -111,12 +113,12 @@ manifest_stages() {
     # shellcheck disable=SC2034  # stage 1 names it
     manifest_text=$(<"$manifest") # a changed manifest runs again
     stage 1 download download_corpus manifest_text pair
-    stage 2 held_out hold_out
+    stage 2 held_out hold_out lowercase
 }
 
 # Make fairseq's binaries of the text in FILES and EXP/data.
 text_stages() {
-    stage 2 clean clean_corpus tokenizer normalize limits
+    stage 2 clean clean_corpus tokenizer normalize lowercase limits
     stage 3 pieces "learn_$pieces" piece_flags min_count
     stage 3 apply apply_pieces
     stage 4 binarize binarize corpus_name

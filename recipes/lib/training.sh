@@ -15,6 +15,13 @@ warmup=auto       # updates of the warm-up; auto: the row's
 batch_tokens=auto # tokens of a batch, on either side; auto: the row's, as section 5.1 says
 max_tokens=auto   # tokens that a GPU takes at once; auto: at most 4096
 interval=auto     # updates between checkpoints; auto: the row's, in proportion to --max_update
+patience=never    # checkpoints in a row without a lower development loss after which a training
+                  # ends before --max_update; never: it goes on to the end
+initialization=auto # whose initial values our models start from: tensor2tensor, fairseq-0.9 or
+                  # fairseq (docs/deviations.md); auto: the row's
+dev_score=auto    # measure development BLEU (of parsers F1) at every checkpoint, by greedy search;
+                  # auto: on a GPU
+train_options=    # further options of fairseq-train, which win over the row's
 average=auto      # how many of the last checkpoints are averaged; 1: the final one alone;
                   # auto: as section 6.1 says of the row
 device=auto       # cpu, cuda or auto: cuda where there is a GPU
@@ -28,6 +35,7 @@ restarts=3        # how often a training that failed between two checkpoints is 
 # End of options
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
+stock_training=() # options of stock fairseq-train, which win over the row's: a recipe's own choice
 regime=()    # the row's flags for fairseq-train
 launch=()    # what starts fairseq-train
 train=()     # the whole command
@@ -38,6 +46,10 @@ check_training() {
     require_one_of system aiayn stock both
     require_one_of device auto cpu cuda
     require_one_of precision auto fp32 fp16 bf16
+    require_one_of dev_score auto true false
+    require_one_of initialization auto tensor2tensor fairseq-0.9 fairseq
+    [[ $patience == never || $patience =~ ^[1-9][0-9]*$ ]] ||
+        fatal "--patience must be never or a whole number from 1, got '$patience'"
     for name in max_update warmup batch_tokens max_tokens interval average gpus; do
         [[ ${!name} == auto ]] || require_whole "$name"
     done
@@ -50,6 +62,7 @@ check_training() {
     [[ $nodes == 1 || -n ${SLURM_JOB_ID:-} || $master == *:* ]] ||
         fatal "--nodes $nodes needs --master HOST:PORT, the address of node 0, or Slurm"
     find_hardware
+    [[ $dev_score != auto ]] || dev_score=$([[ $device == cuda ]] && echo true || echo false)
 }
 
 # Settle device, gpus and precision. Only the driver is asked: a dry run needs no torch.
@@ -86,7 +99,7 @@ find_precision() {
 # Set regime to the row's flags with what the options change of them (a flag that stands twice
 # counts the second time), and average to a number.
 find_regime() {
-    local asked=(--system "$system" --gpus $((gpus * nodes))) kept
+    local asked=(--system "$system" --gpus $((gpus * nodes))) kept further
     [[ $max_update == auto ]] || asked+=(--max-update "$max_update")
     [[ $warmup == auto ]] || asked+=(--warmup-updates "$warmup")
     [[ $batch_tokens == auto ]] || asked+=(--batch-tokens "$batch_tokens")
@@ -97,6 +110,12 @@ find_regime() {
     [[ $average != auto ]] || average=$kept
     # Not fewer than the row's, or they could not be averaged later.
     regime+=(--keep-interval-updates $((average > kept ? average : kept)) --seed "$seed")
+    [[ $patience == never ]] || regime+=(--patience "$patience")
+    [[ $initialization == auto || $system == stock ]] ||
+        regime+=(--initialization "$initialization")
+    [[ $system == aiayn ]] || regime+=("${stock_training[@]}")
+    read -ra further <<<"$train_options"
+    regime+=("${further[@]}")
 }
 
 # Print the word that follows the flag NAME in the arguments after it.

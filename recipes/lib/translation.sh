@@ -19,6 +19,11 @@ subset="test"     # set that is translated and scored: test (Table 2) or valid (
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
 
+# The recipe's own choices
+our_search=()     # options of fairseq-generate, where it is not the paper's search
+stock_search=(--beam 4 --lenpen 0.6 --max-len-a 1 --max-len-b 50) # the nearest that stock fairseq has
+token_bleu=false  # BLEU of the tokens as they are, beside the other two
+
 # Read the command line.
 translation_options() {
     recipe_options "$@"
@@ -32,19 +37,23 @@ check_setup() { check_commands aiayn fairseq-train sacremoses subword-nmt; }
 # Set the commands of a system; they are run below, and kept in settings.json.
 use_system() {
     run_dir=$exp/$system-$run
-    local task=aiayn_translation search=() to_text=()
+    local task=aiayn_translation search=("${our_search[@]}") joined=subword_nmt
     if [[ $system == stock ]]; then
-        task=translation # whose search has other defaults than the paper
-        search=(--beam 4 --lenpen 0.6 --max-len-a 1 --max-len-b 50)
+        task=translation search=("${stock_search[@]}")
     fi
-    [[ $pieces == word_pieces ]] && to_text=(--post-process sentencepiece) ||
-        to_text=(--post-process subword_nmt)
-    [[ $tokenizer == none ]] || to_text+=(--tokenizer "$tokenizer")
+    [[ $pieces == byte_pairs ]] || joined=sentencepiece
     system_commands "$task"
+    [[ $dev_score == false ]] || train+=(--eval-bleu --eval-bleu-remove-bpe "$joined"
+        --eval-bleu-args '{"beam": 1, "max_len_a": 1, "max_len_b": 50}'
+        --eval-bleu-detok "${tokenizer/none/space}")
     generate=(fairseq-generate "${evaluate[@]}" --max-tokens 4096 --gen-subset "$subset"
-        "${search[@]}" "${to_text[@]}" --results-path "$run_dir/search" --log-format tqdm)
+        "${search[@]}" --post-process "$joined")
+    [[ $tokenizer == none ]] || generate+=(--tokenizer "$tokenizer")
+    generate+=(--results-path "$run_dir/search" --log-format tqdm)
     bleu=(aiayn bleu --hypothesis "$run_dir/hypothesis.txt" --reference "$run_dir/reference.txt"
         --target-lang "$target_lang" --json)
+    [[ $token_bleu == false ]] ||
+        bleu+=(--tokens "$run_dir/hypothesis.tokens" "$run_dir/reference.tokens")
 }
 
 # Translate a held-out set, and measure the development perplexity of the same model.
@@ -58,6 +67,11 @@ score() {
     run -q cp "$text/data/$subset.$target_lang" "$run_dir/reference.txt"
     run -q -i "$run_dir/generate-$subset.txt" -o "$run_dir/hypothesis.txt" \
         python "$recipe_lib/hypotheses.py"
+    if [[ $token_bleu == true ]]; then
+        run -q cp "$text/tokens/$subset.$target_lang" "$run_dir/reference.tokens"
+        run -q -i "$run_dir/generate-$subset.txt" -o "$run_dir/hypothesis.tokens" \
+            python "$recipe_lib/hypotheses.py" --tokens
+    fi
     run -q -o "$run_dir/score.json" "${bleu[@]}"
     run -q aiayn compare "$run_dir" --output "$run_dir"
 }
@@ -78,7 +92,8 @@ translation_stages() {
 
 system_stages() {
     stage 5 "train-$system-$run" train_system \
-        row system seed max_update warmup batch_tokens interval
+        row system seed max_update warmup batch_tokens interval patience \
+        initialization dev_score train_options
     ((average == 1)) || stage 6 "average-$system-$run" average_checkpoints average_last
     stage 7 "translate-$system-$run" translate validate generate
     stage 8 "score-$system-$run" score bleu

@@ -4,6 +4,8 @@
 #   recipes/multi30k/run.sh --system both                    the base model and stock fairseq's
 #   recipes/multi30k/run.sh --target_lang fr
 #   recipes/multi30k/run.sh --max_update 2000                without a GPU: the row tiny
+#   recipes/multi30k/run.sh --row multi30k_tiny --system both --seeds "1 2 3" --patience 10
+#                                                            a published result of stock fairseq, and ours
 #   recipes/multi30k/run.sh --mirror DIR                     the nine files are in DIR already
 #   recipes/multi30k/run.sh --dry_run                        show every command, run none
 #
@@ -16,37 +18,64 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$recipe_lib/translation.sh"
 
 # Options
-exp=auto          # directory of everything that is made; auto: exp/multi30k_SOURCE_TARGET
+exp=auto          # directory of everything that is made; auto: exp/multi30k_SOURCE_TARGET,
+                  # with _lc of lower-cased text
+text=auto         # cased; or lc.norm.tok: lower-cased as the corpus's own files of that name, which
+                  # published results are measured on; auto: that for the row multi30k_tiny
 row=auto          # row to train; auto: base on a GPU, tiny on a CPU
 batch_tokens=auto # tokens of a batch, on either side; auto: the row's on a CPU, 4096 on a GPU
 max_update=auto   # updates; auto: the row's on a CPU, 4000 on a GPU
 warmup=auto       # updates of the warm-up; auto: the row's on a CPU, 2000 on a GPU
 interval=auto     # updates between checkpoints; auto: the row's on a CPU, 400 on a GPU
-bpe_codes=8000    # joint byte pair merges
+bpe_codes=auto    # joint byte pair merges; auto: 8000, of lower-cased text 10000
 manifest=$here/corpus.toml # files with their checksums
 needs_mb=3000     # disk space the recipe needs, in MB; on a GPU 7000 more
 # End of options
 
 corpus_stages() { manifest_stages; }
 
+# The choices for a GPU: 29,000 captions are 15 batches of 25,000 tokens.
+choose_for_gpu() {
+    row=${row/auto/base}
+    [[ $row != multi30k_tiny ]] || return 0
+    batch_tokens=${batch_tokens/auto/4096} max_update=${max_update/auto/4000}
+    warmup=${warmup/auto/2000} interval=${interval/auto/400} needs_mb=$((needs_mb + 7000))
+}
+
+# The text and the search of "Good for Misconceived Reasons" (Wu et al., ACL 2021), and what its
+# trainings had of stock fairseq's defaults; its length penalty and longest output are fairseq's.
+choose_published() {
+    corpus_name+=_lc lowercase=(--lowercase)
+    limits=(--max-length 250)
+    token_bleu=true our_search=(--beam 5) stock_search=(--beam 5)
+    stock_training=(--clip-norm 25 --adam-eps 1e-8)
+}
+
 # bash reads a script while it runs: what is changed in this file meanwhile must not be run.
 main() {
     translation_options "$@"
     require_one_of source_lang en de fr
     require_one_of target_lang de fr en
-    require_whole bpe_codes
-    if [[ $device == cuda ]]; then # 29,000 captions are 15 batches of 25,000 tokens
-        row=${row/auto/base} batch_tokens=${batch_tokens/auto/4096}
-        max_update=${max_update/auto/4000} warmup=${warmup/auto/2000}
-        interval=${interval/auto/400} needs_mb=$((needs_mb + 7000))
-    fi
+    require_one_of text auto cased lc.norm.tok
+    [[ $device != cuda ]] || choose_for_gpu
     row=${row/auto/tiny}
-    [[ $exp != auto ]] || exp=$root/exp/multi30k_${source_lang}_$target_lang
-    systems_begin
+    if [[ $text == auto ]]; then
+        text=cased
+        [[ $row != multi30k_tiny ]] || text=lc.norm.tok
+    fi
 
-    corpus_name=multi30k_${source_lang}_$target_lang files=$exp/downloads
+    corpus_name=multi30k_${source_lang}_$target_lang
     tokenizer=moses normalize=(--normalize) limits=(--max-length 250 --max-ratio 1.5)
+    if [[ $text == lc.norm.tok ]]; then
+        bpe_codes=${bpe_codes/auto/10000}
+        choose_published
+    fi
+    bpe_codes=${bpe_codes/auto/8000}
+    require_whole bpe_codes
     pieces=byte_pairs piece_flags=(--symbols "$bpe_codes")
+    [[ $exp != auto ]] || exp=$root/exp/$corpus_name
+    systems_begin
+    files=$exp/downloads
 
     translation_stages
     exit

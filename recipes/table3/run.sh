@@ -39,9 +39,7 @@ list_runs() {
         [[ " ${table[*]} " == *" $row "* ]] ||
             fatal "--rows must be rows of Table 3, got '$row': they are ${table[*]}"
     done
-    for seed in $seeds; do
-        [[ $seed =~ ^(0|[1-9][0-9]*)$ ]] || fatal "--seeds must be whole numbers, got '$seed'"
-    done
+    require_seeds seeds
     runs=()
     for one in ${system/both/aiayn stock}; do
         for row in ${rows/#all/${table[*]}}; do

@@ -212,6 +212,7 @@ system_stages() {
 
 train_stages() {
     stage 5 "train-${run_dir##*/}" train_system \
-        row system seed max_update warmup batch_tokens interval dropout gold_copies
+        row system seed max_update warmup batch_tokens interval patience \
+        initialization dev_score train_options dropout gold_copies
     ((average == 1)) || stage 6 "average-${run_dir##*/}" average_checkpoints average_last
 }

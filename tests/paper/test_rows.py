@@ -101,7 +101,7 @@ BASE = {
     "warmup": 4000,
     "batch_tokens": 25_000,
 }
-ARCHES = [*TABLE_3, *OTHERS, "aiayn_tiny", "aiayn_parsing_tiny"]
+ARCHES = [*TABLE_3, *OTHERS, "aiayn_tiny", "aiayn_parsing_tiny", "aiayn_multi30k_tiny"]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,8 @@ def test_flags_of_a_row_reach_fairseqs_configuration(name: str) -> None:
     row = find_row(name)
     config = convert_namespace_to_omegaconf(parse(*train_flags(row, gpus=8)))
     assert config.criterion.label_smoothing == row.epsilon_ls
-    assert (config.lr_scheduler.d_model, config.lr_scheduler.lr_factor) == (row.d_model, 1.0)
+    assert config.lr_scheduler.d_model == row.d_model
+    assert config.lr_scheduler.lr_factor == row.lr_factor
     assert config.lr_scheduler.warmup_updates == row.warmup
     assert (config.optimizer._name, config.optimizer.adam_eps) == ("aiayn_adam", 1e-9)
     assert ast.literal_eval(config.optimizer.adam_betas) == (0.9, 0.98)
