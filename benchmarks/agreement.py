@@ -24,7 +24,7 @@ from side_by_side import Finding, aligned_lines, run_comparison, spread
 from sides import on_device, ours
 from workers import Worker, log_file
 
-from fairseq_aiayn.paper import find_row
+from fairseq_aiayn.rows import find_row
 
 PROGRAM = Path(__file__).with_name("naive_training.py")
 SHOWN = 5  # updates, of all, in the table

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from side_by_side import ROOT
 
-from fairseq_aiayn.paper import ROWS
+from fairseq_aiayn.rows import ROWS
 
 DEFAULT_WORK = ROOT / "exp" / "bench"
 DEFAULT_DATA = DEFAULT_WORK / "multi30k_en_de" / "bin"

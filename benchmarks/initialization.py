@@ -26,7 +26,7 @@ from trained_models import key
 from workers import Worker, log_file
 
 from fairseq_aiayn.evaluation.learning_curves import Curve, read_learning_curves
-from fairseq_aiayn.paper import find_row
+from fairseq_aiayn.rows import find_row
 
 HERE = Path(__file__).parent
 KINDS = {

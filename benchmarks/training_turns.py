@@ -18,7 +18,7 @@ from sides import PRECISIONS, STOCK, Side, on_device, ours, rivals
 from workers import Answer, Worker, alternate, log_file
 
 from fairseq_aiayn.evaluation.cost import forward_flops
-from fairseq_aiayn.paper import find_row
+from fairseq_aiayn.rows import find_row
 
 HERE = Path(__file__).parent
 ENDLESS = 1_000_000  # updates; the turns end it

@@ -132,69 +132,12 @@ PARSING = replace(
     published=Published(),
 )
 
-# Not of the paper: small enough to learn from 20,000 short sentences on two CPU cores, for the demo
-# and the tests.
-TINY = replace(
-    BASE,
-    name="tiny",
-    N=3,
-    d_model=256,
-    d_ff=1024,
-    h=4,
-    steps=1_450,
-    warmup=1_000,
-    batch_tokens=768,
-    checkpoint_updates=50,
-    initialization="fairseq",
-    published=Published(),
-)
-# Nor this: its twin for parsing, for 10,000 sentences on two CPU cores.
-PARSING_TINY = replace(
-    TINY,
-    name="parsing_tiny",
-    shared_vocabulary=False,
-    steps=3_000,
-    batch_tokens=2_048,
-    checkpoint_updates=100,
-)
-
-# Nor this: the text-only Transformer-Tiny of "Good for Misconceived Reasons" (Wu et al., ACL 2021)
-# for Multi30k, a result that was made with stock fairseq. An epoch has about 60 of its batches.
-MULTI30K_TINY = replace(
-    BASE,
-    name="multi30k_tiny",
-    N=4,
-    d_model=128,
-    d_ff=256,
-    h=4,
-    d_k=32,
-    d_v=32,
-    P_drop=0.3,
-    steps=8_000,
-    warmup=2_000,
-    lr_factor=2.53,  # a peak of 0.005
-    batch_tokens=8_192,
-    checkpoint_updates=60,
-    averaged=10,
-    initialization="fairseq",
-    published=Published(),
-)
-
 TABLE_3_A = (A_H1, A_H4, A_H16, A_H32)
 TABLE_3_B = (B_DK16, B_DK32)
 TABLE_3_C = (C_N2, C_N4, C_N8, C_DMODEL256, C_DMODEL1024, C_DFF1024, C_DFF4096)
 TABLE_3_D = (D_DROP0, D_DROP02, D_LS0, D_LS02)
 TABLE_3 = (BASE, *TABLE_3_A, *TABLE_3_B, *TABLE_3_C, *TABLE_3_D, E_LEARNED, BIG)
-EXTRA = (BIG_EN_FR, PARSING, TINY, PARSING_TINY, MULTI30K_TINY)
-ROWS: dict[str, Row] = {row.name: row for row in (*TABLE_3, *EXTRA)}
-
-
-def find_row(name: str) -> Row:
-    """Return the row called `name` or, as an --arch, aiayn_`name`; ValueError if there is none."""
-    row = ROWS.get(name.removeprefix("aiayn_"))
-    if row is None:
-        raise ValueError(f"unknown row {name!r}: the rows are {', '.join(ROWS)}")
-    return row
+BEYOND_TABLE_3 = (BIG_EN_FR, PARSING)  # sections 6.1 and 6.3
 
 
 @dataclass(frozen=True)

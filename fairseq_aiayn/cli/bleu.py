@@ -57,7 +57,8 @@ def run(arguments: argparse.Namespace) -> None:
             scores, tokens=bleu.token_bleu(*read_parallel(*arguments.tokens))
         )
     if arguments.json:
-        print(json.dumps(dataclasses.asdict(scores), indent=2))
+        found = dataclasses.asdict(scores)
+        print(json.dumps({key: found[key] for key in found if found[key]}, indent=2))
         return
     print(f"{scores.sentences:,} sentences")
     print(_describe("the paper's BLEU", scores.paper))

@@ -32,7 +32,8 @@ from fairseq_aiayn.evaluation.cost import (
 )
 from fairseq_aiayn.evaluation.gpus import GPUS, find_gpu
 from fairseq_aiayn.evaluation.text_table import aligned_lines
-from fairseq_aiayn.paper import Row, find_row
+from fairseq_aiayn.paper import Row
+from fairseq_aiayn.rows import find_row
 
 NOT_STATED = "not stated"
 

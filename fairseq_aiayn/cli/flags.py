@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import argparse
 
-from fairseq_aiayn.paper import find_row
+from fairseq_aiayn.rows import find_row
 from fairseq_aiayn.training.regime import Budget, train_flags
 from fairseq_aiayn.training.stock import stock_flags
 

@@ -30,7 +30,8 @@ from fairseq_aiayn.evaluation.markdown_table import aligned_table
 from fairseq_aiayn.evaluation.row_difference import difference_as_json, difference_table
 from fairseq_aiayn.evaluation.row_table import row_as_json, row_table
 from fairseq_aiayn.evaluation.text_table import aligned_lines
-from fairseq_aiayn.paper import ROWS, Row, find_row
+from fairseq_aiayn.paper import Row
+from fairseq_aiayn.rows import ROWS, find_row
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

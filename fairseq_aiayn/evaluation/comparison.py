@@ -38,6 +38,7 @@ class Run(TrainedRun):
 
     bleu: dict  # the paper's, with its precisions and signature
     sacrebleu: dict
+    token_bleu: dict | None = None  # of tokens as they are, where that was asked for
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,22 @@ class Comparison:
 SCORED = {
     *("score", "brevity_penalty", "length_ratio", "hypothesis_length", "reference_length"),
 }  # numbers of a score
+
+# What several seeds have a mean of, by its name in tables
+FIGURES: dict[str, Callable[[Run], float]] = {
+    "BLEU as the paper's": lambda run: run.bleu["score"],
+    "sacreBLEU": lambda run: run.sacrebleu["score"],
+    "development perplexity": lambda run: run.dev_perplexity,
+}
+TOKEN_FIGURES: dict[str, Callable[[Run], float]] = {  # of runs that all have it
+    "BLEU of tokens": lambda run: run.token_bleu["score"]
+}
+
+
+def figures_of(runs: Sequence[Run]) -> dict[str, Callable[[Run], float]]:
+    """Return what all of these runs have a number for."""
+    return TOKEN_FIGURES | FIGURES if all(run.token_bleu for run in runs) else FIGURES
+
 
 # What makes two scores comparable.
 SAME_SCORE: dict[str, Callable[[Run], object]] = {
@@ -115,6 +132,7 @@ def read_run(directory: Path) -> Run:
         vocabulary=validation.vocabulary,
         bleu=scores["paper"],
         sacrebleu=scores["sacrebleu"],
+        token_bleu=scores.get("tokens"),
         sentences=len(texts.source),
         test_set=hashlib.sha256(content.encode()).hexdigest(),
     )
@@ -158,7 +176,10 @@ def run_from_json(content: Mapping, where: object) -> Run:
 
 def _read_scores(path: Path) -> dict:
     scores = read_json(path)
-    for kind in ("paper", "sacrebleu"):
+    kinds = ["paper", "sacrebleu"]
+    if isinstance(scores, dict) and scores.get("tokens") is not None:
+        kinds.append("tokens")
+    for kind in kinds:
         if not isinstance(scores, dict) or kind not in scores:
             raise ValueError(f"{path}: must have {kind!r}, has not")
         for key in ("score", "signature"):

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
-from fairseq_aiayn.evaluation.comparison import Comparison, Example, Run, run_from_json
+from fairseq_aiayn.evaluation.comparison import (
+    Comparison,
+    Example,
+    Run,
+    figures_of,
+    run_from_json,
+)
 from fairseq_aiayn.evaluation.conditions import conditions_of, differences
 from fairseq_aiayn.evaluation.markdown_table import aligned_table, literal
 from fairseq_aiayn.evaluation.provenance import how_made, machines, signatures
 from fairseq_aiayn.evaluation.published import published
+from fairseq_aiayn.evaluation.seeds import means_over_seeds
 from fairseq_aiayn.evaluation.training_cells import TRAINING_CELLS
-from fairseq_aiayn.paper import ROWS, Published, Row
+from fairseq_aiayn.paper import Published, Row
+from fairseq_aiayn.rows import ROWS
 
 KIND = "comparison"  # of results, in JSON
 
@@ -20,6 +28,7 @@ MEASURED: dict[str, Callable[[Run], str]] = {
     **TRAINING_CELLS,
     "BLEU as the paper's": lambda run: f"{run.bleu['score']:.2f}",
     "sacreBLEU": lambda run: f"{run.sacrebleu['score']:.2f}",
+    "BLEU of tokens": lambda run: f"{run.token_bleu['score']:.2f}" if run.token_bleu else "",
 }
 
 
@@ -27,7 +36,8 @@ def markdown(comparison: Comparison) -> str:
     """Return the table with a column a run, and the paper's if it prints anything of them all;
     signatures, machines, in what the runs differ from the paper's, and examples."""
     runs = comparison.runs
-    lines = [*aligned_table(measured_cells(runs)), "", *signatures(runs[0]), "", *machines(runs)]
+    lines = [*aligned_table(measured_cells(runs)), *means_over_seeds(runs, figures_of(runs))]
+    lines += ["", *signatures(runs[0]), "", *machines(runs)]
     lines += caveat(runs)
     for example in comparison.examples:
         lines += ["", f"Sentence {example.sentence}", ""]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from fairseq_aiayn.evaluation.comparison import Run
 from fairseq_aiayn.evaluation.published import EN_DE, EN_FR
-from fairseq_aiayn.paper import BASE, BIG, ROWS, VOCABULARY_EN_DE, VOCABULARY_EN_FR, Row
+from fairseq_aiayn.paper import BASE, BIG, VOCABULARY_EN_DE, VOCABULARY_EN_FR, Row
+from fairseq_aiayn.rows import ROWS
 
 TEST_SETS = {"valid": "newstest2013", "test": "newstest2014"}  # by what the recipes call them
 VOCABULARIES = {EN_DE: VOCABULARY_EN_DE, EN_FR: VOCABULARY_EN_FR}

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from fairseq_aiayn.evaluation.train_log import number, statistics
 
+MEASURES = {"bleu": "BLEU", "f1": "F1"}  # of the development set, by their names in the log
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -34,6 +36,8 @@ class LearningCurves:
     training: Curve
     validation: Curve
     rate: tuple[float, ...]  # learning rate at the updates of `training`
+    measure: str | None = None  # of the development set: BLEU or F1, where validations took it,
+    score: tuple[float, ...] = ()  # and its values at the updates of `validation`
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,10 @@ def read_learning_curves(log: Path) -> LearningCurves:
     until = [[0.0, *seconds][bisect_right(updates, update)] for update in valid]
     rate = tuple(number(line.values, "lr", log) for line in inner.values())
     return LearningCurves(
-        _curve(log, inner, seconds, ""), _curve(log, valid, until, "valid_"), rate
+        _curve(log, inner, seconds, ""),
+        _curve(log, valid, until, "valid_"),
+        rate,
+        *_development_scores(log, valid),
     )
 
 
@@ -81,6 +88,15 @@ def _kept(log: Path, key: str) -> dict[int, _Line]:
         before = now
         kept[update] = _Line(line, seconds)
     return kept
+
+
+def _development_scores(log: Path, lines: dict[int, _Line]) -> tuple[str | None, tuple]:
+    """The measure that every validation took, with its values; (None, ()) where none did."""
+    for key, measure in MEASURES.items():
+        name = f"valid_{key}"
+        if lines and all(name in line.values for line in lines.values()):
+            return measure, tuple(number(line.values, name, log) for line in lines.values())
+    return None, ()
 
 
 def _curve(log: Path, lines: dict[int, _Line], seconds: Sequence[float], prefix: str) -> Curve:

@@ -17,7 +17,7 @@ valid-constrained or test-constrained.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +73,14 @@ class ParsingRun(TrainedRun):
     def name(self) -> str:
         """The name that tables show: the training's, with the part that is not test."""
         return self.settings.name if self.part == "test" else f"{self.settings.name} {self.part}"
+
+
+# What several seeds have a mean of, by its name in tables
+FIGURES: dict[str, Callable[[ParsingRun], float]] = {
+    "F1": lambda run: run.scores.all.f1,
+    "well-formed before repair, %": lambda run: run.repairs.share_well_formed,
+    "development perplexity": lambda run: run.dev_perplexity,
+}
 
 
 def read_parsing_run(directory: Path) -> ParsingRun:

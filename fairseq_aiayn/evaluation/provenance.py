@@ -17,11 +17,13 @@ MACHINE = {"memory_gib": "{} GiB of memory", "driver": "NVIDIA driver {}", "cuda
 
 def signatures(run: Run) -> list[str]:
     """Say how the run, and all that stand beside it, were scored."""
-    return [
-        f"Paper's BLEU: `{run.bleu['signature']}`",
-        "",
-        f"sacreBLEU: `{run.sacrebleu['signature']}`",
-    ]
+    scores = {
+        "Paper's BLEU": run.bleu,
+        "sacreBLEU": run.sacrebleu,
+        "BLEU of tokens": run.token_bleu,
+    }
+    lines = [f"{name}: `{score['signature']}`" for name, score in scores.items() if score]
+    return "\n\n".join(lines).split("\n")
 
 
 def machines(runs: Sequence[TrainedRun]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fairseq_aiayn.evaluation.row_table import decoding
 from fairseq_aiayn.evaluation.run_directory import TrainedRun
 from fairseq_aiayn.evaluation.settings import Settings
-from fairseq_aiayn.paper import ROWS
+from fairseq_aiayn.rows import ROWS
 
 # Where a run lies, not how it was made
 PLACES = {

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fairseq_aiayn.evaluation.markdown_table import aligned_table
 from fairseq_aiayn.evaluation.run_differences import run_differences
 from fairseq_aiayn.evaluation.run_directory import AnyRun
 
@@ -46,6 +47,30 @@ def over_seeds(
         for group in groups
         if len(group) > 1
     ]
+
+
+def seeds_cells(groups: Sequence[OverSeeds]) -> list[list[str]]:
+    """Return mean ± deviation of every group, at least one, under a header."""
+    rows = [
+        [
+            ", ".join(one.runs),
+            *(
+                f"{mean:.2f} ± {deviation:.2f}"
+                for mean, deviation in zip(one.means, one.deviations)
+            ),
+        ]
+        for one in groups
+    ]
+    return [["mean ± standard deviation of the runs", *groups[0].what], *rows]
+
+
+def means_over_seeds(
+    runs: Sequence[AnyRun], figures: Mapping[str, Callable[[AnyRun], float]]
+) -> list[str]:
+    """Return a Markdown table of all groups, by what was asked of the commands, as lines; none
+    where there are no groups."""
+    groups = over_seeds(runs, [{}] * len(runs), figures)
+    return ["", *aligned_table(seeds_cells(groups))] if groups else []
 
 
 def _alike(first: tuple, second: tuple) -> bool:

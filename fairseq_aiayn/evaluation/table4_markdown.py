@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from fairseq_aiayn.evaluation.markdown_table import aligned_table
-from fairseq_aiayn.evaluation.parsing_run import ParsingRun, parsing_run_from_json
+from fairseq_aiayn.evaluation.parsing_run import FIGURES, ParsingRun, parsing_run_from_json
 from fairseq_aiayn.evaluation.provenance import how_made, machines
+from fairseq_aiayn.evaluation.seeds import means_over_seeds
 from fairseq_aiayn.evaluation.table4 import (
     SECTION_23,
     Table4,
@@ -84,7 +85,7 @@ def markdown(table: Table4) -> str:
     """Return the table, what must be known to read it, and a table with a column a run."""
     runs = table.runs
     lines = [*aligned_table(parser_cells(runs), left=2), *caveat(runs)]
-    lines += ["", *aligned_table(detail_cells(runs))]
+    lines += ["", *aligned_table(detail_cells(runs)), *means_over_seeds(runs, FIGURES)]
     lines += ["", f"Parameters of EVALB: {runs[0].scores.parameters}", "", *machines(runs)]
     return "\n".join(lines) + "\n"
 

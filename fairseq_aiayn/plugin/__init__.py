@@ -4,6 +4,7 @@ from fairseq_aiayn.plugin import (  # noqa: F401
     checkpoints,
     clear_errors,
     criterion,
+    early_stopping,
     lr_scheduler,
     model,
     optimizer,
@@ -17,3 +18,4 @@ clear_errors.install()  # first: the next line may have something to say
 checkpoints.allow_fairseq_checkpoints()
 read_ahead.stop_at_exit()
 peak_memory.log_at_exit()
+early_stopping.count_on()

@@ -10,7 +10,8 @@ from fairseq.models import register_model_architecture
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS, Initialization
 from fairseq_aiayn.nn.shape import Shape
 from fairseq_aiayn.nn.transformer import Sharing
-from fairseq_aiayn.paper import ROWS, Row
+from fairseq_aiayn.paper import Row
+from fairseq_aiayn.rows import ROWS
 
 MODEL_NAME = "aiayn"
 

@@ -38,13 +38,17 @@ STYLE = {
 
 
 def draw_learning_curves(curves: Mapping[str, LearningCurves]) -> str:
-    """Draw loss, perplexity and learning rate of every run, against updates and against time.
+    """Draw loss, perplexity, learning rate and, where it was measured, the development score of
+    every run, against updates and against time.
 
     Training is thin, validation thick.
     """
+    measures = list(dict.fromkeys(one.measure for one in curves.values() if one.measure))
+    labels = ["loss, bits a token", "perplexity", "learning rate"]
+    labels += [f"development {' and '.join(measures)}"] if measures else []
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9.5, 9), layout="constrained")
-        axes = figure.subplots(3, 2, sharex="col", sharey="row")
+        figure = Figure(figsize=(9.5, 3 * len(labels)), layout="constrained")
+        axes = figure.subplots(len(labels), 2, sharex="col", sharey="row")
         most = POINTS // (2 * len(curves))
         for place, curve in enumerate(curves.values()):
             for column, unit in enumerate((None, 60.0)):
@@ -52,11 +56,14 @@ def draw_learning_curves(curves: Mapping[str, LearningCurves]) -> str:
                 _draw_losses(axes[1, column], curve, "perplexity", unit, place, most)
                 x = _thin(_x(curve.training, unit), most)
                 axes[2, column].plot(x, _thin(curve.rate, most), **_look(place))
-        for row, label in enumerate(("loss, bits a token", "perplexity", "learning rate")):
+                if curve.score:
+                    x = _thin(_x(curve.validation, unit), most)
+                    axes[3, column].plot(x, _thin(curve.score, most), **_look(place))
+        for row, label in enumerate(labels):
             axes[row, 0].set_ylabel(label)
         axes[1, 0].set_yscale("log")
-        axes[2, 0].set_xlabel("updates")
-        axes[2, 1].set_xlabel("minutes")
+        axes[-1, 0].set_xlabel("updates")
+        axes[-1, 1].set_xlabel("minutes")
         _name_lines(figure, axes[2, 0], list(curves))
         return _svg(figure, "curves")
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fairseq_aiayn.evaluation.learning_curves import LearningCurves, read_learning_curves
+from fairseq_aiayn.evaluation.parsing_run import FIGURES
 from fairseq_aiayn.evaluation.provenance import machines
 from fairseq_aiayn.evaluation.run_differences import Difference, run_differences
 from fairseq_aiayn.evaluation.seeds import OverSeeds, over_seeds
@@ -29,11 +30,6 @@ from fairseq_aiayn.report.sections import (
 )
 
 KIND = "parsing report"  # in JSON
-FIGURES = {
-    "F1": lambda run: run.scores.all.f1,
-    "well-formed before repair, %": lambda run: run.repairs.share_well_formed,
-    "development perplexity": lambda run: run.dev_perplexity,
-}
 
 
 @dataclass(frozen=True)

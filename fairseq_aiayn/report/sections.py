@@ -8,7 +8,7 @@ from fairseq_aiayn.evaluation.learning_curves import LearningCurves
 from fairseq_aiayn.evaluation.provenance import facts
 from fairseq_aiayn.evaluation.run_differences import Difference
 from fairseq_aiayn.evaluation.run_directory import TrainedRun
-from fairseq_aiayn.evaluation.seeds import OverSeeds
+from fairseq_aiayn.evaluation.seeds import OverSeeds, seeds_cells
 from fairseq_aiayn.evaluation.system_differences import SYSTEM_DIFFERENCES
 from fairseq_aiayn.report.curve_drawing import draw_learning_curves
 from fairseq_aiayn.report.document import Block, Figure, Folded, Paragraph, Section, Table
@@ -30,12 +30,7 @@ def seeds_section(groups: Sequence[OverSeeds]) -> list[Section]:
     """Mean ± deviation of runs that differ in their seed alone; nothing where none do."""
     if not groups:
         return []
-    rows = [
-        [", ".join(one.runs), *(_spread(*pair) for pair in zip(one.means, one.deviations))]
-        for one in groups
-    ]
-    table = Table(["mean ± standard deviation of the runs", *groups[0].what], rows)
-    return [Section("Over seeds", [table])]
+    return [Section("Over seeds", [cells_table(seeds_cells(groups))])]
 
 
 def differences_section(
@@ -66,17 +61,7 @@ def curves_section(curves: Mapping[str, LearningCurves]) -> list[Section]:
         "Loss (label-smoothed), perplexity and learning rate against updates and against wall "
         "time; training is thin, validation thick."
     )
-    header = ["run", "updates", "minutes", "validation loss", "validation perplexity"]
-    rows = []
-    for name, both in curves.items():
-        curve = both.validation
-        columns = zip(curve.updates, curve.seconds, curve.loss, curve.perplexity, strict=True)
-        every = -(-len(curve.updates) // VALIDATIONS) or 1
-        rows += [
-            [name, f"{update:,}", f"{seconds / 60:.1f}", f"{loss:.3f}", f"{perplexity:.2f}"]
-            for update, seconds, loss, perplexity in list(columns)[::-every][::-1]
-        ]
-    blocks: list[Block] = [Figure(draw_learning_curves(curves), caption, Table(header, rows))]
+    blocks: list[Block] = [Figure(draw_learning_curves(curves), caption, _validations(curves))]
     blocks += [
         Paragraph(f"{name} diverged: from update {both.training.diverged:,} on its loss is none.")
         for name, both in curves.items()
@@ -85,11 +70,31 @@ def curves_section(curves: Mapping[str, LearningCurves]) -> list[Section]:
     return [Section("Learning curves", blocks)]
 
 
+def _validations(curves: Mapping[str, LearningCurves]) -> Table:
+    """At most VALIDATIONS of each run, the last one included."""
+    measures = list(dict.fromkeys(one.measure for one in curves.values() if one.measure))
+    header = ["run", "updates", "minutes", "validation loss", "validation perplexity"]
+    header += [f"development {measure}" for measure in measures]
+    rows = []
+    for name, both in curves.items():
+        curve = both.validation
+        every = -(-len(curve.updates) // VALIDATIONS) or 1
+        for place in range(len(curve.updates))[::-every][::-1]:
+            scores = [
+                f"{both.score[place]:.2f}" if both.measure == measure else ""
+                for measure in measures
+            ]
+            minutes = curve.seconds[place] / 60
+            figures = [
+                f"{minutes:.1f}",
+                f"{curve.loss[place]:.3f}",
+                f"{curve.perplexity[place]:.2f}",
+            ]
+            rows.append([name, f"{curve.updates[place]:,}", *figures, *scores])
+    return Table(header, rows)
+
+
 def making_section(runs: Sequence[TrainedRun]) -> Section:
     """How each run was made, with its commands."""
     blocks = [Folded(f"How {run.name} was made", facts(run), run.settings.commands) for run in runs]
     return Section("How the runs were made", blocks)
-
-
-def _spread(mean: float, deviation: float) -> str:
-    return f"{mean:.2f} ± {deviation:.2f}"

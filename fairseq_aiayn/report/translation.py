@@ -13,6 +13,7 @@ from fairseq_aiayn.evaluation.comparison import (
     Run,
     Texts,
     example_at,
+    figures_of,
     read_comparison,
     read_texts,
 )
@@ -49,11 +50,6 @@ from fairseq_aiayn.report.translation_sections import (
 
 KIND = "translation report"  # in JSON
 ROUNDING = 0.01  # BLEU; a score may have been written with two digits
-FIGURES = {
-    "BLEU as the paper's": lambda run: run.bleu["score"],
-    "sacreBLEU": lambda run: run.sacrebleu["score"],
-    "development perplexity": lambda run: run.dev_perplexity,
-}
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,7 @@ def read_report(directories: Sequence[Path], examples: int) -> TranslationReport
     chrf = sentence_chrf(translations, first.reference) if several else {}
     return TranslationReport(
         comparison=comparison,
-        seeds=over_seeds(comparison.runs, options, FIGURES),
+        seeds=over_seeds(comparison.runs, options, figures_of(comparison.runs)),
         differences=run_differences(comparison.runs, options),
         curves={name: read_learning_curves(log) for name, log in logs.items()},
         lengths=bleu_by_length(first.source, first.reference, translations),

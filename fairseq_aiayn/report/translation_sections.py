@@ -10,9 +10,9 @@ from fairseq_aiayn.evaluation.comparison import Example, Run
 from fairseq_aiayn.evaluation.disagreement import Contrast
 from fairseq_aiayn.evaluation.row_table import explanation, row_table
 from fairseq_aiayn.evaluation.significance import FEWEST, LEVEL, Significance
-from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.report.curve_drawing import draw_bleu_by_length, length_range
 from fairseq_aiayn.report.document import Block, Figure, Paragraph, Section, Table, Texts
+from fairseq_aiayn.rows import ROWS
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_aiayn import paper
 from fairseq_aiayn.evaluation.cost import parameters
-from fairseq_aiayn.paper import ROWS, find_row
 from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.rows import ROWS, find_row
 from fairseq_aiayn.training.regime import train_flags
 
 # Copied from the paper, not from paper.py: the printed cells of every row of Table 3, and PPL,

@@ -58,6 +58,21 @@ def test_command_takes_tokens_as_they_are(
     assert json.loads(capsys.readouterr().out)["paper"]["reference_length"] == 4
 
 
+def test_bleu_of_given_tokens_stands_beside_the_others(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Breaks if they are tokenised again, or compounds are split in them."""
+    tokens = tmp_path / "hyp.tok", tmp_path / "ref.tok"
+    for path, line in zip(tokens, ("a-b c,d e f", "a-b c,d e g f"), strict=True):
+        path.write_text(f"{line}\n")
+    assert run(*files, "--json", "--tokens", *map(str, tokens)) == 0
+    found = json.loads(capsys.readouterr().out)["tokens"]
+    assert (found["hypothesis_length"], found["reference_length"]) == (4, 5)
+    assert found["precisions"] == pytest.approx([100, 200 / 3, 50, 0])
+    assert run(*files, "--tokens", *map(str, tokens)) == 0
+    assert "BLEU of tokens" in capsys.readouterr().out
+
+
 def test_command_reads_standard_input(
     files: tuple[Path, Path],
     capsys: pytest.CaptureFixture[str],

@@ -16,7 +16,8 @@ from fairseq_aiayn.evaluation.row_difference import row_differences
 from fairseq_aiayn.evaluation.row_table import row_table
 from fairseq_aiayn.nn.shape import Shape
 from fairseq_aiayn.nn.transformer import create_transformer
-from fairseq_aiayn.paper import BASE, ROWS, TRANSLATION, find_row
+from fairseq_aiayn.paper import BASE, TRANSLATION
+from fairseq_aiayn.rows import ROWS, find_row
 
 V = 50
 WIDEST = 150

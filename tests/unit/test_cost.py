@@ -20,7 +20,8 @@ from fairseq_aiayn.evaluation.gpus import GPUS, LATER, find_gpu
 from fairseq_aiayn.nn.attention import attention
 from fairseq_aiayn.nn.shape import Shape
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
-from fairseq_aiayn.paper import ROWS, TABLE_2, Row, find_row
+from fairseq_aiayn.paper import TABLE_2, Row
+from fairseq_aiayn.rows import ROWS, find_row
 
 V = 50
 SENTENCES = 3

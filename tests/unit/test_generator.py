@@ -14,11 +14,11 @@ from fairseq.sequence_generator import SequenceGenerator
 import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.decoding.reference import plain_beam_search
 from fairseq_aiayn.nn.decoder import DecoderLayer
-from fairseq_aiayn.paper import TINY
 from fairseq_aiayn.plugin.architectures import apply_row
 from fairseq_aiayn.plugin.generator import LOGITS
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
+from fairseq_aiayn.rows import TINY
 
 WORDS = 12
 

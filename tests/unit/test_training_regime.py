@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairseq_aiayn.paper import ROWS, find_row
+from fairseq_aiayn.rows import ROWS, find_row
 from fairseq_aiayn.training.regime import Budget, batch, train_flags
 
 

@@ -14,7 +14,8 @@ from fairseq.models.transformer import TransformerModel
 from fairseq.modules import LearnedPositionalEmbedding
 
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.paper import ROWS, Row
+from fairseq_aiayn.paper import Row
+from fairseq_aiayn.rows import ROWS
 from fairseq_aiayn.training.learning_rate import learning_rate
 from fairseq_aiayn.training.regime import train_flags
 from fairseq_aiayn.training.stock import stock_flags

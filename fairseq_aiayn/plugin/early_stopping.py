@@ -1,0 +1,66 @@
+"""A training that goes on from a checkpoint has the patience that was left when it was stopped.
+
+fairseq's --patience counts validations without an improvement in memory, and a checkpoint does not
+have the count: a resumed training would go on for longer than an undisturbed one. The log has all
+validations, so the count is read from there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+
+from fairseq.trainer import Trainer
+from omegaconf import DictConfig
+
+from fairseq_aiayn.evaluation.train_log import number, statistics
+
+
+def count_on() -> None:
+    """Have fairseq-train start with the count of its log; other commands stay as they are."""
+    train = sys.modules.get("fairseq_cli.train")
+    if train and not hasattr(train.validate_and_save, "counts_on"):
+        train.validate_and_save = counting_on(train.validate_and_save, train.should_stop_early)
+
+
+def counting_on(validate_and_save: Callable, should_stop_early: Callable) -> Callable:
+    """Wrap what fairseq calls after every update: the first call restores the attributes in which
+    `should_stop_early` counts."""
+
+    @wraps(validate_and_save)
+    def wrapped(cfg: DictConfig, trainer: Trainer, *arguments: object, **options: object) -> object:
+        if not wrapped.counts_on:
+            wrapped.counts_on = True
+            restore(cfg, trainer.get_num_updates(), should_stop_early)
+        return validate_and_save(cfg, trainer, *arguments, **options)
+
+    wrapped.counts_on = False
+    return wrapped
+
+
+def restore(cfg: DictConfig, updates: int, should_stop_early: Callable) -> None:
+    """Set the best value and the number of validations since it, of those before `updates`."""
+    log = cfg.common.log_file
+    if cfg.checkpoint.patience <= 0 or not log or not Path(log).exists():
+        return
+    subset = cfg.dataset.valid_subset.split(",")[0]
+    values = validations(Path(log), subset, cfg.checkpoint.best_checkpoint_metric, updates)
+    if values:
+        best = max(values) if cfg.checkpoint.maximize_best_checkpoint_metric else min(values)
+        should_stop_early.best = best
+        should_stop_early.num_runs = len(values) - 1 - values.index(best)
+
+
+def validations(log: Path, subset: str, metric: str, before: int) -> Sequence[float]:
+    """A metric's values in a JSON log at the updates below `before`, without those that a later
+    start measured again."""
+    found: dict[int, float] = {}
+    for line in statistics(log):
+        if f"{subset}_{metric}" in line and f"{subset}_num_updates" in line:
+            update = int(number(line, f"{subset}_num_updates", log))
+            found = {key: value for key, value in found.items() if key < update}
+            if update < before:
+                found[update] = number(line, f"{subset}_{metric}", log)
+    return list(found.values())

@@ -1,0 +1,66 @@
+"""Every row by its name: the paper's, and this project's own small ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fairseq_aiayn.paper import BASE, BEYOND_TABLE_3, TABLE_3, Published, Row
+
+# Small enough to learn from 20,000 short sentences on two CPU cores, for the demo
+# and the tests.
+TINY = replace(
+    BASE,
+    name="tiny",
+    N=3,
+    d_model=256,
+    d_ff=1024,
+    h=4,
+    steps=1_450,
+    warmup=1_000,
+    batch_tokens=768,
+    checkpoint_updates=50,
+    initialization="fairseq",
+    published=Published(),
+)
+# Its twin for parsing, for 10,000 sentences on two CPU cores.
+PARSING_TINY = replace(
+    TINY,
+    name="parsing_tiny",
+    shared_vocabulary=False,
+    steps=3_000,
+    batch_tokens=2_048,
+    checkpoint_updates=100,
+)
+
+# The text-only Transformer-Tiny of "Good for Misconceived Reasons" (Wu et al., ACL 2021)
+# for Multi30k, a result that was made with stock fairseq. An epoch has about 60 of its batches.
+MULTI30K_TINY = replace(
+    BASE,
+    name="multi30k_tiny",
+    N=4,
+    d_model=128,
+    d_ff=256,
+    h=4,
+    d_k=32,
+    d_v=32,
+    P_drop=0.3,
+    steps=8_000,
+    warmup=2_000,
+    lr_factor=2.53,  # a peak of 0.005
+    batch_tokens=8_192,
+    checkpoint_updates=60,
+    averaged=10,
+    initialization="fairseq",
+    published=Published(),
+)
+
+OWN = (TINY, PARSING_TINY, MULTI30K_TINY)
+ROWS: dict[str, Row] = {row.name: row for row in (*TABLE_3, *BEYOND_TABLE_3, *OWN)}
+
+
+def find_row(name: str) -> Row:
+    """Return the row called `name` or, as an --arch, aiayn_`name`; ValueError if there is none."""
+    row = ROWS.get(name.removeprefix("aiayn_"))
+    if row is None:
+        raise ValueError(f"unknown row {name!r}: the rows are {', '.join(ROWS)}")
+    return row
