@@ -1,9 +1,13 @@
 """Constituency parsing (section 6.3) as a task: from word pieces to a linearised tree."""
 
+from argparse import Namespace
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
 import torch
 from fairseq import utils
+from fairseq.criterions import FairseqCriterion
 from fairseq.data import Dictionary, data_utils
 from fairseq.tasks import register_task
 from torch import Tensor
@@ -15,6 +19,11 @@ from fairseq_aiayn.decoding.tree_constraint import (
     classify_tokens,
 )
 from fairseq_aiayn.paper import PARSING_DECODING
+from fairseq_aiayn.plugin.development_f1 import (
+    DevelopmentTrees,
+    log_f1,
+    read_development_trees,
+)
 from fairseq_aiayn.plugin.generator import BeamSearchGenerator, MaximumLength
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
@@ -26,11 +35,15 @@ WORD_BEGINS = "\u2581"  # with it begins the first piece of every word
 
 @dataclass
 class AiaynParsingConfig(AiaynTranslationConfig):
-    """fairseq's translation options and the one of section 6.3."""
+    """fairseq's translation options and those of section 6.3."""
 
     constrained: bool = field(
         default=False,
         metadata={"help": "only write trees over as many words as the source has"},
+    )
+    eval_f1: bool = field(
+        default=False,
+        metadata={"help": "measure F1 of greedy parses in every validation, from DATA/held_out"},
     )
 
 
@@ -108,6 +121,35 @@ class AiaynParsingTask(AiaynTranslationTask):
                 cfg.source_lang = cfg.source_lang or SOURCE
                 cfg.target_lang = cfg.target_lang or TARGET
         return super().setup_task(cfg, **kwargs)
+
+    def build_model(self, cfg: Namespace, from_checkpoint: bool = False) -> AiaynModel:
+        """Build the model, and what it is validated with."""
+        model = super().build_model(cfg, from_checkpoint)
+        if self.cfg.eval_f1:
+            self.development_search = self.build_generator([model], Namespace(beam=1))
+        return model
+
+    def valid_step(
+        self, sample: dict, model: AiaynModel, criterion: FairseqCriterion
+    ) -> tuple[Tensor, int, dict]:
+        """Loss of a batch and, if that was asked for, the constituents that F1 is made of."""
+        loss, size, log = super().valid_step(sample, model, criterion)
+        if self.cfg.eval_f1 and sample:
+            log |= self.development_trees().counts(
+                self.development_search, model, sample, self.target_dictionary
+            )
+        return loss, size, log
+
+    @cache  # noqa: B019 (a process has one task)
+    def development_trees(self) -> DevelopmentTrees:
+        """The development set as text, read once."""
+        data = Path(utils.split_paths(self.cfg.data)[0])
+        return read_development_trees(data, len(self.datasets["valid"]))
+
+    def reduce_metrics(self, logging_outputs: list[dict], criterion: FairseqCriterion) -> None:
+        """Log the criterion's figures, and F1 where it was measured."""
+        super().reduce_metrics(logging_outputs, criterion)
+        log_f1(logging_outputs)
 
     def build_search(
         self, options: SearchOptions, maximum_length: MaximumLength

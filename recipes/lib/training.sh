@@ -15,12 +15,13 @@ warmup=auto       # updates of the warm-up; auto: the row's
 batch_tokens=auto # tokens of a batch, on either side; auto: the row's, as section 5.1 says
 max_tokens=auto   # tokens that a GPU takes at once; auto: at most 4096
 interval=auto     # updates between checkpoints; auto: the row's, in proportion to --max_update
-patience=never    # checkpoints in a row without a lower development loss after which a training
-                  # ends before --max_update; never: it goes on to the end
+patience=never    # checkpoints in a row without a better development loss, or --best_by, after which
+                  # a training ends before --max_update; never: it goes on to the end
 initialization=auto # whose initial values our models start from: tensor2tensor, fairseq-0.9 or
                   # fairseq (docs/deviations.md); auto: the row's
-dev_score=auto    # measure development BLEU (of parsers F1) at every checkpoint, by greedy search;
+dev_score=auto    # measure development BLEU (of our parsers F1) at every checkpoint, by greedy search;
                   # auto: on a GPU
+best_by=loss      # what --patience and the best checkpoint go by: loss or, with --dev_score, score
 train_options=    # further options of fairseq-train, which win over the row's
 average=auto      # how many of the last checkpoints are averaged; 1: the final one alone;
                   # auto: as section 6.1 says of the row
@@ -47,6 +48,7 @@ check_training() {
     require_one_of device auto cpu cuda
     require_one_of precision auto fp32 fp16 bf16
     require_one_of dev_score auto true false
+    require_one_of best_by loss score
     require_one_of initialization auto tensor2tensor fairseq-0.9 fairseq
     [[ $patience == never || $patience =~ ^[1-9][0-9]*$ ]] ||
         fatal "--patience must be never or a whole number from 1, got '$patience'"
@@ -63,6 +65,7 @@ check_training() {
         fatal "--nodes $nodes needs --master HOST:PORT, the address of node 0, or Slurm"
     find_hardware
     [[ $dev_score != auto ]] || dev_score=$([[ $device == cuda ]] && echo true || echo false)
+    [[ $best_by == loss || $dev_score == true ]] || fatal "--best_by score needs --dev_score"
 }
 
 # Settle device, gpus and precision. Only the driver is asked: a dry run needs no torch.

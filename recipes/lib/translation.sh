@@ -46,6 +46,8 @@ use_system() {
     [[ $dev_score == false ]] || train+=(--eval-bleu --eval-bleu-remove-bpe "$joined"
         --eval-bleu-args '{"beam": 1, "max_len_a": 1, "max_len_b": 50}'
         --eval-bleu-detok "${tokenizer/none/space}")
+    [[ $best_by == loss ]] ||
+        train+=(--best-checkpoint-metric bleu --maximize-best-checkpoint-metric)
     generate=(fairseq-generate "${evaluate[@]}" --max-tokens 4096 --gen-subset "$subset"
         "${search[@]}" --post-process "$joined")
     [[ $tokenizer == none ]] || generate+=(--tokenizer "$tokenizer")
@@ -93,7 +95,7 @@ translation_stages() {
 system_stages() {
     stage 5 "train-$system-$run" train_system \
         row system seed max_update warmup batch_tokens interval patience \
-        initialization dev_score train_options
+        initialization dev_score best_by train_options
     ((average == 1)) || stage 6 "average-$system-$run" average_checkpoints average_last
     stage 7 "translate-$system-$run" translate validate generate
     stage 8 "score-$system-$run" score bleu

@@ -34,6 +34,8 @@ check_parsing() {
         fatal "--gold_copies $gold_copies needs --silver, or there is nothing to mix with"
     require_one_of constrained true false
     require_one_of subset test valid
+    [[ $best_by == loss || $system == aiayn ]] ||
+        fatal "--best_by score is for our parsers: stock fairseq measures no F1"
     [[ $constrained == false || $system != stock ]] ||
         fatal "--constrained is a search of aiayn_parsing, stock fairseq has none"
     for one in $dropouts; do
@@ -102,6 +104,9 @@ use_system() {
     system_commands "$task"
     train+=(--dropout "$dropout" --attention-dropout "$dropout"
         ${silver:+--upsample-primary "$gold_copies"})
+    [[ $dev_score == false || $system == stock ]] || train+=(--eval-f1)
+    [[ $best_by == loss ]] ||
+        train+=(--best-checkpoint-metric f1 --maximize-best-checkpoint-metric)
 }
 
 # use_search SET CONSTRAINED: of the system in use.
@@ -213,6 +218,6 @@ system_stages() {
 train_stages() {
     stage 5 "train-${run_dir##*/}" train_system \
         row system seed max_update warmup batch_tokens interval patience \
-        initialization dev_score train_options dropout gold_copies
+        initialization dev_score best_by train_options dropout gold_copies
     ((average == 1)) || stage 6 "average-${run_dir##*/}" average_checkpoints average_last
 }

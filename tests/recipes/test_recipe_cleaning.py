@@ -83,6 +83,18 @@ def test_tokens_are_those_of_the_sacremoses_command(language, normalize):
     assert [tokenize(line) for line in lines] == result.stdout.split("\n")[:-1]
 
 
+def test_lower_cased_text_is_tokenised_as_multi30ks_own_files(monkeypatch):
+    """lc.norm.tok: lower-cased, normalised, and hyphenated words stay whole."""
+    tokenize = moses.moses_tokenizer("de", normalize=True, lowercase=True)
+    line = "Ein Boston-Terrier läuft über „saftig-grünes“ Gras."
+    assert tokenize(line) == "ein boston-terrier läuft über &quot; saftig-grünes &quot; gras ."
+    written = standard_streams(monkeypatch, line.encode())
+    options = ["--language", "de", "--normalize", "--lowercase"]
+    monkeypatch.setattr(sys, "argv", ["moses_text.py", *options])
+    moses_text.main()
+    assert written.getvalue().decode() == f"{tokenize(line)}\n"
+
+
 def test_a_quotation_at_the_end_of_a_line_is_normalised_like_others():
     tokenize = moses.moses_tokenizer("de", normalize=True)
     assert tokenize("Er sagt: „Nein.“") == "Er sagt : &quot; Nein &quot; ."

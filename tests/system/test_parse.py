@@ -4,6 +4,7 @@ treebank."""
 from __future__ import annotations
 
 import io
+import json
 import logging
 import re
 import sys
@@ -19,11 +20,12 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from fairseq_aiayn.cli import main as cli
 from fairseq_aiayn.cli import parse
+from fairseq_aiayn.treebank.evalb import score
 from fairseq_aiayn.treebank.linearization import delinearize, linearize, source_text
 from fairseq_aiayn.treebank.reader import parse_trees
 from fairseq_aiayn.treebank.trees import Constituent, words_of, write_tree
 
-UPDATES = 100
+UPDATES, EARLY = 100, 25  # after EARLY it is wrong about most of them
 NAMES, VERBS, THINGS = ("Ada", "Ben", "Cleo"), ("saw", "drew"), ("cat", "tree", "moon", "boat")
 TEMPLATES = (
     "(TOP (S (NP (NNP {name})) (VP (VBD {verb}) (NP (DT the) (NN {thing}))) (. .)))",
@@ -76,19 +78,31 @@ def data(tmp_path_factory: pytest.TempPathFactory, treebank: list[Constituent]) 
     arguments += ["--srcdict", f"{folder / 'dict.txt'}"]
     preprocess.main(options.get_preprocessing_parser().parse_args(arguments))
     (folder / "bin" / "pieces.model").write_bytes(model.getvalue())
+    held_out = folder / "bin" / "held_out"  # as the recipe leaves it
+    held_out.mkdir()
+    valid = list(zip(sentences, treebank, strict=True))[::12]
+    (held_out / "valid.words").write_text("".join(" ".join(s) + "\n" for s, _ in valid))
+    (held_out / "valid.trees").write_text("".join(write_tree(tree) + "\n" for _, tree in valid))
     return folder / "bin"
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory, run: Run, data: Path) -> Path:
-    """A model that has learned the templates."""
+def training(tmp_path_factory: pytest.TempPathFactory, run: Run, data: Path) -> tuple[Path, str]:
+    """The checkpoints and the log of a model that learns the templates."""
     folder = tmp_path_factory.mktemp("parser")
-    run(
+    done = run(
         *("fairseq-train", data, *PLUGIN, *SMALL, "--save-dir", folder, "--task", "aiayn_parsing"),
         *("--arch", "aiayn_parsing_tiny", "--max-tokens", "1024", "--warmup-updates", "50"),
-        *("--max-update", str(UPDATES), "--no-epoch-checkpoints", "--disable-validation"),
+        *("--max-update", str(UPDATES), "--no-epoch-checkpoints", "--validate-interval", "1000"),
+        *("--eval-f1", "--save-interval-updates", str(EARLY)),
     )
-    return folder / "checkpoint_last.pt"
+    return folder, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def checkpoint(training: tuple[Path, str]) -> Path:
+    """A model that has learned the templates."""
+    return training[0] / "checkpoint_last.pt"
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +149,24 @@ def parse_cli(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tup
     status = cli.main(["parse", *map(str, arguments)])
     printed = capsys.readouterr()
     return status, printed.out, printed.err
+
+
+@pytest.mark.parametrize("updates", [EARLY, UPDATES])
+def test_the_log_of_a_training_has_the_f1_of_greedy_parses(
+    training, data, capsys, treebank, updates
+):
+    """Breaks if sentences meet the trees of others, or what is no tree is left out."""
+    folder, log = training
+    # At the end of an epoch there is no checkpoint of the updates' name.
+    checkpoint = next(folder.glob(f"checkpoint_*_{updates}.pt"), folder / "checkpoint_last.pt")
+    validations = [json.loads(line) for line in re.findall(r'\{.*"valid_f1".*\}', log)]
+    logged = {int(one["valid_num_updates"]): float(one["valid_f1"]) for one in validations}
+    gold = [write_tree(tree) for tree in treebank[::12]]
+    lines = [" ".join(word.form for word in words_of(tree)) for tree in treebank[::12]]
+    given = ("--checkpoint", checkpoint, "--data-bin", data, "--cpu", "--beam", "1", "--tokenized")
+    _, out, _ = parse_cli(capsys, *given, *lines)
+    f1 = score(zip(gold, out.splitlines(), strict=True)).all.f1
+    assert logged[updates] == round(f1, 2) and f1 > 0
 
 
 def test_constrained_generation_writes_trees_only(outputs, checkpoint, untrained):

@@ -1,0 +1,162 @@
+"""What recipes offer to compare how well systems learn: seeds, early stopping, development scores,
+initial values, and a published result of stock fairseq."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from fairseq_aiayn.nn.initialization import INITIALIZATIONS
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+MULTI30K = RECIPES / "multi30k" / "run.sh"
+PARSING = RECIPES / "wsj_parsing" / "run.sh"
+
+
+def call(recipe: Path, directory: Path, *options: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [str(recipe), "--dry_run", "--exp", f"{directory}/exp", "--device", "cpu", *options],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "VIRTUAL_ENV": sys.prefix},
+    )
+
+
+def commands(recipe: Path, directory: Path, start: str, *options: str) -> list[list[str]]:
+    """The commands of a dry run that start so, in words."""
+    result = call(recipe, directory, *options)
+    assert (result.returncode, result.stderr) == (0, "")
+    return [
+        shlex.split(line)
+        for line in re.findall(rf"^{start} .*", result.stdout, re.MULTILINE)
+        if " < " not in line
+    ]
+
+
+def value(words: list[str], flag: str) -> str | None:
+    """The last value of a flag, the one that counts."""
+    return next((b for a, b in reversed(list(pairwise(words))) if a == flag), None)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--patience 0", "--patience must be never or a whole number from 1, got '0'"),
+        ("--patience -3", "--patience must be never or a whole number from 1, got '-3'"),
+        ("--initialization he", "--initialization must be one of auto tensor2tensor fairseq-0.9"),
+        ("--seeds '1 2 1'", "--seeds must differ from each other, got '1' twice"),
+        ("--seeds '1 x'", "--seeds must be whole numbers, got 'x'"),
+        ("--seeds ''", "--seeds must be at least one whole number, got ''"),
+        ("--seeds '1 2' --prepared x --system aiayn", "--prepared and --nodes take one of --seeds"),
+        ("--dev_score 1", "--dev_score must be one of auto true false, got '1'"),
+        ("--best_by score", "--best_by score needs --dev_score"),
+        ("--text raw", "--text must be one of auto cased lc.norm.tok, got 'raw'"),
+    ],
+)
+def test_wrong_options_are_one_line_before_anything_runs(tmp_path, options, message):
+    result = call(MULTI30K, tmp_path, *shlex.split(options))
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"run.sh: {message}") and result.stderr.count("\n") == 1
+
+
+def test_the_shell_knows_the_schemes_of_initial_values(tmp_path):
+    for scheme in INITIALIZATIONS:
+        (train,) = commands(MULTI30K, tmp_path, "fairseq-train", "--initialization", scheme)
+        assert value(train, "--initialization") == scheme
+    message = call(MULTI30K, tmp_path, "--initialization", "x").stderr
+    assert f"one of auto {' '.join(INITIALIZATIONS)}, got" in message
+
+
+def test_stock_fairseq_has_its_own_initial_values(tmp_path):
+    options = ("--initialization", "tensor2tensor", "--system", "stock")
+    (train,) = commands(MULTI30K, tmp_path, "fairseq-train", *options)
+    assert "--initialization" not in train
+
+
+def test_every_seed_of_every_system_is_a_run_and_the_table_has_all(tmp_path):
+    options = ("--system", "both", "--seeds", "3 1")
+    trainings = commands(MULTI30K, tmp_path, "fairseq-train", *options)
+    runs = [f"{tmp_path}/exp/{name}-tiny-{seed}" for name in ("aiayn", "stock") for seed in (3, 1)]
+    assert [value(train, "--save-dir") for train in trainings] == [f"{r}/checkpoints" for r in runs]
+    assert [value(train, "--seed") for train in trainings] == ["3", "1", "3", "1"]
+    table = commands(MULTI30K, tmp_path, "aiayn compare", *options)[-1]
+    assert table[2:6] == runs
+
+
+def test_a_run_of_its_own_name_keeps_it_with_several_seeds(tmp_path):
+    options = ("--seeds", "1 2", "--run", "mine")
+    found = commands(MULTI30K, tmp_path, "fairseq-train", *options)
+    names = [Path(value(train, "--save-dir")).parent.name for train in found]
+    assert names == ["aiayn-mine-1", "aiayn-mine-2"]
+
+
+def test_parsers_take_seeds_too(tmp_path):
+    options = ("--corpus", "gum", "--seeds", "1 2", "--dev_score", "true", "--best_by", "score")
+    trainings = commands(PARSING, tmp_path, "fairseq-train", *options, "--patience", "4")
+    assert [value(train, "--seed") for train in trainings] == ["1", "2"]
+    for train in trainings:
+        assert "--eval-f1" in train and "--maximize-best-checkpoint-metric" in train
+        assert value(train, "--best-checkpoint-metric") == "f1"
+        assert value(train, "--patience") == "4"
+
+
+def test_without_early_stopping_fairseqs_own_default_stays(tmp_path):
+    (train,) = commands(MULTI30K, tmp_path, "fairseq-train")
+    assert not {"--patience", "--eval-bleu", "--best-checkpoint-metric"} & set(train)
+
+
+def test_options_of_ones_own_win(tmp_path):
+    options = ("--train_options", "--clip-norm 25 --adam-eps 1e-8")
+    (train,) = commands(MULTI30K, tmp_path, "fairseq-train", *options)
+    assert (value(train, "--clip-norm"), value(train, "--adam-eps")) == ("25", "1e-8")
+
+
+@pytest.mark.parametrize("system", ["aiayn", "stock"])
+def test_the_published_transformer_tiny_of_multi30k(tmp_path, system):
+    """Breaks if a setting of Wu et al. (2021) is lost on stock fairseq's side, or the paper's Adam
+    on ours."""
+    options = (
+        "--row",
+        "multi30k_tiny",
+        "--system",
+        system,
+        "--patience",
+        "10",
+        "--dev_score",
+        "true",
+    )
+    (train,) = commands(MULTI30K, tmp_path, "fairseq-train", *options)
+    for side in ("encoder", "decoder"):
+        shape = {"layers": "4", "embed-dim": "128", "ffn-embed-dim": "256", "attention-heads": "4"}
+        for name, size in shape.items() if system == "stock" else ():
+            assert value(train, f"--{side}-{name}") == size
+    expected = {"--dropout": "0.3", "--label-smoothing": "0.1", "--warmup-updates": "2000"}
+    expected |= {"--max-update": "8000", "--keep-interval-updates": "10", "--patience": "10"}
+    own = {"--clip-norm": "0.0", "--adam-eps": "1e-09", "--lr-factor": "2.53"}
+    stock = {"--clip-norm": "25", "--adam-eps": "1e-8"}
+    expected |= stock if system == "stock" else own
+    assert {name: value(train, name) for name in expected} == expected
+    assert int(value(train, "--max-tokens")) * int(value(train, "--update-freq")) == 8192
+    if system == "stock":
+        assert float(value(train, "--lr")) == pytest.approx(0.005, rel=1e-3)
+    (generate,) = commands(MULTI30K, tmp_path, "fairseq-generate", *options)
+    assert value(generate, "--beam") == "5" and "--lenpen" not in generate
+    (average,) = commands(MULTI30K, tmp_path, "aiayn average", *options)
+    assert value(average, "--last") == "10"
+
+
+def test_published_text_is_lower_cased_on_both_sides_of_the_score(tmp_path):
+    options = ("--text", "lc.norm.tok")
+    (cleaning,) = commands(MULTI30K, tmp_path, "python .*clean_corpus.py", *options)
+    (held_out,) = commands(MULTI30K, tmp_path, "python .*held_out.py", *options)
+    assert "--lowercase" in cleaning and "--lowercase" in held_out
+    (bpe,) = commands(MULTI30K, tmp_path, "subword-nmt learn-bpe", *options)
+    assert value(bpe, "--symbols") == "10000"
+    assert "--tokens" in commands(MULTI30K, tmp_path, "aiayn bleu", *options)[0]
