@@ -14,7 +14,7 @@ from fairseq_aiayn.rows import ROWS
 # Where a run lies, not how it was made
 PLACES = {
     *("--save-dir", "--log-file", "--path", "--results-path", "--user-dir", "--dir", "--output"),
-    *("--hypothesis", "--reference", "--words", "--gold", "--restore-file"),
+    *("--hypothesis", "--reference", "--tokens", "--words", "--gold", "--restore-file"),
 }
 TRAIN, SEARCH = "train", "generate"  # stages
 FACTS = ("system", "row", "corpus", "subset", "seed", "averaged", "device", "gpus", "nodes")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairseq_aiayn.evaluation.markdown_table import aligned_table
-from fairseq_aiayn.evaluation.run_differences import run_differences
+from fairseq_aiayn.evaluation.run_differences import TRAIN, options_of, run_differences
 from fairseq_aiayn.evaluation.run_directory import AnyRun
 
 # In what the runs of a group may differ; where and by what machine changes no mathematics
@@ -76,10 +76,15 @@ def means_over_seeds(
 def _alike(first: tuple, second: tuple) -> bool:
     """Do two runs, each with its options, differ in their seed at the most?"""
     (run, options), (other, other_options) = first, second
-    if run.training.updates != other.training.updates:
+    if run.training.updates != other.training.updates and not _stops_early(run):
         return False
     found = run_differences([run, other], [options, other_options])
     return all(one.what in FREE or one.where in FREE_PLACES for one in found)
+
+
+def _stops_early(run: AnyRun) -> bool:
+    """Whether its own validations decide for how many updates a run is trained."""
+    return "--patience" in options_of(run.settings.commands.get(TRAIN, ""))
 
 
 def _described(

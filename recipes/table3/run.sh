@@ -39,7 +39,7 @@ list_runs() {
         [[ " ${table[*]} " == *" $row "* ]] ||
             fatal "--rows must be rows of Table 3, got '$row': they are ${table[*]}"
     done
-    require_seeds seeds
+    [[ -z $seeds ]] || require_seeds seeds
     runs=()
     for one in ${system/both/aiayn stock}; do
         for row in ${rows/#all/${table[*]}}; do

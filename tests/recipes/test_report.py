@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from run_directories import MADE, inner, score, train_log, valid, write_run
+from run_directories import MADE, inner, score, table_rows, train_log, valid, write_run
 
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.evaluation.bleu import sacre_bleu
@@ -141,6 +141,27 @@ def test_seeds_are_summed_up(make_run, tmp_path):
     text = (tmp_path / "out" / "report.md").read_text()
     assert re.search(r"\| one, two +\| +28\.31 ± 1\.41 \|", text)
     assert "## Examples" not in text and "## Where translations differ most" not in text
+
+
+def test_development_scores_are_drawn_and_printed_where_they_were_measured(make_run, tmp_path):
+    scored = [valid(50 * k, 8.0 / k)[:-1] + f', "valid_bleu": "{9 + k}.5"}}' for k in (1, 2)]
+    plain = [valid(50, 7.0), valid(100, 6.0)]
+    logs = ["\n".join([inner(10, 9.0), *lines, train_log(100)]) for lines in (scored, plain)]
+    runs = [
+        make_run(name, **{"train.log": log})
+        for name, log in zip(("scored", "plain"), logs, strict=True)
+    ]
+    assert compare(*runs, "--output", tmp_path / "out") == 0
+    assert ">development BLEU</text>" in (tmp_path / "out" / "report.html").read_text()
+    rows = table_rows((tmp_path / "out" / "report.md").read_text())
+    validations = [row for row in rows if len(row) == 6 and row[0] in ("scored", "plain")]
+    found = [(row[0], row[1], row[5]) for row in validations]
+    assert found == [
+        *(("scored", "50", "10.50"), ("scored", "100", "11.50")),
+        *(("plain", "50", ""), ("plain", "100", "")),
+    ]
+    assert compare(runs[1], "--output", tmp_path / "other") == 0
+    assert "development BLEU" not in (tmp_path / "other" / "report.html").read_text()
 
 
 def test_runs_of_several_rows_each_have_the_papers_figure(make_run, tmp_path, capsys):

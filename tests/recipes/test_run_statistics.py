@@ -6,7 +6,7 @@ from __future__ import annotations
 import statistics
 
 import pytest
-from run_directories import MADE, score, write_run
+from run_directories import MADE, score, train_log, write_run
 from sacrebleu.metrics import BLEU
 
 from fairseq_aiayn.evaluation.bleu_by_length import CLASSES, bleu_by_length
@@ -120,6 +120,22 @@ def test_seeds_of_one_training_have_a_mean_and_a_sample_deviation(make_runs):
     assert found.what == ("BLEU",)
     assert found.means == (pytest.approx(85 / 3),)
     assert found.deviations == (pytest.approx(statistics.stdev([27, 28, 30])),)
+
+
+def test_seeds_that_stop_early_are_a_group_whatever_their_updates(tmp_path):
+    """Breaks if the mean of trainings with --patience is left out, or trainings of another length
+    get into one."""
+    groups = {}
+    for option in ("", " --patience 3"):
+        runs = []
+        for seed, updates in ((1, 300), (2, 400)):
+            settings = {"name": f"run-{seed}", "seed": seed}
+            settings["commands"] = {"train": f"fairseq-train bin --max-update 900{option}"}
+            directory = tmp_path / f"{option.strip()}{seed}"
+            files = {"train.log": train_log(updates)}
+            runs.append(read_run(write_run(directory, MADE | settings, **files)))
+        groups[option] = over_seeds(runs, [{}] * 2, {})
+    assert [len(found) for found in groups.values()] == [0, 1]
 
 
 @pytest.mark.parametrize(
