@@ -14,7 +14,6 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import generate
-import initialization
 import memory
 import scaling
 import train
@@ -180,21 +179,4 @@ def test_the_curves_of_both_systems_are_measured_and_drawn(work, monkeypatch, st
     assert [each["target"] for each in found["found"]] == ["at most 1.1"] * 3
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
     assert not list(work.glob("*.part"))
-    assert nothing_left(started)
-
-
-def test_initial_values_are_compared_and_no_training_is_done_twice(
-    data, work, monkeypatch, started, capsys
-):
-    short = ("--updates", "2", "--seeds", "1", "--max-tokens", "512")
-    found = run(initialization, work, monkeypatch, "--data", data, *short)
-    assert len(started) == 3
-    ours, linear, stock = (curve["perplexity"]["1"][-1] for curve in found["curves"].values())
-    assert ours != linear, "the feed-forward matrices are others"
-    units = {each["unit"]: each["value"]["median"] for each in found["found"]}
-    assert units["ours ÷ stock"] == pytest.approx(ours / stock, rel=1e-5)
-    assert (
-        run(initialization, work, monkeypatch, "--data", data, *short)["curves"] == found["curves"]
-    )
-    assert len(started) == 3
     assert nothing_left(started)
