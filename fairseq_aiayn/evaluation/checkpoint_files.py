@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
-import collections
 import errno
 import os
 import re
-import typing
 import zipfile
 from pathlib import Path
+from typing import Any
 
-import numpy
-import omegaconf
 import torch
-from omegaconf.base import ContainerMetadata, Metadata
 
+from fairseq_aiayn.evaluation.checkpoint_contents import require_no_interpolation
+from fairseq_aiayn.evaluation.checkpoint_globals import SAFE_GLOBALS
+
+FORCED = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 OLDEST_TORCH = (2, 6)  # the first whose allow-list takes (object, name) and whose default refuses
 
 
@@ -26,50 +25,6 @@ def require_torch(version: str) -> None:
         oldest = ".".join(map(str, OLDEST_TORCH))
         raise ValueError(f"PyTorch {oldest} or later loads checkpoints safely, this is {version}")
 
-
-class Meter:
-    """The numbers of a meter that fairseq 0.8 and older saved as an object, without its methods."""
-
-
-# NumPy's constructors of pickled arrays and scalars have no public name.
-_make_array, _make_scalar = (value.__reduce__()[0] for value in (numpy.zeros(0), numpy.float64(0)))
-_DTYPES = [type(numpy.dtype(code)) for code in ("i4", "i8", "f4", "f8")]
-
-# What the unpickler may look up: (object, the name under which files have it). All of it builds
-# data from data. What calls, imports or looks up by name (functools.partial, getattr, eval) must
-# never stand here, nor a class whose construction does.
-SAFE_GLOBALS: tuple[tuple[object, str], ...] = (
-    # "args", and the model's part of "cfg", whose architecture has no dataclass
-    (argparse.Namespace, "argparse.Namespace"),
-    # "cfg" as a DictConfig: fairseq between 0.10 and 0.12; today when one process sends a
-    # loaded checkpoint to the others. Each value is an AnyNode and has its Metadata, which
-    # names the types of containers and keys.
-    (omegaconf.DictConfig, "omegaconf.dictconfig.DictConfig"),
-    (omegaconf.ListConfig, "omegaconf.listconfig.ListConfig"),
-    (omegaconf.AnyNode, "omegaconf.nodes.AnyNode"),
-    (ContainerMetadata, "omegaconf.base.ContainerMetadata"),
-    (Metadata, "omegaconf.base.Metadata"),
-    (collections.defaultdict, "collections.defaultdict"),
-    (typing.Any, "typing.Any"),
-    (typing.Dict, "typing.Dict"),  # noqa: UP006 - OmegaConf 2.0's, when saved or sent again
-    (dict, "builtins.dict"),
-    (list, "builtins.list"),
-    (int, "builtins.int"),
-    # "extra_state": --eval-bleu keeps its n-gram counts as arrays, a metric that was computed
-    # from them may be a scalar. NumPy 2 renamed numpy.core; files have either name.
-    (numpy.ndarray, "numpy.ndarray"),
-    (numpy.dtype, "numpy.dtype"),
-    (_make_array, "numpy._core.multiarray._reconstruct"),
-    (_make_array, "numpy.core.multiarray._reconstruct"),
-    (_make_scalar, "numpy._core.multiarray.scalar"),
-    (_make_scalar, "numpy.core.multiarray.scalar"),
-    # the unpickler asks for a dtype's own class, which no file names, when it sets its state
-    *((kind, f"{kind.__module__}.{kind.__qualname__}") for kind in _DTYPES),
-    # "extra_state" of fairseq 0.8 and older: meters as objects. Nothing reads them today.
-    (Meter, "fairseq.meters.AverageMeter"),
-    (Meter, "fairseq.meters.TimeMeter"),
-    (Meter, "fairseq.meters.StopwatchMeter"),
-)
 
 _REFUSED = re.compile(r"(?:Unsupported global: GLOBAL|unsupported GLOBAL) (\S+)")
 
@@ -83,13 +38,31 @@ def allow_fairseq_checkpoints() -> None:
     torch.serialization.add_safe_globals(list(SAFE_GLOBALS))
 
 
-def read_checkpoint(path: Path) -> dict[str, typing.Any]:
+def require_safe_loading() -> None:
+    """Raise ValueError where the environment makes torch.load run what a checkpoint asks for."""
+    if os.environ.get(FORCED, "0").lower() in ("1", "y", "yes", "true"):
+        raise ValueError(f"{FORCED} lets a checkpoint run any command: unset it")
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
     """Return the checkpoint in `path`; its tensors stay on disk until they are used.
 
     Raises OSError where the file cannot be opened, ValueError naming it where it is truncated, has
-    a class that is not plain data (nothing is run), or is no checkpoint of fairseq.
+    a class that is not plain data (nothing is run), reads the environment, or is no checkpoint of
+    fairseq.
     """
+    state = read_plain_data(path)
+    for key in ("model", "optimizer_history"):
+        if not isinstance(state, dict) or not state.get(key):
+            raise ValueError(f"{path}: not a checkpoint of fairseq, it has no {key!r}")
+    require_no_interpolation(path, state)
+    return state
+
+
+def read_plain_data(path: Path) -> Any:
+    """Return what torch.save wrote to `path`, as `read_checkpoint` does, whatever it is."""
     allow_fairseq_checkpoints()
+    require_safe_loading()
     try:
         # Checkpoints of PyTorch 1.5 and older are no zip files and cannot be mapped into memory.
         state = torch.load(
@@ -100,9 +73,6 @@ def read_checkpoint(path: Path) -> dict[str, typing.Any]:
         if reason is None:
             raise
         raise ValueError(f"{path}: {reason}") from error
-    for key in ("model", "optimizer_history"):
-        if not isinstance(state, dict) or not state.get(key):
-            raise ValueError(f"{path}: not a checkpoint of fairseq, it has no {key!r}")
     return state
 
 

@@ -180,6 +180,7 @@ def _file_in(error: BaseException, module: str, function: str, name: str) -> str
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if (frame.f_globals.get("__name__"), frame.f_code.co_name) == (module, function):
             value = frame.f_locals.get(name)
-            path = getattr(value, "name", value)
-            return os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+            # A path's own "name" would be the last part of it alone.
+            path = value if isinstance(value, str | os.PathLike) else getattr(value, "name", None)
+            return os.fspath(path) if isinstance(path, str | os.PathLike) else None
     return None

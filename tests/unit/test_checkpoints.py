@@ -20,12 +20,11 @@ import torch
 from intruder import Intruder
 
 from fairseq_aiayn.evaluation.checkpoint_files import (
-    SAFE_GLOBALS,
-    Meter,
     last_checkpoints,
     read_checkpoint,
     require_torch,
 )
+from fairseq_aiayn.evaluation.checkpoint_globals import Meter
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,6 +59,11 @@ def rename_numpy(path: Path) -> None:
             archive.writestr(name, data.replace(b"numpy._core.", b"numpy.core."))
 
 
+def value_pickle(path: Path) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        return next(archive.read(name) for name in archive.namelist() if name.endswith("data.pkl"))
+
+
 VALUES = {
     "namespace": argparse.Namespace(arch="aiayn_base", lr=[0.1], betas=(0.9, 0.98)),
     "config": config(),
@@ -77,8 +81,11 @@ def test_plain_data_survives_saving_and_loading(value: object, tmp_path: Path) -
     path = tmp_path / "checkpoint.pt"
     torch.save(checkpoint(value=value), path)
     loaded = read_checkpoint(path)["value"]
-    assert type(loaded) is type(value)
+    assert isinstance(loaded, type(value))
     assert numpy.all(loaded == value)
+    # What is saved again, as when one process sends it to others, names no type of ours.
+    torch.save(checkpoint(value=loaded), tmp_path / "again.pt")
+    assert b"fairseq_aiayn" not in value_pickle(tmp_path / "again.pt")
 
 
 @pytest.mark.parametrize("name", ["AverageMeter", "TimeMeter", "StopwatchMeter"])
@@ -103,22 +110,6 @@ def test_names_of_numpy_1_load(tmp_path: Path) -> None:
         assert b"numpy.core.multiarray" in archive.read("checkpoint/data.pkl")
     loaded = read_checkpoint(path)
     assert loaded["array"].tolist() == [0, 1, 2, 3] and loaded["scalar"] == 2.5
-
-
-def test_the_list_holds_data_only() -> None:
-    """Every entry is a class of data, a typing form, or NumPy's two constructors of arrays."""
-    modules = {"argparse", "builtins", "collections", "numpy", "numpy.dtypes", "typing"}
-    modules |= {"omegaconf.dictconfig", "omegaconf.listconfig", "omegaconf.nodes", "omegaconf.base"}
-    functions = {"_reconstruct", "scalar"}
-    for entry, name in SAFE_GLOBALS:
-        module, _, last = name.rpartition(".")
-        if module in ("numpy.core.multiarray", "numpy._core.multiarray"):
-            assert last in functions
-        elif module == "fairseq.meters":
-            assert entry is Meter
-        else:
-            assert module in modules
-            assert isinstance(entry, type) or module == "typing"
 
 
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])
@@ -227,7 +218,7 @@ print(len(tensors), type(state["cfg"]).__name__, sent["cfg"] == state["cfg"])
 
 def test_a_loaded_checkpoint_can_be_sent_to_other_processes(tmp_path: Path) -> None:
     """Resuming on several GPUs: fairseq sends what it loaded by torch.save and torch.load."""
-    state = checkpoint(cfg={"model": argparse.Namespace(arch="x"), "lr": [0.1]})
+    state = checkpoint(cfg={"model": argparse.Namespace(arch="aiayn_base"), "lr": [0.1]})
     state["extra_state"] = {"train_iterator": {"epoch": 1}}
     state["optimizer_history"][0] |= {"optimizer_name": "x", "lr_scheduler_state": {}}
     torch.save(state, tmp_path / "checkpoint.pt")
