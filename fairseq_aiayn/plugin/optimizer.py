@@ -1,5 +1,6 @@
 """Section 5.3's Adam as a fairseq optimizer, on PyTorch's fused kernel."""
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -8,6 +9,8 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 
 from fairseq_aiayn.paper import ADAM
+
+MOMENTS = ("exp_avg", "exp_avg_sq")  # m and v of Algorithm 1
 
 
 @dataclass
@@ -40,6 +43,59 @@ class AiaynAdam(FairseqOptimizer):
             "betas": read_betas(self.cfg.adam_betas),
             "eps": self.cfg.adam_eps,
         }
+
+    def load_state_dict(
+        self, state_dict: dict, optimizer_overrides: dict[str, object] | None = None
+    ) -> None:
+        """Take the moments and the number of steps of a checkpoint; all else is of the options.
+
+        ValueError, before anything is changed, for moments that are not those of the parameters:
+        the fused kernel would write beyond them.
+        """
+        require_moments(state_dict, list(self.params))
+        own = [{**group, "params": None} for group in self.param_groups]
+        super().load_state_dict(state_dict, optimizer_overrides)
+        for group, options in zip(self.param_groups, own, strict=True):
+            group.update({name: value for name, value in options.items() if name != "params"})
+            group.update(optimizer_overrides or {})
+
+
+def require_moments(state_dict: dict, parameters: list[torch.nn.Parameter]) -> None:
+    """Raise ValueError for an optimizer's state that is not Adam's of these parameters."""
+    try:
+        saved = [number for group in state_dict["param_groups"] for number in group["params"]]
+        states = {number: dict(state) for number, state in state_dict["state"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ValueError("the optimizer's state must be that of Adam, is not") from None
+    if len(saved) != len(parameters) or not set(states) <= set(saved):
+        raise ValueError(
+            f"the optimizer's state must be of {len(parameters)} parameters, is of {len(saved)}"
+        )
+    for number, parameter in zip(saved, parameters, strict=True):
+        state = states.get(number, {})
+        if state and not {"step", *MOMENTS} <= set(state):
+            raise ValueError(f"the optimizer's state of parameter {number} must have {MOMENTS}")
+        for name in MOMENTS if state else ():
+            _require_same_shape(state[name], parameter, f"{name} of parameter {number}")
+        if state and not math.isfinite(_step(state["step"])):
+            raise ValueError(f"the number of steps of parameter {number} must be a number")
+
+
+def _require_same_shape(moment: object, parameter: torch.nn.Parameter, name: str) -> None:
+    shape = list(getattr(moment, "shape", ()))
+    whole = isinstance(moment, torch.Tensor) and moment.layout == torch.strided
+    # An expanded tensor has fewer elements in memory than its shape says.
+    if not whole or moment.shape != parameter.shape or not moment.is_contiguous():
+        raise ValueError(
+            f"the optimizer's {name} must be a tensor of {list(parameter.shape)}, is one of {shape}"
+        )
+
+
+def _step(value: object) -> float:
+    """The number of steps, as a number or as a tensor of one; NaN for anything else."""
+    if isinstance(value, torch.Tensor):
+        return float(value) if value.numel() == 1 else math.nan
+    return float(value) if isinstance(value, int | float) else math.nan
 
 
 def read_betas(text: str) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 """Adam as section 5.3 has it, in fairseq's hands."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -82,3 +83,65 @@ def test_coefficients_as_fairseq_writes_them() -> None:
     """Both spellings that users know."""
     assert read_betas("0.9,0.98") == read_betas("(0.9, 0.98)") == (0.9, 0.98)
     assert math.isclose(sum(read_betas("[0, 0.5]")), 0.5)
+
+
+def damaged(change: str) -> dict:
+    """The state of Adam after a step of two parameters, with one thing wrong."""
+    parameters = [torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(4))]
+    optimizer = adam(parameters)
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    state = optimizer.state_dict()
+    one = state["state"][1]
+    changes = {
+        "one element": {"exp_avg": torch.zeros(1)},
+        "another shape of as many": {"exp_avg_sq": torch.zeros(2, 2)},
+        "one element, expanded": {"exp_avg": torch.zeros(1).expand(4)},
+        "no tensor": {"exp_avg": [0.0] * 4},
+        "sparse": {"exp_avg": torch.zeros(4).to_sparse()},
+        "steps without number": {"step": torch.tensor([1.0, 2.0])},
+        "steps of NaN": {"step": torch.tensor(math.nan)},
+    }
+    if change == "a moment too few":
+        del one["exp_avg_sq"]
+    elif change == "a parameter too few":
+        del state["state"][1], state["param_groups"][0]["params"][1]
+    elif change == "another optimizer's":
+        state = {"momentum": 0.9}
+    else:
+        one.update(changes[change])
+    return state
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("one element", "exp_avg of parameter 1 must be a tensor of [4], is one of [1]"),
+        ("another shape of as many", "exp_avg_sq of parameter 1 must be a tensor of [4]"),
+        ("one element, expanded", "exp_avg of parameter 1 must be a tensor of [4]"),
+        ("no tensor", "exp_avg of parameter 1 must be a tensor of [4], is one of []"),
+        ("sparse", "exp_avg of parameter 1 must be a tensor of [4]"),
+        ("steps without number", "the number of steps of parameter 1 must be a number"),
+        ("steps of NaN", "the number of steps of parameter 1 must be a number"),
+        ("a moment too few", "the optimizer's state of parameter 1 must have"),
+        ("a parameter too few", "the optimizer's state must be of 2 parameters, is of 1"),
+        ("another optimizer's", "the optimizer's state must be that of Adam, is not"),
+    ],
+)
+def test_moments_that_are_not_the_parameters_are_refused(change: str, message: str) -> None:
+    """The fused kernel believes the parameter's shape, and would write beyond them."""
+    optimizer = adam([torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(4))])
+    with pytest.raises(ValueError, match=re.escape(message)):
+        optimizer.load_state_dict(damaged(change))
+    assert not optimizer.state_dict()["state"], "nothing was taken"
+
+
+def test_a_checkpoints_switches_do_not_become_the_trainings() -> None:
+    optimizer = adam([torch.nn.Parameter(torch.ones(4))])
+    state = optimizer.state_dict()
+    state["param_groups"][0] |= {"amsgrad": True, "fused": False, "eps": 1.0, "maximize": True}
+    optimizer.load_state_dict(state)
+    (group,) = optimizer.param_groups
+    assert (group["amsgrad"], group["fused"], group["maximize"]) == (False, True, False)
+    assert group["eps"] == 1e-9
