@@ -9,7 +9,7 @@ from pathlib import Path
 from side_by_side import Spread, ratios, spread
 from workers import Answer
 
-from fairseq_aiayn.evaluation.table_files import write_whole
+from fairseq_aiayn.files.whole import write_whole
 
 SPECIAL_TYPES = 4  # that fairseq adds to a dictionary
 

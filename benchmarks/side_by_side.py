@@ -24,8 +24,8 @@ from targets import find_target
 
 sys.path.insert(0, str(ROOT))
 
-from fairseq_aiayn.evaluation.table_files import write_whole
 from fairseq_aiayn.evaluation.text_table import aligned_lines
+from fairseq_aiayn.files.whole import write_whole
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,8 @@ from synthetic_trees import predictions, trees
 
 sys.path.insert(0, str(ROOT))
 
-from fairseq_aiayn.evaluation.table_files import write_whole
 from fairseq_aiayn.evaluation.text_table import aligned_lines
+from fairseq_aiayn.files.whole import write_whole
 from fairseq_aiayn.treebank.reader import read_trees
 
 SMALLER = 10  # times as many trees in the second run as in the first

@@ -206,7 +206,7 @@ def _warn_of_unknown(*sentences: Sentence | None) -> None:
 
 
 def _write_page(maps: list[AttentionMap], arguments: argparse.Namespace) -> None:
-    from fairseq_aiayn.evaluation.table_files import write_whole
+    from fairseq_aiayn.files.whole import write_whole
     from fairseq_aiayn.inspection.attention_page import attention_page, view_of
 
     selection = _first_with_word(maps, arguments)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from fairseq_aiayn.evaluation.table_files import write_whole
+from fairseq_aiayn.files.whole import require_not_among, write_whole
 from fairseq_aiayn.treebank.lines import STANDARD_INPUT, read_symbols, source_name
 from fairseq_aiayn.treebank.repair import RepairReport, repair
 from fairseq_aiayn.treebank.trees import write_tree
@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the trees, then say what was repaired."""
+    require_not_among("--report", arguments.report, (arguments.linearised, arguments.words))
     report = RepairReport()
     for symbols, words in _sentences(arguments.linearised, arguments.words):
         try:

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TextIO, get_args
 
-from fairseq_aiayn.evaluation.table_files import whole_file
+from fairseq_aiayn.files.whole import require_not_among, whole_file
 from fairseq_aiayn.treebank.corpus import normalized_trees
 from fairseq_aiayn.treebank.linearization import Tags, linearize
 from fairseq_aiayn.treebank.trees import words_of, write_tree
@@ -43,6 +43,8 @@ def run(arguments: argparse.Namespace) -> None:
     outputs = [path.resolve() for path in (arguments.words, arguments.trees) if path]
     if len(set(outputs)) < len(outputs):
         raise ValueError(f"--words and --trees must be two files, both are {arguments.trees}")
+    require_not_among("--words", arguments.words, arguments.trees_in)
+    require_not_among("--trees", arguments.trees, arguments.trees_in)
     with _written(arguments.words) as words, _written(arguments.trees) as trees:
         count = 0
         for path in arguments.trees_in:

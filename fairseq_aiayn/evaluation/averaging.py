@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from fairseq_aiayn.evaluation.checkpoint_files import (
     read_checkpoint,
     require_intact,
 )
+from fairseq_aiayn.files.whole import whole_path
 
 # What fairseq asks for when it loads a model. The rest belongs to one of the checkpoints, not to
 # their mean: the optimizer's state, meters, the best score, a moving average of the parameters.
@@ -142,16 +142,12 @@ def _owners(model: dict[str, Tensor]) -> dict[str, str]:
 
 def write_checkpoint(state: dict[str, Any], output: Path) -> None:
     """Write `state` to `output`, wholly or not at all; raises OSError naming `output`."""
-    temporary = output.with_name(f"{output.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with whole_path(output) as part, part.open("wb") as file:
             torch.save(state, file)
-        os.replace(temporary, output)
     except (OSError, RuntimeError) as error:
         # On a failed write torch raises a RuntimeError of its own in place of the OSError.
         failure = error if isinstance(error, OSError) else error.__context__
         if not isinstance(failure, OSError):
             raise
         raise OSError(failure.errno, failure.strerror, str(output)) from error
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -1,14 +1,13 @@
-"""Files that appear whole or not at all, and those of a table: Markdown to read, JSON to reuse."""
+"""The files of a table: Markdown to read, JSON to reuse."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TextIO
+
+from fairseq_aiayn.files.whole import write_whole
 
 
 def write_table(directory: Path, stem: str, markdown: str, content: Mapping) -> None:
@@ -26,23 +25,3 @@ def _finite(content: object) -> object:
     if isinstance(content, list | tuple):
         return [_finite(value) for value in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all."""
-    with whole_file(path) as file:
-        file.write(text)
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[TextIO]:
-    """Open a file for writing that appears when the block ends, or not at all if that fails."""
-    part = path.with_name(f"{path.name}.part")
-    file = part.open("w", encoding="utf-8", newline="\n")
-    try:
-        with file:
-            yield file
-        os.replace(part, path)
-    except BaseException:
-        part.unlink()
-        raise

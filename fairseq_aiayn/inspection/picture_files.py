@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from pathlib import Path
 
 import matplotlib
 from matplotlib.figure import Figure
+
+from fairseq_aiayn.files.whole import whole_path
 
 FORMATS = (".png", ".svg", ".pdf")
 DPI = 160  # of PNG
@@ -26,12 +27,6 @@ def save_picture(figure: Figure, path: Path) -> None:
         raise ValueError(
             f"{path}: a picture must be {', '.join(FORMATS)}, is {suffix or 'neither'}"
         )
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing from font")  # drawn as a box
-            figure.savefig(part, format=suffix[1:], dpi=DPI, metadata=NO_DATE[suffix])
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with whole_path(path) as part, matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # drawn as a box
+        figure.savefig(part, format=suffix[1:], dpi=DPI, metadata=NO_DATE[suffix])

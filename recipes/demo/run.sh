@@ -46,6 +46,7 @@ main() {
         require_one_of target_lang de fr
     fi
     require_whole held_out bpe_codes
+    [[ -z $corpus ]] || require_outside corpus "$corpus"
     systems_begin
     # shellcheck source=recipes/demo/data.sh
     . "$here/data.sh"

@@ -2,7 +2,7 @@
 # The options of a recipe: read from the command line, shown by --help. Sourced by recipe.sh.
 
 : "${recipe_script:?}" "${recipe_lib:?}" "${root:?}" "${force:?}" "${dry_run:?}" "${mirror?}"
-: "${recipe_option_files[@]?}"
+: "${recipe_option_files[@]?}" "${exp?}"
 
 # Read the options from the command line.
 recipe_options() {
@@ -11,6 +11,7 @@ recipe_options() {
     require_one_of force true false
     ((${SLURM_RESTART_COUNT:-0} == 0)) || force=false # a job that is queued again goes on
     require_one_of dry_run true false
+    [[ -n $exp ]] || fatal "--exp must be a directory, got ''"
     [[ -z $mirror || $mirror == /* ]] || mirror=$PWD/$mirror
     [[ -z $mirror || -d $mirror ]] || fatal "--mirror must be a directory, got '$mirror'"
 }

@@ -89,6 +89,7 @@ recipe_begin() {
     local free
     [[ $exp == /* ]] || exp=$PWD/$exp
     recipe_state=$exp${1:+/$1}
+    require_own_directory
     [[ $dry_run == false ]] || return 0
     { mkdir -p "$recipe_state/log" "$recipe_state/.done" && : >>"$recipe_state/recipe.log"; } \
         2>/dev/null || fatal "cannot write to $exp: no permission, no space or no directory"
@@ -103,22 +104,50 @@ recipe_begin() {
     log "$recipe_script writes to $exp"
 }
 
+# What recipes make in EXP, and so delete when they make it anew.
+recipe_makes=(bin corpus data help pieces tokens trees)
+
+# EXP must be a recipe's or have nothing of these names, and its path must be one that fairseq reads.
+require_own_directory() {
+    local name
+    # shellcheck disable=SC2016  # the dollar sign is meant
+    if [[ $exp == *[:,]* || $exp == *$'\n'* || $exp == *'${'* ]] ||
+        ! iconv -f UTF-8 -t UTF-8 <<<"$exp" &>/dev/null; then
+        fatal "--exp must be a path in UTF-8 without : , \${ and line ends, which mean something to" \
+            "fairseq; got ${exp@Q}"
+    fi
+    [[ ! -d $exp/.done ]] || return 0
+    for name in "${recipe_makes[@]}"; do
+        [[ ! -e $exp/$name ]] ||
+            fatal "$exp has a $name that no recipe made and that this one would replace:" \
+                "--exp must be another directory"
+    done
+}
+
+# require_outside NAME PATH: what an option names is not where the recipe deletes and writes.
+require_outside() {
+    local inside
+    inside=$(realpath -m -- "$2")/
+    [[ $inside != "$(realpath -m -- "$exp")"/* ]] ||
+        fatal "--$1 must not be inside --exp $exp, whose content the recipe replaces; got '$2'"
+}
+
 recipe_free_mb() { df -Pm "$exp" | awk 'NR == 2 { print $4 }'; }
 
 # One run at a time in EXP. The commands of a run hold its lock too: where the run itself was
 # killed, they are stopped, or they would write into what this run does.
 recipe_lock() {
-    local host=$HOSTNAME owner=0 group=0 lock status=0
+    local host=$HOSTNAME owner='' group='' lock status=0
     command -v flock >/dev/null || fatal "needs flock (package util-linux)"
     exec {lock}<>"$recipe_state/.lock"
     flock -n -E 9 "$lock" || status=$?
     if ((status == 9)); then
         read -r host owner group <"$recipe_state/.lock" || true
-        if [[ $host != "$HOSTNAME" ]] || kill -0 "$owner" 2>/dev/null; then
+        if [[ $host != "$HOSTNAME" ]] || { is_process "$owner" && kill -0 "$owner" 2>/dev/null; }; then
             fatal "process $owner on $host is already running in $exp"
         fi
-        log "the last run was killed: stopping the command it left behind (process group $group)"
-        if ((group > 0)); then # 0 would be this process's own group
+        if is_process "$group"; then
+            log "the last run was killed: stopping the command it left behind (process group $group)"
             kill -TERM -- "-$group" 2>/dev/null || true
             flock -w "$recipe_grace" "$lock" || kill -KILL -- "-$group" 2>/dev/null || true
         fi
@@ -128,6 +157,10 @@ recipe_lock() {
     fi
     echo "$HOSTNAME $$ 0" >"$recipe_state/.lock"
 }
+
+# Is this, read from a file, the number of a process that may be signalled? 0 stands for this one's
+# own group, and 1 for all processes there are.
+is_process() { [[ $1 =~ ^[1-9][0-9]{0,9}$ && $1 != 1 ]]; }
 
 # Say in one line where and why the recipe ended, unless all went well.
 recipe_end() {
@@ -200,7 +233,8 @@ stage() {
     fi
     ! declare -F "before_$action" >/dev/null || "before_$action"
     rm -f "$marker"
-    echo "$key" >"$marker.started"
+    echo "$key" >"$marker.started.part"
+    mv "$marker.started.part" "$marker.started"
     recipe_stage=$name
     recipe_log=$recipe_state/log/$name.log
     [[ $recipe_resuming == true ]] || : >"$recipe_log"

@@ -20,7 +20,7 @@ from fairseq_aiayn.evaluation import comparison_table, table3_markdown, table4_m
 from fairseq_aiayn.evaluation.json_fields import read_json
 from fairseq_aiayn.evaluation.markdown_table import aligned_table
 from fairseq_aiayn.evaluation.row_table import explanation, row_table
-from fairseq_aiayn.evaluation.table_files import write_whole
+from fairseq_aiayn.files.whole import write_whole
 from fairseq_aiayn.paper import VOCABULARY_EN_DE
 from fairseq_aiayn.rows import ROWS
 

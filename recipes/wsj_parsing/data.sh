@@ -45,6 +45,14 @@ check_trees() {
     corpus_name+=${silver:+_semi_supervised}
 }
 
+# What is read must not be where the recipe writes.
+require_outside_exp() {
+    local file
+    [[ -z $treebank ]] || require_outside treebank "$treebank"
+    [[ -z $lists ]] || require_outside lists "$lists"
+    for file in "${silver_files[@]}"; do require_outside silver "$file"; done
+}
+
 check_silver() {
     local file megabytes
     for file in $silver; do # a pattern stands for the files that it matches

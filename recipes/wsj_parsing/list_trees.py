@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fairseq_aiayn.evaluation.table_files import write_whole
+from fairseq_aiayn.files.whole import write_whole
 from fairseq_aiayn.treebank.lines import read_lines
 from fairseq_aiayn.treebank.reader import tree_files
 

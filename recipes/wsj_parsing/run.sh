@@ -43,6 +43,7 @@ main() {
     row=${row/auto/parsing_tiny} dropouts=${dropouts/auto/0.1}
     check_parsing
     [[ $exp != auto ]] || exp=$root/exp/wsj_parsing/$corpus_name
+    require_outside_exp
     systems_begin
 
     parsing_stages

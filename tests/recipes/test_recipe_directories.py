@@ -1,0 +1,146 @@
+"""A recipe deletes only what it made, and believes nothing that somebody wrote into its files."""
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+DEMO = RECIPES / "demo" / "run.sh"
+PARSING = RECIPES / "wsj_parsing" / "run.sh"
+
+
+def call(recipe: Path, directory: Path, *options: object) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [str(recipe), "--device", "cpu", *map(str, options)],
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        timeout=120,
+        check=False,
+        cwd=directory,
+        env={**os.environ, "VIRTUAL_ENV": sys.prefix},
+    )
+
+
+def one_line(result: subprocess.CompletedProcess) -> str:
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1, result.stderr
+    return result.stderr
+
+
+def precious(directory: Path) -> Path:
+    directory.mkdir(parents=True)
+    (directory / "train.en").write_text("mine\n")
+    (directory / "train.de").write_text("meins\n")
+    return directory
+
+
+@pytest.mark.parametrize("where", ["exp/corpus", "exp/data/mine", "exp/mine", "exp"])
+def test_a_corpus_inside_exp_is_refused_and_stays(tmp_path, where):
+    corpus = precious(tmp_path / where)
+    for name in (corpus, Path(where), corpus / ".." / corpus.name):
+        line = one_line(call(DEMO, tmp_path, "--exp", "exp", "--corpus", name))
+        assert "must not be inside --exp" in line or "that no recipe made" in line
+    assert (corpus / "train.en").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("name", ["bin", "corpus", "data", "help", "pieces", "tokens", "trees"])
+@pytest.mark.parametrize("exp", [".", "link"])
+def test_a_directory_with_folders_of_its_own_is_no_exp(tmp_path, name, exp):
+    """Breaks if a recipe adds a folder that it deletes and does not say so."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "link").symlink_to("mine")
+    kept = precious(tmp_path / ("mine" if exp == "link" else ".") / name)
+    line = one_line(call(DEMO, tmp_path, "--exp", exp))
+    assert f"has a {name} that no recipe made" in line
+    assert (kept / "train.en").read_text() == "mine\n"
+
+
+def test_no_exp_is_not_this_directory(tmp_path):
+    assert "--exp must be a directory, got ''" in one_line(call(DEMO, tmp_path, "--exp", ""))
+
+
+@pytest.mark.parametrize(
+    "exp", ["a:b", "a,b", "a\nb", "a${HOME}b", b"a\xffb".decode(errors="surrogateescape")]
+)
+def test_a_path_that_fairseq_would_take_apart_is_refused_at_the_start(tmp_path, exp):
+    line = one_line(call(DEMO, tmp_path, "--exp", exp))
+    assert "--exp must be a path in UTF-8 without : , ${ and line ends" in line
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("exp", ["with space", "quote'd", 'two"quotes', "ümläut", "a$b", "-a"])
+def test_other_paths_are_fine(tmp_path, exp):
+    result = call(DEMO, tmp_path, "--exp", f"{tmp_path}/{exp}", "--dry_run", "--system", "aiayn")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_trees_inside_exp_are_refused_and_stay(tmp_path):
+    (tmp_path / "exp" / ".done").mkdir(parents=True)
+    trees = precious(tmp_path / "exp" / "trees")
+    options = ("--exp", "exp", "--treebank", trees, "--lists", trees, "--dry_run")
+    assert "--treebank must not be inside --exp" in one_line(call(PARSING, tmp_path, *options))
+    assert (trees / "train.en").exists()
+
+
+@pytest.fixture
+def held(tmp_path):
+    """Return a function that writes EXP's lock and holds it, as what a killed run left does."""
+    exp = tmp_path / "exp"
+    (exp / ".done").mkdir(parents=True)
+    files = []
+
+    def hold(content: str) -> Path:
+        file = (exp / ".lock").open("w")
+        file.write(content)
+        file.flush()
+        fcntl.flock(file, fcntl.LOCK_EX)
+        files.append(file)
+        return exp
+
+    yield hold
+    for file in files:
+        file.close()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{host} 0 a[$(touch {mark})]",
+        "{host} a[$(touch {mark})] 0",
+        "{host} 99999999999 1",
+        "{host} 1 1",
+        "{host} -1 -1",
+        "{host} $(touch${{IFS}}{mark}) 08",
+        "",
+    ],
+)
+def test_a_lock_is_no_command_and_signals_nobody(tmp_path, held, content):
+    """Breaks if what stands there is taken for arithmetic, or process group 1 for one."""
+    mark = tmp_path / "mark"
+    exp = held(content.format(host=os.uname().nodename, mark=mark))
+    told = f'kill() {{ echo "$@" >>{tmp_path}/kills; }}; export -f kill'
+    result = subprocess.run(
+        ["bash", "-c", f"{told}; {DEMO} --exp {exp} --device cpu"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "VIRTUAL_ENV": sys.prefix},
+    )
+    assert result.returncode == 1
+    assert not mark.exists()
+    killed = tmp_path / "kills"
+    assert not killed.exists() or "-TERM" not in killed.read_text()
+
+
+def test_a_killed_start_leaves_no_empty_record_of_a_stage(tmp_path):
+    """The record says with what options a training was begun: without it, it would be strange."""
+    text = (RECIPES / "lib" / "recipe.sh").read_text()
+    assert (
+        '>"$marker.started"' not in text and 'mv "$marker.started.part" "$marker.started"' in text
+    )
