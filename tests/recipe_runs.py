@@ -203,3 +203,36 @@ def session_of(pid: int) -> int | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None if state == "Z" else int(session)
+
+
+# A recipe that only trains.
+TRAINING_SAMPLE = f"""
+. {RECIPES}/lib/recipe.sh
+. {RECIPES}/lib/training.sh
+# Options
+row=tiny # as the name says
+# End of options
+recipe_options "$@"
+check_training
+recipe_begin "$( ((node_rank == 0)) || echo "node-$node_rank")"
+run_dir=$exp/run
+find_launch
+train=("${{launch[@]}}" "$exp" --seed "$seed" --max-update 1000)
+noted() {{ run -q touch "$run_dir/training.json"; }}
+before_train_system() {{ keep_training; }}
+train_system() {{ train_model noted; }}
+if ((node_rank == 0)); then
+    stage 5 train train_system row seed
+    training_is_over
+else
+    stage 5 train join_training
+fi
+"""
+
+
+def write_tool(path: Path, body: str) -> Path:
+    """Write a program of this name and return its directory."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/bash\n{body}")
+    path.chmod(0o755)
+    return path.parent

@@ -233,8 +233,7 @@ stage() {
     fi
     ! declare -F "before_$action" >/dev/null || "before_$action"
     rm -f "$marker"
-    echo "$key" >"$marker.started.part"
-    mv "$marker.started.part" "$marker.started"
+    write_whole "$marker.started" "$key"
     recipe_stage=$name
     recipe_log=$recipe_state/log/$name.log
     [[ $recipe_resuming == true ]] || : >"$recipe_log"
@@ -242,12 +241,17 @@ stage() {
     started=$(date +%s)
     "$action"
     recipe_chain=$(printf '%s\n%s %s s' "$key" "$(date '+%F %T.%N')" "$(($(date +%s) - started))")
-    echo "$recipe_chain" >"$marker.part"
-    mv "$marker.part" "$marker"
+    write_whole "$marker" "$recipe_chain"
     rm -f "$marker.started"
     log "stage $name done in $(($(date +%s) - started)) s"
     recipe_stage=
     recipe_log=$recipe_state/recipe.log
+}
+
+# write_whole FILE TEXT: whoever reads it reads all of it, or what was there before.
+write_whole() {
+    echo "$2" >"$1.part"
+    mv "$1.part" "$1"
 }
 
 # Hash what a stage depends on; an option may be an array.

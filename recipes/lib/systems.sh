@@ -68,7 +68,7 @@ systems_begin() {
     else
         recipe_begin "${prepared:+$system-$run}"
         # Other nodes wait until this one has come to the training.
-        [[ $dry_run == true ]] || rm -f "$exp"/*-"$run"/.begun
+        [[ $dry_run == true ]] || rm -f "$exp"/*-"$run"/.attempt
     fi
 }
 

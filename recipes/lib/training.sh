@@ -4,7 +4,8 @@
 # check_training settles the options by the hardware; find_regime, find_launch and find_checkpoint
 # give what a recipe makes its commands of; train_model runs the command in train.
 
-: "${dry_run:?}" "${force:?}" "${recipe_lib:?}" "${recipe_resuming:?}" "${run_status?}"
+: "${dry_run:?}" "${force:?}" "${recipe_lib:?}" "${recipe_resuming:?}" "${run_status?}" \
+    "${recipe_state?}" "${stop_stage:?}"
 
 # Options
 row=base          # row of Table 2 or 3 to train; aiayn rows lists them
@@ -41,6 +42,7 @@ regime=()    # the row's flags for fairseq-train
 launch=()    # what starts fairseq-train
 train=()     # the whole command
 run_dir=     # where it writes
+attempt=     # name of the present attempt of several nodes
 
 check_training() {
     local name
@@ -176,41 +178,128 @@ train_model() {
         run -q rm -rf "$run_dir/checkpoints" "$run_dir/train.log" "$run_dir/training.json"
     run -q mkdir -p "$run_dir"
     "$1"
-    ((nodes == 1)) || run -q touch "$run_dir/.begun"
     train_on
 }
 
 # As train_model on a node other than 0, when that one has begun.
-join_training() {
-    if [[ $dry_run == false && ! -e $run_dir/.begun ]]; then
-        log "waits for node 0 to begin in $run_dir"
-        until [[ -e $run_dir/.begun ]]; do sleep 1; done
-    fi
-    train_on
-}
+join_training() { train_on; }
 
 # Train until it is done. A lost node or GPU ends fairseq-train: it goes on from the newest
 # checkpoint, unless it fails at once, or again and again before the next one.
 train_on() {
-    local newest='' before tried=0 started below=()
-    # Only node 0 knows whether the training is done; others must not touch its final checkpoint.
-    ((node_rank > 0)) || below=(--below "$(flag_value --max-update "${train[@]}")")
+    local newest='' before tried=0 started finished=false within=()
     while true; do
         before=$newest
-        [[ $dry_run == true ]] || newest=$(python "$recipe_lib/newest_checkpoint.py" \
-            "$run_dir/checkpoints" "${below[@]}")
-        if ((run_status != 0)) && [[ $newest == "$before" ]]; then
-            ((SECONDS - started >= 60 && tried < restarts)) || exit "$run_status"
+        ((node_rank > 0)) || find_newest
+        # Node 0 decides for all: what ends on another may be what it ended there.
+        if ((node_rank == 0 && run_status != 0 && run_status != stale)) &&
+            [[ $newest == "$before" ]]; then
+            ((SECONDS - started >= 60 && tried < restarts)) || give_up
             ((tried += 1))
         else
             tried=0
         fi
         ((run_status == 0)) || log "training ended with status $run_status: it is started again"
+        if ((nodes > 1)) && [[ $dry_run == false ]]; then
+            meet_nodes "$finished" || return 0
+            within=(while_current)
+        fi
         [[ -z $newest ]] || log "goes on from $newest"
         started=$SECONDS
-        run -t -p "${train[@]}" ${newest:+--restore-file "$newest"}
-        ((run_status != 0)) || return 0
+        run -t -p "${within[@]}" "${train[@]}" ${newest:+--restore-file "$newest"}
+        [[ $dry_run == false ]] || return 0
+        # A further node is done when node 0 is: what ended well here may have failed there.
+        ((run_status != 0)) && finished=false || finished=true
+        [[ $finished == false || $node_rank != 0 ]] || return 0
     done
+}
+
+# End the recipe, and tell other nodes.
+give_up() {
+    ((nodes == 1)) || write_whole "$run_dir/.attempt" failed
+    exit "$run_status"
+}
+
+# Set newest to the checkpoint to go on from. Only node 0 knows whether the training is done; others
+# must not touch its final checkpoint.
+find_newest() {
+    [[ $dry_run == false ]] || return 0
+    newest=$(python "$recipe_lib/newest_checkpoint.py" "$run_dir/checkpoints" \
+        --below "$(flag_value --max-update "${train[@]}")")
+}
+
+# --- several nodes ---
+#
+# Node 0 starts every attempt: it writes a new name and the checkpoint to go on from into
+# RUN/.attempt, and then starts torchrun. Another node joins an attempt once, and never one that it
+# was in before: the processes of that one may still be there, and wait for a node that is gone. It
+# asks node 0 for a new one instead (RUN/.wanted-NODE). An attempt that is over is ended by those
+# who are still in it.
+
+stale=75 # status of a training whose attempt was over
+
+# meet_nodes FINISHED: set attempt, and on other nodes newest; fail on those when the training is done.
+# A node whose part is FINISHED waits for the others' and asks for nothing.
+meet_nodes() {
+    local joined='' said=false
+    if ((node_rank == 0)); then
+        attempt=$(date +%s%N)
+        write_whole "$run_dir/.attempt" "$attempt $newest"
+        return
+    fi
+    [[ ! -e $recipe_state/.joined ]] || joined=$(<"$recipe_state/.joined")
+    until read_attempt && [[ $attempt != "$joined" ]]; do
+        if [[ $1 == false && -n $attempt ]]; then
+            write_whole "$run_dir/.wanted-$node_rank" "$joined"
+        fi
+        [[ $said == true ]] || log "waits for node 0 in $run_dir"
+        said=true
+        sleep 1
+    done
+    [[ $attempt != over ]] || return 1
+    [[ $attempt != failed ]] || fatal "node 0 has given up the training"
+    write_whole "$recipe_state/.joined" "$attempt"
+}
+
+# Set attempt and newest to what node 0 wrote; fail if it has written nothing.
+read_attempt() {
+    attempt=''
+    [[ -e $run_dir/.attempt ]] && read -r attempt newest <"$run_dir/.attempt"
+    [[ -n $attempt ]]
+}
+
+# Run a command as long as the attempt is the present one; status 75 where it was ended.
+while_current() {
+    local child
+    "$@" &
+    child=$!
+    while kill -0 "$child" 2>/dev/null; do
+        if attempt_is_over; then
+            kill -TERM "$child" 2>/dev/null || true
+            wait "$child" || true
+            return "$stale"
+        fi
+        sleep 1
+    done
+    wait "$child"
+}
+
+attempt_is_over() {
+    local wanted now
+    if ((node_rank > 0)); then
+        [[ -e $run_dir/.attempt ]] && read -r now _ <"$run_dir/.attempt" || return 0
+        [[ $now != "$attempt" && $now != over ]]
+        return
+    fi
+    for wanted in "$run_dir"/.wanted-*; do
+        [[ -e $wanted && $(<"$wanted") == "$attempt" ]] && return 0
+    done
+    return 1
+}
+
+# Tell other nodes that the training is done, now or before.
+training_is_over() {
+    ((nodes == 1 || stop_stage < 5)) || [[ $dry_run == true ]] || write_whole "$run_dir/.attempt" over
 }
 
 # Set checkpoint to the model that is evaluated, average_last to what makes it of several.

@@ -96,6 +96,7 @@ system_stages() {
     stage 5 "train-$system-$run" train_system \
         row system seed max_update warmup batch_tokens interval patience \
         initialization dev_score best_by train_options
+    training_is_over
     ((average == 1)) || stage 6 "average-$system-$run" average_checkpoints average_last
     stage 7 "translate-$system-$run" translate validate generate
     stage 8 "score-$system-$run" score bleu

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from recipe_runs import TRAINING_SAMPLE, write_tool
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "recipes"
@@ -27,14 +28,6 @@ def call(*command, directory: Path, **environment):
         # With an environment named, the recipe leaves PATH, and what stands in for tools, as it is.
         env={**os.environ, "VIRTUAL_ENV": sys.prefix, **environment},
     )
-
-
-def write_tool(path: Path, body: str) -> Path:
-    """Write a program of this name and return its directory."""
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!/bin/bash\n{body}")
-    path.chmod(0o755)
-    return path.parent
 
 
 def train_command(directory: Path, *options: str, **environment) -> list[str]:
@@ -176,7 +169,7 @@ def test_fairseq_takes_all_that_a_slurm_job_has(tmp_path):
 
 
 def test_a_dry_run_leaves_nodes_that_wait_alone(tmp_path):
-    begun = tmp_path / "exp" / "aiayn-base-1" / ".begun"
+    begun = tmp_path / "exp" / "aiayn-base-1" / ".attempt"
     begun.parent.mkdir(parents=True)
     begun.touch()
     train_command(tmp_path, "--exp", str(tmp_path / "exp"))
@@ -236,24 +229,6 @@ def test_the_final_model_is_evaluated_where_none_are_averaged(tmp_path):
 
 # --- on after a failure ---
 
-SAMPLE = f"""
-. {RECIPES}/lib/recipe.sh
-. {RECIPES}/lib/training.sh
-# Options
-row=tiny # as the name says
-# End of options
-recipe_options "$@"
-check_training
-recipe_begin "$( ((node_rank == 0)) || echo "node-$node_rank")"
-run_dir=$exp/run
-find_launch
-train=("${{launch[@]}}" "$exp" --seed "$seed" --max-update 1000)
-noted() {{ run -q touch "$run_dir/training.json"; }}
-before_train_system() {{ keep_training; }}
-train_system() {{ train_model noted; }}
-((node_rank == 0)) && stage 5 train train_system row seed || stage 5 train join_training
-"""
-
 # A training of 3 checkpoints that loses its node after each of the first two.
 STAND_IN = """
 echo "$*" >>"$1/calls"
@@ -268,7 +243,7 @@ python -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1], "w").writestr("data
 @pytest.fixture
 def trains(tmp_path):
     """Return a function that runs a recipe with a stand-in for fairseq-train."""
-    script = write_tool(tmp_path / "sample" / "run.sh", SAMPLE) / "run.sh"
+    script = write_tool(tmp_path / "sample" / "run.sh", TRAINING_SAMPLE) / "run.sh"
 
     def run(stand_in: str, *options: str):
         tools = write_tool(tmp_path / "tools" / "fairseq-train", stand_in)
