@@ -148,13 +148,18 @@ def _corpus_bleu(metric: BLEU, hypothesis: Sequence[str], reference: Sequence[st
     )
 
 
-def _check(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str) -> None:
+def check_language(target_lang: str) -> None:
+    """Raise ValueError if Moses has no rules for a language."""
     languages = sorted(set(NonbreakingPrefixes().available_langs.values()))
     if target_lang not in languages:
         raise ValueError(
             f"target language: Moses has no rules for {target_lang!r}, only for "
             f"{', '.join(languages)}"
         )
+
+
+def _check(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str) -> None:
+    check_language(target_lang)
     if not reference or len(hypothesis) != len(reference):
         raise ValueError(
             "hypothesis and reference must have the same number of sentences, at least one, "

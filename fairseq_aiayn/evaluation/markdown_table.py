@@ -14,7 +14,7 @@ MARKUP = re.compile(r"[\\`*_\[\]<>&#~]")
 def aligned_table(cells: Sequence[Sequence[str]], left: int = 1) -> list[str]:
     """Return the lines of a table under its first row; all columns but the first `left` hold
     numbers."""
-    cells = [[cell.replace("|", "\\|").replace("<", "&lt;") for cell in row] for row in cells]
+    cells = [[as_text(cell).replace("|", "\\|") for cell in row] for row in cells]
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         _row(
@@ -34,6 +34,11 @@ def code_block(lines: Sequence[str], language: str) -> list[str]:
     return [fence + language, *lines, fence]
 
 
+def as_text(text: str) -> str:
+    """Return a text without HTML and without breaks of its line; its Markdown stays."""
+    return one_line(text).replace("&", "&amp;").replace("<", "&lt;")
+
+
 def literal(text: str) -> str:
     """Return a text in which nothing is markup, and no character breaks the line."""
     return MARKUP.sub(lambda match: f"\\{match[0]}", one_line(text))
@@ -46,7 +51,7 @@ def folded(summary: str, facts: Mapping[str, str], commands: Mapping[str, str]) 
         "<details>",
         f"<summary>{escape(summary)}</summary>",
         "",
-        *(f"- {what}: {text.replace('<', '&lt;')}" for what, text in facts.items()),
+        *(f"- {what}: {as_text(text)}" for what, text in facts.items()),
         *(["", *code_block(script, "sh")] if script else []),
         "",
         "</details>",

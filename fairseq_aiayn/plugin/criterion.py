@@ -74,9 +74,13 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         """Whether the loss takes the projection on itself, from the features of our decoder.
 
         Not in float16, where a gradient is lost that is computed before the loss is scaled; nor
-        where fairseq wants more of the probabilities.
+        where fairseq wants more of the probabilities; nor where several processes wait for the
+        gradient of every matrix that `forward` uses, and a projection of its own is none of them.
         """
         if self.report_accuracy or self.ignore_prefix_size:
             return False
         decoder = getattr(model, "decoder", None)
-        return isinstance(decoder, AiaynDecoder) and decoder.dtype != torch.float16
+        if not isinstance(decoder, AiaynDecoder) or decoder.dtype == torch.float16:
+            return False
+        untied = decoder.stack.projection is not decoder.stack.embedding
+        return not (untied and torch.distributed.is_initialized())

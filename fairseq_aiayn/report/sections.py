@@ -59,7 +59,8 @@ def curves_section(curves: Mapping[str, LearningCurves]) -> list[Section]:
         return []
     caption = (
         "Loss (label-smoothed), perplexity and learning rate against updates and against wall "
-        "time; training is thin, validation thick."
+        "time; training is thin, validation thick. The learning rate is as fairseq logs it: after "
+        "an update, that of the next."
     )
     blocks: list[Block] = [Figure(draw_learning_curves(curves), caption, _validations(curves))]
     blocks += [

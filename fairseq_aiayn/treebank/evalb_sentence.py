@@ -105,12 +105,35 @@ def _matched(
 
 
 def _crossing(gold: list[tuple[Span, str]], predicted: list[tuple[Span, str]]) -> int:
-    """Count predicted constituents that share words with a gold one and neither holds the other."""
-    gold_spans = {span for span, _ in gold}
-    return sum(
-        any(a < start < b < end or start < a < end < b for a, b in gold_spans)
-        for (start, end), _ in predicted
-    )
+    """Count predicted constituents that share words with a gold one and neither holds the other.
+
+    Gold constituents lie within each other or apart, so that of those around a boundary between
+    two words the innermost begins last and ends first: a predicted one crosses any of them that it
+    can cross at its own boundaries only if it crosses the innermost.
+    """
+    around = _innermost(sorted({span for span, _ in gold}, key=lambda span: (span[0], -span[1])))
+    count = 0
+    for (start, end), _ in predicted:
+        at_start, at_end = around.get(start), around.get(end)
+        count += bool((at_start and at_start[1] < end) or (at_end and at_end[0] > start))
+    return count
+
+
+def _innermost(spans: list[Span]) -> dict[int, Span]:
+    """The innermost of nested spans around each boundary within one; outer spans come first."""
+    around: dict[int, Span] = {}
+    within: list[Span] = []
+    place = 0
+    last = max((end for _, end in spans), default=0)
+    for boundary in range(1, last):
+        while place < len(spans) and spans[place][0] < boundary:
+            within.append(spans[place])
+            place += 1
+        while within and within[-1][1] <= boundary:
+            within.pop()
+        if within:
+            around[boundary] = within[-1]
+    return around
 
 
 def _equal(gold: Sequence[str], predicted: Sequence[str], same: frozenset[Pair]) -> int:

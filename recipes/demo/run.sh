@@ -58,8 +58,8 @@ main() {
     require_whole max_words
     if [[ $device == cuda ]]; then # a GPU has time for more than the row tiny
         batch_tokens=${batch_tokens/auto/4096}
+        [[ $max_update != auto ]] || interval=${interval/auto/500}
         max_update=${max_update/auto/6000}
-        interval=${interval/auto/500}
     fi
     corpus_state= # changed files run again
     if [[ -n $corpus ]]; then

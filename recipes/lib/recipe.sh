@@ -172,7 +172,9 @@ recipe_end() {
         if ((free < 20)); then
             cause=": no space left on the disk of $exp ($free MB free)"
         elif [[ $recipe_hidden == true ]]; then
-            cause=": $(grep -v '^[[:space:]]*$' "$recipe_log" | tail -n 1 | cut -c 1-300)"
+            # fairseq-train's last line is what it took, also where it failed
+            cause=": $(grep -v -e '^[[:space:]]*$' -e ' | peak memory: ' "$recipe_log" |
+                tail -n 1 | cut -c 1-300)"
         fi
         echo "$(date '+%F %T') $recipe_at stage $recipe_stage failed with status $status$cause;" \
             "log: $recipe_log" | tee -a "$recipe_state/recipe.log" >&2 || true

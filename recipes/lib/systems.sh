@@ -155,6 +155,7 @@ systems_stages() {
         return
     fi
     stage 0 set_up check_setup
+    ((stop_stage < 5)) || know_systems
     recipe_chain= # how that is checked is nothing that the text depends on
     if [[ -n $prepared ]]; then
         know_text "$prepared"
@@ -166,10 +167,17 @@ systems_stages() {
     each_system
 }
 
+# Find what is wrong with the options of a training before text is made for hours: can stock fairseq
+# build the row, is the batch met, are there enough checkpoints?
+know_systems() {
+    local both=$system
+    for system in ${both/both/aiayn stock}; do use_system; done
+    system=$both
+}
+
 # Every system, with every seed, starts from the same text.
 each_system() {
     local text=$recipe_chain chains=() one systems=${system/both/aiayn stock}
-    for system in $systems; do use_system; done # is there a stock model of this row?
     for system in $systems; do
         for one in "${several_seeds[@]}"; do
             recipe_chain=$text

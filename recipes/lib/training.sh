@@ -113,6 +113,7 @@ find_regime() {
     read_flags regime aiayn flags "$row" "${asked[@]}"
     kept=$(flag_value --keep-interval-updates "${regime[@]}")
     [[ $average != auto ]] || average=$kept
+    require_checkpoints
     # Not fewer than the row's, or they could not be averaged later.
     regime+=(--keep-interval-updates $((average > kept ? average : kept)) --seed "$seed")
     [[ $patience == never ]] || regime+=(--patience "$patience")
@@ -123,11 +124,25 @@ find_regime() {
     regime+=("${further[@]}")
 }
 
+# As many checkpoints must be written as are averaged: that is known before a training, not after it.
+require_checkpoints() {
+    local updates every
+    updates=$(flag_value --max-update "${regime[@]}")
+    every=$(flag_value --save-interval-updates "${regime[@]}")
+    ((average == 1 || updates / every >= average)) ||
+        fatal "--average $average needs as many checkpoints; $updates updates with one every $every" \
+            "(--interval) make $((updates / every))"
+    [[ $patience == never ]] || ((average <= patience + 1)) ||
+        fatal "--patience $patience may end a training after $((patience + 1)) checkpoints," \
+            "--average $average needs more"
+}
+
 # Print the word that follows the flag NAME in the arguments after it.
 flag_value() {
     local name=$1
     shift
-    while [[ $1 != "$name" ]]; do shift; done
+    while (($#)) && [[ $1 != "$name" ]]; do shift; done
+    (($# > 1)) || fatal "the row's flags must have $name, have not"
     echo "$2"
 }
 

@@ -30,9 +30,14 @@ translation_options() {
     check_systems
     check_text
     require_one_of subset test valid
+    [[ $source_lang != "$target_lang" ]] ||
+        fatal "--source_lang and --target_lang must differ, both are '$source_lang'"
 }
 
-check_setup() { check_commands aiayn fairseq-train sacremoses subword-nmt; }
+check_setup() {
+    check_commands aiayn fairseq-train sacremoses subword-nmt
+    run -q python "$recipe_lib/check_language.py" --language "$target_lang"
+}
 
 # Set the commands of a system; they are run below, and kept in settings.json.
 use_system() {

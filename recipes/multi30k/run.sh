@@ -38,8 +38,9 @@ corpus_stages() { manifest_stages; }
 choose_for_gpu() {
     row=${row/auto/base}
     [[ $row != multi30k_tiny ]] || return 0
+    [[ $max_update != auto ]] || interval=${interval/auto/400}
     batch_tokens=${batch_tokens/auto/4096} max_update=${max_update/auto/4000}
-    warmup=${warmup/auto/2000} interval=${interval/auto/400} needs_mb=$((needs_mb + 7000))
+    warmup=${warmup/auto/2000} needs_mb=$((needs_mb + 7000))
 }
 
 # The text and the search of "Good for Misconceived Reasons" (Wu et al., ACL 2021), and what its

@@ -36,8 +36,9 @@ main() {
         row=${row/auto/parsing} dropouts=${dropouts/auto/0.1 0.2 0.3}
         needs_mb=$((needs_mb + 20000))
         if [[ $corpus == gum ]]; then # 10,000 trees are 20 batches of 25,000 tokens
+            [[ $max_update != auto ]] || interval=${interval/auto/600}
             batch_tokens=${batch_tokens/auto/4096} max_update=${max_update/auto/12000}
-            warmup=${warmup/auto/4000} interval=${interval/auto/600}
+            warmup=${warmup/auto/4000}
         fi
     fi
     row=${row/auto/parsing_tiny} dropouts=${dropouts/auto/0.1}

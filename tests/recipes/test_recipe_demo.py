@@ -61,7 +61,7 @@ def test_every_recipe_has_help_and_a_dry_run(script, tmp_path):
 def test_the_demo_runs_these_commands(tmp_path):
     stages = dry_run(DEMO, tmp_path, "--corpus", "absent", "--device", "cpu")
     counts = {
-        "0-set_up": 1,
+        "0-set_up": 2,
         "1-corpus": 3,
         "2-split": 2,
         "2-clean": 7,
@@ -140,7 +140,7 @@ def test_wrong_values_of_the_demo(tmp_path, arguments, message):
 def test_a_broken_corpus_ends_the_demo_with_file_and_line(tmp_path):
     bin_dir = tmp_path / "bin"
     bin_dir.mkdir()
-    for command in ("aiayn", "fairseq-train", "sacremoses", "subword-nmt"):
+    for command in ("fairseq-train", "sacremoses", "subword-nmt"):
         (bin_dir / command).write_text("#!/bin/sh\n")
         (bin_dir / command).chmod(0o755)
     # torch takes seconds to import and nothing here uses it.

@@ -57,6 +57,10 @@ def value(words: list[str], flag: str) -> str | None:
         ("--seeds '1 2' --prepared x --system aiayn", "--prepared and --nodes take one of --seeds"),
         ("--dev_score 1", "--dev_score must be one of auto true false, got '1'"),
         ("--best_by score", "--best_by score needs --dev_score"),
+        ("--interval 100 --max_update 4", "--average 5 needs as many checkpoints; 4 updates with"),
+        ("--average 50", "--average 50 needs as many checkpoints; 1450 updates with one every 50"),
+        ("--patience 3", "--patience 3 may end a training after 4 checkpoints, --average 5 needs"),
+        ("--source_lang de", "--source_lang and --target_lang must differ, both are 'de'"),
         ("--text raw", "--text must be one of auto cased lc.norm.tok, got 'raw'"),
     ],
 )
@@ -160,3 +164,19 @@ def test_published_text_is_lower_cased_on_both_sides_of_the_score(tmp_path):
     (bpe,) = commands(MULTI30K, tmp_path, "subword-nmt learn-bpe", *options)
     assert value(bpe, "--symbols") == "10000"
     assert "--tokens" in commands(MULTI30K, tmp_path, "aiayn bleu", *options)[0]
+
+
+@pytest.mark.parametrize("language", ["xx", "zh-CN"])
+def test_a_language_that_cannot_be_scored_is_refused_before_it_is_trained(tmp_path, language):
+    options = ("--corpus", tmp_path, "--exp", tmp_path / "exp", "--target_lang", language)
+    result = subprocess.run(
+        [str(RECIPES / "demo" / "run.sh"), *map(str, options), "--device", "cpu"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "VIRTUAL_ENV": sys.prefix},
+    )
+    assert result.returncode == 1
+    assert f"Moses has no rules for '{language}', only for" in result.stderr.splitlines()[-1]
+    assert "stage 0-set_up failed" in result.stderr.splitlines()[-1]
