@@ -2,7 +2,8 @@
 
 A file there is a table.json of `aiayn compare` or recipes/wsj_parsing/table.py or a table3.json of
 recipes/table3/table.py under the name that its heading gets; NAME.remark.md beside it may say what
-a reader must know of it. Above them stands what `aiayn rows` computes.
+a reader must know of it. A measurement of another kind is a section as it stands, NAME.section.md.
+Above them stands what `aiayn rows` computes.
 --check writes nothing and fails if the page is out of date.
 
     cp exp/wmt14_en_de/table/table.json docs/results/wmt14_en_de_base.json
@@ -32,19 +33,22 @@ The rows, and what was measured, each table with machine, versions, seeds and co
 written by `recipes/lib/results_page.py` from the files in [{name}]({name}/), and not by hand; its
 help says how a table is added.
 """
+SECTION = ".section.md"
 NOTHING = "\nNo results are there yet.\n"
 
 
 def make_page(results: Path, output: Path) -> str:
     """Return the page; raises OSError, or ValueError for a file that holds no table."""
     name = Path(os.path.relpath(results, output.parent)).as_posix()
-    sections = [
-        f"\n## {path.stem}\n\nFrom [{path.name}]({name}/{quote(path.name)}).\n\n"
-        + read_remark(path)
-        + read_report(path)
-        for path in sorted(results.iterdir())
-        if path.suffix == ".json"
-    ]
+    sections = []
+    for path in sorted(results.iterdir()):
+        if path.name.endswith(SECTION):
+            heading = path.name.removesuffix(SECTION)
+            sections.append(f"\n## {heading}\n\n{path.read_text(encoding='utf-8').strip()}\n")
+        elif path.suffix == ".json":
+            source = f"From [{path.name}]({name}/{quote(path.name)})."
+            report = read_remark(path) + read_report(path)
+            sections.append(f"\n## {path.stem}\n\n{source}\n\n{report}")
     return INTRODUCTION.format(name=name) + rows_section() + ("".join(sections) or NOTHING)
 
 

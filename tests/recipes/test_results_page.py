@@ -63,6 +63,12 @@ def test_a_remark_stands_above_its_table(results, tmp_path):
     assert "busy" not in "".join(others)
 
 
+def test_a_measurement_of_another_kind_is_a_section_as_it_stands(results, tmp_path):
+    (results / "gains.section.md").write_text("| a | b |\n\nBy hand.\n")
+    page = results_page.make_page(results, tmp_path / "page.md")
+    assert "\n## gains\n\n| a | b |\n\nBy hand.\n\n## multi30k\n" in page
+
+
 def test_the_rows_stand_first_as_the_command_beside_them_prints_them(results, tmp_path, capsys):
     _, rows, _, _ = results_page.make_page(results, tmp_path / "page.md").split("\n## ")
     assert rows.startswith("The rows\n\nFrom `aiayn rows --markdown`: computed, not measured.\n\n|")
