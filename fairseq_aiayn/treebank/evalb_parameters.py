@@ -65,6 +65,16 @@ COLLINS = Parameters(
     equal_labels=(("ADVP", "PRT"),),
 )
 
+# EVALB's own newer file: other punctuation, and quotation marks that one side lacks are put back.
+NEW = Parameters(
+    name="new",
+    deleted=COLLINS.deleted | {"S1", "?", "!"},
+    deleted_for_length=COLLINS.deleted_for_length,
+    quote_labels=frozenset({"``", "''", "POS", "NN", "CD", "VBZ", ":"}),
+    equal_labels=COLLINS.equal_labels,
+)
+NAMED = {"COLLINS": COLLINS, "COLLINS.prm": COLLINS, "new": NEW, "new.prm": NEW}
+
 LABEL_SETS = {
     "DELETE_LABEL": "deleted",
     "DELETE_LABEL_FOR_LENGTH": "deleted_for_length",
@@ -72,6 +82,12 @@ LABEL_SETS = {
 }
 PAIRS = {"EQ_LABEL": "equal_labels", "EQ_WORD": "equal_words"}
 NUMBERS = {"LABELED": "labeled", "CUTOFF_LEN": "cutoff"}
+
+
+def find_parameters(name: str) -> Parameters:
+    """Return EVALB's own settings of this name, or those of a file, which wins; raises as
+    `read_parameters`."""
+    return NAMED[name] if name in NAMED and not Path(name).exists() else read_parameters(name)
 
 
 def read_parameters(path: str | Path) -> Parameters:

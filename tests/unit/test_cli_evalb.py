@@ -217,3 +217,58 @@ def test_json_has_no_table(files: tuple[Path, Path], capsys: pytest.CaptureFixtu
         run(*files, "--json", "--per-sentence")
     assert stopped.value.code == 2
     assert "not allowed with argument --json" in capsys.readouterr().err
+
+
+def test_an_empty_root_beside_top_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A perfect parse would score less than 100, and nobody would know why."""
+    gold, predicted = tmp_path / "gold.trees", tmp_path / "predicted.trees"
+    gold.write_text(TREE.replace("(TOP", "(") * 2)
+    predicted.write_text(TREE * 2)
+    assert run(gold, predicted) == 0
+    printed = capsys.readouterr()
+    assert "Bracketing FMeasure       =  85.71" in printed.out
+    assert "count: gold has 2, the prediction 0; write TOP in both" in printed.err
+    assert run(gold, gold) == 0
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_trees_over_several_lines_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What happens to be a whole tree on one line would be all that is scored."""
+    path = tmp_path / "treebank.mrg"
+    path.write_text(TREE + TREE.replace(" (VP", "\n (VP") * 2)
+    assert run(path, path) == 0
+    assert "warning: 4 lines are no whole tree" in capsys.readouterr().err
+
+
+def test_errors_can_end_it_as_in_evalb(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    files[1].write_text(TREE.replace("rain", "snow") * 3)
+    assert run(*files) == 0
+    capsys.readouterr()
+    assert run(*files, "-e", "2") == 2
+    assert "predicted.trees:2: error number 2, as --max-errors allows" in capsys.readouterr().err
+    assert run(*files, "-e", "0") == 2
+    assert "--max-errors must be at least 1, got 0" in capsys.readouterr().err
+
+
+def test_evalbs_parameters_have_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1 is a root to new.prm alone; a file of that name wins."""
+    path = tmp_path / "s1.trees"
+    path.write_text(TREE.replace("TOP", "S1"))
+    counted = {}
+    for name in ("COLLINS", "COLLINS.prm", "new", "new.prm"):
+        assert run(path, path, "-p", name, "--json") == 0
+        counted[name] = json.loads(capsys.readouterr().out)["all"]["gold_constituents"]
+    assert counted == {"COLLINS": 4, "COLLINS.prm": 4, "new": 3, "new.prm": 3}
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "new").write_text("DELETE_LABEL VP\n")
+    assert run(path, path, "--parameters", "new", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["parameters"], "VP" in found["labels"]) == ("new", False)
