@@ -8,21 +8,26 @@ depth first: "(LABEL" and ")LABEL" for its brackets and, for each word, its tag 
   aiayn linearize wsj_0001.mrg wsj_0002.mrg.gz --tags XX > train.tree
   aiayn parse --checkpoint average.pt ... < sentences | aiayn linearize --collapse-unary
 
-TREES is a file, a .gz file, a directory (every *.mrg and *.mrg.gz below it) or - for standard
-input. --words and --trees have the same lines as the output.
+TREES is a file, a .gz file, a directory (every *.mrg, *.ptb and those with .gz below it) or - for
+standard input. --words and --trees have the same lines as the output. With --skip, files have one
+tree per line, as parsers write them, and lines that are no tree are left out and counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TextIO, get_args
 
 from fairseq_aiayn.files.whole import require_not_among, whole_file
-from fairseq_aiayn.treebank.corpus import normalized_trees
+from fairseq_aiayn.treebank.corpus import normalized_lines, normalized_trees
 from fairseq_aiayn.treebank.linearization import Tags, linearize
-from fairseq_aiayn.treebank.trees import words_of, write_tree
+from fairseq_aiayn.treebank.trees import Constituent, words_of, write_tree
+
+LISTED = 10  # lines that are left out; their number is printed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--collapse-unary", action="store_true", help="make one NP of an NP over a single NP"
+    )
+    parser.add_argument(
+        "--skip", action="store_true", help="leave lines out that are no tree, and count them"
     )
     parser.add_argument("--words", type=Path, metavar="FILE", help="write the words here")
     parser.add_argument("--trees", type=Path, metavar="FILE", help="and the normalised trees here")
@@ -46,17 +54,27 @@ def run(arguments: argparse.Namespace) -> None:
     require_not_among("--words", arguments.words, arguments.trees_in)
     require_not_among("--trees", arguments.trees, arguments.trees_in)
     with _written(arguments.words) as words, _written(arguments.trees) as trees:
-        count = 0
+        count, refused = 0, []
         for path in arguments.trees_in:
-            for tree in normalized_trees(path, arguments.collapse_unary):
+            for tree in _trees(path, arguments, refused):
                 print(" ".join(linearize(tree, arguments.tags)))
                 if words:
                     print(" ".join(word.form for word in words_of(tree)), file=words)
                 if trees:
                     print(write_tree(tree), file=trees)
                 count += 1
+        for reason in refused[:LISTED]:
+            print(reason, file=sys.stderr)
+        if refused:
+            print(f"left out: {len(refused):,} lines that are no tree", file=sys.stderr)
         if not count:
             raise ValueError(f"{', '.join(arguments.trees_in)}: must have a tree, has none")
+
+
+def _trees(path: str, arguments: argparse.Namespace, refused: list[str]) -> Iterator[Constituent]:
+    if arguments.skip:
+        return normalized_lines(path, arguments.collapse_unary, refused)
+    return normalized_trees(path, arguments.collapse_unary)
 
 
 def _written(path: Path | None) -> AbstractContextManager[TextIO | None]:

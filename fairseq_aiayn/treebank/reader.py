@@ -21,7 +21,8 @@ from fairseq_aiayn.treebank.lines import (
 )
 from fairseq_aiayn.treebank.trees import MAX_DEPTH, Constituent, Word
 
-TREE_FILES = (".mrg", ".mrg.gz")  # how their names end, in either case: old disks have WSJ_0301.MRG
+# How their names end, in either case: old disks have WSJ_0301.MRG
+TREE_FILES = (".mrg", ".mrg.gz", ".ptb", ".ptb.gz")
 # Beyond this many lines a tree counts as not closed, or one lost bracket would fill the memory.
 LONGEST_TREE = 10_000
 
@@ -59,14 +60,16 @@ def read_trees(path: str | Path) -> Iterator[Constituent]:
     if path != STANDARD_INPUT and Path(path).is_dir():
         files = tree_files(Path(path))
         if not files:
-            raise ValueError(f"{path}: must have *.mrg or *.mrg.gz in it or below, has none")
+            raise ValueError(
+                f"{path}: must have *.mrg, *.ptb or those with .gz in it or below, has none"
+            )
     for file in files:
         with opened(file) as lines:
             yield from parse_trees(lines, source_name(file))
 
 
 def tree_files(directory: Path) -> list[Path]:
-    """Return the files named *.mrg or *.mrg.gz, or in capitals, in a directory and below, sorted.
+    """Return the files named as TREE_FILES, or in capitals, in a directory and below, sorted.
 
     Links to directories are not followed.
     """

@@ -212,3 +212,20 @@ def test_delinearize_reads_standard_input_once(
     assert capsys.readouterr().err == (
         "aiayn delinearize: LINEARISED and --words must not both be standard input\n"
     )
+
+
+def test_linearize_leaves_out_what_a_parser_failed_on_and_counts_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silver = tmp_path / "silver.trees"
+    lines = ["(TOP (NN a))", "(())", "", "(TOP (NN b)", "(S (-NONE- *))", "(TOP (NP (NN c)))"]
+    silver.write_text("".join(f"{line}\n" for line in lines))
+    words = tmp_path / "words"
+    assert main(["linearize", "--skip", str(silver), "--words", str(words)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "NN\n(NP NN )NP\n"
+    assert words.read_text() == "a\nc\n"
+    *reasons, total = printed.err.splitlines()
+    assert [reason.split(": ")[0] for reason in reasons] == [f"{silver}:{n}" for n in (2, 3, 4, 5)]
+    assert total == "left out: 4 lines that are no tree"
+    assert main(["linearize", str(silver)]) == 2, "without --skip it ends"

@@ -199,7 +199,10 @@ def test_a_directory_without_trees_is_refused(tmp_path: Path) -> None:
     (tmp_path / "readme.txt").write_text("nothing")
     with pytest.raises(ValueError) as caught:
         list(read_trees(tmp_path))
-    assert str(caught.value) == f"{tmp_path}: must have *.mrg or *.mrg.gz in it or below, has none"
+    assert (
+        str(caught.value)
+        == f"{tmp_path}: must have *.mrg, *.ptb or those with .gz in it or below, has none"
+    )
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
