@@ -50,12 +50,17 @@ COMMANDS = (
 )
 
 BAD_INPUT = 2
+NO_MEMORY = "allocate memory"  # what PyTorch says then, in a RuntimeError
+NO_MEMORY_LINE = "there is not enough memory for this"
 INTERRUPTED = 128 + 2  # what a shell reports for SIGINT
 NO_READER = 128 + 13  # and for SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
+    if not _open_streams():
+        print("aiayn: standard output is closed", file=sys.stderr)
+        return BAD_INPUT
     arguments = build_parser().parse_args(argv)
     try:
         try:
@@ -69,7 +74,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"aiayn {arguments.command}: {_one_line(error)}", file=sys.stderr)
         return BAD_INPUT
+    except (OverflowError, MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and NO_MEMORY not in str(error):
+            raise
+        what = "a number is too large" if isinstance(error, OverflowError) else NO_MEMORY_LINE
+        print(f"aiayn {arguments.command}: {what}", file=sys.stderr)
+        return BAD_INPUT
     return 0
+
+
+def _open_streams() -> bool:
+    """Let a closed standard input be an empty one, and say whether there is an output to print to.
+
+    Of a closed stream Python makes None.
+    """
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115
+    return sys.stdout is not None
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -51,6 +51,12 @@ def run_raising(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], in
             FileNotFoundError(2, "No such file or directory", "x.pt"),
             "x.pt: No such file or directory",
         ),
+        (OverflowError("int too large to convert to float"), "a number is too large"),
+        (MemoryError(), "there is not enough memory for this"),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 10 bytes"),
+            "there is not enough memory for this",
+        ),
         (OSError(28, "No space left on device"), "No space left on device"),
         (OSError("cannot read"), "cannot read"),
     ],
@@ -150,3 +156,24 @@ def test_no_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         cli.main([])
     assert stopped.value.code == 2
     assert "COMMAND" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("streams", "arguments", "status", "said"),
+    [
+        ("<&-", "linearize", 2, "aiayn linearize: -: must have a tree, has none\n"),
+        ("<&-", "bleu --hypothesis - --reference - --target-lang de", 2, "standard input"),
+        (">&-", "user-dir", 2, "aiayn: standard output is closed\n"),
+        ("2>&-", "user-dir", 0, ""),
+        ("<&- >&- 2>&-", "user-dir", 2, ""),
+    ],
+)
+def test_closed_streams_are_no_traceback(
+    streams: str, arguments: str, status: int, said: str
+) -> None:
+    command = f"{sys.executable} -m fairseq_aiayn.cli.main {arguments} {streams}"
+    done = subprocess.run(
+        ["bash", "-c", command], check=False, capture_output=True, text=True, env=ENVIRONMENT
+    )
+    assert done.returncode == status
+    assert said in done.stderr and done.stderr.count("\n") <= 1
