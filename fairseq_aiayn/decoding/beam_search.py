@@ -86,11 +86,13 @@ def beam_search(
     history = History(longest + 1, B, options.beam, device)
     sentences, finished = torch.arange(B, device=device), results
     alive = torch.zeros(B, 1, device=device)  # log P of the empty hypothesis, before any copy
+    broken = torch.zeros(B, dtype=torch.bool, device=device)
     newest = torch.full((B, 1), symbols.end, device=device)
     for step in range(longest + 1):
         restriction = limits.at(step, sentences)
         log_p = continuations.log_probabilities(newest)
         best = best_tokens(log_p, restriction, options.beam + 1, alive.size(1))
+        broken[sentences] |= has_nan(best[0], alive)
         alive, written, ended = advance(alive, *best, step, symbols.end, options)
         history.write(step, sentences, written)
         finished = finished.merged(ended)
@@ -109,9 +111,33 @@ def beam_search(
             newest = written.token.view(-1, 1)
     results.write(sentences, finished)
     found = history.read(results, symbols.end)
-    if not all(found):
-        raise ValueError("the model gives no output a finite probability: are its weights NaN?")
+    require_outputs(broken, found)
     return found
+
+
+def has_nan(token_log_p: Tensor, alive: Tensor) -> Tensor:
+    """[B], True where an open hypothesis, log P alive [B, r], has a next token whose probability
+    is not a number. Such a token is always among the best, token_log_p [B·r, m]: NaN sorts first.
+    """
+    nan = token_log_p.isnan().any(dim=1).view_as(alive)
+    return (nan & alive.gt(-math.inf)).any(dim=1)
+
+
+def require_outputs(broken: Tensor, found: list[list[Hypothesis]]) -> None:
+    """Raise ValueError for a batch in which a probability was not a number, broken [B], or a
+    sentence has no output."""
+    if broken.any():
+        place = int(broken.nonzero()[0])
+        raise ValueError(
+            f"the model gives a probability that is not a number, in sentence {place + 1} of"
+            f" {len(found)} of a batch: are its weights NaN?"
+        )
+    if not all(found):
+        place = next(number for number, hypotheses in enumerate(found) if not hypotheses)
+        raise ValueError(
+            f"the model gives no output a probability above 0, in sentence {place + 1} of"
+            f" {len(found)} of a batch"
+        )
 
 
 def check_lengths(

@@ -220,11 +220,29 @@ def test_the_minimum_length_holds_where_a_shorter_prefix_has_ended():
     assert all(sentence[0].tokens.numel() == 4 for sentence in found)
 
 
-def test_a_model_that_only_gives_nan_is_refused():
+@pytest.mark.parametrize("nbest", [1, 3])
+def test_one_probability_that_is_no_number_is_refused(nbest):
+    """One token after one late prefix: breaks if some of the hypotheses are given all the same."""
+    models = TableModels(3, seed=2)
+    models.tables[1, 2, :, 4] = math.nan
+    with pytest.raises(ValueError, match="not a number, in sentence 2 of 3 of a batch: are its"):
+        search(models, [6, 6, 6], beam=3, alpha=0.6, nbest=nbest, min_length=4)
+
+
+def test_what_no_open_hypothesis_has_may_be_no_number():
+    """Rows of hypotheses that are impossible already are computed, and mean nothing."""
     models = TableModels(1, seed=2)
-    models.tables[:] = math.nan
-    with pytest.raises(ValueError, match="no output a finite probability"):
-        search(models, [3], beam=2, alpha=0.6)
+    models.tables[0, 0, END, 2:] = -math.inf  # the first token is the end, or nothing
+    models.tables[0, 1:] = math.nan
+    (found,) = search(models, [6], beam=3, alpha=0.6, min_length=0)
+    assert found[0].tokens.tolist() == [END]
+
+
+def test_a_sentence_without_any_possible_output_is_named():
+    models = TableModels(2, seed=2)
+    models.tables[1, 0] = -math.inf
+    with pytest.raises(ValueError, match="a probability above 0, in sentence 2 of 2 of a batch"):
+        search(models, [3, 3], beam=2, alpha=0.6)
 
 
 def test_the_search_stops_as_soon_as_no_open_hypothesis_can_win():
