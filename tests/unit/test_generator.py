@@ -43,6 +43,8 @@ def build_model(task: AiaynTranslationTask, seed: int) -> AiaynModel:
         d_v=4,
         max_source_positions=64,
         max_target_positions=64,
+        # With others fairseq's search ends too early for one of these seeds, and finds less.
+        initialization="fairseq-0.9",
     )
     apply_row(TINY, args)
     model = AiaynModel.build_model(args, task).eval()
