@@ -82,11 +82,12 @@ check_commands() {
     run python "$recipe_lib/check_torch.py" --gpus 0 # text can be prepared without a GPU
 }
 
+text_hash='find . -type f ! -name "*.log" ! -name "sha256*" | sort | xargs sha256sum | sha256sum'
+
 # Complete the binaries in DIR with the name and the hash of what they were made of.
 seal_text() {
     run -q -o "$1/corpus" echo "$corpus_name"
-    run -q -o "$1/sha256" env -C "$1" sh -c \
-        'find . -type f ! -name "*.log" ! -name "sha256*" | sort | xargs sha256sum | sha256sum'
+    run -q -o "$1/sha256" env -C "$1" sh -c "$text_hash"
 }
 
 # Set recipe_chain to the content of the text that the recipe in EXP prepared.
@@ -96,6 +97,9 @@ know_text() {
         fatal "$1 has no prepared text: its recipe makes it with --stage 4 --stop_stage 4 --force"
     [[ $(<"$1/bin/corpus") == "$corpus_name" ]] ||
         fatal "$1 has text of $(<"$1/bin/corpus"), not of $corpus_name"
+    [[ $(env -C "$1/bin" sh -c "$text_hash") == "$(<"$1/bin/sha256")" ]] ||
+        fatal "$1/bin is not what the recipe made: files in it changed;" \
+            "--stage 4 --stop_stage 4 --force makes it again"
     # shellcheck disable=SC2034  # stage reads it
     recipe_chain=$(<"$1/bin/sha256")
 }
