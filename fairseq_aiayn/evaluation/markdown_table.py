@@ -8,6 +8,7 @@ from html import escape
 
 from fairseq_aiayn.evaluation.parallel_text import one_line
 
+ENTITY = re.compile(r"&(?=#?\w+;)")  # any other ampersand is one
 MARKUP = re.compile(r"[\\`*_\[\]<>&#~]")
 
 
@@ -36,7 +37,7 @@ def code_block(lines: Sequence[str], language: str) -> list[str]:
 
 def as_text(text: str) -> str:
     """Return a text without HTML and without breaks of its line; its Markdown stays."""
-    return one_line(text).replace("&", "&amp;").replace("<", "&lt;")
+    return ENTITY.sub("&amp;", one_line(text)).replace("<", "&lt;")
 
 
 def literal(text: str) -> str:

@@ -138,9 +138,15 @@ def test_a_lock_is_no_command_and_signals_nobody(tmp_path, held, content):
     assert not killed.exists() or "-TERM" not in killed.read_text()
 
 
-def test_a_killed_start_leaves_no_empty_record_of_a_stage(tmp_path):
-    """The record says with what options a training was begun: without it, it would be strange."""
-    text = (RECIPES / "lib" / "recipe.sh").read_text()
-    assert (
-        '>"$marker.started"' not in text and 'mv "$marker.started.part" "$marker.started"' in text
+def test_a_record_is_there_whole_or_as_it_was_before(tmp_path):
+    """Left empty by a kill, that of a training's options would say that they were others."""
+    record, replaced = tmp_path / "record", tmp_path / "replaced"
+    record.write_text("before\n")
+    os.link(record, replaced)
+    library = RECIPES / "lib" / "recipe.sh"
+    subprocess.run(
+        ["bash", "-c", f". {library}; write_whole {record} after"], check=True, cwd=tmp_path
     )
+    assert (record.read_text(), replaced.read_text()) == ("after\n", "before\n")
+    stages = library.read_text()
+    assert 'write_whole "$marker.started"' in stages and '>"$marker' not in stages

@@ -193,7 +193,7 @@ def test_a_shorter_training_keeps_the_proportion_of_checkpoints(tmp_path):
     assert value(words, "--max-update") == "20000"
     assert value(words, "--save-interval-updates") == "300"  # 1,500 of 100,000
     assert value(words, "--keep-interval-updates") == "5"
-    words = train_command(tmp_path, "--max_update", "10", "--average", "7", "--interval", "3")
+    words = train_command(tmp_path, "--max_update", "30", "--average", "7", "--interval", "3")
     assert value(words, "--save-interval-updates") == "3"
     assert value(words, "--keep-interval-updates") == "7"
     # One more thing to evaluate later must not need another training.
