@@ -13,7 +13,7 @@ from fairseq_aiayn.evaluation.comparison import (
     run_from_json,
 )
 from fairseq_aiayn.evaluation.conditions import conditions_of, differences
-from fairseq_aiayn.evaluation.markdown_table import aligned_table, literal
+from fairseq_aiayn.evaluation.markdown_table import aligned_table, as_text, literal
 from fairseq_aiayn.evaluation.provenance import how_made, machines, signatures
 from fairseq_aiayn.evaluation.published import published
 from fairseq_aiayn.evaluation.seeds import means_over_seeds
@@ -43,7 +43,7 @@ def markdown(comparison: Comparison) -> str:
         lines += ["", f"Sentence {example.sentence}", ""]
         texts = {"source": example.source, "reference": example.reference}
         texts |= example.translations
-        lines += [f"- {name}: {literal(text)}" for name, text in texts.items()]
+        lines += [f"- {as_text(name)}: {literal(text)}" for name, text in texts.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from fairseq_aiayn.evaluation.comparison import Run
-from fairseq_aiayn.evaluation.markdown_table import folded
+from fairseq_aiayn.evaluation.markdown_table import as_text, folded
 from fairseq_aiayn.evaluation.run_directory import TrainedRun
 from fairseq_aiayn.evaluation.settings import Settings, Start
 
@@ -32,8 +32,8 @@ def machines(runs: Sequence[TrainedRun]) -> list[str]:
     for run in runs:
         names.setdefault(_made_on(run), []).append(run.name)
     if len(names) == 1:
-        return list(names)
-    return [f"- {', '.join(same)}: {made_on}" for made_on, same in names.items()]
+        return [as_text(made_on) for made_on in names]
+    return [as_text(f"- {', '.join(same)}: {made_on}") for made_on, same in names.items()]
 
 
 def how_made(run: TrainedRun) -> list[str]:

@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 
 from fairseq_aiayn.evaluation.comparison import Run, run_from_json
 from fairseq_aiayn.evaluation.conditions import TABLE_3_CONDITIONS, differences
-from fairseq_aiayn.evaluation.markdown_table import aligned_table
+from fairseq_aiayn.evaluation.markdown_table import aligned_table, as_text
 from fairseq_aiayn.evaluation.provenance import how_made, machines, signatures
 from fairseq_aiayn.evaluation.table3 import (
     Seeds,
@@ -82,7 +82,7 @@ def markdown(table: Table3) -> str:
         lines += differences(table.runs, TABLE_3_CONDITIONS)
     if table.unfinished:
         lines += ["", "Not finished:", ""]
-        lines += [f"- {run.name}: {run.reason}" for run in table.unfinished]
+        lines += [as_text(f"- {run.name}: {run.reason}") for run in table.unfinished]
     for system in systems:
         finished = {seeds.row.name for seeds in groups if seeds.system == system}
         if missing := [row.name for row in TABLE_3 if row.name not in finished]:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 
 import pytest
 from run_directories import (
@@ -244,6 +245,16 @@ def test_examples_are_spread_over_the_test_set():
     assert [example.sentence for example in choose_examples(texts, 2)] == [2, 4]
     assert [example.sentence for example in choose_examples(texts, 9)] == [1, 2, 3, 4]
     assert choose_examples(texts, 0) == []
+
+
+def test_no_name_or_text_becomes_html(make_run):
+    name = "<img src=x>&lt;"
+    hardware = MADE["hardware"] | {"processor": "<b>X1</b>", "gpus": []}
+    run = make_run("bad", MADE | {"name": name, "device": "cpu", "hardware": hardware})
+    (run / "source.txt").write_text("<script>alert(1)</script>\n" * 4)
+    text = report(read_comparison([run], 2)).replace("\\<", "")
+    assert "&lt;img src=x>&amp;lt;" in text
+    assert not re.search("<(?!/?details>|/?summary>)", text)
 
 
 def test_a_pipe_does_not_break_the_table(make_run):
