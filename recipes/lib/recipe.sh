@@ -313,7 +313,6 @@ run() {
     recipe_execute "$@" &
     recipe_job=$!
     set +m
-    echo "$HOSTNAME $$ $recipe_job" >"$recipe_state/.lock"
     wait "$recipe_job" || run_status=$?
     recipe_job=
     if ((run_status != 0)); then
@@ -327,6 +326,8 @@ run() {
 # Reads the variables of run; the job of its own that it is ends with COMMAND's status.
 recipe_execute() {
     trap - EXIT INT TERM
+    # Before the command starts: a run that is killed right after leaves nothing that nobody knows of.
+    echo "$HOSTNAME $$ $BASHPID" >"$recipe_state/.lock"
     if [[ -n $output ]]; then
         "$@" <"$input" 2>&1 >"$output.part" | recipe_show
     else

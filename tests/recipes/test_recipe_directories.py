@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -150,3 +151,31 @@ def test_a_record_is_there_whole_or_as_it_was_before(tmp_path):
     assert (record.read_text(), replaced.read_text()) == ("after\n", "before\n")
     stages = library.read_text()
     assert 'write_whole "$marker.started"' in stages and '>"$marker' not in stages
+
+
+LOCKED = f"""
+. {RECIPES}/lib/recipe.sh
+# Options
+# End of options
+recipe_options "$@"
+recipe_begin
+look() {{
+    run bash -c 'read -r _ _ group <"$0"; echo "group $group of $(ps -o pgid= $$)"' "$exp/.lock"
+}}
+stage 1 look look
+"""
+
+
+def test_the_lock_knows_a_command_before_it_starts(tmp_path):
+    """A run that is killed right then would leave a command that no later run ends."""
+    script = tmp_path / "sample" / "run.sh"
+    script.parent.mkdir()
+    script.write_text(LOCKED)
+    options = ("--exp", tmp_path / "exp", "--needs_mb", "1")
+    result = subprocess.run(
+        ["bash", str(script), *map(str, options)],
+        capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "VIRTUAL_ENV": sys.prefix},
+    )  # fmt: skip
+    found = re.search(r"group (\d+) of +(\d+)", result.stderr)
+    assert found and found[1] == found[2], result.stderr
