@@ -1,5 +1,5 @@
-"""The values that the weights start from. The paper does not state them, so that every scheme here
-is what an implementation of it does.
+"""The initial values of the weights. The paper does not state them; each scheme here is that of an
+implementation.
 
 | scheme        | feed-forward network          | encoder-decoder attention            |
 |---------------|-------------------------------|--------------------------------------|
@@ -31,7 +31,7 @@ INITIALIZATIONS: tuple[Initialization, ...] = get_args(Initialization)
 def initialize(transformer: nn.Module, scheme: Initialization) -> None:
     """Draw the projections and the feed-forward networks anew; embeddings stay as they are.
 
-    Raises ValueError for a scheme that is none.
+    Raises ValueError for an unknown scheme.
     """
     if scheme not in INITIALIZATIONS:
         raise ValueError(

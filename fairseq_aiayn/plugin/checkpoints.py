@@ -1,8 +1,8 @@
 """Let fairseq's commands load checkpoints on PyTorch 2.6 and later, with weights_only on.
 
 A checkpoint's configuration chooses the classes that fairseq builds from it, and some of fairseq's
-evaluate strings of it as Python. Stock fairseq refuses every checkpoint on PyTorch 2.6 and later;
-here those are let in of which nothing but what stands below can be built.
+evaluate its strings as Python. Stock fairseq refuses every checkpoint on PyTorch 2.6 and later.
+Here a checkpoint loads if it asks only for classes of this package and for those listed below.
 """
 
 from __future__ import annotations
@@ -63,8 +63,11 @@ def allow_fairseq_checkpoints() -> None:
 
 
 def guarded(load_checkpoint_to_cpu: Callable) -> Callable:
-    """Wrap the function through which all of fairseq reads checkpoints: ValueError, naming the
-    file, for one that is not to be built, or that fairseq would stumble over."""
+    """Wrap the function through which all of fairseq reads checkpoints.
+
+    It raises ValueError, naming the file, for one that must not be built or lacks what fairseq
+    needs.
+    """
 
     def load(path: str, arg_overrides: dict | None = None, load_on_all_ranks: bool = False) -> dict:
         local = Path(PathManager.get_local_path(path))
@@ -78,7 +81,7 @@ def guarded(load_checkpoint_to_cpu: Callable) -> Callable:
 
 
 def literal(evaluate: Callable) -> Callable:
-    """Wrap a function of fairseq that evaluates a string: only literals are, `[1, 2]` or `True`."""
+    """Wrap a function of fairseq that evaluates a string: it takes literals alone, as `[1, 2]`."""
 
     def read(value: Any, *arguments: Any, **options: Any) -> Any:
         if isinstance(value, str):

@@ -53,11 +53,13 @@ class AiaynAdam(FairseqOptimizer):
         the fused kernel would write beyond them.
         """
         require_moments(state_dict, list(self.params))
-        own = [{**group, "params": None} for group in self.param_groups]
-        super().load_state_dict(state_dict, optimizer_overrides)
+        own = [
+            {name: value for name, value in group.items() if name != "params"}
+            for group in self.param_groups
+        ]
+        super().load_state_dict(state_dict)
         for group, options in zip(self.param_groups, own, strict=True):
-            group.update({name: value for name, value in options.items() if name != "params"})
-            group.update(optimizer_overrides or {})
+            group.update(options | (optimizer_overrides or {}))
 
 
 def require_moments(state_dict: dict, parameters: list[torch.nn.Parameter]) -> None:
