@@ -24,12 +24,17 @@ BENCH_GENERATE := --train-updates 20 --length 12
 BENCH_SCALING := --turns 1
 endif
 
-.PHONY: help setup demo test lint bench clean
+# make torture: TORTURE has other options, --only AREA
+MINUTES ?= 20
+SEED ?= 1
+
+.PHONY: help setup demo test torture lint bench clean
 
 help:
 	@echo "make setup   install everything into $(VENV) (PYTHON=python3.12 chooses the interpreter)"
 	@echo "make demo    train, translate and score on real English-German text, beside stock fairseq"
 	@echo "make test    run the tests"
+	@echo "make torture attack every command at random for 20 minutes (MINUTES=5 SEED=2)"
 	@echo "make lint    check Python and shell files"
 	@echo "make bench   measure speed and memory beside stock fairseq, 15 minutes (BENCH_DEVICE=cuda)"
 	@echo "make clean   remove $(VENV) and build leftovers; exp/ stays"
@@ -62,6 +67,10 @@ demo: $(READY)
 # One file stays on one worker, so that a file's fixtures are made once; one thread per worker.
 test: $(READY)
 	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n 2 --dist loadfile --durations 10
+
+# Attacks on every command; prints what did not end as it should, and how to repeat it.
+torture: $(READY)
+	@$(IN_VENV) PYTHONPATH=tests python -m torture --minutes $(MINUTES) --seed $(SEED) $(TORTURE)
 
 lint: $(READY)
 	@$(IN_VENV) ruff check .

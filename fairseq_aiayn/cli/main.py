@@ -28,6 +28,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
+from typing import NoReturn
 
 from fairseq_aiayn.cli import (
     attention,
@@ -54,6 +55,7 @@ NO_MEMORY = "allocate memory"  # what PyTorch says then, in a RuntimeError
 NO_MEMORY_LINE = "there is not enough memory for this"
 INTERRUPTED = 128 + 2  # what a shell reports for SIGINT
 NO_READER = 128 + 13  # and for SIGPIPE
+LONGEST_MESSAGE = 400  # characters; what a file holds, or a name, may have any number
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -83,6 +85,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+class Parser(argparse.ArgumentParser):
+    """argparse's parser, whose messages are as short as all others."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and the message, and exit."""
+        super().error(shortened(message))
+
+
+def shortened(message: str) -> str:
+    """Return a message on one line; of a long one the beginning and the end."""
+    line = " ".join(message.splitlines())
+    half = LONGEST_MESSAGE // 2
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[:half]} ... {line[-half:]}"
+
+
 def _open_streams() -> bool:
     """Let a closed standard input be an empty one, and say whether there is an output to print to.
 
@@ -98,7 +115,7 @@ def _open_streams() -> bool:
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of `aiayn`, with one subparser per module of COMMANDS."""
     summary, details = _read_docstring(sys.modules[__name__])
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="aiayn",
         description=summary,
         epilog=details,
@@ -152,7 +169,7 @@ def _one_line(error: ValueError | OSError) -> str:
         message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     else:
         message = str(error)
-    return " ".join(message.splitlines())
+    return shortened(message)
 
 
 if __name__ == "__main__":

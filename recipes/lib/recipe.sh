@@ -25,6 +25,7 @@ root=$(cd "$recipe_lib/../.." && pwd) # the checkout
 [[ -n ${VIRTUAL_ENV:-} || ! -d $root/.venv/bin ]] || export PATH=$root/.venv/bin:$PATH
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONUTF8=1
+unset PYTHONIOENCODING # it would come before
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} # threads that spin on and on stall where cores are shared
 
 # Options

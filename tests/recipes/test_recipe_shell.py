@@ -344,3 +344,16 @@ stage 1 full fail
     result = call(recipe(body), PATH=f"{bin_dir}:{os.environ['PATH']}")
     assert result.returncode == 1
     assert f"no space left on the disk of {tmp_path}/exp (0 MB free)" in result.stderr
+
+
+def test_python_reads_and_writes_utf8_whatever_the_environment_says(recipe, tmp_path):
+    body = '''# End of options
+recipe_options "$@"
+recipe_begin
+write() { run -o "$exp/text" python -c 'print("\\u00fc")'; }
+stage 1 text write
+'''
+    environment = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    result = call(recipe(body), **environment)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "exp" / "text").read_bytes() == "ü\n".encode()

@@ -284,6 +284,8 @@ dist.barrier()
 restored = sys.argv[-1] if "--restore-file" in sys.argv else "nothing"
 node = os.environ["GROUP_RANK"]
 (exp / f"rank{{rank}}").write_text(f"{{node}} {{total.item():g}} {{Path(restored).name}}")
+dist.barrier()
+dist.destroy_process_group()  # or gloo's threads may abort the process at its end
 END
 """
 

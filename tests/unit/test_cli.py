@@ -177,3 +177,18 @@ def test_closed_streams_are_no_traceback(
     )
     assert done.returncode == status
     assert said in done.stderr and done.stderr.count("\n") <= 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["cost", "x" * 5000], ["rows", "--vocab", "9" * 5000], ["rows", "base", f"--{'x' * 5000}"]],
+)
+def test_a_message_keeps_its_beginning_and_its_end(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status = cli.main(arguments)
+    except SystemExit as end:
+        status = end.code
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert status == 2 and line.startswith("aiayn") and len(line) < 500

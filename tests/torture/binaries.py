@@ -1,0 +1,50 @@
+"""Attacks by what fairseq-preprocess left: binarised text and dictionaries."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from torture.attempt import Attempt
+from torture.materials import PLUGIN, SYSTEMS, Materials
+from torture.mutation import damage_file, damage_text
+
+
+def attack(attempt: Attempt, materials: Materials) -> None:
+    """Damage one file of the data and let commands read it."""
+    rng = attempt.rng
+    data = attempt.directory / "bin"
+    shutil.copytree(materials.translation_bin, data)
+    path = rng.choice([one for one in sorted(data.iterdir()) if one.suffix != ".log"])
+    if path.suffix == ".txt" and rng.random() < 0.7:
+        path.write_bytes(damage_text(path.read_text(), rng))
+    elif rng.random() < 0.1:
+        path.unlink()
+    elif rng.random() < 0.1:
+        shutil.copy(rng.choice(sorted(data.iterdir())), f"{path}.part")
+        os.replace(f"{path}.part", path)
+    else:
+        damage_file(path, rng)
+    system = rng.choice(sorted(SYSTEMS))
+    task = "aiayn_translation" if system == "ours" else "translation"
+    model = materials.checkpoints(system) / "checkpoint_last.pt"
+    attempt.keep(model)
+    reading = (data, *PLUGIN, "--task", task, "--cpu", "--path", model)
+    reading += ("--required-batch-size-multiple", "1")
+    attempt.run(
+        "fairseq-generate",
+        *reading,
+        "--beam",
+        "2",
+        "--max-len-a",
+        "0",
+        "--max-len-b",
+        "5",
+        "--max-tokens",
+        "512",
+    )
+    attempt.run("fairseq-validate", *reading, "--max-tokens", "256")
+    attempt.run(
+        *("fairseq-train", data, *PLUGIN, *SYSTEMS[system]),
+        *("--save-dir", attempt.directory / "save", "--no-epoch-checkpoints"),
+    )

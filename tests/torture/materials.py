@@ -1,0 +1,198 @@
+"""What attacks change: small models, their data, trees and texts, made once a campaign."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import mirrors
+import recipe_runs
+import treebanks
+
+from torture.server import ROOT, run
+from torture.undisturbed import Undisturbed, make_demo, make_wmt
+
+PLUGIN = ("--user-dir", str(ROOT / "fairseq_aiayn"))
+SIZE = (
+    *("--encoder-layers", "1", "--encoder-embed-dim", "32", "--encoder-ffn-embed-dim", "64"),
+    *("--encoder-attention-heads", "2"),
+)
+STOCK = ("--decoder-layers", "1", "--decoder-embed-dim", "32", "--decoder-ffn-embed-dim", "64")
+TRAINING = (
+    *("--cpu", "--max-tokens", "256", "--num-workers", "0", "--max-update", "2", "--dropout", "0"),
+    *("--save-interval-updates", "1", "--label-smoothing", "0.1", "--log-format", "simple"),
+)
+OURS = (
+    *("--task", "aiayn_translation", "--arch", "aiayn_tiny", *SIZE, "--d-k", "16", "--d-v", "16"),
+    *("--criterion", "aiayn_label_smoothed_cross_entropy", "--optimizer", "aiayn_adam"),
+    *("--lr-scheduler", "aiayn_inverse_sqrt", "--warmup-updates", "200", *TRAINING),
+)
+THEIRS = (
+    *("--task", "translation", "--arch", "transformer", *SIZE, *STOCK),
+    *("--decoder-attention-heads", "2", "--share-all-embeddings"),
+    *("--criterion", "label_smoothed_cross_entropy", "--optimizer", "adam", "--lr", "0.001"),
+    *TRAINING,
+)
+SHORT = ("--beam", "2", "--max-len-a", "0", "--max-len-b", "8")  # of models that learned nothing
+SYSTEMS = {"ours": OURS, "stock": THEIRS}
+
+
+@dataclass(frozen=True)
+class Materials:
+    """All of it lies under one directory; attacks copy what they change."""
+
+    directory: Path
+    wmt: Undisturbed | None = None  # where recipes are attacked
+    demo: Undisturbed | None = None
+
+    @property
+    def translation_bin(self) -> Path:
+        """Binarised sentence pairs, word by word translations."""
+        return self.directory / "pairs" / "bin"
+
+    @property
+    def parsing_bin(self) -> Path:
+        """Binarised words and linearised trees."""
+        return self.directory / "trees" / "bin"
+
+    def checkpoints(self, system: str) -> Path:
+        """The directory of a training of two updates: ours, stock or parser."""
+        return self.directory / system
+
+    @property
+    def mirror(self) -> Path:
+        """What a recipe downloads, in miniature, and its manifest corpus.toml."""
+        return self.directory / "mirror"
+
+    @property
+    def trees(self) -> Path:
+        """Trees as a treebank prints them."""
+        return self.directory / "trees" / "wsj.mrg"
+
+    @property
+    def lines(self) -> Path:
+        """The same trees, normalised, one per line."""
+        return self.directory / "trees" / "gold.trees"
+
+
+def make(directory: Path, areas: Collection[str]) -> Materials:
+    """Make what attacks of these areas need."""
+    directory.mkdir(parents=True)
+    materials = Materials(
+        directory,
+        make_wmt(directory / "wmt") if "recipes" in areas else None,
+        make_demo(directory / "demo") if "demo" in areas else None,
+    )
+    if not {*areas} - {"recipes", "demo"}:
+        return materials
+    recipe_runs.make_corpus("wmt14_en_de", materials.mirror, "de", 30)
+    _pairs(directory / "pairs")
+    _trees(directory / "trees")
+    for system, options in SYSTEMS.items():
+        _call(
+            directory,
+            "fairseq-train",
+            materials.translation_bin,
+            *PLUGIN,
+            *options,
+            "--save-dir",
+            materials.checkpoints(system),
+        )
+    parser = [("aiayn_parsing" if word == "aiayn_translation" else word) for word in OURS]
+    parser[parser.index("aiayn_tiny")] = "aiayn_parsing_tiny"
+    _call(
+        directory,
+        "fairseq-train",
+        materials.parsing_bin,
+        *PLUGIN,
+        *parser,
+        "--save-dir",
+        materials.checkpoints("parser"),
+    )
+    return materials
+
+
+def write_lines(path: Path, lines: list[str]) -> None:
+    """Write a text, one line each."""
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+
+
+def _pairs(folder: Path) -> None:
+    folder.mkdir()
+    prefixes = []
+    for seed, (split, size) in enumerate((("train", 60), ("valid", 8), ("test", 8))):
+        for language, lines in zip(("en", "de"), mirrors.invented_pairs(size, seed)):
+            write_lines(folder / f"{split}.{language}", lines)
+        prefixes.append(f"--{split}pref={folder / split}")
+    _call(
+        folder,
+        "fairseq-preprocess",
+        "-s",
+        "en",
+        "-t",
+        "de",
+        *prefixes,
+        "--joined-dictionary",
+        "--destdir",
+        folder / "bin",
+    )
+
+
+def _trees(folder: Path) -> None:
+    """As the parsing recipe leaves them: pieces, linearised trees, a dictionary of both."""
+    from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+    from fairseq_aiayn.treebank.linearization import source_text
+
+    folder.mkdir()
+    (folder / "wsj.mrg").write_text(treebanks.invented_text(60, 1))
+    words, trees = folder / "all.words", folder / "gold.trees"
+    linearised = _call(
+        folder, "aiayn", "linearize", folder / "wsj.mrg", "--words", words, "--trees", trees
+    )
+    sequences = linearised.decode().splitlines()
+    sentences = [source_text(line.split(" ")) for line in words.read_text().split("\n")[:-1]]
+    model = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences),
+        model_writer=model,
+        model_type="bpe",
+        vocab_size=90,
+        normalization_rule_name="identity",
+        minloglevel=2,
+        num_threads=1,
+    )
+    pieces = SentencePieceProcessor(model_proto=model.getvalue())
+    write_lines(folder / "dict.txt", [f"{pieces.id_to_piece(n)} 1" for n in range(3, len(pieces))])
+    prefixes = []
+    for split, every in (("train", 1), ("valid", 6), ("test", 10)):
+        write_lines(
+            folder / f"{split}.words",
+            [" ".join(pieces.encode(one, out_type=str)) for one in sentences[::every]],
+        )
+        write_lines(folder / f"{split}.tree", sequences[::every])
+        prefixes.append(f"--{split}pref={folder / split}")
+    _call(
+        folder,
+        "fairseq-preprocess",
+        "-s",
+        "words",
+        "-t",
+        "tree",
+        *prefixes,
+        "--srcdict",
+        folder / "dict.txt",
+        "--destdir",
+        folder / "bin",
+    )
+    (folder / "bin" / "pieces.model").write_bytes(model.getvalue())
+
+
+def _call(directory: Path, *command: str | Path) -> bytes:
+    """Run what must go well and return what it printed."""
+    result = run([str(word) for word in command], directory)
+    if result.status:
+        raise RuntimeError(f"{command} ended with {result.status}\n{result.stderr}")
+    return result.stdout
