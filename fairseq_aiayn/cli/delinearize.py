@@ -5,6 +5,18 @@ has the words of each of its lines, with spaces. A sequence that is not a tree o
 words is repaired; standard error, and --report as JSON, says how many needed which repair. The
 output is trees in Penn Treebank brackets under TOP, which `aiayn evalb` scores.
 
+EVALB leaves out words tagged , . : `` or ''. So that these are the right ones, tags may
+change, also those of a sequence that is well-formed; its brackets and all other tags stay:
+
+- One of the marks , . ? ! : ; .. ... `` ` '' " gets its usual tag of these five unless it has one
+  of them: (NN ?) becomes (. ?), and (: ,) stays. So do the signs of Unicode for an ellipsis, a
+  bullet, quotation marks (double ones and the opening single one) and two en dashes in a row.
+- A word with a letter or digit in it that has one of the five gets XX: (, board) is (XX board).
+- XX, which stands for no tag, becomes the usual tag of such a mark or of a dash, -- or those of
+  Unicode (en, em), and stays for any other word.
+
+Changes of the first two kinds are counted as "punctuation tags".
+
   aiayn delinearize predicted.tree --words valid.words > predicted.trees
   aiayn delinearize --words valid.words --report repairs.json < predicted.tree > predicted.trees
 """
@@ -15,10 +27,11 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import zip_longest
 from pathlib import Path
 
-from fairseq_aiayn.files.whole import require_not_among, write_whole
+from fairseq_aiayn.files.whole import require_not_among, whole_file
 from fairseq_aiayn.treebank.lines import STANDARD_INPUT, read_symbols, source_name
 from fairseq_aiayn.treebank.repair import RepairReport, repair
 from fairseq_aiayn.treebank.trees import write_tree
@@ -36,6 +49,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print the trees, then say what was repaired."""
     require_not_among("--report", arguments.report, (arguments.linearised, arguments.words))
+    with nullcontext() if arguments.report is None else whole_file(arguments.report) as file:
+        report = _print_trees(arguments)
+        for line in report.lines():
+            print(line, file=sys.stderr)
+        if file:
+            file.write(json.dumps(report.as_json(), indent=2) + "\n")
+            sys.stdout.flush()  # there is no report of trees that cannot be written
+
+
+def _print_trees(arguments: argparse.Namespace) -> RepairReport:
     report = RepairReport()
     for symbols, words in _sentences(arguments.linearised, arguments.words):
         try:
@@ -45,10 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
             raise ValueError(f"{where}: {error}") from None
         report.add(repaired)
         print(write_tree(repaired.tree))
-    for line in report.lines():
-        print(line, file=sys.stderr)
-    if arguments.report:
-        write_whole(arguments.report, json.dumps(report.as_json(), indent=2) + "\n")
+    return report
 
 
 def _sentences(linearised: str, words: str) -> Iterator[tuple[list[str], list[str]]]:

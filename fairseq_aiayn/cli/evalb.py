@@ -10,6 +10,15 @@ error.
   aiayn evalb gold.trees predicted.trees
   aiayn evalb gold.trees predicted.trees --per-sentence > evalb.txt
   aiayn evalb gold.trees.gz - -p new --json < predicted.trees
+
+With --json --per-sentence the JSON also has "sentences", one object for each: "number" (from 1),
+"status" (valid, error or skipped; if not valid, "reason" says why), "length", "recall",
+"precision", "matched", "gold", "predicted", "crossing", "words", "correct_tags" and
+"tagging_accuracy". All but "recall", "precision" and "tagging_accuracy", in per cent, are counts.
+The ten sentences of least recall:
+
+  aiayn evalb gold.trees predicted.trees --json --per-sentence > evalb.json
+  jq -c '[.sentences[] | select(.status == "valid")] | sort_by(.recall)[:10][]' evalb.json
 """
 
 from __future__ import annotations
@@ -18,6 +27,7 @@ import argparse
 import dataclasses
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator
 
@@ -25,6 +35,7 @@ from fairseq_aiayn.treebank.evalb import score_files
 from fairseq_aiayn.treebank.evalb_parameters import find_parameters
 from fairseq_aiayn.treebank.evalb_report import (
     TABLE_HEAD,
+    sentence_fields,
     sentence_line,
     summary_lines,
     totals_lines,
@@ -33,7 +44,9 @@ from fairseq_aiayn.treebank.evalb_sentence import SentenceScore, Status
 from fairseq_aiayn.treebank.evalb_summary import Scores, summarize
 from fairseq_aiayn.treebank.lines import source_name
 
-UNBALANCED = "bracket"  # is in the reason of an error of one file alone
+MOST_ERRORS = 10**9
+MOST_WORKERS = 64
+ENOUGH_WORKERS = 8  # more wait for the process that reads the files and adds up
 LISTED = 10  # sentences that do not count; the totals have the number of all
 
 
@@ -49,36 +62,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         *("-e", "--max-errors"),
-        type=int,
         metavar="N",
         help="end with an error after so many sentences that are errors (default: never)",
     )
-    output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print JSON, with counts per label")
-    output.add_argument(
-        "--per-sentence", action="store_true", help="print a line a sentence before the summary"
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        help=f"processes for more than 5,000 sentences (default: cores, at most {ENOUGH_WORKERS})",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, with counts per label")
+    parser.add_argument(
+        "--per-sentence",
+        action="store_true",
+        help='print a line a sentence before the summary; with --json, a list "sentences" in it',
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the score of PREDICTED against GOLD."""
-    if arguments.max_errors is not None and arguments.max_errors < 1:
-        raise ValueError(f"--max-errors must be at least 1, got {arguments.max_errors}")
+    max_errors, workers = math.inf, min(_cores(), ENOUGH_WORKERS)
+    if arguments.max_errors is not None:
+        max_errors = _whole_number("--max-errors", arguments.max_errors, MOST_ERRORS)
+    if arguments.workers is not None:
+        workers = _whole_number("--workers", arguments.workers, MOST_WORKERS)
     parameters = find_parameters(arguments.parameters)
-    sentences = score_files(arguments.gold, arguments.predicted, parameters)
-    sentences = _list_uncounted(
-        sentences, source_name(arguments.predicted), arguments.max_errors or math.inf
-    )
+    sentences = score_files(arguments.gold, arguments.predicted, parameters, workers)
+    sentences = _list_uncounted(sentences, source_name(arguments.predicted), max_errors)
+    rows: list[dict[str, int | float | str]] = []
     if arguments.per_sentence:
-        sentences = _print_table(sentences)
+        sentences = _gather(sentences, rows) if arguments.json else _print_table(sentences)
     scores = summarize(sentences, parameters)
     _warn_of_roots(scores)
     if arguments.json:
-        print(json.dumps(dataclasses.asdict(scores), indent=2, ensure_ascii=False))
+        content = dataclasses.asdict(scores)
+        if arguments.per_sentence:
+            content["sentences"] = rows
+        print(json.dumps(content, indent=2, ensure_ascii=False))
         return
     if arguments.per_sentence:
         print(*totals_lines(scores.all), sep="\n")
     print(*summary_lines(scores), sep="\n")
+
+
+def _whole_number(option: str, text: str, most: int) -> int:
+    """Read an option's N; raises ValueError unless it is from 1 to `most`."""
+    if not text.isdecimal() or len(text) > len(str(most)) or not 1 <= int(text) <= most:
+        raise ValueError(f"{option} must be a whole number from 1 to {most:,}, got {text:.60}")
+    return int(text)
+
+
+def _cores() -> int:
+    """The cores that this process may use, where the system says that; else all."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _list_uncounted(
@@ -87,14 +124,15 @@ def _list_uncounted(
     """Pass scores on; list those that do not count, and ValueError after so many errors."""
     uncounted = errors = unbalanced = 0
     for number, score in enumerate(scores, start=1):
-        uncounted += bool(score.status)
+        if score.status is Status.VALID:
+            yield score
+            continue
+        uncounted += 1
         errors += score.status is Status.ERROR
-        unbalanced += UNBALANCED in score.reason
-        if score.status and uncounted <= LISTED:
-            print(
-                f"{predicted}:{number}: {score.status.name.lower()}: {score.reason}",
-                file=sys.stderr,
-            )
+        unbalanced += score.words > 0  # no other error has figures
+        if uncounted <= LISTED:
+            status = score.status.name.lower()
+            print(f"{predicted}:{number}: {status}: {score.reason}", file=sys.stderr)
         if errors >= max_errors:
             raise ValueError(f"{predicted}:{number}: error number {errors}, as --max-errors allows")
         yield score
@@ -117,6 +155,15 @@ def _warn_of_roots(scores: Scores) -> None:
             f"{roots.gold:,}, the prediction {roots.predicted:,}; write TOP in both",
             file=sys.stderr,
         )
+
+
+def _gather(
+    scores: Iterator[SentenceScore], rows: list[dict[str, int | float | str]]
+) -> Iterator[SentenceScore]:
+    """Pass scores on; put each into `rows` as --json has it."""
+    for number, score in enumerate(scores, start=1):
+        rows.append(sentence_fields(number, score))
+        yield score
 
 
 def _print_table(scores: Iterator[SentenceScore]) -> Iterator[SentenceScore]:

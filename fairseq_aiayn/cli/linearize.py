@@ -25,6 +25,7 @@ from typing import TextIO, get_args
 from fairseq_aiayn.files.whole import require_not_among, whole_file
 from fairseq_aiayn.treebank.corpus import normalized_lines, normalized_trees
 from fairseq_aiayn.treebank.linearization import Tags, linearize
+from fairseq_aiayn.treebank.reader import input_files
 from fairseq_aiayn.treebank.trees import Constituent, words_of, write_tree
 
 LISTED = 10  # lines that are left out; their number is printed
@@ -51,8 +52,9 @@ def run(arguments: argparse.Namespace) -> None:
     outputs = [path.resolve() for path in (arguments.words, arguments.trees) if path]
     if len(set(outputs)) < len(outputs):
         raise ValueError(f"--words and --trees must be two files, both are {arguments.trees}")
-    require_not_among("--words", arguments.words, arguments.trees_in)
-    require_not_among("--trees", arguments.trees, arguments.trees_in)
+    inputs = [file for path in arguments.trees_in for file in input_files(path)]
+    require_not_among("--words", arguments.words, inputs)
+    require_not_among("--trees", arguments.trees, inputs)
     with _written(arguments.words) as words, _written(arguments.trees) as trees:
         count, refused = 0, []
         for path in arguments.trees_in:
@@ -68,7 +70,12 @@ def run(arguments: argparse.Namespace) -> None:
         if refused:
             print(f"left out: {len(refused):,} lines that are no tree", file=sys.stderr)
         if not count:
-            raise ValueError(f"{', '.join(arguments.trees_in)}: must have a tree, has none")
+            first, *more = arguments.trees_in
+            others = f" and {len(more):,} more" if more else ""
+            raise ValueError(f"{first}{others}: must have a tree, has none")
+        for output in (sys.stdout, words, trees):  # so that none is there if another cannot be
+            if output:
+                output.flush()
 
 
 def _trees(path: str, arguments: argparse.Namespace, refused: list[str]) -> Iterator[Constituent]:

@@ -44,6 +44,7 @@ from fairseq_aiayn.cli import (
     rows,
     user_dir,
 )
+from fairseq_aiayn.messages import shortened
 
 COMMANDS = (
     *(rows, flags, cost, user_dir, average, bleu, compare, attention),
@@ -55,7 +56,6 @@ NO_MEMORY = "allocate memory"  # what PyTorch says then, in a RuntimeError
 NO_MEMORY_LINE = "there is not enough memory for this"
 INTERRUPTED = 128 + 2  # what a shell reports for SIGINT
 NO_READER = 128 + 13  # and for SIGPIPE
-LONGEST_MESSAGE = 400  # characters; what a file holds, or a name, may have any number
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -91,13 +91,6 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print usage and the message, and exit."""
         super().error(shortened(message))
-
-
-def shortened(message: str) -> str:
-    """Return a message on one line; of a long one the beginning and the end."""
-    line = " ".join(message.splitlines())
-    half = LONGEST_MESSAGE // 2
-    return line if len(line) <= LONGEST_MESSAGE else f"{line[:half]} ... {line[-half:]}"
 
 
 def _open_streams() -> bool:

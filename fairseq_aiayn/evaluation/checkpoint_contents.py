@@ -11,43 +11,63 @@ import omegaconf
 from torch import Tensor
 
 CONFIGURATIONS = ("args", "cfg")  # of fairseq before 0.10, and since
+# A configuration of fairseq's has about 500 values, 4 levels deep. OmegaConf copies every list as
+# often as it is referred to, so that a few lists within each other could fill the memory.
+MOST_VALUES, DEEPEST = 10_000, 50
 
 # Types of what may be missing
 OPTIONAL = {"extra_state": dict, "last_optimizer_state": dict, "task_state": dict}
 HISTORY = {"num_updates": int, "criterion_name": str, "optimizer_name": str}
 HISTORY |= {"lr_scheduler_state": dict}
-EXTRA = {"train_iterator": dict, "metrics": dict}
-ITERATOR = {"epoch": int, "iterations_in_epoch": int}
+EXTRA = {"train_iterator": dict, "metrics": dict, "previous_training_time": float}
+ITERATOR = {"epoch": int, "iterations_in_epoch": int, "version": int, "shuffle": bool}
+RULES = {int: "a whole number", float: "a number"}
 
 
-def require_no_interpolation(path: Path, state: Mapping[str, Any]) -> None:
-    """Raise ValueError for a configuration that asks OmegaConf for anything outside of itself.
+def require_plain_configuration(path: Path, state: Mapping[str, Any]) -> None:
+    """Raise ValueError for a configuration that asks OmegaConf for anything outside of itself, has
+    tensors, or is larger than one can be.
 
     `${oc.env:HOME}` would be replaced by a variable of the environment when it is read. A reference
     within the configuration, `${optimization.lr}`, is what fairseq 0.10 to 0.12 writes.
     """
     for key in CONFIGURATIONS:
-        for where, text in strings(state.get(key), key):
-            _, reference, rest = text.partition("${")
+        for names, leaf in leaves(path, state.get(key)):
+            where = ".".join(map(str, (key, *names)))
+            if isinstance(leaf, Tensor):
+                raise ValueError(f"{path}: {where[:60]} must be a plain value, is a tensor")
+            _, reference, rest = leaf.partition("${") if isinstance(leaf, str) else ("", "", "")
             if reference and ":" in rest:
                 raise ValueError(
-                    f"{path}: {where} must not be computed when it is read, is {text[:60]!r}"
+                    f"{path}: {where} must not be computed when it is read, is {leaf[:60]!r}"
                 )
 
 
-def strings(value: Any, where: str) -> Iterator[tuple[str, str]]:
-    """Yield every string of a configuration, at any depth, with its place."""
-    if isinstance(value, str):
-        yield where, value
-        return
-    for name, part in parts(value):
-        yield from strings(part, f"{where}.{name}")
+def leaves(path: Path, value: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield every value of a configuration that is no container, with the names that lead to it.
+
+    Raises ValueError, naming path, for more values or levels than a configuration can have.
+    """
+    waiting, count = [((), value)], 0
+    while waiting:
+        names, value = waiting.pop()
+        count += 1
+        if count > MOST_VALUES or len(names) > DEEPEST:
+            raise ValueError(
+                f"{path}: a configuration must have at most {MOST_VALUES:,} values in {DEEPEST}"
+                " levels"
+            )
+        if isinstance(value, omegaconf.Node):
+            waiting.append((names, written(value)))
+        elif members := [*parts(value)]:
+            waiting.extend(((*names, name), part) for name, part in members)
+        else:
+            yield names, value
 
 
 def parts(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield what a container of a configuration holds, as it is written, with names or numbers."""
-    if isinstance(value, omegaconf.Node):
-        value = value._content if isinstance(value, omegaconf.Container) else [value._value()]
+    value = written(value)
     if isinstance(value, argparse.Namespace):
         value = vars(value)
     if isinstance(value, Mapping):
@@ -56,23 +76,36 @@ def parts(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from enumerate(value)
 
 
+def written(value: Any) -> Any:
+    """What a node of OmegaConf's holds, interpolations as they are written; else the value."""
+    if isinstance(value, omegaconf.Container):
+        return value._content
+    return value._value() if isinstance(value, omegaconf.Node) else value
+
+
 def require_contents(path: Path, state: Any) -> None:
     """Raise ValueError, naming path and field, for what fairseq would stumble over."""
-    if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
+    model = state.get("model") if isinstance(state, dict) else None
+    if not model or not isinstance(model, Mapping):
         raise ValueError(f"{path}: not a checkpoint of fairseq, it has no 'model'")
-    for name, value in state["model"].items():
+    for name, value in model.items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
             raise ValueError(
                 f"{path}: 'model' must be parameters by their names, has {name!r} of type"
                 f" {type(value).__name__}"
             )
-    if all(state.get(key) is None for key in CONFIGURATIONS):
+    configurations = [written(state[key]) for key in CONFIGURATIONS if state.get(key) is not None]
+    if not configurations:
         raise ValueError(f"{path}: not a checkpoint of fairseq, it has neither 'args' nor 'cfg'")
+    if not all(isinstance(one, Mapping | argparse.Namespace) for one in configurations):
+        raise ValueError(f"{path}: a configuration ('args' or 'cfg') must have values by names")
+    if not isinstance(state.get("args"), argparse.Namespace | None):
+        raise ValueError(f"{path}: 'args' must be a Namespace, is a {type(state['args']).__name__}")
     _require_history(path, state.get("optimizer_history"))
-    if "extra_state" not in state and "epoch" not in state:
+    if state.get("extra_state") is None and "epoch" not in state:
         raise ValueError(f"{path}: not a checkpoint of fairseq, it has no 'extra_state'")
     _require_fields(path, state, OPTIONAL)
-    extra = state.get("extra_state", {})
+    extra = state.get("extra_state") or {}
     _require_fields(path, extra, EXTRA)
     _require_fields(path, extra.get("train_iterator") or {}, ITERATOR)
 
@@ -91,9 +124,9 @@ def _require_history(path: Path, history: Any) -> None:
 def _require_fields(path: Path, values: Mapping[str, Any], kinds: Mapping[str, type]) -> None:
     for name, kind in kinds.items():
         value = values.get(name)
-        if value is not None and (not isinstance(value, kind) or kind is int and value < 0):
-            rule = "a whole number" if kind is int else f"a {kind.__name__}"
+        accepted = int | float if kind is float else kind
+        if value is not None and (not isinstance(value, accepted) or kind is int and value < 0):
             raise ValueError(
-                f"{path}: {name!r} must be {rule}, is {str(value)[:60]!r} of type"
-                f" {type(value).__name__}"
+                f"{path}: {name!r} must be {RULES.get(kind, f'a {kind.__name__}')}, is"
+                f" {str(value)[:60]!r} of type {type(value).__name__}"
             )

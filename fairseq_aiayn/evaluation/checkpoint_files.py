@@ -11,8 +11,12 @@ from typing import Any
 
 import torch
 
-from fairseq_aiayn.evaluation.checkpoint_contents import require_no_interpolation
+from fairseq_aiayn.evaluation.checkpoint_contents import (
+    require_contents,
+    require_plain_configuration,
+)
 from fairseq_aiayn.evaluation.checkpoint_globals import SAFE_GLOBALS
+from fairseq_aiayn.evaluation.checkpoint_sizes import require_tensors_of_the_file
 
 FORCED = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 OLDEST_TORCH = (2, 6)  # the first whose allow-list takes (object, name) and whose default refuses
@@ -48,14 +52,13 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """Return the checkpoint in `path`; its tensors stay on disk until they are used.
 
     Raises OSError where the file cannot be opened, ValueError naming it where it is truncated, has
-    a class that is not plain data (nothing is run), reads the environment, or is no checkpoint of
-    fairseq.
+    a class that is not plain data (nothing is run), reads the environment, takes more memory than
+    it is large, or is no checkpoint of fairseq.
     """
     state = read_plain_data(path)
-    for key in ("model", "optimizer_history"):
-        if not isinstance(state, dict) or not state.get(key):
-            raise ValueError(f"{path}: not a checkpoint of fairseq, it has no {key!r}")
-    require_no_interpolation(path, state)
+    require_contents(path, state)
+    require_plain_configuration(path, state)
+    require_tensors_of_the_file(path, state)
     return state
 
 
@@ -63,7 +66,9 @@ def read_plain_data(path: Path) -> Any:
     """Return what torch.save wrote to `path`, as `read_checkpoint` does, whatever it is."""
     allow_fairseq_checkpoints()
     require_safe_loading()
+    require_plain_file(path)
     try:
+        require_stored(path)
         # Checkpoints of PyTorch 1.5 and older are no zip files and cannot be mapped into memory.
         state = torch.load(
             path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path)
@@ -74,6 +79,21 @@ def read_plain_data(path: Path) -> Any:
             raise
         raise ValueError(f"{path}: {reason}") from error
     return state
+
+
+def require_plain_file(path: Path) -> None:
+    """Raise ValueError for a pipe, which would be waited for, and a device, which may never end."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: must be a plain file, is a directory, a pipe or a device")
+
+
+def require_stored(path: Path) -> None:
+    """Raise ValueError for a zip archive that is larger unpacked, which torch.save never writes."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(part.file_size for part in archive.infolist())
+        if unpacked > path.stat().st_size:
+            raise ValueError(f"{unpacked:,} bytes when it is unpacked")
 
 
 def require_intact(path: Path) -> None:

@@ -1,12 +1,15 @@
 """What fairseq sees: importing it registers architectures, criterion, schedule and task."""
 
 from fairseq_aiayn.plugin import (  # noqa: F401
+    binarised_data,
     checkpoints,
     clear_errors,
     criterion,
+    dictionaries,
     early_stopping,
     lr_scheduler,
     model,
+    number_options,
     optimizer,
     parsing_task,
     peak_memory,
@@ -16,6 +19,10 @@ from fairseq_aiayn.plugin import (  # noqa: F401
 
 clear_errors.install()  # first: the next line may have something to say
 checkpoints.allow_fairseq_checkpoints()
+dictionaries.look_before_use()
+binarised_data.look_before_use()
+number_options.look_before_use()
+optimizer.look_before_use()
 read_ahead.stop_at_exit()
 peak_memory.log_at_exit()
 early_stopping.count_on()

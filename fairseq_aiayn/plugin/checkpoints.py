@@ -19,15 +19,10 @@ from fairseq.distributed.utils import _TensorPlaceholder
 from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
-from omegaconf import Container, Node
 
 from fairseq_aiayn.evaluation import checkpoint_files
-from fairseq_aiayn.evaluation.checkpoint_contents import (
-    CONFIGURATIONS,
-    parts,
-    require_contents,
-    require_no_interpolation,
-)
+from fairseq_aiayn.evaluation.checkpoint_contents import CONFIGURATIONS, parts, written
+from fairseq_aiayn.evaluation.checkpoint_sizes import require_declared_sizes
 
 # On resuming, the first process sends the loaded checkpoint to the others by torch.save and
 # torch.load, with this frozen dataclass of one index in place of each tensor; no file has it.
@@ -71,10 +66,9 @@ def guarded(load_checkpoint_to_cpu: Callable) -> Callable:
 
     def load(path: str, arg_overrides: dict | None = None, load_on_all_ranks: bool = False) -> dict:
         local = Path(PathManager.get_local_path(path))
-        state = checkpoint_files.read_plain_data(local)  # mapped: its tensors are not read
-        require_contents(local, state)
-        require_no_interpolation(local, state)
+        state = checkpoint_files.read_checkpoint(local)  # mapped: its tensors are not read
         require_known_classes(local, state)
+        require_declared_sizes(local, state)
         return load_checkpoint_to_cpu(path, arg_overrides, load_on_all_ranks)
 
     return load
@@ -103,7 +97,8 @@ def require_known_classes(path: Path, state: dict) -> None:
         if state.get(key) is None:
             continue
         for section, name in asked_for(state[key], nested=key == "cfg"):
-            found = {class_name(registry.get(name)) for registry in REGISTRIES[section]} - {None}
+            registries = REGISTRIES[section] if isinstance(name, str) else ()
+            found = {class_name(registry.get(name)) for registry in registries} - {None}
             own = all(one.startswith("fairseq_aiayn.") or one in STOCK[section] for one in found)
             if not found or not own:
                 raise ValueError(
@@ -117,21 +112,15 @@ def asked_for(configuration: Any, nested: bool) -> Iterator[tuple[str, Any]]:
     """Yield the names of all classes that fairseq could build, by what they are."""
     fields = dict(parts(configuration))
     for section, names in NAMES.items():
-        part = value(fields.get(section)) if nested else configuration
+        part = written(fields.get(section)) if nested else configuration
         if isinstance(part, str):  # the criterion's name alone
             yield section, part
             continue
-        values = {name: value(one) for name, one in parts(part)}
+        values = {name: written(one) for name, one in parts(part)}
         given = [values[name] for name in names if values.get(name) is not None]
         yield from ((section, name) for name in given)
         if section == "model" and not given:  # fairseq would take the name of the only field
             yield from ((section, name) for name in values if len(values) == 1)
-
-
-def value(node: Any) -> Any:
-    """What a leaf of a DictConfig holds; anything else as it is."""
-    leaf = isinstance(node, Node) and not isinstance(node, Container)
-    return next(parts(node))[1] if leaf else node
 
 
 def class_name(found: Any) -> str | None:

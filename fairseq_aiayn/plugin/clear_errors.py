@@ -9,17 +9,18 @@ fairseq starts itself report to the first one, whose traceback has theirs in it.
 from __future__ import annotations
 
 import errno
-import os
 import re
 import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 
 from fairseq_aiayn.evaluation.checkpoint_files import explain_load_error
+from fairseq_aiayn.messages import shortened
+from fairseq_aiayn.plugin import run_errors
+from fairseq_aiayn.plugin.error_frames import command_name, file_in
 
 Recogniser = Callable[[BaseException], str | None]
 
@@ -32,13 +33,27 @@ CHECKPOINT_VARIABLES = (
     ("fairseq.checkpoint_utils", "torch_persistent_save", "filename"),
 )
 
-# fairseq's own words, in bare exceptions, for a checkpoint or data that is not there or too long
+# fairseq's own words, and those of what it calls, in bare exceptions, for what is not there, does
+# not fit or cannot be
 UNUSABLE = re.compile(
     "^(Model file|Dataset) not found: "
-    "|^--finetune-from-model .* does not exist$"
     "|^Could not infer language pair"
     "|^Size of sample #\\d+ is invalid"
     "|^Sentences lengths should not exceed max_tokens"
+    "|^The dataset is empty"
+    "|^Source and target must contain the same number of examples"
+    "|^Unknown post_process option"
+    "|^This version of the model is no longer supported"
+    "|^file .* not found$"
+    "|^INTERNAL: could not parse ModelProto"
+    "|^Torch not compiled with CUDA enabled$"
+    "|^(Found no NVIDIA driver|No CUDA GPUs are available)"
+    "|^Unsupported optimizer: "
+    "|^(Criterion|Optimizer) does not match; "
+    "|^--[a-z]"
+    "|^world size is "
+    "|^[a-z_]+ is required!$"
+    "|^(num_workers option should|Seed must|shard_id must) be "
 )
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -60,16 +75,6 @@ def install() -> None:
     sys.excepthook = report
 
 
-def command_name(program: str) -> str | None:
-    """Return fairseq's name of the command started as `program`, None if it is not fairseq's."""
-    path = Path(program)
-    if path.stem.startswith("fairseq-"):
-        return path.stem
-    if path.parent.name == "fairseq_cli":  # python -m fairseq_cli.train, torchrun
-        return f"fairseq-{path.stem.replace('_', '-')}"
-    return None
-
-
 def explain(error: BaseException) -> str | None:
     """Return one line about an error that the user can act on, None for any other.
 
@@ -83,7 +88,7 @@ def explain(error: BaseException) -> str | None:
                 continue
             path = next(filter(None, map(_checkpoint_of, errors)), None)
             unnamed = path and path not in message and not getattr(each, "filename", None)
-            return (f"{path}: " if unnamed else "") + " ".join(message.split())
+            return shortened((f"{path}: " if unnamed else "") + " ".join(message.split()))
     return None
 
 
@@ -117,16 +122,19 @@ def no_room(error: BaseException) -> str | None:
 
 def unusable_file(error: BaseException) -> str | None:
     """A checkpoint, data or another file that is not there, may not be read or cannot be used."""
-    kinds = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
+    kinds = (FileNotFoundError, FileExistsError, PermissionError)
+    kinds += (NotADirectoryError, IsADirectoryError)
     if isinstance(error, kinds):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    bare = type(error) in (Exception, AssertionError, OSError, ValueError)
-    return str(error) if bare and UNUSABLE.search(str(error)) else None
+    kinds = (Exception, AssertionError, NotImplementedError, OSError, RuntimeError, ValueError)
+    bare = type(error) in kinds
+    to_install = isinstance(error, ImportError) and "install" in str(error)
+    return str(error) if to_install or (bare and UNUSABLE.search(str(error))) else None
 
 
 def unreadable_checkpoint(error: BaseException) -> str | None:
     """A file that torch.load refused: another class than plain data, or broken."""
-    loading = _file_in(error, "torch.serialization", "load", "f") is not None
+    loading = file_in(error, "torch.serialization", "load", "f") is not None
     return explain_load_error(error) if loading and isinstance(error, Exception) else None
 
 
@@ -149,10 +157,20 @@ def our_value_error(error: BaseException) -> str | None:
 # Tried in this order: what went wrong on the disk explains the errors that follow from it.
 RECOGNISERS: tuple[Recogniser, ...] = (
     no_room,
+    run_errors.no_memory,
+    run_errors.not_a_number,
     unusable_file,
     unreadable_checkpoint,
     other_parameters,
     our_value_error,
+    run_errors.no_sentences,
+    run_errors.no_target,
+    run_errors.foreign_input,
+    run_errors.contradiction,
+    run_errors.too_large,
+    run_errors.unreadable_option,
+    run_errors.no_architecture,
+    run_errors.misfit,
 )
 
 
@@ -171,16 +189,5 @@ def _behind(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _checkpoint_of(error: BaseException) -> str | None:
-    found = (_file_in(error, *where) for where in CHECKPOINT_VARIABLES)
+    found = (file_in(error, *where) for where in CHECKPOINT_VARIABLES)
     return next(filter(None, found), None)
-
-
-def _file_in(error: BaseException, module: str, function: str, name: str) -> str | None:
-    """Return the file that a variable of a function has, where the error came through it."""
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        if (frame.f_globals.get("__name__"), frame.f_code.co_name) == (module, function):
-            value = frame.f_locals.get(name)
-            # A path's own "name" would be the last part of it alone.
-            path = value if isinstance(value, str | os.PathLike) else getattr(value, "name", None)
-            return os.fspath(path) if isinstance(path, str | os.PathLike) else None
-    return None

@@ -73,6 +73,10 @@ class MaximumLength:
     a: float
     b: int
 
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.a) and self.a >= 0):
+            raise ValueError(f"--max-len-a must be a number of at least 0, got {self.a}")
+
     def of(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
         """src_tokens [B, S] → [B]; every sentence by its own length, whatever batch it is in."""
         real = src_tokens.ne(dictionary.pad()) & src_tokens.ne(dictionary.eos())

@@ -171,6 +171,11 @@ class AiaynModel(FairseqEncoderDecoderModel):
                 "or --untied-embeddings"
             )
         lengths = (args.max_source_positions, args.max_target_positions)
+        if args.learned_positions and min(lengths) < 1:
+            raise ValueError(
+                "--learned-positions: --max-source-positions and --max-target-positions must be at"
+                f" least 1, got {lengths[0]} and {lengths[1]}"
+            )
         transformer = create_transformer(
             read_shape(args),
             len(source),

@@ -1,11 +1,14 @@
 """Section 5.3's Adam as a fairseq optimizer, on PyTorch's fused kernel."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import wraps
 
 import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
+from fairseq.optim.adam import Adam, FairseqAdam
 from omegaconf import II
 
 from fairseq_aiayn.paper import ADAM
@@ -31,8 +34,12 @@ class AiaynAdam(FairseqOptimizer):
     supports_flat_params = True  # element by element, so that --fp16 may join all parameters
 
     def __init__(self, cfg: AiaynAdamConfig, params: list[torch.nn.Parameter]):
-        """Raises ValueError for coefficients that are not two numbers of [0, 1)."""
+        """Raises ValueError for coefficients that are not two numbers of [0, 1), and for an ε that
+        is not positive: a parameter without a gradient, as a word that never occurs has, would
+        become 0/0."""
         super().__init__(cfg)
+        if not (math.isfinite(cfg.adam_eps) and cfg.adam_eps > 0):
+            raise ValueError(f"--adam-eps must be a number above 0, got {cfg.adam_eps}")
         self._optimizer = torch.optim.Adam(params, fused=True, **self.optimizer_config)
 
     @property
@@ -52,6 +59,8 @@ class AiaynAdam(FairseqOptimizer):
         ValueError, before anything is changed, for moments that are not those of the parameters:
         the fused kernel would write beyond them.
         """
+        if not isinstance(optimizer_overrides or {}, dict):
+            raise ValueError(f"--optimizer-overrides must be a dict, got {optimizer_overrides}")
         require_moments(state_dict, list(self.params))
         own = [
             {name: value for name, value in group.items() if name != "params"}
@@ -62,6 +71,27 @@ class AiaynAdam(FairseqOptimizer):
             group.update(options | (optimizer_overrides or {}))
 
 
+def look_before_use() -> None:
+    """Have the state of fairseq's own Adam looked at as well, before it is loaded."""
+    FairseqAdam.load_state_dict = looking(FairseqAdam.load_state_dict)
+
+
+def looking(load_state_dict: Callable) -> Callable:
+    """Wrap the function that loads a state: ValueError for one that is not of the parameters."""
+
+    @wraps(load_state_dict)
+    def load(
+        optimizer: FairseqAdam,
+        state_dict: dict,
+        optimizer_overrides: dict[str, object] | None = None,
+    ) -> None:
+        if type(optimizer.optimizer) is Adam:  # Apex's have another state
+            require_moments(state_dict, list(optimizer.params))
+        load_state_dict(optimizer, state_dict, optimizer_overrides)
+
+    return load
+
+
 def require_moments(state_dict: dict, parameters: list[torch.nn.Parameter]) -> None:
     """Raise ValueError for an optimizer's state that is not Adam's of these parameters."""
     try:
@@ -69,7 +99,9 @@ def require_moments(state_dict: dict, parameters: list[torch.nn.Parameter]) -> N
         states = {number: dict(state) for number, state in state_dict["state"].items()}
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ValueError("the optimizer's state must be that of Adam, is not") from None
-    if len(saved) != len(parameters) or not set(states) <= set(saved):
+    if not set(states) <= set(saved):
+        raise ValueError("the optimizer's state must be of the parameters that it lists, is not")
+    if len(saved) != len(parameters):
         raise ValueError(
             f"the optimizer's state must be of {len(parameters)} parameters, is of {len(saved)}"
         )
@@ -79,8 +111,10 @@ def require_moments(state_dict: dict, parameters: list[torch.nn.Parameter]) -> N
             raise ValueError(f"the optimizer's state of parameter {number} must have {MOMENTS}")
         for name in MOMENTS if state else ():
             _require_same_shape(state[name], parameter, f"{name} of parameter {number}")
-        if state and not math.isfinite(_step(state["step"])):
-            raise ValueError(f"the number of steps of parameter {number} must be a number")
+        if state and not 0 <= _step(state["step"]) < math.inf:
+            raise ValueError(
+                f"the number of steps of parameter {number} must be a number of at least 0"
+            )
 
 
 def _require_same_shape(moment: object, parameter: torch.nn.Parameter, name: str) -> None:

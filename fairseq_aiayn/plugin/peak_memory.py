@@ -9,7 +9,7 @@ from multiprocessing.util import Finalize
 
 import torch
 
-from fairseq_aiayn.plugin.clear_errors import command_name
+from fairseq_aiayn.plugin.error_frames import command_name
 
 MIB = 2**20
 

@@ -78,6 +78,8 @@ class AiaynTranslationTask(TranslationTask):
         """Load a split; the training pairs get in order by both their lengths."""
         super().load_dataset(split, epoch, combine, **kwargs)
         if split == self.cfg.train_subset and not self.cfg.num_batch_buckets:
+            if self.datasets[split].tgt is None:
+                raise ValueError(f"{split}: must have a target side, has a source side alone")
             self.datasets[split] = PairsByLength(self.datasets[split])
 
     def can_reuse_epoch_itr(self, dataset: FairseqDataset) -> bool:
@@ -109,6 +111,13 @@ class AiaynTranslationTask(TranslationTask):
                 )
         defaults = search_defaults(self.decoding)
         chosen = {name: getattr(args, name, default) for name, default in defaults.items()}
+        # A larger one is a slip of the finger; there would be a decoding state for each hypothesis.
+        largest = max(len(self.target_dictionary), self.decoding.beam)
+        if chosen["beam"] > largest:
+            raise ValueError(
+                f"the beam size must be at most {largest:,}, the types of the target dictionary,"
+                f" got {chosen['beam']:,}"
+            )
         options = SearchOptions(
             beam=chosen["beam"],
             alpha=0.0 if chosen["unnormalized"] else chosen["lenpen"],

@@ -23,7 +23,8 @@ def byte_pairs(codes: Path) -> Callable[[str], str]:
         # It prints what is wrong, then exits.
         with codes.open(encoding="utf-8", newline="\n") as stream, redirect_stderr(io.StringIO()):
             bpe = BPE(stream)
-    except (ValueError, SystemExit):
+            bpe.segment("word")  # fails for codes of a version that it does not know
+    except (ValueError, SystemExit, NotImplementedError):
         raise ValueError(f"{codes}: must be codes of subword-nmt learn-bpe, is not") from None
 
     @lru_cache(CACHED_WORDS)
@@ -39,8 +40,11 @@ def sentence_pieces(model: Path) -> Callable[[str], str]:
 
     Raises OSError or ValueError if the model cannot be read.
     """
+    content = model.read_bytes()
     try:
-        processor = SentencePieceProcessor(model_proto=model.read_bytes())
+        processor = SentencePieceProcessor(model_proto=content)
     except RuntimeError:
+        processor = None
+    if not content or processor is None:  # it takes nothing for no model at all
         raise ValueError(f"{model}: must be a sentencepiece model, is not") from None
     return lambda line: " ".join(processor.encode(line, out_type=str))

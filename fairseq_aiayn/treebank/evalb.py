@@ -32,21 +32,40 @@ What differs from the C program, on purpose:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from fairseq_aiayn.treebank.evalb_bracketing import read_bracketing
+from fairseq_aiayn.treebank.evalb_fast import FastScorer
 from fairseq_aiayn.treebank.evalb_files import read_line_pairs
 from fairseq_aiayn.treebank.evalb_parameters import COLLINS, Parameters
+from fairseq_aiayn.treebank.evalb_processes import in_order
 from fairseq_aiayn.treebank.evalb_sentence import SentenceScore, score_bracketings
 from fairseq_aiayn.treebank.evalb_summary import Scores, summarize
 from fairseq_aiayn.treebank.lines import source_name
 
+BATCH = 500  # sentences that a process is given at a time
+
+_scorer = lru_cache(maxsize=4)(FastScorer)  # one for the same parameters, as it learns texts
+
 
 def score_sentence(gold: str, predicted: str, parameters: Parameters = COLLINS) -> SentenceScore:
     """Score a predicted tree; raises ValueError for text outside of `(TAG word)`."""
+    return _scorer(parameters).score(gold, predicted) or score_plainly(gold, predicted, parameters)
+
+
+def score_plainly(
+    gold: str,
+    predicted: str,
+    parameters: Parameters,
+    where: tuple[str, str] = ("gold tree", "predicted tree"),
+) -> SentenceScore:
+    """Score any predicted tree, one step after the other; raises as `score_sentence`, with the
+    words of `where` before the reason."""
     return score_bracketings(
-        read_bracketing(gold, "gold tree", parameters),
-        read_bracketing(predicted, "predicted tree", parameters),
+        read_bracketing(gold, where[0], parameters),
+        read_bracketing(predicted, where[1], parameters),
         parameters,
     )
 
@@ -58,18 +77,58 @@ def score(pairs: Iterable[tuple[str, str]], parameters: Parameters = COLLINS) ->
     )
 
 
+class _Batch(NamedTuple):
+    """Pairs of lines, the number of the first, and why there are no more, if there is an error."""
+
+    first: int
+    pairs: list[tuple[str, str]]
+    error: OSError | ValueError | None
+
+
 def score_files(
-    gold: str | Path, predicted: str | Path, parameters: Parameters = COLLINS
+    gold: str | Path, predicted: str | Path, parameters: Parameters = COLLINS, workers: int = 1
 ) -> Iterator[SentenceScore]:
     """Score the lines of two files one after the other; each may be gzip, one of them "-".
 
-    Raises OSError where one cannot be read, and ValueError naming file and line for text outside
-    of `(TAG word)` or that is not UTF-8, an empty file, or different numbers of lines.
+    Of long files so many processes score a part each. Raises OSError where a file cannot be read or
+    a process is killed, and ValueError naming file and line for text outside of `(TAG word)` or
+    that is not UTF-8, an empty file, or different numbers of lines.
     """
-    pairs = read_line_pairs(gold, predicted)
-    for number, (gold_line, predicted_line) in enumerate(pairs, start=1):
-        yield score_bracketings(
-            read_bracketing(gold_line, f"{source_name(gold)}:{number}", parameters),
-            read_bracketing(predicted_line, f"{source_name(predicted)}:{number}", parameters),
-            parameters,
-        )
+    names = source_name(gold), source_name(predicted)
+    batches = _batches(read_line_pairs(gold, predicted))
+    for scores, error in in_order(partial(_score_batch, parameters, names), batches, workers):
+        yield from scores
+        if error:
+            raise error
+
+
+def _batches(pairs: Iterator[tuple[str, str]]) -> Iterator[_Batch]:
+    """Put pairs of lines together; an error comes with those before it, which still count."""
+    batch = _Batch(1, [], None)
+    try:
+        for pair in pairs:
+            batch.pairs.append(pair)
+            if len(batch.pairs) == BATCH:
+                yield batch
+                batch = _Batch(batch.first + BATCH, [], None)
+    except (OSError, ValueError) as error:
+        batch = batch._replace(error=error)
+    yield batch
+
+
+def _score_batch(
+    parameters: Parameters, names: tuple[str, str], batch: _Batch
+) -> tuple[list[SentenceScore], OSError | ValueError | None]:
+    """Score the pairs of lines up to one that is refused; return the error too."""
+    score_fast = _scorer(parameters).score
+    scores = []
+    for number, (gold, predicted) in enumerate(batch.pairs, start=batch.first):
+        scored = score_fast(gold, predicted)
+        if scored is None:
+            where = f"{names[0]}:{number}", f"{names[1]}:{number}"
+            try:
+                scored = score_plainly(gold, predicted, parameters, where)
+            except ValueError as error:
+                return scores, error
+        scores.append(scored)
+    return scores, batch.error

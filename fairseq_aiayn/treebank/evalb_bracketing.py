@@ -21,7 +21,8 @@ PIECES = re.compile(
 QUOTE_FORMS = {"'", '"', "/"}
 NEVER_CLOSED = -1
 
-Span = tuple[int, int]  # from its first word to behind its last, words counted from 0
+# Its first word, the one behind its last (words counted from 0), its label
+Constituent = tuple[int, int, str]
 
 
 @dataclass(slots=True)
@@ -49,15 +50,15 @@ class Bracketing:
     length: int = 0  # words, without those that do not count in a length
     fault: str = ""
 
-    def counted(self, parameters: Parameters) -> list[tuple[Span, str]]:
+    def counted(self, parameters: Parameters) -> list[Constituent]:
         """The constituents that count: with a word in them, function tags off, not deleted."""
         deleted = parameters.deleted_constituents
         found = []
         for start, end, label in zip(self.starts, self.ends, self.labels, strict=True):
             if start != end:
-                label = _without_function_tags(label)
+                label = without_function_tags(label)
                 if label not in deleted:
-                    found.append(((start, end), label))
+                    found.append((start, end, label))
         return found
 
 
@@ -85,7 +86,7 @@ def read_bracketing(line: str, where: str, parameters: Parameters) -> Bracketing
                 if ends:  # the C program closes the first constituent again
                     ends[0] = len(words)
         elif stray:
-            raise ValueError(f"{where}: {stray!r} must be in brackets of its own, (TAG word)")
+            raise ValueError(f"{where}: {stray!r:.60} must be in brackets of its own, (TAG word)")
         else:
             pending.append(len(ends))
             read.labels.append(label)
@@ -96,7 +97,7 @@ def read_bracketing(line: str, where: str, parameters: Parameters) -> Bracketing
     return read
 
 
-def _without_function_tags(label: str) -> str:
+def without_function_tags(label: str) -> str:
     """NP-SBJ-1 and NP=2 are NP; of a label that begins with either sign nothing is left."""
     if "-" in label or "=" in label:
         return label.partition("-")[0].partition("=")[0]

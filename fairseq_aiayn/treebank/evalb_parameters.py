@@ -21,6 +21,7 @@ from pathlib import Path
 Pair = tuple[str, str]
 
 WITHOUT_EFFECT = ("DEBUG", "MAX_ERROR")
+MOST_DIGITS = 9  # of a number
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def read_parameters(path: str | Path) -> Parameters:
         elif keyword in NUMBERS:
             found[NUMBERS[keyword]].append(_number(where, keyword, values))
         elif keyword not in WITHOUT_EFFECT:
-            raise ValueError(f"{where}: unknown keyword {keyword!r}")
+            raise ValueError(f"{where}: unknown keyword {keyword!r:.60}")
     return Parameters(
         name=Path(path).name,
         **{name: frozenset(found[name]) for name in LABEL_SETS.values()},
@@ -129,14 +130,15 @@ def _settings(path: Path) -> Iterator[tuple[str, str, list[str]]]:
 def _take(where: str, keyword: str, values: list[str], count: int) -> list[str]:
     if len(values) != count:
         noun = "value" if count == 1 else "values"
-        raise ValueError(f"{where}: {keyword} takes {count} {noun}, got {' '.join(values)!r}")
+        raise ValueError(f"{where}: {keyword} takes {count} {noun}, got {' '.join(values)!r:.60}")
     return values
 
 
 def _number(where: str, keyword: str, values: list[str]) -> int:
     (value,) = _take(where, keyword, values, 1)
-    if not value.isdecimal():
-        raise ValueError(f"{where}: {keyword} takes a whole number, got {value!r}")
+    if not value.isdecimal() or len(value) > MOST_DIGITS:
+        rule = f"a whole number of at most {MOST_DIGITS} digits"
+        raise ValueError(f"{where}: {keyword} takes {rule}, got {value!r:.60}")
     return int(value)
 
 

@@ -1,4 +1,5 @@
-"""EVALB's scores as text, laid out as the C program prints them, its spelling included."""
+"""EVALB's scores as text, laid out as the C program prints them, its spelling included; and the
+score of a sentence as JSON has it."""
 
 from __future__ import annotations
 
@@ -23,6 +24,25 @@ def sentence_line(number: int, score: SentenceScore) -> str:
         f"{score.crossing:3d}   {score.words:4d}  {score.correct_tags:4d}   "
         f"{percent(score.correct_tags, score.words):6.2f}"
     )
+
+
+def sentence_fields(number: int, score: SentenceScore) -> dict[str, int | float | str]:
+    """What `sentence_line` has, by name, and why a sentence does not count."""
+    return {
+        "number": number,
+        "status": score.status.name.lower(),
+        **({"reason": score.reason} if score.reason else {}),
+        "length": score.length,
+        "recall": score.recall,
+        "precision": score.precision,
+        "matched": len(score.matched),
+        "gold": len(score.gold),
+        "predicted": len(score.predicted),
+        "crossing": score.crossing,
+        "words": score.words,
+        "correct_tags": score.correct_tags,
+        "tagging_accuracy": percent(score.correct_tags, score.words),
+    }
 
 
 def totals_lines(total: Summary) -> Iterator[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from fairseq_aiayn.treebank.evalb_bracketing import Bracketing, Span
-from fairseq_aiayn.treebank.evalb_parameters import Pair, Parameters
+from fairseq_aiayn.treebank.evalb_bracketing import Bracketing, Constituent
+from fairseq_aiayn.treebank.evalb_parameters import Parameters
 from fairseq_aiayn.treebank.evalb_quotes import put_back_quotes
 
 
@@ -68,12 +68,12 @@ def score_bracketings(
         # Such a sentence is left out of the totals, yet its own line has figures
         status=Status.ERROR if fault else Status.VALID,
         reason=fault,
-        gold=tuple(label for _, label in gold_constituents),
-        predicted=tuple(label for _, label in predicted_constituents),
-        matched=tuple(_matched(gold_constituents, predicted_constituents, parameters)),
-        crossing=_crossing(gold_constituents, predicted_constituents),
+        gold=tuple(label for *_, label in gold_constituents),
+        predicted=tuple(label for *_, label in predicted_constituents),
+        matched=matched_labels(gold_constituents, predicted_constituents, parameters),
+        crossing=count_crossing(gold_constituents, predicted_constituents),
         words=len(gold.words),
-        correct_tags=_equal(gold.tags, predicted.tags, parameters.same_labels),
+        correct_tags=count_correct_tags(gold.tags, predicted.tags, parameters),
     )
 
 
@@ -83,49 +83,53 @@ def _difference(gold: Sequence[str], predicted: Sequence[str], parameters: Param
         return f"{len(predicted)} words to score where gold has {len(gold)}"
     for expected, word in zip(gold, predicted, strict=True):
         if word != expected and (expected, word) not in parameters.same_words:
-            return f"the word {word!r} where gold has {expected!r}"
+            return f"the word {word!r:.60} where gold has {expected!r:.60}"
     return ""
 
 
-def _matched(
-    gold: list[tuple[Span, str]], predicted: list[tuple[Span, str]], parameters: Parameters
-) -> list[str]:
+def matched_labels(
+    gold: Sequence[Constituent], predicted: Sequence[Constituent], parameters: Parameters
+) -> tuple[str, ...]:
     """Pair each gold constituent with the first free predicted one; return the paired's labels."""
-    free: dict[Span, list[str]] = defaultdict(list)
-    for span, label in predicted:
-        free[span].append(label)
+    free: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for start, end, label in predicted:
+        free[start, end].append(label)
+    same, labeled = parameters.same_labels, parameters.labeled
     found = []
-    for span, label in gold:
-        for place, other in enumerate(free.get(span, ())):
-            if other == label or (label, other) in parameters.same_labels or not parameters.labeled:
-                del free[span][place]
+    for start, end, label in gold:
+        others = free.get((start, end), [])
+        for place, other in enumerate(others):
+            if other == label or (label, other) in same or not labeled:
+                del others[place]
                 found.append(label)
                 break
-    return found
+    return tuple(found)
 
 
-def _crossing(gold: list[tuple[Span, str]], predicted: list[tuple[Span, str]]) -> int:
+def count_crossing(gold: Iterable[Constituent], predicted: Iterable[Constituent]) -> int:
     """Count predicted constituents that share words with a gold one and neither holds the other.
 
     Gold constituents lie within each other or apart, so that of those around a boundary between
     two words the innermost begins last and ends first: a predicted one crosses any of them that it
     can cross at its own boundaries only if it crosses the innermost.
     """
-    around = _innermost(sorted({span for span, _ in gold}, key=lambda span: (span[0], -span[1])))
+    spans = {(start, end) for start, end, _ in gold}
+    around = _innermost(sorted(spans, key=lambda span: (span[0], -span[1])))
     count = 0
-    for (start, end), _ in predicted:
+    for start, end, _ in predicted:
         at_start, at_end = around.get(start), around.get(end)
         count += bool((at_start and at_start[1] < end) or (at_end and at_end[0] > start))
     return count
 
 
-def _innermost(spans: list[Span]) -> dict[int, Span]:
+def _innermost(spans: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
     """The innermost of nested spans around each boundary within one; outer spans come first."""
-    around: dict[int, Span] = {}
-    within: list[Span] = []
+    around: dict[int, tuple[int, int]] = {}
+    within: list[tuple[int, int]] = []
     place = 0
+    first = spans[0][0] if spans else 0
     last = max((end for _, end in spans), default=0)
-    for boundary in range(1, last):
+    for boundary in range(first + 1, last):
         while place < len(spans) and spans[place][0] < boundary:
             within.append(spans[place])
             place += 1
@@ -136,5 +140,9 @@ def _innermost(spans: list[Span]) -> dict[int, Span]:
     return around
 
 
-def _equal(gold: Sequence[str], predicted: Sequence[str], same: frozenset[Pair]) -> int:
+def count_correct_tags(
+    gold: Sequence[str], predicted: Sequence[str], parameters: Parameters
+) -> int:
+    """Count the words that have gold's tag, or one that equals it."""
+    same = parameters.same_labels
     return sum(a == b or (a, b) in same for a, b in zip(gold, predicted, strict=True))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
+from itertools import chain, islice
 
 from fairseq_aiayn.treebank.evalb_parameters import Parameters
 from fairseq_aiayn.treebank.evalb_sentence import SentenceScore, Status, percent
+
+AT_A_TIME = 100  # sentences whose labels are counted together, which is quicker
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,9 @@ class Scores:
 class _Totals:
     """Sums over sentences."""
 
-    status: Counter[Status] = field(default_factory=Counter)
+    sentences: int = 0
+    errors: int = 0
+    valid: int = 0
     gold: int = 0
     predicted: int = 0
     matched: int = 0
@@ -70,10 +75,13 @@ class _Totals:
     correct_tags: int = 0
 
     def add(self, score: SentenceScore) -> None:
-        self.status[score.status] += 1
+        """Add a sentence; of one that is not valid only that it is there."""
+        self.sentences += 1
         if score.status is not Status.VALID:
+            self.errors += score.status is Status.ERROR
             return
-        gold, predicted, matched = map(len, (score.gold, score.predicted, score.matched))
+        gold, predicted, matched = len(score.gold), len(score.predicted), len(score.matched)
+        self.valid += 1
         self.gold += gold
         self.predicted += predicted
         self.matched += matched
@@ -84,15 +92,20 @@ class _Totals:
         self.words += score.words
         self.correct_tags += score.correct_tags
 
+    def plus(self, other: _Totals) -> _Totals:
+        """Return the sums over the sentences of both."""
+        names = [each.name for each in fields(self)]
+        return _Totals(*(getattr(self, name) + getattr(other, name) for name in names))
+
     def summary(self) -> Summary:
-        valid = self.status[Status.VALID]
+        valid = self.valid
         recall = percent(self.matched, self.gold)
         precision = percent(self.matched, self.predicted)
         both = precision + recall
         return Summary(
-            sentences=self.status.total(),
-            errors=self.status[Status.ERROR],
-            skipped=self.status[Status.SKIPPED],
+            sentences=self.sentences,
+            errors=self.errors,
+            skipped=self.sentences - self.errors - self.valid,
             valid=valid,
             recall=recall,
             precision=precision,
@@ -112,18 +125,19 @@ class _Totals:
 
 
 def summarize(scores: Iterable[SentenceScore], parameters: Parameters) -> Scores:
-    """Sum up sentences, one at a time."""
-    everything, short = _Totals(), _Totals()
+    """Sum up sentences, a few at a time."""
+    short, long = _Totals(), _Totals()
     labels: tuple[Counter[str], ...] = (Counter(), Counter(), Counter())
-    for score in scores:
-        everything.add(score)
-        if score.length <= parameters.cutoff:
-            short.add(score)
-        if score.status is Status.VALID:
-            for counter, found in zip(labels, (score.gold, score.predicted, score.matched)):
-                counter.update(found)
+    scores = iter(scores)
+    while some := list(islice(scores, AT_A_TIME)):
+        for score in some:
+            (short if score.length <= parameters.cutoff else long).add(score)
+        valid = [score for score in some if score.status is Status.VALID]
+        labels[0].update(chain.from_iterable(score.gold for score in valid))
+        labels[1].update(chain.from_iterable(score.predicted for score in valid))
+        labels[2].update(chain.from_iterable(score.matched for score in valid))
     return Scores(
-        all=everything.summary(),
+        all=short.plus(long).summary(),
         short=short.summary(),
         cutoff=parameters.cutoff,
         parameters=parameters.name,

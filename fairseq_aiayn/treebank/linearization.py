@@ -78,7 +78,7 @@ def delinearize(tokens: Sequence[str], words: Sequence[str]) -> Constituent:
     if used < len(words):
         raise ValueError(f"must have a symbol for each of the {len(words)} words, has {used}")
     if len(stack) > 1:
-        raise ValueError(f"({stack[-1][0]} is not closed at the end")
+        raise ValueError(f"({stack[-1][0]:.60} is not closed at the end")
     return Constituent(ROOT_LABEL, tuple(stack[0][1]))
 
 
@@ -86,16 +86,16 @@ def _rule(token: str, innermost: tuple[str, list] | None, words: int) -> str:
     """Say which rule a symbol breaks; `innermost` is the constituent that it stands in."""
     bracket, name = split_symbol(token)
     if not name:
-        return f"must be a bracket with a label, a tag or XX, got {token!r}"
+        return f"must be a bracket with a label, a tag or XX, got {token!r:.60}"
     if not bracket:
-        return f"must be for one of {words} words, {token} comes after the last"
+        return f"must be for one of {words} words, {token:.60} comes after the last"
     if bracket == "(":
-        return f"{token} must not be inside {MAX_OPEN} constituents"
+        return f"{token:.60} must not be inside {MAX_OPEN} constituents"
     if innermost is None:
-        return f"{token} closes what is not open"
+        return f"{token:.60} closes what is not open"
     if innermost[0] != name:
-        return f"must close {innermost[0]} first, got {token}"
-    return f"{token} closes a constituent without a word"
+        return f"must close {innermost[0]:.60} first, got {token:.60}"
+    return f"{token:.60} closes a constituent without a word"
 
 
 def split_symbol(token: str) -> tuple[str, str]:
@@ -116,7 +116,7 @@ def word_of(symbol: str, form: str) -> Word:
 def require_tag(tag: str) -> None:
     """Raise ValueError for a tag that could not be told from what fairseq writes for itself."""
     if FAIRSEQ_SYMBOL.fullmatch(tag):
-        raise ValueError(f"a tag must not look like fairseq's own symbols, got {tag}")
+        raise ValueError(f"a tag must not look like fairseq's own symbols, got {tag:.60}")
 
 
 def require_words(words: Sequence[str]) -> None:
@@ -125,7 +125,7 @@ def require_words(words: Sequence[str]) -> None:
         raise ValueError("a tree must have at least one word, got none")
     for word in words:
         if not WORD.fullmatch(word):
-            raise ValueError(f"a word must have no white space, '(' or ')' in it, got {word!r}")
+            raise ValueError(f"a word must have no white space, '(' or ')' in it, got {word!r:.60}")
 
 
 def source_text(words: Sequence[str]) -> str:

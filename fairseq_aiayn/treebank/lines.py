@@ -9,6 +9,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +18,7 @@ STANDARD_INPUT = "-"
 # Inside a regular expression's []: no other character parts words, a no-break space neither.
 WHITE_SPACE = r" \t\r\n\f\v"
 ATOM = rf"[^(){WHITE_SPACE}]"  # a character of a label, a tag or a word
+LONGEST_LINE = 16 << 20  # bytes; a gigabyte of one character is a megabyte in a .gz file
 SYMBOLS = re.compile(rf"[^{WHITE_SPACE}]+")
 
 
@@ -25,15 +27,27 @@ def source_name(path: str | Path) -> str:
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
+def require_name(path: str | Path) -> None:
+    """Raise ValueError for "", as of a variable without a value; Path has it for the directory."""
+    if path == "":
+        raise ValueError("the name of a file must not be empty")
+
+
 @contextmanager
-def opened(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file, or "-", standard input; a name that ends in .gz is unpacked."""
+def opened(path: str | Path) -> Iterator[Iterator[bytes]]:
+    """Open a file, or "-", standard input, as its lines; a name that ends in .gz is unpacked."""
+    require_name(path)
     if path == STANDARD_INPUT:
-        yield sys.stdin.buffer
+        yield bounded_lines(sys.stdin.buffer)
     else:
         packed = str(path).lower().endswith(".gz")
-        with gzip.open(path) if packed else open(path, "rb") as lines:
-            yield lines
+        with gzip.open(path) if packed else open(path, "rb") as file:
+            yield bounded_lines(file)
+
+
+def bounded_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield lines with their ends, in pieces of LONGEST_LINE + 1 bytes where one is longer."""
+    return iter(partial(file.readline, LONGEST_LINE + 1), b"")
 
 
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
@@ -41,6 +55,8 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
     number = 1
     try:
         for line in lines:
+            if len(line) > LONGEST_LINE:
+                raise ValueError(f"{name}:{number}: longer than {LONGEST_LINE:,} bytes")
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
             yield line.decode("utf-8")

@@ -17,6 +17,7 @@ from fairseq_aiayn.treebank.lines import (
     WHITE_SPACE,
     decode_lines,
     opened,
+    require_name,
     source_name,
 )
 from fairseq_aiayn.treebank.trees import MAX_DEPTH, Constituent, Word
@@ -56,16 +57,21 @@ def read_trees(path: str | Path) -> Iterator[Constituent]:
     ValueError as `parse_trees`, and for a directory without such files; OSError where a file cannot
     be read.
     """
-    files = [path]
-    if path != STANDARD_INPUT and Path(path).is_dir():
-        files = tree_files(Path(path))
-        if not files:
-            raise ValueError(
-                f"{path}: must have *.mrg, *.ptb or those with .gz in it or below, has none"
-            )
+    files = input_files(path)
+    if not files:
+        rule = "must have *.mrg, *.ptb or those with .gz in it or below, has none"
+        raise ValueError(f"{path}: {rule}")
     for file in files:
         with opened(file) as lines:
             yield from parse_trees(lines, source_name(file))
+
+
+def input_files(path: str | Path) -> list[str | Path]:
+    """Return the files that `read_trees` reads; raises ValueError for the name ""."""
+    require_name(path)
+    if path == STANDARD_INPUT or not Path(path).is_dir():
+        return [path]
+    return [*tree_files(Path(path))]
 
 
 def tree_files(directory: Path) -> list[Path]:

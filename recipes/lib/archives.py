@@ -9,12 +9,15 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from manifest import Location
 
 BUFFER_BYTES = 1 << 20
+LONGEST_LINE = 1 << 20  # bytes; a gigabyte of one character is a megabyte in an archive
+LONGEST_HEADER = 1 << 20  # bytes of one member in a tar archive
 NAMES_SHOWN = 5
 DAMAGE = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError)
 
@@ -24,19 +27,30 @@ def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
 
     Only "\\n" ends a line; the "\\r" before it and a byte order mark at the start are dropped. An
     archive is read up to the end of the member, in constant memory, by each call for itself.
-    Raises OSError for a missing file, ValueError for a missing member or a damaged archive, which
-    may show only after some lines.
+    Raises OSError for a missing file, ValueError for a missing member, a damaged archive or a line
+    of more than LONGEST_LINE bytes, which may show only after some lines.
     """
     path = directory / location.file
     try:
         with _open_text(path, location.member) as stream:
-            first = stream.readline().removeprefix(codecs.BOM_UTF8)
+            lines = bounded_lines(stream, f"{path}: {location.member}" if location.member else path)
+            first = next(lines, b"").removeprefix(codecs.BOM_UTF8)
             if first:
                 yield first.removesuffix(b"\n").removesuffix(b"\r")
-            for line in stream:
+            for line in lines:
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
     except DAMAGE:
         raise ValueError(f"{path}: is cut short or not a gzip/tar archive") from None
+
+
+def bounded_lines(stream: BinaryIO, name: str | Path) -> Iterator[bytes]:
+    """Yield the lines of a stream with their ends; ValueError, naming it, for one of more than
+    LONGEST_LINE bytes."""
+    lines = iter(partial(stream.readline, LONGEST_LINE + 1), b"")
+    for number, line in enumerate(lines, start=1):
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"{name}: line {number:,} must have at most {LONGEST_LINE:,} bytes")
+        yield line
 
 
 @contextmanager
@@ -47,11 +61,25 @@ def _open_text(path: Path, member: str | None) -> Iterator[BinaryIO]:
             stream = opened.enter_context(_gunzip(stream))
         if member is not None:
             # Neither the search for a member nor its reading goes back: gzip is unpacked once.
-            archive = opened.enter_context(tarfile.open(fileobj=stream, mode="r:"))
+            parts = _BoundedReads(stream)
+            archive = opened.enter_context(tarfile.open(fileobj=parts, mode="r:"))
             stream = opened.enter_context(_find_member(archive, stream, member, path))
             if member.endswith(".gz"):
                 stream = opened.enter_context(_gunzip(stream))
         yield opened.enter_context(io.BufferedReader(stream, BUFFER_BYTES))
+
+
+class _BoundedReads:
+    """What tarfile reads through: a header is read whole, of whatever length it says that it is."""
+
+    def __init__(self, stream: BinaryIO):
+        self.seek, self.tell, self._read = stream.seek, stream.tell, stream.read
+
+    def read(self, size: int) -> bytes:
+        """Read `size` bytes; tarfile.ReadError for more than LONGEST_HEADER."""
+        if size > LONGEST_HEADER:
+            raise tarfile.ReadError
+        return self._read(size)
 
 
 def _gunzip(stream: io.BufferedReader) -> gzip.GzipFile:

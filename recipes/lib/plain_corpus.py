@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import shutil
 import sys
 from pathlib import Path
 
+from archives import DAMAGE, bounded_lines
+
 from fairseq_aiayn.evaluation.parallel_text import read_parallel
+from fairseq_aiayn.files.whole import whole_path
 
 SPLIT_NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
 
@@ -64,13 +66,25 @@ def unpack(pairs: dict[str, tuple[Path, Path]], languages: tuple[str, str], outp
     for split, paths in pairs.items():
         copies = [output / f"{split}.{language}" for language in languages]
         for path, copy in zip(paths, copies):
-            open_packed = gzip.open if path.suffix == ".gz" else open
-            with open_packed(path, "rb") as packed, copy.open("wb") as plain:
-                shutil.copyfileobj(packed, plain)
+            unpack_text(path, copy)
         # Plain files are checked where they lie, so that a message names the file to mend.
         checked = [c if p.suffix == ".gz" else p for p, c in zip(paths, copies)]
         source, _ = read_parallel(*checked)
         print(f"{split}: {len(source):,} pairs from {paths[0].name}", file=sys.stderr)
+
+
+def unpack_text(path: Path, copy: Path) -> None:
+    """Write a text as it is, unpacked, to `copy`: whole or not at all.
+
+    Raises OSError or ValueError, naming path, for a file that cannot be read, is cut short or has a
+    line longer than any sentence.
+    """
+    open_packed = gzip.open if path.suffix == ".gz" else open
+    try:
+        with open_packed(path, "rb") as packed, whole_path(copy) as part, part.open("wb") as plain:
+            plain.writelines(bounded_lines(packed, path))
+    except DAMAGE:
+        raise ValueError(f"{path}: is cut short or not gzip") from None
 
 
 def main() -> None:
@@ -85,7 +99,7 @@ def main() -> None:
     languages = arguments.source_lang, arguments.target_lang
     try:
         unpack(find_pairs(arguments.corpus, languages), languages, arguments.output)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError) as error:
         raise SystemExit(f"plain_corpus: {error}") from None
 
 

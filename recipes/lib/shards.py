@@ -8,11 +8,8 @@ without it, or whose files or making differ from what it says, is made again.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import re
-import signal
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -21,6 +18,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from tqdm import tqdm
+
+from fairseq_aiayn.processes import end_with_parent
 
 SHARD_PAIRS = 20_000  # pairs read for a shard: a few seconds of work, a few megabytes
 TASKS_PER_WORKER = 2  # one at work, one waiting
@@ -127,7 +126,7 @@ def run_tasks(
         raise ValueError(f"workers must be at least 1, got {workers}")
     waiting = iter(tasks)
     running: set[Future[Result]] = set()
-    pool = ProcessPoolExecutor(workers, initializer=_end_with_parent)
+    pool = ProcessPoolExecutor(workers, initializer=end_with_parent)
     try:
         while True:
             for task in islice(waiting, TASKS_PER_WORKER * workers - len(running)):
@@ -142,21 +141,6 @@ def run_tasks(
     finally:
         # After an error nobody needs what still runs.
         pool.shutdown(wait=not running, cancel_futures=True)
-
-
-def _end_with_parent() -> None:
-    """Let a worker leave Ctrl-C to its parent, and end when its parent is killed.
-
-    Otherwise it would wait for ever, or write into what the next run does.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def pairs_bar(name: str, total: int | None) -> tqdm:

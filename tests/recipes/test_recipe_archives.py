@@ -12,8 +12,9 @@ from pathlib import Path
 
 import held_out
 import mirrors
+import plain_corpus
 import pytest
-from archives import open_lines
+from archives import LONGEST_LINE, open_lines
 from manifest import Location, Text
 from sgm import read_segments
 
@@ -202,6 +203,74 @@ def test_memory_does_not_grow_with_the_text_and_nothing_is_unpacked(tmp_path, fi
     finally:
         tracemalloc.stop()
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("file", "member"), PACKED)
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, file, member):
+    path = pack(tmp_path, file, member, b"one\n" + b"x" * (20 << 20))
+    name = f"{path}: {member}" if member else str(path)
+    tracemalloc.start()
+    try:
+        assert (
+            refusal(tmp_path, file, member) == f"{name}: line 2 must have at most 1,048,576 bytes"
+        )
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_longest_line_is_read(tmp_path):
+    pack(tmp_path, "x.txt", None, b"x" * LONGEST_LINE)
+    assert list(map(len, read(tmp_path, "x.txt"))) == [LONGEST_LINE]
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+def test_a_header_that_says_it_is_long_is_not_read(tmp_path, kind):
+    header = tarfile.TarInfo("x")
+    header.type, header.size = kind, 20 << 20
+    path = tmp_path / "x.tgz"
+    path.write_bytes(gzip.compress(header.tobuf() + b"x" * (20 << 20)))
+    tracemalloc.start()
+    try:
+        expected = f"{path}: is cut short or not a gzip/tar archive"
+        assert refusal(tmp_path, "x.tgz", "x") == expected
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, b"?"])
+def test_a_member_that_is_no_text_is_not_followed(tmp_path, kind):
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        entry = tarfile.TarInfo("text")
+        entry.type, entry.linkname = kind, "/etc/hostname"
+        archive.addfile(entry)
+    assert "must have a member text, has none" in refusal(tmp_path, "x.tar", "text")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (gzip.compress(b"one\ntwo\n")[:-9], "is cut short or not gzip"),
+        (b"\x1f\x8b" + b"garbage" * 9, "is cut short or not gzip"),
+        (b"text", "is cut short or not gzip"),
+        (gzip.compress(b"one\n" + b"x" * (2 << 20)), "line 2 must have at most 1,048,576 bytes"),
+    ],
+)
+def test_plain_text_is_unpacked_whole_or_not_at_all(tmp_path, content, message):
+    packed, copy = tmp_path / "train.en.gz", tmp_path / "train.en"
+    packed.write_bytes(content)
+    with pytest.raises(ValueError) as caught:
+        plain_corpus.unpack_text(packed, copy)
+    assert str(caught.value) == f"{packed}: {message}"
+    assert [path.name for path in tmp_path.iterdir()] == ["train.en.gz"]
+
+
+def test_plain_text_is_copied_as_it_is(tmp_path):
+    packed, copy = tmp_path / "train.en.gz", tmp_path / "train.en"
+    packed.write_bytes(gzip.compress(CONTENT + b"\r\nno end"))
+    plain_corpus.unpack_text(packed, copy)
+    assert copy.read_bytes() == CONTENT + b"\r\nno end"
 
 
 # --- SGML ---

@@ -347,12 +347,12 @@ stage 1 full fail
 
 
 def test_python_reads_and_writes_utf8_whatever_the_environment_says(recipe, tmp_path):
-    body = '''# End of options
+    body = """# End of options
 recipe_options "$@"
 recipe_begin
 write() { run -o "$exp/text" python -c 'print("\\u00fc")'; }
 stage 1 text write
-'''
+"""
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
     result = call(recipe(body), **environment)
     assert result.returncode == 0, result.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -45,6 +46,18 @@ def line_of(
         (["--dropout", "-0.1"], "P_drop must be in [0, 1), got -0.1"),
         (["--encoder-layers", "2", "--decoder-layers", "3"], "encoder and decoder have one N"),
         (["--eval-bleu", "--eval-bleu-args", '{"beam": 0}'], "beam size must be at least 1"),
+        (["--eval-bleu", "--eval-bleu-args", "x"], "an option of --eval-bleu: cannot be used as"),
+        (["--label-smoothing", "nan"], "label smoothing ε must be in [0, 1), got nan"),
+        (["--dropout", "nan"], "P_drop must be in [0, 1), got nan"),
+        (["--adam-eps", "0"], "--adam-eps must be a number above 0, got 0.0"),
+        (["--lr-factor", "inf"], "--lr-factor must be a number above 0, got inf"),
+        (["--update-freq", "0"], "--update-freq must be a number from 1 to inf, got [0]"),
+        (["--required-batch-size-multiple", "0"], "-multiple must be a number from 1 to inf, got"),
+        (["--max-tokens", "9" * 25], "a number is too large: "),
+        (["--seed", "-1"], "Seed must be between 0 and"),
+        (["--learned-positions", "--max-target-positions", "0"], "must be at least 1, got 1024"),
+        (["--distributed-world-size", "0"], "--distributed-world-size 0: no process can start"),
+        (["--lr-factor", "1e30", "--max-update", "3"], "NaN or infinite in update 2: the learning"),
         (
             ["--finetune-from-model", "nowhere.pt"],
             "--finetune-from-model nowhere.pt does not exist",
@@ -54,13 +67,21 @@ def line_of(
 def test_training_refuses(flags, message, data_bin, tmp_path, monkeypatch):
     arguments = [data_bin, *PLUGIN, *SMALL, "--max-update", "1", "--save-dir", tmp_path / "save"]
     assert message in line_of(train.cli_main, [*arguments, *flags], monkeypatch)
-    assert not list((tmp_path / "save").glob("*.pt"))
+    # fairseq keeps where the numbers were lost
+    assert {path.name for path in (tmp_path / "save").glob("*.pt")} <= {"crash.pt"}
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--beam", "0"], "the beam size must be at least 1, got 0"),
+        (["--beam", "1000000"], "the beam size must be at most 48, the types of the target dict"),
+        (["--max-len-a", "nan"], "--max-len-a must be a number of at least 0, got nan"),
+        (["--model-overrides", "x"], "an option: cannot be used as it is given (ValueError: malf"),
+        (["--post-process", "x"], "Unknown post_process option: x"),
+        (["--replace-unk"], "--replace-unk requires a raw text dataset"),
+        (["--bpe", "subword_nmt"], "subword_nmt: cannot be used as it is given (Missing"),
+        (["--skip-invalid-size-inputs-valid-test", "--max-source-positions", "1"], "no sentence"),
         (["--lenpen", "-1"], "the length penalty α must be a number of at least 0, got -1.0"),
         (["--no-repeat-ngram-size", "2"], "is not part of the paper's search: use --task trans"),
         (["--path", "nowhere.pt"], "Model file not found: nowhere.pt"),
@@ -72,6 +93,99 @@ def test_training_refuses(flags, message, data_bin, tmp_path, monkeypatch):
 def test_generation_refuses(flags, message, data_bin, checkpoint, monkeypatch):
     arguments = [data_bin, *PLUGIN, "--task", "aiayn_translation", "--cpu", "--path", checkpoint]
     assert message in line_of(generate.cli_main, [*arguments, *flags], monkeypatch)
+
+
+STOCK = [
+    *("--task", "translation", "--arch", "transformer", "--cpu", "--share-all-embeddings"),
+    *("--optimizer", "adam", "--max-tokens", "256", "--num-workers", "0", "--lr", "0.001"),
+    *(
+        f"--{side}-{name}"
+        for side in ("encoder", "decoder")
+        for name in ("layers=1", "embed-dim=8")
+    ),
+]
+
+
+def copied(data_bin: Path, directory: Path) -> Path:
+    """A copy of the binarised data, to be damaged."""
+    return Path(shutil.copytree(data_bin, directory / "bin"))
+
+
+@pytest.mark.parametrize("model", [SMALL, STOCK], ids=["own", "stock"])
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("train.en-de.en.bin", "train.en-de.en.bin: must have 6,630 bytes by its .idx, has 6,600"),
+        ("valid.en-de.de.idx", "valid.en-de.de.idx: damaged or cut short (it must have 480 bytes"),
+        ("dict.en.txt", "dict.en.txt:43: must be a word and how often it occurs, is 'made'"),
+    ],
+)
+def test_damaged_data_is_named(file, message, model, data_bin, tmp_path, monkeypatch):
+    data = copied(data_bin, tmp_path)
+    (data / file).write_bytes((data / file).read_bytes()[:-30])
+    arguments = [data, *PLUGIN, *model, "--max-update", "1", "--save-dir", tmp_path / "save"]
+    assert message in line_of(train.cli_main, arguments, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("main", "flags"), [(validate.cli_main, ["--max-tokens", "256"]), (generate.cli_main, [])]
+)
+def test_damaged_data_is_named_by_other_commands(
+    main, flags, data_bin, checkpoint, tmp_path, monkeypatch
+):
+    data = copied(data_bin, tmp_path)
+    for split in ("valid", "test"):
+        (data / f"{split}.en-de.en.idx").unlink()
+    task = ["--task", "aiayn_translation", "--cpu", "--path", checkpoint]
+    line = line_of(main, [data, *PLUGIN, *task, *flags], monkeypatch)
+    assert line.endswith("en-de.en.idx: missing; run fairseq-preprocess again")
+
+
+@pytest.mark.parametrize(("model", "split"), [(SMALL, "train"), (SMALL, "valid"), (STOCK, "valid")])
+def test_data_without_a_target_is_no_training(model, split, data_bin, tmp_path, monkeypatch):
+    data = copied(data_bin, tmp_path)
+    for ending in ("idx", "bin"):
+        (data / f"{split}.en-de.de.{ending}").unlink()
+    arguments = [data, *PLUGIN, *model, "--max-update", "1", "--save-dir", tmp_path / "save"]
+    line = line_of(train.cli_main, arguments, monkeypatch)
+    assert "must have a target side, has a source side alone" in line
+
+
+@pytest.mark.parametrize("main", [validate.cli_main, interactive.cli_main, generate.cli_main])
+def test_a_command_without_a_checkpoint_says_so(main, data_bin, monkeypatch):
+    arguments = [data_bin, *PLUGIN, "--task", "aiayn_translation", "--cpu", "--max-tokens", "256"]
+    assert line_of(main, arguments, monkeypatch).startswith("--path ")
+
+
+def test_text_to_translate_is_utf_8(data_bin, checkpoint, tmp_path, monkeypatch):
+    (tmp_path / "text").write_bytes(b"w1 w\xe4\n")
+    arguments = [data_bin, *PLUGIN, "--task", "aiayn_translation", "--cpu", "--path", checkpoint]
+    line = line_of(interactive.cli_main, [*arguments, "--input", tmp_path / "text"], monkeypatch)
+    assert line == f"{tmp_path}/text: must be UTF-8, is not"
+
+
+def test_weights_that_are_no_numbers_end_a_training(data_bin, checkpoint, tmp_path, monkeypatch):
+    state = torch.load(checkpoint)
+    for weight in state["model"].values():
+        weight.fill_(torch.nan)
+    torch.save(state, tmp_path / "nan.pt")
+    arguments = [data_bin, *PLUGIN, *SMALL, "--max-update", "2", "--save-dir", tmp_path / "save"]
+    arguments += ["--restore-file", tmp_path / "nan.pt"]
+    assert "the checkpoint that the training began with has such weights" in line_of(
+        train.cli_main, arguments, monkeypatch
+    )
+
+
+def test_a_checkpoint_whose_configuration_is_broken_is_named(
+    data_bin, checkpoint, tmp_path, monkeypatch
+):
+    state = torch.load(checkpoint)
+    state["cfg"]["model"].autocast = "float8"
+    torch.save(state, tmp_path / "odd.pt")
+    arguments = [data_bin, *PLUGIN, "--task", "aiayn_translation", "--cpu"]
+    line = line_of(generate.cli_main, [*arguments, "--path", tmp_path / "odd.pt"], monkeypatch)
+    expected = "aiayn_tiny: cannot be used as it is given (KeyError: 'float8')"
+    assert line == f"{tmp_path}/odd.pt: {expected}"
 
 
 def test_a_dictionary_of_another_size_is_named(data_bin, checkpoint, tmp_path, monkeypatch):

@@ -151,7 +151,7 @@ def _fairseq(attempt: Attempt, materials: Materials) -> None:
             "--beam",
             "2",
         ]
-    attempt.run(command, *words, f"{option}={value}", limit=60)
+    attempt.run(command, *words, f"{option}={value}", limit=300)
 
 
 def declared(recipe: Path) -> list[str]:

@@ -19,7 +19,7 @@ import recipe_runs
 from torture.attempt import Attempt, digest, judge, tail
 from torture.materials import Materials
 from torture.options import RECIPES, VALUES, declared
-from torture.server import NOBODY, Result
+from torture.server import Result
 from torture.undisturbed import Undisturbed, results
 
 LIMIT = 300  # seconds of a run
@@ -132,17 +132,19 @@ def _pipes(attempt: Attempt, whole: Undisturbed) -> None:
 
 
 def _read_only(attempt: Attempt, whole: Undisturbed) -> None:
-    """EXP, or a folder of it, may not be written to."""
-    if os.geteuid() != 0:
-        return  # only root can be somebody else for once
+    """EXP cannot be written to; it is empty, or of a run that has one stage to do."""
     exp = attempt.directory / "exp"
     if attempt.rng.random() < 0.5:
         _copy(whole.exp, exp, attempt)
         attempt.rng.choice(_marks(exp)).unlink()
     else:
         exp.mkdir()
+    mount = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0"']
+    if subprocess.run([*mount, str(exp)], capture_output=True, check=False).returncode:
+        return  # only root can have a file system that is read-only for one command
     files = {path: digest(path) for path in exp.rglob("*") if path.is_file()}
-    status = _call(attempt, whole.words_for(exp), whole.variables, user=NOBODY)
+    mount[-1] += ' && exec "$@"'
+    status = _call(attempt, [*mount, str(exp), *whole.words_for(exp)], whole.variables)
     if not status:
         attempt.fault("ended well, but could not write")
     if any(digest(path) != before for path, before in files.items()):
@@ -204,13 +206,12 @@ def _call(
     words: Sequence[str],
     variables: dict[str, str],
     speaks: bool = True,
-    user: int | None = None,
 ) -> int:
     """Run a command to its end, judge how it ended and return its status."""
     attempt.commands += 1
     process = subprocess.Popen(
         list(words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-        start_new_session=True, user=user, cwd=attempt.directory,
+        start_new_session=True, cwd=attempt.directory,
         env=recipe_runs.environment(**variables),
     )  # fmt: skip
     try:

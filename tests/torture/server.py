@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import pkgutil
 import resource
 import runpy
 import select
@@ -18,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "recipes" / "lib"
 NOBODY = 65534
-MEMORY = 8 << 30  # bytes of addresses beyond what is imported; nothing here needs a tenth
+MEMORY = 4 << 30  # bytes of addresses beyond what is imported; nothing here needs a tenth
 KILLED = -signal.SIGKILL
 
 
@@ -42,13 +43,15 @@ def import_everything() -> None:
     torch.set_num_threads(1)
     for name in ("train", "validate", "generate", "interactive", "preprocess"):
         importlib.import_module(f"fairseq_cli.{name}")
-    for name in ("fairseq_aiayn.plugin", "fairseq_aiayn.cli.main", "sacrebleu", "sacremoses"):
-        importlib.import_module(name)
-    for name in ("attention", "parse", "average", "compare"):
-        importlib.import_module(f"fairseq_aiayn.cli.{name}")
     import matplotlib.pyplot  # noqa: F401
+    import sacrebleu  # noqa: F401
+    import sacremoses  # noqa: F401
     import sentencepiece  # noqa: F401
 
+    import fairseq_aiayn
+
+    for module in pkgutil.walk_packages(fairseq_aiayn.__path__, "fairseq_aiayn."):
+        importlib.import_module(module.name)
     logging.getLogger().setLevel(logging.INFO)  # fairseq-preprocess wants to hear of everything
 
 

@@ -22,7 +22,7 @@ def save(directory: Path, updates: int, **model: Tensor) -> Path:
         "args": None,
         "cfg": {"model": argparse.Namespace(arch="aiayn_tiny"), "task": {"_name": "translation"}},
         "model": model,
-        "optimizer_history": [{"num_updates": updates}],
+        "optimizer_history": [{"num_updates": updates, "lr_scheduler_state": {}}],
         "task_state": {"kept": updates},
         "extra_state": {"train_iterator": {"epoch": 3}, "best": 1.0, "ema": model},
         "last_optimizer_state": {"state": torch.ones(1000)},
@@ -61,7 +61,7 @@ def test_order_is_by_update_whatever_the_time(tmp_path: Path) -> None:
         os.utime(save(tmp_path, updates, weight=torch.tensor(float(updates))), (when, when))
     state = average(tmp_path, 1)
     assert state["model"]["weight"] == 100
-    assert state["optimizer_history"] == [{"num_updates": 100}]
+    assert state["optimizer_history"] == [{"num_updates": 100, "lr_scheduler_state": {}}]
 
 
 @pytest.mark.parametrize(

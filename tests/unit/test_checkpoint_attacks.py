@@ -187,6 +187,9 @@ def test_a_model_that_evaluates_its_options_is_not_built(tmp_path):
         ("model", {"_name": "transformer", "arch": "fconv"}, "the model 'fconv'"),
         ("model", {"wav2vec_ctc": {}}, "the model 'wav2vec_ctc'"),
         ("model", {"_name": "no such model"}, "the model 'no such model'"),
+        ("model", {"_name": ["fconv"]}, r"the model \"\['fconv'\]\""),
+        ("task", {"_name": {"a": 1}}, r"the task \"\{'a': 1\}\""),
+        ("criterion", {"_name": 3}, "the criterion '3'"),
     ],
 )
 @pytest.mark.parametrize("form", ["dict", "config"])
@@ -247,6 +250,15 @@ def test_references_within_a_configuration_are_fairseqs_own(tmp_path):
     assert read_checkpoint(path)["cfg"].optimizer.lr == [0.1]
 
 
+def test_a_whole_section_that_is_computed_is_refused(tmp_path):
+    cfg = omegaconf.OmegaConf.create({"a": {"b": 1}}, flags={"allow_objects": True})
+    cfg.a = "${oc.env:HOME}"
+    cfg._content["a"] = omegaconf.DictConfig("${oc.env:HOME}")
+    path = save(tmp_path / "evil.pt", checkpoint(cfg=cfg))
+    with pytest.raises(ValueError, match=r"cfg\.a must not be computed when it is read, is"):
+        read_checkpoint(path)
+
+
 @pytest.mark.parametrize("value", ["1", "True"])
 def test_a_variable_that_turns_the_guard_off_is_refused(value, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", value)
@@ -266,6 +278,14 @@ def test_a_variable_that_turns_the_guard_off_is_refused(value, tmp_path, monkeyp
         ({"model": [1]}, "it has no 'model'"),
         ({"model": {"w": 1.0}}, "'model' must be parameters by their names, has 'w' of type float"),
         ({"model": {3: torch.ones(1)}}, "'model' must be parameters by their names, has 3"),
+        ({"model": {}}, "it has no 'model'"),
+        ({"cfg": "text"}, "a configuration .* must have values by names"),
+        ({"cfg": ["a"]}, "a configuration .* must have values by names"),
+        ({"args": {"arch": "aiayn_base"}}, "'args' must be a Namespace, is a dict"),
+        ({"cfg": {"a": [{"b": torch.ones(1)}]}}, "cfg.a.0.b must be a plain value, is a tensor"),
+        ({"extra_state": None}, "it has no 'extra_state'"),
+        ({"extra_state": {"previous_training_time": []}}, "_time' must be a number, is"),
+        ({"extra_state": {"train_iterator": {"shuffle": 2}}}, "'shuffle' must be a bool, is"),
         ({"optimizer_history": []}, "it has no 'optimizer_history'"),
         ({"optimizer_history": {"a": 1}}, "it has no 'optimizer_history'"),
         ({"optimizer_history": [{"num_updates": "7"}]}, "'num_updates' must be a whole number"),
@@ -277,10 +297,11 @@ def test_a_variable_that_turns_the_guard_off_is_refused(value, tmp_path, monkeyp
         ({"last_optimizer_state": 3}, "'last_optimizer_state' must be a dict"),
     ],
 )
-def test_what_fairseq_would_stumble_over_is_named(change, message, tmp_path):
+@pytest.mark.parametrize("read", [load, read_checkpoint])
+def test_what_fairseq_would_stumble_over_is_named(read, change, message, tmp_path):
     path = save(tmp_path / "odd.pt", checkpoint() | change)
     with pytest.raises(ValueError, match="odd.pt: .*" + message):
-        load(path)
+        read(path)
 
 
 def test_a_plain_state_dict_is_no_checkpoint(tmp_path):

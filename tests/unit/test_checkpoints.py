@@ -31,8 +31,18 @@ ROOT = Path(__file__).parents[2]
 
 def checkpoint(**more: object) -> dict:
     """The least that fairseq calls a checkpoint."""
-    model = collections.OrderedDict(weight=torch.ones(2))
-    return {"args": None, "model": model, "optimizer_history": [{"num_updates": 1}], **more}
+    return {
+        "args": argparse.Namespace(arch="aiayn_base"),
+        "model": collections.OrderedDict(weight=torch.ones(2)),
+        "optimizer_history": history(1),
+        "extra_state": {"train_iterator": {"epoch": 1}},
+        **more,
+    }
+
+
+def history(updates: int) -> list[dict]:
+    """What fairseq notes of its optimizer."""
+    return [{"num_updates": updates, "optimizer_name": "x", "lr_scheduler_state": {}}]
 
 
 def old_meter(name: str) -> object:
@@ -152,7 +162,11 @@ def test_broken_files_are_named(damage: typing.Callable, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "state, lacks",
-    [([1], "model"), ({"model": {}}, "model"), ({"model": {"w": 1}}, "optimizer_history")],
+    [
+        ([1], "model"),
+        ({"model": {}}, "model"),
+        ({"args": argparse.Namespace(), "model": {"w": torch.ones(1)}}, "optimizer_history"),
+    ],
 )
 def test_other_data_is_not_a_checkpoint(state: object, lacks: str, tmp_path: Path) -> None:
     torch.save(state, tmp_path / "other.pt")
@@ -173,7 +187,7 @@ def test_pytorch_must_have_the_allow_list(version: str, fits: bool) -> None:
 
 def save(directory: Path, name: str, updates: int) -> Path:
     path = directory / name
-    torch.save(checkpoint(optimizer_history=[{"num_updates": updates}]), path)
+    torch.save(checkpoint(optimizer_history=history(updates)), path)
     return path
 
 
@@ -218,9 +232,7 @@ print(len(tensors), type(state["cfg"]).__name__, sent["cfg"] == state["cfg"])
 
 def test_a_loaded_checkpoint_can_be_sent_to_other_processes(tmp_path: Path) -> None:
     """Resuming on several GPUs: fairseq sends what it loaded by torch.save and torch.load."""
-    state = checkpoint(cfg={"model": argparse.Namespace(arch="aiayn_base"), "lr": [0.1]})
-    state["extra_state"] = {"train_iterator": {"epoch": 1}}
-    state["optimizer_history"][0] |= {"optimizer_name": "x", "lr_scheduler_state": {}}
+    state = checkpoint(cfg={"model": argparse.Namespace(arch="aiayn_base"), "lr": [0.1]}, args=None)
     torch.save(state, tmp_path / "checkpoint.pt")
     command = [sys.executable, "-c", SENT, tmp_path / "checkpoint.pt"]
     result = subprocess.run(

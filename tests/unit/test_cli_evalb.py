@@ -212,11 +212,62 @@ def test_command_cannot_read_both_from_standard_input(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == f"aiayn evalb: {message}\n"
 
 
-def test_json_has_no_table(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        run(*files, "--json", "--per-sentence")
-    assert stopped.value.code == 2
-    assert "not allowed with argument --json" in capsys.readouterr().err
+def test_json_has_every_sentence_if_asked(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*files, "--json") == 0
+    without = capsys.readouterr()
+    assert run(*files, "--json", "--per-sentence") == 0
+    printed = capsys.readouterr()
+    content = json.loads(printed.out)
+    sentences = content.pop("sentences")
+    assert content == json.loads(without.out)
+    assert printed.err == without.err
+    right = {
+        "number": 1,
+        "status": "valid",
+        "length": 3,
+        "recall": 100.0,
+        "precision": 100.0,
+        "matched": 3,
+        "gold": 3,
+        "predicted": 3,
+        "crossing": 0,
+        "words": 2,
+        "correct_tags": 2,
+        "tagging_accuracy": 100.0,
+    }
+    wrong = {"number": 2, "recall": 200 / 3, "precision": 200 / 3, "matched": 2}
+    figures = [name for name in right if name not in ("number", "status", "length")]
+    skipped = {"number": 3, "status": "skipped", **dict.fromkeys(figures, 0)}
+    assert sentences[0] == right
+    assert sentences[1] == pytest.approx({**right, **wrong})
+    assert sentences[2] == {**right, **skipped, "reason": "no words to score"}
+
+
+def test_json_says_what_is_an_error_and_has_the_figures_of_the_table(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sentence whose brackets do not balance has figures, which count nowhere."""
+    files[1].write_text(TREE.replace("rain", "snow") + TREE.replace(")))", "))") + WRONG)
+    assert run(*files, "--json", "--per-sentence") == 0
+    content = json.loads(capsys.readouterr().out)
+    other, unbalanced, valid = content["sentences"]
+    assert (other["status"], other["words"]) == ("error", 0)
+    assert other["reason"] == "the word 'snow' where gold has 'rain'"
+    assert unbalanced["status"] == "error"
+    assert unbalanced["reason"] == "brackets that this line does not close: 1"
+    assert (unbalanced["words"], unbalanced["gold"]) == (2, 3)
+    assert "reason" not in valid
+    assert content["all"]["words"] == valid["words"] == 2
+
+
+def test_json_of_a_failure_is_not_begun(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    files[1].write_text(TREE * 2 + "(S it rains)\n")
+    assert run(*files, "--json", "--per-sentence") == 2
+    assert capsys.readouterr().out == ""
 
 
 def test_an_empty_root_beside_top_is_warned_of(
@@ -244,6 +295,15 @@ def test_trees_over_several_lines_are_warned_of(
     assert "warning: 4 lines are no whole tree" in capsys.readouterr().err
 
 
+def test_a_word_about_brackets_is_none(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That two trees have other words is no reason to say that a line is no whole tree."""
+    files[1].write_text(TREE.replace("rain", "brackets") * 3)
+    assert run(*files) == 0
+    assert "warning" not in capsys.readouterr().err
+
+
 def test_errors_can_end_it_as_in_evalb(
     files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -253,7 +313,7 @@ def test_errors_can_end_it_as_in_evalb(
     assert run(*files, "-e", "2") == 2
     assert "predicted.trees:2: error number 2, as --max-errors allows" in capsys.readouterr().err
     assert run(*files, "-e", "0") == 2
-    assert "--max-errors must be at least 1, got 0" in capsys.readouterr().err
+    assert "from 1 to 1,000,000,000, got 0\n" in capsys.readouterr().err
 
 
 def test_evalbs_parameters_have_names(

@@ -6,12 +6,14 @@ import gzip
 import io
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from fairseq_aiayn.cli.main import main
+from fairseq_aiayn.treebank.punctuation import EITHER, TAG_OF
 from fairseq_aiayn.treebank.repair import REPAIRS
 
 TREES = """( (S (NP-SBJ (NP (DT The) (NN board))) (VP (VBD met)
@@ -167,6 +169,49 @@ def test_delinearize_repairs_and_says_so(
 
 
 @pytest.mark.parametrize(
+    ("tagged", "printed", "counted"),
+    [
+        ("(NN ?)", "(. ?)", 1),
+        ("(: ,)", "(: ,)", 0),
+        ("(HYPH ––)", "(: ––)", 1),
+        ("(, board)", "(XX board)", 1),
+        ("('' 's)", "(XX 's)", 1),
+        ("(. $)", "(. $)", 0),  # neither a mark nor a word
+        ("(NN board)", "(NN board)", 0),
+        ("(XX ?)", "(. ?)", 0),
+        ("(XX —)", "(: —)", 0),
+        ("(XX board)", "(XX board)", 0),
+        ("(XX ')", "(XX ')", 0),
+        ("(HYPH —)", "(HYPH —)", 0),
+        ("(: -)", "(: -)", 0),
+        ("('' ’)", "('' ’)", 0),
+    ],
+)
+def test_delinearize_changes_the_tags_of_well_formed_sequences_that_its_help_names(
+    folder: Path, capsys: pytest.CaptureFixture[str], tagged: str, printed: str, counted: int
+) -> None:
+    tag, form = tagged[1:-1].split(" ")
+    Path("a.tree").write_text(f"(S (NP DT {tag} )NP VBD )S\n")
+    Path("a.words").write_text(f"the {form} met\n", encoding="utf-8")
+    assert main(["delinearize", "a.tree", "--words", "a.words", "--report", "r.json"]) == 0
+    assert capsys.readouterr().out == f"(TOP (S (NP (DT the) {printed}) (VBD met)))\n"
+    report = json.loads(Path("r.json").read_text())
+    assert (report["well_formed"], report["repairs"]["punctuation tags"]) == (1, counted)
+
+
+def test_the_help_of_delinearize_names_every_mark(capsys: pytest.CaptureFixture[str]) -> None:
+    """In ASCII, as not every terminal prints more; this breaks if one is added or taken away."""
+    with pytest.raises(SystemExit):
+        main(["delinearize", "--help"])
+    printed = capsys.readouterr().out
+    named = re.search(r"the marks (.*?) gets", printed)
+    assert printed.isascii() and named
+    of_unicode = {"…", "•", "“", "”", "‘", "––"}
+    assert {*named[1].split(), *of_unicode} == TAG_OF.keys() - EITHER
+    assert {"--", "–", "—"} == TAG_OF.keys() & EITHER
+
+
+@pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("a.words", "The board met .\n", "line counts differ: a.tree has 2, a.words has 1"),
@@ -229,3 +274,115 @@ def test_linearize_leaves_out_what_a_parser_failed_on_and_counts_it(
     assert [reason.split(": ")[0] for reason in reasons] == [f"{silver}:{n}" for n in (2, 3, 4, 5)]
     assert total == "left out: 4 lines that are no tree"
     assert main(["linearize", str(silver)]) == 2, "without --skip it ends"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["linearize", ""],
+        ["linearize", "--skip", ""],
+        ["delinearize", "", "--words", "a.words"],
+        ["delinearize", "a.tree", "--words", ""],
+        ["evalb", "", "a.mrg"],
+        ["evalb", "a.mrg", ""],
+    ],
+)
+def test_an_empty_name_is_no_file_and_not_the_directory(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    """As of a shell's variable without a value: linearize "$TREES" must not read what lies here."""
+    assert main(command) == 2
+    printed = capsys.readouterr()
+    message = f"aiayn {command[0]}: the name of a file must not be empty\n"
+    assert (printed.out, printed.err) == ("", message)
+
+
+def test_linearize_does_not_replace_a_file_of_the_directory_that_it_reads(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = Path("a.mrg").read_bytes()
+    for option in ("--words", "--trees"):
+        assert main(["linearize", ".", option, "a.mrg"]) == 2
+        printed = capsys.readouterr()
+        message = f"aiayn linearize: {option} a.mrg: is what is read, and would be replaced\n"
+        assert (printed.out, printed.err) == ("", message)
+    assert Path("a.mrg").read_bytes() == before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["linearize", "a.mrg", "--words", "w", "--trees", "t"],
+        ["delinearize", "a.tree", "--words", "a.words", "--report", "r.json"],
+    ],
+)
+def test_no_file_is_written_beside_an_output_that_failed(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+) -> None:
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(command) == 2
+    assert f"aiayn {command[0]}: No space left on device\n" in capsys.readouterr().err
+    assert sorted(os.listdir()) == ["a.mrg", "a.tree", "a.words"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_linearize_writes_both_files_or_none(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["linearize", "a.mrg", "--words", "/dev/full", "--trees", "t"]) == 2
+    assert capsys.readouterr().err == "aiayn linearize: No space left on device\n"
+    assert not Path("t").exists()
+
+
+def test_delinearize_says_at_once_that_the_report_cannot_be_written(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("absent/r.json", "."):
+        assert main(["delinearize", "a.tree", "--words", "a.words", "--report", name]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err.startswith("aiayn delinearize: ") and printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["linearize", "delinearize", "evalb"])
+@pytest.mark.parametrize("damage", ["cut short", "not gzip", "changed"])
+def test_broken_gzip_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str, damage: str
+) -> None:
+    text = {"linearize": TREES, "delinearize": "XX\n" * 2, "evalb": "(A (B c))\n" * 2}[command]
+    packed = bytearray(gzip.compress(text.encode(), mtime=0))
+    packed[-6] ^= damage == "changed"  # a byte of the checksum
+    Path("a.gz").write_bytes({"cut short": packed[:-9], "not gzip": b"(A b)"}.get(damage, packed))
+    more = {"linearize": [], "delinearize": ["--words", "a.words"], "evalb": ["a.gz"]}[command]
+    assert main([command, "a.gz", *more]) == 2
+    message = rf"aiayn {command}: a\.gz:\d+: cut short or not gzip\n"
+    assert re.fullmatch(message, capsys.readouterr().err)
+
+
+def test_depth_has_no_end_but_the_rule(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    depth = 100_000
+    Path("deep").write_text("(S " * depth + "(NN a)" + ")" * depth + "\n")
+    Path("deep.tree").write_text("(S " * depth + "NN" + " )S" * depth + "\n")
+    Path("deep.words").write_text("a\n")
+    assert main(["linearize", "deep"]) == 2
+    assert capsys.readouterr().err == "aiayn linearize: deep:1: deeper than 400 brackets\n"
+    assert main(["evalb", "deep", "deep", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["all"]["matched_constituents"] == depth
+    assert main(["delinearize", "deep.tree", "--words", "deep.words"]) == 0
+    assert "too deep              99,602 in 1 sentences" in capsys.readouterr().err
+
+
+def test_line_ends_of_windows_are_white_space(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a.mrg", "a.tree", "a.words"):
+        Path(name).write_bytes(Path(name).read_bytes().replace(b"\n", b"\r\n"))
+    assert main(["linearize", "a.mrg"]) == 0
+    assert lines(capsys.readouterr().out) == LINEARISED
+    assert main(["delinearize", "a.tree", "--words", "a.words"]) == 0
+    assert lines(capsys.readouterr().out) == NORMALISED

@@ -11,7 +11,7 @@ import pytest
 
 from fairseq_aiayn.treebank.evalb import score, score_sentence
 from fairseq_aiayn.treebank.evalb_parameters import COLLINS
-from fairseq_aiayn.treebank.evalb_sentence import SentenceScore, Status, _crossing
+from fairseq_aiayn.treebank.evalb_sentence import SentenceScore, Status, count_crossing
 from fairseq_aiayn.treebank.evalb_summary import LabelCount
 from fairseq_aiayn.treebank.trees import Constituent, Word, write_tree
 
@@ -138,9 +138,9 @@ def test_crossing_counts_predicted_constituents_once() -> None:
     assert score_sentence("(TOP (S (X a) (D (X b) (X c) (X d)) (X e)))", gold).crossing == 3
 
 
-def spans_of_a_tree(draw: random.Random, start: int, end: int) -> list[tuple[tuple, str]]:
+def spans_of_a_tree(draw: random.Random, start: int, end: int) -> list[tuple[int, int, str]]:
     """Labelled spans of a random tree over these words, some of them left out."""
-    found = [((start, end), "X")] * draw.choice((0, 1, 1, 2))
+    found = [(start, end, "X")] * draw.choice((0, 1, 1, 2))
     if end - start > 1:
         inner = range(start + 1, end)
         cuts = [start, *sorted(draw.sample(inner, draw.randint(1, min(3, len(inner))))), end]
@@ -154,10 +154,10 @@ def test_crossing_is_what_every_pair_of_constituents_says() -> None:
     for words in [*range(1, 15)] * 100:
         gold, predicted = (spans_of_a_tree(draw, 0, words) for _ in range(2))
         expected = sum(
-            any(a < start < b < end or start < a < end < b for (a, b), _ in gold)
-            for (start, end), _ in predicted
+            any(a < start < b < end or start < a < end < b for a, b, _ in gold)
+            for start, end, _ in predicted
         )
-        assert _crossing(gold, predicted) == expected, (gold, predicted)
+        assert count_crossing(gold, predicted) == expected, (gold, predicted)
 
 
 def test_labels_do_not_matter_to_crossing() -> None:

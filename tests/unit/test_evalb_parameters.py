@@ -74,8 +74,8 @@ def test_every_keyword_has_its_place(file: Path) -> None:
         (b"DELETE_LABEL", "DELETE_LABEL takes 1 value, got ''"),
         (b"DELETE_LABEL TOP # root", "DELETE_LABEL takes 1 value, got 'TOP # root'"),
         (b"EQ_LABEL ADVP", "EQ_LABEL takes 2 values, got 'ADVP'"),
-        (b"CUTOFF_LEN forty", "CUTOFF_LEN takes a whole number, got 'forty'"),
-        (b"LABELED -1", "LABELED takes a whole number, got '-1'"),
+        (b"CUTOFF_LEN forty", "CUTOFF_LEN takes a whole number of at most 9 digits, got 'forty'"),
+        (b"LABELED -1", "LABELED takes a whole number of at most 9 digits, got '-1'"),
     ],
 )
 def test_a_wrong_line_is_named(file: Path, line: bytes, message: str) -> None:

@@ -13,7 +13,8 @@ ROOT = Path(fairseq_aiayn.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 # A module imports from layers before its own, and within its own sub-package
 LAYERS = [
-    {"paper", "rows", "files", "nn", "training", "decoding", "treebank", "text"},
+    {"paper", "rows", "messages", "processes"},
+    {"files", "nn", "training", "decoding", "treebank", "text"},
     {"evaluation", "inspection"},
     {"report", "plugin"},
     {"cli"},

@@ -2,17 +2,26 @@
 
 import math
 import re
+from collections.abc import Callable
 
 import pytest
 import torch
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from omegaconf import OmegaConf
 
+from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
 from fairseq_aiayn.plugin.optimizer import AiaynAdam, AiaynAdamConfig, read_betas
 
 
 def adam(parameters: list[torch.nn.Parameter], **options: object) -> AiaynAdam:
     """The optimizer with a rate of 0.1."""
     return AiaynAdam(OmegaConf.structured(AiaynAdamConfig(lr=[0.1], **options)), parameters)
+
+
+def stock_adam(parameters: list[torch.nn.Parameter]) -> FairseqAdam:
+    """fairseq's own."""
+    options = FairseqAdamConfig(lr=[0.1], tpu=False, adam_betas="(0.9, 0.98)", use_old_adam=True)
+    return FairseqAdam(OmegaConf.structured(options), parameters)
 
 
 def test_updates_are_algorithm_1() -> None:
@@ -102,6 +111,7 @@ def damaged(change: str) -> dict:
         "sparse": {"exp_avg": torch.zeros(4).to_sparse()},
         "steps without number": {"step": torch.tensor([1.0, 2.0])},
         "steps of NaN": {"step": torch.tensor(math.nan)},
+        "fewer steps than none": {"step": -1},
     }
     if change == "a moment too few":
         del one["exp_avg_sq"]
@@ -124,14 +134,21 @@ def damaged(change: str) -> dict:
         ("sparse", "exp_avg of parameter 1 must be a tensor of [4]"),
         ("steps without number", "the number of steps of parameter 1 must be a number"),
         ("steps of NaN", "the number of steps of parameter 1 must be a number"),
+        (
+            "fewer steps than none",
+            "the number of steps of parameter 1 must be a number of at least",
+        ),
         ("a moment too few", "the optimizer's state of parameter 1 must have"),
         ("a parameter too few", "the optimizer's state must be of 2 parameters, is of 1"),
         ("another optimizer's", "the optimizer's state must be that of Adam, is not"),
     ],
 )
-def test_moments_that_are_not_the_parameters_are_refused(change: str, message: str) -> None:
+@pytest.mark.parametrize("make", [adam, stock_adam], ids=["own", "stock"])
+def test_moments_that_are_not_the_parameters_are_refused(
+    make: Callable, change: str, message: str
+) -> None:
     """The fused kernel believes the parameter's shape, and would write beyond them."""
-    optimizer = adam([torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(4))])
+    optimizer = make([torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(4))])
     with pytest.raises(ValueError, match=re.escape(message)):
         optimizer.load_state_dict(damaged(change))
     assert not optimizer.state_dict()["state"], "nothing was taken"

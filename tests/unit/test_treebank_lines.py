@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_aiayn.treebank import lines as lines_module
 from fairseq_aiayn.treebank.lines import decode_lines, read_lines, read_symbols
 
 TEXT = "\ufeffthe\t board \n\n10\u00a0000 a\u2028b\r\n\ufefflast"
@@ -66,3 +67,15 @@ def test_symbols_are_what_ascii_white_space_parts(tmp_path: Path) -> None:
         ["10\u00a0000", "a\u2028b"],
         ["\ufefflast"],
     ]
+
+
+def test_a_line_without_end_does_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines_module, "LONGEST_LINE", 100)
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(b"ok\n" + b"a" * 101))
+    with pytest.raises(ValueError, match=r"bomb\.gz:2: longer than 100 bytes$"):
+        list(read_lines(path))
+    path.write_bytes(gzip.compress(b"a" * 99 + b"\n" + b"b" * 100))
+    assert [len(line) for line in read_lines(path)] == [100, 100]

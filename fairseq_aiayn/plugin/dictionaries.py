@@ -1,0 +1,68 @@
+"""A dictionary is looked at before it is used: a line that cannot be one is named.
+
+fairseq says what is wrong without the file and the number of the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TextIO
+
+from fairseq.data import Dictionary
+from fairseq.file_io import PathManager
+
+from fairseq_aiayn.evaluation.checkpoint_files import require_plain_file
+
+REPLACES = "#fairseq:overwrite"  # at the end of a line whose word may be there already
+BYTE_ORDER_MARK = "\ufeff"
+
+
+def look_before_use() -> None:
+    """Have fairseq look at every dictionary before it loads it."""
+    Dictionary.add_from_file = looking(Dictionary.add_from_file)
+
+
+def looking(add_from_file: Callable) -> Callable:
+    """Wrap the function through which fairseq loads dictionaries: ValueError names file and line.
+
+    It is also called with an open file, by itself.
+    """
+
+    @wraps(add_from_file)
+    def add(dictionary: Dictionary, file: str | TextIO) -> None:
+        if isinstance(file, str):
+            require_dictionary(Path(PathManager.get_local_path(file)), set(dictionary.symbols))
+        add_from_file(dictionary, file)
+
+    return add
+
+
+def require_dictionary(path: Path, known: set[str]) -> None:
+    """Raise ValueError unless each line is a word that is not `known` yet and how often it occurs.
+
+    OSError for a file that is not there.
+    """
+    require_plain_file(path)
+    try:
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        number = error.object[: error.start].count(b"\n") + 1
+        raise ValueError(f"{path}:{number}: must be UTF-8, is not") from None
+    if lines == [""]:
+        raise ValueError(f"{path}: must have a word a line, is empty")
+    if lines[0].startswith(BYTE_ORDER_MARK):
+        raise ValueError(f"{path}:1: must begin with a word, begins with a byte order mark")
+    for number, line in enumerate(lines, start=1):
+        word, _, count = line.rstrip().rpartition(" ")
+        replaces = count == REPLACES
+        if replaces:
+            word, _, count = word.rpartition(" ")
+        if not word.strip() or not (count.isascii() and count.isdigit() and len(count) < 19):
+            raise ValueError(
+                f"{path}:{number}: must be a word and how often it occurs, is {line[:60]!r}"
+            )
+        if word in known and not replaces:
+            raise ValueError(f"{path}:{number}: must be a new word, {word[:60]!r} is there already")
+        known.add(word)
