@@ -136,7 +136,7 @@ def damaged(change: str) -> dict:
         ("steps of NaN", "the number of steps of parameter 1 must be a number"),
         (
             "fewer steps than none",
-            "the number of steps of parameter 1 must be a number of at least",
+            "number of steps of parameter 1 must be a number of at least 0",
         ),
         ("a moment too few", "the optimizer's state of parameter 1 must have"),
         ("a parameter too few", "the optimizer's state must be of 2 parameters, is of 1"),
