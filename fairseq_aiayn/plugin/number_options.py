@@ -25,6 +25,7 @@ LARGEST = float_info.max
 # Where fairseq's configuration has an option, its least and its largest value; NaN is none of them
 BOUNDS = {
     ("dataset", "max_tokens"): (1, inf),
+    ("dataset", "num_workers"): (0, 1000),  # each is a process
     ("optimization", "update_freq"): (1, inf),
     ("optimization", "lr"): (0, LARGEST),
     ("optimization", "clip_norm"): (-inf, inf),

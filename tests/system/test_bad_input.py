@@ -54,6 +54,7 @@ def line_of(
         (["--update-freq", "0"], "--update-freq must be a number from 1 to inf, got [0]"),
         (["--required-batch-size-multiple", "0"], "-multiple must be a number from 1 to inf, got"),
         (["--max-tokens", "9" * 25], "a number is too large: "),
+        (["--num-workers", "1001"], "--num-workers must be a number from 0 to 1000, got 1001"),
         (["--seed", "-1"], "Seed must be between 0 and"),
         (["--learned-positions", "--max-target-positions", "0"], "must be at least 1, got 1024"),
         (["--distributed-world-size", "0"], "--distributed-world-size 0: no process can start"),
