@@ -256,6 +256,7 @@ def test_a_member_that_is_no_text_is_not_followed(tmp_path, kind):
         (b"text", "is cut short or not gzip"),
         (gzip.compress(b"one\n" + b"x" * (2 << 20)), "line 2 must have at most 1,048,576 bytes"),
     ],
+    ids=["cut short", "garbage", "not gzip", "a long line"],  # gzip's header holds the time of day
 )
 def test_plain_text_is_unpacked_whole_or_not_at_all(tmp_path, content, message):
     packed, copy = tmp_path / "train.en.gz", tmp_path / "train.en"
