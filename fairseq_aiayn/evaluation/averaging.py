@@ -14,6 +14,7 @@ from fairseq_aiayn.evaluation.checkpoint_files import (
     read_checkpoint,
     require_intact,
 )
+from fairseq_aiayn.evaluation.checkpoint_sizes import identity
 from fairseq_aiayn.files.whole import whole_path
 
 # What fairseq asks for when it loads a model. The rest belongs to one of the checkpoints, not to
@@ -133,9 +134,7 @@ def _owners(model: dict[str, Tensor]) -> dict[str, str]:
     """Return for each name the first name of the same tensor: itself, if it is not tied."""
     first: dict[tuple, str] = {}
     return {
-        name: first.setdefault(
-            (tensor.data_ptr() or name, tuple(tensor.shape), tensor.stride(), tensor.dtype), name
-        )
+        name: first.setdefault(identity(tensor), name) if tensor.data_ptr() else name
         for name, tensor in model.items()
     }
 

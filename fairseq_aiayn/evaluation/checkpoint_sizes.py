@@ -23,8 +23,8 @@ SIZES = ("_layers", "_dim", "_heads", "d_k", "d_v")
 def require_tensors_of_the_file(path: Path, state: Mapping[str, Any]) -> None:
     """Raise ValueError, naming path, unless all tensors of a checkpoint fit into its file.
 
-    One that repeats its numbers, by steps of 0, may have more elements than there are bytes. Names
-    of one tensor (tied embeddings) count once.
+    A tensor with strides of 0 repeats its numbers, and can have more elements than the file has
+    bytes. A tensor with two names (tied embeddings) counts once.
     """
     found = list(tensors(state))
     for tensor in found:
@@ -63,9 +63,12 @@ def is_plain(tensor: Tensor) -> bool:
 
 def distinct(found: Iterable[Tensor]) -> Iterable[Tensor]:
     """Leave out tensors that are another under a second name."""
-    return {
-        (one.data_ptr(), tuple(one.shape), one.stride(), one.dtype): one for one in found
-    }.values()
+    return {identity(one): one for one in found}.values()
+
+
+def identity(tensor: Tensor) -> tuple:
+    """What is the same for all names of one tensor, and differs between tensors with elements."""
+    return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
 
 
 def require_declared_sizes(path: Path, state: Mapping[str, Any]) -> None:

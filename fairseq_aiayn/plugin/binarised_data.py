@@ -1,8 +1,8 @@
 """Binarised data is looked at before it is used: what is damaged is named at once.
 
 fairseq believes an index. One that was cut short or overwritten ends in an error of NumPy's, at the
-start or after hours, or in none, in a training on other sentences; a token that the dictionary does
-not have, in "index out of range", and on a GPU in an error about the device.
+start or after hours. It can also end in no error and train on other sentences. A token that the
+dictionary does not have ends in "index out of range", on a GPU in an error about the device.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Index:
 
 
 def look_before_use() -> None:
-    """Have fairseq look at every file of binarised data before it makes a dataset of it."""
+    """Check every file of binarised data before fairseq makes a dataset of it."""
     indexed_dataset.make_dataset = looking(indexed_dataset.make_dataset)
     indexed_dataset.dataset_exists = looking_for_both(indexed_dataset.dataset_exists)
 

@@ -55,6 +55,9 @@ UNUSABLE = re.compile(
     "|^[a-z_]+ is required!$"
     "|^(num_workers option should|Seed must|shard_id must) be "
 )
+BARE = (Exception, AssertionError, NotImplementedError, OSError, RuntimeError, ValueError)
+BY_THE_SYSTEM = (FileNotFoundError, FileExistsError, PermissionError)
+BY_THE_SYSTEM += (NotADirectoryError, IsADirectoryError)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -122,14 +125,11 @@ def no_room(error: BaseException) -> str | None:
 
 def unusable_file(error: BaseException) -> str | None:
     """A checkpoint, data or another file that is not there, may not be read or cannot be used."""
-    kinds = (FileNotFoundError, FileExistsError, PermissionError)
-    kinds += (NotADirectoryError, IsADirectoryError)
-    if isinstance(error, kinds):
+    if isinstance(error, BY_THE_SYSTEM):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    kinds = (Exception, AssertionError, NotImplementedError, OSError, RuntimeError, ValueError)
-    bare = type(error) in kinds
+    known = type(error) in BARE and UNUSABLE.search(str(error))
     to_install = isinstance(error, ImportError) and "install" in str(error)
-    return str(error) if to_install or (bare and UNUSABLE.search(str(error))) else None
+    return str(error) if known or to_install else None
 
 
 def unreadable_checkpoint(error: BaseException) -> str | None:

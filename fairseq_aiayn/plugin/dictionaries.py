@@ -20,14 +20,14 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 def look_before_use() -> None:
-    """Have fairseq look at every dictionary before it loads it."""
+    """Check every dictionary before fairseq loads it."""
     Dictionary.add_from_file = looking(Dictionary.add_from_file)
 
 
 def looking(add_from_file: Callable) -> Callable:
     """Wrap the function through which fairseq loads dictionaries: ValueError names file and line.
 
-    It is also called with an open file, by itself.
+    fairseq opens a named file and calls the function again with the open one, which passes.
     """
 
     @wraps(add_from_file)

@@ -1,4 +1,4 @@
-"""Numbers that fairseq stumbles over late, or takes for something else, are looked at early.
+"""Check numbers at the start that fairseq would stumble over late, or take for something else.
 
 They are options of fairseq's own, for stock classes as well as for those of this package.
 """
@@ -43,8 +43,7 @@ NEED_A_MODEL = ("fairseq_cli.validate", "fairseq_cli.interactive")  # fairseq-ge
 
 
 def look_before_use() -> None:
-    """Have numbers looked at before processes start, fairseq's trainer begins or batches are
-    cut."""
+    """Check numbers before processes start, before the trainer begins, before batches are cut."""
     distributed_utils.call_main = starting(distributed_utils.call_main)
     Trainer.__init__ = looking(Trainer.__init__)
     data_utils.batch_by_size = dividing(data_utils.batch_by_size)

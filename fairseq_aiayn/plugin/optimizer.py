@@ -72,7 +72,7 @@ class AiaynAdam(FairseqOptimizer):
 
 
 def look_before_use() -> None:
-    """Have the state of fairseq's own Adam looked at as well, before it is loaded."""
+    """Check the state of fairseq's own Adam, too, before it is loaded."""
     FairseqAdam.load_state_dict = looking(FairseqAdam.load_state_dict)
 
 

@@ -40,11 +40,9 @@ def sentence_pieces(model: Path) -> Callable[[str], str]:
 
     Raises OSError or ValueError if the model cannot be read.
     """
-    content = model.read_bytes()
+    processor = SentencePieceProcessor()  # its own argument takes an empty file for no model at all
     try:
-        processor = SentencePieceProcessor(model_proto=content)
+        processor.LoadFromSerializedProto(model.read_bytes())
     except RuntimeError:
-        processor = None
-    if not content or processor is None:  # it takes nothing for no model at all
         raise ValueError(f"{model}: must be a sentencepiece model, is not") from None
     return lambda line: " ".join(processor.encode(line, out_type=str))

@@ -47,7 +47,7 @@ from fairseq_aiayn.treebank.lines import source_name
 
 BATCH = 500  # sentences that a process is given at a time
 
-_scorer = lru_cache(maxsize=4)(FastScorer)  # one for the same parameters, as it learns texts
+_scorer = lru_cache(maxsize=4)(FastScorer)  # kept, because it remembers texts it has read
 
 
 def score_sentence(gold: str, predicted: str, parameters: Parameters = COLLINS) -> SentenceScore:
@@ -61,8 +61,8 @@ def score_plainly(
     parameters: Parameters,
     where: tuple[str, str] = ("gold tree", "predicted tree"),
 ) -> SentenceScore:
-    """Score any predicted tree, one step after the other; raises as `score_sentence`, with the
-    words of `where` before the reason."""
+    """Score any predicted tree step by step; raises ValueError, which begins with `where`, for text
+    outside of `(TAG word)`."""
     return score_bracketings(
         read_bracketing(gold, where[0], parameters),
         read_bracketing(predicted, where[1], parameters),
@@ -90,9 +90,9 @@ def score_files(
 ) -> Iterator[SentenceScore]:
     """Score the lines of two files one after the other; each may be gzip, one of them "-".
 
-    Of long files so many processes score a part each. Raises OSError where a file cannot be read or
-    a process is killed, and ValueError naming file and line for text outside of `(TAG word)` or
-    that is not UTF-8, an empty file, or different numbers of lines.
+    A long file is scored by `workers` processes. Raises OSError where a file cannot be read or a
+    process is killed, and ValueError naming file and line for text outside of `(TAG word)` or that
+    is not UTF-8, an empty file, or different numbers of lines.
     """
     names = source_name(gold), source_name(predicted)
     batches = _batches(read_line_pairs(gold, predicted))
@@ -103,7 +103,7 @@ def score_files(
 
 
 def _batches(pairs: Iterator[tuple[str, str]]) -> Iterator[_Batch]:
-    """Put pairs of lines together; an error comes with those before it, which still count."""
+    """Put pairs of lines together; an error comes in the batch of the pairs before it."""
     batch = _Batch(1, [], None)
     try:
         for pair in pairs:

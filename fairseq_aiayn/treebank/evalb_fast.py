@@ -25,7 +25,7 @@ from fairseq_aiayn.treebank.evalb_sentence import (
 )
 from fairseq_aiayn.treebank.lines import ATOM, WHITE_SPACE
 
-# A word's form and the bracket behind it. Before it a space, as a search for one sign is faster
+# A word's form and the bracket behind it; a single space before it, which is found faster
 FORM = re.compile(rf" ({ATOM}++)[{WHITE_SPACE}]*+\)")
 # What stands before a form: brackets that close constituents, "(LABEL" of others, "(TAG"
 BEFORE_FORM = re.compile(rf"[){WHITE_SPACE}]*+(?:\({ATOM}*+[{WHITE_SPACE}]*+)++")
@@ -151,7 +151,7 @@ class FastScorer:
         predicted: list[Constituent],
         others: tuple[str, ...],
     ) -> tuple[str, ...]:
-        """Find what `matched_labels` does; quickly where constituents match their like or none."""
+        """Return what `matched_labels` returns, fast where no label here equals a different one."""
         in_predicted = set(predicted)
         alike_only = self.parameters.labeled and not any(
             label in labels and other in others for label, other in self.parameters.same_labels

@@ -70,7 +70,7 @@ def _open_text(path: Path, member: str | None) -> Iterator[BinaryIO]:
 
 
 class _BoundedReads:
-    """What tarfile reads through: a header is read whole, of whatever length it says that it is."""
+    """A stream for tarfile, which would read a header of whatever length the header claims."""
 
     def __init__(self, stream: BinaryIO):
         self.seek, self.tell, self._read = stream.seek, stream.tell, stream.read

@@ -6,7 +6,7 @@ import os
 import shutil
 
 from torture.attempt import Attempt
-from torture.materials import PLUGIN, SYSTEMS, Materials
+from torture.materials import SHORT, TRANSLATORS, Materials, reading, training
 from torture.mutation import damage_file, damage_text
 
 
@@ -25,26 +25,10 @@ def attack(attempt: Attempt, materials: Materials) -> None:
         os.replace(f"{path}.part", path)
     else:
         damage_file(path, rng)
-    system = rng.choice(sorted(SYSTEMS))
-    task = "aiayn_translation" if system == "ours" else "translation"
+    system = rng.choice(TRANSLATORS)
     model = materials.checkpoints(system) / "checkpoint_last.pt"
     attempt.keep(model)
-    reading = (data, *PLUGIN, "--task", task, "--cpu", "--path", model)
-    reading += ("--required-batch-size-multiple", "1")
-    attempt.run(
-        "fairseq-generate",
-        *reading,
-        "--beam",
-        "2",
-        "--max-len-a",
-        "0",
-        "--max-len-b",
-        "5",
-        "--max-tokens",
-        "512",
-    )
-    attempt.run("fairseq-validate", *reading, "--max-tokens", "256")
-    attempt.run(
-        *("fairseq-train", data, *PLUGIN, *SYSTEMS[system]),
-        *("--save-dir", attempt.directory / "save", "--no-epoch-checkpoints"),
-    )
+    words = reading(data, system, model)
+    attempt.run("fairseq-generate", *words, *SHORT, "--max-tokens", "512")
+    attempt.run("fairseq-validate", *words, "--max-tokens", "256")
+    attempt.run(*training(data, system, attempt.directory / "save"))

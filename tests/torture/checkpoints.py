@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from torture.attempt import Attempt
-from torture.materials import PLUGIN, SHORT, SYSTEMS, Materials
+from torture.materials import SHORT, Materials, reading, training
 from torture.mutation import damage_file, mutate
 
 DAMAGED = 0.25  # of the files; the others are well-formed, of wrong content
@@ -55,50 +55,27 @@ def parse(attempt: Attempt, materials: Materials, system: str, bad: Path) -> Non
 
 
 def generate(attempt: Attempt, materials: Materials, system: str, bad: Path) -> None:
-    attempt.run("fairseq-generate", *_reading(materials, system, bad), *SHORT)
+    attempt.run("fairseq-generate", *reading(materials.data_of(system), system, bad), *SHORT)
 
 
 def interactive(attempt: Attempt, materials: Materials, system: str, bad: Path) -> None:
-    attempt.run(
-        "fairseq-interactive", *_reading(materials, system, bad), *SHORT, stdin=b"w1 w2\n\nw3\n"
-    )
+    words = reading(materials.data_of(system), system, bad)
+    attempt.run("fairseq-interactive", *words, *SHORT, stdin=b"w1 w2\n\nw3\n")
 
 
 def validate(attempt: Attempt, materials: Materials, system: str, bad: Path) -> None:
-    attempt.run("fairseq-validate", *_reading(materials, system, bad), "--max-tokens", "256")
+    attempt.run(
+        "fairseq-validate", *reading(materials.data_of(system), system, bad), "--max-tokens", "256"
+    )
 
 
 def resume(attempt: Attempt, materials: Materials, system: str, bad: Path) -> None:
-    attempt.run(*_training(materials, system, bad.parent), "--max-update", "3")
+    attempt.run(*training(materials.data_of(system), system, bad.parent), "--max-update", "3")
 
 
 def fine_tune(attempt: Attempt, materials: Materials, system: str, bad: Path) -> None:
     folder = attempt.directory / "fine"
-    attempt.run(*_training(materials, system, folder), "--finetune-from-model", bad)
-
-
-def _reading(materials: Materials, system: str, bad: Path) -> tuple[str | Path, ...]:
-    task = {"ours": "aiayn_translation", "stock": "translation", "parser": "aiayn_parsing"}[system]
-    data = materials.parsing_bin if system == "parser" else materials.translation_bin
-    return (
-        data,
-        *PLUGIN,
-        "--task",
-        task,
-        "--cpu",
-        "--path",
-        bad,
-        "--required-batch-size-multiple",
-        "1",
-    )
-
-
-def _training(materials: Materials, system: str, folder: Path) -> tuple[str | Path, ...]:
-    options = SYSTEMS[system]
-    return (
-        *("fairseq-train", materials.translation_bin, *PLUGIN, *options),
-        *("--save-dir", folder, "--no-epoch-checkpoints"),
-    )
+    attempt.run(*training(materials.data_of(system), system, folder), "--finetune-from-model", bad)
 
 
 READERS = {"average": average, "generate": generate, "interactive": interactive}

@@ -36,7 +36,14 @@ THEIRS = (
     *TRAINING,
 )
 SHORT = ("--beam", "2", "--max-len-a", "0", "--max-len-b", "8")  # of models that learned nothing
-SYSTEMS = {"ours": OURS, "stock": THEIRS}
+PARSER = {"aiayn_translation": "aiayn_parsing", "aiayn_tiny": "aiayn_parsing_tiny"}
+# A system's options of fairseq-train, its task first
+SYSTEMS = {
+    "ours": OURS,
+    "stock": THEIRS,
+    "parser": tuple(PARSER.get(word, word) for word in OURS),
+}
+TRANSLATORS = ("ours", "stock")
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,10 @@ class Materials:
     directory: Path
     wmt: Undisturbed | None = None  # where recipes are attacked
     demo: Undisturbed | None = None
+
+    def data_of(self, system: str) -> Path:
+        """The binarised data that a system was trained on."""
+        return self.parsing_bin if system == "parser" else self.translation_bin
 
     @property
     def translation_bin(self) -> Path:
@@ -90,28 +101,22 @@ def make(directory: Path, areas: Collection[str]) -> Materials:
     recipe_runs.make_corpus("wmt14_en_de", materials.mirror, "de", 30)
     _pairs(directory / "pairs")
     _trees(directory / "trees")
-    for system, options in SYSTEMS.items():
-        _call(
-            directory,
-            "fairseq-train",
-            materials.translation_bin,
-            *PLUGIN,
-            *options,
-            "--save-dir",
-            materials.checkpoints(system),
-        )
-    parser = [("aiayn_parsing" if word == "aiayn_translation" else word) for word in OURS]
-    parser[parser.index("aiayn_tiny")] = "aiayn_parsing_tiny"
-    _call(
-        directory,
-        "fairseq-train",
-        materials.parsing_bin,
-        *PLUGIN,
-        *parser,
-        "--save-dir",
-        materials.checkpoints("parser"),
-    )
+    for system in SYSTEMS:
+        folder = materials.checkpoints(system)
+        _call(directory, *training(materials.data_of(system), system, folder))
     return materials
+
+
+def training(data: Path, system: str, folder: Path) -> tuple[str | Path, ...]:
+    """The command of a short training whose checkpoints go to `folder`."""
+    return ("fairseq-train", data, *PLUGIN, *SYSTEMS[system], "--save-dir", folder)
+
+
+def reading(data: Path, system: str, model: Path) -> tuple[str | Path, ...]:
+    """What all of fairseq's commands that use a model are given."""
+    task = SYSTEMS[system][:2]
+    last = ("--required-batch-size-multiple", "1")  # or fairseq leaves sentences out
+    return (data, *PLUGIN, *task, "--cpu", "--path", model, *last)
 
 
 def write_lines(path: Path, lines: list[str]) -> None:
@@ -121,23 +126,10 @@ def write_lines(path: Path, lines: list[str]) -> None:
 
 def _pairs(folder: Path) -> None:
     folder.mkdir()
-    prefixes = []
     for seed, (split, size) in enumerate((("train", 60), ("valid", 8), ("test", 8))):
         for language, lines in zip(("en", "de"), mirrors.invented_pairs(size, seed)):
             write_lines(folder / f"{split}.{language}", lines)
-        prefixes.append(f"--{split}pref={folder / split}")
-    _call(
-        folder,
-        "fairseq-preprocess",
-        "-s",
-        "en",
-        "-t",
-        "de",
-        *prefixes,
-        "--joined-dictionary",
-        "--destdir",
-        folder / "bin",
-    )
+    _binarise(folder, "en", "de", "--joined-dictionary")
 
 
 def _trees(folder: Path) -> None:
@@ -166,28 +158,20 @@ def _trees(folder: Path) -> None:
     )
     pieces = SentencePieceProcessor(model_proto=model.getvalue())
     write_lines(folder / "dict.txt", [f"{pieces.id_to_piece(n)} 1" for n in range(3, len(pieces))])
-    prefixes = []
     for split, every in (("train", 1), ("valid", 6), ("test", 10)):
         write_lines(
             folder / f"{split}.words",
             [" ".join(pieces.encode(one, out_type=str)) for one in sentences[::every]],
         )
         write_lines(folder / f"{split}.tree", sequences[::every])
-        prefixes.append(f"--{split}pref={folder / split}")
-    _call(
-        folder,
-        "fairseq-preprocess",
-        "-s",
-        "words",
-        "-t",
-        "tree",
-        *prefixes,
-        "--srcdict",
-        folder / "dict.txt",
-        "--destdir",
-        folder / "bin",
-    )
+    _binarise(folder, "words", "tree", "--srcdict", folder / "dict.txt")
     (folder / "bin" / "pieces.model").write_bytes(model.getvalue())
+
+
+def _binarise(folder: Path, source: str, target: str, *dictionary: str | Path) -> None:
+    splits = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
+    output = ("--destdir", folder / "bin")
+    _call(folder, "fairseq-preprocess", "-s", source, "-t", target, *splits, *dictionary, *output)
 
 
 def _call(directory: Path, *command: str | Path) -> bytes:

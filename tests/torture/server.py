@@ -20,14 +20,13 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "recipes" / "lib"
 NOBODY = 65534
 MEMORY = 4 << 30  # bytes of addresses beyond what is imported; nothing here needs a tenth
-KILLED = -signal.SIGKILL
 
 
 @dataclass(frozen=True)
 class Result:
     """How a command ended."""
 
-    status: int  # negative: by this signal; None is never left, what hangs is killed
+    status: int  # negative: the signal that ended it; what hangs is killed
     stdout: bytes
     stderr: str
     hung: bool

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from torture.attempt import Attempt
 from torture.materials import Materials
-from torture.options import _sound
+from torture.options import sound_arguments
 
-WRITERS = ("average", "attention", "linearize", "delinearize", "compare")
+WRITERS = ("average", "attention", "linearize")  # write files, not only their output
+OTHERS = ("rows", "cost", "bleu", "evalb", "parse", "delinearize")
 
 
 def attack(attempt: Attempt, materials: Materials) -> None:
@@ -20,9 +21,8 @@ def attack(attempt: Attempt, materials: Materials) -> None:
 
 def _words(attempt: Attempt, materials: Materials, name: str | None = None) -> list[str]:
     """A sound command that writes to out/."""
-    names = ("rows", "cost", "bleu", "evalb", "parse", *WRITERS[:4])
-    name = name or attempt.rng.choice(names)
-    return ["aiayn", name, *_sound(name, materials, _output(attempt))]
+    name = name or attempt.rng.choice(WRITERS + OTHERS)
+    return ["aiayn", name, *sound_arguments(name, materials, _output(attempt))]
 
 
 def _output(attempt: Attempt) -> Path:
@@ -38,7 +38,7 @@ def _closed(attempt: Attempt, materials: Materials) -> None:
 
 def _full(attempt: Attempt, materials: Materials) -> None:
     """/dev/full takes nothing; a pipe whose reader is gone ends a command quietly."""
-    words = _words(attempt, materials, attempt.rng.choice(("linearize", "attention", "average")))
+    words = _words(attempt, materials, attempt.rng.choice(WRITERS))
     words = ["/dev/full" if word == str(_output(attempt)) else word for word in words]
     if words[1] == "linearize":
         words += [attempt.rng.choice(("--words", "--trees")), "/dev/full"]
@@ -46,7 +46,7 @@ def _full(attempt: Attempt, materials: Materials) -> None:
 
 
 def _small_disk(attempt: Attempt, materials: Materials) -> None:
-    words = _words(attempt, materials, attempt.rng.choice(("linearize", "attention", "average")))
+    words = _words(attempt, materials, attempt.rng.choice(WRITERS))
     output = _output(attempt)
     if words[1] == "linearize":
         words += ["--words", str(output)]
@@ -67,7 +67,7 @@ def _no_locale(attempt: Attempt, materials: Materials) -> None:
 def _read_only(attempt: Attempt, materials: Materials) -> None:
     if os.geteuid() != 0:
         return  # only root can be somebody else for once
-    name = attempt.rng.choice(("linearize", "attention", "average"))
+    name = attempt.rng.choice(WRITERS)
     words = _words(attempt, materials, name)
     if name == "linearize":
         words += ["--words", str(_output(attempt))]

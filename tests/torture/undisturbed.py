@@ -42,15 +42,8 @@ def make_demo(directory: Path) -> Undisturbed:
     corpus.mkdir(parents=True)
     for language, lines in zip(("en", "de"), mirrors.invented_pairs(400, 7)):
         (corpus / f"text.{language}").write_text("".join(f"{line}\n" for line in lines))
-    words = [
-        recipe_runs.RECIPES / "demo" / "run.sh",
-        "--exp",
-        directory / "exp",
-        "--corpus",
-        corpus,
-        "--system",
-        "aiayn",
-    ]
+    words = [recipe_runs.RECIPES / "demo" / "run.sh", "--exp", directory / "exp"]
+    words += ["--corpus", corpus, "--system", "aiayn"]
     words += ["--held_out", "20", "--bpe_codes", "50", "--needs_mb", "1", "--device", "cpu"]
     words += ["--workers", "1", *recipe_runs.SHORT]
     return Undisturbed([str(word) for word in words], {}, directory / "exp")
