@@ -80,6 +80,7 @@ class ParameterSums:
 
     def __init__(self, path: Path, model: dict[str, Tensor]) -> None:
         """Begin with the parameters `model` of the checkpoint in `path`."""
+        _require_finite(path, model)
         self.path, self.count = path, 1
         self.layout = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in model.items()}
         self.owners = _owners(model)
@@ -92,6 +93,7 @@ class ParameterSums:
     def add(self, path: Path, model: dict[str, Tensor]) -> None:
         """Add the parameters `model` of the checkpoint in `path`."""
         self._require_same_layout(path, model)
+        _require_finite(path, model)
         for name, owner in self.owners.items():
             if name != owner:
                 if not torch.equal(model[name], model[owner]):
@@ -128,6 +130,12 @@ class ParameterSums:
                     f"{path}: {name} is {list(tensor.shape)} of {tensor.dtype},"
                     f" in {self.path} it is {list(shape)} of {dtype}"
                 )
+
+
+def _require_finite(path: Path, model: dict[str, Tensor]) -> None:
+    for name, tensor in model.items():
+        if not tensor.isfinite().all():
+            raise ValueError(f"{path}: {name} has values that are NaN or infinite")
 
 
 def _owners(model: dict[str, Tensor]) -> dict[str, str]:

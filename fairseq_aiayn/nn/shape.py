@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+LARGEST_N = 1000  # far beyond any Transformer; building layers until memory ends takes hours
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -26,3 +28,5 @@ class Shape:
                     raise ValueError(f"{field.name} must be in [0, 1), got {value}")
             elif value < 1:
                 raise ValueError(f"{field.name} must be at least 1, got {value}")
+        if self.N > LARGEST_N:
+            raise ValueError(f"N must be at most {LARGEST_N}, got {self.N}")

@@ -19,6 +19,9 @@ from fairseq_aiayn.training.projected_loss import rows_of_logits
 
 # Logits that exist at a time: on a CPU what its cache holds, on a GPU enough rows to fill it.
 LOGITS = {"cpu": 2**21, "cuda": 2**27}
+# Of --max-len-a and --max-len-b; a model that never ends its output would be asked for more steps
+# than anyone waits for.
+LONGEST_OUTPUT = (100, 100_000)
 
 
 class EnsembleContinuations:
@@ -74,8 +77,11 @@ class MaximumLength:
     b: int
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.a) and self.a >= 0):
-            raise ValueError(f"--max-len-a must be a number of at least 0, got {self.a}")
+        largest_a, largest_b = LONGEST_OUTPUT
+        if not 0 <= self.a <= largest_a:
+            raise ValueError(f"--max-len-a must be a number from 0 to {largest_a}, got {self.a}")
+        if self.b > largest_b:
+            raise ValueError(f"--max-len-b must be at most {largest_b:,}, got {self.b:,}")
 
     def of(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
         """src_tokens [B, S] → [B]; every sentence by its own length, whatever batch it is in."""

@@ -1,6 +1,5 @@
 """Equation 3 as a fairseq learning-rate scheduler."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Optional  # fairseq reads the annotations and does not know "float | None"
 
@@ -41,8 +40,6 @@ class AiaynInverseSqrt(FairseqLRScheduler):
             )
         self.warmup = BASE.warmup if cfg.warmup_updates is None else cfg.warmup_updates
         self.factor = BASE.lr_factor if cfg.lr_factor is None else cfg.lr_factor
-        if math.isinf(self.factor):
-            raise ValueError(f"--lr-factor must be a number above 0, got {self.factor}")
         self.step_update(0)
 
     def step_update(self, num_updates: int) -> float:

@@ -30,6 +30,7 @@ LESS_MEMORY = {
 # Functions of fairseq that read options or make what they name: (module, function, the variable
 # that holds its name, or else what to call it)
 USERS_OF_OPTIONS = (
+    ("fairseq.modules.fairseq_dropout", "forward", "", "a dropout rate of the checkpoint"),
     ("fairseq.registry", "build_x", "choice", "a part"),
     ("fairseq.models", "build_model", "model_type", "the model"),
     ("fairseq.tasks.translation", "build_model", "", "an option of --eval-bleu"),

@@ -21,6 +21,8 @@ from pathlib import Path
 import shards
 from pieces import add_pieces_options, open_pieces
 
+from fairseq_aiayn.messages import one_line_errors
+
 
 @dataclass(frozen=True)
 class PiecesFile:
@@ -109,11 +111,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--workers", type=int, required=True, metavar="PROCESSES")
     given = parser.parse_args()
-    try:
+    with one_line_errors("apply_pieces"):
         pieces = read_pieces_file(given.codes, given.model)
         apply_pieces(given.shards, tuple(given.languages), pieces, given.output, given.workers)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"apply_pieces: {error}") from None
 
 
 if __name__ == "__main__":

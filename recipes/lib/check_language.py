@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 
 from fairseq_aiayn.evaluation.bleu import check_language
+from fairseq_aiayn.messages import one_line_errors
 
 
 def main() -> None:
@@ -15,10 +16,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--language", required=True)
-    try:
+    with one_line_errors("check_language"):
         check_language(parser.parse_args().language)
-    except ValueError as error:
-        raise SystemExit(f"check_language: {error}") from None
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from clean_pairs import REASONS, TOKENIZERS, Pair, Settings, clean
 from manifest import Text, add_manifest_options, read_manifest
 
 from fairseq_aiayn.evaluation.text_table import aligned_lines
+from fairseq_aiayn.messages import one_line_errors
 
 TextCounts = tuple[str, dict[str, int]]  # name, and pairs by COLUMNS
 
@@ -158,7 +159,7 @@ def main() -> None:
     parser.add_argument("--max-ratio", type=float)
     given = parser.parse_args()
     languages = given.source_lang, given.target_lang
-    try:
+    with one_line_errors("clean_corpus"):
         settings = Settings(
             languages,
             given.tokenizer,
@@ -169,8 +170,6 @@ def main() -> None:
         )
         texts = read_manifest(given.manifest, *languages).train
         counts = clean_corpus(texts, given.directory, settings, given.output, given.workers)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"clean_corpus: {error}") from None
     print(table(counts), file=sys.stderr)
 
 

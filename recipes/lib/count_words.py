@@ -18,6 +18,8 @@ from pathlib import Path
 
 from shards import list_shards, pairs_bar, read_counts, run_tasks
 
+from fairseq_aiayn.messages import one_line_errors
+
 
 @dataclass(frozen=True)
 class ShardTask:
@@ -72,11 +74,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, required=True, metavar="PROCESSES")
     parser.add_argument("--min-count", type=int, default=1, metavar="N")
     arguments = parser.parse_args()
-    try:
+    with one_line_errors("count_words"):
         counts = count_words(arguments.shards, tuple(arguments.languages), arguments.workers)
         sys.stdout.buffer.writelines(dictionary(counts, arguments.min_count))
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"count_words: {error}") from None
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from manifest import Location, Text, add_manifest_options, read_manifest
 from sgm import read_segments
 
 from fairseq_aiayn.evaluation.parallel_text import require_text
+from fairseq_aiayn.messages import one_line_errors
 
 
 def read_pair(directory: Path, text: Text) -> tuple[list[str], list[str]]:
@@ -99,7 +100,7 @@ def main() -> None:
     arguments = parser.parse_args()
     languages = arguments.source_lang, arguments.target_lang
     texts = {}
-    try:
+    with one_line_errors("held_out"):
         manifest = read_manifest(arguments.manifest, *languages)
         for split, text in (("valid", manifest.valid), ("test", manifest.test)):
             pair = read_pair(arguments.directory, text)
@@ -108,8 +109,6 @@ def main() -> None:
             texts |= {f"{split}.{lang}": lines for lang, lines in zip(languages, pair)}
             print(f"{split}: {len(pair[0]):,} sentences of {text.name}", file=sys.stderr)
         write_whole(arguments.output, texts)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"held_out: {error}") from None
 
 
 if __name__ == "__main__":

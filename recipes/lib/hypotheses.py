@@ -11,6 +11,8 @@ import re
 import sys
 from collections.abc import Iterable
 
+from fairseq_aiayn.messages import one_line_errors
+
 HYPOTHESIS = re.compile(r"([DH])-(\d+)\t[^\t]*\t(.*)")
 
 
@@ -39,10 +41,8 @@ def main() -> None:
     arguments = parser.parse_args()
     sys.stdin.reconfigure(encoding="utf-8", newline="\n")
     sys.stdout.reconfigure(encoding="utf-8")
-    try:
+    with one_line_errors("hypotheses"):
         print(*hypotheses(sys.stdin, "H" if arguments.tokens else "D"), sep="\n")
-    except ValueError as error:
-        raise SystemExit(f"hypotheses: {error}") from None
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from shards import list_shards, read_counts, read_shard, write_whole
 
+from fairseq_aiayn.messages import one_line_errors
+
 
 def learn_files(
     directory: Path, languages: tuple[str, ...], vocabulary: int, pairs: int, prefix: Path
@@ -92,11 +94,9 @@ def main() -> None:
     parser.add_argument("--sample", type=int, required=True, metavar="PAIRS")
     parser.add_argument("--output", type=Path, required=True, metavar="PREFIX")
     given = parser.parse_args()
-    try:
+    with one_line_errors("learn_word_pieces"):
         languages = tuple(given.languages)
         learn_files(given.shards, languages, given.vocabulary, given.sample, given.output)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"learn_word_pieces: {error}") from None
 
 
 if __name__ == "__main__":

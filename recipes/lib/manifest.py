@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairseq_aiayn.messages import one_line_errors
+
 ARCHIVES = (".tgz", ".tar.gz", ".tar")
 DIGITS_OF = {"sha256": 64, "md5": 32}  # hexadecimal
 UNKNOWN = "-"
@@ -197,10 +199,8 @@ def main() -> None:
     )
     add_manifest_options(parser)
     arguments = parser.parse_args()
-    try:
+    with one_line_errors("manifest"):
         manifest = read_manifest(arguments.manifest, arguments.source_lang, arguments.target_lang)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"manifest: {error}") from None
     for download in manifest.downloads:
         size = download.size or UNKNOWN
         print(download.url, download.file, download.checksum, size, sep="\t")

@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 
+from fairseq_aiayn.messages import one_line_errors
 from fairseq_aiayn.text.moses import moses_tokenizer
 
 
@@ -30,11 +31,9 @@ def main() -> None:
     parser.add_argument("--lowercase", action="store_true")
     given = parser.parse_args()
     tokenize = moses_tokenizer(given.language, given.normalize, given.lowercase)
-    try:
+    with one_line_errors("moses_text"):
         for line in read_text(sys.stdin.buffer):
             sys.stdout.buffer.write(f"{tokenize(line)}\n".encode())
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"moses_text: {error}") from None
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import sys
 from moses_text import read_text
 from pieces import add_pieces_options, open_pieces
 
+from fairseq_aiayn.messages import one_line_errors
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -18,12 +20,10 @@ def main() -> None:
     )
     add_pieces_options(parser)
     arguments = parser.parse_args()
-    try:
+    with one_line_errors("pieces_text"):
         pieces = open_pieces(arguments.codes, arguments.model)
         for line in read_text(sys.stdin.buffer):
             sys.stdout.buffer.write(f"{pieces(line)}\n".encode())
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"pieces_text: {error}") from None
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from archives import DAMAGE, bounded_lines
 
 from fairseq_aiayn.evaluation.parallel_text import read_parallel
 from fairseq_aiayn.files.whole import whole_path
+from fairseq_aiayn.messages import one_line_errors
 
 SPLIT_NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
 
@@ -97,10 +98,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     languages = arguments.source_lang, arguments.target_lang
-    try:
+    with one_line_errors("plain_corpus"):
         unpack(find_pairs(arguments.corpus, languages), languages, arguments.output)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"plain_corpus: {error}") from None
 
 
 if __name__ == "__main__":

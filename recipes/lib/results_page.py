@@ -22,6 +22,7 @@ from fairseq_aiayn.evaluation.json_fields import read_json
 from fairseq_aiayn.evaluation.markdown_table import aligned_table
 from fairseq_aiayn.evaluation.row_table import explanation, row_table
 from fairseq_aiayn.files.whole import write_whole
+from fairseq_aiayn.messages import one_line_errors
 from fairseq_aiayn.paper import VOCABULARY_EN_DE
 from fairseq_aiayn.rows import ROWS
 
@@ -93,7 +94,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="PAGE")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    try:
+    with one_line_errors("results_page"):
         page = make_page(arguments.results, arguments.output)
         if not arguments.check:
             write_whole(arguments.output, page)
@@ -102,8 +103,6 @@ def main() -> None:
                 f"{arguments.output}: must be what the files of {arguments.results} give, is not: "
                 "write it again without --check"
             )
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"results_page: {error}") from None
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from typing import get_type_hints
 
 from fairseq_aiayn.evaluation.json_fields import read_json
 from fairseq_aiayn.evaluation.settings import Start, settings_from_json
+from fairseq_aiayn.messages import one_line_errors
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
@@ -174,10 +175,8 @@ def main() -> None:
         )
         kind.set_defaults(settings_of=settings_of)
     arguments = parser.parse_args()
-    try:
+    with one_line_errors("run_settings"):
         settings = arguments.settings_of(arguments)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"run_settings: {error}") from None
     print(json.dumps(settings, indent=2, ensure_ascii=False))
 
 

@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from fairseq_aiayn.evaluation.parallel_text import read_lines, read_parallel
+from fairseq_aiayn.messages import one_line_errors
 
 Pair = tuple[str, str]
 
@@ -140,15 +141,13 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, required=True, metavar="PAIRS")
     arguments = parser.parse_args()
     languages = arguments.source_lang, arguments.target_lang
-    try:
+    with one_line_errors("split_corpus"):
         splits = make_splits(arguments.corpus, languages, arguments.max_words, arguments.held_out)
         arguments.output.mkdir(parents=True, exist_ok=True)
         for name, pairs in splits.items():
             for language, lines in zip(languages, zip(*pairs)):
                 text = "".join(" ".join(line.split()) + "\n" for line in lines)
                 (arguments.output / f"{name}.{language}").write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"split_corpus: {error}") from None
 
 
 if __name__ == "__main__":

@@ -194,6 +194,9 @@ def test_the_command_ends_with_one_line_on_bad_input(path):
     result = run(path.with_name("none.toml"), "en", "de")
     assert result.returncode == 1 and result.stderr.count("\n") == 1
     assert result.stderr.startswith("manifest: ") and "none.toml" in result.stderr
+    path.write_text(SMALL.replace("test", "t" * 5000), encoding="utf-8")
+    result = run(path, "en", "de")
+    assert result.returncode == 1 and len(result.stderr) < 400
 
 
 # --- wrong ones ---

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from pathlib import Path
 
@@ -168,6 +169,19 @@ def test_parameters_tied_in_one_checkpoint_only_are_refused(
     save(tmp_path, 1, encoder=matrix, decoder=matrix)
     second = save(tmp_path, 2, encoder=matrix, decoder=2 * matrix)
     assert f"{second}: decoder is not encoder" in refusal(capsys, tmp_path, 2)
+
+
+@pytest.mark.parametrize("lost", [math.nan, -math.inf])
+@pytest.mark.parametrize("updates", [1, 2])
+def test_a_training_that_lost_its_numbers_is_named(
+    updates: int, lost: float, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    for each in (1, 2):
+        values = [1.0, lost if each == updates else 2.0]
+        save(tmp_path, each, weight=torch.tensor(values))
+    bad = tmp_path / f"checkpoint_1_{updates}.pt"
+    line = refusal(capsys, tmp_path, 2)
+    assert line == f"aiayn average: {bad}: weight has values that are NaN or infinite"
 
 
 def test_too_few_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -15,6 +15,7 @@ pytest.importorskip("fairseq")
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import build_model
+from fairseq.modules.fairseq_dropout import FairseqDropout
 from fairseq.trainer import Trainer
 from test_clear_errors import explained
 
@@ -134,6 +135,13 @@ def test_words_of_other_programs_that_say_enough():
         assert clear_errors.explain(error)
     for error in (AssertionError("no words"), ImportError("no name"), ValueError("x -- y")):
         assert clear_errors.explain(error) is None
+
+
+def test_a_dropout_rate_that_is_text_is_a_fault_of_the_checkpoint():
+    with pytest.raises(TypeError) as caught:
+        FairseqDropout("much")(torch.ones(1))
+    line = clear_errors.explain(caught.value)
+    assert line.startswith("a dropout rate of the checkpoint: cannot be used as it is given")
 
 
 # --- numbers of fairseq's own options ---

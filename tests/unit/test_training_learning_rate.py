@@ -51,9 +51,10 @@ def test_factor_multiplies() -> None:
         ({"warmup": 0}, "warmup must be at least 1 in Equation 3, got 0"),
         ({"step": 0}, "step must be at least 1 in Equation 3, got 0"),
         ({"d_model": 0}, "d_model must be at least 1 in Equation 3, got 0"),
-        ({"factor": 0.0}, "factor must be positive, got 0.0"),
-        ({"factor": -1.0}, "factor must be positive, got -1.0"),
-        ({"factor": math.nan}, "factor must be positive, got nan"),
+        ({"factor": 0.0}, "factor must be a positive number, got 0.0"),
+        ({"factor": -1.0}, "factor must be a positive number, got -1.0"),
+        ({"factor": math.inf}, "factor must be a positive number, got inf"),
+        ({"factor": math.nan}, "factor must be a positive number, got nan"),
     ],
 )
 def test_impossible_arguments_are_refused(change: dict[str, float], message: str) -> None:
