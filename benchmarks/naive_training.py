@@ -34,7 +34,7 @@ def attend_as_written(
     causal: bool = False,
 ) -> Tensor:
     """Section 3.2.2 over Equation 1; without dropout of weights."""
-    W_Q, W_K, W_V = layer.W_QKV.weight.split(layer.rows)
+    W_Q, W_K, W_V = layer.W_QKV.weight.split(layer.projection_sizes)
     if causal:
         mask = causal_mask(x.size(1), x.device)
     Q, K, V = F.linear(x, W_Q), F.linear(memory, W_K), F.linear(memory, W_V)

@@ -22,6 +22,8 @@ from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 from turn_taking import Channel, Device, find_device_or_exit
 
+from fairseq_aiayn.paper import TRANSLATION
+
 SECONDS = 0.2  # a turn repeats the work for
 SEED = 1
 
@@ -83,7 +85,7 @@ class System:
 
     def _search(self, batch: dict, length: int, beam: int) -> Callable[[], object]:
         exactly = {"min_len": length, "max_len_a": 0, "max_len_b": length}
-        search = Namespace(beam=beam, lenpen=0.6, **exactly)
+        search = Namespace(beam=beam, lenpen=TRANSLATION.alpha, **exactly)
         generator = self._task.build_generator([self._model], search)
 
         def decode() -> None:

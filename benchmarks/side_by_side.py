@@ -17,14 +17,13 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "recipes" / "lib"))
-
-from run_settings import ROOT, commit, hardware, output_of, packages
 from targets import find_target
+
+from fairseq_aiayn.runs.write_settings import ROOT, commit, hardware, output_of, packages
 
 sys.path.insert(0, str(ROOT))
 
-from fairseq_aiayn.evaluation.text_table import aligned_lines
+from fairseq_aiayn.files.text_table import aligned_lines
 from fairseq_aiayn.files.whole import write_whole
 
 

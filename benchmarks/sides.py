@@ -10,6 +10,10 @@ from pathlib import Path
 
 from side_by_side import ROOT
 
+from fairseq_aiayn.paper import TRANSLATION
+from fairseq_aiayn.regime.ours import as_words
+from fairseq_aiayn.regime.search import search_options
+
 STOCK = "stock"
 OURS = "ours"
 # What asks each system for a precision; float32 needs nothing
@@ -27,10 +31,7 @@ TRANSLATING_PRECISION = {"cpu": "float32", "cuda": "float16"}
 # As the recipes translate: the paper's search needs no options, stock fairseq's nearest does
 SEARCH = {
     "aiayn": ["--task", "aiayn_translation"],
-    "stock": [
-        *("--task", "translation", "--beam", "4"),
-        *("--lenpen", "0.6", "--max-len-a", "1", "--max-len-b", "50"),
-    ],
+    "stock": ["--task", "translation", *as_words(search_options(TRANSLATION))],
 }
 
 

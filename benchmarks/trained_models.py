@@ -11,9 +11,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from run_settings import packages
 from sides import Side, on_device
 from workers import Worker, log_file
+
+from fairseq_aiayn.runs.write_settings import packages
 
 BATCH_TOKENS = 1_024  # a short training gets further by many small updates
 WARMUP = 1_000  # Equation 3 with less has rates at which nothing is learnt

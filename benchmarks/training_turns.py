@@ -17,7 +17,7 @@ from side_by_side import Finding
 from sides import PRECISIONS, STOCK, Side, on_device, ours, rivals
 from workers import Answer, Worker, alternate, log_file
 
-from fairseq_aiayn.evaluation.cost import forward_flops
+from fairseq_aiayn.cost.estimate import forward_flops
 from fairseq_aiayn.rows import find_row
 
 HERE = Path(__file__).parent

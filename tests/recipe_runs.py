@@ -236,3 +236,12 @@ def write_tool(path: Path, body: str) -> Path:
     path.write_text(f"#!/bin/bash\n{body}")
     path.chmod(0o755)
     return path.parent
+
+
+def alive(group: int) -> bool:
+    """Is any process of a group left?"""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

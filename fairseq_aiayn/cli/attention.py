@@ -154,11 +154,11 @@ def _option(name: str) -> str:
 
 
 def _load(arguments: argparse.Namespace) -> Translator:
+    from fairseq_aiayn.corpus.segmenter import Segmenter
     from fairseq_aiayn.plugin.attention import load_translator
-    from fairseq_aiayn.text.cutter import Cutter
 
-    cutter = Cutter(arguments.bpe_codes, arguments.sentencepiece_model, arguments.normalize)
-    return load_translator(arguments.checkpoint, arguments.data_bin, cutter)
+    segmenter = Segmenter(arguments.bpe_codes, arguments.sentencepiece_model, arguments.normalize)
+    return load_translator(arguments.checkpoint, arguments.data_bin, segmenter)
 
 
 def _draw_positions(arguments: argparse.Namespace) -> None:

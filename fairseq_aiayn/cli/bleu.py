@@ -16,10 +16,10 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING
 
-from fairseq_aiayn.evaluation.parallel_text import read_parallel, require_text
+from fairseq_aiayn.files.parallel_text import read_parallel, require_text
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.evaluation.bleu import Bleu
+    from fairseq_aiayn.scores.bleu import Bleu
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print both scores of --hypothesis against --reference."""
-    from fairseq_aiayn.evaluation import bleu
+    from fairseq_aiayn.scores import bleu
 
     hypothesis, reference = read_parallel(arguments.hypothesis, arguments.reference)
     require_text(arguments.reference, reference)

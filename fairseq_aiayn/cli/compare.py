@@ -24,9 +24,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_aiayn.evaluation import comparison_table, table4_markdown
-from fairseq_aiayn.evaluation.table_files import write_table
+from fairseq_aiayn.files.table_files import write_table
 from fairseq_aiayn.files.whole import write_whole
+from fairseq_aiayn.report import comparison_table, table4_markdown
 
 PARSER = "gold.trees"  # is only in the directory of a search with a parser
 

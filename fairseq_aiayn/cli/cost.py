@@ -21,7 +21,7 @@ import json
 from dataclasses import asdict
 
 from fairseq_aiayn.cli.vocabulary_option import add_vocabulary_option
-from fairseq_aiayn.evaluation.cost import (
+from fairseq_aiayn.cost.estimate import (
     USUAL_LENGTH,
     Estimate,
     ForwardFlops,
@@ -30,8 +30,8 @@ from fairseq_aiayn.evaluation.cost import (
     paper_estimate,
     training_flops,
 )
-from fairseq_aiayn.evaluation.gpus import GPUS, find_gpu
-from fairseq_aiayn.evaluation.text_table import aligned_lines
+from fairseq_aiayn.cost.gpus import GPUS, find_gpu
+from fairseq_aiayn.files.text_table import aligned_lines
 from fairseq_aiayn.paper import Row
 from fairseq_aiayn.rows import find_row
 

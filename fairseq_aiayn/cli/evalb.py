@@ -31,17 +31,17 @@ import os
 import sys
 from collections.abc import Iterator
 
-from fairseq_aiayn.treebank.evalb import score_files
-from fairseq_aiayn.treebank.evalb_parameters import find_parameters
-from fairseq_aiayn.treebank.evalb_report import (
+from fairseq_aiayn.treebank.evalb.parameters import find_parameters
+from fairseq_aiayn.treebank.evalb.report import (
     TABLE_HEAD,
     sentence_fields,
     sentence_line,
     summary_lines,
     totals_lines,
 )
-from fairseq_aiayn.treebank.evalb_sentence import SentenceScore, Status
-from fairseq_aiayn.treebank.evalb_summary import Scores, summarize
+from fairseq_aiayn.treebank.evalb.scoring import score_files
+from fairseq_aiayn.treebank.evalb.sentence import SentenceScore, Status
+from fairseq_aiayn.treebank.evalb.summary import Scores, summarize
 from fairseq_aiayn.treebank.lines import source_name
 
 MOST_ERRORS = 10**9

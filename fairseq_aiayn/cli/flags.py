@@ -1,4 +1,4 @@
-"""print a row's training regime as options of fairseq-train
+"""print a row's training regime, or its search, as options of fairseq's commands
 
 The batch is the row's on any number of GPUs: about 25,000 source and 25,000 target tokens (section
 5.1), by the update frequency. You add data, task, precision (--fp16, --bf16, --amp) and
@@ -10,6 +10,9 @@ checkpoints keep their share of the updates.
 With --system stock they are those of the nearest model that fairseq has by itself, in the same
 regime; a row whose heads are not of size d_model / h has none.
 
+--search prints options of fairseq-generate instead: beam size, α and longest output of the row's
+task (sections 6.1 and 6.3). This package's tasks have them as defaults, stock fairseq has others.
+
 examples:
   aiayn flags base --gpus 8
   aiayn flags big --gpus 4 --max-tokens 3125
@@ -17,15 +20,17 @@ examples:
   fairseq-train DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
       $(aiayn flags base --gpus 1) --fp16
   fairseq-train DATA --task translation $(aiayn flags base --gpus 1 --system stock) --fp16
+  fairseq-generate DATA --task translation --path stock.pt $(aiayn flags base --search)
 """
 
 from __future__ import annotations
 
 import argparse
 
+from fairseq_aiayn.regime.ours import Budget, as_words, train_flags
+from fairseq_aiayn.regime.search import decoding, search_options
+from fairseq_aiayn.regime.stock import stock_flags
 from fairseq_aiayn.rows import find_row
-from fairseq_aiayn.training.regime import Budget, train_flags
-from fairseq_aiayn.training.stock import stock_flags
 
 SYSTEMS = {"aiayn": train_flags, "stock": stock_flags}
 BUDGET = (
@@ -39,9 +44,9 @@ BUDGET = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `aiayn flags`."""
     parser.add_argument("row", help="name of a row, see aiayn rows")
-    parser.add_argument(
-        "--gpus", type=int, required=True, metavar="N", help="GPUs of all nodes together"
-    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--gpus", type=int, metavar="N", help="GPUs of all nodes together")
+    what.add_argument("--search", action="store_true", help="the row's search instead")
     parser.add_argument(
         "--max-tokens",
         type=int,
@@ -60,6 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the options on one line; none needs quoting."""
+    row = find_row(arguments.row)
+    if arguments.search:
+        for option in ("--max-tokens", *(option for option, _, _ in BUDGET)):
+            if getattr(arguments, option.removeprefix("--").replace("-", "_")) is not None:
+                raise ValueError(f"--search has no {option}, which is of a training")
+        print(*as_words(search_options(decoding(row))))
+        return
     budget = Budget(
         steps=arguments.max_update,
         warmup=arguments.warmup_updates,
@@ -67,5 +79,4 @@ def run(arguments: argparse.Namespace) -> None:
         checkpoint_updates=arguments.save_interval_updates,
     )
     flags = SYSTEMS[arguments.system]
-    row = budget.of(find_row(arguments.row))
-    print(" ".join(flags(row, arguments.gpus, arguments.max_tokens)))
+    print(*flags(budget.of(row), arguments.gpus, arguments.max_tokens))

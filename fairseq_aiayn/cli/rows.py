@@ -26,10 +26,10 @@ import json
 from collections.abc import Sequence
 
 from fairseq_aiayn.cli.vocabulary_option import add_vocabulary_option
-from fairseq_aiayn.evaluation.markdown_table import aligned_table
-from fairseq_aiayn.evaluation.row_difference import difference_as_json, difference_table
-from fairseq_aiayn.evaluation.row_table import row_as_json, row_table
-from fairseq_aiayn.evaluation.text_table import aligned_lines
+from fairseq_aiayn.cost.row_difference import difference_as_json, difference_table
+from fairseq_aiayn.cost.row_table import row_as_json, row_table
+from fairseq_aiayn.files.markdown_table import aligned_table
+from fairseq_aiayn.files.text_table import aligned_lines
 from fairseq_aiayn.paper import Row
 from fairseq_aiayn.rows import ROWS, find_row
 

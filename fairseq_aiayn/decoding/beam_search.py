@@ -1,6 +1,6 @@
 """Section 6.1: beam search with the length penalty of Wu et al. (2016), ended as early as possible.
 
-Shape letters as in fairseq_aiayn.nn, and: k hypotheses kept a sentence (the beam), L the longest
+Shape letters as in fairseq_aiayn.nn, and: k hypotheses per sentence (the beam), L the longest
 output with its end-of-sentence token.
 """
 
@@ -14,10 +14,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from fairseq_aiayn.decoding.candidates import Restriction, Symbols, best_tokens
+from fairseq_aiayn.decoding.candidates import AllowedTokens, Symbols, best_tokens
 from fairseq_aiayn.decoding.hypotheses import Finished, History, Hypothesis, Step
 from fairseq_aiayn.decoding.length_penalty import length_penalty
 
+LARGEST_ALPHA = 50  # with it, the penalty of 100,000 tokens is 1e211, still a float
 WORTH_DROPPING = 1 / 8  # of the sentences: the others must be copied
 
 
@@ -36,9 +37,9 @@ class SearchOptions:
     def __post_init__(self) -> None:
         if self.beam < 1:
             raise ValueError(f"the beam size must be at least 1, got {self.beam}")
-        if not (math.isfinite(self.alpha) and self.alpha >= 0):
+        if not 0 <= self.alpha <= LARGEST_ALPHA:
             raise ValueError(
-                f"the length penalty α must be a number of at least 0, got {self.alpha}"
+                f"the length penalty α must be a number from 0 to {LARGEST_ALPHA}, got {self.alpha}"
             )
         if not 1 <= self.nbest <= self.beam:
             raise ValueError(
@@ -49,8 +50,8 @@ class SearchOptions:
 
 
 class Continuations(Protocol):
-    """A model, or an ensemble, with its decoding state: one row a sentence before the first token,
-    then k."""
+    """A model, or an ensemble, with its decoding state: before the first token one row per
+    sentence, then k."""
 
     def log_probabilities(self, tokens: Tensor) -> Iterable[Tensor]:
         """Append the newest tokens [R, 1]; give log P(next token) of all rows in order, some
@@ -60,7 +61,7 @@ class Continuations(Protocol):
         """Let beam j of sentence b continue what its beam parents[b, j] has seen; [B, k]."""
 
     def keep_sentences(self, sentences: Tensor) -> None:
-        """Go on with these sentences [B'] only."""
+        """Go on with these sentences [B'] only, on both sides."""
 
 
 @torch.no_grad()
@@ -71,48 +72,117 @@ def beam_search(
     options: SearchOptions,
     prefix: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
-    """Search the best outputs of a batch of sentences.
+    """Return up to `nbest` outputs per sentence of a batch, best first.
 
     max_lengths [B]: tokens that each output may have before its end-of-sentence token;
     prefix [B, p]: tokens that each output must begin with, padded on the right. A hypothesis is
-    finished when its end-of-sentence token is among the k best continuations; a sentence is done
+    finished when its end-of-sentence token is among the k best continuations. A sentence is done
     when the best open hypothesis, were it to gain no more cost until the longest output, could not
-    displace the `nbest`-th finished one. Returns, a sentence, up to `nbest` hypotheses, best first.
+    displace the `nbest`-th finished one.
     """
     check_lengths(max_lengths, symbols, options, prefix)
     B, device, longest = max_lengths.numel(), max_lengths.device, int(max_lengths.max())
     limits = Limits(max_lengths, set(max_lengths.tolist()), symbols, options.min_length, prefix)
     results = Finished.none(B, options.nbest, device)
     history = History(longest + 1, B, options.beam, device)
-    sentences, finished = torch.arange(B, device=device), results
-    alive = torch.zeros(B, 1, device=device)  # log P of the empty hypothesis, before any copy
     broken = torch.zeros(B, dtype=torch.bool, device=device)
-    newest = torch.full((B, 1), symbols.end, device=device)
+    search = OpenSentences.at_start(results, symbols.end)
     for step in range(longest + 1):
-        restriction = limits.at(step, sentences)
-        log_p = continuations.log_probabilities(newest)
-        best = best_tokens(log_p, restriction, options.beam + 1, alive.size(1))
-        broken[sentences] |= has_nan(best[0], alive)
-        alive, written, ended = advance(alive, *best, step, symbols.end, options)
-        history.write(step, sentences, written)
-        finished = finished.merged(ended)
-        done = is_done(alive, finished, max_lengths[sentences], options)
-        waiting = int(done.sum())  # all that a step waits for, if it drops none
+        log_p = continuations.log_probabilities(search.newest)
+        allowed = limits.at(step, search.sentences)
+        best = best_tokens(log_p, allowed, options.beam + 1, search.alive.size(1))
+        broken[search.sentences] |= has_nan(best[0], search.alive)
+        written = search.advance(*best, step, symbols.end, options)
+        history.write(step, search.sentences, written)
+        done = search.done(max_lengths, options)
+        waiting = int(done.sum())  # the only value that a step asks the device for
         if waiting == done.numel():
             break
         continuations.follow(written.parent)
         if waiting >= WORTH_DROPPING * done.numel():
+            results.write(search.sentences, search.finished)
             kept = (~done).nonzero().squeeze(1)
             continuations.keep_sentences(kept)
-            results.write(sentences, finished)
-            sentences, alive, finished = sentences[kept], alive[kept], finished.sentences(kept)
-            newest = written.token[kept].view(-1, 1)
-        else:
-            newest = written.token.view(-1, 1)
-    results.write(sentences, finished)
+            search = search.only(kept)
+    results.write(search.sentences, search.finished)
     found = history.read(results, symbols.end)
     require_outputs(broken, found)
     return found
+
+
+@dataclass
+class OpenSentences:
+    """The sentences that are still searched.
+
+    sentences [B']: their places in the batch; alive [B', r]: log P of each open hypothesis, best
+    first, where r is 1 before the first token, then k; newest [B'·r, 1]: the last token of each;
+    finished [B', n]: the best finished ones.
+    """
+
+    sentences: Tensor
+    alive: Tensor
+    newest: Tensor
+    finished: Finished
+
+    @staticmethod
+    def at_start(finished: Finished, end: int) -> OpenSentences:
+        """All sentences of a batch, each with the empty hypothesis, whose log P is 0."""
+        B, device = finished.score.size(0), finished.score.device
+        newest = torch.full((B, 1), end, device=device)
+        return OpenSentences(
+            torch.arange(B, device=device), torch.zeros(B, 1, device=device), newest, finished
+        )
+
+    def advance(
+        self, token_log_p: Tensor, token: Tensor, step: int, end: int, options: SearchOptions
+    ) -> Step:
+        """Extend every open hypothesis by its k + 1 best tokens, token_log_p and token
+        [B'·r, k + 1]; keep the k best that go on, and of those that end the best.
+
+        Returns what the k that go on wrote. One hypothesis has at most one continuation that ends,
+        so k of its k + 1 best tokens go on, and so do k of the 2k best of all.
+        """
+        (B, r), k = self.alive.shape, options.beam
+        total = (self.alive.unsqueeze(2) + token_log_p.view(B, r, k + 1)).view(B, -1)
+        value, place = total.topk(min(2 * k, r * (k + 1)), dim=1)
+        written = Step(
+            token.view(B, -1).gather(1, place),
+            token_log_p.view(B, -1).gather(1, place),
+            place.div(k + 1, rounding_mode="floor"),
+        )
+        ends = written.token.eq(end)
+        score = value[:, :k].masked_fill(~ends[:, :k], -math.inf)
+        ended = Finished(
+            score / length_penalty(step + 1, options.alpha),
+            torch.full_like(place[:, :k], step),
+            written.parent[:, :k],
+            written.token_log_p[:, :k],
+        )
+        self.finished = self.finished.merged(ended)
+        self.alive, going_on = value.masked_fill(ends, -math.inf).topk(k, dim=1)
+        written = Step(*(v.gather(1, going_on) for v in vars(written).values()))
+        self.newest = written.token.view(-1, 1)
+        return written
+
+    def done(self, max_lengths: Tensor, options: SearchOptions) -> Tensor:
+        """[B'], True where no open hypothesis, the best one first, can still enter the finished
+        ones; max_lengths [B].
+
+        log P only falls and, for α ≥ 0, lp only rises with length, so log P(so far) / lp(longest)
+        bounds every score to come.
+        """
+        longest = max_lengths[self.sentences] + 1
+        bound = self.alive[:, 0] / length_penalty(longest, options.alpha)
+        return self.finished.score[:, -1] >= bound
+
+    def only(self, kept: Tensor) -> OpenSentences:
+        """Those of these rows [B''], after the first step."""
+        return OpenSentences(
+            self.sentences[kept],
+            self.alive[kept],
+            self.newest.view(self.alive.shape)[kept].view(-1, 1),
+            self.finished.only(kept),
+        )
 
 
 def has_nan(token_log_p: Tensor, alive: Tensor) -> Tensor:
@@ -172,8 +242,8 @@ class Limits:
     min_length: int
     prefix: Tensor | None
 
-    def at(self, step: int, sentences: Tensor) -> Restriction:
-        """The restriction of a step in these sentences [B']."""
+    def at(self, step: int, sentences: Tensor) -> AllowedTokens:
+        """The tokens that a step allows in these sentences [B']."""
         forced = None
         if self.prefix is not None and step < self.prefix.size(1):
             forced = self.prefix[sentences, step]
@@ -181,50 +251,4 @@ class Limits:
             if forced is None:
                 forced = torch.full_like(sentences, self.symbols.padding)
             forced = forced.masked_fill(self.max_lengths[sentences].eq(step), self.symbols.end)
-        return Restriction(self.symbols, step < self.min_length, forced)
-
-
-def advance(
-    alive: Tensor,
-    token_log_p: Tensor,
-    token: Tensor,
-    step: int,
-    end: int,
-    options: SearchOptions,
-) -> tuple[Tensor, Step, Finished]:
-    """Extend the open hypotheses, log P alive [B, r], by k + 1 best tokens of each [B·r, k + 1].
-
-    Returns log P of the k best that go on [B, k], what they wrote, and the up to k that end here
-    (score −∞ elsewhere). Of one hypothesis only one continuation ends, so that k + 1 of each, and
-    2k of all, hold k that go on.
-    """
-    (B, r), k = alive.shape, options.beam
-    total = (alive.unsqueeze(2) + token_log_p.view(B, r, k + 1)).view(B, -1)
-    value, place = total.topk(min(2 * k, r * (k + 1)), dim=1)
-    written = Step(
-        token.view(B, -1).gather(1, place),
-        token_log_p.view(B, -1).gather(1, place),
-        place.div(k + 1, rounding_mode="floor"),
-    )
-    ends = written.token.eq(end)
-    score = value[:, :k].masked_fill(~ends[:, :k], -math.inf)
-    ended = Finished(
-        score / length_penalty(step + 1, options.alpha),
-        torch.full_like(place[:, :k], step),
-        written.parent[:, :k],
-        written.token_log_p[:, :k],
-    )
-    alive, going_on = value.masked_fill(ends, -math.inf).topk(k, dim=1)
-    return alive, Step(*(v.gather(1, going_on) for v in vars(written).values())), ended
-
-
-def is_done(
-    alive: Tensor, finished: Finished, max_lengths: Tensor, options: SearchOptions
-) -> Tensor:
-    """[B], True where no open hypothesis, the best one first, can still enter the finished ones.
-
-    log P only falls and, for α ≥ 0, lp only rises with length, so log P(so far) / lp(longest)
-    bounds every score to come.
-    """
-    bound = alive[:, 0] / length_penalty(max_lengths + 1, options.alpha)
-    return finished.score[:, -1] >= bound
+        return AllowedTokens(self.symbols, step < self.min_length, forced)

@@ -1,7 +1,7 @@
 """The hypotheses of a batch: what each step of the search wrote, which ended, and what they say.
 
-A hypothesis is a chain of back-pointers, so that a step writes one token a beam and copies none;
-only what has won is read back, once, when the search is over.
+A hypothesis is a chain of back-pointers, so that a step writes one token per beam and copies none.
+What has won is read back once, when the search is over.
 """
 
 from __future__ import annotations
@@ -47,26 +47,36 @@ class History:
         self.token_log_p[position, sentences] = step.token_log_p
 
     def read(self, finished: Finished, end: int) -> list[list[Hypothesis]]:
-        """The finished hypotheses of every sentence, best first, on the CPU."""
+        """Return the finished hypotheses of every sentence, best first, on the CPU.
+
+        A hypothesis is read from its end to its beginning. With k = 2 and
+
+            position   0      1       2
+            token      A B    C D     E F
+            parent     0 0    1 0     0 1      (beam of the position before)
+
+        one that ends at position 3 on beam 1 was F, whose parent 1 is D, whose parent 0 is A: its
+        tokens are A D F and the end.
+        """
         last, beam = finished.last, finished.beam
-        tokens, log_p = [torch.full_like(last, end)], [finished.end_log_p]
+        tokens, log_p = [], []
         for position in reversed(range(int(last.max()))):
             tokens.append(self.token[position].gather(1, beam))
             log_p.append(self.token_log_p[position].gather(1, beam))
-            inside = last.gt(position)
-            beam = torch.where(inside, self.parent[position].gather(1, beam), beam)
-        # [B, n, L], each ends at its `last` place before the end: its end token comes after it
-        written = torch.stack(tokens[:0:-1] + tokens[:1], dim=2).cpu()
-        written_log_p = torch.stack(log_p[:0:-1] + log_p[:1], dim=2).cpu()
+            # One that ends before this position is still at its last beam.
+            parent = self.parent[position].gather(1, beam)
+            beam = torch.where(last.gt(position), parent, beam)
+        # [B, n, L]: from the first position on; the end token comes last
+        all_tokens = torch.stack([*tokens[::-1], torch.full_like(last, end)], dim=2).cpu()
+        all_log_p = torch.stack([*log_p[::-1], finished.end_log_p], dim=2).cpu()
+        columns = (all_tokens, all_log_p, last.tolist(), finished.score.tolist())
         return [
             [
                 Hypothesis(with_end(y, n), with_end(y_log_p, n), score)
                 for y, y_log_p, n, score in zip(*sentence, strict=True)
                 if score > -math.inf
             ]
-            for sentence in zip(
-                written, written_log_p, last.tolist(), finished.score.tolist(), strict=True
-            )
+            for sentence in zip(*columns, strict=True)
         ]
 
 
@@ -106,7 +116,7 @@ class Finished:
             ),
         )
 
-    def sentences(self, kept: Tensor) -> Finished:
+    def only(self, kept: Tensor) -> Finished:
         """Those of these sentences [B'] only."""
         return Finished(*(value[kept] for value in vars(self).values()))
 

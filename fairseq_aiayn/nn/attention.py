@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_aiayn.nn.shape import Shape
+from fairseq_aiayn.nn.dimensions import Dimensions
 
 
 def attention_weights(Q: Tensor, K: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -63,13 +63,17 @@ class MultiHeadAttention(nn.Module):
     d_model], so that what is projected by several of them is multiplied once.
     """
 
-    def __init__(self, shape: Shape):
+    def __init__(self, sizes: Dimensions):
         super().__init__()
-        self.h = shape.h
-        self.attention_dropout = shape.attention_dropout
-        self.rows = (shape.h * shape.d_k, shape.h * shape.d_k, shape.h * shape.d_v)
-        self.W_QKV = nn.Linear(shape.d_model, sum(self.rows), bias=False)
-        self.W_O = nn.Linear(shape.h * shape.d_v, shape.d_model, bias=False)
+        self.h = sizes.h
+        self.attention_dropout = sizes.attention_dropout
+        self.projection_sizes = (
+            sizes.h * sizes.d_k,
+            sizes.h * sizes.d_k,
+            sizes.h * sizes.d_v,
+        )
+        self.W_QKV = nn.Linear(sizes.d_model, sum(self.projection_sizes), bias=False)
+        self.W_O = nn.Linear(sizes.h * sizes.d_v, sizes.d_model, bias=False)
 
     def forward(
         self, x: Tensor, memory: Tensor, mask: Tensor | None = None, causal: bool = False
@@ -89,18 +93,18 @@ class MultiHeadAttention(nn.Module):
     def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """xW_i^Q, xW_i^K, xW_i^V of every head, in self-attention: x [B, L, d_model] →
         [B, h, L, d_k], [B, h, L, d_k], [B, h, L, d_v]."""
-        Q, K, V = self.W_QKV(x).split(self.rows, dim=-1)
+        Q, K, V = self.W_QKV(x).split(self.projection_sizes, dim=-1)
         return self._split_heads(Q), self._split_heads(K), self._split_heads(V)
 
     def queries(self, x: Tensor) -> Tensor:
         """xW_i^Q of every head: x [B, Q, d_model] → [B, h, Q, d_k]."""
-        return self._split_heads(F.linear(x, self.W_QKV.weight[: self.rows[0]]))
+        return self._split_heads(F.linear(x, self.W_QKV.weight[: self.projection_sizes[0]]))
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """memory W_i^K, memory W_i^V of every head: memory [B, M, d_model] → [B, h, M, d_k],
         [B, h, M, d_v]."""
-        projected = F.linear(memory, self.W_QKV.weight[self.rows[0] :])
-        K, V = projected.split(self.rows[1:], dim=-1)
+        projected = F.linear(memory, self.W_QKV.weight[self.projection_sizes[0] :])
+        K, V = projected.split(self.projection_sizes[1:], dim=-1)
         return self._split_heads(K), self._split_heads(V)
 
     def attend(

@@ -7,24 +7,24 @@ from torch import Tensor, nn
 
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.decoder_state import DecoderState, LayerState
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.dropout import Dropout
 from fairseq_aiayn.nn.embeddings import Embedding
 from fairseq_aiayn.nn.feed_forward import FeedForward
 from fairseq_aiayn.nn.residual import AddAndNorm
-from fairseq_aiayn.nn.shape import Shape
 
 
 class DecoderLayer(nn.Module):
     """Masked self-attention, attention over the encoder's output, the feed-forward network."""
 
-    def __init__(self, shape: Shape):
+    def __init__(self, sizes: Dimensions):
         super().__init__()
-        self.self_attention = MultiHeadAttention(shape)
-        self.self_attention_norm = AddAndNorm(shape.d_model, shape.P_drop)
-        self.cross_attention = MultiHeadAttention(shape)
-        self.cross_attention_norm = AddAndNorm(shape.d_model, shape.P_drop)
-        self.feed_forward = FeedForward(shape.d_model, shape.d_ff)
-        self.feed_forward_norm = AddAndNorm(shape.d_model, shape.P_drop)
+        self.self_attention = MultiHeadAttention(sizes)
+        self.self_attention_norm = AddAndNorm(sizes.d_model, sizes.P_drop)
+        self.cross_attention = MultiHeadAttention(sizes)
+        self.cross_attention_norm = AddAndNorm(sizes.d_model, sizes.P_drop)
+        self.feed_forward = FeedForward(sizes.d_model, sizes.d_ff)
+        self.feed_forward_norm = AddAndNorm(sizes.d_model, sizes.P_drop)
 
     def forward(self, x: Tensor, memory: Tensor, source_mask: Tensor | None) -> Tensor:
         """x [B, T, d_model], memory [B, S, d_model], source_mask [B, 1, 1, S] → [B, T, d_model]."""
@@ -57,13 +57,17 @@ class Decoder(nn.Module):
     """Embeddings plus positions, dropout on their sum, N layers, the pre-softmax projection."""
 
     def __init__(
-        self, shape: Shape, embedding: Embedding, position: nn.Module, projection: Embedding
+        self,
+        sizes: Dimensions,
+        embedding: Embedding,
+        position: nn.Module,
+        projection: Embedding,
     ):
         super().__init__()
         self.embedding = embedding
         self.position = position
-        self.dropout = Dropout(shape.P_drop)
-        self.layers = nn.ModuleList(DecoderLayer(shape) for _ in range(shape.N))
+        self.dropout = Dropout(sizes.P_drop)
+        self.layers = nn.ModuleList(DecoderLayer(sizes) for _ in range(sizes.N))
         self.projection = projection
 
     def forward(self, tokens: Tensor, memory: Tensor, source_mask: Tensor | None) -> Tensor:

@@ -4,7 +4,7 @@ The target positions that the beams of a sentence have seen are the nodes of one
 once. A beam attends to its ancestors, so that when a beam goes on from another only the mask
 changes: no key or value is copied. Nodes that no beam descends from are thrown out now and then.
 
-Shape letters as in fairseq_aiayn.nn, and: k beams a sentence, n nodes of it.
+Shape letters as in fairseq_aiayn.nn, and: k beams per sentence, n nodes of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-STEPS_OF_ROOM = 8  # for nodes, between two clearings, which copy what is kept
+STEPS_OF_ROOM = 8  # for nodes, before unseen ones are dropped, which copies the others
 
 
 @dataclass
@@ -45,7 +45,7 @@ class LayerState:
         self.self_K = pick_nodes(self.self_K, sentences, nodes)
         self.self_V = pick_nodes(self.self_V, sentences, nodes)
 
-    def keep_sentences(self, sentences: Tensor) -> None:
+    def keep_sources(self, sentences: Tensor) -> None:
         """Keep the memory of these sentences [B'], in this order."""
         self.memory_K = self.memory_K.index_select(0, sentences)
         self.memory_V = self.memory_V.index_select(0, sentences)
@@ -67,7 +67,8 @@ class DecoderState:
     def grow(self, k: int) -> Tensor:
         """Add a position, a node for each of k beams of a sentence; return the new `ancestors`."""
         if self.ancestors is not None and self.ancestors.size(3) + k > self.capacity:
-            self._clear(torch.arange(self.ancestors.size(0), device=self.ancestors.device))
+            everyone = torch.arange(self.ancestors.size(0), device=self.ancestors.device)
+            self._drop_unseen_nodes(everyone)
         own = torch.eye(k, dtype=torch.bool, device=self.layers[0].memory_K.device)
         own = own.expand(self.layers[0].memory_K.size(0), 1, k, k)
         self.ancestors = own if self.length == 0 else torch.cat([self.ancestors, own], dim=3)
@@ -97,25 +98,29 @@ class DecoderState:
         sentences = beams.view(-1, k)[:, 0].div(k, rounding_mode="floor")
         rows = self.ancestors.flatten(0, 2).index_select(0, beams)
         self.ancestors = rows.view(sentences.numel(), 1, k, -1)
-        self._clear(sentences)
+        self._drop_unseen_nodes(sentences)
 
-    def keep_sentences(self, sentences: Tensor) -> None:
+    def keep_sources(self, sentences: Tensor) -> None:
         """Keep these sentences [B'] of the source side, in this order."""
         for layer in self.layers:
-            layer.keep_sentences(sentences)
+            layer.keep_sources(sentences)
         if self.source_mask is not None:
             self.source_mask = self.source_mask.index_select(0, sentences)
 
-    def _clear(self, sentences: Tensor) -> None:
-        """Keep only nodes that a beam has seen, and of the keys and values those of `sentences`
-        [B'], whose `ancestors` are in place already."""
+    def _drop_unseen_nodes(self, sentences: Tensor) -> None:
+        """Keep only nodes that some beam has seen, and of the keys and values those of `sentences`
+        [B'], whose `ancestors` are in place already.
+
+        With two beams whose ancestors are 1 0 1 0 0 and 1 0 0 0 1, the nodes 0, 2 and 4 are kept,
+        in this order, and the ancestors become 1 1 0 and 1 0 1. A sentence with fewer such nodes
+        than another keeps some that no beam has seen, which stay masked.
+        """
         seen = self.ancestors.any(dim=2).squeeze(1)  # [B', n]
         n = int(seen.sum(dim=1).max())
         nodes = seen.byte().sort(dim=1, descending=True, stable=True).indices[:, :n]
-        places = nodes[:, None, None, :].expand(-1, -1, self.ancestors.size(2), -1)
-        self.ancestors = self.ancestors.gather(3, places)
-        room = STEPS_OF_ROOM * self.ancestors.size(2)
-        nodes = pad(nodes, (0, room))  # with some node, until it is written
+        k = self.ancestors.size(2)
+        self.ancestors = self.ancestors.gather(3, nodes[:, None, None, :].expand(-1, -1, k, -1))
+        nodes = pad(nodes, (0, STEPS_OF_ROOM * k))  # room, with some node until it is written
         for layer in self.layers:
             layer.keep_nodes(sentences, nodes)
 

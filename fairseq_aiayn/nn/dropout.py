@@ -18,10 +18,10 @@ class Dropout(nn.Module):
         """x of any shape → the same shape and type."""
         if not self.training or self.p == 0.0:
             return x
-        if x.is_cuda:
+        if not x.is_cpu:
             return F.dropout(x, self.p)
-        # On a CPU that draws element by element, a tenth of a small model's step, and keeps a mask
-        # as large as x for the backward pass.
+        # On a CPU that function draws element by element, which takes a tenth of a small model's
+        # step, and keeps a mask as large as x for the backward pass.
         return x * drawn(x.shape, self.p) / (1.0 - self.p)
 
 

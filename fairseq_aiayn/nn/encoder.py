@@ -5,22 +5,22 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from fairseq_aiayn.nn.attention import MultiHeadAttention
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.dropout import Dropout
 from fairseq_aiayn.nn.embeddings import Embedding
 from fairseq_aiayn.nn.feed_forward import FeedForward
 from fairseq_aiayn.nn.residual import AddAndNorm
-from fairseq_aiayn.nn.shape import Shape
 
 
 class EncoderLayer(nn.Module):
     """Two sub-layers: self-attention and the feed-forward network."""
 
-    def __init__(self, shape: Shape):
+    def __init__(self, sizes: Dimensions):
         super().__init__()
-        self.self_attention = MultiHeadAttention(shape)
-        self.self_attention_norm = AddAndNorm(shape.d_model, shape.P_drop)
-        self.feed_forward = FeedForward(shape.d_model, shape.d_ff)
-        self.feed_forward_norm = AddAndNorm(shape.d_model, shape.P_drop)
+        self.self_attention = MultiHeadAttention(sizes)
+        self.self_attention_norm = AddAndNorm(sizes.d_model, sizes.P_drop)
+        self.feed_forward = FeedForward(sizes.d_model, sizes.d_ff)
+        self.feed_forward_norm = AddAndNorm(sizes.d_model, sizes.P_drop)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """x [B, S, d_model], mask [B, 1, 1, S] → [B, S, d_model]."""
@@ -31,12 +31,12 @@ class EncoderLayer(nn.Module):
 class Encoder(nn.Module):
     """Embeddings plus positions, dropout on their sum (section 5.4), N layers, no last norm."""
 
-    def __init__(self, shape: Shape, embedding: Embedding, position: nn.Module):
+    def __init__(self, sizes: Dimensions, embedding: Embedding, position: nn.Module):
         super().__init__()
         self.embedding = embedding
         self.position = position
-        self.dropout = Dropout(shape.P_drop)
-        self.layers = nn.ModuleList(EncoderLayer(shape) for _ in range(shape.N))
+        self.dropout = Dropout(sizes.P_drop)
+        self.layers = nn.ModuleList(EncoderLayer(sizes) for _ in range(sizes.N))
 
     def forward(self, tokens: Tensor, pos: Tensor, mask: Tensor | None) -> Tensor:
         """Encode a batch of sources.

@@ -62,7 +62,7 @@ def draw_feed_forward(network: FeedForward, scheme: Initialization) -> None:
 def draw_queries_apart(attention: MultiHeadAttention) -> None:
     """Draw W^Q as one Glorot-uniform matrix, and W^K with W^V as another: with fewer rows each,
     their values are larger."""
-    queries = attention.rows[0]
+    queries = attention.projection_sizes[0]
     weight = attention.W_QKV.weight.data
     xavier_uniform_(weight[:queries])
     xavier_uniform_(weight[queries:])

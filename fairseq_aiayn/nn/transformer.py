@@ -7,11 +7,11 @@ from typing import Literal
 from torch import Tensor, nn
 
 from fairseq_aiayn.nn.decoder import Decoder
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.embeddings import Embedding
 from fairseq_aiayn.nn.encoder import Encoder
 from fairseq_aiayn.nn.initialization import Initialization, initialize
 from fairseq_aiayn.nn.positions import LearnedPositions, SinusoidalPositions, positions
-from fairseq_aiayn.nn.shape import Shape
 
 Sharing = Literal["all", "target", "none"]
 
@@ -27,12 +27,12 @@ class Transformer(nn.Module):
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """source [B, S], padded on either side; target [B, T], shifted right → logits [B, T, V]."""
-        source_mask = real_tokens(source, self.padding)
+        source_mask = non_padding(source, self.padding)
         memory = self.encoder(source, positions(source, self.padding), source_mask)
         return self.decoder.projection.project(self.decoder(target, memory, source_mask))
 
 
-def real_tokens(tokens: Tensor, padding: int) -> Tensor | None:
+def non_padding(tokens: Tensor, padding: int) -> Tensor | None:
     """Mask [B, 1, 1, L] of the real tokens of [B, L], as keys; None where nothing is padding."""
     real = tokens.ne(padding)
     # Asking waits for a GPU once a batch; without a mask the fused kernels are worth more than
@@ -41,7 +41,7 @@ def real_tokens(tokens: Tensor, padding: int) -> Tensor | None:
 
 
 def create_transformer(
-    shape: Shape,
+    sizes: Dimensions,
     V_source: int,
     V_target: int,
     padding: int,
@@ -62,17 +62,17 @@ def create_transformer(
             "source embedding, target embedding and projection can share a matrix (section 3.4) "
             f"only over one joined vocabulary; got {V_source} source and {V_target} target types"
         )
-    target_embedding = Embedding(V_target, shape.d_model)
-    source_embedding = target_embedding if sharing == "all" else Embedding(V_source, shape.d_model)
-    projection = Embedding(V_target, shape.d_model) if sharing == "none" else target_embedding
+    target_embedding = Embedding(V_target, sizes.d_model)
+    source_embedding = target_embedding if sharing == "all" else Embedding(V_source, sizes.d_model)
+    projection = Embedding(V_target, sizes.d_model) if sharing == "none" else target_embedding
     if learned_lengths is None:
-        encoder_position, decoder_position = (SinusoidalPositions(shape.d_model) for _ in range(2))
+        encoder_position, decoder_position = (SinusoidalPositions(sizes.d_model) for _ in range(2))
     else:
         encoder_position, decoder_position = (
-            LearnedPositions(shape.d_model, length) for length in learned_lengths
+            LearnedPositions(sizes.d_model, length) for length in learned_lengths
         )
-    encoder = Encoder(shape, source_embedding, encoder_position)
-    decoder = Decoder(shape, target_embedding, decoder_position, projection)
+    encoder = Encoder(sizes, source_embedding, encoder_position)
+    decoder = Decoder(sizes, target_embedding, decoder_position, projection)
     transformer = Transformer(encoder, decoder, padding)
     initialize(transformer, initialization)
     return transformer

@@ -3,26 +3,26 @@
 from fairseq_aiayn.plugin import (  # noqa: F401
     binarised_data,
     checkpoints,
-    clear_errors,
     criterion,
     dictionaries,
     early_stopping,
+    error_messages,
     lr_scheduler,
     model,
     number_options,
     optimizer,
     parsing_task,
     peak_memory,
-    read_ahead,
+    prefetch,
     task,
 )
 
-clear_errors.install()  # first: the next line may have something to say
+error_messages.install()  # first: the next line may have something to say
 checkpoints.allow_fairseq_checkpoints()
 dictionaries.look_before_use()
 binarised_data.look_before_use()
 number_options.look_before_use()
 optimizer.look_before_use()
-read_ahead.stop_at_exit()
+prefetch.stop_at_exit()
 peak_memory.log_at_exit()
 early_stopping.count_on()

@@ -1,4 +1,4 @@
-"""Every row of paper.py as an --arch; here fairseq's names meet the paper's symbols."""
+"""Every row of paper.py as an --arch, whose options are completed from the row."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from functools import partial
 
 from fairseq.models import register_model_architecture
 
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS, Initialization
-from fairseq_aiayn.nn.shape import Shape
 from fairseq_aiayn.nn.transformer import Sharing
 from fairseq_aiayn.paper import Row
+from fairseq_aiayn.regime.names import ENCODER_AND_DECODER, SIDES, option
 from fairseq_aiayn.rows import ROWS
 
 MODEL_NAME = "aiayn"
 
 # fairseq's name for the encoder, its twin for the decoder, the paper's symbol for both
-TWINS = (
-    ("encoder_layers", "decoder_layers", "N"),
-    ("encoder_embed_dim", "decoder_embed_dim", "d_model"),
-    ("encoder_ffn_embed_dim", "decoder_ffn_embed_dim", "d_ff"),
-    ("encoder_attention_heads", "decoder_attention_heads", "h"),
+TWINS = tuple(
+    (*(f"{side}_{name}" for side in SIDES), symbol) for name, symbol in ENCODER_AND_DECODER.items()
 )
 
 
@@ -78,11 +76,6 @@ def add_training_options(parser: ArgumentParser) -> None:
         help="train with matrix products in this precision and all else, weights and checkpoints"
         " among it, in float32; also with --cpu",
     )
-
-
-def option(name: str) -> str:
-    """The command-line spelling of an argument's name."""
-    return "--" + name.replace("_", "-")
 
 
 def apply_row(row: Row, args: Namespace) -> None:
@@ -153,9 +146,9 @@ def set_schedule_width(args: Namespace) -> None:
         )
 
 
-def read_shape(args: Namespace) -> Shape:
+def read_dimensions(args: Namespace) -> Dimensions:
     """Translate completed fairseq options into the paper's symbols."""
-    return Shape(
+    return Dimensions(
         **{symbol: getattr(args, encoder_name) for encoder_name, _, symbol in TWINS},
         d_k=args.d_k,
         d_v=args.d_v,

@@ -12,12 +12,12 @@ from fairseq.data import Dictionary
 from fairseq.tokenizer import tokenize_line
 from torch import Tensor
 
+from fairseq_aiayn.corpus.segmenter import Segmenter
 from fairseq_aiayn.inspection.attention_map import AttentionMap
 from fairseq_aiayn.inspection.attention_weights import attention_weights
-from fairseq_aiayn.plugin.clear_errors import explained
+from fairseq_aiayn.plugin.error_messages import explained
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
-from fairseq_aiayn.text.cutter import Cutter
 
 START = "<s>"  # fairseq starts a target with its </s>; the first key of the decoder is shown so
 
@@ -38,7 +38,7 @@ class Translator:
 
     task: AiaynTranslationTask
     model: AiaynModel
-    cutter: Cutter
+    segmenter: Segmenter
 
     def source(self, text: str) -> Sentence:
         """Cut a text as the model reads it; ValueError if it has no words."""
@@ -49,14 +49,14 @@ class Translator:
         return self._read(text, self.task.cfg.target_lang, self.task.target_dictionary, "target")
 
     def _read(self, text: str, language: str, dictionary: Dictionary, side: str) -> Sentence:
-        pieces = tokenize_line(self.cutter.cut(text, language))
+        pieces = tokenize_line(self.segmenter.cut(text, language))
         if not pieces:
             raise ValueError(f"the {side} must have words, got {text!r}")
         line = " ".join(pieces)
         tokens = dictionary.encode_line(line, add_if_not_exist=False).long()
         unknown = [piece for piece in pieces if dictionary.index(piece) == dictionary.unk()]
         end = dictionary[dictionary.eos()]
-        shown = map(self.cutter.shown, pieces)
+        shown = map(self.segmenter.shown, pieces)
         return Sentence((*shown, end), tokens, tuple(dict.fromkeys(unknown)))
 
     def translate(self, source: Sentence) -> Sentence:
@@ -65,7 +65,7 @@ class Translator:
         sample = {"net_input": {"src_tokens": source.tokens[None]}}
         tokens = generator.generate([self.model], sample)[0][0]["tokens"]
         pieces = (self.task.target_dictionary[token] for token in tokens.tolist())
-        return Sentence(tuple(map(self.cutter.shown, pieces)), tokens, ())
+        return Sentence(tuple(map(self.segmenter.shown, pieces)), tokens, ())
 
     def maps(self, source: Sentence, target: Sentence | None) -> dict[str, AttentionMap]:
         """What the heads attend to, by kind; without a target, the encoder's.
@@ -83,7 +83,7 @@ class Translator:
         return {shown.kind: shown for shown in maps}
 
 
-def load_translator(checkpoint: Path, data: Path, cutter: Cutter) -> Translator:
+def load_translator(checkpoint: Path, data: Path, segmenter: Segmenter) -> Translator:
     """Load a checkpoint, and the dictionaries from the binarised data that it was trained on.
 
     Raises OSError or ValueError, naming the file, for what is missing or cannot be used.
@@ -95,4 +95,4 @@ def load_translator(checkpoint: Path, data: Path, cutter: Cutter) -> Translator:
         raise ValueError(
             f"{checkpoint}: must be a checkpoint of an aiayn_* model, has a {type(model).__name__}"
         )
-    return Translator(task, model, cutter)
+    return Translator(task, model, segmenter)

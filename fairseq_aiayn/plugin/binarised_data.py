@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from fairseq.data import Dictionary, FairseqDataset, indexed_dataset
 
-from fairseq_aiayn.evaluation.checkpoint_files import require_plain_file
+from fairseq_aiayn.checkpoints.reading import require_plain_file
 
 AGAIN = "run fairseq-preprocess again"
 CHUNK = 1 << 20  # tokens that are looked at together, to stay in a processor's cache

@@ -20,9 +20,9 @@ from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
-from fairseq_aiayn.evaluation import checkpoint_files
-from fairseq_aiayn.evaluation.checkpoint_contents import CONFIGURATIONS, parts, written
-from fairseq_aiayn.evaluation.checkpoint_sizes import require_declared_sizes
+from fairseq_aiayn.checkpoints import reading
+from fairseq_aiayn.checkpoints.contents import CONFIGURATIONS, parts, written
+from fairseq_aiayn.checkpoints.sizes import require_declared_sizes
 
 # On resuming, the first process sends the loaded checkpoint to the others by torch.save and
 # torch.load, with this frozen dataclass of one index in place of each tensor; no file has it.
@@ -50,7 +50,7 @@ NAMES = {"model": ("arch", "_name"), "task": ("task", "_name"), "criterion": ("c
 def allow_fairseq_checkpoints() -> None:
     """Add the plain data that fairseq's checkpoints hold to what torch.load accepts, and look at
     what a checkpoint asks for before anything of it is used."""
-    checkpoint_files.allow_fairseq_checkpoints()
+    reading.allow_fairseq_checkpoints()
     torch.serialization.add_safe_globals(list(SENT_BETWEEN_PROCESSES))
     checkpoint_utils.load_checkpoint_to_cpu = guarded(checkpoint_utils.load_checkpoint_to_cpu)
     for name in ("eval_str_list", "eval_str_dict", "eval_bool"):
@@ -66,7 +66,7 @@ def guarded(load_checkpoint_to_cpu: Callable) -> Callable:
 
     def load(path: str, arg_overrides: dict | None = None, load_on_all_ranks: bool = False) -> dict:
         local = Path(PathManager.get_local_path(path))
-        state = checkpoint_files.read_checkpoint(local)  # mapped: its tensors are not read
+        state = reading.read_checkpoint(local)  # mapped: its tensors are not read
         require_known_classes(local, state)
         require_declared_sizes(local, state)
         return load_checkpoint_to_cpu(path, arg_overrides, load_on_all_ranks)

@@ -11,8 +11,8 @@ from fairseq.logging import metrics
 
 from fairseq_aiayn.plugin.generator import BeamSearchGenerator
 from fairseq_aiayn.plugin.model import AiaynModel
-from fairseq_aiayn.treebank.evalb import score_sentence
-from fairseq_aiayn.treebank.evalb_sentence import Status
+from fairseq_aiayn.treebank.evalb.scoring import score_sentence
+from fairseq_aiayn.treebank.evalb.sentence import Status
 from fairseq_aiayn.treebank.lines import read_lines
 from fairseq_aiayn.treebank.repair import repair
 from fairseq_aiayn.treebank.trees import write_tree

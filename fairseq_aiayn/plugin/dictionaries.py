@@ -13,7 +13,7 @@ from typing import TextIO
 from fairseq.data import Dictionary
 from fairseq.file_io import PathManager
 
-from fairseq_aiayn.evaluation.checkpoint_files import require_plain_file
+from fairseq_aiayn.checkpoints.reading import require_plain_file
 
 REPLACES = "#fairseq:overwrite"  # at the end of a line whose word may be there already
 BYTE_ORDER_MARK = "\ufeff"

@@ -15,7 +15,7 @@ from pathlib import Path
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 
-from fairseq_aiayn.evaluation.train_log import number, statistics
+from fairseq_aiayn.runs.train_log import number, statistics
 
 
 def count_on() -> None:

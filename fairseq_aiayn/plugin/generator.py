@@ -63,7 +63,7 @@ class EnsembleContinuations:
     def keep_sentences(self, sentences: Tensor) -> None:
         """Go on with these sentences only."""
         for state in self.states:
-            state.keep_sentences(sentences)
+            state.keep_sources(sentences)
             k = state.ancestors.size(2)
             beams = torch.arange(k, device=sentences.device)
             state.reorder_beams((sentences[:, None] * k + beams).flatten())

@@ -19,12 +19,12 @@ from fairseq_aiayn.nn.decoder import Decoder
 from fairseq_aiayn.nn.decoder_state import DecoderState
 from fairseq_aiayn.nn.encoder import Encoder
 from fairseq_aiayn.nn.positions import positions
-from fairseq_aiayn.nn.transformer import Transformer, create_transformer, real_tokens
+from fairseq_aiayn.nn.transformer import Transformer, create_transformer, non_padding
 from fairseq_aiayn.plugin.architectures import (
     MODEL_NAME,
     add_model_options,
+    read_dimensions,
     read_initialization,
-    read_shape,
     read_sharing,
     register_rows,
 )
@@ -47,7 +47,7 @@ class AiaynEncoder(FairseqEncoder):
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> EncoderOut:
         """src_tokens [B, S]; the mask comes from the padding, src_lengths is not needed."""
         padding = self.dictionary.pad()
-        source_mask = real_tokens(src_tokens, padding)
+        source_mask = non_padding(src_tokens, padding)
         memory = self.stack(src_tokens, positions(src_tokens, padding), source_mask)
         return {"memory": memory, "source_mask": source_mask}
 
@@ -111,7 +111,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         """fairseq's own search: every beam is a sentence of its own, on the source side too."""
         state = incremental_state["aiayn"]
         state.reorder_beams(new_order)
-        state.keep_sentences(new_order)
+        state.keep_sources(new_order)
 
     def max_positions(self) -> int:
         """The longest target."""
@@ -177,7 +177,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
                 f" least 1, got {lengths[0]} and {lengths[1]}"
             )
         transformer = create_transformer(
-            read_shape(args),
+            read_dimensions(args),
             len(source),
             len(target),
             source.pad(),

@@ -18,8 +18,9 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, ListConfig
 
-from fairseq_aiayn.evaluation.checkpoint_files import require_plain_file
+from fairseq_aiayn.checkpoints.reading import require_plain_file
 from fairseq_aiayn.plugin.optimizer import read_betas
+from fairseq_aiayn.regime.names import option
 
 LARGEST = float_info.max
 # Where fairseq's configuration has an option, its least and its largest value; NaN is none of them
@@ -115,5 +116,4 @@ def require_number(name: str, given: object, least: float, largest: float) -> No
     numbers = given if isinstance(given, ListConfig) else [given]
     if given is None or (numbers and all(least <= number <= largest for number in numbers)):
         return
-    option = "--" + name.replace("_", "-")
-    raise ValueError(f"{option} must be a number from {least:g} to {largest:g}, got {given}")
+    raise ValueError(f"{option(name)} must be a number from {least:g} to {largest:g}, got {given}")

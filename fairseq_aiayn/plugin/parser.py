@@ -11,10 +11,10 @@ from fairseq import checkpoint_utils, utils
 from fairseq.data import data_utils
 from torch import Tensor
 
-from fairseq_aiayn.plugin.clear_errors import explained
+from fairseq_aiayn.corpus.pieces import sentence_pieces
+from fairseq_aiayn.plugin.error_messages import explained
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.parsing_task import AiaynParsingConfig, AiaynParsingTask
-from fairseq_aiayn.text.pieces import sentence_pieces
 from fairseq_aiayn.treebank.linearization import require_words, source_text
 
 PIECES = "pieces.model"  # beside the binarised data that it cut

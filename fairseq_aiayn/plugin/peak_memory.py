@@ -21,7 +21,7 @@ def log_at_exit() -> None:
 
 
 def log() -> None:
-    """Write the peak to fairseq-train's log, which evaluation/train_log.py reads."""
+    """Write the peak to fairseq-train's log, which runs/train_log.py reads."""
     host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 // MIB
     gpu = ""
     if torch.cuda.is_initialized():

@@ -1,6 +1,6 @@
 """Errors of memory, of numbers and of options: each function knows one kind and says what to do.
 
-They are recognisers of clear_errors.py: an error in, one line out, or None for any other error.
+They are recognisers of error_messages.py: an error in, one line out, or None for any other error.
 """
 
 from __future__ import annotations

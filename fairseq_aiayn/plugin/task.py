@@ -13,6 +13,7 @@ from fairseq_aiayn.paper import TRANSLATION, Decoding
 from fairseq_aiayn.plugin.batches import PairsByLength
 from fairseq_aiayn.plugin.generator import BeamSearchGenerator, MaximumLength
 from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.regime.search import search_options
 
 # fairseq's generation options that the paper's search does not have, with the value that leaves
 # them off
@@ -39,15 +40,9 @@ REFUSED = {
 
 def search_defaults(decoding: Decoding) -> dict[str, float]:
     """The options that the search reads, under fairseq's names: the paper's, then fairseq's own."""
-    return {
-        "beam": decoding.beam,
-        "lenpen": decoding.alpha,
-        "max_len_a": 1,
-        "max_len_b": decoding.extra_length,
-        "min_len": 1,
-        "nbest": 1,
-        "unnormalized": False,
-    }
+    papers = search_options(decoding).items()
+    papers = {name.removeprefix("--").replace("-", "_"): value for name, value in papers}
+    return papers | {"min_len": 1, "nbest": 1, "unnormalized": False}
 
 
 @dataclass

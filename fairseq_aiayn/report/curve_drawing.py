@@ -10,9 +10,9 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fairseq_aiayn.evaluation.bleu_by_length import LengthClass
-from fairseq_aiayn.evaluation.learning_curves import Curve, LearningCurves
 from fairseq_aiayn.inspection.head_colours import HEAD_COLOURS, head_colour
+from fairseq_aiayn.runs.learning_curves import Curve, LearningCurves
+from fairseq_aiayn.scores.bleu_by_length import LengthClass
 
 POINTS = 1_800  # of all lines of a panel together; more make the page larger and not clearer
 DOTTED = 40  # points of a line that are few enough for a dot on each

@@ -8,7 +8,7 @@ from importlib.resources import files
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from fairseq_aiayn.evaluation.parallel_text import one_line
+from fairseq_aiayn.files.parallel_text import one_line
 from fairseq_aiayn.report.document import Document
 
 HERE = files("fairseq_aiayn.report")

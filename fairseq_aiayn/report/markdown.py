@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairseq_aiayn.evaluation.markdown_table import aligned_table, folded, literal
+from fairseq_aiayn.files.markdown_table import aligned_table, folded, literal
 from fairseq_aiayn.report.document import (
     Block,
     Document,

@@ -6,20 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fairseq_aiayn.evaluation.learning_curves import LearningCurves, read_learning_curves
-from fairseq_aiayn.evaluation.parsing_run import FIGURES
-from fairseq_aiayn.evaluation.provenance import machines
-from fairseq_aiayn.evaluation.run_differences import Difference, run_differences
-from fairseq_aiayn.evaluation.seeds import OverSeeds, over_seeds
-from fairseq_aiayn.evaluation.table4 import Table4, read_table4
-from fairseq_aiayn.evaluation.table4_markdown import (
-    caveat,
-    detail_cells,
-    label_cells,
-    parser_cells,
-)
-from fairseq_aiayn.evaluation.train_options import read_train_options
 from fairseq_aiayn.report.document import Document, Section
+from fairseq_aiayn.report.provenance import machines
 from fairseq_aiayn.report.sections import (
     cells_table,
     curves_section,
@@ -28,6 +16,18 @@ from fairseq_aiayn.report.sections import (
     paragraphs,
     seeds_section,
 )
+from fairseq_aiayn.report.table4 import Table4, read_table4
+from fairseq_aiayn.report.table4_markdown import (
+    caveat,
+    detail_cells,
+    label_cells,
+    parser_cells,
+)
+from fairseq_aiayn.runs.differences import Difference, run_differences
+from fairseq_aiayn.runs.learning_curves import LearningCurves, read_learning_curves
+from fairseq_aiayn.runs.parsing_run import FIGURES
+from fairseq_aiayn.runs.seeds import OverSeeds, over_seeds
+from fairseq_aiayn.runs.train_options import read_train_options
 
 KIND = "parsing report"  # in JSON
 

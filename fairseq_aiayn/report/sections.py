@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fairseq_aiayn.evaluation.learning_curves import LearningCurves
-from fairseq_aiayn.evaluation.provenance import facts
-from fairseq_aiayn.evaluation.run_differences import Difference
-from fairseq_aiayn.evaluation.run_directory import TrainedRun
-from fairseq_aiayn.evaluation.seeds import OverSeeds, seeds_cells
-from fairseq_aiayn.evaluation.system_differences import SYSTEM_DIFFERENCES
 from fairseq_aiayn.report.curve_drawing import draw_learning_curves
 from fairseq_aiayn.report.document import Block, Figure, Folded, Paragraph, Section, Table
+from fairseq_aiayn.report.provenance import facts
+from fairseq_aiayn.report.system_differences import SYSTEM_DIFFERENCES
+from fairseq_aiayn.runs.differences import Difference
+from fairseq_aiayn.runs.learning_curves import LearningCurves
+from fairseq_aiayn.runs.run_directory import TrainedRun
+from fairseq_aiayn.runs.seeds import OverSeeds, seeds_cells
 
 VALIDATIONS = 25  # of a run that are printed
 

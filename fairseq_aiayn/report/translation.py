@@ -6,31 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fairseq_aiayn.evaluation.bleu import sacre_bleu
-from fairseq_aiayn.evaluation.bleu_by_length import LengthClass, bleu_by_length
-from fairseq_aiayn.evaluation.comparison import (
-    Comparison,
-    Run,
-    Texts,
-    example_at,
-    figures_of,
-    read_comparison,
-    read_texts,
-)
-from fairseq_aiayn.evaluation.comparison_table import caveat, measured_cells
-from fairseq_aiayn.evaluation.disagreement import (
-    Contrast,
-    contrasts,
-    largest_disagreements,
-    sentence_chrf,
-)
-from fairseq_aiayn.evaluation.learning_curves import LearningCurves, read_learning_curves
-from fairseq_aiayn.evaluation.provenance import machines, signatures
-from fairseq_aiayn.evaluation.run_differences import Difference, run_differences
-from fairseq_aiayn.evaluation.seeds import OverSeeds, over_seeds
-from fairseq_aiayn.evaluation.significance import Significance, paired_bootstrap
-from fairseq_aiayn.evaluation.train_options import read_train_options
+from fairseq_aiayn.report.comparison_table import caveat, measured_cells
 from fairseq_aiayn.report.document import Document, Section
+from fairseq_aiayn.report.provenance import machines, signatures
 from fairseq_aiayn.report.sections import (
     cells_table,
     curves_section,
@@ -47,6 +25,28 @@ from fairseq_aiayn.report.translation_sections import (
     rows_section,
     significance_section,
 )
+from fairseq_aiayn.runs.differences import Difference, run_differences
+from fairseq_aiayn.runs.learning_curves import LearningCurves, read_learning_curves
+from fairseq_aiayn.runs.seeds import OverSeeds, over_seeds
+from fairseq_aiayn.runs.train_options import read_train_options
+from fairseq_aiayn.runs.translation_run import (
+    Comparison,
+    Run,
+    Texts,
+    example_at,
+    figures_of,
+    read_comparison,
+    read_texts,
+)
+from fairseq_aiayn.scores.bleu import sacre_bleu
+from fairseq_aiayn.scores.bleu_by_length import LengthClass, bleu_by_length
+from fairseq_aiayn.scores.disagreement import (
+    Contrast,
+    contrasts,
+    largest_disagreements,
+    sentence_chrf,
+)
+from fairseq_aiayn.scores.significance import Significance, paired_bootstrap
 
 KIND = "translation report"  # in JSON
 ROUNDING = 0.01  # BLEU; a score may have been written with two digits

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairseq_aiayn.evaluation.bleu_by_length import LengthClass
-from fairseq_aiayn.evaluation.comparison import Example, Run
-from fairseq_aiayn.evaluation.disagreement import Contrast
-from fairseq_aiayn.evaluation.row_table import explanation, row_table
-from fairseq_aiayn.evaluation.significance import FEWEST, LEVEL, Significance
+from fairseq_aiayn.cost.row_table import explanation, row_table
 from fairseq_aiayn.report.curve_drawing import draw_bleu_by_length, length_range
 from fairseq_aiayn.report.document import Block, Figure, Paragraph, Section, Table, Texts
 from fairseq_aiayn.rows import ROWS
+from fairseq_aiayn.runs.translation_run import Example, Run
+from fairseq_aiayn.scores.bleu_by_length import LengthClass
+from fairseq_aiayn.scores.disagreement import Contrast
+from fairseq_aiayn.scores.significance import FEWEST, LEVEL, Significance
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ log() {
 fatal() {
     local line="${recipe_script##*/}: ${recipe_stage:+stage $recipe_stage: }$*"
     line+=${recipe_stage:+; log: $recipe_log}
+    line=${line//[[:cntrl:]]/ } # what a user gave may hold line ends
     recipe_stage= # or the end would say it again
     echo "$line" >&2
     [[ -z $recipe_log ]] || echo "$line" >>"$recipe_state/recipe.log"
@@ -339,7 +340,7 @@ recipe_execute() {
 recipe_show() {
     case $show in
     none) cat >>"$recipe_log" ;;
-    progress) python "$recipe_lib/progress.py" --log "$recipe_log" ;;
+    progress) python -P -m fairseq_aiayn.runs.progress --log "$recipe_log" ;;
     all) tee >(sed -u 's/.*\r//' >>"$recipe_log") >&2 ;; # a log needs the last state of a bar only
     esac
 }

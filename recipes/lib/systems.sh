@@ -79,7 +79,7 @@ check_commands() {
         [[ $dry_run == true ]] || command -v "$command" >/dev/null ||
             fatal "$command is not installed: run make setup in $root"
     done
-    run python "$recipe_lib/check_torch.py" --gpus 0 # text can be prepared without a GPU
+    run python -P -m fairseq_aiayn.runs.check_torch --gpus 0 # text can be prepared without a GPU
 }
 
 text_hash='find . -type f ! -name "*.log" ! -name "sha256*" | sort | xargs sha256sum | sha256sum'
@@ -95,18 +95,18 @@ know_text() {
     [[ $dry_run == false ]] || return 0
     [[ -e $1/bin/sha256 ]] ||
         fatal "$1 has no prepared text: its recipe makes it with --stage 4 --stop_stage 4 --force"
-    [[ $(<"$1/bin/corpus") == "$corpus_name" ]] ||
-        fatal "$1 has text of $(<"$1/bin/corpus"), not of $corpus_name"
     [[ $(env -C "$1/bin" sh -c "$text_hash") == "$(<"$1/bin/sha256")" ]] ||
         fatal "$1/bin is not what the recipe made: files in it changed;" \
             "--stage 4 --stop_stage 4 --force makes it again"
+    [[ $(<"$1/bin/corpus") == "$corpus_name" ]] ||
+        fatal "$1 has text of $(<"$1/bin/corpus"), not of $corpus_name"
     # shellcheck disable=SC2034  # stage reads it
     recipe_chain=$(<"$1/bin/sha256")
 }
 
 # What the result of a training must be traced back to, at its start,
 note_training() {
-    run -q -o "$run_dir/training.json" python "$recipe_lib/run_settings.py" training \
+    run -q -o "$run_dir/training.json" python -P -m fairseq_aiayn.runs.write_settings training \
         --name "${run_dir##*/}" --system "$system" --row "$row" --corpus "$corpus_name" \
         --seed "$seed" --device "$device" --gpus "$gpus" --nodes "$nodes" \
         --resumes "$run_dir/training.json" --command train "$(recipe_quote "${train[@]}")"
@@ -136,7 +136,7 @@ search_set() {
 
 # note_evaluation FILE SUBSET [--command NAME COMMAND]...: and what was done with its model.
 note_evaluation() {
-    run -q -o "$1" python "$recipe_lib/run_settings.py" evaluation \
+    run -q -o "$1" python -P -m fairseq_aiayn.runs.write_settings evaluation \
         --training "$run_dir/training.json" --subset "$2" --average "$average" \
         ${average_last:+--command average "$(recipe_quote "${average_last[@]}")"} \
         --command validate "$(recipe_quote "${validate[@]}")" \
@@ -145,7 +145,7 @@ note_evaluation() {
 
 before_train_system() { keep_training; }
 train_system() {
-    [[ $device == cpu ]] || run -q python "$recipe_lib/check_torch.py" --gpus "$gpus"
+    [[ $device == cpu ]] || run -q python -P -m fairseq_aiayn.runs.check_torch --gpus "$gpus"
     train_model note_training
 }
 

@@ -32,7 +32,7 @@ check_text() {
 # Every file that the manifest's text of these languages is in.
 download_corpus() {
     local downloads url file checksum bytes
-    downloads=$(python "$recipe_lib/manifest.py" --manifest "$manifest" "${pair[@]}") ||
+    downloads=$(python -P -m fairseq_aiayn.corpus.manifest --manifest "$manifest" "${pair[@]}") ||
         fatal "no list of downloads"
     while IFS=$'\t' read -r url file checksum bytes <&3; do
         download "$url" "$files/$file" "$checksum" "$bytes"
@@ -42,7 +42,7 @@ download_corpus() {
 # The development and test sets as they are.
 hold_out() {
     run -q rm -rf "$exp/data"
-    run python "$recipe_lib/held_out.py" --manifest "$manifest" --directory "$files" \
+    run python -P -m fairseq_aiayn.corpus.held_out --manifest "$manifest" --directory "$files" \
         "${pair[@]}" "${lowercase[@]}" --output "$exp/data"
 }
 
@@ -50,7 +50,7 @@ hold_out() {
 clean_corpus() {
     local part language
     fresh_directory "$exp/tokens"
-    run python "$recipe_lib/clean_corpus.py" --manifest "$manifest" --directory "$files" \
+    run python -P -m fairseq_aiayn.corpus.clean_corpus --manifest "$manifest" --directory "$files" \
         "${pair[@]}" --output "$exp/tokens" --workers "$workers" \
         --tokenizer "$tokenizer" "${normalize[@]}" "${lowercase[@]}" "${limits[@]}"
     for part in valid test; do
@@ -59,7 +59,7 @@ clean_corpus() {
                 run -q cp "$exp/data/$part.$language" "$exp/tokens/$part.$language"
             else
                 run -q -i "$exp/data/$part.$language" -o "$exp/tokens/$part.$language" \
-                    python "$recipe_lib/moses_text.py" --language "$language" "${normalize[@]}" \
+                    python -P -m fairseq_aiayn.corpus.moses_text --language "$language" "${normalize[@]}" \
                         "${lowercase[@]}"
             fi
         done
@@ -69,7 +69,7 @@ clean_corpus() {
 # One vocabulary of byte pairs for both languages (section 5.1, English-German).
 learn_byte_pairs() {
     run -q mkdir -p "$exp/pieces"
-    run -o "$exp/pieces/words" python "$recipe_lib/count_words.py" --shards "$exp/tokens" \
+    run -o "$exp/pieces/words" python -P -m fairseq_aiayn.corpus.count_words --shards "$exp/tokens" \
         --languages "${languages[@]}" --workers "$workers" --min-count "$min_count"
     run -o "$exp/pieces/codes" subword-nmt learn-bpe --dict-input --input "$exp/pieces/words" \
         "${piece_flags[@]}"
@@ -78,7 +78,7 @@ learn_byte_pairs() {
 # One vocabulary of word pieces for both languages (section 5.1, English-French).
 learn_word_pieces() {
     run -q mkdir -p "$exp/pieces"
-    run python "$recipe_lib/learn_word_pieces.py" --shards "$exp/tokens" \
+    run python -P -m fairseq_aiayn.corpus.learn_word_pieces --shards "$exp/tokens" \
         --languages "${languages[@]}" "${piece_flags[@]}" --output "$exp/pieces/model"
 }
 
@@ -87,9 +87,9 @@ apply_pieces() {
     local encode=(subword-nmt apply-bpe "${with[@]}")
     if [[ $pieces == word_pieces ]]; then
         with=(--model "$exp/pieces/model.model")
-        encode=(python "$recipe_lib/pieces_text.py" "${with[@]}")
+        encode=(python -P -m fairseq_aiayn.corpus.pieces_text "${with[@]}")
     fi
-    run python "$recipe_lib/apply_pieces.py" --shards "$exp/tokens" \
+    run python -P -m fairseq_aiayn.corpus.apply_pieces --shards "$exp/tokens" \
         --languages "${languages[@]}" "${with[@]}" --output "$exp/pieces" --workers "$workers"
     for part in valid test; do
         for language in "${languages[@]}"; do
@@ -110,6 +110,7 @@ binarize() {
 
 # Get the text that the manifest names.
 manifest_stages() {
+    [[ -r $manifest ]] || fatal "--manifest $manifest: cannot be read"
     # shellcheck disable=SC2034  # stage 1 names it
     manifest_text=$(<"$manifest") # a changed manifest runs again
     stage 1 download download_corpus manifest_text pair

@@ -124,6 +124,9 @@ find_regime() {
     regime+=("${further[@]}")
 }
 
+# Set search to the paper's search for the row, for a task whose defaults are others.
+find_search() { read_flags search aiayn flags "$row" --search; }
+
 # As many checkpoints must be written as are averaged: that is known before a training, not after it.
 require_checkpoints() {
     local updates every
@@ -239,7 +242,7 @@ give_up() {
 # must not touch its final checkpoint.
 find_newest() {
     [[ $dry_run == false ]] || return 0
-    newest=$(python "$recipe_lib/newest_checkpoint.py" "$run_dir/checkpoints" \
+    newest=$(python -P -m fairseq_aiayn.checkpoints.newest "$run_dir/checkpoints" \
         --below "$(flag_value --max-update "${train[@]}")")
 }
 

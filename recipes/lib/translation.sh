@@ -3,7 +3,7 @@
 #
 # A run.sh sources this file after recipe.sh, sets the recipe's own choices of text.sh, and calls
 # translation_options, systems_begin and translation_stages. The layout of a run directory is
-# described in fairseq_aiayn/evaluation/comparison.py.
+# described in fairseq_aiayn/runs/translation_run.py.
 
 : "${exp:?}" "${recipe_lib:?}"
 
@@ -21,7 +21,7 @@ recipe_option_files+=("${BASH_SOURCE[0]}")
 
 # The recipe's own choices
 our_search=()     # options of fairseq-generate, where it is not the paper's search
-stock_search=(--beam 4 --lenpen 0.6 --max-len-a 1 --max-len-b 50) # the nearest that stock fairseq has
+stock_search=()   # the same of stock fairseq's search, which gets the paper's options otherwise
 token_bleu=false  # BLEU of the tokens as they are, beside the other two
 
 # Read the command line.
@@ -36,7 +36,7 @@ translation_options() {
 
 check_setup() {
     check_commands aiayn fairseq-train sacremoses subword-nmt
-    run -q python "$recipe_lib/check_language.py" --language "$target_lang"
+    run -q python -P -m fairseq_aiayn.scores.check_language --language "$target_lang"
 }
 
 # Set the commands of a system; they are run below, and kept in settings.json.
@@ -45,6 +45,7 @@ use_system() {
     local task=aiayn_translation search=("${our_search[@]}") joined=subword_nmt
     if [[ $system == stock ]]; then
         task=translation search=("${stock_search[@]}")
+        ((${#search[@]} > 0)) || find_search
     fi
     [[ $pieces == byte_pairs ]] || joined=sentencepiece
     system_commands "$task"
@@ -73,11 +74,11 @@ score() {
     run -q cp "$text/data/$subset.$source_lang" "$run_dir/source.txt"
     run -q cp "$text/data/$subset.$target_lang" "$run_dir/reference.txt"
     run -q -i "$run_dir/generate-$subset.txt" -o "$run_dir/hypothesis.txt" \
-        python "$recipe_lib/hypotheses.py"
+        python -P -m fairseq_aiayn.scores.hypotheses
     if [[ $token_bleu == true ]]; then
         run -q cp "$text/tokens/$subset.$target_lang" "$run_dir/reference.tokens"
         run -q -i "$run_dir/generate-$subset.txt" -o "$run_dir/hypothesis.tokens" \
-            python "$recipe_lib/hypotheses.py" --tokens
+            python -P -m fairseq_aiayn.scores.hypotheses --tokens
     fi
     run -q -o "$run_dir/score.json" "${bleu[@]}"
     run -q aiayn compare "$run_dir" --output "$run_dir"

@@ -11,9 +11,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fairseq_aiayn.evaluation.table3 import read_table3
-from fairseq_aiayn.evaluation.table3_markdown import as_json, markdown, report
-from fairseq_aiayn.evaluation.table_files import write_table
+from fairseq_aiayn.files.table_files import write_table
+from fairseq_aiayn.report.table3 import read_table3
+from fairseq_aiayn.report.table3_markdown import as_json, markdown, report
 
 
 def main() -> None:

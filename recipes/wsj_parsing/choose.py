@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_aiayn.evaluation.parsing_run import read_scores
-from fairseq_aiayn.evaluation.text_table import aligned_lines
-from fairseq_aiayn.treebank.evalb_summary import Scores
+from fairseq_aiayn.files.text_table import aligned_lines
+from fairseq_aiayn.runs.parsing_run import read_scores
+from fairseq_aiayn.treebank.evalb.summary import Scores
 
 
 def read_f1(parts: Sequence[Path]) -> list[float]:

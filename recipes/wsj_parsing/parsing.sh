@@ -60,7 +60,7 @@ apply_pieces() {
     local part
     for part in train valid test ${silver:+silver}; do
         run -q -i "$exp/trees/$part.text" -o "$exp/pieces/$part.words" \
-            python "$recipe_lib/pieces_text.py" --model "$exp/pieces/pieces.model"
+            python -P -m fairseq_aiayn.corpus.pieces_text --model "$exp/pieces/pieces.model"
         run -q cp "$exp/trees/$part.tree" "$exp/pieces/$part.tree"
     done
 }
@@ -99,7 +99,7 @@ use_system() {
     search=()
     if [[ $system == stock ]]; then
         task=translation # whose search has other defaults than the paper
-        search=(--beam 21 --lenpen 0.3 --max-len-a 1 --max-len-b 300)
+        find_search
     fi
     system_commands "$task"
     train+=(--dropout "$dropout" --attention-dropout "$dropout"
@@ -138,7 +138,7 @@ score_set() {
     run -q cp "$text/held_out/$set_name.words" "$part_dir/words.txt"
     run -q cp "$text/held_out/$set_name.trees" "$part_dir/gold.trees"
     run -q -i "$part_dir/generate.txt" -o "$part_dir/linearised.txt" \
-        python "$recipe_lib/hypotheses.py"
+        python -P -m fairseq_aiayn.scores.hypotheses
     run -o "$part_dir/predicted.trees" aiayn delinearize "$part_dir/linearised.txt" \
         --words "$part_dir/words.txt" --report "$part_dir/repairs.json"
     run -q -o "$part_dir/evalb.txt" "${evalb[@]}" --per-sentence

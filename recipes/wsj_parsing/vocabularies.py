@@ -18,9 +18,8 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lib"))
-from learn_word_pieces import learn
-from shards import write_whole
+from fairseq_aiayn.corpus.learn_word_pieces import learn
+from fairseq_aiayn.corpus.shards import write_whole
 
 
 def sample(files: list[Path], sentences: int) -> Iterator[str]:

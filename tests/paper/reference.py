@@ -115,7 +115,7 @@ def embed(tokens: list[int], E: Tensor) -> Tensor:
 
 
 def sinusoid(position: int, d_model: int) -> Tensor:
-    """Section 3.5, one number after the other: sine at even, cosine at odd dimensions."""
+    """Section 3.5, one number after the other: sine at even, cosine at odd sizes."""
     encoding = torch.zeros(d_model, dtype=torch.float64)
     for i in range(d_model // 2):
         angle = position / 10000 ** (2 * i / d_model)

@@ -6,13 +6,13 @@ import torch
 from reference import Reference, smoothed_loss
 from torch import Tensor
 
-from fairseq_aiayn.nn.shape import Shape
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import Sharing, Transformer, create_transformer
 from fairseq_aiayn.training.label_smoothing import smoothed_nll
 
 # d_k, d_v and d_model / h all differ, and no two sizes are equal that a wrong implementation could
 # mix up
-SHAPE = Shape(N=2, d_model=10, d_ff=13, h=3, d_k=5, d_v=2, P_drop=0.0)
+DIMENSIONS = Dimensions(N=2, d_model=10, d_ff=13, h=3, d_k=5, d_v=2, P_drop=0.0)
 PAD, V = 1, 9
 SOURCES = [[4, 5, 6, 7, 2], [8, 2], [3, 3, 2]]
 TARGETS = [[2, 4, 4], [2, 5, 6, 7, 8], [2]]  # shifted right: </s> first
@@ -24,7 +24,7 @@ def random_transformer(sharing: Sharing, V_source: int = V) -> Transformer:
     """A Transformer in float64 with every weight random: fresh gains of 1 and biases of 0 would
     hide mistakes."""
     torch.manual_seed(1)
-    model = create_transformer(SHAPE, V_source, V, PAD, sharing).double()
+    model = create_transformer(DIMENSIONS, V_source, V, PAD, sharing).double()
     with torch.no_grad():
         for name, weight in model.named_parameters():
             weight.normal_(std=0.4).add_(1.0 if name.endswith("norm.weight") else 0.0)
@@ -42,7 +42,7 @@ def batch(sentences: list[list[int]], side: str) -> Tensor:
 def reference_of(model: Transformer) -> Reference:
     """The plain reading over copies of the model's weights."""
     weights = {name: w.detach().clone().requires_grad_() for name, w in model.named_parameters()}
-    return Reference(weights, SHAPE.N, SHAPE.h)
+    return Reference(weights, DIMENSIONS.N, DIMENSIONS.h)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

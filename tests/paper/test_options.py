@@ -19,7 +19,11 @@ def test_explicit_flags_win_over_the_row() -> None:
     args = parse("--arch", "aiayn_big", *flags, "--attention-dropout", "0.2")
     layers = build(args).decoder.stack.layers
     assert len(layers) == 2
-    assert layers[0].self_attention.rows == layers[0].cross_attention.rows == (15, 15, 21)
+    assert (
+        layers[0].self_attention.projection_sizes
+        == layers[0].cross_attention.projection_sizes
+        == (15, 15, 21)
+    )
     assert layers[0].self_attention.W_QKV.weight.shape == (15 + 15 + 21, 32)
     assert layers[0].feed_forward.W_1.weight.shape == (48, 32)
     assert layers[0].feed_forward_norm.dropout.p == 0.0

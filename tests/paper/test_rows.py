@@ -10,10 +10,10 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_aiayn import paper
-from fairseq_aiayn.evaluation.cost import parameters
+from fairseq_aiayn.cost.estimate import parameters
 from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.regime.ours import train_flags
 from fairseq_aiayn.rows import ROWS, find_row
-from fairseq_aiayn.training.regime import train_flags
 
 # Copied from the paper, not from paper.py: the printed cells of every row of Table 3, and PPL,
 # BLEU, 10⁶ parameters
@@ -146,7 +146,7 @@ def test_arch_builds_its_row(arch: str) -> None:
         layer = stack.layers[0]
         assert layer.self_attention.h == row.h
         rows = (row.h * row.d_k, row.h * row.d_k, row.h * row.d_v)
-        assert layer.self_attention.rows == rows
+        assert layer.self_attention.projection_sizes == rows
         assert layer.self_attention.W_QKV.weight.shape == (sum(rows), row.d_model)
         assert layer.feed_forward.W_1.weight.shape == (row.d_ff, row.d_model)
         assert stack.dropout.p == layer.feed_forward_norm.dropout.p == row.P_drop

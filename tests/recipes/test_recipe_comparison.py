@@ -17,9 +17,9 @@ from run_directories import (
 )
 
 from fairseq_aiayn.cli import compare
-from fairseq_aiayn.evaluation.comparison import Texts, choose_examples, read_comparison, read_run
-from fairseq_aiayn.evaluation.comparison_table import as_json, from_json, markdown, report
-from fairseq_aiayn.evaluation.settings import settings_from_json
+from fairseq_aiayn.report.comparison_table import as_json, from_json, markdown, report
+from fairseq_aiayn.runs.settings import settings_from_json
+from fairseq_aiayn.runs.translation_run import Texts, choose_examples, read_comparison, read_run
 
 RESUMED = [
     PARAMETERS,

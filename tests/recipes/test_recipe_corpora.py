@@ -11,12 +11,12 @@ from pathlib import Path
 import help_corpus
 import interface_corpus
 import pair_rules
-import plain_corpus
 import pytest
-import split_corpus
+
+from fairseq_aiayn.corpus import plain_corpus, split_corpus
 
 LANGUAGES = ("en", "de")
-LIB = Path(split_corpus.__file__).parent
+ROOT = Path(__file__).parents[2]
 
 
 def page(*blocks: str) -> bytes:
@@ -250,14 +250,14 @@ def test_bad_plain_files_end_with_one_line(tmp_path, german, message):
     (tmp_path / "a.en").write_bytes(b"one\ntwo\n")
     if german is not None:
         (tmp_path / "a.de").write_bytes(german)
-    command = [sys.executable, str(LIB / "plain_corpus.py"), "--corpus", str(tmp_path)]
+    command = [sys.executable, "-m", "fairseq_aiayn.corpus.plain_corpus", "--corpus", str(tmp_path)]
     command += ["--source-lang", "en", "--target-lang", "de", "--output", str(tmp_path / "out")]
     result = subprocess.run(
         command,
         capture_output=True,
         text=True,
         check=False,
-        env={"PYTHONPATH": str(LIB.parents[1]), "PATH": "/usr/bin:/bin"},
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
     )
     assert result.returncode == 1
     assert result.stderr == f"plain_corpus: {message.format(tmp_path)}\n"

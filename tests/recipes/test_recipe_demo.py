@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import hypotheses
-import progress
 import pytest
+
+from fairseq_aiayn.runs import progress
+from fairseq_aiayn.scores import hypotheses
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / "recipes").rglob("*.sh"))

@@ -159,8 +159,8 @@ def test_the_published_transformer_tiny_of_multi30k(tmp_path, system):
 
 def test_published_text_is_lower_cased_on_both_sides_of_the_score(tmp_path):
     options = ("--text", "lc.norm.tok")
-    (cleaning,) = commands(MULTI30K, tmp_path, "python .*clean_corpus.py", *options)
-    (held_out,) = commands(MULTI30K, tmp_path, "python .*held_out.py", *options)
+    (cleaning,) = commands(MULTI30K, tmp_path, "python .*clean_corpus", *options)
+    (held_out,) = commands(MULTI30K, tmp_path, "python .*held_out", *options)
     assert "--lowercase" in cleaning and "--lowercase" in held_out
     (bpe,) = commands(MULTI30K, tmp_path, "subword-nmt learn-bpe", *options)
     assert value(bpe, "--symbols") == "10000"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from invented_trees import forms, reproducible
 from recipe_runs import RECIPES, lines_of
 
-from fairseq_aiayn.text import pieces
+from fairseq_aiayn.corpus import pieces
 from fairseq_aiayn.treebank.linearization import source_text
 
 RECIPE = RECIPES / "wsj_parsing"

@@ -110,7 +110,7 @@ def test_after_a_mistyped_option_of_the_text_the_training_is_taken_up_again(copy
     assert files_of(copy / RUN / "checkpoints") == trained
 
 
-@pytest.mark.parametrize("change", ["other", "gone", "more"])
+@pytest.mark.parametrize("change", ["other", "gone", "more", "unnamed"])
 def test_binaries_that_changed_behind_their_seal_are_not_trusted(copy, recipe, tmp_path, change):
     """Breaks if a training goes on with other text than its settings say."""
     binary = copy / "bin" / "train.de"  # as the stand-in calls it
@@ -118,6 +118,8 @@ def test_binaries_that_changed_behind_their_seal_are_not_trusted(copy, recipe, t
         binary.write_bytes(binary.read_bytes()[:-1] + b"x")
     elif change == "gone":
         binary.unlink()
+    elif change == "unnamed":
+        (copy / "bin" / "corpus").unlink()
     else:
         (copy / "bin" / "train1.en-de.de.bin").write_bytes(b"x")
     for result in (recipe(copy), recipe(tmp_path / "new", "--prepared", copy)):

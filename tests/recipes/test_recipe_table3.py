@@ -9,9 +9,9 @@ from statistics import stdev
 import pytest
 from run_directories import END, score, table_rows, train_log, valid_log, write_run
 
-from fairseq_aiayn.evaluation.table3 import read_table3
-from fairseq_aiayn.evaluation.table3_markdown import as_json, from_json, markdown, report
 from fairseq_aiayn.paper import BASE, BIG, TABLE_3
+from fairseq_aiayn.report.table3 import read_table3
+from fairseq_aiayn.report.table3_markdown import as_json, from_json, markdown, report
 
 SCRIPT = Path(__file__).parents[2] / "recipes" / "table3" / "table.py"
 

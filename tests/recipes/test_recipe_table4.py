@@ -10,17 +10,17 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
-import results_page
 from run_directories import END, MADE, table_rows, train_log, valid_log
 
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.evaluation.parsing_run import read_parsing_run
-from fairseq_aiayn.evaluation.table4 import SECTION_23, read_table4
-from fairseq_aiayn.evaluation.table4_markdown import as_json, from_json, markdown, report
-from fairseq_aiayn.evaluation.table_files import write_table
+from fairseq_aiayn.files.table_files import write_table
 from fairseq_aiayn.paper import TABLE_4
-from fairseq_aiayn.treebank import evalb
-from fairseq_aiayn.treebank.evalb_summary import Summary
+from fairseq_aiayn.report import results_page
+from fairseq_aiayn.report.table4 import SECTION_23, read_table4
+from fairseq_aiayn.report.table4_markdown import as_json, from_json, markdown, report
+from fairseq_aiayn.runs.parsing_run import read_parsing_run
+from fairseq_aiayn.treebank.evalb import scoring
+from fairseq_aiayn.treebank.evalb.summary import Summary
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "wsj_parsing"
 SENTENCES = 4
@@ -114,7 +114,7 @@ def test_a_search_is_read(make_part):
 
 def test_what_evalb_prints_is_read(make_part):
     wrong = GOLD.replace("VP", "NP")
-    scores = evalb.score([(GOLD, wrong), (GOLD, GOLD), (GOLD, GOLD), (GOLD, GOLD)])
+    scores = scoring.score([(GOLD, wrong), (GOLD, GOLD), (GOLD, GOLD), (GOLD, GOLD)])
     part = make_part(**{"score.json": json.dumps(asdict(scores))})
     assert read_parsing_run(part).scores == scores
     assert scores.all.f1 == pytest.approx(100 * 11 / 12)

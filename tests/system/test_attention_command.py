@@ -13,14 +13,14 @@ import pytest
 import torch
 from fairseq import options
 from fairseq_cli import preprocess
-from fairseq_commands import PLUGIN, ROOT, SMALL
+from fairseq_commands import PLUGIN, SMALL
 from sentencepiece import SentencePieceTrainer
 
 from fairseq_aiayn.cli import main as cli
+from fairseq_aiayn.corpus.segmenter import Segmenter
 from fairseq_aiayn.inspection.attention_weights import attention_weights
 from fairseq_aiayn.plugin.attention import load_translator
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
-from fairseq_aiayn.text.cutter import Cutter
 
 SOURCE, TARGET = "w3 w5 w4", "v3 v5 v5 v4"
 SHARED = ("--task", "translation", "--arch", "transformer", "--share-all-embeddings")
@@ -66,9 +66,9 @@ def word_pieces(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         vocab_size=34,
         minloglevel=2,
     )
-    cutter = Cutter(model=folder / "pieces.model")
+    segmenter = Segmenter(model=folder / "pieces.model")
     for language in ("en", "de"):
-        text = "".join(cutter.cut(sentence, language) + "\n" for sentence in sentences)
+        text = "".join(segmenter.cut(sentence, language) + "\n" for sentence in sentences)
         (folder / f"train.{language}").write_text(text, encoding="utf-8")
     arguments = ["-s", "en", "-t", "de", "--trainpref", str(folder / "train")]
     arguments += ["--joined-dictionary", "--destdir", str(folder / "bin")]
@@ -151,7 +151,7 @@ def test_a_page_opens_with_the_kind_that_has_the_word(aiayn, given, tmp_path):
 
 def test_maps_are_named_by_what_is_written_and_what_is_read(checkpoint, data_bin):
     """Breaks if the target is not shifted, or a row bears the name of what was read there."""
-    translator = load_translator(checkpoint, data_bin, Cutter())
+    translator = load_translator(checkpoint, data_bin, Segmenter())
     source, target = translator.source(SOURCE), translator.target(TARGET)
     maps = translator.maps(source, target)
     assert {kind: (shown.queries, shown.keys) for kind, shown in maps.items()} == {
@@ -168,7 +168,7 @@ def test_maps_are_named_by_what_is_written_and_what_is_read(checkpoint, data_bin
 
 
 def test_the_models_transformer_is_the_model_itself(checkpoint, data_bin):
-    translator = load_translator(checkpoint, data_bin, Cutter())
+    translator = load_translator(checkpoint, data_bin, Segmenter())
     source, target = translator.source(SOURCE).tokens[None], translator.target(TARGET).tokens[None]
     translator.model.eval()
     logits, _ = translator.model(source, None, target)
@@ -288,26 +288,26 @@ def test_text_is_cut_as_the_recipes_cut_it(tmp_path):
     text = "„Gut-gemeint“,  don't say: 3.5\u00a0% of it's\u2028rosy-red\u200b!"
     codes = tmp_path / "codes"
     codes.write_text("#version: 0.2\ng u\nd o\nr o\ns a\n", encoding="utf-8")
-    lib = ROOT / "recipes" / "lib"
+    corpus = "fairseq_aiayn.corpus"
     for language in ("en", "de"):
         for flags in ((), ("--normalize",)):
-            command = [sys.executable, lib / "moses_text.py", "--language", language, *flags]
+            command = [sys.executable, "-m", f"{corpus}.moses_text", "--language", language, *flags]
             tokens = subprocess.run(
                 command, input=f"{text}\n".encode(), check=True, capture_output=True
             ).stdout
-            command = [sys.executable, lib / "pieces_text.py", "--codes", codes]
+            command = [sys.executable, "-m", f"{corpus}.pieces_text", "--codes", codes]
             pieces = subprocess.run(command, input=tokens, check=True, capture_output=True).stdout
-            found = Cutter(codes=codes, normalize=bool(flags)).cut(text, language)
+            found = Segmenter(codes=codes, normalize=bool(flags)).cut(text, language)
             assert found.split() == pieces.decode().split() and "@@" in found
-    assert Cutter().cut(text, "en") == text
+    assert Segmenter().cut(text, "en") == text
 
 
 def test_what_moses_escapes_is_shown_as_it_was_written(tmp_path):
     codes = tmp_path / "codes"
     codes.write_text("#version: 0.2\n", encoding="utf-8")
-    cutter = Cutter(codes=codes)
-    assert cutter.shown("&apos;s") == "'s" and cutter.shown("&#91;") == "["
-    assert Cutter().shown("&apos;s") == "&apos;s"
+    segmenter = Segmenter(codes=codes)
+    assert segmenter.shown("&apos;s") == "'s" and segmenter.shown("&#91;") == "["
+    assert Segmenter().shown("&apos;s") == "&apos;s"
 
 
 @pytest.mark.parametrize("given_as", ["text", "pieces"])
@@ -316,7 +316,7 @@ def test_word_pieces_are_merged_to_words(given_as, word_pieces, save_model, aiay
     model, data = word_pieces
     checkpoint = save_model(f"{given_as}.pt", *SMALL, data=data)
     text = "the snowplough goes on"
-    pieces = Cutter(model=model).cut(text, "en")
+    pieces = Segmenter(model=model).cut(text, "en")
     assert len(pieces.split()) > len(text.split())
     cut = ("--sentencepiece-model", model, "--source", text)
     cut = cut if given_as == "text" else ("--source", pieces)

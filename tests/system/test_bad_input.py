@@ -14,7 +14,7 @@ from fairseq_cli import generate, interactive, train, validate
 from fairseq_commands import PLUGIN, SMALL, Run, command, environment
 from intruder import Intruder
 
-from fairseq_aiayn.plugin.clear_errors import explain
+from fairseq_aiayn.plugin.error_messages import explain
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,8 @@ def test_training_refuses(flags, message, data_bin, tmp_path, monkeypatch):
         (["--replace-unk"], "--replace-unk requires a raw text dataset"),
         (["--bpe", "subword_nmt"], "subword_nmt: cannot be used as it is given (Missing"),
         (["--skip-invalid-size-inputs-valid-test", "--max-source-positions", "1"], "no sentence"),
-        (["--lenpen", "-1"], "the length penalty α must be a number of at least 0, got -1.0"),
+        (["--lenpen", "-1"], "the length penalty α must be a number from 0 to 50, got -1.0"),
+        (["--lenpen", "51"], "the length penalty α must be a number from 0 to 50, got 51.0"),
         (["--no-repeat-ngram-size", "2"], "is not part of the paper's search: use --task trans"),
         (["--path", "nowhere.pt"], "Model file not found: nowhere.pt"),
         (["--max-source-positions", "3"], "is invalid"),

@@ -20,7 +20,7 @@ from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from fairseq_aiayn.cli import main as cli
 from fairseq_aiayn.cli import parse
-from fairseq_aiayn.treebank.evalb import score
+from fairseq_aiayn.treebank.evalb.scoring import score
 from fairseq_aiayn.treebank.linearization import delinearize, linearize, source_text
 from fairseq_aiayn.treebank.reader import parse_trees
 from fairseq_aiayn.treebank.trees import Constituent, words_of, write_tree

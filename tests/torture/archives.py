@@ -15,6 +15,7 @@ from torture.attempt import Attempt
 from torture.materials import Materials
 from torture.mutation import damage_file, damage_text
 
+CORPUS = "fairseq_aiayn.corpus"
 LANGUAGES = ("--source-lang", "en", "--target-lang", "de")
 BOMB = 3 << 30  # bytes of one character
 
@@ -41,9 +42,16 @@ def _manifest(attempt: Attempt, materials: Materials) -> None:
     outside.write_text("mine\n")
     attempt.keep(outside)
     given = ("--manifest", mirror / "corpus.toml", "--directory", mirror, *LANGUAGES)
-    attempt.run("held_out.py", *given, "--output", attempt.directory / "data")
+    attempt.run(f"{CORPUS}.held_out", *given, "--output", attempt.directory / "data")
     attempt.run(
-        *("clean_corpus.py", *given, "--output", attempt.directory / "tokens", "--workers", "1"),
+        *(
+            f"{CORPUS}.clean_corpus",
+            *given,
+            "--output",
+            attempt.directory / "tokens",
+            "--workers",
+            "1",
+        ),
         *("--tokenizer", "moses", "--max-length", "250", "--max-ratio", "1.5"),
     )
     allowed = {"mirror", "data", "tokens", "outside", "stdin", "stdout", "stderr"}
@@ -113,4 +121,4 @@ def _plain(attempt: Attempt, materials: Materials) -> None:
     else:
         damage_file(path, rng)
     output = attempt.directory / "texts"
-    attempt.run("plain_corpus.py", "--corpus", corpus, *LANGUAGES, "--output", output)
+    attempt.run(f"{CORPUS}.plain_corpus", "--corpus", corpus, *LANGUAGES, "--output", output)

@@ -80,12 +80,13 @@ def judge(result: Result, directory: str, speaks: bool = True) -> Sequence[str]:
     if any(text in result.stderr for text in INTERNAL):
         faults.append("ended with a traceback" if result.status > 0 else "printed a traceback")
     elif result.status > 0 and speaks:
-        line = next(iter(result.stderr.rstrip().splitlines()[::-1]), "")
+        line = result.stderr.rstrip().split("\n")[-1]
         if not CLEAR.match(line):
             faults.append("did not say what is wrong")
         elif len(line.replace(directory, "")) > LONGEST_LINE:
             faults.append(f"said it in {len(line):,} characters")
-    if result.peak_mib > MOST_MEMORY:
+    # Numbers that a user chose may ask for any memory, if the command says so when there is not.
+    if result.peak_mib > MOST_MEMORY and "not enough memory" not in result.stderr:
         faults.append(f"took {result.peak_mib:,} MiB")
     return faults
 

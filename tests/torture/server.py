@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = ROOT / "recipes" / "lib"
 NOBODY = 65534
 MEMORY = 4 << 30  # bytes of addresses beyond what is imported; nothing here needs a tenth
 
@@ -36,7 +35,7 @@ class Result:
 def import_everything() -> None:
     """Import what commands import, so that a fork has it; nothing here may start a thread."""
     os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1", "COLUMNS": "100"}
-    sys.path[:0] = [str(ROOT), str(SCRIPTS)]
+    sys.path.insert(0, str(ROOT))
     import torch
 
     torch.set_num_threads(1)
@@ -64,7 +63,7 @@ def run(
     as_nobody: bool = False,
     closed: Sequence[int] = (),
 ) -> Result:
-    """Run `aiayn ...`, `fairseq-...` or a script of recipes/lib, `NAME.py ...`.
+    """Run `aiayn ...`, `fairseq-...` or a module of this package, as python -m does.
 
     It is killed after `limit` seconds. `file_mib` bounds the size of a file that it writes, as a
     full disk does; file descriptors in `closed` are closed. Nothing that it started is left.
@@ -131,14 +130,13 @@ def _execute(command: list[str]) -> int:
         sys.argv = [f"/bin/{command[0]}", *command[1:]]
         if command[0] == "aiayn":
             status = importlib.import_module("fairseq_aiayn.cli.main").main(command[1:])
-        elif command[0].endswith(".py"):
-            sys.argv[0] = str(SCRIPTS / command[0])
-            runpy.run_path(sys.argv[0], run_name="__main__")
+        elif command[0].startswith("fairseq_aiayn."):
+            runpy.run_module(command[0], run_name="__main__", alter_sys=True)
             status = 0
         else:
-            from fairseq_aiayn.plugin import clear_errors
+            from fairseq_aiayn.plugin import error_messages
 
-            clear_errors.install()
+            error_messages.install()
             name = command[0].removeprefix("fairseq-").replace("-", "_")
             importlib.import_module(f"fairseq_cli.{name}").cli_main()
             status = 0

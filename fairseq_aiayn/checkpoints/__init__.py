@@ -1,0 +1,1 @@
+"""fairseq's checkpoints: read safely, averaged (section 6.1)."""

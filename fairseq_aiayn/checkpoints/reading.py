@@ -1,0 +1,161 @@
+"""Read fairseq's checkpoints with weights_only on: plain data loads, nothing is run."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fairseq_aiayn.checkpoints.allowed_globals import SAFE_GLOBALS
+from fairseq_aiayn.checkpoints.contents import (
+    require_contents,
+    require_plain_configuration,
+)
+from fairseq_aiayn.checkpoints.sizes import require_tensors_of_the_file
+
+FORCED = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+OLDEST_TORCH = (2, 6)  # the first whose allow-list takes (object, name) and whose default refuses
+
+
+def require_torch(version: str) -> None:
+    """Raise ValueError for a PyTorch whose torch.load would run what a checkpoint asks for."""
+    major, minor = version.split(".")[:2]
+    if (int(major), int(minor)) < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        raise ValueError(f"PyTorch {oldest} or later loads checkpoints safely, this is {version}")
+
+
+_REFUSED = re.compile(r"(?:Unsupported global: GLOBAL|unsupported GLOBAL) (\S+)")
+
+
+def allow_fairseq_checkpoints() -> None:
+    """Let torch.load in this process read fairseq's checkpoints with weights_only on.
+
+    Raises ValueError for a PyTorch older than 2.6.
+    """
+    require_torch(torch.__version__)
+    torch.serialization.add_safe_globals(list(SAFE_GLOBALS))
+
+
+def require_safe_loading() -> None:
+    """Raise ValueError where the environment makes torch.load run what a checkpoint asks for."""
+    if os.environ.get(FORCED, "0").lower() in ("1", "y", "yes", "true"):
+        raise ValueError(f"{FORCED} lets a checkpoint run any command: unset it")
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Return the checkpoint in `path`; its tensors stay on disk until they are used.
+
+    Raises OSError where the file cannot be opened, ValueError naming it where it is truncated, has
+    a class that is not plain data (nothing is run), reads the environment, takes more memory than
+    it is large, or is no checkpoint of fairseq.
+    """
+    state = read_plain_data(path)
+    require_contents(path, state)
+    require_plain_configuration(path, state)
+    require_tensors_of_the_file(path, state)
+    return state
+
+
+def read_plain_data(path: Path) -> Any:
+    """Return what torch.save wrote to `path`, as `read_checkpoint` does, whatever it is."""
+    allow_fairseq_checkpoints()
+    require_safe_loading()
+    require_plain_file(path)
+    try:
+        require_stored(path)
+        # Checkpoints of PyTorch 1.5 and older are no zip files and cannot be mapped into memory.
+        state = torch.load(
+            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path)
+        )
+    except Exception as error:  # the unpickler answers broken bytes with any error there is
+        reason = explain_load_error(error)
+        if reason is None:
+            raise
+        raise ValueError(f"{path}: {reason}") from error
+    return state
+
+
+def require_plain_file(path: Path) -> None:
+    """Raise ValueError for a pipe, which would be waited for, and a device, which may never end."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: must be a plain file, is a directory, a pipe or a device")
+
+
+def require_stored(path: Path) -> None:
+    """Raise ValueError for a zip archive that is larger unpacked, which torch.save never writes."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(part.file_size for part in archive.infolist())
+        if unpacked > path.stat().st_size:
+            raise ValueError(f"{unpacked:,} bytes when it is unpacked")
+
+
+def require_intact(path: Path) -> None:
+    """Raise ValueError if bytes of a checkpoint changed since it was written.
+
+    Mapping a file into memory skips the checksums that torch.load compares otherwise.
+    """
+    if not zipfile.is_zipfile(path):
+        return  # an old checkpoint: read whole, and without checksums
+    with zipfile.ZipFile(path) as archive:
+        damaged = archive.testzip()
+    if damaged:
+        raise ValueError(f"{path}: damaged, the checksum of its part {damaged} does not match")
+
+
+def explain_load_error(error: Exception) -> str | None:
+    """Return in a few words why torch.load refused a file, None if the file is not to blame."""
+    refused = _REFUSED.search(str(error))
+    if refused:
+        return (
+            f"refused, it asks for {refused[1]}, which is not plain data;"
+            " nothing of the file was run"
+        )
+    # Looking for the end of a short file, PyTorch seeks to before its beginning: EINVAL.
+    by_system = isinstance(error, OSError) and error.errno != errno.EINVAL
+    if by_system or isinstance(error, MemoryError) or "allocate memory" in str(error):
+        return None
+    return "truncated, or not a PyTorch checkpoint"
+
+
+def update_number(path: Path) -> int:
+    """Return the number of updates after which fairseq wrote the checkpoint, as the file has it.
+
+    Raises as read_checkpoint does, and ValueError if the file has no such number.
+    """
+    last = read_checkpoint(path)["optimizer_history"][-1]
+    if "num_updates" not in last:
+        raise ValueError(f"{path}: no number of updates in its 'optimizer_history'")
+    return last["num_updates"]
+
+
+def last_checkpoints(directory: Path, count: int) -> list[Path]:
+    """Return the `count` checkpoints of most updates in `directory`, fewest updates first.
+
+    They are those of --save-interval-updates (checkpoint_EPOCH_UPDATES.pt), or where there is none
+    of these, those of whole epochs (checkpointEPOCH.pt); never checkpoint_best or checkpoint_last,
+    which are copies. Raises ValueError for count < 1, too few files, or two of one update.
+    """
+    if count < 1:
+        raise ValueError(f"--last must be at least 1, got {count}")
+    names = sorted(os.listdir(directory))
+    found = [name for name in names if re.fullmatch(r"checkpoint_\d+_\d+\.pt", name)] or [
+        name for name in names if re.fullmatch(r"checkpoint\d+\.pt", name)
+    ]
+    if len(found) < count:
+        raise ValueError(
+            f"{directory}: --last {count} asked for, {len(found)} checkpoints found (fairseq writes"
+            " none where --save-interval-updates falls on the end of an epoch)"
+        )
+    by_update: dict[int, Path] = {}
+    for path in (directory / name for name in found):
+        other = by_update.setdefault(update_number(path), path)
+        if other != path:
+            raise ValueError(f"{other} and {path} are of one update: a directory holds one run")
+    return [by_update[update] for update in sorted(by_update)][-count:]

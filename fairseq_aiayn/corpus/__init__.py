@@ -1,0 +1,1 @@
+"""From raw parallel text to pieces (section 5.1); the recipes run these modules as scripts."""

@@ -1,0 +1,105 @@
+"""Read the lines of a text where it lies, in an archive or not, without unpacking it to disk."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from fairseq_aiayn.corpus.manifest import Location
+
+BUFFER_BYTES = 1 << 20
+LONGEST_LINE = 1 << 20  # bytes; a gigabyte of one character is a megabyte in an archive
+LONGEST_HEADER = 1 << 20  # bytes of one member in a tar archive
+NAMES_SHOWN = 5
+DAMAGE = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError)
+
+
+def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
+    """Yield the lines of a text in `directory`, without their line ends.
+
+    Only "\\n" ends a line; the "\\r" before it and a byte order mark at the start are dropped. An
+    archive is read up to the end of the member, in constant memory, by each call for itself.
+    Raises OSError for a missing file, ValueError for a missing member, a damaged archive or a line
+    of more than LONGEST_LINE bytes, which may show only after some lines.
+    """
+    path = directory / location.file
+    try:
+        with _open_text(path, location.member) as stream:
+            lines = bounded_lines(stream, f"{path}: {location.member}" if location.member else path)
+            first = next(lines, b"").removeprefix(codecs.BOM_UTF8)
+            if first:
+                yield first.removesuffix(b"\n").removesuffix(b"\r")
+            for line in lines:
+                yield line.removesuffix(b"\n").removesuffix(b"\r")
+    except DAMAGE:
+        raise ValueError(f"{path}: is cut short or not a gzip/tar archive") from None
+
+
+def bounded_lines(stream: BinaryIO, name: str | Path) -> Iterator[bytes]:
+    """Yield the lines of a stream with their ends; ValueError, naming it, for one of more than
+    LONGEST_LINE bytes."""
+    lines = iter(partial(stream.readline, LONGEST_LINE + 1), b"")
+    for number, line in enumerate(lines, start=1):
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"{name}: line {number:,} must have at most {LONGEST_LINE:,} bytes")
+        yield line
+
+
+@contextmanager
+def _open_text(path: Path, member: str | None) -> Iterator[BinaryIO]:
+    with ExitStack() as opened:
+        stream = opened.enter_context(path.open("rb", buffering=BUFFER_BYTES))
+        if path.suffix in (".gz", ".tgz"):
+            stream = opened.enter_context(_gunzip(stream))
+        if member is not None:
+            # Neither the search for a member nor its reading goes back: gzip is unpacked once.
+            parts = _BoundedReads(stream)
+            archive = opened.enter_context(tarfile.open(fileobj=parts, mode="r:"))
+            stream = opened.enter_context(_find_member(archive, stream, member, path))
+            if member.endswith(".gz"):
+                stream = opened.enter_context(_gunzip(stream))
+        yield opened.enter_context(io.BufferedReader(stream, BUFFER_BYTES))
+
+
+class _BoundedReads:
+    """A stream for tarfile, which would read a header of whatever length the header claims."""
+
+    def __init__(self, stream: BinaryIO):
+        self.seek, self.tell, self._read = stream.seek, stream.tell, stream.read
+
+    def read(self, size: int) -> bytes:
+        """Read `size` bytes; tarfile.ReadError for more than LONGEST_HEADER."""
+        if size > LONGEST_HEADER:
+            raise tarfile.ReadError
+        return self._read(size)
+
+
+def _gunzip(stream: io.BufferedReader) -> gzip.GzipFile:
+    if not stream.peek(1):
+        raise EOFError  # to gzip an empty file is an empty text
+    return gzip.GzipFile(fileobj=stream, mode="rb")
+
+
+def _find_member(
+    archive: tarfile.TarFile, stream: BinaryIO, wanted: str, path: Path
+) -> io.BufferedReader:
+    names = []
+    for entry in archive:
+        if entry.isreg():
+            names.append(entry.name.removeprefix("./"))
+            if names[-1] == wanted.removeprefix("./"):
+                return archive.extractfile(entry)
+    # tarfile takes a damaged header for the end of the archive.
+    stream.seek(archive.offset)
+    if stream.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
+        raise tarfile.ReadError
+    shown = ", ".join(names[:NAMES_SHOWN]) + (", ..." if len(names) > NAMES_SHOWN else "")
+    raise ValueError(f"{path}: must have a member {wanted}, has none (it has: {shown or 'none'})")

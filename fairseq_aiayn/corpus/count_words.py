@@ -1,0 +1,83 @@
+"""Count the words of a corpus in shards, over both languages together.
+
+Prints "WORD COUNT" lines, the most frequent first: what subword-nmt learn-bpe --dict-input reads.
+Memory grows with the number of different words only. Words seen less often than --min-count are
+left out: in running text most different words are seen once, and learn-bpe keeps an index of each.
+
+    python -m fairseq_aiayn.corpus.count_words --shards tokens --languages en de --workers 2 \\
+        --min-count 2 > words
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_aiayn.corpus.shards import list_shards, pairs_bar, read_counts, run_tasks
+from fairseq_aiayn.messages import one_line_errors
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """One shard to count."""
+
+    directory: Path
+    name: str
+    languages: tuple[str, ...]
+
+
+def count_words(directory: Path, languages: tuple[str, ...], workers: int) -> Counter[bytes]:
+    """Count the words of all shards in all languages; raises ValueError if there is no shard."""
+    total: Counter[bytes] = Counter()
+    names = list_shards(directory)
+    tasks = [ShardTask(directory, name, languages) for name in names]
+    with pairs_bar("words", sum(read_counts(directory, name)["kept"] for name in names)) as bar:
+        for pairs, counts in run_tasks(count_shard, tasks, workers):
+            total.update(counts)
+            bar.update(pairs)
+    return total
+
+
+def count_shard(task: ShardTask) -> tuple[int, Counter[bytes]]:
+    """Return the number of pairs of a shard and its words' counts."""
+    counts: Counter[bytes] = Counter()
+    for language in task.languages:
+        # Bytes are enough: cleaning left a space between words and no other white space.
+        counts.update((task.directory / f"{task.name}.{language}").read_bytes().split())
+    return read_counts(task.directory, task.name)["kept"], counts
+
+
+def dictionary(counts: Mapping[bytes, int], min_count: int) -> Iterator[bytes]:
+    """Yield a "WORD COUNT" line for each word seen so often, by frequency, then by the word.
+
+    Raises ValueError for a min_count below 1 or above all counts.
+    """
+    if min_count < 1:
+        raise ValueError(f"min-count must be at least 1, got {min_count}")
+    frequent = [item for item in counts.items() if item[1] >= min_count]
+    if not frequent:
+        raise ValueError(f"no word is seen {min_count} times, the value of min-count")
+    for word, count in sorted(frequent, key=lambda item: (-item[1], item[0])):
+        yield b"%s %d\n" % (word, count)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shards", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--languages", nargs="+", required=True)
+    parser.add_argument("--workers", type=int, required=True, metavar="PROCESSES")
+    parser.add_argument("--min-count", type=int, default=1, metavar="N")
+    arguments = parser.parse_args()
+    with one_line_errors("count_words"):
+        counts = count_words(arguments.shards, tuple(arguments.languages), arguments.workers)
+        sys.stdout.buffer.writelines(dictionary(counts, arguments.min_count))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Write a corpus's development and test set as plain text, each sentence as it is.
+
+They are the references of BLEU, so nothing is cleaned: text that cannot be scored is an error.
+With --lowercase they are those of models that write lower-cased text.
+
+    python -m fairseq_aiayn.corpus.held_out --manifest corpus.toml --directory downloads \
+        --source-lang en --target-lang de --output data
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from fairseq_aiayn.corpus.archives import open_lines
+from fairseq_aiayn.corpus.manifest import Location, Text, add_manifest_options, read_manifest
+from fairseq_aiayn.corpus.sgm import read_segments
+from fairseq_aiayn.files.parallel_text import require_text
+from fairseq_aiayn.messages import one_line_errors
+
+
+def read_pair(directory: Path, text: Text) -> tuple[list[str], list[str]]:
+    """Return the sentences of both sides.
+
+    Raises ValueError naming file and member where they are not UTF-8, not as many as the manifest
+    or the other side has, or empty.
+    """
+    locations = text.source, text.target
+    source, target = (read_sentences(directory, location) for location in locations)
+    for location, lines in zip(locations, (source, target)):
+        if len(lines) != (text.sentences or len(lines)):
+            raise ValueError(
+                f"{_name(directory, location)}: must have {text.sentences:,} sentences, "
+                f"has {len(lines):,}"
+            )
+    if len(source) != len(target):
+        raise ValueError(
+            f"{_name(directory, text.source)} and {_name(directory, text.target)} must have "
+            f"equally many sentences, have {len(source):,} and {len(target):,}"
+        )
+    return source, target
+
+
+def read_sentences(directory: Path, location: Location) -> list[str]:
+    """Return the sentences of one side: the lines, or the segments of SGML.
+
+    Raises ValueError naming file and member where there is none, or one that is empty.
+    """
+    name = _name(directory, location)
+    lines = list(_decoded(open_lines(directory, location), name))
+    if (location.member or location.file).endswith((".sgm", ".sgm.gz")):
+        try:
+            return read_segments("\n".join(lines))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    if not lines:
+        raise ValueError(f"{name}: must have sentences, has none")
+    require_text(name, lines)
+    return lines
+
+
+def write_whole(output: Path, texts: dict[str, list[str]]) -> None:
+    """Write each text to `output` under its name, none before all are written."""
+    output.mkdir(parents=True, exist_ok=True)
+    for name, lines in texts.items():
+        content = "".join(f"{line}\n" for line in lines)
+        (output / f"{name}.part").write_text(content, encoding="utf-8", newline="\n")
+    for name in texts:
+        os.replace(output / f"{name}.part", output / name)
+
+
+def _decoded(lines: Iterator[bytes], name: str) -> Iterator[str]:
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{name}: line {number}, byte {error.start + 1} (0x{line[error.start]:02x}) "
+                "is not UTF-8"
+            ) from None
+
+
+def _name(directory: Path, location: Location) -> str:
+    path = directory / location.file
+    return f"{path}: {location.member}" if location.member else str(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_manifest_options(parser)
+    parser.add_argument("--directory", type=Path, required=True, help="the manifest's files")
+    parser.add_argument("--lowercase", action="store_true")
+    parser.add_argument("--output", type=Path, required=True)
+    arguments = parser.parse_args()
+    languages = arguments.source_lang, arguments.target_lang
+    texts = {}
+    with one_line_errors("held_out"):
+        manifest = read_manifest(arguments.manifest, *languages)
+        for split, text in (("valid", manifest.valid), ("test", manifest.test)):
+            pair = read_pair(arguments.directory, text)
+            if arguments.lowercase:
+                pair = tuple([line.lower() for line in lines] for lines in pair)
+            texts |= {f"{split}.{lang}": lines for lang, lines in zip(languages, pair)}
+            print(f"{split}: {len(pair[0]):,} sentences of {text.name}", file=sys.stderr)
+        write_whole(arguments.output, texts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""Learn word pieces from a sample of the training text, both languages together (section 5.1).
+
+Trains sentencepiece with merges from the bottom up, as word pieces were first learnt. The same
+text gives the same OUTPUT.model and OUTPUT.vocab, byte for byte.
+
+    python -m fairseq_aiayn.corpus.learn_word_pieces --shards tokens --languages en fr \\
+        --vocabulary 32000 \\
+        --sample 1000000 --output pieces/model
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+from fairseq_aiayn.corpus.shards import list_shards, read_counts, read_shard, write_whole
+from fairseq_aiayn.messages import one_line_errors
+
+
+def learn_files(
+    directory: Path, languages: tuple[str, ...], vocabulary: int, pairs: int, prefix: Path
+) -> None:
+    """Write PREFIX.model and PREFIX.vocab; raises ValueError as `sample` and `learn` do."""
+    model = learn(sample(directory, languages, pairs), vocabulary)
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(prefix.with_name(f"{prefix.name}.vocab"), vocabulary_of(model))
+    write_whole(prefix.with_name(f"{prefix.name}.model"), model)
+
+
+def sample(directory: Path, languages: tuple[str, ...], pairs: int) -> Iterator[str]:
+    """Yield both sides of every k-th pair of a corpus, with the smallest k for at most `pairs`.
+
+    Says on standard error how many these are. Raises ValueError if there is no shard.
+    """
+    if pairs < 1:
+        raise ValueError(f"sample must be at least 1 pair, got {pairs}")
+    names = list_shards(directory)
+    total = sum(read_counts(directory, name)["kept"] for name in names)
+    step = max(1, -(-total // pairs))
+    print(f"learning from {-(-total // step):,} of {total:,} pairs", file=sys.stderr)
+    ahead = 0  # lines from the start of a shard to the next pair to take
+    for name in names:
+        sides = [read_shard(directory, name, language) for language in languages]
+        for index in range(ahead, len(sides[0]), step):
+            yield from (side[index] for side in sides)
+        ahead = (ahead - len(sides[0])) % step
+
+
+def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_nfkc") -> bytes:
+    """Return a sentencepiece model of at most `vocabulary` pieces.
+
+    `normalization` is one of sentencepiece's rules. Raises ValueError if there are no sentences or
+    more characters than pieces.
+    """
+    model = io.BytesIO()  # a model written to a file would have the file's name in it
+    try:
+        SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=vocabulary,
+            normalization_rule_name=normalization,
+            hard_vocab_limit=False,  # a small corpus has fewer pieces
+            character_coverage=1.0,  # no character of the sample becomes <unk>
+            num_threads=4,  # the model has the number in it
+            minloglevel=1,  # no line for every twentieth piece
+        )
+    except RuntimeError as error:
+        raise ValueError(f"sentencepiece: {error}") from None
+    return model.getvalue()
+
+
+def vocabulary_of(model: bytes) -> bytes:
+    """Return the .vocab file that goes with a model: a line of piece, tab, score for each."""
+    processor = SentencePieceProcessor(model_proto=model)
+    lines = (
+        f"{processor.id_to_piece(index)}\t{processor.get_score(index):g}\n"
+        for index in range(len(processor))
+    )
+    return "".join(lines).encode()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shards", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--languages", nargs="+", required=True)
+    parser.add_argument("--vocabulary", type=int, required=True, metavar="PIECES")
+    parser.add_argument("--sample", type=int, required=True, metavar="PAIRS")
+    parser.add_argument("--output", type=Path, required=True, metavar="PREFIX")
+    given = parser.parse_args()
+    with one_line_errors("learn_word_pieces"):
+        languages = tuple(given.languages)
+        learn_files(given.shards, languages, given.vocabulary, given.sample, given.output)
+
+
+if __name__ == "__main__":
+    main()

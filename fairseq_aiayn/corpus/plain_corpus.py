@@ -1,0 +1,106 @@
+"""Take plain parallel text as a recipe's corpus.
+
+The directory holds either train.SRC and train.TGT with a valid (or val, dev) and a test set beside
+them, or one pair of files under any name, from which the recipe holds out its own. Files may end
+in .gz. They are checked and written as train.*, valid.* and test.*, or as text.*.
+
+    python -m fairseq_aiayn.corpus.plain_corpus --corpus DIR --source-lang en --target-lang de \\
+        --output corpus
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import sys
+from pathlib import Path
+
+from fairseq_aiayn.corpus.archives import DAMAGE, bounded_lines
+from fairseq_aiayn.files.parallel_text import read_parallel
+from fairseq_aiayn.files.whole import whole_path
+from fairseq_aiayn.messages import one_line_errors
+
+SPLIT_NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
+
+
+def find_pairs(corpus: Path, languages: tuple[str, str]) -> dict[str, tuple[Path, Path]]:
+    """Return the files of each split, or of "text" where there is one pair only.
+
+    Raises ValueError where there is no pair, or which pair to take for a split is not clear.
+    """
+    if not corpus.is_dir():
+        raise ValueError(f"{corpus}: the corpus must be a directory")
+    pairs = {}
+    for path in sorted(corpus.glob(f"*.{languages[0]}*")):
+        stem, _, suffix = path.name.rpartition(f".{languages[0]}")
+        target = path.with_name(f"{stem}.{languages[1]}{suffix}")
+        if suffix in ("", ".gz") and target.is_file():
+            pairs[stem] = path, target
+    wanted = f"NAME.{languages[0]} and NAME.{languages[1]} (or with .gz)"
+    if not pairs:
+        raise ValueError(f"{corpus}: must hold {wanted}: found none")
+    if len(pairs) == 1:
+        return {"text": next(iter(pairs.values()))}
+    return {split: pairs[_stem_of(split, sorted(pairs), corpus)] for split in SPLIT_NAMES}
+
+
+def _stem_of(split: str, stems: list[str], corpus: Path) -> str:
+    """Find the files of a split: by its names first, otherwise by the start of a name."""
+    for name in SPLIT_NAMES[split]:
+        if name in stems:
+            return name
+    found = [stem for stem in stems if stem.startswith(SPLIT_NAMES[split])]
+    if len(found) != 1:
+        raise ValueError(
+            f"{corpus}: must hold one pair of files called {' or '.join(SPLIT_NAMES[split])} "
+            f"(or a single pair in all), found {', '.join(found or stems)}"
+        )
+    return found[0]
+
+
+def unpack(pairs: dict[str, tuple[Path, Path]], languages: tuple[str, str], output: Path) -> None:
+    """Write each split's two files to `output` and check them.
+
+    Raises ValueError naming file and line for text that is empty, not UTF-8 or not parallel.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    for split, paths in pairs.items():
+        copies = [output / f"{split}.{language}" for language in languages]
+        for path, copy in zip(paths, copies):
+            unpack_text(path, copy)
+        # Plain files are checked where they lie, so that a message names the file to mend.
+        checked = [c if p.suffix == ".gz" else p for p, c in zip(paths, copies)]
+        source, _ = read_parallel(*checked)
+        print(f"{split}: {len(source):,} pairs from {paths[0].name}", file=sys.stderr)
+
+
+def unpack_text(path: Path, copy: Path) -> None:
+    """Write a text as it is, unpacked, to `copy`: whole or not at all.
+
+    Raises OSError or ValueError, naming path, for a file that cannot be read, is cut short or has a
+    line longer than any sentence.
+    """
+    open_packed = gzip.open if path.suffix == ".gz" else open
+    try:
+        with open_packed(path, "rb") as packed, whole_path(copy) as part, part.open("wb") as plain:
+            plain.writelines(bounded_lines(packed, path))
+    except DAMAGE:
+        raise ValueError(f"{path}: is cut short or not gzip") from None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--corpus", type=Path, required=True)
+    parser.add_argument("--source-lang", required=True)
+    parser.add_argument("--target-lang", required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    arguments = parser.parse_args()
+    languages = arguments.source_lang, arguments.target_lang
+    with one_line_errors("plain_corpus"):
+        unpack(find_pairs(arguments.corpus, languages), languages, arguments.output)
+
+
+if __name__ == "__main__":
+    main()

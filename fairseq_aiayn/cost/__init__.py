@@ -1,0 +1,1 @@
+"""What a row costs: parameters, FLOPs, memory, GPUs; rows as tables."""

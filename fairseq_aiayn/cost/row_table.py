@@ -1,0 +1,128 @@
+"""Rows side by side: their sizes, what they cost, and what the paper prints of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from fairseq_aiayn.cost.estimate import (
+    BYTES_PER_PARAMETER,
+    USUAL_LENGTH,
+    forward_flops,
+    parameters,
+    training_bytes,
+    training_flops,
+)
+from fairseq_aiayn.paper import Row
+from fairseq_aiayn.regime.search import decoding
+
+
+@dataclass(frozen=True)
+class RowCost:
+    """What a row costs over a vocabulary, at sentences of USUAL_LENGTH tokens."""
+
+    parameters: int
+    forward_flops: int  # for one source token and one target token
+    training_flops: int
+    training_bytes: int
+
+
+def row_cost(row: Row, vocabulary: int) -> RowCost:
+    """Compute a row's costs; ValueError for an empty vocabulary."""
+    return RowCost(
+        parameters(row, vocabulary),
+        forward_flops(row, vocabulary, USUAL_LENGTH).total,
+        training_flops(row, vocabulary, USUAL_LENGTH),
+        training_bytes(row, vocabulary),
+    )
+
+
+def in_millions(count: float) -> str:
+    """63,045,632 → 63.05M."""
+    return f"{count / 1e6:.2f}M"
+
+
+def in_powers(count: float) -> str:
+    """Two digits, as Table 2 prints FLOPs: 3.3e18."""
+    return f"{count:.1e}".replace("e+", "e")
+
+
+def in_gibibytes(count: float) -> str:
+    """1,008,730,112 → 0.94 GiB."""
+    return f"{count / 2**30:.2f} GiB"
+
+
+COST_CELLS: dict[str, Callable[[float], str]] = {
+    "parameters": in_millions,
+    "forward_flops": in_millions,
+    "training_flops": in_powers,
+    "training_bytes": in_gibibytes,
+}
+
+
+def _printed(field: str, form: str) -> Callable[[Row], str]:
+    """A figure that the paper prints for some rows."""
+
+    def cell(row: Row) -> str:
+        value = getattr(row.published, field)
+        return "" if value is None else format(value, form)
+
+    return cell
+
+
+SIZES: dict[str, Callable[[Row], str]] = {
+    "name": lambda row: row.name,
+    "N": lambda row: str(row.N),
+    "d_model": lambda row: str(row.d_model),
+    "d_ff": lambda row: str(row.d_ff),
+    "h": lambda row: str(row.h),
+    "d_k": lambda row: str(row.d_k),
+    "d_v": lambda row: str(row.d_v),
+    "P_drop": lambda row: str(row.P_drop),
+    "eps_ls": lambda row: str(row.epsilon_ls),
+    "positions": lambda row: "learned" if row.learned_positions else "sinusoid",
+    "steps": lambda row: str(row.steps),
+    "averaged": lambda row: str(row.averaged),
+}
+COSTS = ("params", "FLOPs/pair", "training", "memory")  # in the order of COST_CELLS
+PRINTED: dict[str, Callable[[Row], str]] = {
+    "paper": lambda row: f"{row.published.parameters}M" if row.published.parameters else "",
+    "PPL": _printed("ppl", ".2f"),
+    "BLEU": _printed("bleu", ".1f"),
+}
+
+
+def row_table(rows: Sequence[Row], vocabulary: int) -> list[list[str]]:
+    """Return the header and the cells of every row; ValueError for an empty vocabulary."""
+    return [[*SIZES, *COSTS, *PRINTED], *(_cells(row, vocabulary) for row in rows)]
+
+
+def explanation(vocabulary: int) -> str:
+    """Return what a reader must know of the columns that `row_table` computes, as Markdown."""
+    return (
+        f"Params: ours over {vocabulary:,} types; parsing has so many on either side. FLOPs/pair:"
+        " the forward pass for one source token and one target token, in sentences of"
+        f" {USUAL_LENGTH} tokens. Training: the FLOPs of all steps. Memory: weights, gradients and"
+        f" Adam's two moments in float32, {BYTES_PER_PARAMETER} bytes a parameter, without"
+        " activations. The last three columns are the paper's: parameters, development perplexity,"
+        " BLEU."
+    )
+
+
+def row_as_json(row: Row, vocabulary: int) -> dict:
+    """Return all of a row, ready for json.dump; ValueError for an empty vocabulary."""
+    return (
+        asdict(row)
+        | {"arch": row.arch, "decoding": asdict(decoding(row))}
+        | {"vocabulary": vocabulary, "length": USUAL_LENGTH}
+        | asdict(row_cost(row, vocabulary))
+    )
+
+
+def _cells(row: Row, vocabulary: int) -> list[str]:
+    costs = asdict(row_cost(row, vocabulary))
+    return [
+        *(cell(row) for cell in SIZES.values()),
+        *(form(costs[name]) for name, form in COST_CELLS.items()),
+        *(cell(row) for cell in PRINTED.values()),
+    ]

@@ -1,0 +1,62 @@
+"""A row as stock fairseq can have it: its own Transformer, loss and schedule, in the row's regime.
+
+What stock fairseq does otherwise stays different: README.md has the list.
+"""
+
+from __future__ import annotations
+
+from fairseq_aiayn.paper import Row
+from fairseq_aiayn.regime.names import ENCODER_AND_DECODER, SIDES, option
+from fairseq_aiayn.regime.ours import as_words, regime_options
+from fairseq_aiayn.training.learning_rate import learning_rate
+
+# Rows that stock fairseq has a name for; the explicit shape makes any other --arch the row's too.
+NAMED = {
+    "base": "transformer_wmt_en_de",
+    "big": "transformer_vaswani_wmt_en_de_big",
+    "big_en_fr": "transformer_vaswani_wmt_en_fr_big",
+}
+FIRST_RATE = 1e-7  # of the linear warm-up, which Equation 3 begins at 0
+
+
+def stock_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]:
+    """The row's nearest model and its regime as arguments of stock fairseq-train.
+
+    Data, task, precision and directories are not among them; none needs quoting. Raises ValueError
+    where d_k or d_v is not d_model / h, and as `batch` does.
+    """
+    model = {
+        "--arch": NAMED.get(row.name, "transformer"),
+        **shape_options(row),
+        "--criterion": "label_smoothed_cross_entropy",
+        "--lr-scheduler": "inverse_sqrt",
+        "--optimizer": "adam",
+        "--weight-decay": 0.0,
+        "--warmup-init-lr": FIRST_RATE,
+        "--lr": f"{learning_rate(row.warmup, row.d_model, row.warmup, row.lr_factor):.9g}",  # peak
+    }
+    return as_words(model | regime_options(row, gpus, max_tokens)) + switches(row)
+
+
+def shape_options(row: Row) -> dict[str, object]:
+    """The row's shape in stock fairseq's options; ValueError where its heads have another size."""
+    if {row.h * row.d_k, row.h * row.d_v} != {row.d_model}:
+        raise ValueError(
+            f"row {row.name} has d_k {row.d_k} and d_v {row.d_v}; a head of stock fairseq has"
+            f" d_model / h = {row.d_model} / {row.h} = {row.d_model / row.h:g} for both"
+        )
+    return {
+        option(f"{side}_{name}"): getattr(row, symbol)
+        for side in SIDES
+        for name, symbol in ENCODER_AND_DECODER.items()
+    }
+
+
+def switches(row: Row) -> list[str]:
+    """Shared matrices (section 3.4), learned positions (Table 3, row E)."""
+    words = ["--share-all-embeddings"]
+    if not row.shared_vocabulary:
+        words = ["--share-decoder-input-output-embed"]
+    if row.learned_positions:
+        words += ["--encoder-learned-pos", "--decoder-learned-pos"]
+    return words

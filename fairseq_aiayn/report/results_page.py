@@ -1,0 +1,109 @@
+"""Write docs/results.md from the JSON files of docs/results.
+
+A file there is a table.json of `aiayn compare` or recipes/wsj_parsing/table.py or a table3.json of
+recipes/table3/table.py under the name that its heading gets; NAME.remark.md beside it may say what
+a reader must know of it. A measurement of another kind is a section as it stands, NAME.section.md.
+Above them stands what `aiayn rows` computes.
+--check writes nothing and fails if the page is out of date.
+
+    cp exp/wmt14_en_de/table/table.json docs/results/wmt14_en_de_base.json
+    python fairseq_aiayn/report/results_page.py --results docs/results --output docs/results.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+from fairseq_aiayn.cost.row_table import explanation, row_table
+from fairseq_aiayn.files.json_fields import read_json
+from fairseq_aiayn.files.markdown_table import aligned_table
+from fairseq_aiayn.files.whole import write_whole
+from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.paper import VOCABULARY_EN_DE
+from fairseq_aiayn.report import comparison_table, table3_markdown, table4_markdown
+from fairseq_aiayn.rows import ROWS
+
+KINDS = {module.KIND: module for module in (comparison_table, table3_markdown, table4_markdown)}
+INTRODUCTION = """\
+# Results
+
+The rows, and what was measured, each table with machine, versions, seeds and commands. This page is
+written by `fairseq_aiayn/report/results_page.py` from the files in [{name}]({name}/), and not by
+hand; its help says how a table is added.
+"""
+SECTION = ".section.md"
+NOTHING = "\nNo results are there yet.\n"
+
+
+def make_page(results: Path, output: Path) -> str:
+    """Return the page; raises OSError, or ValueError for a file that holds no table."""
+    name = Path(os.path.relpath(results, output.parent)).as_posix()
+    sections = []
+    for path in sorted(results.iterdir()):
+        if path.name.endswith(SECTION):
+            heading = path.name.removesuffix(SECTION)
+            sections.append(f"\n## {heading}\n\n{path.read_text(encoding='utf-8').strip()}\n")
+        elif path.suffix == ".json":
+            source = f"From [{path.name}]({name}/{quote(path.name)})."
+            report = read_remark(path) + read_report(path)
+            sections.append(f"\n## {path.stem}\n\n{source}\n\n{report}")
+    return INTRODUCTION.format(name=name) + rows_section() + ("".join(sections) or NOTHING)
+
+
+def rows_section() -> str:
+    """Return the rows with what they cost, computed and not measured."""
+    table = aligned_table(row_table(list(ROWS.values()), VOCABULARY_EN_DE))
+    return "\n".join(
+        [
+            "\n## The rows",
+            "\nFrom `aiayn rows --markdown`: computed, not measured.\n",
+            *table,
+            f"\n{explanation(VOCABULARY_EN_DE)}\n",
+        ]
+    )
+
+
+def read_remark(path: Path) -> str:
+    """Return what NAME.remark.md beside NAME.json says, nothing where there is none."""
+    remark = path.with_suffix(".remark.md")
+    return remark.read_text(encoding="utf-8").rstrip() + "\n\n" if remark.exists() else ""
+
+
+def read_report(path: Path) -> str:
+    """Return a table with the sections on how its runs were made, from its JSON."""
+    content = read_json(path)
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if kind not in KINDS:
+        raise ValueError(f"{path}: 'kind' must be one of {', '.join(KINDS)}, got {kind!r}")
+    try:
+        return KINDS[kind].report(KINDS[kind].from_json(content, path))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path}: must be as aiayn compare or table.py wrote it, is not: {error}"
+        ) from None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--results", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--output", type=Path, required=True, metavar="PAGE")
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    with one_line_errors("results_page"):
+        page = make_page(arguments.results, arguments.output)
+        if not arguments.check:
+            write_whole(arguments.output, page)
+        elif page != arguments.output.read_text(encoding="utf-8"):
+            raise ValueError(
+                f"{arguments.output}: must be what the files of {arguments.results} give, is not: "
+                "write it again without --check"
+            )
+
+
+if __name__ == "__main__":
+    main()

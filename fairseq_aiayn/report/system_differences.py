@@ -1,0 +1,103 @@
+"""What the paper, and this plugin, does otherwise than stock fairseq, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SystemDifference:
+    """One choice, in a few words of Markdown; docs/differences.md prints them all."""
+
+    what: str
+    paper: str
+    stock: str  # fairseq 0.12.3.1
+    so: str
+
+
+SYSTEM_DIFFERENCES = (
+    SystemDifference(
+        "batch",
+        "about 25,000 source and 25,000 target tokens on any number of GPUs",
+        "`--max-tokens` on each GPU",
+        "the batch shrinks with the GPUs, the learning rate does not",
+    ),
+    SystemDifference(
+        "length penalty",
+        "log P / ((5 + |Y|)/6)^α",
+        "log P / |Y|^α",
+        "α 0.6 is another search",
+    ),
+    SystemDifference(
+        "end of the search",
+        "when no open hypothesis can win any more",
+        "when k hypotheses are finished",
+        "a better one can be missed",
+    ),
+    SystemDifference(
+        "longest output",
+        "own input + 50",
+        "200, or by the longest source of the batch",
+        "a translation depends on its batch",
+    ),
+    SystemDifference(
+        "label smoothing",
+        "ε/K over all K classes",
+        "ε/(K − 1) over the others",
+        "a hair's breadth; perplexities stay comparable",
+    ),
+    SystemDifference(
+        "sinusoids",
+        "interleaved, from position 0",
+        "concatenated, other wavelengths, from position 2",
+        "checkpoints do not fit each other",
+    ),
+    SystemDifference(
+        "projections",
+        "without bias",
+        "with bias",
+        "parameter counts differ",
+    ),
+    SystemDifference(
+        "size of a head",
+        "d_k and d_v free",
+        "d_model / h",
+        "rows (B) of Table 3 cannot be built",
+    ),
+    SystemDifference(
+        "learning rate",
+        "Equation 3 from step 1",
+        "`--lr` is reached at the end of the warm-up",
+        "the peak is yours to compute",
+    ),
+    SystemDifference(
+        "batches",
+        "pairs of nearly one length on both sides: 2% padding",
+        "by source length: 5% (Multi30k)",
+        "fewer tokens for the same `--max-tokens`",
+    ),
+    SystemDifference(
+        "BLEU",
+        "tokenised, German compounds split",
+        "of tokens as they come",
+        "not Table 2's number",
+    ),
+    SystemDifference(
+        "test set",
+        "every sentence",
+        "up to seven sentences are dropped from the last batch by default",
+        "another test set",
+    ),
+    SystemDifference(
+        "checkpoints on PyTorch ≥ 2.6",
+        "load, with `weights_only` on",
+        "do not load",
+        "no resuming, no translating",
+    ),
+    SystemDifference(
+        "resumed run",
+        "same batches as an undisturbed one",
+        "other batches after the first epoch",
+        "runs cannot be repeated",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Run directories as the recipes leave them: settings, logs, curves, seeds, differences."""

@@ -1,0 +1,75 @@
+"""Under what conditions the paper's figures were measured, and which of them runs do not meet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairseq_aiayn.paper import BASE, BIG, VOCABULARY_EN_DE, VOCABULARY_EN_FR, Row
+from fairseq_aiayn.rows import ROWS
+from fairseq_aiayn.runs.published import EN_DE, EN_FR
+from fairseq_aiayn.runs.translation_run import Run
+
+TEST_SETS = {"valid": "newstest2013", "test": "newstest2014"}  # by what the recipes call them
+VOCABULARIES = {EN_DE: VOCABULARY_EN_DE, EN_FR: VOCABULARY_EN_FR}
+ABOUT = 0.05  # a vocabulary no further from the paper's is "about" as large
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What figures of the paper were measured on; each row has its own updates."""
+
+    corpus: str
+    subset: str  # valid or test
+    updates: str  # in words
+    averaged: int  # checkpoints; 1 = none
+
+    def __str__(self) -> str:
+        mean = f"the mean of the last {self.averaged} checkpoints"
+        return (
+            f"{TEST_SETS[self.subset]} (corpus {self.corpus}, subset {self.subset}), "
+            f"{self.updates}, a vocabulary of about {VOCABULARIES[self.corpus]:,} and "
+            f"{mean if self.averaged > 1 else 'no averaging'}"
+        )
+
+
+TABLE_3_CONDITIONS = Conditions(
+    EN_DE, "valid", f"{BASE.steps:,} updates (big {BIG.steps:,})", averaged=1
+)
+
+
+def conditions_of(row: Row, corpus: str, subset: str) -> Conditions:
+    """Return the conditions of Table 2 for a test set, those of Table 3 for newstest2013."""
+    averaged = row.averaged if subset == "test" else TABLE_3_CONDITIONS.averaged
+    return Conditions(corpus, subset, f"{row.steps:,} updates", averaged)
+
+
+def differences(runs: Sequence[Run], paper: Conditions) -> list[str]:
+    """Say of what the paper's figures are and in what runs of its rows differ; nothing where they
+    do not."""
+    facts = [_facts(run, paper) for run in runs]
+    ours = []
+    for name in facts[0]:
+        values = dict.fromkeys(_text(fact[name][0]) for fact in facts)
+        if not all(fact[name][1] for fact in facts):
+            ours.append(f"{name} {' or '.join(values)}")
+    return ["", f"The paper's figures are of {paper}; ours: {', '.join(ours)}."] if ours else []
+
+
+def _facts(run: Run, paper: Conditions) -> dict[str, tuple[object, bool]]:
+    """What is true of a run, by its name, and whether it is so in the paper."""
+    settings, updates, vocabulary = run.settings, run.training.updates, run.vocabulary
+    theirs = VOCABULARIES[paper.corpus]
+    return {
+        "corpus": (settings.corpus, settings.corpus == paper.corpus),
+        "subset": (settings.subset, settings.subset == paper.subset),
+        "updates": (updates, updates == ROWS[settings.row].steps),
+        "vocabulary": (vocabulary, abs((vocabulary or 0) - theirs) <= ABOUT * theirs),
+        "averaged checkpoints": (settings.averaged, settings.averaged == paper.averaged),
+    }
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "not recorded"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,157 @@
+"""What trained parsers achieved, read from the run directories that the recipe wsj_parsing leaves.
+
+A run directory belongs to one training, PART below it to one search with the model: valid or test,
+valid-constrained or test-constrained.
+
+    data.json           the trees it was trained on, see TrainingTrees
+    train.log           as of a translation, see comparison.py
+    valid.log           as of a translation
+    PART/settings.json  how it was made, see settings.py
+    PART/words.txt      the words of the sentences that were parsed, one sentence a line,
+    PART/gold.trees     and their trees
+    PART/repairs.json   how many outputs were trees already, and what had to be repaired in others
+    PART/score.json     what `aiayn evalb --json` prints
+    PART/seconds.json   how long the search took: {"sentences": n, "seconds": s}
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_aiayn.files.json_fields import Kind, dataclass_of, read_json
+from fairseq_aiayn.files.parallel_text import read_lines
+from fairseq_aiayn.runs.run_directory import TrainedRun, read_settings, restored
+from fairseq_aiayn.runs.train_log import read_training, read_validation
+from fairseq_aiayn.treebank.evalb.summary import Scores
+
+
+@dataclass(frozen=True)
+class TrainingTrees:
+    """The trees that a parser was trained on."""
+
+    gold: int  # sentences
+    silver: int  # sentences that another parser parsed
+    tags: str  # in each word's place: pos, its part of speech, or XX
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """How many outputs of the search were trees, and how often they were repaired in what way."""
+
+    sentences: int
+    well_formed: int
+    repairs: dict[str, int]
+
+    @property
+    def share_well_formed(self) -> float:
+        """Per cent of the sentences."""
+        return 100 * self.well_formed / self.sentences
+
+
+@dataclass(frozen=True)
+class Search:
+    """How long a search took."""
+
+    sentences: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ParsingRun(TrainedRun):
+    """One search with a trained parser, and how good it is."""
+
+    part: str  # directory of the search
+    trees: TrainingTrees
+    scores: Scores
+    repairs: Repairs
+    search: Search
+
+    @property
+    def name(self) -> str:
+        """The name that tables show: the training's, with the part that is not test."""
+        return self.settings.name if self.part == "test" else f"{self.settings.name} {self.part}"
+
+
+# What several seeds have a mean of, by its name in tables
+FIGURES: dict[str, Callable[[ParsingRun], float]] = {
+    "F1": lambda run: run.scores.all.f1,
+    "well-formed before repair, %": lambda run: run.repairs.share_well_formed,
+    "development perplexity": lambda run: run.dev_perplexity,
+}
+
+
+def read_parsing_run(directory: Path) -> ParsingRun:
+    """Read the directory of a search, RUN/PART.
+
+    Raises OSError for a missing piece, ValueError naming the file and the rule for an unfinished
+    one.
+    """
+    run = directory.absolute().parent
+    settings = read_settings(directory / "settings.json")
+    sentences = _count_sentences(directory)
+    scores = read_scores(directory / "score.json")
+    repairs = _read(Repairs, directory / "repairs.json")
+    search = _read(Search, directory / "seconds.json")
+    for file, count in (
+        ("score.json", scores.all.sentences),
+        ("repairs.json", repairs.sentences),
+        ("seconds.json", search.sentences),
+    ):
+        _require_sentences(directory / file, count, sentences)
+    validation = read_validation(run / "valid.log")
+    return ParsingRun(
+        settings=settings,
+        training=read_training(run / "train.log"),
+        dev_perplexity=validation.perplexity,
+        vocabulary=validation.source_vocabulary,  # on the other side is no piece of a word
+        sentences=sentences,
+        test_set=_hash(directory / "words.txt", directory / "gold.trees"),
+        part=directory.name,
+        trees=_read(TrainingTrees, run / "data.json"),
+        scores=scores,
+        repairs=repairs,
+        search=search,
+    )
+
+
+def read_scores(path: Path) -> Scores:
+    """Read a score.json; raises OSError, or ValueError naming the rule that it breaks."""
+    return _read(Scores, path)
+
+
+def parsing_run_from_json(content: Mapping, where: object) -> ParsingRun:
+    """Make a ParsingRun of what dataclasses.asdict makes of one; KeyError, TypeError or ValueError
+    if it is not."""
+    kinds = {"trees": TrainingTrees, "scores": Scores, "repairs": Repairs, "search": Search}
+    parts = {key: dataclass_of(content[key], kind, where) for key, kind in kinds.items()}
+    return ParsingRun(**{**restored(content, where), **parts})
+
+
+def _read(kind: type[Kind], path: Path) -> Kind:
+    return dataclass_of(read_json(path), kind, path)
+
+
+def _count_sentences(directory: Path) -> int:
+    sentences = len(read_lines(directory / "words.txt"))
+    if not sentences:
+        raise ValueError(f"{directory / 'words.txt'}: must have sentences, has none")
+    trees = directory / "gold.trees"
+    _require_sentences(trees, len(read_lines(trees)), sentences)
+    return sentences
+
+
+def _require_sentences(path: Path, count: int, sentences: int) -> None:
+    if count != sentences:
+        raise ValueError(
+            f"{path}: must be of the {sentences:,} sentences of words.txt, is of {count:,}"
+        )
+
+
+def _hash(*paths: Path) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,193 @@
+"""What trained systems achieved, read from the run directories that the recipes leave.
+
+A run directory belongs to one training of one system:
+
+    settings.json        how it was made, see settings.py; only {"system": name} is required
+    training.json        the part of it that is known when the training starts (not read)
+    train.log            fairseq-train's --log-file with --log-format json, of a finished training
+    valid.log            what fairseq-validate --log-format json prints for the evaluated checkpoint
+    generate-SUBSET.txt  fairseq-generate's output (kept for the record, not read)
+    source.txt           the set that was translated, one detokenised sentence a line,
+    reference.txt        its reference
+    hypothesis.txt       and its translation
+    score.json           what `aiayn bleu --json` prints for hypothesis.txt
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_aiayn.files.json_fields import read_json
+from fairseq_aiayn.files.parallel_text import read_lines
+from fairseq_aiayn.runs.run_directory import (
+    TrainedRun,
+    read_settings,
+    require_different_names,
+    require_same,
+    restored,
+)
+from fairseq_aiayn.runs.train_log import read_training, read_validation
+
+
+@dataclass(frozen=True)
+class Run(TrainedRun):
+    """One training of a translation model, and how good it is."""
+
+    bleu: dict  # the paper's, with its precisions and signature
+    sacrebleu: dict
+    token_bleu: dict | None = None  # of tokens as they are, where that was asked for
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The set that was translated, with its translation, sentence by sentence."""
+
+    source: tuple[str, ...]
+    reference: tuple[str, ...]
+    hypothesis: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One sentence with what each system made of it."""
+
+    sentence: int  # from 1
+    source: str
+    reference: str
+    translations: dict[str, str]  # by the name of the run
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs that stand side by side."""
+
+    runs: tuple[Run, ...]
+    examples: tuple[Example, ...]
+
+
+SCORED = {
+    *("score", "brevity_penalty", "length_ratio", "hypothesis_length", "reference_length"),
+}  # numbers of a score
+
+# What several seeds have a mean of, by its name in tables
+FIGURES: dict[str, Callable[[Run], float]] = {
+    "BLEU as the paper's": lambda run: run.bleu["score"],
+    "sacreBLEU": lambda run: run.sacrebleu["score"],
+    "development perplexity": lambda run: run.dev_perplexity,
+}
+TOKEN_FIGURES: dict[str, Callable[[Run], float]] = {  # of runs that all have it
+    "BLEU of tokens": lambda run: run.token_bleu["score"]
+}
+
+
+def figures_of(runs: Sequence[Run]) -> dict[str, Callable[[Run], float]]:
+    """Return what all of these runs have a number for."""
+    return TOKEN_FIGURES | FIGURES if all(run.token_bleu for run in runs) else FIGURES
+
+
+# What makes two scores comparable.
+SAME_SCORE: dict[str, Callable[[Run], object]] = {
+    "test set": lambda run: run.test_set,
+    "signature of the paper's BLEU": lambda run: run.bleu["signature"],
+    "signature of sacreBLEU": lambda run: run.sacrebleu["signature"],
+}
+
+
+def read_comparison(directories: Sequence[Path], examples: int) -> Comparison:
+    """Read run directories, at least one, and choose so many examples.
+
+    Raises ValueError if two runs have the same name or were not scored alike, and as `read_run`.
+    """
+    runs = [read_run(directory) for directory in directories]
+    require_same(list(zip(directories, runs, strict=True)), SAME_SCORE)
+    require_different_names(runs)
+    texts = {run.name: read_texts(path) for run, path in zip(runs, directories, strict=True)}
+    return Comparison(tuple(runs), tuple(choose_examples(texts, examples)))
+
+
+def read_run(directory: Path) -> Run:
+    """Read one run directory.
+
+    Raises OSError for a missing piece, ValueError naming the file and the rule for an unfinished
+    one.
+    """
+    settings = read_settings(directory / "settings.json")
+    scores = _read_scores(directory / "score.json")
+    texts = read_texts(directory)
+    count = scores.get("sentences", len(texts.source))
+    if not texts.source or count != len(texts.source):
+        raise ValueError(
+            f"{directory / 'score.json'}: must be of the {len(texts.source):,} sentences of "
+            f"source.txt, at least one, is of {count}"
+        )
+    validation = read_validation(directory / "valid.log")
+    content = "\n".join((*texts.source, *texts.reference))
+    return Run(
+        settings=settings,
+        training=read_training(directory / "train.log"),
+        dev_perplexity=validation.perplexity,
+        vocabulary=validation.vocabulary,
+        bleu=scores["paper"],
+        sacrebleu=scores["sacrebleu"],
+        token_bleu=scores.get("tokens"),
+        sentences=len(texts.source),
+        test_set=hashlib.sha256(content.encode()).hexdigest(),
+    )
+
+
+def read_texts(directory: Path) -> Texts:
+    """Read the texts of a run; raises OSError, or ValueError where their lengths differ."""
+    paths = [directory / f"{name}.txt" for name in ("source", "reference", "hypothesis")]
+    source, *others = (tuple(read_lines(path)) for path in paths)
+    for path, lines in zip(paths[1:], others, strict=True):
+        if len(lines) != len(source):
+            raise ValueError(
+                f"{path}: must have the {len(source)} lines of source.txt, has {len(lines)}"
+            )
+    return Texts(source, *others)
+
+
+def choose_examples(texts: Mapping[str, Texts], count: int) -> list[Example]:
+    """Take `count` sentences at equal distances, so that nobody picks them; `texts` by run."""
+    sentences = len(next(iter(texts.values())).source)
+    count = min(count, sentences)
+    chosen = [(2 * k + 1) * sentences // (2 * count) for k in range(count)]
+    return [example_at(texts, index) for index in chosen]
+
+
+def example_at(texts: Mapping[str, Texts], index: int) -> Example:
+    """Return a sentence, counted from 0, with what each system made of it."""
+    first = next(iter(texts.values()))
+    return Example(
+        sentence=index + 1,
+        source=first.source[index],
+        reference=first.reference[index],
+        translations={name: text.hypothesis[index] for name, text in texts.items()},
+    )
+
+
+def run_from_json(content: Mapping, where: object) -> Run:
+    """Make a Run of what dataclasses.asdict makes of one; KeyError or TypeError if it is not."""
+    return Run(**restored(content, where))
+
+
+def _read_scores(path: Path) -> dict:
+    scores = read_json(path)
+    kinds = ["paper", "sacrebleu"]
+    if isinstance(scores, dict) and scores.get("tokens") is not None:
+        kinds.append("tokens")
+    for kind in kinds:
+        if not isinstance(scores, dict) or kind not in scores:
+            raise ValueError(f"{path}: must have {kind!r}, has not")
+        for key in ("score", "signature"):
+            if not isinstance(scores[kind], dict) or key not in scores[kind]:
+                raise ValueError(f"{path}: {kind!r} must have {key!r}, has not")
+        for key in SCORED & set(scores[kind]):
+            if not isinstance(scores[kind][key], int | float):
+                raise ValueError(
+                    f"{path}: {key!r} of {kind!r} must be a number, got {scores[kind][key]!r}"
+                )
+    return scores

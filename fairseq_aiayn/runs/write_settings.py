@@ -1,0 +1,186 @@
+"""Print what a result must be traced back to: commands, seed, commit, packages and machine.
+
+The commands are noted as they are given from the root of the checkout: paths below it lose it.
+A training that goes on, with --resumes, keeps the record of its first start, and "resumed" in it
+gets what this start was made on.
+
+    python -m fairseq_aiayn.runs.write_settings training --name aiayn-base-1 --system aiayn \\
+        --row base \\
+        --corpus wmt14_en_de --seed 1 --device cuda --gpus 8 --nodes 1 \\
+        --command train 'fairseq-train ...' > training.json
+    python -m fairseq_aiayn.runs.write_settings evaluation --training training.json \\
+        --subset test --average 5 \\
+        --command generate 'fairseq-generate ...' > settings.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import get_type_hints
+
+from fairseq_aiayn.files.json_fields import read_json
+from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.runs.settings import Start, settings_from_json
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = (
+    *("fairseq-aiayn", "fairseq", "fairseq-fixed", "torch", "numpy"),
+    *("sacrebleu", "sacremoses", "subword-nmt", "sentencepiece"),
+)
+CUDA = re.compile(r"CUDA(?: UMD)? Version: *([\d.]+)")  # only in nvidia-smi's own table
+
+
+def output_of(*command: str) -> str | None:
+    """Return what a command prints; None where it does not exist or fails."""
+    if not shutil.which(command[0]):
+        return None
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return result.stdout.strip() if result.returncode == 0 else None
+
+
+def commit() -> str | None:
+    """Return the commit of the checkout, with "+" where files differ from it; None outside git."""
+    git = ("git", "-C", str(Path(__file__).parent))
+    head = output_of(*git, "rev-parse", "HEAD")
+    return head and head + ("+" if output_of(*git, "status", "--porcelain") else "")
+
+
+def packages() -> dict[str, str]:
+    """Return the versions of the packages that a result depends on."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def hardware() -> dict[str, object]:
+    """Return the processor, the cores this process may use, the memory, the GPUs and, where there
+    are any, the versions of their driver and of the CUDA that it supports."""
+    query = "--query-gpu=name,driver_version"
+    gpus = (output_of("nvidia-smi", query, "--format=csv,noheader") or "").splitlines()
+    found = {
+        "processor": processor_name(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "gpus": [line.rpartition(", ")[0] for line in gpus],
+    }
+    if gpus:
+        found["driver"] = gpus[0].rpartition(", ")[2]
+        if match := CUDA.search(output_of("nvidia-smi") or ""):
+            found["cuda"] = match[1]
+    return found
+
+
+def processor_name() -> str:
+    """Return the processor's model as Linux names it, otherwise the architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def add_training(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", help="that tables show (default: the system)")
+    parser.add_argument("--system", required=True, choices=("aiayn", "stock"))
+    parser.add_argument("--row", help="of aiayn rows")
+    parser.add_argument("--corpus", help="what the recipe calls it")
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
+    parser.add_argument("--gpus", type=int, metavar="N", help="of each node")
+    parser.add_argument("--nodes", type=int, metavar="N")
+    parser.add_argument(
+        "--resumes", type=Path, metavar="FILE", help="what was noted of its first start, if it is"
+    )
+
+
+def training(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return how a training is made, here and now; if it goes on, after how it was begun.
+
+    Raises OSError or ValueError for a record that cannot be read.
+    """
+    now = start(arguments)
+    if arguments.resumes is None or not arguments.resumes.exists():
+        return now
+    first = read_json(arguments.resumes)
+    resumed = settings_from_json(first, arguments.resumes).resumed
+    own = {key: now[key] for key in get_type_hints(Start) if key in now}
+    own["command"] = now["commands"].get("train")
+    return first | {"resumed": [*map(asdict, resumed), own]}
+
+
+def start(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return how a training is begun, here and now."""
+    return {
+        "name": arguments.name or arguments.system,
+        "system": arguments.system,
+        "row": arguments.row,
+        "corpus": arguments.corpus,
+        "seed": arguments.seed,
+        "device": arguments.device,
+        "gpus": arguments.gpus,
+        "nodes": arguments.nodes,
+        "commands": commands(arguments),
+        "commit": commit(),
+        "packages": packages(),
+        "hardware": hardware(),
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "resumed": [],
+    }
+
+
+def commands(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the commands that were given by the names of their stages."""
+    return {name: text.replace(f"{ROOT}/", "") for name, text in arguments.command}
+
+
+def add_evaluation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--training", type=Path, required=True, help="what was noted of it")
+    parser.add_argument("--subset", choices=("valid", "test"), help="that is translated and scored")
+    parser.add_argument("--average", type=int, metavar="K", help="checkpoints averaged")
+
+
+def evaluation(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return a training's settings with those of an evaluation of its model."""
+    settings = json.loads(arguments.training.read_text(encoding="utf-8"))
+    settings["commands"] |= commands(arguments)
+    return settings | {"subset": arguments.subset, "averaged": arguments.average}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    kinds = parser.add_subparsers(dest="kind", required=True)
+    for name, add_arguments, settings_of in (
+        ("training", add_training, training),
+        ("evaluation", add_evaluation, evaluation),
+    ):
+        kind = kinds.add_parser(name)
+        add_arguments(kind)
+        kind.add_argument(
+            "--command", nargs=2, action="append", required=True, metavar=("NAME", "COMMAND")
+        )
+        kind.set_defaults(settings_of=settings_of)
+    arguments = parser.parse_args()
+    with one_line_errors("write_settings"):
+        settings = arguments.settings_of(arguments)
+    print(json.dumps(settings, indent=2, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

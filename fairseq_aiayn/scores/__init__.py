@@ -1,0 +1,1 @@
+"""How good translations are: BLEU, its significance, where two systems disagree."""

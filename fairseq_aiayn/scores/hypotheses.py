@@ -1,0 +1,51 @@
+"""Print the translations that fairseq-generate wrote, in the order of the test set.
+
+    python -m fairseq_aiayn.scores.hypotheses < generate-test.txt > hypothesis.txt
+    python -m fairseq_aiayn.scores.hypotheses --tokens < generate-test.txt > hypothesis.tokens
+
+The first are detokenised, the second are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable
+
+from fairseq_aiayn.messages import one_line_errors
+
+HYPOTHESIS = re.compile(r"([DH])-(\d+)\t[^\t]*\t(.*)")
+
+
+def hypotheses(lines: Iterable[str], kind: str = "D") -> list[str]:
+    """Return the best hypothesis of every sentence (n-best lists are best first): detokenised (D),
+    or the tokens it was made of (H).
+
+    Raises ValueError if a sentence has none.
+    """
+    found: dict[int, str] = {}
+    for line in lines:
+        match = HYPOTHESIS.match(line.rstrip("\n"))
+        if match and match[1] == kind:
+            found.setdefault(int(match[2]), match[3])
+    for index in range(max(found, default=0) + 1):
+        if index not in found:
+            raise ValueError(f"every sentence must have a {kind}- line: sentence {index} has none")
+    return [found[index] for index in range(len(found))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tokens", action="store_true", help="as they are before detokenisation")
+    arguments = parser.parse_args()
+    sys.stdin.reconfigure(encoding="utf-8", newline="\n")
+    sys.stdout.reconfigure(encoding="utf-8")
+    with one_line_errors("hypotheses"):
+        print(*hypotheses(sys.stdin, "H" if arguments.tokens else "D"), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Plain text cut into the tokens and pieces that models read (section 5.1)."""

@@ -1,0 +1,105 @@
+"""Scores of sentences, and of files of trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import NamedTuple
+
+from fairseq_aiayn.treebank.evalb.bracketing import read_bracketing
+from fairseq_aiayn.treebank.evalb.fast import FastScorer
+from fairseq_aiayn.treebank.evalb.files import read_line_pairs
+from fairseq_aiayn.treebank.evalb.parameters import COLLINS, Parameters
+from fairseq_aiayn.treebank.evalb.processes import in_order
+from fairseq_aiayn.treebank.evalb.sentence import SentenceScore, score_bracketings
+from fairseq_aiayn.treebank.evalb.summary import Scores, summarize
+from fairseq_aiayn.treebank.lines import source_name
+
+BATCH = 500  # sentences that a process is given at a time
+
+_scorer = lru_cache(maxsize=4)(FastScorer)  # kept, because it remembers texts it has read
+
+
+def score_sentence(gold: str, predicted: str, parameters: Parameters = COLLINS) -> SentenceScore:
+    """Score a predicted tree; raises ValueError for text outside of `(TAG word)`."""
+    return _scorer(parameters).score(gold, predicted) or score_plainly(gold, predicted, parameters)
+
+
+def score_plainly(
+    gold: str,
+    predicted: str,
+    parameters: Parameters,
+    where: tuple[str, str] = ("gold tree", "predicted tree"),
+) -> SentenceScore:
+    """Score any predicted tree step by step; raises ValueError, which begins with `where`, for text
+    outside of `(TAG word)`."""
+    return score_bracketings(
+        read_bracketing(gold, where[0], parameters),
+        read_bracketing(predicted, where[1], parameters),
+        parameters,
+    )
+
+
+def score(pairs: Iterable[tuple[str, str]], parameters: Parameters = COLLINS) -> Scores:
+    """Score pairs of a gold and a predicted tree, each on one line; raises as `score_sentence`."""
+    return summarize(
+        (score_sentence(gold, predicted, parameters) for gold, predicted in pairs), parameters
+    )
+
+
+class _Batch(NamedTuple):
+    """Pairs of lines, the number of the first, and why there are no more, if there is an error."""
+
+    first: int
+    pairs: list[tuple[str, str]]
+    error: OSError | ValueError | None
+
+
+def score_files(
+    gold: str | Path, predicted: str | Path, parameters: Parameters = COLLINS, workers: int = 1
+) -> Iterator[SentenceScore]:
+    """Score the lines of two files one after the other; each may be gzip, one of them "-".
+
+    A long file is scored by `workers` processes. Raises OSError where a file cannot be read or a
+    process is killed, and ValueError naming file and line for text outside of `(TAG word)` or that
+    is not UTF-8, an empty file, or different numbers of lines.
+    """
+    names = source_name(gold), source_name(predicted)
+    batches = _batches(read_line_pairs(gold, predicted))
+    for scores, error in in_order(partial(_score_batch, parameters, names), batches, workers):
+        yield from scores
+        if error:
+            raise error
+
+
+def _batches(pairs: Iterator[tuple[str, str]]) -> Iterator[_Batch]:
+    """Put pairs of lines together; an error comes in the batch of the pairs before it."""
+    batch = _Batch(1, [], None)
+    try:
+        for pair in pairs:
+            batch.pairs.append(pair)
+            if len(batch.pairs) == BATCH:
+                yield batch
+                batch = _Batch(batch.first + BATCH, [], None)
+    except (OSError, ValueError) as error:
+        batch = batch._replace(error=error)
+    yield batch
+
+
+def _score_batch(
+    parameters: Parameters, names: tuple[str, str], batch: _Batch
+) -> tuple[list[SentenceScore], OSError | ValueError | None]:
+    """Score the pairs of lines up to one that is refused; return the error too."""
+    score_fast = _scorer(parameters).score
+    scores = []
+    for number, (gold, predicted) in enumerate(batch.pairs, start=batch.first):
+        scored = score_fast(gold, predicted)
+        if scored is None:
+            where = f"{names[0]}:{number}", f"{names[1]}:{number}"
+            try:
+                scored = score_plainly(gold, predicted, parameters, where)
+            except ValueError as error:
+                return scores, error
+        scores.append(scored)
+    return scores, batch.error

@@ -1,0 +1,250 @@
+"""`aiayn average` against means by hand, and on checkpoints that cannot be averaged."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from fairseq_aiayn.checkpoints import averaging
+from fairseq_aiayn.cli.main import main
+
+BAD_INPUT = 2
+
+
+def save(directory: Path, updates: int, **model: Tensor) -> Path:
+    """A checkpoint as fairseq writes it after `updates` updates."""
+    state = {
+        "args": None,
+        "cfg": {"model": argparse.Namespace(arch="aiayn_tiny"), "task": {"_name": "translation"}},
+        "model": model,
+        "optimizer_history": [{"num_updates": updates, "lr_scheduler_state": {}}],
+        "task_state": {"kept": updates},
+        "extra_state": {"train_iterator": {"epoch": 3}, "best": 1.0, "ema": model},
+        "last_optimizer_state": {"state": torch.ones(1000)},
+    }
+    path = directory / f"checkpoint_1_{updates}.pt"
+    torch.save(state, path)
+    return path
+
+
+def average(directory: Path, last: int, output: str = "average.pt") -> dict:
+    """Run `aiayn average` and return what it wrote."""
+    path = directory / output
+    command = ["average", "--last", str(last), "--dir", str(directory), "--output", str(path)]
+    assert main(command) == 0
+    return torch.load(path, weights_only=True)
+
+
+def refusal(capsys: pytest.CaptureFixture, directory: Path, last: int) -> str:
+    """Run `aiayn average`, which must fail and write nothing; return its one line."""
+    output, before = directory / "average.pt", sorted(os.listdir(directory))
+    command = ["average", "--last", str(last), "--dir", str(directory), "--output", str(output)]
+    assert main(command) == BAD_INPUT
+    assert sorted(os.listdir(directory)) == before
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_mean_of_the_last(tmp_path: Path) -> None:
+    for updates, values in ((90, [1.0, 2.0]), (100, [2.0, 6.0]), (9, [1000.0, 1000.0])):
+        save(tmp_path, updates, weight=torch.tensor(values))
+    assert average(tmp_path, 2)["model"]["weight"].tolist() == [1.5, 4.0]
+
+
+def test_order_is_by_update_whatever_the_time(tmp_path: Path) -> None:
+    for when, updates in ((1, 100), (3, 90), (2, 9)):
+        os.utime(save(tmp_path, updates, weight=torch.tensor(float(updates))), (when, when))
+    state = average(tmp_path, 1)
+    assert state["model"]["weight"] == 100
+    assert state["optimizer_history"] == [{"num_updates": 100, "lr_scheduler_state": {}}]
+
+
+@pytest.mark.parametrize(
+    "dtype, expected",
+    [
+        (torch.float16, torch.float32),
+        (torch.bfloat16, torch.float32),
+        (torch.float32, torch.float32),
+        (torch.float64, torch.float64),
+    ],
+)
+def test_means_are_float32_at_least_and_sums_do_not_round(
+    dtype: torch.dtype, expected: torch.dtype, tmp_path: Path
+) -> None:
+    """In float16, 60000 + 60000 is infinite; in every dtype the mean of equal values is that
+    value."""
+    torch.manual_seed(1)
+    odd = torch.randn(50).to(dtype)
+    for updates in (1, 2, 3):
+        save(tmp_path, updates, large=torch.full((2,), 60000.0, dtype=dtype), odd=odd)
+    model = average(tmp_path, 3)["model"]
+    assert {tensor.dtype for tensor in model.values()} == {expected}
+    assert torch.equal(model["large"], torch.full((2,), 60000.0, dtype=dtype).to(expected))
+    assert torch.equal(model["odd"], odd.to(expected))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_mean_between_two_neighbours_of_half_precision_is_kept(
+    dtype: torch.dtype, tmp_path: Path
+) -> None:
+    """No number of the half type is between 1 and 1 + eps: the mean would be one of them."""
+    eps = torch.finfo(dtype).eps
+    save(tmp_path, 1, weight=torch.tensor(1.0, dtype=dtype))
+    save(tmp_path, 2, weight=torch.tensor(1.0 + eps, dtype=dtype))
+    assert average(tmp_path, 2)["model"]["weight"].item() == 1.0 + eps / 2
+
+
+def test_tied_parameters_are_saved_once(tmp_path: Path) -> None:
+    for updates in (1, 3):
+        matrix = torch.full((300, 100), float(updates))
+        save(tmp_path, updates, encoder=matrix, decoder=matrix, output=matrix, own=matrix.clone())
+    model = average(tmp_path, 2)["model"]
+    assert model["encoder"].data_ptr() == model["decoder"].data_ptr() == model["output"].data_ptr()
+    assert model["own"].data_ptr() != model["encoder"].data_ptr()
+    assert all(torch.equal(tensor, torch.full((300, 100), 2.0)) for tensor in model.values())
+    matrix_bytes = 300 * 100 * 4
+    assert 2 * matrix_bytes < (tmp_path / "average.pt").stat().st_size < 2.5 * matrix_bytes
+
+
+def test_views_of_one_storage_are_not_tied(tmp_path: Path) -> None:
+    both = torch.arange(6.0)
+    save(tmp_path, 1, first=both[:3], second=both[3:], transposed=both.view(2, 3).T)
+    model = average(tmp_path, 1)["model"]
+    assert model["first"].tolist() == [0, 1, 2] and model["second"].tolist() == [3, 4, 5]
+    assert model["transposed"].tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_what_translating_needs_is_kept_and_the_rest_dropped(tmp_path: Path) -> None:
+    save(tmp_path, 7, weight=torch.ones(1))
+    state = average(tmp_path, 1)
+    assert state["cfg"]["model"].arch == "aiayn_tiny"
+    assert state["task_state"] == {"kept": 7}
+    assert state["extra_state"] == {"train_iterator": {"epoch": 3}}
+    assert "last_optimizer_state" not in state
+
+
+def test_equal_counters_are_kept_and_different_ones_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    for updates in (1, 2):
+        save(tmp_path, updates, steps=torch.tensor(5), mask=torch.tensor([True, False]))
+    model = average(tmp_path, 2)["model"]
+    assert model["steps"] == 5 and model["mask"].tolist() == [True, False]
+    (tmp_path / "average.pt").unlink()
+    second = save(tmp_path, 2, steps=torch.tensor(6), mask=torch.tensor([True, False]))
+    assert f"{second}: steps differs" in refusal(capsys, tmp_path, 2)
+
+
+DIFFERENT = {
+    "shape": ({"weight": torch.ones(3)}, "weight is [3] of torch.float32, in {first} it is [2]"),
+    "dtype": ({"weight": torch.ones(2).half()}, "weight is [2] of torch.float16"),
+    "missing": ({"bias": torch.ones(2)}, "{second}: has no parameter weight, {first} has it"),
+    "more": (
+        {"weight": torch.ones(2), "bias": torch.ones(2)},
+        "{first}: has no parameter bias, {second} has it",
+    ),
+}
+
+
+@pytest.mark.parametrize("model, message", DIFFERENT.values(), ids=DIFFERENT)
+def test_other_parameters_are_refused(
+    model: dict, message: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    first, second = save(tmp_path, 1, weight=torch.ones(2)), save(tmp_path, 2, **model)
+    line = refusal(capsys, tmp_path, 2)
+    assert line.startswith("aiayn average: ")
+    assert message.format(first=first, second=second) in line
+
+
+def test_parameters_tied_in_one_checkpoint_only_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    matrix = torch.ones(2)
+    save(tmp_path, 1, encoder=matrix, decoder=matrix)
+    second = save(tmp_path, 2, encoder=matrix, decoder=2 * matrix)
+    assert f"{second}: decoder is not encoder" in refusal(capsys, tmp_path, 2)
+
+
+@pytest.mark.parametrize("lost", [math.nan, -math.inf])
+@pytest.mark.parametrize("updates", [1, 2])
+def test_a_training_that_lost_its_numbers_is_named(
+    updates: int, lost: float, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    for each in (1, 2):
+        values = [1.0, lost if each == updates else 2.0]
+        save(tmp_path, each, weight=torch.tensor(values))
+    bad = tmp_path / f"checkpoint_1_{updates}.pt"
+    line = refusal(capsys, tmp_path, 2)
+    assert line == f"aiayn average: {bad}: weight has values that are NaN or infinite"
+
+
+def test_too_few_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    save(tmp_path, 1, weight=torch.ones(2))
+    assert f"{tmp_path}: --last 5 asked for, 1 checkpoints found" in refusal(capsys, tmp_path, 5)
+    assert "--last must be at least 1, got -1" in refusal(capsys, tmp_path, -1)
+
+
+def test_a_truncated_checkpoint_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    save(tmp_path, 1, weight=torch.ones(2))
+    path = save(tmp_path, 2, weight=torch.ones(2))
+    path.write_bytes(path.read_bytes()[:-200])
+    assert f"{path}: truncated" in refusal(capsys, tmp_path, 1)
+
+
+def test_flipped_bytes_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """A file mapped into memory loads without its checksums being compared."""
+    path = save(tmp_path, 1, weight=torch.full((1000,), 3.0))
+    data, value = path.read_bytes(), torch.full((100,), 3.0).numpy().tobytes()
+    assert value in data
+    path.write_bytes(data.replace(value, bytes(len(value)), 1))
+    assert f"{path}: damaged" in refusal(capsys, tmp_path, 1)
+
+
+def test_output_must_be_a_plain_file_and_no_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path = save(tmp_path, 1, weight=torch.ones(2))
+    before = path.read_bytes()
+    for output, reason in (
+        (path, "is one of the checkpoints to average"),
+        (tmp_path, "must be a plain file in a directory that exists"),
+        (tmp_path / "none" / "average.pt", "must be a plain file in a directory that exists"),
+        (Path(os.devnull), "must be a plain file in a directory that exists"),
+    ):
+        command = ["average", "--last", "1", "--dir", str(tmp_path), "--output", str(output)]
+        assert main(command) == BAD_INPUT
+        assert f"--output {output}: {reason}" in capsys.readouterr().err
+    assert path.read_bytes() == before and os.listdir(tmp_path) == [path.name]
+
+
+def test_a_failed_write_leaves_the_old_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit on the size of files stands in for a full disk: the write fails halfway."""
+    resource = pytest.importorskip("resource")
+    save(tmp_path, 1, weight=torch.ones(300_000))
+    output = tmp_path / "average.pt"
+    output.write_bytes(b"before")
+    command = ["average", "--last", "1", "--dir", str(tmp_path), "--output", str(output)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        assert main(command) == BAD_INPUT
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert capsys.readouterr().err == f"aiayn average: {output}: File too large\n"
+    assert output.read_bytes() == b"before"
+    assert sorted(os.listdir(tmp_path)) == ["average.pt", "checkpoint_1_1.pt"]
+
+
+def test_averaging_does_not_change_what_it_reads(tmp_path: Path) -> None:
+    paths = [save(tmp_path, updates, weight=torch.full((2,), 1.0)) for updates in (1, 2)]
+    before = [path.read_bytes() for path in paths]
+    averaging.mean_parameters(paths)
+    assert [path.read_bytes() for path in paths] == before

@@ -1,0 +1,141 @@
+"""`aiayn bleu` on good and bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_aiayn.cli.main import main
+from fairseq_aiayn.scores.bleu import Bleu
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """A hypothesis with an empty line and its reference."""
+    hypothesis, reference = tmp_path / "test.hyp", tmp_path / "test.de"
+    hypothesis.write_text("Das ist ein Haus.\n\n", encoding="utf-8")
+    reference.write_text("Das ist ein Haus.\nNein.\n", encoding="utf-8")
+    return hypothesis, reference
+
+
+def run(hypothesis: Path | str, reference: Path | str, *options: str) -> int:
+    paths = ["--hypothesis", str(hypothesis), "--reference", str(reference)]
+    return main(["bleu", *paths, "--target-lang", "de", *options])
+
+
+def test_command_prints_both_scores(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*files) == 0
+    printed = capsys.readouterr().out
+    expected = 100 * math.exp(1 - 7 / 5)
+    assert f"the paper's BLEU  {expected:.2f}  100.0/100.0/100.0/100.0" in printed
+    assert "brevity penalty 0.670, length ratio 0.714 (5/7)" in printed
+    assert "tok:13a" in printed and "compounds:split" in printed
+
+
+def test_command_prints_json(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*files, "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert set(printed) == {"sentences", "paper", "sacrebleu"}
+    for part in ("paper", "sacrebleu"):
+        assert set(printed[part]) == set(Bleu.__dataclass_fields__)
+        assert printed[part]["score"] == pytest.approx(100 * math.exp(1 - 7 / 5))
+        assert len(printed[part]["precisions"]) == 4
+
+
+def test_command_takes_tokens_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tokens"
+    path.write_text("a.b c,d e f\n")  # Moses would make more tokens of it
+    run(path, path, "--tokenized", "--json")
+    assert json.loads(capsys.readouterr().out)["paper"]["reference_length"] == 4
+
+
+def test_bleu_of_given_tokens_stands_beside_the_others(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Breaks if they are tokenised again, or compounds are split in them."""
+    tokens = tmp_path / "hyp.tok", tmp_path / "ref.tok"
+    for path, line in zip(tokens, ("a-b c,d e f", "a-b c,d e g f"), strict=True):
+        path.write_text(f"{line}\n")
+    assert run(*files, "--json", "--tokens", *map(str, tokens)) == 0
+    found = json.loads(capsys.readouterr().out)["tokens"]
+    assert (found["hypothesis_length"], found["reference_length"]) == (4, 5)
+    assert found["precisions"] == pytest.approx([100, 200 / 3, 50, 0])
+    assert run(*files, "--tokens", *map(str, tokens)) == 0
+    assert "BLEU of tokens" in capsys.readouterr().out
+
+
+def test_command_reads_standard_input(
+    files: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hypothesis, reference = files
+    assert run(hypothesis, reference) == 0
+    from_file = capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(hypothesis.read_bytes())))
+    assert run("-", reference) == 0
+    assert capsys.readouterr().out == from_file
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("test.de", b"Das ist ein Haus.\n\n", "{folder}/test.de: line 2 is empty"),
+        ("test.de", b"", "{folder}/test.de: empty, expected one sentence a line"),
+        ("test.hyp", b"", "{folder}/test.hyp: empty, expected one sentence a line"),
+        ("test.hyp", b"ja\nf\xfcr\n", "{folder}/test.hyp: line 2, byte 2 (0xfc) is not UTF-8"),
+        (
+            "test.hyp",
+            b"ja\n",
+            "line counts differ: {folder}/test.hyp has 1, {folder}/test.de has 2",
+        ),
+    ],
+)
+def test_command_refuses_bad_text_in_one_line(
+    files: tuple[Path, Path],
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    content: bytes,
+    message: str,
+) -> None:
+    folder = files[0].parent
+    (folder / name).write_bytes(content)
+    assert run(*files) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == f"aiayn bleu: {message.format(folder=folder)}\n"
+
+
+def test_command_names_a_missing_file(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    files[1].unlink()
+    assert run(*files) == 2
+    assert capsys.readouterr().err == f"aiayn bleu: {files[1]}: No such file or directory\n"
+
+
+def test_command_refuses_an_unknown_language(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*files, "--target-lang", "deutsch") == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("aiayn bleu: target language: Moses has no rules for 'deutsch'")
+    assert printed.count("\n") == 1
+
+
+def test_command_asks_for_the_language(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["bleu", "--hypothesis", str(files[0]), "--reference", str(files[1])])
+    assert stopped.value.code == 2
+    assert "required: --target-lang" in capsys.readouterr().err

@@ -1,0 +1,74 @@
+"""Reading of text: what ends a line, and what is refused and how it is named."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairseq_aiayn.files.parallel_text import read_lines, read_parallel, require_text
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "text"
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"one\ntwo\n", ["one", "two"]),
+        (b"one\ntwo", ["one", "two"]),  # the last line end may be missing
+        (b"one\n\ntwo\n\n", ["one", "", "two", ""]),
+        (b"one\r\ntwo\r\n", ["one", "two"]),
+        (b"one\rstill one\n", ["one\rstill one"]),
+        (b"\xef\xbb\xbfone\n", ["one"]),
+        ("a\u2028b\u0085c\x0bd\n".encode(), ["a\u2028b\u0085c\x0bd"]),  # str.splitlines: 4 lines
+    ],
+)
+def test_only_a_newline_ends_a_line(path: Path, content: bytes, lines: list[str]) -> None:
+    path.write_bytes(content)
+    assert read_lines(path) == lines
+
+
+def test_dash_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("ü\n".encode())))
+    assert read_lines("-") == ["ü"]
+
+
+def test_a_byte_that_is_not_utf8_is_named(path: Path) -> None:
+    path.write_bytes("gut\nfür\n".encode() + "für\n".encode("latin-1"))
+    with pytest.raises(ValueError) as caught:
+        read_lines(path)
+    assert str(caught.value) == f"{path}: line 3, byte 2 (0xfc) is not UTF-8"
+
+
+def test_line_counts_must_agree(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("one\ntwo\n")
+    second.write_text("eins\nzwei\ndrei\n")
+    with pytest.raises(ValueError) as caught:
+        read_parallel(first, second)
+    assert str(caught.value) == f"line counts differ: {first} has 2, {second} has 3"
+
+
+@pytest.mark.parametrize("empty", [0, 1])
+def test_an_empty_file_is_refused_on_either_side(tmp_path: Path, empty: int) -> None:
+    paths = [tmp_path / "first", tmp_path / "second"]
+    paths[empty].touch()
+    paths[1 - empty].write_text("one\n")
+    with pytest.raises(ValueError) as caught:
+        read_parallel(*paths)
+    assert str(caught.value) == f"{paths[empty]}: empty, expected one sentence a line"
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\u00a0\t"])
+def test_a_line_without_text_is_named(blank: str) -> None:
+    require_text("corpus.de", ["eins", "zwei"])
+    with pytest.raises(ValueError) as caught:
+        require_text("corpus.de", ["eins", blank, ""])
+    assert str(caught.value) == "corpus.de: line 2 is empty"

@@ -1,0 +1,126 @@
+"""Section 5.4: dropout on every sub-layer's output and on the embedding sums, and nowhere else."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_aiayn.nn.attention import MultiHeadAttention
+from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.dropout import Dropout
+from fairseq_aiayn.nn.feed_forward import FeedForward
+from fairseq_aiayn.nn.residual import AddAndNorm
+from fairseq_aiayn.nn.transformer import Transformer, create_transformer
+
+DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.25)
+SOURCE, TARGET = torch.tensor([[4, 5, 6, 2]]), torch.tensor([[2, 7, 8]])
+
+
+class Recorder:
+    """Stands in for what is drawn and keeps the dropout of every tensor."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.dropped: list[tuple[Tensor, float]] = []
+        self.attention: list[float] = []
+        self.fused = F.scaled_dot_product_attention
+        self.drop = Dropout.forward
+        monkeypatch.setattr(Dropout, "forward", lambda module, x: self.dropout(module, x))
+        monkeypatch.setattr(F, "scaled_dot_product_attention", self.attend)
+
+    def dropout(self, module: Dropout, x: Tensor) -> Tensor:
+        """Record x with the rate it is dropped at, and let it through."""
+        self.dropped.append((x, module.p if self.drop(module, x) is not x else 0.0))
+        return x
+
+    def attend(
+        self, *tensors: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool
+    ) -> Tensor:
+        """Record the rate of the attention weights, and let them through."""
+        self.attention.append(dropout_p)
+        return self.fused(*tensors, attn_mask=attn_mask, is_causal=is_causal)
+
+
+def transformer(sizes: Dimensions = DIMENSIONS) -> Transformer:
+    """A Transformer in training mode."""
+    torch.manual_seed(0)
+    return create_transformer(sizes, 10, 10, padding=1)
+
+
+def test_exactly_the_tensors_of_section_5_4(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Breaks with dropout inside the feed-forward layer, on attention weights, on embeddings before
+    the positions are added, after the norm or after the sum; and where a sub-layer or an embedding
+    sum has none."""
+    model = transformer()
+    expected: list[Tensor] = []
+
+    def keep(module: nn.Module, arguments: tuple, output: Tensor) -> None:
+        expected.append(output)
+
+    for module in model.modules():
+        if isinstance(module, (MultiHeadAttention, FeedForward)):
+            module.register_forward_hook(keep)
+    recorder = Recorder(monkeypatch)
+    model(SOURCE, TARGET)
+
+    sums = {
+        stack: stack.embedding(tokens) + stack.position(torch.arange(tokens.size(1)), 4)
+        for stack, tokens in ((model.encoder, SOURCE), (model.decoder, TARGET))
+    }
+    expected.insert(0, sums[model.encoder])
+    expected.insert(1 + 2 * DIMENSIONS.N, sums[model.decoder])
+    assert len(recorder.dropped) == len(expected) == (1 + 2 * DIMENSIONS.N) + (1 + 3 * DIMENSIONS.N)
+    for (x, rate), tensor in zip(recorder.dropped, expected, strict=True):
+        assert rate == DIMENSIONS.P_drop
+        torch.testing.assert_close(x, tensor)
+    assert recorder.attention == [0.0] * (3 * DIMENSIONS.N)
+
+
+def test_dropout_comes_before_the_sum_and_the_norm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LayerNorm(x + Dropout(Sublayer(x))): with everything dropped it is LayerNorm(x), not 0."""
+    residual = AddAndNorm(8, 0.5)
+    monkeypatch.setattr(Dropout, "forward", lambda module, x: torch.zeros_like(x))
+    x = torch.randn(2, 3, 8)
+    torch.testing.assert_close(residual(x, torch.randn(2, 3, 8)), residual.norm(x))
+
+
+def test_attention_dropout_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Section 6.3 chose one for parsing; breaks if it follows P_drop or stays on in evaluation."""
+    model = transformer(replace(DIMENSIONS, attention_dropout=0.4))
+    recorder = Recorder(monkeypatch)
+    model(SOURCE, TARGET)
+    assert recorder.attention == [0.4] * (3 * DIMENSIONS.N)
+    recorder.attention.clear()
+    model.eval()(SOURCE, TARGET)
+    assert recorder.attention == [0.0] * (3 * DIMENSIONS.N)
+
+
+def test_evaluation_drops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Breaks if dropout ignores train() and eval()."""
+    recorder = Recorder(monkeypatch)
+    transformer().eval()(SOURCE, TARGET)
+    assert all(rate == 0.0 for _, rate in recorder.dropped)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_dropout_does_what_its_naive_twin_does(dtype: torch.dtype) -> None:
+    """Breaks if another share is dropped, what is kept has another size (1/0.9 rounded to bfloat16
+    alone is 0.16% too small), or neighbours that share random bits go together."""
+    torch.manual_seed(0)
+    n, p = 1_000_001, 0.1  # odd: the last element has a draw of its own
+    x = (1.0 + torch.rand(n)).to(dtype).requires_grad_()
+    fast, twin = Dropout(p)(x), F.dropout(x.detach(), p)
+    assert fast.dtype == dtype and fast.shape == x.shape
+    kept = fast.detach().ne(0)
+    torch.testing.assert_close(fast[kept], x[kept] / (1 - p))
+    ratio = fast[kept].double().sum() / x[kept].double().sum()
+    assert abs(ratio * (1 - p) - 1) < 1e-4
+    share, both = fast.eq(0).double().mean(), fast[:-1].view(-1, 2).eq(0).all(1).double().mean()
+    deviation = math.sqrt(p * (1 - p) / n)
+    assert abs(share - p) < 4 * deviation
+    assert abs(share - twin.eq(0).double().mean()) < 6 * deviation
+    assert abs(both - p * p) < 4 * math.sqrt(p * p / (n / 2))
+    fast.sum().backward()
+    torch.testing.assert_close(x.grad, kept.to(dtype) / (1 - p))

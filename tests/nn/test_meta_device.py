@@ -1,0 +1,64 @@
+"""The model, its loss and its search on PyTorch's meta device, whose tensors have no values.
+
+An operation that makes a tensor on the CPU, or asks for a value, fails there. Masks need values
+(is anything padding?), so sentences here have none.
+"""
+
+import pytest
+import torch
+
+from fairseq_aiayn.decoding.beam_search import OpenSentences, SearchOptions
+from fairseq_aiayn.decoding.candidates import AllowedTokens, Symbols, best_tokens
+from fairseq_aiayn.decoding.hypotheses import Finished, History
+from fairseq_aiayn.nn.decoder_state import STEPS_OF_ROOM
+from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.positions import positions
+from fairseq_aiayn.nn.transformer import Transformer, create_transformer
+from fairseq_aiayn.training.label_smoothing import smoothed_nll
+from fairseq_aiayn.training.projected_loss import ProjectedSmoothedNLL
+
+B, S, T, V, k, PAD, END = 3, 5, 4, 17, 2, 1, 2
+DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.25)
+
+
+@pytest.fixture
+def transformer() -> Transformer:
+    with torch.device("meta"):
+        return create_transformer(DIMENSIONS, V, V, PAD)
+
+
+def tokens(*shape: int) -> torch.Tensor:
+    return torch.zeros(shape, dtype=torch.long, device="meta")
+
+
+def test_a_training_step(transformer):
+    source = tokens(B, S)
+    memory = transformer.encoder(source, positions(source, PAD), None)
+    x = transformer.decoder(tokens(B, T), memory, None).flatten(0, 1)
+    E = transformer.decoder.projection.weight
+    log_p = transformer.decoder.projection.project(x).log_softmax(dim=-1)
+    plain, _ = smoothed_nll(log_p, tokens(B * T), 0.1, PAD)
+    fast, _ = ProjectedSmoothedNLL.apply(x, E, tokens(B * T), 0.1, torch.bfloat16, True)
+    (plain + fast).backward()
+    assert all(p.grad.is_meta and p.grad.shape == p.shape for p in transformer.parameters())
+
+
+@torch.no_grad()
+def test_steps_of_a_search(transformer):
+    """Fewer than those after which unseen nodes are dropped, which needs to know how many."""
+    transformer.eval()
+    decoder, symbols, options = transformer.decoder, Symbols(END, PAD), SearchOptions(k, 0.6)
+    source = tokens(B, S)
+    state = decoder.start(transformer.encoder(source, positions(source, PAD), None), None)
+    search = OpenSentences.at_start(Finished.none(B, 1, source.device), END)
+    history = History(T, B, k, source.device)
+    assert T < STEPS_OF_ROOM
+    for step in range(T):
+        log_p = decoder.projection.project(decoder.step(search.newest, state)[:, 0])
+        allowed = AllowedTokens(symbols, step == 0, tokens(B))
+        best = best_tokens([log_p.log_softmax(dim=-1)], allowed, k + 1, search.alive.size(1))
+        written = search.advance(*best, step, END, options)
+        history.write(step, search.sentences, written)
+        state.follow(written.parent)
+    done = search.done(tokens(B), options)
+    assert done.is_meta and done.shape == (B,)

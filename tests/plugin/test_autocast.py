@@ -1,0 +1,67 @@
+"""--autocast: products in bfloat16, everything else as without it."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from fairseq.data import Dictionary
+from torch import Tensor
+
+from fairseq_aiayn.nn.attention import attention, fused_attention
+from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.transformer import create_transformer
+from fairseq_aiayn.plugin.model import AiaynDecoder, AiaynEncoder, AiaynModel
+
+DIMENSIONS = Dimensions(N=2, d_model=16, d_ff=32, h=2, d_k=8, d_v=8, P_drop=0.0)
+SOURCE, TARGET = torch.tensor([[1, 4, 5, 2], [6, 7, 5, 2]]), torch.tensor([[2, 5, 4], [2, 6, 7]])
+
+
+def model(autocast: torch.dtype | None) -> AiaynModel:
+    """A small model; the same weights every time."""
+    torch.manual_seed(0)
+    dictionary = Dictionary()
+    for word in "abcd":
+        dictionary.add_symbol(word)
+    transformer = create_transformer(DIMENSIONS, len(dictionary), len(dictionary), dictionary.pad())
+    encoder = AiaynEncoder(dictionary, transformer.encoder, 100)
+    return AiaynModel(encoder, AiaynDecoder(dictionary, transformer.decoder, 100), autocast)
+
+
+def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Breaks if autocast does not reach the layers, or sums and norms lose 16 bits too."""
+    linear, seen = F.linear, set()
+
+    def recorded(x: Tensor, *arguments: Tensor) -> Tensor:
+        y = linear(x, *arguments)
+        seen.add((x.dtype, y.dtype))
+        return y
+
+    monkeypatch.setattr(F, "linear", recorded)
+    features, _ = model(torch.bfloat16)(SOURCE, None, TARGET, features_only=True)
+    assert features.dtype == torch.float32
+    assert {of_product for _, of_product in seen} == {torch.bfloat16}
+    seen.clear()
+    model(None)(SOURCE, None, TARGET)
+    assert {of_product for _, of_product in seen} == {torch.float32}
+
+
+def test_features_only_leaves_the_projection_out() -> None:
+    """Breaks if the loss projects what is projected already."""
+    ours = model(None)
+    features, _ = ours(SOURCE, None, TARGET, features_only=True)
+    logits, _ = ours(SOURCE, None, TARGET)
+    torch.testing.assert_close(ours.decoder.output_layer(features), logits)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_of_bfloat16_on_a_cpu_is_taken_in_float32(causal: bool) -> None:
+    """Breaks if its softmax is rounded to 8 bits, or the result is no bfloat16 any more."""
+    torch.manual_seed(0)
+    Q, K, V = (torch.randn(2, 2, 5, 8).bfloat16() for _ in range(3))
+    mask = torch.ones(5, 5, dtype=torch.bool).tril() if causal else None
+    expected = attention(Q.float(), K.float(), V.float(), mask).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = fused_attention(Q, K, V, None, causal, 0.0)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-3)

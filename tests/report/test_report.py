@@ -1,0 +1,264 @@
+"""fairseq_aiayn/report: pages on runs, as HTML, Markdown and JSON, by `aiayn compare`."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import asdict
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from run_directories import MADE, inner, score, table_rows, train_log, valid, write_run
+
+from fairseq_aiayn.cli.main import main
+from fairseq_aiayn.report.curve_drawing import draw_learning_curves
+from fairseq_aiayn.report.document import Document, Folded, Paragraph, Section, Table, Texts
+from fairseq_aiayn.report.html import as_html
+from fairseq_aiayn.report.markdown import as_markdown
+from fairseq_aiayn.runs.learning_curves import Curve, LearningCurves
+from fairseq_aiayn.scores.bleu import sacre_bleu
+
+FILES = ["report.html", "report.json", "report.md", "table.json", "table.md"]
+HOSTILE = "</script><script>alert('x')</script> & *b* _u_ `c` [l](x) \u202e\u05d0 e\u0301 \r"
+DOCUMENT = Document(
+    "a <b>",
+    [
+        Section(
+            "One & two",
+            [
+                Paragraph("see `--x <y>`, a < b"),
+                Table(["", "<th>"], [["row", "1 < 2"]]),
+                Texts("Sentence 1", [("source", HOSTILE)]),
+                Folded("How a <b> was made", {"what": "`c`, <i>"}, {"train": "x --lang '<de>'"}),
+            ],
+        )
+    ],
+)
+
+
+class Outline(HTMLParser):
+    """The elements of a page and its visible words."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.words = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def test_no_words_become_markup_in_html():
+    """Breaks if anything that a corpus or a user wrote is not escaped."""
+    outline = Outline(as_html(DOCUMENT))
+    assert "script" not in outline.tags and "b" not in outline.tags and "i" not in outline.tags
+    for words in (
+        HOSTILE.replace("\r", " "),
+        "a < b",
+        "1 < 2",
+        "<th>",
+        "x --lang '<de>'",
+        "--x <y>",
+    ):
+        assert words in outline.words
+    assert outline.tags.count("code") == 3  # between backticks of ours, and the command
+
+
+def test_no_words_become_markup_in_markdown():
+    (line,) = (one for one in as_markdown(DOCUMENT).split("\n") if one.startswith("- source"))
+    escaped = line.removeprefix("- source: ")
+    assert re.sub(r"\\(.)", r"\1", escaped) == HOSTILE.replace("\r", " ")
+    assert not re.search(r"(?<!\\)[<>*_`\[\]&]", escaped)
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """Return a function that writes a run with curves; `files` as in write_run."""
+
+    def make(name: str, system: str = "aiayn", seed: int = 1, **files: str | None) -> Path:
+        lines = [inner(50_000, 9.0), inner(100_000, 8.0), valid(100_000, 7.5)]
+        log = "\n".join([*lines, train_log(100_000)])
+        made = MADE | {"name": name, "system": system, "seed": seed}
+        return write_run(tmp_path / name, made, **({"train.log": log} | files))
+
+    return make
+
+
+def compare(*arguments: object) -> int:
+    return main(["compare", *map(str, arguments)])
+
+
+def test_two_systems_are_compared_in_five_files(make_run, tmp_path, capsys):
+    right = "".join(f"what is right of sentence {k}\n" for k in range(4))
+    runs = [
+        make_run("ours", **{"reference.txt": right}),
+        make_run("theirs", "stock", **{"reference.txt": right, "hypothesis.txt": right}),
+    ]
+    assert compare(*runs, "--output", tmp_path / "out") == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == FILES
+    printed = capsys.readouterr().out
+    assert (tmp_path / "out" / "table.md").read_text().startswith(printed)
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert re.findall("(?m)^## (.*)", text) == [
+        "Results",
+        "Significance",
+        "What differs",
+        "Learning curves",
+        "Lengths",
+        "Where translations differ most",
+        "Examples",
+        "Rows",
+        "How the runs were made",
+    ]
+    assert "| length penalty " in text, "what stock fairseq does otherwise"
+    outline = Outline((tmp_path / "out" / "report.html").read_text())
+    assert outline.tags.count("svg") == 2
+    assert outline.words.count("theirs (100.0)") == 4, "chrF of a translation that is right"
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["curves"]["ours"]["training"]["loss"] == [9.0, 8.0]
+    assert report["significance"]["systems"]["theirs"]["p_value"] < 0.05
+    assert report["contrasts"] == {"theirs": {"better": 4, "worse": 0, "even": 0}}
+
+
+def test_one_run_has_a_page_without_comparisons(make_run, tmp_path):
+    assert compare(make_run("ours"), "--output", tmp_path / "out") == 0
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "## Learning curves" in text and "## Examples" in text
+    for title in ("Significance", "What differs", "Where translations differ most", "Over seeds"):
+        assert f"## {title}" not in text
+
+
+def test_seeds_are_summed_up(make_run, tmp_path):
+    runs = [make_run("one"), make_run("two", seed=2, **{"score.json": score(29.314)})]
+    assert compare(*runs, "--output", tmp_path / "out", "--examples", "0") == 0
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert re.search(r"\| one, two +\| +28\.31 ± 1\.41 \|", text)
+    assert "## Examples" not in text and "## Where translations differ most" not in text
+
+
+def test_development_scores_are_drawn_and_printed_where_they_were_measured(make_run, tmp_path):
+    scored = [valid(50 * k, 8.0 / k)[:-1] + f', "valid_bleu": "{9 + k}.5"}}' for k in (1, 2)]
+    plain = [valid(50, 7.0), valid(100, 6.0)]
+    logs = ["\n".join([inner(10, 9.0), *lines, train_log(100)]) for lines in (scored, plain)]
+    runs = [
+        make_run(name, **{"train.log": log})
+        for name, log in zip(("scored", "plain"), logs, strict=True)
+    ]
+    assert compare(*runs, "--output", tmp_path / "out") == 0
+    assert ">development BLEU</text>" in (tmp_path / "out" / "report.html").read_text()
+    rows = table_rows((tmp_path / "out" / "report.md").read_text())
+    validations = [row for row in rows if len(row) == 6 and row[0] in ("scored", "plain")]
+    found = [(row[0], row[1], row[5]) for row in validations]
+    assert found == [
+        *(("scored", "50", "10.50"), ("scored", "100", "11.50")),
+        *(("plain", "50", ""), ("plain", "100", "")),
+    ]
+    assert compare(runs[1], "--output", tmp_path / "other") == 0
+    assert "development BLEU" not in (tmp_path / "other" / "report.html").read_text()
+
+
+def test_runs_of_several_rows_each_have_the_papers_figure(make_run, tmp_path, capsys):
+    big = json.dumps(MADE | {"name": "large", "row": "big"})
+    runs = [make_run("ours"), make_run("large", **{"settings.json": big})]
+    assert compare(*runs, "--output", tmp_path / "out") == 0
+    (line,) = re.findall("(?m)^.*the paper's own.*$", capsys.readouterr().out)
+    assert [cell.strip() for cell in line.split("|")[2:4]] == ["27.3", "28.4"]  # Table 2
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"train.log": None}, "train.log: No such file or directory"),
+        ({"train.log": "x"}, "train.log: must be the log of a finished training"),
+        (
+            {"train.log": f'{{"num_updates": "1"}}\n{train_log(9)}'},
+            "'lr' must be a number in every",
+        ),
+        ({"source.txt": "", "reference.txt": "", "hypothesis.txt": ""}, "at least one, is of 4"),
+        ({"score.json": None}, "score.json: No such file or directory"),
+        ({"source.txt": "other\n" * 4}, "must have the test set of"),
+        ({"reference.txt": "other\n" * 4}, "must have the test set of"),
+        ({"hypothesis.txt": "x\n"}, "hypothesis.txt: must have the 4 lines of source.txt, has 1"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line_and_leaves_nothing(
+    make_run, tmp_path, capsys, files, message
+):
+    runs = [make_run("ours"), make_run("theirs", **files)]
+    assert compare(*runs, "--output", tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"aiayn compare: {runs[1]}") and error.count("\n") == 1
+    assert message in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_score_of_another_translation_is_refused(make_run, tmp_path, capsys):
+    lines = "".join(f"what is right of sentence {k}\n" for k in range(4))
+    noted = asdict(sacre_bleu(["x"] * 4, ["y"] * 4))
+    content = json.dumps({"paper": noted, "sacrebleu": noted})
+    texts = {"hypothesis.txt": lines, "reference.txt": lines, "score.json": content}
+    run = make_run("ours", **texts)
+    assert compare(run, "--output", tmp_path / "out") == 2
+    error = f"{run}/score.json: sacreBLEU must be that of hypothesis.txt, 100.00, is 0.00"
+    assert capsys.readouterr().err == f"aiayn compare: {error}\n"
+
+
+def test_a_parser_is_not_compared_with_a_translation(make_run, tmp_path, capsys):
+    runs = [make_run("ours"), make_run("parser", **{"gold.trees": ""})]
+    assert compare(*runs, "--output", tmp_path / "out") == 2
+    assert capsys.readouterr().err == (
+        f"aiayn compare: {runs[1]} is of a parser, {runs[0]} is not: they do not compare\n"
+    )
+
+
+def curves_of(updates: int) -> LearningCurves:
+    numbers = tuple(range(1, updates + 1))
+    falling = tuple(10 / n for n in numbers)
+    curve = Curve(numbers, tuple(map(float, numbers)), falling, falling)
+    return LearningCurves(curve, curve, falling)
+
+
+def test_curves_are_an_element_of_the_page_in_its_colours():
+    curves = {"<ours> $x^2$": curves_of(30), "_hidden": curves_of(9)}
+    svg = draw_learning_curves(curves)
+    assert draw_learning_curves(curves) == svg, "the same curves, the same file"
+    root = ET.fromstring(svg)
+    words = [
+        "".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert "<ours> $x^2$" in words and "_hidden" in words and "learning rate" in words
+    assert "currentColor" in svg and "#010203" not in svg
+    assert "width" not in root.attrib, "it is as wide as the page lets it be"
+    ids = re.findall(r'\bid="([^"]*)"', svg)
+    assert len(set(ids)) == len(ids) and all(name.startswith("curves-") for name in ids)
+    assert set(re.findall(r'(?:url\(|href=")#([^")]*)', svg)) <= set(ids)
+
+
+def test_many_long_trainings_do_not_make_a_large_page(make_run, tmp_path):
+    """Breaks if every validation gets a dot and a line of a table, or lines share no budget."""
+    lines = [inner(100 * k, 9.0 / k) for k in range(1, 3_000)]
+    lines += [valid(1_000 * k, 8.0 / k) for k in range(1, 300)]
+    log = "\n".join([*lines, train_log(100_000)])
+    runs = [make_run(f"run-{k}", seed=k, **{"train.log": log}) for k in range(12)]
+    assert compare(*runs, "--output", tmp_path / "out") == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert len(page.encode()) < 1_000_000
+    assert all(page.count(f">run-{k}</text>") == 2 for k in range(12)), "named in both pictures"
+
+
+def test_a_training_that_diverged_is_called_so(make_run, tmp_path):
+    lines = [inner(10, 9.0), inner(20, math.nan), valid(20, math.inf)]
+    log = "\n".join([*lines, train_log(100_000)])
+    run = make_run("ours", **{"train.log": log})
+    assert compare(run, "--output", tmp_path / "out") == 0
+    assert "ours diverged: from update 20 on" in (tmp_path / "out" / "report.md").read_text()
+    report = (tmp_path / "out" / "report.json").read_text()
+    curves = json.loads(report, parse_constant=pytest.fail)["curves"]["ours"]
+    assert curves["training"]["loss"] == [9.0, None]

@@ -1,0 +1,115 @@
+"""docs/results.md comes from the rows and the JSON files of docs/results, and from nothing else."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from run_directories import write_run
+
+from fairseq_aiayn.cli.main import main as aiayn
+from fairseq_aiayn.files.table_files import write_table
+from fairseq_aiayn.report import comparison_table, results_page, table3_markdown
+from fairseq_aiayn.report.table3 import read_table3
+from fairseq_aiayn.runs.translation_run import read_comparison
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture
+def results(tmp_path) -> Path:
+    """A folder with a comparison and a Table 3."""
+    made = {"system": "aiayn", "row": "base", "commands": {"train": "fairseq-train bin"}}
+    run = write_run(tmp_path / "run", made)
+    compared, table3 = read_comparison([run], 1), read_table3([run, tmp_path / "absent"])
+    folder = tmp_path / "docs" / "measured"
+    write_table(folder, "multi30k", "not read", comparison_table.as_json(compared))
+    write_table(folder, "all rows", "not read", table3_markdown.as_json(table3))
+    return folder
+
+
+def call(monkeypatch, *arguments: object) -> None:
+    monkeypatch.setattr(sys, "argv", ["results_page.py", *map(str, arguments)])
+    results_page.main()
+
+
+def test_the_page_of_this_project_is_up_to_date(monkeypatch):
+    call(monkeypatch, "--results", DOCS / "results", "--output", DOCS / "results.md", "--check")
+
+
+def test_every_file_has_a_heading_its_table_and_how_its_runs_were_made(results, tmp_path):
+    page = results_page.make_page(results, tmp_path / "docs" / "page.md")
+    assert page.startswith("# Results\n")
+    sections = page.split("\n## ")[2:]  # the first has the rows
+    assert [section.split("\n")[0] for section in sections] == ["all rows", "multi30k"]
+    run = tmp_path / "run"
+    expected = [
+        table3_markdown.report(read_table3([run, tmp_path / "absent"])),
+        comparison_table.report(read_comparison([run], 1)),
+    ]
+    for section, report in zip(sections, expected, strict=True):
+        assert report.strip() in section
+        assert "fairseq-train bin" in section
+    assert "[multi30k.json](measured/multi30k.json)" in sections[1]
+    assert "[all rows.json](measured/all%20rows.json)" in sections[0]
+    assert "not read" not in page and str(tmp_path) not in page
+
+
+def test_a_remark_stands_above_its_table(results, tmp_path):
+    (results / "multi30k.remark.md").write_text("On a busy machine.\n")
+    *others, captions = results_page.make_page(results, tmp_path / "page.md").split("\n## ")
+    assert "multi30k.json).\n\nOn a busy machine.\n\n|" in captions
+    assert "busy" not in "".join(others)
+
+
+def test_a_measurement_of_another_kind_is_a_section_as_it_stands(results, tmp_path):
+    (results / "gains.section.md").write_text("| a | b |\n\nBy hand.\n")
+    page = results_page.make_page(results, tmp_path / "page.md")
+    assert "\n## gains\n\n| a | b |\n\nBy hand.\n\n## multi30k\n" in page
+
+
+def test_the_rows_stand_first_as_the_command_beside_them_prints_them(results, tmp_path, capsys):
+    _, rows, _, _ = results_page.make_page(results, tmp_path / "page.md").split("\n## ")
+    assert rows.startswith("The rows\n\nFrom `aiayn rows --markdown`: computed, not measured.\n\n|")
+    assert aiayn(["rows", "--markdown"]) == 0
+    assert f"\n\n{capsys.readouterr().out}\nParams: ours over 37,000 types" in rows
+
+
+def test_check_fails_when_a_table_changes_and_writes_nothing(results, tmp_path, monkeypatch):
+    page = tmp_path / "docs" / "page.md"
+    options = ["--results", results, "--output", page]
+    call(monkeypatch, *options)
+    call(monkeypatch, *options, "--check")
+    before = page.read_text()
+    content = json.loads((results / "multi30k.json").read_text())
+    content["runs"][0]["bleu"]["score"] += 1
+    (results / "multi30k.json").write_text(json.dumps(content))
+    with pytest.raises(SystemExit, match="page.md: must be what the files of .*measured give"):
+        call(monkeypatch, *options, "--check")
+    assert page.read_text() == before
+
+
+def test_without_results_the_page_says_so(tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "README.md").write_text("no table")
+    page = results_page.make_page(tmp_path / "results", tmp_path / "results.md")
+    assert page.endswith("\nNo results are there yet.\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "x.json: must be JSON"),
+        ("[]", "x.json: 'kind' must be one of comparison, table3, table4, got None"),
+        ('{"kind": "table3", "runs": []}', "x.json: must be as .* wrote it, is not: 'unfinished'"),
+        (
+            '{"kind": "comparison", "runs": [{}], "examples": []}',
+            "x.json: must be as .* 'settings'",
+        ),
+    ],
+)
+def test_a_file_that_holds_no_table_is_named(tmp_path, monkeypatch, content, message):
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(SystemExit, match=f"results_page: .*{message}"):
+        call(monkeypatch, "--results", tmp_path, "--output", tmp_path / "page.md")
+    assert not (tmp_path / "page.md").exists()

@@ -1,0 +1,196 @@
+"""runs/learning_curves.py, train_options.py and run_differences.py: what logs and settings
+say of how runs were made and went."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from run_directories import MADE, PARAMETERS, inner, valid, write_run
+
+from fairseq_aiayn.report.system_differences import SYSTEM_DIFFERENCES
+from fairseq_aiayn.runs.differences import Difference, options_of, run_differences
+from fairseq_aiayn.runs.learning_curves import read_learning_curves
+from fairseq_aiayn.runs.train_log import read_training
+from fairseq_aiayn.runs.train_options import read_train_options
+from fairseq_aiayn.runs.translation_run import read_run
+
+DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Return a function that writes a train.log."""
+
+    def write(*lines: str) -> Path:
+        path = tmp_path / "train.log"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_time_is_that_of_the_clock_where_it_runs(log):
+    """Validations and checkpoints count; a resumed start, whose clock stands at 0, has updates."""
+    clock = [inner(10, 9.0, 4, 7), inner(20, 8.0, 4, 17), inner(30, 7.0, 4, 21)]
+    stands = [inner(30, 7.5, 4), inner(40, 7.0, 5)]
+    curves = read_learning_curves(log(*clock, *stands))
+    assert curves.training.updates == (10, 20, 30, 40)
+    assert curves.training.seconds == (7.0, 17.0, 21.0, 26.0)
+
+
+def test_time_is_that_of_the_updates_before(log):
+    curves = read_learning_curves(
+        log(inner(10, 9.0, 4), inner(20, 8.0, 6), valid(25, 7.5), inner(30, 7.0, 5), valid(30, 7))
+    )
+    assert curves.training.updates == (10, 20, 30)
+    assert curves.training.seconds == (4.0, 10.0, 15.0)
+    assert curves.training.loss == (9.0, 8.0, 7.0)
+    assert curves.training.perplexity == (18.0, 16.0, 14.0)
+    assert curves.rate == (1e-5, 2e-5, 3e-5)
+    assert curves.validation.updates == (25, 30)
+    assert curves.validation.seconds == (10.0, 15.0)
+    assert curves.validation.loss == (7.5, 7.0)
+
+
+def test_what_a_resumed_training_did_again_counts_once(log):
+    """Breaks if updates that a kill undid stay in the curve, or their time is counted."""
+    killed = [inner(10, 9.0), inner(20, 8.0), inner(30, 7.0), inner(40, 6.0), valid(40, 5.0)]
+    again = [PARAMETERS, inner(20, 8.5), valid(20, 8.4), inner(30, 7.5)]
+    curves = read_learning_curves(log(*killed, *again))
+    assert curves.training.updates == (10, 20, 30)
+    assert curves.training.loss == (9.0, 8.5, 7.5)
+    assert curves.training.seconds[-1] == 15.0
+    assert curves.validation.updates == (20,)
+
+
+def test_a_training_shorter_than_the_log_interval_has_no_curve(log):
+    assert read_learning_curves(log(PARAMETERS)).training.updates == ()
+
+
+def test_options_are_those_of_the_newest_start(log):
+    first, second = (
+        repr(
+            {
+                "_name": None,
+                "common": {"seed": 1},
+                "model": Namespace(arch="tiny", lr=[rate]),
+                "x": 1,
+            }
+        )
+        for rate in (0.1, 0.25)
+    )
+    options = read_train_options(log(first, "words", second, inner(10, 9.0)))
+    assert options == {"arch": "tiny", "lr": "[0.25]"}
+
+
+@pytest.mark.parametrize(
+    "line", ["words", "{'_name': None, 'model': Namespace(arch=", "{'_name': 1}"]
+)
+def test_a_log_without_readable_options_has_none(log, line):
+    assert read_train_options(log(line)) == {}
+
+
+def test_the_options_of_a_command():
+    command = (
+        "fairseq-train 'my bin' --seed 1 --fp16 --lr=0.5 --keep 5 --adam-betas 0.9,0.98 --keep 6"
+    )
+    assert options_of(command) == {
+        "--seed": "1",
+        "--fp16": "yes",
+        "--lr": "0.5",
+        "--keep": "6",
+        "--adam-betas": "0.9,0.98",
+    }
+
+
+@pytest.fixture
+def two_runs(tmp_path):
+    """Two runs that differ in a few things."""
+    train = "fairseq-train bin --save-dir {} --arch {} --beam 4"
+    paths = [
+        write_run(
+            tmp_path / name,
+            MADE
+            | {"name": name, "commands": {"train": train.format(name, arch)}, "seed": seed}
+            | {"packages": {"torch": version}},
+        )
+        for name, arch, seed, version in (("a", "x", 1, "2.0"), ("b", "y", 2, "2.1"))
+    ]
+    return [read_run(path) for path in paths]
+
+
+def test_only_what_differs_is_listed_and_no_places(two_runs):
+    assert run_differences(two_runs, [{}, {}]) == [
+        Difference("run", "seed", ("1", "2")),
+        Difference("train", "--arch", ("x", "y")),
+        Difference("package", "torch", ("2.0", "2.1")),
+    ]
+    assert run_differences(two_runs[:1], [{}]) == []
+
+
+def test_what_the_logs_know_takes_the_place_of_what_was_asked(two_runs):
+    """Breaks if an option that one command line left out looks different where it is not, or one
+    that only a single system has is lost."""
+    logged = [
+        {"arch": "x", "beam": "4", "_name": "m", "own": "1"},
+        {"arch": "y", "beam": "4", "_name": "n", "other": "2"},
+    ]
+    found = run_differences(two_runs, logged)
+    assert [one for one in found if one.where == "train"] == [
+        Difference("train", "--arch", ("x", "y"))
+    ]
+    asked = replace(two_runs[0].settings, commands={"train": "fairseq-train --own 1"})
+    found = run_differences([replace(two_runs[0], settings=asked), two_runs[1]], logged)
+    assert Difference("train", "--own", ("1", "")) in found
+
+
+def test_the_papers_search_is_known_though_no_option_asks_for_it(two_runs):
+    stock = {"generate": "fairseq-generate bin --beam 4 --lenpen 1.0 --max-len-b 50"}
+    runs = [
+        replace(run, settings=replace(run.settings, system=system, commands=commands))
+        for run, system, commands in zip(
+            two_runs, ("aiayn", "stock"), ({"generate": "fairseq-generate bin"}, stock), strict=True
+        )
+    ]
+    found = [one for one in run_differences(runs, [{}, {}]) if one.where == "generate"]
+    assert found == [
+        Difference("generate", "--lenpen", ("0.6", "1.0")),
+        Difference("generate", "--max-len-a", ("1", "")),
+    ]
+
+
+def test_another_vocabulary_is_a_difference(two_runs):
+    other = replace(two_runs[1], vocabulary=None)
+    assert Difference("run", "vocabulary", ("37000", "")) in run_differences(
+        [two_runs[0], other], [{}, {}]
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "peaks"),
+    [
+        ([], (None, None)),
+        (["peak memory: 700 MiB"], (700, None)),
+        (["peak memory: 900 MiB", "peak memory: 800 MiB, of the GPU 5000 MiB"], (900, 5000)),
+    ],
+)
+def test_the_largest_peak_of_all_starts_is_the_runs(tmp_path, lines, peaks):
+    path = write_run(tmp_path / "run", MADE) / "train.log"
+    path.write_text(path.read_text() + "\n".join(["", *lines]), encoding="utf-8")
+    training = read_training(path)
+    assert (training.peak_memory, training.peak_gpu_memory) == peaks
+
+
+def test_the_docs_print_what_differs_from_stock_fairseq():
+    lines = DIFFERENCES.read_text(encoding="utf-8").split("\n")
+    rows = [
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+        for cells in ((one.what, one.paper, one.stock, one.so) for one in SYSTEM_DIFFERENCES)
+    ]
+    first = lines.index(rows[0])
+    assert lines[first : first + len(rows)] == rows
+    assert re.match("^$", lines[first + len(rows)]), "no row of the page is missing here"

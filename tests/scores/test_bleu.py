@@ -1,0 +1,169 @@
+"""The paper's BLEU against arithmetic done by hand, and its compound splitting against perl."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_aiayn.scores.bleu import (
+    Bleu,
+    paper_bleu,
+    score,
+    score_tokenized,
+    split_compounds,
+)
+
+
+def mean(*precisions: float) -> float:
+    """Return the geometric mean of four precisions as a score from 0 to 100."""
+    return 100 * math.prod(precisions) ** (1 / 4)
+
+
+def english(hypothesis: str, reference: str) -> Bleu:
+    return paper_bleu([hypothesis], [reference], "en")
+
+
+def test_identical_text_scores_100() -> None:
+    result = english("the cat sat on the mat", "the cat sat on the mat")
+    assert result.score == pytest.approx(100)
+    assert result.precisions == (100, 100, 100, 100)
+    assert (result.brevity_penalty, result.length_ratio) == (1, 1)
+
+
+def test_a_short_hypothesis_pays_the_brevity_penalty() -> None:
+    result = english("a b c d e", "a b c d e f g h")
+    assert result.brevity_penalty == pytest.approx(math.exp(1 - 8 / 5))
+    assert result.score == pytest.approx(100 * math.exp(1 - 8 / 5))
+    assert (result.hypothesis_length, result.reference_length) == (5, 8)
+
+
+def test_a_long_hypothesis_pays_by_its_precisions_alone() -> None:
+    result = english("a b c d e f g h", "a b c d e")
+    assert result.brevity_penalty == 1
+    assert result.length_ratio == pytest.approx(8 / 5)
+    assert result.score == pytest.approx(mean(5 / 8, 4 / 7, 3 / 6, 2 / 5))
+
+
+def test_repeated_words_count_as_often_as_the_reference_has_them() -> None:
+    result = english("the the the the the the the", "the cat is on the mat")
+    assert result.precisions == pytest.approx((100 * 2 / 7, 0, 0, 0))
+    assert result.score == 0  # unsmoothed: one precision of zero is enough
+
+
+def test_counts_are_summed_over_the_corpus_before_they_are_divided() -> None:
+    result = paper_bleu(["a b c d", "a b c x"], ["a b c d", "a b c d"], "en")
+    assert result.score == pytest.approx(mean(7 / 8, 5 / 6, 3 / 4, 1 / 2))
+
+
+def test_case_counts() -> None:
+    result = english("Das ist ein gutes Haus", "das ist ein gutes Haus")
+    assert result.score == pytest.approx(mean(4 / 5, 3 / 4, 2 / 3, 1 / 2))
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u2009", "\u2028", "\u0085", "\x1c"])
+def test_only_ascii_white_space_separates_tokens_as_in_perl(space: str) -> None:
+    result = english(f"10{space}% a b\tc d", f"10{space}% a b\tc e")
+    assert result.score == pytest.approx(mean(4 / 5, 3 / 4, 2 / 3, 1 / 2))
+    assert (result.hypothesis_length, result.reference_length) == (5, 5)
+
+
+def test_an_empty_hypothesis_still_counts_its_reference() -> None:
+    result = paper_bleu(["a b c d", ""], ["a b c d", "e f g h"], "en")
+    assert result.score == pytest.approx(100 * math.exp(1 - 8 / 4))
+    assert score([""], ["Nichts da ."], "de").paper.score == 0
+
+
+def test_compounds_are_split_for_german_and_not_for_french() -> None:
+    hypothesis, reference = ["das ist rich-text hier"], ["das ist rich-editor hier"]
+    german = paper_bleu(hypothesis, reference, "de")
+    # das ist rich ##AT##-##AT## text hier | das ist rich ##AT##-##AT## editor hier
+    assert german.score == pytest.approx(mean(5 / 6, 3 / 5, 2 / 4, 1 / 3))
+    assert "|compounds:split|" in german.signature
+    french = paper_bleu(hypothesis, reference, "fr")
+    assert french.precisions == pytest.approx((75, 100 / 3, 0, 0))
+    assert french.score == 0
+    assert "|compounds:kept|" in french.signature
+
+
+# A match takes the character on each side of a hyphen, and the next match starts after it. So in
+# a-b-c the b is used up when the second hyphen comes, while in ab-cd-ef each hyphen has two
+# characters of its own. perl reads bytes: of ü (two of them) the second is still there for the
+# next hyphen, and white space beyond ASCII is no white space.
+SPLITS = {
+    "rich-text": "rich ##AT##-##AT## text",
+    "ab-cd-ef": "ab ##AT##-##AT## cd ##AT##-##AT## ef",
+    "a-b-c": "a ##AT##-##AT## b-c",
+    "a-b-c-d": "a ##AT##-##AT## b-c ##AT##-##AT## d",
+    "a-ü-c": "a ##AT##-##AT## ü ##AT##-##AT## c",
+    "a--b": "a ##AT##-##AT## -b",
+    "\u00a0-x": "\u00a0 ##AT##-##AT## x",
+    "- a -b c- d": "- a -b c- d",
+}
+
+
+@pytest.mark.parametrize(("word", "parts"), SPLITS.items())
+def test_compounds_are_split_as_in_earlier_work(word: str, parts: str) -> None:
+    assert split_compounds(word) == parts
+
+
+@pytest.mark.skipif(shutil.which("perl") is None, reason="needs perl")
+def test_perl_splits_compounds_the_same_way() -> None:
+    command = ["perl", "-ple", r"s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g"]
+    words = "\n".join(SPLITS).encode()
+    printed = subprocess.run(command, input=words, capture_output=True, check=True)
+    assert printed.stdout.decode().split("\n")[:-1] == list(SPLITS.values())
+
+
+@given(st.text(alphabet="-aü \u00a0日"))
+def test_splitting_only_inserts(sentence: str) -> None:
+    assert split_compounds(sentence).replace(" ##AT##-##AT## ", "-") == sentence
+
+
+PLAIN = ["„Ein Rich-Text, z.B. dieser“ & mehr.", "Es sind: 1.000 Euro!"]
+TOKENS = [
+    "„ Ein Rich-Text , z.B. dieser “ &amp; mehr .",
+    "Es sind : 1.000 Euro !",
+]
+
+
+def test_plain_text_is_scored_in_moses_tokens() -> None:
+    result = score(PLAIN, PLAIN, "de")
+    assert result.sentences == 2
+    assert result.paper.reference_length == (10 + 2) + 6  # Rich-Text becomes three tokens
+    assert result.paper.signature.startswith("nrefs:1|case:mixed|eff:no|tok:sacremoses-")
+    assert "|smooth:none|" in result.paper.signature
+    assert result.sacrebleu.signature.startswith(
+        "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:"
+    )
+
+
+def test_tokens_and_plain_text_give_the_same_scores() -> None:
+    reference = ["„Der Rich-Text, z.B. dieser“ & mehr.", "Es sind: 2.000 Euro!"]
+    reference_tokens = [
+        "„ Der Rich-Text , z.B. dieser “ &amp; mehr .",
+        "Es sind : 2.000 Euro !",
+    ]
+    plain = score(PLAIN, reference, "de")
+    assert 0 < plain.paper.score < 100
+    assert score_tokenized(TOKENS, reference_tokens, "de") == plain
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "target_lang", "message"),
+    [
+        (["a"], ["a"], "xx", "target language: Moses has no rules for 'xx', only for as, bn, "),
+        (["a"], ["a", "b"], "de", "the same number of sentences, at least one, got 1 and 2"),
+        ([], [], "de", "the same number of sentences, at least one, got 0 and 0"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(
+    hypothesis: list[str], reference: list[str], target_lang: str, message: str
+) -> None:
+    for function in (score, score_tokenized):
+        with pytest.raises(ValueError, match=message):
+            function(hypothesis, reference, target_lang)

@@ -1,0 +1,152 @@
+"""scores/significance.py, bleu_by_length.py, disagreement.py and seeds.py: how sure a
+difference is, and where it lies."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from run_directories import MADE, score, train_log, write_run
+from sacrebleu.metrics import BLEU
+
+from fairseq_aiayn.runs.seeds import over_seeds
+from fairseq_aiayn.runs.translation_run import read_run
+from fairseq_aiayn.scores.bleu_by_length import CLASSES, bleu_by_length
+from fairseq_aiayn.scores.disagreement import (
+    Contrast,
+    contrasts,
+    largest_disagreements,
+    sentence_chrf,
+)
+from fairseq_aiayn.scores.significance import paired_bootstrap
+
+WORDS = [f"w{k}" for k in range(40)]
+REFERENCE = [" ".join(WORDS[k % 20 : k % 20 + 6 + k % 9]) for k in range(60)]
+SPOILT = [" ".join(["no", *line.split()[1:]]) for line in REFERENCE]  # one word of each is wrong
+RARELY = [*SPOILT[:1], *REFERENCE[1:]]
+
+
+def test_a_better_system_is_told_from_a_lucky_one():
+    found = paired_bootstrap(
+        {"first": RARELY, "same": RARELY, "lucky": REFERENCE, "worse": SPOILT}, REFERENCE, 200
+    )
+    first, same, lucky, worse = found.systems.values()
+    assert first.p_value is None
+    assert worse.p_value < 0.05 and worse.score < first.score
+    assert lucky.score == pytest.approx(100.0) and lucky.p_value > 0.05
+    assert same.score == first.score and same.p_value == 1.0
+    assert "bs:200" in found.signature and "seed:12345" in found.signature
+
+
+def test_the_same_texts_give_the_same_result():
+    texts = {"a": RARELY, "b": SPOILT}
+    assert paired_bootstrap(texts, REFERENCE, 50) == paired_bootstrap(texts, REFERENCE, 50)
+
+
+def test_one_system_has_nothing_to_be_tested_against():
+    with pytest.raises(ValueError, match="a test needs two systems, got 1"):
+        paired_bootstrap({"a": REFERENCE}, REFERENCE)
+
+
+def test_every_sentence_is_in_one_class_and_a_length_in_no_two():
+    source = [" ".join(["x"] * (1 + k % 17)) for k in range(100)]
+    reference = [f"{REFERENCE[k % 60]} {k}" for k in range(100)]
+    classes = bleu_by_length(source, reference, {"right": reference, "empty": [""] * 100})
+    assert len(classes) == CLASSES
+    assert sum(one.sentences for one in classes) == 100
+    assert [one.shortest for one in classes[1:]] == [one.longest + 1 for one in classes[:-1]]
+    assert (classes[0].shortest, classes[-1].longest) == (1, 17)
+    for one in classes:
+        assert one.bleu == {"right": pytest.approx(100.0), "empty": 0.0}
+        assert 12 <= one.sentences <= 30, "about a fifth each"
+
+
+def test_a_class_is_scored_as_a_corpus_of_its_own():
+    source = ["a b"] * 30 + ["a b c d"] * 30
+    classes = bleu_by_length(source, REFERENCE, {"spoilt": SPOILT})
+    assert [(one.shortest, one.longest, one.sentences) for one in classes] == [
+        (2, 2, 30),
+        (4, 4, 30),
+    ]
+    expected = BLEU().corpus_score(SPOILT[30:], [REFERENCE[30:]]).score
+    assert classes[1].bleu["spoilt"] == expected
+
+
+def test_one_sentence_is_one_class():
+    (only,) = bleu_by_length(["a b"], ["c d e f"], {"x": ["c d e f"]})
+    assert (only.shortest, only.longest, only.sentences) == (2, 2, 1)
+
+
+def test_the_largest_differences_come_first_and_no_difference_never():
+    chrf = {"a": [90.0, 10.0, 50.0, 70.0], "b": [80.0, 60.0, 50.001, 40.0]}
+    found = largest_disagreements(chrf, 9)
+    assert [one.index for one in found] == [1, 3, 0]
+    assert found[0].chrf == {"a": 10.0, "b": 60.0}
+    assert [one.index for one in largest_disagreements(chrf, 1)] == [1]
+    assert contrasts(chrf) == {"b": Contrast(better=1, worse=2, even=1)}
+
+
+def test_chrf_of_a_sentence_knows_a_good_one():
+    chrf = sentence_chrf(
+        {"a": ["the cat sat", ""], "b": ["the dog", "x y"]}, ["the cat sat", "x y"]
+    )
+    assert chrf["a"][0] == chrf["b"][1] == 100.0
+    assert chrf["a"][1] == 0.0 and 0.0 < chrf["b"][0] < 100.0
+
+
+@pytest.fixture
+def make_runs(tmp_path):
+    """Return a function that reads runs of given seeds, BLEUs and other settings."""
+
+    def make(*given: tuple[int, float, dict]) -> list:
+        return [
+            read_run(
+                write_run(
+                    tmp_path / str(k),
+                    MADE | {"name": f"run-{k}", "seed": seed} | other,
+                    **{"score.json": score(bleu)},
+                )
+            )
+            for k, (seed, bleu, other) in enumerate(given)
+        ]
+
+    return make
+
+
+def test_seeds_of_one_training_have_a_mean_and_a_sample_deviation(make_runs):
+    runs = make_runs((1, 27.0, {}), (2, 28.0, {}), (3, 30.0, {}), (1, 9.0, {"row": "big"}))
+    (found,) = over_seeds(runs, [{}] * 4, {"BLEU": lambda run: run.bleu["score"]})
+    assert found.runs == ("run-0", "run-1", "run-2")
+    assert found.what == ("BLEU",)
+    assert found.means == (pytest.approx(85 / 3),)
+    assert found.deviations == (pytest.approx(statistics.stdev([27, 28, 30])),)
+
+
+def test_seeds_that_stop_early_are_a_group_whatever_their_updates(tmp_path):
+    """Breaks if the mean of trainings with --patience is left out, or trainings of another length
+    get into one."""
+    groups = {}
+    for option in ("", " --patience 3"):
+        runs = []
+        for seed, updates in ((1, 300), (2, 400)):
+            settings = {"name": f"run-{seed}", "seed": seed}
+            settings["commands"] = {"train": f"fairseq-train bin --max-update 900{option}"}
+            directory = tmp_path / f"{option.strip()}{seed}"
+            files = {"train.log": train_log(updates)}
+            runs.append(read_run(write_run(directory, MADE | settings, **files)))
+        groups[option] = over_seeds(runs, [{}] * 2, {})
+    assert [len(found) for found in groups.values()] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "other", [{"seed": 1}, {"averaged": 1}, {"system": "stock"}, {"row": "big"}, {"gpus": 8}]
+)
+def test_what_differs_in_more_or_less_than_the_seed_is_no_group(make_runs, other):
+    assert over_seeds(make_runs((1, 27.0, {}), (2, 28.0, other)), [{}] * 2, {}) == []
+
+
+def test_an_option_that_differs_makes_no_group_and_a_seed_counts_once(make_runs):
+    runs = make_runs((1, 27.0, {}), (2, 28.0, {}), (2, 9.0, {}), (3, 30.0, {}))
+    options = [{"fp16": "False"}, {"fp16": "False"}, {"fp16": "False"}, {"fp16": "True"}]
+    (found,) = over_seeds(runs, options, {"BLEU": lambda run: run.bleu["score"]})
+    assert found.runs == ("run-0", "run-1") and found.means == (27.5,)

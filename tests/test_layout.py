@@ -1,0 +1,98 @@
+"""The layout that CONTRIBUTING.md promises: imports run one way, files and functions stay short."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import fairseq_aiayn
+
+ROOT = Path(fairseq_aiayn.__file__).parent
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+# A module imports from layers before its own, and within its own sub-package
+LAYERS = [
+    {"paper", "rows", "messages", "processes"},
+    {"files", "nn", "training"},
+    {"decoding", "treebank", "corpus", "regime"},
+    {"checkpoints", "scores", "cost"},
+    {"runs", "inspection"},
+    {"report", "plugin"},
+    {"cli"},
+]
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+TORCH_ONLY = {"nn", "training", "decoding"}
+VAGUE = {"utils", "util", "helpers", "misc", "common"}
+LISTED_BY_FAIRSEQ = {"models", "tasks"}  # fairseq imports what lies in such folders of a --user-dir
+LONGEST_FILE, LONGEST_BODY = 275, 40  # lines; the aim is 250 and 30
+
+
+def part_of(path: Path) -> str:
+    """The sub-package or module of fairseq_aiayn that a file belongs to."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[tuple[str, ...]]:
+    """Every import of a file, at any depth, as the parts of its dotted name."""
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: a relative import hides its layer"
+            # "from fairseq_aiayn import paper" imports fairseq_aiayn.paper
+            yield from ((*node.module.split("."), alias.name) for alias in node.names)
+
+
+def test_imports_run_one_way() -> None:
+    """A part imports from earlier layers alone; the package's __init__ registers with fairseq."""
+    parts = {part_of(path) for path in TREES} - {"__init__"}
+    assert parts == set(RANK)
+    for path in TREES:
+        for name in imports(path):
+            part = part_of(path)
+            if part == "__init__" or name[0] != "fairseq_aiayn" or len(name) == 1:
+                continue
+            other = name[1]
+            earlier = other in (part, "paper", "rows") or RANK[other] < RANK[part]
+            assert earlier, f"{path}: {part} imports {'.'.join(name)}"
+
+
+def test_only_the_plugin_imports_fairseq() -> None:
+    """So that the model, its training and its search can be read and used without fairseq."""
+    users = {part_of(path) for path in TREES for name in imports(path) if name[0] == "fairseq"}
+    assert users == {"plugin"}
+
+
+def test_the_paper_part_needs_torch_only() -> None:
+    """nn, training and decoding: torch and the standard library; paper.py not even torch."""
+    for path in TREES:
+        own = {"fairseq_aiayn", "torch"} if part_of(path) in TORCH_ONLY else {"fairseq_aiayn"}
+        if part_of(path) in TORCH_ONLY | {"paper"}:
+            assert {name[0] for name in imports(path)} <= own | sys.stdlib_module_names, path
+
+
+def test_dataclasses_for_fairseq_keep_their_annotations() -> None:
+    """fairseq makes options of a dataclass's annotations: as strings, which the future import makes
+    of them, it cannot."""
+    configs = {
+        path
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Config")
+    }
+    assert configs
+    for path in configs:
+        assert ("__future__", "annotations") not in set(imports(path)), path
+
+
+def test_files_and_functions_are_short_and_have_names() -> None:
+    """A file is one idea; a function's body, which is what follows its docstring, fits on half a
+    screen."""
+    for path, tree in TREES.items():
+        assert path.stem not in VAGUE
+        assert not LISTED_BY_FAIRSEQ & set(path.relative_to(ROOT).parts[:-1])
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_FILE, path
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                first = node.body[1 if ast.get_docstring(node) else 0 :][:1]
+                short = not first or node.end_lineno - first[0].lineno < LONGEST_BODY
+                assert short, f"{path}: {node.name}"

@@ -1,0 +1,152 @@
+"""EVALB's parameter files, and the quotes that QUOTE_LABEL is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fairseq_aiayn.treebank.evalb.parameters import COLLINS, Parameters, read_parameters
+from fairseq_aiayn.treebank.evalb.scoring import score_sentence
+from fairseq_aiayn.treebank.evalb.sentence import Status
+
+QUOTES = replace(COLLINS, quote_labels=frozenset({"``", "''", "POS", "NN"}))
+
+COLLINS_LINES = """\
+## the rules of published scores ##
+DEBUG 0
+MAX_ERROR 10
+CUTOFF_LEN 40
+LABELED 1
+
+DELETE_LABEL TOP
+DELETE_LABEL -NONE-
+DELETE_LABEL ,
+DELETE_LABEL :
+DELETE_LABEL ``
+DELETE_LABEL ''
+DELETE_LABEL .
+DELETE_LABEL_FOR_LENGTH -NONE-
+EQ_LABEL ADVP PRT
+# EQ_WORD colour color
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "rules.prm"
+
+
+@pytest.mark.parametrize("content", [COLLINS_LINES, COLLINS_LINES.replace("\n", " \t\r\n")])
+def test_the_default_is_what_such_a_file_says(file: Path, content: str) -> None:
+    file.write_text(content, newline="")
+    assert read_parameters(file) == replace(COLLINS, name="rules.prm")
+
+
+def test_an_empty_file_deletes_nothing(file: Path) -> None:
+    file.write_text("")
+    parameters = read_parameters(file)
+    assert parameters == Parameters(name="rules.prm")
+    assert (parameters.labeled, parameters.cutoff, parameters.deleted) == (True, 40, frozenset())
+
+
+def test_every_keyword_has_its_place(file: Path) -> None:
+    file.write_text(
+        "LABELED 0\nCUTOFF_LEN 10\nQUOTE_LABEL POS\nQUOTE_LABEL ''\n"
+        "EQ_WORD a the\nEQ_LABEL NP NX\nEQ_LABEL S SINV\nDELETE_LABEL_FOR_LENGTH ,\n"
+    )
+    assert read_parameters(file) == Parameters(
+        name="rules.prm",
+        deleted_for_length=frozenset({","}),
+        quote_labels=frozenset({"POS", "''"}),
+        equal_labels=(("NP", "NX"), ("S", "SINV")),
+        equal_words=(("a", "the"),),
+        labeled=False,
+        cutoff=10,
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"DELETE_WORD the", "unknown keyword 'DELETE_WORD'"),
+        (b"DELETE_LABEL", "DELETE_LABEL takes 1 value, got ''"),
+        (b"DELETE_LABEL TOP # root", "DELETE_LABEL takes 1 value, got 'TOP # root'"),
+        (b"EQ_LABEL ADVP", "EQ_LABEL takes 2 values, got 'ADVP'"),
+        (b"CUTOFF_LEN forty", "CUTOFF_LEN takes a whole number of at most 9 digits, got 'forty'"),
+        (b"LABELED -1", "LABELED takes a whole number of at most 9 digits, got '-1'"),
+    ],
+)
+def test_a_wrong_line_is_named(file: Path, line: bytes, message: str) -> None:
+    file.write_bytes(b"CUTOFF_LEN 40\n" + line + b"\n")
+    with pytest.raises(ValueError) as raised:
+        read_parameters(file)
+    assert str(raised.value) == f"{file}:2: {message}"
+
+
+def test_a_file_that_is_not_text_or_not_there(file: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_parameters(file)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match=r"rules.prm: must be UTF-8, is not$"):
+        read_parameters(file)
+
+
+def test_equal_labels_are_not_passed_on() -> None:
+    """B equals A and C; A and C are not equal."""
+    parameters = Parameters(name="chain", equal_labels=(("A", "B"), ("B", "C")))
+    assert score_sentence("(B (X a))", "(C (X a))", parameters).matched == ("B",)
+    assert score_sentence("(A (X a))", "(C (X a))", parameters).matched == ()
+
+
+POSSESSIVE = "(S (NP (NN dogs) (POS ')) (VP (VB bark)))"  # S 0-3, NP 0-2, VP 2-3
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_quote_deleted_on_one_side_is_put_back(swapped: bool) -> None:
+    quoted = POSSESSIVE.replace("POS", "''")
+    pair = (quoted, POSSESSIVE) if swapped else (POSSESSIVE, quoted)
+    assert score_sentence(*pair).status is Status.ERROR
+    scored = score_sentence(*pair, QUOTES)
+    assert scored.matched == scored.gold == scored.predicted == ("S", "NP", "VP")
+    assert (scored.words, scored.correct_tags) == (3, 2)
+
+
+def test_quotes_behind_one_that_is_put_back_move() -> None:
+    gold = "(S (POS ') (NP (NN dogs) (POS ')) (VP (VB bark)) (POS '))"
+    scored = score_sentence(gold, gold.replace("POS", "''"), QUOTES)
+    assert scored.matched == scored.gold == scored.predicted == ("S", "NP", "VP")
+    assert (scored.words, scored.correct_tags) == (5, 2)
+    # NP 1-3 and VP 3-4 in gold; the predicted NP leaves the second quote to the VP
+    other = "(S ('' ') (NP (NN dogs)) (VP ('' ') (VB bark)) ('' '))"
+    assert score_sentence(gold, other, QUOTES).matched == ("S",)
+
+
+def test_each_side_gets_its_own_quotes_back() -> None:
+    gold = "(S ('' ') (NP (NN a) (POS ')) (VP (VB b)) (`` \"))"
+    predicted = "(S (POS ') (NP (NN a) ('' ')) (VP (VB b)) (NN \"))"
+    scored = score_sentence(gold, predicted, QUOTES)
+    assert scored.matched == scored.gold == ("S", "NP", "VP")
+    assert (scored.words, scored.correct_tags) == (5, 2)
+
+
+def test_quotes_stay_away_where_the_numbers_of_words_agree() -> None:
+    gold = "(S ('' ') (NP (NN a) (POS ')) (VP (VB b)))"
+    predicted = "(S (POS ') (NP (NN a) ('' ')) (VP (VB b)))"
+    assert score_sentence(gold, predicted, QUOTES).reason == "the word \"'\" where gold has 'a'"
+
+
+def test_of_different_quotes_in_a_row_the_first_is_put_back_twice() -> None:
+    """No rule that one would want, but what the C program does."""
+    gold = "(S (`` ') ('' {}) (NP (NN a)))"
+    predicted = "(S (POS ') (POS {}) (NP (NN a)))"
+    assert score_sentence(gold.format("'"), predicted.format("'"), QUOTES).words == 3
+    scored = score_sentence(gold.format('"'), predicted.format('"'), QUOTES)
+    assert scored.reason == "the word '\"' where gold has \"'\""
+
+
+@pytest.mark.parametrize("form", ["''", "``", "-"])
+def test_only_plain_quotes_are_put_back(form: str) -> None:
+    gold = f"(S (NP (NN dogs) (POS {form})) (VP (VB bark)))"
+    assert score_sentence(gold, gold.replace("POS", "''"), QUOTES).status is Status.ERROR

@@ -1,0 +1,63 @@
+"""The text that `aiayn evalb` prints, in the layout of the C program."""
+
+from __future__ import annotations
+
+from fairseq_aiayn.treebank.evalb.report import (
+    TABLE_HEAD,
+    sentence_line,
+    summary_lines,
+    totals_lines,
+)
+from fairseq_aiayn.treebank.evalb.scoring import score, score_sentence
+
+GOLD = "(TOP (S (NP (DT a) (NN b)) (VP (VB c) (NP (NN d))) (. .)))"
+PREDICTED = "(TOP (S (NP (DT a)) (VP (NN b) (VB c) (NP (NN d))) (. .)))"
+
+
+def test_a_line_of_the_table() -> None:
+    """S and the second NP match; VP crosses gold's NP."""
+    line = "  12    5    0   50.00  50.00     2      4    4      1      4     4   100.00"
+    assert sentence_line(12, score_sentence(GOLD, PREDICTED)) == line
+    assert len(line) == len("=" * 76) == len(TABLE_HEAD.splitlines()[-1])
+
+
+def test_lines_of_errors_and_skips_keep_the_gold_length() -> None:
+    zeros = "0.00   0.00     0      0    0      0      0     0     0.00"
+    error = sentence_line(3, score_sentence(GOLD, "(NN a)"))
+    assert error == f"   3    5    1    {zeros}"
+    assert sentence_line(12345, score_sentence(GOLD, "")) == f"12345    5    2    {zeros}"
+
+
+def test_the_end_of_the_table() -> None:
+    summary = score([(GOLD, GOLD), (GOLD, PREDICTED)]).all
+    assert list(totals_lines(summary)) == [
+        "=" * 76,
+        "                 75.00  75.00      6     8     8      1      8     8   100.00",
+    ]
+
+
+def test_the_end_of_a_table_without_constituents() -> None:
+    assert list(totals_lines(score([(GOLD, "")]).all))[1] == "      0     0     0.00"
+
+
+def test_both_summaries() -> None:
+    lines = list(summary_lines(score([(GOLD, GOLD), (GOLD, PREDICTED), (GOLD, "")])))
+    assert lines[:16] == [
+        "=== Summary ===",
+        "",
+        "-- All --",
+        "Number of sentence        =      3",
+        "Number of Error sentence  =      0",
+        "Number of Skip  sentence  =      1",
+        "Number of Valid sentence  =      2",
+        "Bracketing Recall         =  75.00",
+        "Bracketing Precision      =  75.00",
+        "Bracketing FMeasure       =  75.00",
+        "Complete match            =  50.00",
+        "Average crossing          =   0.50",
+        "No crossing               =  50.00",
+        "2 or less crossing        = 100.00",
+        "Tagging accuracy          = 100.00",
+        "",
+    ]
+    assert lines[16:] == ["-- len<=40 --", *lines[3:15]]

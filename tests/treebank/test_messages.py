@@ -1,0 +1,131 @@
+"""What the treebank's messages show of a user's text is about a line of a terminal, not a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairseq_aiayn.cli.main import main
+from fairseq_aiayn.treebank.evalb.scoring import score_sentence
+from fairseq_aiayn.treebank.linearization import MAX_OPEN, delinearize
+from fairseq_aiayn.treebank.normalization import normalize
+from fairseq_aiayn.treebank.reader import parse_trees
+from fairseq_aiayn.treebank.repair import repair
+
+LONG = "x" * 10_000
+NUL = "\0" * 10_000  # as '\x00' four times as long
+TREE = "(TOP (S (NN rain)))"
+LONGEST = 200  # characters
+
+
+def require_short(message: str, begins: str) -> None:
+    """Fail if a message is long, or another than the one that is meant."""
+    assert len(message) < LONGEST
+    assert message.startswith(begins)
+
+
+@pytest.mark.parametrize("text", [LONG, NUL])
+@pytest.mark.parametrize("gold", [True, False])
+def test_text_outside_of_a_word(gold: bool, text: str) -> None:
+    bad = f"(TOP (S (NN rain) {text}))"
+    with pytest.raises(ValueError) as raised:
+        score_sentence(*((bad, TREE) if gold else (TREE, bad)))
+    require_short(str(raised.value), f"{'gold' if gold else 'predicted'} tree: '")
+
+
+@pytest.mark.parametrize("text", [LONG, NUL])
+def test_other_words_than_golds(text: str) -> None:
+    gold = TREE.replace("rain", f"{text}s")
+    require_short(score_sentence(gold, TREE.replace("rain", text)).reason, "the word '")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "begins"),
+    [
+        ([f"<{LONG}>"], "symbol 1: must be a bracket"),
+        (["NN", LONG], "symbol 2: must be for one of 1 words"),
+        (["(S"] * MAX_OPEN + [f"({LONG}"], f"symbol {MAX_OPEN + 1}: (xxx"),
+        ([f"){LONG}"], "symbol 1: )xxx"),
+        ([f"({LONG}", "NN", f"){LONG}s"], "symbol 3: must close xxx"),
+        ([f"({LONG}", f"){LONG}"], "symbol 2: )xxx"),
+        ([f"({LONG}", "NN"], "(xxx"),
+    ],
+)
+def test_symbols_of_a_sequence(tokens: list[str], begins: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        delinearize(tokens, ["rain"])
+    require_short(str(raised.value), begins)
+
+
+@pytest.mark.parametrize("word", [f"{LONG}(", f"{NUL})"])
+def test_words_that_cannot_stand_in_a_tree(word: str) -> None:
+    for make in (delinearize, repair):
+        with pytest.raises(ValueError) as raised:
+            make(["NN"], [word])
+        require_short(str(raised.value), "a word must have no white space")
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        (f"({LONG} {LONG})", "a.mrg:1: a word without a constituent"),
+        (f"{LONG}", "a.mrg:1: text outside of brackets"),
+        (f"(S ({LONG}))", "a.mrg:1: an empty bracket"),
+        (f"(S ({LONG} (A b) c))", "a.mrg:1: a word and brackets"),
+        (f"(S (A {LONG} (B c)))", "a.mrg:1: a word and brackets"),
+        (f"(S (A {LONG} {LONG}))", "a.mrg:1: several words"),
+        (f"(S (A {LONG}) (B", "a.mrg:1: the tree is not closed"),
+        (f"({LONG} (-NONE- *))", "a tree must have a word besides traces"),
+        (f"(S (<{LONG}> b))", "a tag must not look like"),
+    ],
+)
+def test_trees(text: str, begins: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        for tree in parse_trees([text.encode()], "a.mrg"):
+            normalize(tree)
+    require_short(str(raised.value), begins)
+
+
+@pytest.mark.parametrize(
+    ("line", "begins"),
+    [
+        (LONG, "unknown keyword 'xxx"),
+        (f"DELETE_LABEL {LONG} {LONG}", "DELETE_LABEL takes 1 value"),
+        (f"CUTOFF_LEN {LONG}", "CUTOFF_LEN takes a whole number"),
+        (f"CUTOFF_LEN {'9' * 4_000}", "CUTOFF_LEN takes a whole number of at most 9 digits"),
+        (f"LABELED {'9' * 10_000}", "LABELED takes a whole number of at most 9 digits"),
+    ],
+)
+def test_parameter_files(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    line: str,
+    begins: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rules.prm").write_text(f"{line}\n")
+    Path("trees").write_text(f"{TREE}\n")
+    assert main(["evalb", "trees", "trees", "-p", "rules.prm"]) == 2
+    require_short(capsys.readouterr().err, f"aiayn evalb: rules.prm:1: {begins}")
+
+
+@pytest.mark.parametrize("number", ["9" * 4_000, "9" * 10_000, f"-{'9' * 4_000}", LONG, ""])
+def test_number_of_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str], number: str) -> None:
+    (tmp_path / "trees").write_text(f"{TREE}\n")
+    trees = str(tmp_path / "trees")
+    assert main(["evalb", trees, trees, f"--max-errors={number}"]) == 2
+    printed = capsys.readouterr()
+    require_short(printed.err, "aiayn evalb: --max-errors must be a whole number")
+    assert printed.out == "" and printed.err.count("\n") == 1
+
+
+def test_many_files_without_a_tree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.mrg").touch()
+    assert main(["linearize", *["empty.mrg"] * 2_000]) == 2
+    rule = "must have a tree, has none"
+    assert capsys.readouterr().err == f"aiayn linearize: empty.mrg and 1,999 more: {rule}\n"
