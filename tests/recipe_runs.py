@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import fairseq_stand_in
+import fork_server
 import mirrors
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -109,6 +110,8 @@ def environment(**values: str) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("AIAYN_", "SLURM_")) and not name.lower().endswith("_proxy")
     }
+    if "PATH" not in values:
+        values |= with_fork_server()
     return {**kept, "OMP_NUM_THREADS": "1", **values}
 
 
@@ -122,6 +125,12 @@ def call(words: list[str], **values: str) -> subprocess.CompletedProcess:
         check=False,
         env=environment(**values),
     )
+
+
+def with_fork_server() -> dict[str, str]:
+    """Return variables with which fairseq's commands are run by the fork server."""
+    path = f"{fork_server.programs()}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {"PATH": path, "VIRTUAL_ENV": sys.prefix}
 
 
 def with_stand_ins(directory: Path) -> dict[str, str]:

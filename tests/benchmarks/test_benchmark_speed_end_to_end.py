@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import fork_server
 import generate
 import memory
 import scaling
@@ -49,8 +50,9 @@ def work(tmp_path_factory) -> Path:
 
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch):
-    """The machine is shared, and nothing here depends on its cores."""
+    """The machine is shared, and nothing here depends on its cores, nor on how workers start."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(sys, "executable", str(fork_server.scripts() / "python"))
 
 
 @pytest.fixture

@@ -90,12 +90,13 @@ def test_trees_inside_exp_are_refused_and_stay(tmp_path):
 
 @pytest.fixture
 def held(tmp_path):
-    """Return a function that writes EXP's lock and holds it, as what a killed run left does."""
-    exp = tmp_path / "exp"
-    (exp / ".done").mkdir(parents=True)
+    """Return a function that writes the lock of an EXP and holds it, as what a killed run left
+    does."""
     files = []
 
-    def hold(content: str) -> Path:
+    def hold(content: str, name: str) -> Path:
+        exp = tmp_path / name
+        (exp / ".done").mkdir(parents=True)
         file = (exp / ".lock").open("w")
         file.write(content)
         file.flush()
@@ -108,35 +109,27 @@ def held(tmp_path):
         file.close()
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "{host} 0 a[$(touch {mark})]",
-        "{host} a[$(touch {mark})] 0",
-        "{host} 99999999999 1",
-        "{host} 1 1",
-        "{host} -1 -1",
-        "{host} $(touch${{IFS}}{mark}) 08",
-        "",
-    ],
-)
-def test_a_lock_is_no_command_and_signals_nobody(tmp_path, held, content):
-    """Breaks if what stands there is taken for arithmetic, or process group 1 for one."""
-    mark = tmp_path / "mark"
-    exp = held(content.format(host=os.uname().nodename, mark=mark))
-    told = f'kill() {{ echo "$@" >>{tmp_path}/kills; }}; export -f kill'
-    result = subprocess.run(
-        ["bash", "-c", f"{told}; {DEMO} --exp {exp} --device cpu"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "VIRTUAL_ENV": sys.prefix},
+def test_a_lock_is_no_command_and_signals_nobody(tmp_path, held):
+    """Breaks if what stands there is taken for arithmetic, or process group 1 for one.
+
+    Each run waits ten seconds for the lock, so they wait together.
+    """
+    contents = (
+        *("{host} 0 a[$(touch {mark})]", "{host} a[$(touch {mark})] 0", "{host} 99999999999 1"),
+        *("{host} 1 1", "{host} -1 -1", "{host} $(touch${{IFS}}{mark}) 08", ""),
     )
-    assert result.returncode == 1
+    mark, kills = tmp_path / "mark", tmp_path / "kills"
+    told = f'kill() {{ echo "$@" >>{kills}; }}; export -f kill'
+    runs = []
+    for number, content in enumerate(contents):
+        exp = held(content.format(host=os.uname().nodename, mark=mark), str(number))
+        command = ["bash", "-c", f"{told}; {DEMO} --exp {exp} --device cpu"]
+        environment = {**os.environ, "VIRTUAL_ENV": sys.prefix}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        runs.append(subprocess.Popen(command, env=environment, **quiet))
+    assert [run.wait(timeout=120) for run in runs] == [1] * len(contents)
     assert not mark.exists()
-    killed = tmp_path / "kills"
-    assert not killed.exists() or "-TERM" not in killed.read_text()
+    assert not kills.exists() or "-TERM" not in kills.read_text()
 
 
 def test_a_record_is_there_whole_or_as_it_was_before(tmp_path):

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import fork_server
+
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ["--user-dir", str(ROOT / "fairseq_aiayn")]
 # A model that trains in seconds; what is not named comes from the row
@@ -26,6 +28,16 @@ Run = Callable[..., subprocess.CompletedProcess]
 
 
 def command(*arguments: str | Path) -> list[str]:
+    """The command line of a tool, run by the fork server if that has it."""
+    tool, *rest = map(str, arguments)
+    if tool == "python":
+        return [str(fork_server.scripts() / tool), *rest]
+    if tool not in fork_server.COMMANDS:
+        return installed(*arguments)
+    return [str(fork_server.programs() / tool), *rest]
+
+
+def installed(*arguments: str | Path) -> list[str]:
     """The command line of a tool that was installed beside this Python."""
     tool, *rest = map(str, arguments)
     return [str(Path(sys.executable).parent / tool), *rest]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq_cli import generate, interactive, train, validate
-from fairseq_commands import PLUGIN, SMALL, Run, command, environment
+from fairseq_commands import PLUGIN, SMALL, Run, environment, installed
 from intruder import Intruder
 
 from fairseq_aiayn.plugin.error_messages import explain
@@ -248,7 +248,7 @@ def test_a_sentence_of_10000_words_is_named_when_translating(
 
 def test_the_command_itself_prints_that_line_and_fails(run: Run, data_bin, tmp_path):
     bad = [*SMALL, "--encoder-embed-dim", "33", "--save-dir", tmp_path]
-    done = run("fairseq-train", data_bin, *PLUGIN, *bad, fails=True)
+    done = run(*installed("fairseq-train"), data_bin, *PLUGIN, *bad, fails=True)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "fairseq-train: error: d_model must be even, sine and cosine come in pairs; got 33"
@@ -263,7 +263,7 @@ def test_a_full_disk_keeps_the_checkpoints_before_it(data_bin, checkpoint, tmp_p
     arguments = ["fairseq-train", data_bin, *PLUGIN, *SMALL, "--max-update", "2", "--save-dir"]
     limited = ["bash", "-c", f'ulimit -f {len(before) // 4096}; exec "$@"', "bash"]
     done = subprocess.run(
-        [*limited, *command(*arguments, tmp_path)],
+        [*limited, *installed(*arguments, tmp_path)],
         check=False,
         capture_output=True,
         text=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,7 @@ def train(run: Run, kind: str, data_bin: Path, folder: Path, *options: str) -> l
     quiet = ("--no-save", "--save-dir", folder, "--disable-validation", "--log-format", "none")
     # At SMALL's rates, 20 times those of a real row, rounding errors double every few updates
     rates = ("--warmup-updates", "1000")
-    program = (Path(sys.executable).name, NAIVE, kind, path)
-    run(*program, data_bin, *PLUGIN, *SMALL, *quiet, *rates, *options)
+    run("python", NAIVE, kind, path, data_bin, *PLUGIN, *SMALL, *quiet, *rates, *options)
     return json.loads(path.read_text())
 
 

@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import torch
-from fairseq_commands import PLUGIN, SMALL, Run, command, environment, losses
+from fairseq_commands import PLUGIN, SMALL, Run, environment, installed, losses
 
 UPDATES = 40
 
@@ -27,7 +27,7 @@ def kill_after_first_checkpoint(arguments: list[str | Path], save_dir: Path) -> 
     """Start a training and kill it, without a chance to clean up, while it goes on after its second
     checkpoint."""
     process = subprocess.Popen(
-        command(*arguments),
+        installed(*arguments),
         env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import sys
 import time
 from pathlib import Path
 
@@ -46,7 +48,8 @@ def make_demo(directory: Path) -> Undisturbed:
     words += ["--corpus", corpus, "--system", "aiayn"]
     words += ["--held_out", "20", "--bpe_codes", "50", "--needs_mb", "1", "--device", "cpu"]
     words += ["--workers", "1", *recipe_runs.SHORT]
-    return Undisturbed([str(word) for word in words], {}, directory / "exp")
+    genuine = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    return Undisturbed([str(word) for word in words], genuine, directory / "exp")
 
 
 def make_wmt(directory: Path) -> Undisturbed:

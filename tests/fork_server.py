@@ -1,0 +1,208 @@
+"""fairseq's commands without the nine seconds that each takes to import.
+
+A server imports fairseq once. Small programs called fairseq-train, aiayn and so on, which stand
+first on PATH, hand it their arguments, environment, working directory and standard streams. It
+forks a process that runs the command as its own process would. The program ends as the command
+does, passes signals on, and takes the command with it when it is killed.
+
+    environment = os.environ | {"PATH": f"{fork_server.programs()}:{os.environ['PATH']}"}
+
+`scripts()` has a `python` alone, which runs a script in the same way.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import contextlib
+import importlib
+import json
+import logging
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+
+MODULES = {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("preprocess", "train", "validate")}
+MODULES |= {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("generate", "interactive")}
+COMMANDS = (*MODULES, "aiayn")
+NEED_FAIRSEQ = ("attention", "parse")  # subcommands of aiayn
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PATIENCE = 120  # seconds for the server to import
+
+# It must start fast: no site packages, no modules that it does not need.
+PROGRAM = """#!{python} -SEs
+import array, json, os, signal, socket, sys
+name = os.path.basename(sys.argv[0])
+if name == "python" and sys.argv[1].startswith("-"):
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+server = socket.socket(socket.AF_UNIX)
+server.connect({address!r})
+order = [name, sys.argv[1:], os.getcwd(), dict(os.environ)]
+streams = socket.SCM_RIGHTS, array.array("i", [0, 1, 2])
+for number in {forwarded!r}:
+    signal.signal(number, lambda number, frame: server.send(bytes([number])))
+server.sendmsg([json.dumps(order).encode() + b"\\n"], [(socket.SOL_SOCKET, *streams)])
+status = json.loads(server.makefile().readline() or "255")
+if status < 0:
+    signal.signal(-status, signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+os._exit(status)
+"""
+
+
+@cache
+def programs() -> Path:
+    """Start the server, which ends with this process, and return the directory of the programs."""
+    directory = Path(tempfile.mkdtemp(prefix="fork-server-"))
+    address = str(directory / "socket")
+    program = PROGRAM.format(
+        python=sys.executable, address=address, forwarded=[int(number) for number in FORWARDED]
+    )
+    (directory / "scripts").mkdir()
+    for name in (*COMMANDS, "scripts/python"):
+        (directory / name).write_text(program)
+        (directory / name).chmod(0o755)
+    log = (directory / "log").open("w")
+    server = subprocess.Popen(
+        [sys.executable, __file__, address],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"},
+        start_new_session=True,
+    )
+    atexit.register(server.kill)
+    deadline = time.monotonic() + PATIENCE
+    while not Path(address).exists():
+        assert server.poll() is None and time.monotonic() < deadline, Path(log.name).read_text()
+        time.sleep(0.05)
+    return directory
+
+
+def scripts() -> Path:
+    """Return the directory of a python that runs scripts by the server."""
+    return programs() / "scripts"
+
+
+def serve(address: str) -> None:
+    """Import fairseq, then fork a process for each order."""
+    import_fairseq()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the processes that wait
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(f"{address}.new")
+    listening.listen(64)
+    os.rename(f"{address}.new", address)
+    while True:
+        client, _ = listening.accept()
+        if not os.fork():
+            listening.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            answer(client)
+            os._exit(0)
+        client.close()
+
+
+def import_fairseq() -> None:
+    """Import what commands import, but not the commands: those set up logging when they are
+    imported, and each fork does that anew."""
+    import torch
+
+    torch.set_num_threads(1)  # a fork has no threads of its parent's
+    for module in MODULES.values():
+        importlib.import_module(module)
+    for name in ("matplotlib.pyplot", "nltk", "sacrebleu", "sacremoses", "sentencepiece"):
+        importlib.import_module(name)
+    for module in MODULES.values():
+        del sys.modules[module]
+    logging.getLogger().handlers.clear()
+    logging.getLogger().setLevel(logging.WARNING)
+
+
+def answer(client: socket.socket) -> None:
+    """Run one order: pass the client's signals on, end with it, tell it the exit status."""
+    message, control, _, _ = client.recvmsg(1 << 16, socket.CMSG_SPACE(3 * 4))
+    streams = array.array("i", control[0][2])
+    while not message.endswith(b"\n"):
+        message += client.recv(1 << 16)
+    name, words, directory, environment = json.loads(message)
+    child = os.fork()
+    if not child:
+        client.close()
+        os.setpgid(0, 0)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.chdir(directory)
+        os._exit(execute(name, words, environment))
+    for stream in streams:
+        os.close(stream)
+    ended = os.pidfd_open(child)
+    while True:
+        ready, _, _ = select.select([ended, client], [], [])
+        if ended in ready:
+            break
+        if numbers := client.recv(16):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, numbers[-1])
+        else:
+            os.killpg(child, signal.SIGKILL)
+            break
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)  # processes that it left behind
+    with contextlib.suppress(OSError):
+        client.sendall(b"%d\n" % status)
+
+
+def execute(name: str, words: list[str], environment: dict[str, str]) -> int:
+    """Run a command as its own process would, and return its exit status."""
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    sys.argv = [f"/bin/{name}", *words]
+    try:
+        status = run(name, words)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException as error:  # noqa: BLE001
+        sys.excepthook(type(error), error, error.__traceback__)
+        status = 1
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    return status or 0
+
+
+def run(name: str, words: list[str]) -> int | None:
+    """Call the function that the command's own script calls."""
+    if name == "python":
+        sys.argv = words
+        sys.path.insert(0, os.path.dirname(words[0]))
+        runpy.run_path(words[0], run_name="__main__")
+        return 0
+    if name == "aiayn":
+        if words[:1] not in [[command] for command in NEED_FAIRSEQ]:
+            del sys.modules["fairseq"]  # with it, the package would register with it
+        return importlib.import_module("fairseq_aiayn.cli.main").main()
+    command = importlib.import_module(MODULES[name])
+    if not logging.getLogger().handlers:  # importing fairseq itself sets it up like this
+        logging.basicConfig(level=logging.DEBUG)
+    return command.cli_main()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
