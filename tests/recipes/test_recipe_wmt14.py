@@ -16,6 +16,8 @@ from recipe_runs import (
     without_torch,
 )
 
+from fairseq_aiayn.paper import VOCABULARY_EN_DE, VOCABULARY_EN_FR
+
 TARGET = {"wmt14_en_de": "de", "wmt14_en_fr": "fr"}
 DROPPED = None
 
@@ -217,3 +219,11 @@ def test_a_directory_that_cannot_be_made_is_one_line(make, tmp_path):
     result = call(words, **without_torch(tmp_path / "tools"))
     message = "cannot write to /proc/nothing: no permission, no space or no directory"
     assert (result.returncode, result.stderr) == (1, f"run.sh: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "vocabulary"), [("wmt14_en_de", VOCABULARY_EN_DE), ("wmt14_en_fr", VOCABULARY_EN_FR)]
+)
+def test_the_vocabulary_has_the_size_of_section_5_1(recipe, vocabulary):
+    script = (RECIPES / recipe / "run.sh").read_text()
+    assert f"\nvocabulary={vocabulary} " in script
