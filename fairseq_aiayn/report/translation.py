@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fairseq_aiayn.report.comparison_table import caveat, measured_cells
+from fairseq_aiayn.report.comparison import caveat, measured_table, signatures
+from fairseq_aiayn.report.curves import curves_section
 from fairseq_aiayn.report.document import Document, Section
-from fairseq_aiayn.report.provenance import machines, signatures
+from fairseq_aiayn.report.provenance import machines
 from fairseq_aiayn.report.sections import (
-    cells_table,
-    curves_section,
     differences_section,
-    making_section,
-    paragraphs,
-    seeds_section,
+    how_made_section,
+    over_seeds_section,
 )
 from fairseq_aiayn.report.translation_sections import (
     Contested,
@@ -26,17 +24,16 @@ from fairseq_aiayn.report.translation_sections import (
     significance_section,
 )
 from fairseq_aiayn.runs.differences import Difference, run_differences
-from fairseq_aiayn.runs.learning_curves import LearningCurves, read_learning_curves
+from fairseq_aiayn.runs.learning_curves import LearningCurves, learning_curves_of
 from fairseq_aiayn.runs.seeds import OverSeeds, over_seeds
-from fairseq_aiayn.runs.train_options import read_train_options
+from fairseq_aiayn.runs.train_log import train_options_of
 from fairseq_aiayn.runs.translation_run import (
     Comparison,
-    Run,
-    Texts,
+    ReadRun,
+    comparison_of,
     example_at,
     figures_of,
-    read_comparison,
-    read_texts,
+    read_runs,
 )
 from fairseq_aiayn.scores.bleu import sacre_bleu
 from fairseq_aiayn.scores.bleu_by_length import LengthClass, bleu_by_length
@@ -54,7 +51,7 @@ ROUNDING = 0.01  # BLEU; a score may have been written with two digits
 
 @dataclass(frozen=True)
 class TranslationReport:
-    """All that the page says, by the names of the runs where nothing else is said."""
+    """All figures of the page; the keys of dictionaries are names of runs."""
 
     comparison: Comparison
     seeds: list[OverSeeds]
@@ -69,27 +66,25 @@ class TranslationReport:
 def read_report(directories: Sequence[Path], examples: int) -> TranslationReport:
     """Read run directories, at least one, and choose so many examples of either kind.
 
-    Raises as `read_comparison` and `read_learning_curves` do.
+    Raises as `read_runs` and `learning_curves_of` do.
     """
-    comparison = read_comparison(directories, examples)
-    names = [run.name for run in comparison.runs]
-    paths = dict(zip(names, directories, strict=True))
-    logs = {name: path / "train.log" for name, path in paths.items()}
-    texts = {name: read_texts(path) for name, path in paths.items()}
-    first = texts[names[0]]
+    found = read_runs(directories)
+    for one in found:
+        _require_own_score(one)
+    comparison = comparison_of(found, examples)
+    runs, several = comparison.runs, len(found) > 1
+    options = [train_options_of(one.log) for one in found]
+    texts = {one.run.name: one.texts for one in found}
     translations = {name: text.hypothesis for name, text in texts.items()}
-    options = [read_train_options(log) for log in logs.values()]
-    for run, path in zip(comparison.runs, directories, strict=True):
-        _require_own_score(run, texts[run.name], path / "score.json")
-    several = len(names) > 1
-    chrf = sentence_chrf(translations, first.reference) if several else {}
+    source, reference = found[0].texts.source, found[0].texts.reference
+    chrf = sentence_chrf(translations, reference) if several else {}
     return TranslationReport(
         comparison=comparison,
-        seeds=over_seeds(comparison.runs, options, figures_of(comparison.runs)),
-        differences=run_differences(comparison.runs, options),
-        curves={name: read_learning_curves(log) for name, log in logs.items()},
-        lengths=bleu_by_length(first.source, first.reference, translations),
-        significance=paired_bootstrap(translations, first.reference) if several else None,
+        seeds=over_seeds(runs, options, figures_of(runs)),
+        differences=run_differences(runs, options),
+        curves={one.run.name: learning_curves_of(one.log) for one in found},
+        lengths=bleu_by_length(source, reference, translations),
+        significance=paired_bootstrap(translations, reference) if several else None,
         contrasts=contrasts(chrf) if several else {},
         disagreements=[
             Contested(example_at(texts, one.index), one.chrf)
@@ -98,39 +93,35 @@ def read_report(directories: Sequence[Path], examples: int) -> TranslationReport
     )
 
 
-def _require_own_score(run: Run, texts: Texts, path: Path) -> None:
+def _require_own_score(read: ReadRun) -> None:
     """Raise ValueError if the score is not that of the translation that stands beside it."""
-    own = sacre_bleu(texts.hypothesis, texts.reference)
-    noted = run.sacrebleu
+    own = sacre_bleu(read.texts.hypothesis, read.texts.reference)
+    noted = read.run.sacrebleu
     if own.signature == noted["signature"] and abs(own.score - noted["score"]) > ROUNDING:
         raise ValueError(
-            f"{path}: sacreBLEU must be that of hypothesis.txt, {own.score:.2f}, is "
-            f"{noted['score']:.2f}"
+            f"{read.directory / 'score.json'}: sacreBLEU must be that of hypothesis.txt, "
+            f"{own.score:.2f}, is {noted['score']:.2f}"
         )
 
 
 def document(report: TranslationReport) -> Document:
-    """Arrange the page."""
-    comparison = report.comparison
-    runs = comparison.runs
+    """Return the page."""
+    runs = report.comparison.runs
     names, systems = [run.name for run in runs], {run.settings.system for run in runs}
-    summary = [
-        cells_table(measured_cells(runs)),
-        *paragraphs([*machines(runs), *caveat(runs), *signatures(runs[0])]),
-    ]
+    results = [measured_table(runs), machines(runs), *caveat(runs), *signatures(runs[0])]
     return Document(
         " · ".join(names),
         [
-            Section("Results", summary),
-            *seeds_section(report.seeds),
+            Section("Results", results),
+            *over_seeds_section(report.seeds),
             *significance_section(report.significance, report.contrasts, runs[0].sentences),
             *differences_section(names, systems, report.differences),
             *curves_section(report.curves),
             length_section(runs, report.lengths),
             *disagreement_section(report.disagreements),
-            *examples_section(comparison.examples),
+            *examples_section(report.comparison.examples),
             *rows_section(runs),
-            making_section(runs),
+            how_made_section(runs),
         ],
     )
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairseq_aiayn.cost.row_table import explanation, row_table
-from fairseq_aiayn.report.curve_drawing import draw_bleu_by_length, length_range
-from fairseq_aiayn.report.document import Block, Figure, Paragraph, Section, Table, Texts
+from fairseq_aiayn.report.comparison import example_block
+from fairseq_aiayn.report.curves import draw_bleu_by_length, length_range
+from fairseq_aiayn.report.document import Block, Figure, Paragraph, Section, Table
 from fairseq_aiayn.rows import ROWS
 from fairseq_aiayn.runs.translation_run import Example, Run
 from fairseq_aiayn.scores.bleu_by_length import LengthClass
@@ -26,7 +27,7 @@ class Contested:
 def significance_section(
     found: Significance | None, contrasts: Mapping[str, Contrast], sentences: int
 ) -> list[Section]:
-    """Every run against the first: over resampled test sets, and sentence by sentence."""
+    """Return each run against the first, over resampled test sets and sentence by sentence."""
     if not found:
         return []
     header = ["", "sacreBLEU", "mean of the samples, 95%", "p", "difference"]
@@ -58,7 +59,7 @@ def significance_section(
 
 
 def length_section(runs: Sequence[Run], classes: Sequence[LengthClass]) -> Section:
-    """BLEU of short and of long sentences, and how long the translations are."""
+    """Return BLEU of short and of long sentences, and the lengths of the translations."""
     names = list(classes[0].bleu)
     rows = [
         [
@@ -84,7 +85,7 @@ def length_section(runs: Sequence[Run], classes: Sequence[LengthClass]) -> Secti
 
 
 def disagreement_section(contested: Sequence[Contested]) -> list[Section]:
-    """The sentences whose translations differ most in quality."""
+    """Return the sentences whose translations differ most in quality."""
     if not contested:
         return []
     text = (
@@ -92,23 +93,20 @@ def disagreement_section(contested: Sequence[Contested]) -> list[Section]:
         "chrF, which stands in brackets."
     )
     blocks: list[Block] = [Paragraph(text)]
-    for one in contested:
-        marks = {name: f"{name} ({score:.1f})" for name, score in one.chrf.items()}
-        blocks.append(_texts(one.example, marks))
+    blocks += [example_block(one.example, one.chrf) for one in contested]
     return [Section("Where translations differ most", blocks)]
 
 
 def examples_section(examples: Sequence[Example]) -> list[Section]:
-    """Sentences that nobody picked."""
+    """Return the sentences at equal distances; nothing if there are none."""
     if not examples:
         return []
-    blocks = [_texts(one, {name: name for name in one.translations}) for one in examples]
     text = Paragraph("Taken at equal distances from the test set.")
-    return [Section("Examples", [text, *blocks])]
+    return [Section("Examples", [text, *map(example_block, examples)])]
 
 
 def rows_section(runs: Sequence[Run]) -> list[Section]:
-    """What the runs' rows are and cost; nothing where logs do not say over how many types."""
+    """Return sizes and costs of the rows; nothing if the logs do not show one vocabulary."""
     vocabularies = {run.vocabulary for run in runs}
     rows = list(dict.fromkeys(run.settings.row for run in runs if run.settings.row in ROWS))
     vocabulary = vocabularies.pop()
@@ -119,14 +117,8 @@ def rows_section(runs: Sequence[Run]) -> list[Section]:
     return [Section("Rows", [cells, Paragraph(explanation(vocabulary))])]
 
 
-def _texts(example: Example, labels: Mapping[str, str]) -> Texts:
-    translations = [(labels[name], text) for name, text in example.translations.items()]
-    originals = [("source", example.source), ("reference", example.reference)]
-    return Texts(f"Sentence {example.sentence:,}", [*originals, *translations])
-
-
 def _lengths(bleu: Mapping) -> list[str]:
-    """Ratio, brevity penalty and lengths; empty where an older score does not have them."""
+    """Return ratio, brevity penalty and lengths; a cell is empty if an older score lacks it."""
     forms = {
         "length_ratio": "{:.3f}",
         "brevity_penalty": "{:.3f}",

@@ -44,29 +44,38 @@ def conditions_of(row: Row, corpus: str, subset: str) -> Conditions:
     return Conditions(corpus, subset, f"{row.steps:,} updates", averaged)
 
 
-def differences(runs: Sequence[Run], paper: Conditions) -> list[str]:
-    """Say of what the paper's figures are and in what runs of its rows differ; nothing where they
-    do not."""
-    facts = [_facts(run, paper) for run in runs]
-    ours = []
-    for name in facts[0]:
-        values = dict.fromkeys(_text(fact[name][0]) for fact in facts)
-        if not all(fact[name][1] for fact in facts):
-            ours.append(f"{name} {' or '.join(values)}")
-    return ["", f"The paper's figures are of {paper}; ours: {', '.join(ours)}."] if ours else []
+def differences(runs: Sequence[Run], paper: Conditions) -> str:
+    """Say what the paper's figures are of and which of its conditions the runs do not meet.
+
+    The text is empty if every run meets every condition.
+    """
+    values_of_ours: dict[str, list[str]] = {}  # what each run has, by the name of the condition
+    unmet = set()
+    for run in runs:
+        for name, value, is_met in _compare(run, paper):
+            values_of_ours.setdefault(name, []).append(_text(value))
+            if not is_met:
+                unmet.add(name)
+    ours = [
+        f"{name} {' or '.join(dict.fromkeys(values))}"
+        for name, values in values_of_ours.items()
+        if name in unmet
+    ]
+    return f"The paper's figures are of {paper}; ours: {', '.join(ours)}." if ours else ""
 
 
-def _facts(run: Run, paper: Conditions) -> dict[str, tuple[object, bool]]:
-    """What is true of a run, by its name, and whether it is so in the paper."""
+def _compare(run: Run, paper: Conditions) -> list[tuple[str, object, bool]]:
+    """Return each condition's name, what the run has, and whether the paper has the same."""
     settings, updates, vocabulary = run.settings, run.training.updates, run.vocabulary
     theirs = VOCABULARIES[paper.corpus]
-    return {
-        "corpus": (settings.corpus, settings.corpus == paper.corpus),
-        "subset": (settings.subset, settings.subset == paper.subset),
-        "updates": (updates, updates == ROWS[settings.row].steps),
-        "vocabulary": (vocabulary, abs((vocabulary or 0) - theirs) <= ABOUT * theirs),
-        "averaged checkpoints": (settings.averaged, settings.averaged == paper.averaged),
-    }
+    is_about_theirs = abs((vocabulary or 0) - theirs) <= ABOUT * theirs
+    return [
+        ("corpus", settings.corpus, settings.corpus == paper.corpus),
+        ("subset", settings.subset, settings.subset == paper.subset),
+        ("updates", updates, updates == ROWS[settings.row].steps),
+        ("vocabulary", vocabulary, is_about_theirs),
+        ("averaged checkpoints", settings.averaged, settings.averaged == paper.averaged),
+    ]
 
 
 def _text(value: object) -> str:

@@ -4,7 +4,7 @@ A run directory belongs to one training, PART below it to one search with the mo
 valid-constrained or test-constrained.
 
     data.json           the trees it was trained on, see TrainingTrees
-    train.log           as of a translation, see comparison.py
+    train.log           as of a translation, see translation_run.py
     valid.log           as of a translation
     PART/settings.json  how it was made, see settings.py
     PART/words.txt      the words of the sentences that were parsed, one sentence a line,
@@ -17,14 +17,21 @@ valid-constrained or test-constrained.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_aiayn.files.json_fields import Kind, dataclass_of, read_json
 from fairseq_aiayn.files.parallel_text import read_lines
-from fairseq_aiayn.runs.run_directory import TrainedRun, read_settings, restored
-from fairseq_aiayn.runs.train_log import read_training, read_validation
+from fairseq_aiayn.runs.fairseq_log import Log, read_log
+from fairseq_aiayn.runs.run_directory import (
+    TrainedRun,
+    read_settings,
+    require_different_names,
+    require_same,
+    restored,
+)
+from fairseq_aiayn.runs.train_log import training_of, validation_of
 from fairseq_aiayn.treebank.evalb.summary import Scores
 
 
@@ -75,6 +82,14 @@ class ParsingRun(TrainedRun):
         return self.settings.name if self.part == "test" else f"{self.settings.name} {self.part}"
 
 
+@dataclass(frozen=True)
+class ReadSearch:
+    """A search with the log of the training that made its model."""
+
+    run: ParsingRun
+    log: Log
+
+
 # What several seeds have a mean of, by its name in tables
 FIGURES: dict[str, Callable[[ParsingRun], float]] = {
     "F1": lambda run: run.scores.all.f1,
@@ -83,13 +98,34 @@ FIGURES: dict[str, Callable[[ParsingRun], float]] = {
 }
 
 
-def read_parsing_run(directory: Path) -> ParsingRun:
-    """Read the directory of a search, RUN/PART.
+# What searches must have in common to stand in one table
+SAME: dict[str, Callable[[ParsingRun], object]] = {
+    "test set": lambda run: run.test_set,
+    "parameters of EVALB": lambda run: run.scores.parameters,
+    "cutoff of short sentences": lambda run: run.scores.cutoff,
+}
 
-    Raises OSError for a missing piece, ValueError naming the file and the rule for an unfinished
-    one.
+
+def read_searches(directories: Sequence[Path]) -> list[ReadSearch]:
+    """Read directories of searches, RUN/PART, at least one; searches of one RUN share its log.
+
+    Raises OSError for a missing piece; ValueError naming the file and the rule for an unfinished
+    one, and if two runs have the same name or were not scored alike.
     """
-    run = directory.absolute().parent
+    logs: dict[Path, Log] = {}
+    found = []
+    for directory in directories:
+        path = directory.absolute().parent / "train.log"
+        logs[path] = logs.get(path) or read_log(path)
+        found.append(ReadSearch(_read_search(directory, logs[path]), logs[path]))
+    runs = [one.run for one in found]
+    require_same(list(zip(directories, runs, strict=True)), SAME)
+    require_different_names(runs)
+    return found
+
+
+def _read_search(directory: Path, log: Log) -> ParsingRun:
+    run = log.path.parent
     settings = read_settings(directory / "settings.json")
     sentences = _count_sentences(directory)
     scores = read_scores(directory / "score.json")
@@ -101,12 +137,12 @@ def read_parsing_run(directory: Path) -> ParsingRun:
         ("seconds.json", search.sentences),
     ):
         _require_sentences(directory / file, count, sentences)
-    validation = read_validation(run / "valid.log")
+    validation = validation_of(read_log(run / "valid.log"))
     return ParsingRun(
         settings=settings,
-        training=read_training(run / "train.log"),
+        training=training_of(log),
         dev_perplexity=validation.perplexity,
-        vocabulary=validation.source_vocabulary,  # on the other side is no piece of a word
+        vocabulary=validation.source_vocabulary,  # the target side has no pieces of words
         sentences=sentences,
         test_set=_hash(directory / "words.txt", directory / "gold.trees"),
         part=directory.name,

@@ -18,7 +18,7 @@ class TrainedRun:
 
     settings: Settings
     training: Training
-    dev_perplexity: float  # of the evaluated checkpoint, a piece
+    dev_perplexity: float  # of the evaluated checkpoint, per piece
     vocabulary: int | None  # word pieces
     sentences: int  # that were translated or parsed
     test_set: str  # SHA-256 of them and of what is right for them

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from fairseq_aiayn.files.json_fields import read_json
 from fairseq_aiayn.files.parallel_text import read_lines
+from fairseq_aiayn.runs.fairseq_log import Log, read_log
 from fairseq_aiayn.runs.run_directory import (
     TrainedRun,
     read_settings,
@@ -29,7 +30,7 @@ from fairseq_aiayn.runs.run_directory import (
     require_same,
     restored,
 )
-from fairseq_aiayn.runs.train_log import read_training, read_validation
+from fairseq_aiayn.runs.train_log import training_of, validation_of
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,16 @@ class Texts:
     source: tuple[str, ...]
     reference: tuple[str, ...]
     hypothesis: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ReadRun:
+    """A run with what was read of it and does not belong into a table."""
+
+    directory: Path
+    run: Run
+    texts: Texts
+    log: Log  # of the training
 
 
 @dataclass(frozen=True)
@@ -96,19 +107,24 @@ SAME_SCORE: dict[str, Callable[[Run], object]] = {
 }
 
 
-def read_comparison(directories: Sequence[Path], examples: int) -> Comparison:
-    """Read run directories, at least one, and choose so many examples.
+def read_runs(directories: Sequence[Path]) -> list[ReadRun]:
+    """Read run directories, at least one.
 
     Raises ValueError if two runs have the same name or were not scored alike, and as `read_run`.
     """
-    runs = [read_run(directory) for directory in directories]
-    require_same(list(zip(directories, runs, strict=True)), SAME_SCORE)
-    require_different_names(runs)
-    texts = {run.name: read_texts(path) for run, path in zip(runs, directories, strict=True)}
-    return Comparison(tuple(runs), tuple(choose_examples(texts, examples)))
+    found = [read_run(directory) for directory in directories]
+    require_same([(one.directory, one.run) for one in found], SAME_SCORE)
+    require_different_names([one.run for one in found])
+    return found
 
 
-def read_run(directory: Path) -> Run:
+def comparison_of(found: Sequence[ReadRun], examples: int) -> Comparison:
+    """Put runs of one test set side by side, and choose so many examples."""
+    texts = {one.run.name: one.texts for one in found}
+    return Comparison(tuple(one.run for one in found), tuple(choose_examples(texts, examples)))
+
+
+def read_run(directory: Path) -> ReadRun:
     """Read one run directory.
 
     Raises OSError for a missing piece, ValueError naming the file and the rule for an unfinished
@@ -116,18 +132,19 @@ def read_run(directory: Path) -> Run:
     """
     settings = read_settings(directory / "settings.json")
     scores = _read_scores(directory / "score.json")
-    texts = read_texts(directory)
+    texts = _read_texts(directory)
     count = scores.get("sentences", len(texts.source))
     if not texts.source or count != len(texts.source):
         raise ValueError(
             f"{directory / 'score.json'}: must be of the {len(texts.source):,} sentences of "
             f"source.txt, at least one, is of {count}"
         )
-    validation = read_validation(directory / "valid.log")
+    validation = validation_of(read_log(directory / "valid.log"))
+    log = read_log(directory / "train.log")
     content = "\n".join((*texts.source, *texts.reference))
-    return Run(
+    run = Run(
         settings=settings,
-        training=read_training(directory / "train.log"),
+        training=training_of(log),
         dev_perplexity=validation.perplexity,
         vocabulary=validation.vocabulary,
         bleu=scores["paper"],
@@ -136,9 +153,10 @@ def read_run(directory: Path) -> Run:
         sentences=len(texts.source),
         test_set=hashlib.sha256(content.encode()).hexdigest(),
     )
+    return ReadRun(directory, run, texts, log)
 
 
-def read_texts(directory: Path) -> Texts:
+def _read_texts(directory: Path) -> Texts:
     """Read the texts of a run; raises OSError, or ValueError where their lengths differ."""
     paths = [directory / f"{name}.txt" for name in ("source", "reference", "hypothesis")]
     source, *others = (tuple(read_lines(path)) for path in paths)

@@ -14,7 +14,7 @@ import pytest
 from run_directories import MADE, inner, score, table_rows, train_log, valid, write_run
 
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.report.curve_drawing import draw_learning_curves
+from fairseq_aiayn.report.curves import draw_learning_curves
 from fairseq_aiayn.report.document import Document, Folded, Paragraph, Section, Table, Texts
 from fairseq_aiayn.report.html import as_html
 from fairseq_aiayn.report.markdown import as_markdown
