@@ -51,15 +51,15 @@ def full_blocks(comparison: Comparison) -> list[Block]:
 
 
 def measured_table(runs: Sequence[Run]) -> Table:
-    """Return a column per run, and the paper's if it prints figures of their row and corpus."""
+    """Return a column per run, with the paper's figures of their rows where it prints any."""
     table, paper = column_per_run(runs, MEASURED), _paper(runs)
     if paper:
-        column = _printed(ROWS[runs[0].settings.row], paper)
-        rows = [[*row, column.get(row[0], "")] for row in table.rows]
+        printed = _printed(ROWS[runs[0].settings.row], paper)
+        rows = [[*row, printed.get(row[0], "")] for row in table.rows]
         return Table([*table.header, "paper"], rows)
-    printed = [_printed_bleu(run) for run in runs]
-    of_each = [["BLEU, the paper's own", *printed]] if any(printed) else []
-    return Table(table.header, [*table.rows, *of_each])
+    bleus = [_printed_bleu(run) for run in runs]
+    row_of_bleus = [["BLEU, the paper's own", *bleus]] if any(bleus) else []
+    return Table(table.header, [*table.rows, *row_of_bleus])
 
 
 def signatures(run: Run) -> list[Block]:

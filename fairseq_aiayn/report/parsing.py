@@ -8,10 +8,9 @@ from pathlib import Path
 
 from fairseq_aiayn.report.curves import curves_section
 from fairseq_aiayn.report.document import Document, Section
-from fairseq_aiayn.report.provenance import machines
+from fairseq_aiayn.report.provenance import how_made, machines
 from fairseq_aiayn.report.sections import (
     differences_section,
-    how_made_section,
     over_seeds_section,
 )
 from fairseq_aiayn.report.table4 import (
@@ -74,7 +73,7 @@ def _logs_by_training(found: Sequence[ReadSearch]) -> dict[str, Log]:
 
 
 def document(report: ParsingReport) -> Document:
-    """Return the page."""
+    """Arrange the page."""
     runs = report.table.runs
     names, systems = [run.name for run in runs], {run.settings.system for run in runs}
     results = [details_table(runs), evalb_parameters(runs), machines(runs)]
@@ -87,7 +86,7 @@ def document(report: ParsingReport) -> Document:
             Section("Labels", [labels_table(runs)]),
             *differences_section(names, systems, report.differences),
             *curves_section(report.curves),
-            how_made_section(runs),
+            Section("How the runs were made", how_made(runs)),
         ],
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fairseq_aiayn.regime.stock_differences import STOCK_DIFFERENCES
 from fairseq_aiayn.report.document import Block, Paragraph, Section, Table
-from fairseq_aiayn.report.provenance import clock, how_made
+from fairseq_aiayn.report.provenance import clock
 from fairseq_aiayn.runs.differences import Difference
 from fairseq_aiayn.runs.run_directory import AnyRun, TrainedRun
 from fairseq_aiayn.runs.seeds import OverSeeds
@@ -69,8 +69,3 @@ def differences_section(
         header = ["", "the paper, and aiayn", "stock fairseq (0.12.3.1)", "so"]
         blocks += [Paragraph(text), Table(header, rows, left=4)]
     return [Section("What differs", blocks)] if blocks else []
-
-
-def how_made_section(runs: Sequence[TrainedRun]) -> Section:
-    """Return the section on how each run was made, with its commands."""
-    return Section("How the runs were made", how_made(runs))

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_aiayn.files.json_fields import Kind, dataclass_of, read_json
-from fairseq_aiayn.files.parallel_text import read_lines
+from fairseq_aiayn.files.parallel_text import decode_lines
 from fairseq_aiayn.runs.fairseq_log import Log, read_log
 from fairseq_aiayn.runs.run_directory import (
     TrainedRun,
@@ -127,7 +127,7 @@ def read_searches(directories: Sequence[Path]) -> list[ReadSearch]:
 def _read_search(directory: Path, log: Log) -> ParsingRun:
     run = log.path.parent
     settings = read_settings(directory / "settings.json")
-    sentences = _count_sentences(directory)
+    sentences, test_set = _read_test_set(directory)
     scores = read_scores(directory / "score.json")
     repairs = _read(Repairs, directory / "repairs.json")
     search = _read(Search, directory / "seconds.json")
@@ -144,7 +144,7 @@ def _read_search(directory: Path, log: Log) -> ParsingRun:
         dev_perplexity=validation.perplexity,
         vocabulary=validation.source_vocabulary,  # the target side has no pieces of words
         sentences=sentences,
-        test_set=_hash(directory / "words.txt", directory / "gold.trees"),
+        test_set=test_set,
         part=directory.name,
         trees=_read(TrainingTrees, run / "data.json"),
         scores=scores,
@@ -170,13 +170,15 @@ def _read(kind: type[Kind], path: Path) -> Kind:
     return dataclass_of(read_json(path), kind, path)
 
 
-def _count_sentences(directory: Path) -> int:
-    sentences = len(read_lines(directory / "words.txt"))
+def _read_test_set(directory: Path) -> tuple[int, str]:
+    """Return how many sentences were parsed, and the SHA-256 of their words and trees."""
+    paths = words, trees = directory / "words.txt", directory / "gold.trees"
+    contents = [path.read_bytes() for path in paths]
+    sentences, count = (len(decode_lines(*one)) for one in zip(contents, paths, strict=True))
     if not sentences:
-        raise ValueError(f"{directory / 'words.txt'}: must have sentences, has none")
-    trees = directory / "gold.trees"
-    _require_sentences(trees, len(read_lines(trees)), sentences)
-    return sentences
+        raise ValueError(f"{words}: must have sentences, has none")
+    _require_sentences(trees, count, sentences)
+    return sentences, hashlib.sha256(b"".join(contents)).hexdigest()
 
 
 def _require_sentences(path: Path, count: int, sentences: int) -> None:
@@ -184,10 +186,3 @@ def _require_sentences(path: Path, count: int, sentences: int) -> None:
         raise ValueError(
             f"{path}: must be of the {sentences:,} sentences of words.txt, is of {count:,}"
         )
-
-
-def _hash(*paths: Path) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()

@@ -407,6 +407,18 @@ def test_the_command_prints_the_table_and_writes_it_with_its_runs(make_part, tmp
     assert '<td class="number">85.68</td>' in (output / "report.html").read_text()
 
 
+def test_two_searches_with_one_model_share_its_log(make_part, tmp_path, monkeypatch):
+    runs = [make_part("a"), make_part("a", "test-constrained")]
+    read, read_bytes = [], Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or read_bytes(path))
+    assert main(["compare", *map(str, runs), "--output", str(tmp_path / "table")]) == 0
+    assert [path.name for path in read].count("train.log") == 1
+    texts = [path for path in read if path.suffix in (".txt", ".trees")]
+    assert sorted(texts) == sorted(
+        run / name for run in runs for name in ("words.txt", "gold.trees")
+    )
+
+
 def test_two_trainings_of_one_name_are_told_apart(make_part, tmp_path, capsys):
     """Their searches are of different parts, so that only the curves would be mixed up."""
     runs = [make_part("a"), make_part("b", part="valid", made={"name": "a", "subset": "test"})]
