@@ -1,4 +1,4 @@
-"""What tables and pages are made of: each is written as Markdown, a page as HTML too."""
+"""The blocks of tables and pages, which are written as Markdown and as HTML."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Seeds:
 
 
 def read_table3(directories: Sequence[Path]) -> Table3:
-    """Read run directories; of a directory without a finished run only the reason is kept.
+    """Read run directories, finished or not; an unfinished run keeps its name and the reason.
 
     Raises ValueError for runs that are not of Table 3 or cannot stand in one table.
     """

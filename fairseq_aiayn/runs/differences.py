@@ -1,4 +1,4 @@
-"""In what runs were made differently: what was asked of the commands, machines and versions."""
+"""The differences between runs in their options, packages and machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a training went, update by update, as fairseq-train's --log-format json tells it."""
+"""Loss, perplexity and learning rate of a training, update by update, from its JSON log."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _kept(log: Log, key: str) -> dict[int, _Line]:
 
 
 def _development_scores(log: Log, lines: dict[int, _Line]) -> tuple[str | None, tuple]:
-    """Return the measure that every validation took, with its values; (None, ()) if none did."""
+    """Return the measure that every validation has, with its values, or (None, ())."""
     for key, measure in MEASURES.items():
         name = f"valid_{key}"
         if lines and all(name in line.values for line in lines.values()):

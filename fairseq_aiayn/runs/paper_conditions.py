@@ -1,4 +1,4 @@
-"""Under what conditions the paper's figures were measured, and which of them runs do not meet."""
+"""The conditions of the paper's measurements, and which of them runs do not meet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ABOUT = 0.05  # a vocabulary no further from the paper's is "about" as large
 
 @dataclass(frozen=True)
 class Conditions:
-    """What figures of the paper were measured on; each row has its own updates."""
+    """The conditions of some figures of the paper."""
 
     corpus: str
     subset: str  # valid or test
@@ -39,7 +39,7 @@ TABLE_3_CONDITIONS = Conditions(
 
 
 def conditions_of(row: Row, corpus: str, subset: str) -> Conditions:
-    """Return the conditions of Table 2 for a test set, those of Table 3 for newstest2013."""
+    """Return the conditions of Table 2 for a test set, and of Table 3 for newstest2013."""
     averaged = row.averaged if subset == "test" else TABLE_3_CONDITIONS.averaged
     return Conditions(corpus, subset, f"{row.steps:,} updates", averaged)
 

@@ -46,7 +46,7 @@ class TrainingTrees:
 
 @dataclass(frozen=True)
 class Repairs:
-    """How many outputs of the search were trees, and how often they were repaired in what way."""
+    """How many outputs of the search are trees, and how often each repair was needed."""
 
     sentences: int
     well_formed: int
@@ -54,7 +54,7 @@ class Repairs:
 
     @property
     def share_well_formed(self) -> float:
-        """Per cent of the sentences."""
+        """The percentage of the sentences whose output needs no repair."""
         return 100 * self.well_formed / self.sentences
 
 
@@ -68,7 +68,7 @@ class Search:
 
 @dataclass(frozen=True)
 class ParsingRun(TrainedRun):
-    """One search with a trained parser, and how good it is."""
+    """One search with a trained parser, with its scores."""
 
     part: str  # directory of the search
     trees: TrainingTrees
@@ -109,8 +109,8 @@ SAME: dict[str, Callable[[ParsingRun], object]] = {
 def read_searches(directories: Sequence[Path]) -> list[ReadSearch]:
     """Read directories of searches, RUN/PART, at least one; searches of one RUN share its log.
 
-    Raises OSError for a missing piece; ValueError naming the file and the rule for an unfinished
-    one, and if two runs have the same name or were not scored alike.
+    Raises OSError for a missing file, and ValueError with the file and the rule for a bad one, or
+    if two runs have the same name or were not scored alike.
     """
     logs: dict[Path, Log] = {}
     found = []
@@ -154,13 +154,15 @@ def _read_search(directory: Path, log: Log) -> ParsingRun:
 
 
 def read_scores(path: Path) -> Scores:
-    """Read a score.json; raises OSError, or ValueError naming the rule that it breaks."""
+    """Read a score.json; raises OSError, or ValueError with the rule that it breaks."""
     return _read(Scores, path)
 
 
 def parsing_run_from_json(content: Mapping, where: object) -> ParsingRun:
-    """Make a ParsingRun of what dataclasses.asdict makes of one; KeyError, TypeError or ValueError
-    if it is not."""
+    """Make a ParsingRun of what dataclasses.asdict returns.
+
+    Raises KeyError, TypeError or ValueError for any other content.
+    """
     kinds = {"trees": TrainingTrees, "scores": Scores, "repairs": Repairs, "search": Search}
     parts = {key: dataclass_of(content[key], kind, where) for key, kind in kinds.items()}
     return ParsingRun(**{**restored(content, where), **parts})

@@ -1,4 +1,4 @@
-"""What several seeds of one training agree on."""
+"""Means and deviations of runs that differ only in their seed."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Validation:
 
 
 def training_of(log: Log) -> Training:
-    """Return what a train.log says, also one that several starts of a resumed training wrote.
+    """Return what a train.log says; several starts of a resumed training may have written it.
 
     fairseq writes its --log-file without times, and its "wall" stands at 0 after a resume. But at
     the end of every epoch it prints the updates so far, the epoch's mean target tokens per update,

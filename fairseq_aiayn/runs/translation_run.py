@@ -35,7 +35,7 @@ from fairseq_aiayn.runs.train_log import training_of, validation_of
 
 @dataclass(frozen=True)
 class Run(TrainedRun):
-    """One training of a translation model, and how good it is."""
+    """One training of a translation model, with its scores."""
 
     bleu: dict  # the paper's, with its precisions and signature
     sacrebleu: dict
@@ -44,7 +44,7 @@ class Run(TrainedRun):
 
 @dataclass(frozen=True)
 class Texts:
-    """The set that was translated, with its translation, sentence by sentence."""
+    """The sentences of the test set, with their references and translations."""
 
     source: tuple[str, ...]
     reference: tuple[str, ...]
@@ -53,7 +53,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class ReadRun:
-    """A run with what was read of it and does not belong into a table."""
+    """A run with the texts and the log that were read for it."""
 
     directory: Path
     run: Run
@@ -63,7 +63,7 @@ class ReadRun:
 
 @dataclass(frozen=True)
 class Example:
-    """One sentence with what each system made of it."""
+    """One sentence with the translation of each system."""
 
     sentence: int  # from 1
     source: str
@@ -95,7 +95,7 @@ TOKEN_FIGURES: dict[str, Callable[[Run], float]] = {  # of runs that all have it
 
 
 def figures_of(runs: Sequence[Run]) -> dict[str, Callable[[Run], float]]:
-    """Return what all of these runs have a number for."""
+    """Return the figures that all of these runs have."""
     return TOKEN_FIGURES | FIGURES if all(run.token_bleu for run in runs) else FIGURES
 
 
@@ -119,7 +119,7 @@ def read_runs(directories: Sequence[Path]) -> list[ReadRun]:
 
 
 def comparison_of(found: Sequence[ReadRun], examples: int) -> Comparison:
-    """Put runs of one test set side by side, and choose so many examples."""
+    """Return the runs side by side, with so many examples from their test set."""
     texts = {one.run.name: one.texts for one in found}
     return Comparison(tuple(one.run for one in found), tuple(choose_examples(texts, examples)))
 
@@ -127,8 +127,7 @@ def comparison_of(found: Sequence[ReadRun], examples: int) -> Comparison:
 def read_run(directory: Path) -> ReadRun:
     """Read one run directory.
 
-    Raises OSError for a missing piece, ValueError naming the file and the rule for an unfinished
-    one.
+    Raises OSError for a missing file, and ValueError with the file and the rule for a bad one.
     """
     settings = read_settings(directory / "settings.json")
     scores = _read_scores(directory / "score.json")
@@ -157,7 +156,7 @@ def read_run(directory: Path) -> ReadRun:
 
 
 def _read_texts(directory: Path) -> Texts:
-    """Read the texts of a run; raises OSError, or ValueError where their lengths differ."""
+    """Read the texts of a run; raises OSError, or ValueError if their lengths differ."""
     paths = [directory / f"{name}.txt" for name in ("source", "reference", "hypothesis")]
     source, *others = (tuple(read_lines(path)) for path in paths)
     for path, lines in zip(paths[1:], others, strict=True):
@@ -169,7 +168,7 @@ def _read_texts(directory: Path) -> Texts:
 
 
 def choose_examples(texts: Mapping[str, Texts], count: int) -> list[Example]:
-    """Take `count` sentences at equal distances, so that nobody picks them; `texts` by run."""
+    """Take `count` sentences at equal distances from the texts of all runs."""
     sentences = len(next(iter(texts.values())).source)
     count = min(count, sentences)
     chosen = [(2 * k + 1) * sentences // (2 * count) for k in range(count)]
@@ -177,7 +176,7 @@ def choose_examples(texts: Mapping[str, Texts], count: int) -> list[Example]:
 
 
 def example_at(texts: Mapping[str, Texts], index: int) -> Example:
-    """Return a sentence, counted from 0, with what each system made of it."""
+    """Return a sentence, counted from 0, with the translation of each system."""
     first = next(iter(texts.values()))
     return Example(
         sentence=index + 1,
@@ -188,7 +187,7 @@ def example_at(texts: Mapping[str, Texts], index: int) -> Example:
 
 
 def run_from_json(content: Mapping, where: object) -> Run:
-    """Make a Run of what dataclasses.asdict makes of one; KeyError or TypeError if it is not."""
+    """Make a Run of what dataclasses.asdict returns; raises KeyError or TypeError otherwise."""
     return Run(**restored(content, where))
 
 
