@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+
+from fairseq_aiayn.runs.translation_run import Comparison, comparison_of, read_runs
 
 SENTENCES = 4
 PARAMETERS = "num. shared model params: 6,578,176 (num. trained: 6,578,176)"
@@ -109,6 +112,11 @@ def write_run(directory: Path, settings: dict, **files: str | None) -> Path:
         if content is not None:
             (directory / file).write_text(content, encoding="utf-8")
     return directory
+
+
+def read_comparison(directories: Sequence[Path], examples: int) -> Comparison:
+    """Read runs as `aiayn compare` does."""
+    return comparison_of(read_runs(directories), examples)
 
 
 def table_rows(markdown: str) -> list[list[str]]:

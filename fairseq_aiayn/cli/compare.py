@@ -24,9 +24,10 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_aiayn.files.table_files import write_table
 from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.report import comparison_table, table4_markdown
+from fairseq_aiayn.report import comparison, table4
+from fairseq_aiayn.report.markdown import as_markdown, blocks_as_markdown
+from fairseq_aiayn.report.markdown_and_json import write_markdown_and_json
 
 PARSER = "gold.trees"  # is only in the directory of a search with a parser
 
@@ -50,7 +51,6 @@ def run(arguments: argparse.Namespace) -> None:
     """Print the table of the runs and write the page to --output."""
     from fairseq_aiayn.report import parsing, translation
     from fairseq_aiayn.report.html import as_html
-    from fairseq_aiayn.report.markdown import as_markdown
 
     if arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a directory, {arguments.output} is none")
@@ -58,15 +58,16 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--examples must not be negative, got {arguments.examples}")
     if _of_parsers(arguments.runs):
         report = parsing.read_report(arguments.runs)
-        tables, table, pages = table4_markdown, report.table, parsing
+        tables, table, pages = table4, report.table, parsing
     else:
         report = translation.read_report(arguments.runs, arguments.examples)
-        tables, table, pages = comparison_table, report.comparison, translation
+        tables, table, pages = comparison, report.comparison, translation
     output, page = arguments.output, pages.document(report)
-    write_table(output, "table", tables.report(table), tables.as_json(table))
-    write_table(output, "report", as_markdown(page), pages.as_json(report))
+    full = blocks_as_markdown(tables.full_blocks(table))
+    write_markdown_and_json(output, "table", full, tables.as_json(table))
+    write_markdown_and_json(output, "report", as_markdown(page), pages.as_json(report))
     write_whole(output / "report.html", as_html(page))
-    print(tables.markdown(table), end="")
+    print(blocks_as_markdown(tables.summary_blocks(table)), end="")
 
 
 def _of_parsers(directories: Sequence[Path]) -> bool:

@@ -28,9 +28,10 @@ from collections.abc import Sequence
 from fairseq_aiayn.cli.vocabulary_option import add_vocabulary_option
 from fairseq_aiayn.cost.row_difference import difference_as_json, difference_table
 from fairseq_aiayn.cost.row_table import row_as_json, row_table
-from fairseq_aiayn.files.markdown_table import aligned_table
 from fairseq_aiayn.files.text_table import aligned_lines
 from fairseq_aiayn.paper import Row
+from fairseq_aiayn.report.document import Table
+from fairseq_aiayn.report.markdown import blocks_as_markdown
 from fairseq_aiayn.rows import ROWS, find_row
 
 
@@ -81,4 +82,7 @@ def _print_difference(first: Row, second: Row, arguments: argparse.Namespace) ->
 
 
 def _print_cells(cells: Sequence[Sequence[str]], markdown: bool) -> None:
-    print(*(aligned_table(cells) if markdown else aligned_lines(cells)), sep="\n")
+    if markdown:
+        print(blocks_as_markdown([Table(cells[0], cells[1:])]), end="")
+    else:
+        print(*aligned_lines(cells), sep="\n")

@@ -19,7 +19,12 @@ def read_lines(path: str | Path) -> list[str]:
     byte order mark are dropped. Raises ValueError where bytes are not UTF-8, OSError where the
     file cannot be read.
     """
-    content = _read_bytes(path).removeprefix(codecs.BOM_UTF8)
+    return decode_lines(_read_bytes(path), path)
+
+
+def decode_lines(content: bytes, path: str | Path) -> list[str]:
+    """Return the lines of what a file contains, as `read_lines` does; `path` names it in errors."""
+    content = content.removeprefix(codecs.BOM_UTF8)
     lines = content.removesuffix(b"\n").split(b"\n") if content else []
     return [_decode(path, number, line) for number, line in enumerate(lines, start=1)]
 

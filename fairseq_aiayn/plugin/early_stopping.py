@@ -15,7 +15,7 @@ from pathlib import Path
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 
-from fairseq_aiayn.runs.train_log import number, statistics
+from fairseq_aiayn.runs.fairseq_log import read_log
 
 
 def count_on() -> None:
@@ -53,14 +53,15 @@ def restore(cfg: DictConfig, updates: int, should_stop_early: Callable) -> None:
         should_stop_early.num_runs = len(values) - 1 - values.index(best)
 
 
-def validations(log: Path, subset: str, metric: str, before: int) -> Sequence[float]:
+def validations(path: Path, subset: str, metric: str, before: int) -> Sequence[float]:
     """A metric's values in a JSON log at the updates below `before`, without those that a later
     start measured again."""
     found: dict[int, float] = {}
-    for line in statistics(log):
+    log = read_log(path)
+    for line in log.statistics:
         if f"{subset}_{metric}" in line and f"{subset}_num_updates" in line:
-            update = int(number(line, f"{subset}_num_updates", log))
+            update = int(log.number(line, f"{subset}_num_updates"))
             found = {key: value for key, value in found.items() if key < update}
             if update < before:
-                found[update] = number(line, f"{subset}_{metric}", log)
+                found[update] = log.number(line, f"{subset}_{metric}")
     return list(found.values())

@@ -1,4 +1,4 @@
-"""What a page is made of, whatever it is written as."""
+"""The blocks of tables and pages, which are written as Markdown and as HTML."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Words of ours: `code` stands between backticks."""
+    """A text of ours; code stands between backticks."""
 
     text: str
 
 
 @dataclass(frozen=True)
+class Bullets:
+    """A list of short texts of ours."""
+
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Table:
-    """Cells under a header; all columns but the first `left` hold numbers."""
+    """Cells under a header; the first `left` columns hold words, the others numbers."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -24,7 +31,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture, and its figures as a table for those who cannot see it or want to copy them."""
+    """A picture, and its figures as a table for readers who cannot see it or want to copy them."""
 
     svg: str
     caption: str
@@ -33,7 +40,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Texts:
-    """Words of others, one below the other, each with its name."""
+    """Texts of others, each with its name."""
 
     title: str
     texts: Sequence[tuple[str, str]]
@@ -41,14 +48,14 @@ class Texts:
 
 @dataclass(frozen=True)
 class Folded:
-    """What only some readers want to see."""
+    """Facts and commands that a reader sees after unfolding them."""
 
     summary: str
     facts: Mapping[str, str]
     commands: Mapping[str, str]  # by their names
 
 
-Block = Paragraph | Table | Figure | Texts | Folded
+Block = Paragraph | Bullets | Table | Figure | Texts | Folded
 
 
 @dataclass(frozen=True)

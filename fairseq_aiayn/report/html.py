@@ -12,11 +12,10 @@ from fairseq_aiayn.files.parallel_text import one_line
 from fairseq_aiayn.report.document import Document
 
 HERE = files("fairseq_aiayn.report")
-STYLE = files("fairseq_aiayn.inspection") / "page_style.css"
 
 
 def as_html(document: Document) -> str:
-    """Return the text of an HTML file, in which all words stand as they are written."""
+    """Return the text of an HTML file, in which no text of a run is markup."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["code"] = code
     environment.filters["anchor"] = anchor
@@ -24,13 +23,12 @@ def as_html(document: Document) -> str:
     template = environment.from_string((HERE / "report.html").read_text(encoding="utf-8"))
     return template.render(
         document=document,
-        style=Markup(STYLE.read_text(encoding="utf-8")),
-        own_style=Markup((HERE / "report.css").read_text(encoding="utf-8")),
+        style=Markup((HERE / "report.css").read_text(encoding="utf-8")),
     )
 
 
 def code(text: str) -> Markup:
-    """Set what stands between backticks as code; the rest is escaped."""
+    """Return a text with code elements for what stands between backticks, and the rest escaped."""
     parts = text.split("`")
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if k % 2 else escape(part)
@@ -39,5 +37,5 @@ def code(text: str) -> Markup:
 
 
 def anchor(title: str) -> str:
-    """The id of a section."""
+    """Return the id of a section."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")

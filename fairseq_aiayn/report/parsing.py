@@ -6,35 +6,34 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from fairseq_aiayn.report.curves import curves_section
 from fairseq_aiayn.report.document import Document, Section
-from fairseq_aiayn.report.provenance import machines
+from fairseq_aiayn.report.provenance import how_made, machines
 from fairseq_aiayn.report.sections import (
-    cells_table,
-    curves_section,
     differences_section,
-    making_section,
-    paragraphs,
-    seeds_section,
+    over_seeds_section,
 )
-from fairseq_aiayn.report.table4 import Table4, read_table4
-from fairseq_aiayn.report.table4_markdown import (
+from fairseq_aiayn.report.table4 import (
+    Table4,
     caveat,
-    detail_cells,
-    label_cells,
-    parser_cells,
+    details_table,
+    evalb_parameters,
+    labels_table,
+    parsers_table,
 )
 from fairseq_aiayn.runs.differences import Difference, run_differences
-from fairseq_aiayn.runs.learning_curves import LearningCurves, read_learning_curves
-from fairseq_aiayn.runs.parsing_run import FIGURES
+from fairseq_aiayn.runs.fairseq_log import Log
+from fairseq_aiayn.runs.learning_curves import LearningCurves, learning_curves_of
+from fairseq_aiayn.runs.parsing_run import FIGURES, ReadSearch, read_searches
 from fairseq_aiayn.runs.seeds import OverSeeds, over_seeds
-from fairseq_aiayn.runs.train_options import read_train_options
+from fairseq_aiayn.runs.train_log import train_options_of
 
 KIND = "parsing report"  # in JSON
 
 
 @dataclass(frozen=True)
 class ParsingReport:
-    """All that the page says, by the names of the runs where nothing else is said."""
+    """All figures of the page."""
 
     table: Table4
     seeds: list[OverSeeds]
@@ -45,47 +44,49 @@ class ParsingReport:
 def read_report(directories: Sequence[Path]) -> ParsingReport:
     """Read directories of searches, RUN/PART, at least one.
 
-    Raises as `read_table4` and `read_learning_curves` do.
+    Raises as `read_searches` and `learning_curves_of` do.
     """
-    table = read_table4(directories)
-    logs = [path.absolute().parent / "train.log" for path in directories]
-    options = [read_train_options(log) for log in logs]
-    trainings: dict[str, Path] = {}  # logs by the names of the runs
-    for run, log in zip(table.runs, logs, strict=True):
-        name = run.settings.name
-        if trainings.setdefault(name, log) != log:
+    found = read_searches(directories)
+    runs = tuple(one.run for one in found)
+    options = [train_options_of(one.log) for one in found]
+    logs = _logs_by_training(found)
+    return ParsingReport(
+        table=Table4(runs),
+        seeds=over_seeds(runs, options, FIGURES),
+        differences=run_differences(runs, options),
+        curves={name: learning_curves_of(log) for name, log in logs.items()},
+    )
+
+
+def _logs_by_training(found: Sequence[ReadSearch]) -> dict[str, Log]:
+    """Return the logs by the names of the trainings; raises ValueError if two share a name."""
+    logs: dict[str, Log] = {}
+    for one in found:
+        name = one.run.settings.name
+        first = logs.setdefault(name, one.log)
+        if first.path != one.log.path:
             raise ValueError(
-                f"{log.parent}: must have another name than {trainings[name].parent}, "
+                f"{one.log.path.parent}: must have another name than {first.path.parent}, "
                 f"both are {name}"
             )
-    return ParsingReport(
-        table=table,
-        seeds=over_seeds(table.runs, options, FIGURES),
-        differences=run_differences(table.runs, options),
-        curves={name: read_learning_curves(log) for name, log in trainings.items()},
-    )
+    return logs
 
 
 def document(report: ParsingReport) -> Document:
     """Arrange the page."""
     runs = report.table.runs
     names, systems = [run.name for run in runs], {run.settings.system for run in runs}
-    scored = f"Parameters of EVALB: {runs[0].scores.parameters}"
-    results = [
-        cells_table(detail_cells(runs)),
-        *paragraphs([scored, *machines(runs)]),
-    ]
-    paper = [cells_table(parser_cells(runs), left=2), *paragraphs(caveat(runs))]
+    results = [details_table(runs), evalb_parameters(runs), machines(runs)]
     return Document(
         " · ".join(names),
         [
             Section("Results", results),
-            *seeds_section(report.seeds),
-            Section("Table 4", paper),
-            Section("Labels", [cells_table(label_cells(runs))]),
+            *over_seeds_section(report.seeds),
+            Section("Table 4", [parsers_table(runs), *caveat(runs)]),
+            Section("Labels", [labels_table(runs)]),
             *differences_section(names, systems, report.differences),
             *curves_section(report.curves),
-            making_section(runs),
+            Section("How the runs were made", how_made(runs)),
         ],
     )
 

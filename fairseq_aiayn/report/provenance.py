@@ -1,4 +1,4 @@
-"""What a run must be traced back to, as Markdown: machine, versions, commit and commands."""
+"""What a result is traced back to: machine, versions, commit and commands of a run."""
 
 from __future__ import annotations
 
@@ -6,48 +6,36 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
-from fairseq_aiayn.files.markdown_table import as_text, folded
+from fairseq_aiayn.report.document import Block, Bullets, Folded, Paragraph
 from fairseq_aiayn.runs.run_directory import TrainedRun
 from fairseq_aiayn.runs.settings import Settings, Start
-from fairseq_aiayn.runs.translation_run import Run
 
 PROCESSOR = {"processor": "{}", "cores": "{} cores"}
 MACHINE = {"memory_gib": "{} GiB of memory", "driver": "NVIDIA driver {}", "cuda": "CUDA {}"}
 
 
-def signatures(run: Run) -> list[str]:
-    """Say how the run, and all that stand beside it, were scored."""
-    scores = {
-        "Paper's BLEU": run.bleu,
-        "sacreBLEU": run.sacrebleu,
-        "BLEU of tokens": run.token_bleu,
-    }
-    lines = [f"{name}: `{score['signature']}`" for name, score in scores.items() if score]
-    return "\n\n".join(lines).split("\n")
-
-
-def machines(runs: Sequence[TrainedRun]) -> list[str]:
-    """Say on what the runs were made, once where it is the same for all of them."""
+def machines(runs: Sequence[TrainedRun]) -> Block:
+    """Return on what the runs were made: once if it is the same for all of them, else by name."""
     names: dict[str, list[str]] = {}
     for run in runs:
         names.setdefault(_made_on(run), []).append(run.name)
     if len(names) == 1:
-        return [as_text(made_on) for made_on in names]
-    return [as_text(f"- {', '.join(same)}: {made_on}") for made_on, same in names.items()]
+        return Paragraph(*names)
+    return Bullets([f"{', '.join(same)}: {made_on}" for made_on, same in names.items()])
 
 
-def how_made(run: TrainedRun) -> list[str]:
-    """Return a section, folded where HTML is shown, with all that the run's settings know."""
-    return folded(f"How {run.name} was made", facts(run), run.settings.commands)
+def how_made(runs: Sequence[TrainedRun]) -> list[Block]:
+    """Return a folded block per run, with all that its settings know."""
+    return [Folded(f"How {run.name} was made", _facts(run), run.settings.commands) for run in runs]
 
 
 def clock(seconds: float) -> str:
-    """Return seconds as 1:23:45, after days if there are any."""
+    """Return seconds as 1:23:45, with days in front if there are any."""
     return str(timedelta(seconds=round(seconds)))
 
 
-def facts(run: TrainedRun) -> dict[str, str]:
-    """All that the run's settings know, but the commands, in words by what it is about."""
+def _facts(run: TrainedRun) -> dict[str, str]:
+    """Return all that the run's settings know except the commands."""
     settings = run.settings
     what = {
         "row {}": settings.row,
@@ -71,8 +59,10 @@ def facts(run: TrainedRun) -> dict[str, str]:
 
 
 def _resumed(settings: Settings) -> str:
-    """Say how often a training went on from a checkpoint, on what other machines and of what other
-    commits; empty where they were those of its first start."""
+    """Say how often a training went on from a checkpoint, and with what machines and commits.
+
+    The text is empty if machine and commit are always those of the first start.
+    """
     starts = settings.resumed
     machines = [
         f"on {machine or 'hardware not recorded'}"
@@ -94,14 +84,14 @@ def _others(values: Iterable, first: object) -> list:
 
 
 def _machine(start: Settings | Start) -> str:
-    """Say all that is known of a machine; empty where nothing is."""
+    """Return all that is known of a machine; the text is empty if nothing is."""
     hardware = start.hardware
     machine = [_gpus(start), *_filled(PROCESSOR, hardware), *_filled(MACHINE, hardware)]
     return ", ".join(filter(None, machine))
 
 
 def _made_on(run: TrainedRun) -> str:
-    """Say in one line what was translated or parsed, on what the run was trained and with what."""
+    """Return what was translated or parsed, the machine of the training and its versions."""
     settings = run.settings
     sentences = f"{run.sentences:,} sentences"
     if settings.corpus and settings.subset:
@@ -115,7 +105,7 @@ def _made_on(run: TrainedRun) -> str:
 
 
 def _gpus(settings: Settings | Start) -> str:
-    """Name the GPUs that were used; empty where it was none."""
+    """Return the names of the GPUs that were used; the text is empty if none was."""
     if settings.device != "cuda":
         return ""
     counts = Counter(settings.hardware.get("gpus", [])[: settings.gpus])

@@ -1,9 +1,9 @@
 """Write docs/results.md from the JSON files of docs/results.
 
-A file there is a table.json of `aiayn compare` or recipes/wsj_parsing/table.py or a table3.json of
-recipes/table3/table.py under the name that its heading gets; NAME.remark.md beside it may say what
-a reader must know of it. A measurement of another kind is a section as it stands, NAME.section.md.
-Above them stands what `aiayn rows` computes.
+A table.json of `aiayn compare` or a table3.json of recipes/table3/table.py stands there under the
+name that its heading gets; NAME.remark.md beside it may say what a reader must know of it. A
+measurement of another kind is a section, NAME.section.md. The page starts with what `aiayn rows`
+computes.
 --check writes nothing and fails if the page is out of date.
 
     cp exp/wmt14_en_de/table/table.json docs/results/wmt14_en_de_base.json
@@ -19,14 +19,15 @@ from urllib.parse import quote
 
 from fairseq_aiayn.cost.row_table import explanation, row_table
 from fairseq_aiayn.files.json_fields import read_json
-from fairseq_aiayn.files.markdown_table import aligned_table
 from fairseq_aiayn.files.whole import write_whole
 from fairseq_aiayn.messages import one_line_errors
 from fairseq_aiayn.paper import VOCABULARY_EN_DE
-from fairseq_aiayn.report import comparison_table, table3_markdown, table4_markdown
+from fairseq_aiayn.report import comparison, table3, table4
+from fairseq_aiayn.report.document import Paragraph, Table
+from fairseq_aiayn.report.markdown import blocks_as_markdown
 from fairseq_aiayn.rows import ROWS
 
-KINDS = {module.KIND: module for module in (comparison_table, table3_markdown, table4_markdown)}
+KINDS = {module.KIND: module for module in (comparison, table3, table4)}
 INTRODUCTION = """\
 # Results
 
@@ -39,7 +40,7 @@ NOTHING = "\nNo results are there yet.\n"
 
 
 def make_page(results: Path, output: Path) -> str:
-    """Return the page; raises OSError, or ValueError for a file that holds no table."""
+    """Return the page; raises OSError, or ValueError for a file without a table."""
     name = Path(os.path.relpath(results, output.parent)).as_posix()
     sections = []
     for path in sorted(results.iterdir()):
@@ -54,32 +55,30 @@ def make_page(results: Path, output: Path) -> str:
 
 
 def rows_section() -> str:
-    """Return the rows with what they cost, computed and not measured."""
-    table = aligned_table(row_table(list(ROWS.values()), VOCABULARY_EN_DE))
-    return "\n".join(
-        [
-            "\n## The rows",
-            "\nFrom `aiayn rows --markdown`: computed, not measured.\n",
-            *table,
-            f"\n{explanation(VOCABULARY_EN_DE)}\n",
-        ]
-    )
+    """Return the rows with their costs, which are computed and not measured."""
+    header, *cells = row_table(list(ROWS.values()), VOCABULARY_EN_DE)
+    blocks = [
+        Paragraph("From `aiayn rows --markdown`: computed, not measured."),
+        Table(header, cells),
+        Paragraph(explanation(VOCABULARY_EN_DE)),
+    ]
+    return f"\n## The rows\n\n{blocks_as_markdown(blocks)}"
 
 
 def read_remark(path: Path) -> str:
-    """Return what NAME.remark.md beside NAME.json says, nothing where there is none."""
+    """Return the text of NAME.remark.md beside NAME.json; it is empty if there is no such file."""
     remark = path.with_suffix(".remark.md")
     return remark.read_text(encoding="utf-8").rstrip() + "\n\n" if remark.exists() else ""
 
 
 def read_report(path: Path) -> str:
-    """Return a table with the sections on how its runs were made, from its JSON."""
+    """Return a table, and how its runs were made, from its JSON."""
     content = read_json(path)
     kind = content.get("kind") if isinstance(content, dict) else None
     if kind not in KINDS:
         raise ValueError(f"{path}: 'kind' must be one of {', '.join(KINDS)}, got {kind!r}")
     try:
-        return KINDS[kind].report(KINDS[kind].from_json(content, path))
+        return blocks_as_markdown(KINDS[kind].full_blocks(KINDS[kind].from_json(content, path)))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{path}: must be as aiayn compare or table.py wrote it, is not: {error}"

@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fairseq_aiayn.report.comparison_table import caveat, measured_cells
-from fairseq_aiayn.report.document import Document, Section
-from fairseq_aiayn.report.provenance import machines, signatures
-from fairseq_aiayn.report.sections import (
-    cells_table,
-    curves_section,
-    differences_section,
-    making_section,
-    paragraphs,
-    seeds_section,
-)
-from fairseq_aiayn.report.translation_sections import (
-    Contested,
-    disagreement_section,
-    examples_section,
-    length_section,
-    rows_section,
-    significance_section,
-)
+from fairseq_aiayn.cost.row_table import explanation, row_table
+from fairseq_aiayn.report.comparison import caveat, example_block, measured_table, signatures
+from fairseq_aiayn.report.curves import curves_section, draw_bleu_by_length, length_range
+from fairseq_aiayn.report.document import Block, Document, Figure, Paragraph, Section, Table
+from fairseq_aiayn.report.provenance import how_made, machines
+from fairseq_aiayn.report.sections import differences_section, over_seeds_section
+from fairseq_aiayn.rows import ROWS
 from fairseq_aiayn.runs.differences import Difference, run_differences
-from fairseq_aiayn.runs.learning_curves import LearningCurves, read_learning_curves
+from fairseq_aiayn.runs.learning_curves import LearningCurves, learning_curves_of
 from fairseq_aiayn.runs.seeds import OverSeeds, over_seeds
-from fairseq_aiayn.runs.train_options import read_train_options
+from fairseq_aiayn.runs.train_log import train_options_of
 from fairseq_aiayn.runs.translation_run import (
     Comparison,
+    Example,
+    ReadRun,
     Run,
-    Texts,
+    comparison_of,
     example_at,
     figures_of,
-    read_comparison,
-    read_texts,
+    read_runs,
 )
 from fairseq_aiayn.scores.bleu import sacre_bleu
 from fairseq_aiayn.scores.bleu_by_length import LengthClass, bleu_by_length
@@ -46,15 +35,23 @@ from fairseq_aiayn.scores.disagreement import (
     largest_disagreements,
     sentence_chrf,
 )
-from fairseq_aiayn.scores.significance import Significance, paired_bootstrap
+from fairseq_aiayn.scores.significance import FEWEST, LEVEL, Significance, paired_bootstrap
 
 KIND = "translation report"  # in JSON
 ROUNDING = 0.01  # BLEU; a score may have been written with two digits
 
 
 @dataclass(frozen=True)
+class Contested:
+    """A sentence that systems translate very differently, with the chrF of each."""
+
+    example: Example
+    chrf: dict[str, float]
+
+
+@dataclass(frozen=True)
 class TranslationReport:
-    """All that the page says, by the names of the runs where nothing else is said."""
+    """All figures of the page; the keys of dictionaries are names of runs."""
 
     comparison: Comparison
     seeds: list[OverSeeds]
@@ -69,27 +66,25 @@ class TranslationReport:
 def read_report(directories: Sequence[Path], examples: int) -> TranslationReport:
     """Read run directories, at least one, and choose so many examples of either kind.
 
-    Raises as `read_comparison` and `read_learning_curves` do.
+    Raises as `read_runs` and `learning_curves_of` do.
     """
-    comparison = read_comparison(directories, examples)
-    names = [run.name for run in comparison.runs]
-    paths = dict(zip(names, directories, strict=True))
-    logs = {name: path / "train.log" for name, path in paths.items()}
-    texts = {name: read_texts(path) for name, path in paths.items()}
-    first = texts[names[0]]
+    found = read_runs(directories)
+    for one in found:
+        _require_own_score(one)
+    comparison = comparison_of(found, examples)
+    runs, several = comparison.runs, len(found) > 1
+    options = [train_options_of(one.log) for one in found]
+    texts = {one.run.name: one.texts for one in found}
     translations = {name: text.hypothesis for name, text in texts.items()}
-    options = [read_train_options(log) for log in logs.values()]
-    for run, path in zip(comparison.runs, directories, strict=True):
-        _require_own_score(run, texts[run.name], path / "score.json")
-    several = len(names) > 1
-    chrf = sentence_chrf(translations, first.reference) if several else {}
+    source, reference = found[0].texts.source, found[0].texts.reference
+    chrf = sentence_chrf(translations, reference) if several else {}
     return TranslationReport(
         comparison=comparison,
-        seeds=over_seeds(comparison.runs, options, figures_of(comparison.runs)),
-        differences=run_differences(comparison.runs, options),
-        curves={name: read_learning_curves(log) for name, log in logs.items()},
-        lengths=bleu_by_length(first.source, first.reference, translations),
-        significance=paired_bootstrap(translations, first.reference) if several else None,
+        seeds=over_seeds(runs, options, figures_of(runs)),
+        differences=run_differences(runs, options),
+        curves={one.run.name: learning_curves_of(one.log) for one in found},
+        lengths=bleu_by_length(source, reference, translations),
+        significance=paired_bootstrap(translations, reference) if several else None,
         contrasts=contrasts(chrf) if several else {},
         disagreements=[
             Contested(example_at(texts, one.index), one.chrf)
@@ -98,39 +93,35 @@ def read_report(directories: Sequence[Path], examples: int) -> TranslationReport
     )
 
 
-def _require_own_score(run: Run, texts: Texts, path: Path) -> None:
+def _require_own_score(read: ReadRun) -> None:
     """Raise ValueError if the score is not that of the translation that stands beside it."""
-    own = sacre_bleu(texts.hypothesis, texts.reference)
-    noted = run.sacrebleu
+    own = sacre_bleu(read.texts.hypothesis, read.texts.reference)
+    noted = read.run.sacrebleu
     if own.signature == noted["signature"] and abs(own.score - noted["score"]) > ROUNDING:
         raise ValueError(
-            f"{path}: sacreBLEU must be that of hypothesis.txt, {own.score:.2f}, is "
-            f"{noted['score']:.2f}"
+            f"{read.directory / 'score.json'}: sacreBLEU must be that of hypothesis.txt, "
+            f"{own.score:.2f}, is {noted['score']:.2f}"
         )
 
 
 def document(report: TranslationReport) -> Document:
     """Arrange the page."""
-    comparison = report.comparison
-    runs = comparison.runs
+    runs = report.comparison.runs
     names, systems = [run.name for run in runs], {run.settings.system for run in runs}
-    summary = [
-        cells_table(measured_cells(runs)),
-        *paragraphs([*machines(runs), *caveat(runs), *signatures(runs[0])]),
-    ]
+    results = [measured_table(runs), machines(runs), *caveat(runs), *signatures(runs[0])]
     return Document(
         " · ".join(names),
         [
-            Section("Results", summary),
-            *seeds_section(report.seeds),
-            *significance_section(report.significance, report.contrasts, runs[0].sentences),
+            Section("Results", results),
+            *over_seeds_section(report.seeds),
+            *_significance_section(report.significance, report.contrasts, runs[0].sentences),
             *differences_section(names, systems, report.differences),
             *curves_section(report.curves),
-            length_section(runs, report.lengths),
-            *disagreement_section(report.disagreements),
-            *examples_section(comparison.examples),
-            *rows_section(runs),
-            making_section(runs),
+            _length_section(runs, report.lengths),
+            *_disagreement_section(report.disagreements),
+            *_examples_section(report.comparison.examples),
+            *_rows_section(runs),
+            Section("How the runs were made", how_made(runs)),
         ],
     )
 
@@ -138,3 +129,107 @@ def document(report: TranslationReport) -> Document:
 def as_json(report: TranslationReport) -> dict:
     """Return all of a report, ready for json.dump."""
     return {"kind": KIND, **asdict(report)}
+
+
+def _significance_section(
+    found: Significance | None, contrasts: Mapping[str, Contrast], sentences: int
+) -> list[Section]:
+    """Return each run against the first, over resampled test sets and sentence by sentence."""
+    if not found:
+        return []
+    header = ["", "sacreBLEU", "mean of the samples, 95%", "p", "difference"]
+    rows = []
+    for name, tested in found.systems.items():
+        p, verdict = "", "the one that others are tested against"
+        if tested.p_value is not None:
+            p, verdict = f"{tested.p_value:.3f}", "may be chance"
+            if sentences < FEWEST:
+                verdict = f"of fewer than {FEWEST} sentences nothing is said"
+            elif tested.p_value < LEVEL:
+                verdict = "significant"
+        interval = f"{tested.mean:.2f} ± {tested.interval:.2f}"
+        rows.append([name, f"{tested.score:.2f}", interval, p, verdict])
+    text = (
+        "Paired bootstrap (Koehn, 2004) by sacreBLEU: p is how often resampled test sets show a "
+        "difference as large where there is none. It says nothing about another seed, which moves "
+        "BLEU too."
+    )
+    by_sentence = Table(
+        ["sentences by chrF", "better than the first run", "worse", "as good"],
+        [
+            [name, *(f"{n:,}" for n in (one.better, one.worse, one.even))]
+            for name, one in contrasts.items()
+        ],
+    )
+    signature = Paragraph(f"sacreBLEU: `{found.signature}`")
+    return [Section("Significance", [Paragraph(text), Table(header, rows), signature, by_sentence])]
+
+
+def _length_section(runs: Sequence[Run], classes: Sequence[LengthClass]) -> Section:
+    """Return BLEU of short and of long sentences, and the lengths of the translations."""
+    names = list(classes[0].bleu)
+    rows = [
+        [
+            length_range(one),
+            f"{one.sentences:,}",
+            *(f"{one.bleu[name]:.2f}" for name in names),
+        ]
+        for one in classes
+    ]
+    table = Table(["words of the source", "sentences", *names], rows)
+    caption = "sacreBLEU by the length of the source."
+    header = ["", "translation ÷ reference", "brevity penalty", "translation", "reference"]
+    lengths = [[run.name, *_lengths(run.bleu)] for run in runs]
+    text = "Lengths in tokens of the paper's BLEU; a ratio below 1 costs the brevity penalty."
+    return Section(
+        "Lengths",
+        [
+            Figure(draw_bleu_by_length(classes), caption, table),
+            Paragraph(text),
+            Table(header, lengths),
+        ],
+    )
+
+
+def _disagreement_section(contested: Sequence[Contested]) -> list[Section]:
+    """Return the sentences whose translations differ most in quality."""
+    if not contested:
+        return []
+    text = (
+        "Sentences with the largest difference between the best and the worst translation, by "
+        "chrF, which stands in brackets."
+    )
+    blocks: list[Block] = [Paragraph(text)]
+    blocks += [example_block(one.example, one.chrf) for one in contested]
+    return [Section("Where translations differ most", blocks)]
+
+
+def _examples_section(examples: Sequence[Example]) -> list[Section]:
+    """Return the sentences at equal distances; nothing if there are none."""
+    if not examples:
+        return []
+    text = Paragraph("Taken at equal distances from the test set.")
+    return [Section("Examples", [text, *map(example_block, examples)])]
+
+
+def _rows_section(runs: Sequence[Run]) -> list[Section]:
+    """Return sizes and costs of the rows; nothing if the logs do not show one vocabulary."""
+    vocabularies = {run.vocabulary for run in runs}
+    rows = list(dict.fromkeys(run.settings.row for run in runs if run.settings.row in ROWS))
+    vocabulary = vocabularies.pop()
+    if vocabularies or not vocabulary or not rows:
+        return []
+    table = row_table([ROWS[name] for name in rows], vocabulary)
+    cells = Table(table[0], table[1:])
+    return [Section("Rows", [cells, Paragraph(explanation(vocabulary))])]
+
+
+def _lengths(bleu: Mapping) -> list[str]:
+    """Return ratio, brevity penalty and lengths; a cell is empty if an older score lacks it."""
+    forms = {
+        "length_ratio": "{:.3f}",
+        "brevity_penalty": "{:.3f}",
+        "hypothesis_length": "{:,}",
+        "reference_length": "{:,}",
+    }
+    return [form.format(bleu[key]) if key in bleu else "" for key, form in forms.items()]

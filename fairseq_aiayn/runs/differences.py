@@ -1,4 +1,4 @@
-"""In what runs were made differently: what was asked of the commands, machines and versions."""
+"""The differences between runs in their options, packages and machines."""
 
 from __future__ import annotations
 
@@ -31,43 +31,54 @@ class Difference:
 
 
 def run_differences(
-    runs: Sequence[TrainedRun], trained: Sequence[Mapping[str, str]]
+    runs: Sequence[TrainedRun], logged: Sequence[Mapping[str, str]]
 ) -> list[Difference]:
-    """List all that differs, in the order in which a run is made; nothing for one run.
+    """List all that differs between runs, in the order in which a run is made.
 
-    `trained` has what fairseq-train's logs say of each run's options, defaults included. Of an
-    option that only some of the systems have, it counts where a command asked for it.
+    `logged` has the options that the log of each training shows, defaults included, or nothing.
+    An option that only some systems have is listed if a command asked for it.
     """
     settings = [run.settings for run in runs]
-    found = [("run", name, [_text(getattr(one, name)) for one in settings]) for name in FACTS]
-    found += [("run", "vocabulary", [_text(run.vocabulary) for run in runs])]
-    found += [("run", "commit", [_text(one.commit) for one in settings])]
-    for stage in _keys(one.commands for one in settings):
-        options = [options_of(one.commands.get(stage, "")) for one in settings]
-        if stage == TRAIN and all(trained):
-            options = _with_defaults(options, trained)
-        elif stage == SEARCH:
-            options = [
-                _papers_search(one) | own for one, own in zip(settings, options, strict=True)
-            ]
-        found += [
-            (stage, name, [one.get(name, "") for one in options])
-            for name in _keys(options)
-            if name not in PLACES
-        ]
-    found += _of_mappings("package", [one.packages for one in settings])
-    found += _of_mappings("machine", [_machine(one) for one in settings])
-    return [
-        Difference(where, what, tuple(values))
-        for where, what, values in found
-        if len(set(values)) > 1
-    ]
+    found = _unequal("run", [_facts(run) for run in runs])
+    for stage in _keys([one.commands for one in settings]):
+        found += _unequal(stage, _options_of_stage(stage, settings, logged))
+    found += _unequal("package", [one.packages for one in settings])
+    found += _unequal("machine", [_machine(one) for one in settings])
+    return found
+
+
+def _unequal(where: str, mappings: Sequence[Mapping]) -> list[Difference]:
+    """Return a difference for each key whose values are not the same in all mappings."""
+    found = []
+    for key in _keys(mappings):
+        values = tuple(_text(one.get(key)) for one in mappings)
+        if len(set(values)) > 1:
+            found.append(Difference(where, key, values))
+    return found
+
+
+def _facts(run: TrainedRun) -> dict[str, object]:
+    """Return what a run is, apart from its commands, packages and machine."""
+    facts = {name: getattr(run.settings, name) for name in FACTS}
+    return {**facts, "vocabulary": run.vocabulary, "commit": run.settings.commit}
+
+
+def _options_of_stage(
+    stage: str, settings: Sequence[Settings], logged: Sequence[Mapping[str, str]]
+) -> list[dict[str, str]]:
+    """Return the options of each run's command of a stage, without those that name places."""
+    options = [options_of(one.commands.get(stage, "")) for one in settings]
+    if stage == TRAIN and all(logged):
+        options = _with_defaults(options, logged)
+    elif stage == SEARCH:
+        options = [_papers_search(one) | own for one, own in zip(settings, options, strict=True)]
+    return [{name: value for name, value in one.items() if name not in PLACES} for one in options]
 
 
 def options_of(command: str) -> dict[str, str]:
-    """The options of a command line with their values; of one given twice the last value.
+    """Return the options of a command line with their values; the last value counts.
 
-    What has no value is "yes". Words that are no option, or follow one's value, are left out.
+    An option without a value is "yes". Words that belong to no option are left out.
     """
     options: dict[str, str] = {}
     name = None
@@ -86,28 +97,26 @@ def options_of(command: str) -> dict[str, str]:
 
 
 def _with_defaults(
-    asked: Sequence[Mapping[str, str]], trained: Sequence[Mapping[str, str]]
+    asked: Sequence[Mapping[str, str]], logged: Sequence[Mapping[str, str]]
 ) -> list[dict[str, str]]:
-    """What the logs say of the options that all runs have, and of those that a command gave."""
-    given = set(_keys(asked))
-    logged = [
+    """Return the logged options that all runs have, or that a command asked for."""
+    asked_for = set(_keys(asked))
+    options = [
         {f"--{key.replace('_', '-')}": value for key, value in one.items() if key[0] != "_"}
-        for one in trained
+        for one in logged
     ]
-    shown = [key for key in _keys(logged) if key in given or all(key in one for one in logged)]
-    return [{key: one[key] for key in shown if key in one} for one in logged]
+    shown = [
+        name for name in _keys(options) if name in asked_for or all(name in one for one in options)
+    ]
+    return [{name: one[name] for name in shown if name in one} for one in options]
 
 
 def _papers_search(settings: Settings) -> dict[str, str]:
-    """The options of a search that the plugin's tasks have when no others are given."""
+    """Return the options with which the plugin searches if a command gives no others."""
     if settings.system != "aiayn" or settings.row not in ROWS:
         return {}
     search = search_options(decoding(ROWS[settings.row]))
     return {name: str(value) for name, value in search.items()}
-
-
-def _of_mappings(where: str, mappings: Sequence[Mapping]) -> list[tuple[str, str, list[str]]]:
-    return [(where, key, [_text(one.get(key)) for one in mappings]) for key in _keys(mappings)]
 
 
 def _machine(settings: Settings) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""How a training went, update by update, as fairseq-train's --log-format json tells it."""
+"""Loss, perplexity and learning rate of a training, update by update, from its JSON log."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from fairseq_aiayn.runs.train_log import number, statistics
+from fairseq_aiayn.runs.fairseq_log import Log
 
 MEASURES = {"bleu": "BLEU", "f1": "F1"}  # of the development set, by their names in the log
 
@@ -19,12 +18,12 @@ class Curve:
 
     updates: tuple[int, ...]
     seconds: tuple[float, ...]  # until then
-    loss: tuple[float, ...]  # label-smoothed, in bits a target token
-    perplexity: tuple[float, ...]  # unsmoothed, a target token
+    loss: tuple[float, ...]  # label-smoothed, in bits per target token
+    perplexity: tuple[float, ...]  # unsmoothed, per target token
 
     @property
     def diverged(self) -> int | None:
-        """The first of the updates whose loss is not finite; None where all are."""
+        """The first update whose loss is not finite; None if every loss is finite."""
         pairs = zip(self.updates, self.loss, strict=True)
         return next((update for update, loss in pairs if not math.isfinite(loss)), None)
 
@@ -48,12 +47,12 @@ class _Line:
     seconds: float
 
 
-def read_learning_curves(log: Path) -> LearningCurves:
-    """Read a train.log; of a resumed training what its later starts did not do again.
+def learning_curves_of(log: Log) -> LearningCurves:
+    """Return the curves of a train.log; a later start replaces the updates that it did again.
 
-    Time is that of fairseq's clock ("wall"), with validations and checkpoints; where it stands at
-    0, as it does after a resume, that of the updates alone. A training shorter than --log-interval
-    has no curves. Raises OSError, or ValueError for a figure that is none.
+    Time is that of fairseq's clock ("wall"), with validations and checkpoints. After a resume the
+    clock stands at 0: from then on time is that of the updates alone. A training shorter than
+    --log-interval has no curves. Raises ValueError for a figure that is no number.
     """
     inner, valid = _kept(log, "num_updates"), _kept(log, "valid_num_updates")
     seconds, elapsed = [], 0.0
@@ -62,7 +61,7 @@ def read_learning_curves(log: Path) -> LearningCurves:
         seconds.append(elapsed)
     updates = list(inner)
     until = [[0.0, *seconds][bisect_right(updates, update)] for update in valid]
-    rate = tuple(number(line.values, "lr", log) for line in inner.values())
+    rate = tuple(log.number(line.values, "lr") for line in inner.values())
     return LearningCurves(
         _curve(log, inner, seconds, ""),
         _curve(log, valid, until, "valid_"),
@@ -71,38 +70,38 @@ def read_learning_curves(log: Path) -> LearningCurves:
     )
 
 
-def _kept(log: Path, key: str) -> dict[int, _Line]:
-    """The lines that have `key`, by its value, without those that a later start did again."""
+def _kept(log: Log, key: str) -> dict[int, _Line]:
+    """Return the lines that have `key`, by its value, without those that a later start replaced."""
     kept: dict[int, _Line] = {}
     before = 0.0  # what the clock showed
-    for line in statistics(log):
+    for line in log.statistics:
         if key not in line:
             continue
-        update = int(number(line, key, log))
+        update = int(log.number(line, key))
         while kept and next(reversed(kept)) >= update:
             kept.popitem()
-        now = number({"wall": 0, **line}, "wall", log)
+        now = log.number({"wall": 0, **line}, "wall")
         seconds = now - before if now > before else now  # it restarts with the training
         if not now:
-            seconds = number({"train_wall": 0, **line}, "train_wall", log)
+            seconds = log.number({"train_wall": 0, **line}, "train_wall")
         before = now
         kept[update] = _Line(line, seconds)
     return kept
 
 
-def _development_scores(log: Path, lines: dict[int, _Line]) -> tuple[str | None, tuple]:
-    """The measure that every validation took, with its values; (None, ()) where none did."""
+def _development_scores(log: Log, lines: dict[int, _Line]) -> tuple[str | None, tuple]:
+    """Return the measure that every validation has, with its values, or (None, ())."""
     for key, measure in MEASURES.items():
         name = f"valid_{key}"
         if lines and all(name in line.values for line in lines.values()):
-            return measure, tuple(number(line.values, name, log) for line in lines.values())
+            return measure, tuple(log.number(line.values, name) for line in lines.values())
     return None, ()
 
 
-def _curve(log: Path, lines: dict[int, _Line], seconds: Sequence[float], prefix: str) -> Curve:
+def _curve(log: Log, lines: dict[int, _Line], seconds: Sequence[float], prefix: str) -> Curve:
     return Curve(
         updates=tuple(lines),
         seconds=tuple(seconds),
-        loss=tuple(number(line.values, f"{prefix}loss", log) for line in lines.values()),
-        perplexity=tuple(number(line.values, f"{prefix}ppl", log) for line in lines.values()),
+        loss=tuple(log.number(line.values, f"{prefix}loss") for line in lines.values()),
+        perplexity=tuple(log.number(line.values, f"{prefix}ppl") for line in lines.values()),
     )

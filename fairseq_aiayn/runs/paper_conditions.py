@@ -1,4 +1,4 @@
-"""Under what conditions the paper's figures were measured, and which of them runs do not meet."""
+"""The conditions of the paper's measurements, and which of them runs do not meet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ABOUT = 0.05  # a vocabulary no further from the paper's is "about" as large
 
 @dataclass(frozen=True)
 class Conditions:
-    """What figures of the paper were measured on; each row has its own updates."""
+    """The conditions of some figures of the paper."""
 
     corpus: str
     subset: str  # valid or test
@@ -39,34 +39,43 @@ TABLE_3_CONDITIONS = Conditions(
 
 
 def conditions_of(row: Row, corpus: str, subset: str) -> Conditions:
-    """Return the conditions of Table 2 for a test set, those of Table 3 for newstest2013."""
+    """Return the conditions of Table 2 for a test set, and of Table 3 for newstest2013."""
     averaged = row.averaged if subset == "test" else TABLE_3_CONDITIONS.averaged
     return Conditions(corpus, subset, f"{row.steps:,} updates", averaged)
 
 
-def differences(runs: Sequence[Run], paper: Conditions) -> list[str]:
-    """Say of what the paper's figures are and in what runs of its rows differ; nothing where they
-    do not."""
-    facts = [_facts(run, paper) for run in runs]
-    ours = []
-    for name in facts[0]:
-        values = dict.fromkeys(_text(fact[name][0]) for fact in facts)
-        if not all(fact[name][1] for fact in facts):
-            ours.append(f"{name} {' or '.join(values)}")
-    return ["", f"The paper's figures are of {paper}; ours: {', '.join(ours)}."] if ours else []
+def differences(runs: Sequence[Run], paper: Conditions) -> str:
+    """Say what the paper's figures are of and which of its conditions the runs do not meet.
+
+    The text is empty if every run meets every condition.
+    """
+    values_of_ours: dict[str, list[str]] = {}  # what each run has, by the name of the condition
+    unmet = set()
+    for run in runs:
+        for name, value, is_met in _compare(run, paper):
+            values_of_ours.setdefault(name, []).append(_text(value))
+            if not is_met:
+                unmet.add(name)
+    ours = [
+        f"{name} {' or '.join(dict.fromkeys(values))}"
+        for name, values in values_of_ours.items()
+        if name in unmet
+    ]
+    return f"The paper's figures are of {paper}; ours: {', '.join(ours)}." if ours else ""
 
 
-def _facts(run: Run, paper: Conditions) -> dict[str, tuple[object, bool]]:
-    """What is true of a run, by its name, and whether it is so in the paper."""
+def _compare(run: Run, paper: Conditions) -> list[tuple[str, object, bool]]:
+    """Return each condition's name, what the run has, and whether the paper has the same."""
     settings, updates, vocabulary = run.settings, run.training.updates, run.vocabulary
     theirs = VOCABULARIES[paper.corpus]
-    return {
-        "corpus": (settings.corpus, settings.corpus == paper.corpus),
-        "subset": (settings.subset, settings.subset == paper.subset),
-        "updates": (updates, updates == ROWS[settings.row].steps),
-        "vocabulary": (vocabulary, abs((vocabulary or 0) - theirs) <= ABOUT * theirs),
-        "averaged checkpoints": (settings.averaged, settings.averaged == paper.averaged),
-    }
+    is_about_theirs = abs((vocabulary or 0) - theirs) <= ABOUT * theirs
+    return [
+        ("corpus", settings.corpus, settings.corpus == paper.corpus),
+        ("subset", settings.subset, settings.subset == paper.subset),
+        ("updates", updates, updates == ROWS[settings.row].steps),
+        ("vocabulary", vocabulary, is_about_theirs),
+        ("averaged checkpoints", settings.averaged, settings.averaged == paper.averaged),
+    ]
 
 
 def _text(value: object) -> str:

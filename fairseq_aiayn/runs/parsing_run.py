@@ -4,7 +4,7 @@ A run directory belongs to one training, PART below it to one search with the mo
 valid-constrained or test-constrained.
 
     data.json           the trees it was trained on, see TrainingTrees
-    train.log           as of a translation, see comparison.py
+    train.log           as of a translation, see translation_run.py
     valid.log           as of a translation
     PART/settings.json  how it was made, see settings.py
     PART/words.txt      the words of the sentences that were parsed, one sentence a line,
@@ -17,14 +17,21 @@ valid-constrained or test-constrained.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_aiayn.files.json_fields import Kind, dataclass_of, read_json
-from fairseq_aiayn.files.parallel_text import read_lines
-from fairseq_aiayn.runs.run_directory import TrainedRun, read_settings, restored
-from fairseq_aiayn.runs.train_log import read_training, read_validation
+from fairseq_aiayn.files.parallel_text import decode_lines
+from fairseq_aiayn.runs.fairseq_log import Log, read_log
+from fairseq_aiayn.runs.run_directory import (
+    TrainedRun,
+    read_settings,
+    require_different_names,
+    require_same,
+    restored,
+)
+from fairseq_aiayn.runs.train_log import training_of, validation_of
 from fairseq_aiayn.treebank.evalb.summary import Scores
 
 
@@ -39,7 +46,7 @@ class TrainingTrees:
 
 @dataclass(frozen=True)
 class Repairs:
-    """How many outputs of the search were trees, and how often they were repaired in what way."""
+    """How many outputs of the search are trees, and how often each repair was needed."""
 
     sentences: int
     well_formed: int
@@ -47,7 +54,7 @@ class Repairs:
 
     @property
     def share_well_formed(self) -> float:
-        """Per cent of the sentences."""
+        """The percentage of the sentences whose output needs no repair."""
         return 100 * self.well_formed / self.sentences
 
 
@@ -61,7 +68,7 @@ class Search:
 
 @dataclass(frozen=True)
 class ParsingRun(TrainedRun):
-    """One search with a trained parser, and how good it is."""
+    """One search with a trained parser, with its scores."""
 
     part: str  # directory of the search
     trees: TrainingTrees
@@ -75,6 +82,14 @@ class ParsingRun(TrainedRun):
         return self.settings.name if self.part == "test" else f"{self.settings.name} {self.part}"
 
 
+@dataclass(frozen=True)
+class ReadSearch:
+    """A search with the log of the training that made its model."""
+
+    run: ParsingRun
+    log: Log
+
+
 # What several seeds have a mean of, by its name in tables
 FIGURES: dict[str, Callable[[ParsingRun], float]] = {
     "F1": lambda run: run.scores.all.f1,
@@ -83,15 +98,36 @@ FIGURES: dict[str, Callable[[ParsingRun], float]] = {
 }
 
 
-def read_parsing_run(directory: Path) -> ParsingRun:
-    """Read the directory of a search, RUN/PART.
+# What searches must have in common to stand in one table
+SAME: dict[str, Callable[[ParsingRun], object]] = {
+    "test set": lambda run: run.test_set,
+    "parameters of EVALB": lambda run: run.scores.parameters,
+    "cutoff of short sentences": lambda run: run.scores.cutoff,
+}
 
-    Raises OSError for a missing piece, ValueError naming the file and the rule for an unfinished
-    one.
+
+def read_searches(directories: Sequence[Path]) -> list[ReadSearch]:
+    """Read directories of searches, RUN/PART, at least one; searches of one RUN share its log.
+
+    Raises OSError for a missing file, and ValueError with the file and the rule for a bad one, or
+    if two runs have the same name or were not scored alike.
     """
-    run = directory.absolute().parent
+    logs: dict[Path, Log] = {}
+    found = []
+    for directory in directories:
+        path = directory.absolute().parent / "train.log"
+        logs[path] = logs.get(path) or read_log(path)
+        found.append(ReadSearch(_read_search(directory, logs[path]), logs[path]))
+    runs = [one.run for one in found]
+    require_same(list(zip(directories, runs, strict=True)), SAME)
+    require_different_names(runs)
+    return found
+
+
+def _read_search(directory: Path, log: Log) -> ParsingRun:
+    run = log.path.parent
     settings = read_settings(directory / "settings.json")
-    sentences = _count_sentences(directory)
+    sentences, test_set = _read_test_set(directory)
     scores = read_scores(directory / "score.json")
     repairs = _read(Repairs, directory / "repairs.json")
     search = _read(Search, directory / "seconds.json")
@@ -101,14 +137,14 @@ def read_parsing_run(directory: Path) -> ParsingRun:
         ("seconds.json", search.sentences),
     ):
         _require_sentences(directory / file, count, sentences)
-    validation = read_validation(run / "valid.log")
+    validation = validation_of(read_log(run / "valid.log"))
     return ParsingRun(
         settings=settings,
-        training=read_training(run / "train.log"),
+        training=training_of(log),
         dev_perplexity=validation.perplexity,
-        vocabulary=validation.source_vocabulary,  # on the other side is no piece of a word
+        vocabulary=validation.source_vocabulary,  # the target side has no pieces of words
         sentences=sentences,
-        test_set=_hash(directory / "words.txt", directory / "gold.trees"),
+        test_set=test_set,
         part=directory.name,
         trees=_read(TrainingTrees, run / "data.json"),
         scores=scores,
@@ -118,13 +154,15 @@ def read_parsing_run(directory: Path) -> ParsingRun:
 
 
 def read_scores(path: Path) -> Scores:
-    """Read a score.json; raises OSError, or ValueError naming the rule that it breaks."""
+    """Read a score.json; raises OSError, or ValueError with the rule that it breaks."""
     return _read(Scores, path)
 
 
 def parsing_run_from_json(content: Mapping, where: object) -> ParsingRun:
-    """Make a ParsingRun of what dataclasses.asdict makes of one; KeyError, TypeError or ValueError
-    if it is not."""
+    """Make a ParsingRun of what dataclasses.asdict returns.
+
+    Raises KeyError, TypeError or ValueError for any other content.
+    """
     kinds = {"trees": TrainingTrees, "scores": Scores, "repairs": Repairs, "search": Search}
     parts = {key: dataclass_of(content[key], kind, where) for key, kind in kinds.items()}
     return ParsingRun(**{**restored(content, where), **parts})
@@ -134,13 +172,15 @@ def _read(kind: type[Kind], path: Path) -> Kind:
     return dataclass_of(read_json(path), kind, path)
 
 
-def _count_sentences(directory: Path) -> int:
-    sentences = len(read_lines(directory / "words.txt"))
+def _read_test_set(directory: Path) -> tuple[int, str]:
+    """Return how many sentences were parsed, and the SHA-256 of their words and trees."""
+    paths = words, trees = directory / "words.txt", directory / "gold.trees"
+    contents = [path.read_bytes() for path in paths]
+    sentences, count = (len(decode_lines(*one)) for one in zip(contents, paths, strict=True))
     if not sentences:
-        raise ValueError(f"{directory / 'words.txt'}: must have sentences, has none")
-    trees = directory / "gold.trees"
-    _require_sentences(trees, len(read_lines(trees)), sentences)
-    return sentences
+        raise ValueError(f"{words}: must have sentences, has none")
+    _require_sentences(trees, count, sentences)
+    return sentences, hashlib.sha256(b"".join(contents)).hexdigest()
 
 
 def _require_sentences(path: Path, count: int, sentences: int) -> None:
@@ -148,10 +188,3 @@ def _require_sentences(path: Path, count: int, sentences: int) -> None:
         raise ValueError(
             f"{path}: must be of the {sentences:,} sentences of words.txt, is of {count:,}"
         )
-
-
-def _hash(*paths: Path) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()

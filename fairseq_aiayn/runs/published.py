@@ -1,4 +1,4 @@
-"""What the paper prints of a model on a corpus, to stand beside what a run measured."""
+"""What the paper prints of a model on a corpus."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ TABLE_2_BLEU = {
 
 
 def published(row: str | None, corpus: str | None, subset: str | None) -> Published | None:
-    """Return Table 2's BLEU for a test set, Table 3's results for newstest2013; None where the
-    paper prints nothing."""
+    """Return Table 2's BLEU for a test set, and Table 3's results for newstest2013.
+
+    The result is None if the paper prints nothing.
+    """
     if subset == "test":
         bleu = TABLE_2_BLEU.get((row, corpus))
         return bleu and Published(bleu=bleu)

@@ -1,4 +1,4 @@
-"""What run directories of all kinds have in common: a model that was trained, and evaluated."""
+"""What run directories of all kinds have in common: a trained model and its evaluation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fairseq_aiayn.runs.train_log import Training
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """One training and what was evaluated of it: how it was made, and what it cost."""
+    """One training with its settings and its cost, and the test set of its evaluation."""
 
     settings: Settings
     training: Training
-    dev_perplexity: float  # of the evaluated checkpoint, a piece
+    dev_perplexity: float  # of the evaluated checkpoint, per piece
     vocabulary: int | None  # word pieces
     sentences: int  # that were translated or parsed
     test_set: str  # SHA-256 of them and of what is right for them
@@ -33,14 +33,14 @@ AnyRun = TypeVar("AnyRun", bound=TrainedRun)
 
 
 def read_settings(path: Path) -> Settings:
-    """Read a settings.json; raises OSError, or ValueError for what it must not hold."""
+    """Read a settings.json; raises OSError, or ValueError for a value that it must not have."""
     return settings_from_json(read_json(path), path)
 
 
 def require_same(
     runs: Sequence[tuple[Path, AnyRun]], rules: Mapping[str, Callable[[AnyRun], object]]
 ) -> None:
-    """Raise ValueError, naming both directories, where runs differ in what `rules` look at."""
+    """Raise ValueError, with both directories, if a rule gives two runs different values."""
     for what, value in rules.items():
         for path, run in runs[1:]:
             if value(run) != value(runs[0][1]):
@@ -58,7 +58,9 @@ def require_different_names(runs: Sequence[TrainedRun]) -> None:
 
 
 def restored(content: Mapping, where: object) -> dict:
-    """Return what dataclasses.asdict made of a run with TrainedRun's fields as they were; KeyError
-    or TypeError where it is not that."""
+    """Return the fields of a run from what dataclasses.asdict returned of it.
+
+    Raises KeyError or TypeError for any other content.
+    """
     settings = settings_from_json(content["settings"], where)
     return {**content, "settings": settings, "training": Training(**content["training"])}

@@ -1,4 +1,4 @@
-"""What several seeds of one training agree on."""
+"""Means and deviations of runs that differ only in their seed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fairseq_aiayn.files.markdown_table import aligned_table
 from fairseq_aiayn.runs.differences import TRAIN, options_of, run_differences
 from fairseq_aiayn.runs.run_directory import AnyRun
 
@@ -27,54 +26,25 @@ class OverSeeds:
 
 def over_seeds(
     runs: Sequence[AnyRun],
-    trained: Sequence[Mapping[str, str]],
+    logged: Sequence[Mapping[str, str]],
     figures: Mapping[str, Callable[[AnyRun], float]],
 ) -> list[OverSeeds]:
-    """Group runs that differ in nothing but their seed, and describe each group of two or more.
+    """Group runs that differ only in their seed, and describe each group of two or more.
 
-    `trained` as in `run_differences`. Of several runs with one seed the first counts.
+    `logged` is as in `run_differences`. The first of several runs with one seed counts.
     """
-    groups: list[dict[int | None, tuple]] = []  # by seed, the run and its options
-    for one in zip(runs, trained, strict=True):
-        seed = one[0].settings.seed
-        home = next((group for group in groups if _alike(next(iter(group.values())), one)), None)
+    groups: list[list[tuple]] = []  # of runs, each with its logged options
+    for candidate in zip(runs, logged, strict=True):
+        home = next((group for group in groups if _alike(group[0], candidate)), None)
         if home is None:
-            groups.append({seed: one})
-        else:
-            home.setdefault(seed, one)
-    return [
-        _described([run for run, _ in group.values()], figures)
-        for group in groups
-        if len(group) > 1
-    ]
-
-
-def seeds_cells(groups: Sequence[OverSeeds]) -> list[list[str]]:
-    """Return mean ± deviation of every group, at least one, under a header."""
-    rows = [
-        [
-            ", ".join(one.runs),
-            *(
-                f"{mean:.2f} ± {deviation:.2f}"
-                for mean, deviation in zip(one.means, one.deviations)
-            ),
-        ]
-        for one in groups
-    ]
-    return [["mean ± standard deviation of the runs", *groups[0].what], *rows]
-
-
-def means_over_seeds(
-    runs: Sequence[AnyRun], figures: Mapping[str, Callable[[AnyRun], float]]
-) -> list[str]:
-    """Return a Markdown table of all groups, by what was asked of the commands, as lines; none
-    where there are no groups."""
-    groups = over_seeds(runs, [{}] * len(runs), figures)
-    return ["", *aligned_table(seeds_cells(groups))] if groups else []
+            groups.append([candidate])
+        elif all(run.settings.seed != candidate[0].settings.seed for run, _ in home):
+            home.append(candidate)
+    return [_described([run for run, _ in group], figures) for group in groups if len(group) > 1]
 
 
 def _alike(first: tuple, second: tuple) -> bool:
-    """Do two runs, each with its options, differ in their seed at the most?"""
+    """Say whether two runs, each with its logged options, differ in nothing but their seed."""
     (run, options), (other, other_options) = first, second
     if run.training.updates != other.training.updates and not _stops_early(run):
         return False
@@ -83,7 +53,7 @@ def _alike(first: tuple, second: tuple) -> bool:
 
 
 def _stops_early(run: AnyRun) -> bool:
-    """Whether its own validations decide for how many updates a run is trained."""
+    """Say whether the validations of a run decide for how many updates it is trained."""
     return "--patience" in options_of(run.settings.commands.get(TRAIN, ""))
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import ast
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from fairseq_aiayn.files.parallel_text import read_lines
+from fairseq_aiayn.runs.fairseq_log import Log
 
-PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")  # once a start
+PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")  # once per start
 DONE = "done training in"
 # What plugin/peak_memory.py logs at the end of every start
 PEAK_MEMORY = re.compile(r"peak memory: (\d+) MiB(?:, of the GPU (\d+) MiB)?")
 TYPES = re.compile(r"\] dictionary: (\d+) types")
+CONFIGURATION = "{'_name'"  # starts the line that fairseq-train writes before it builds the model
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,8 @@ class Validation:
     source_vocabulary: int | None  # of the source language
 
 
-def read_training(log: Path) -> Training:
-    """Read a train.log, also one that several starts of a resumed training wrote.
+def training_of(log: Log) -> Training:
+    """Return what a train.log says; several starts of a resumed training may have written it.
 
     fairseq writes its --log-file without times, and its "wall" stands at 0 after a resume. But at
     the end of every epoch it prints the updates so far, the epoch's mean target tokens per update,
@@ -49,19 +48,19 @@ def read_training(log: Path) -> Training:
     Raises ValueError if the training is not finished.
     """
     parameters = _parameters_of_finished(log)
-    epochs = {epoch["epoch"]: epoch for epoch in statistics(log) if "train_num_updates" in epoch}
+    epochs = {epoch["epoch"]: epoch for epoch in log.statistics if "train_num_updates" in epoch}
     if not epochs:
         raise ValueError(
-            f"{log}: must be written with --log-format json, has no statistics of an epoch"
+            f"{log.path}: must be written with --log-format json, has no statistics of an epoch"
         )
     updates, tokens, seconds, wall_seconds = 0, 0.0, 0.0, 0.0
     for epoch in epochs.values():
         done, in_updates = (
-            number(epoch, key, log) for key in ("train_num_updates", "train_train_wall")
+            log.number(epoch, key) for key in ("train_num_updates", "train_train_wall")
         )
-        epoch_tokens = number(epoch, "train_wpb", log) * (done - updates)
-        # Not there, or 0, for an epoch of one update
-        speed = number({"train_wps": 0, **epoch}, "train_wps", log)
+        epoch_tokens = log.number(epoch, "train_wpb") * (done - updates)
+        # An epoch of one update has no speed, or the speed 0
+        speed = log.number({"train_wps": 0, **epoch}, "train_wps")
         tokens += epoch_tokens
         seconds += in_updates
         wall_seconds += epoch_tokens / speed if speed else in_updates
@@ -70,53 +69,55 @@ def read_training(log: Path) -> Training:
     return Training(parameters, updates, speed, seconds, wall_seconds, *_peak_memory(log))
 
 
-def read_validation(log: Path) -> Validation:
-    """Read a valid.log; ValueError where it has no perplexity."""
-    values = [number(line, "valid_ppl", log) for line in statistics(log) if "valid_ppl" in line]
+def validation_of(log: Log) -> Validation:
+    """Return what a valid.log says; raises ValueError if it has no perplexity."""
+    values = [log.number(line, "valid_ppl") for line in log.statistics if "valid_ppl" in line]
     if not values:
-        raise ValueError(f"{log}: must have a JSON line with 'valid_ppl', has none")
-    types = [int(match[1]) for line in read_lines(log) if (match := TYPES.search(line))]
+        raise ValueError(f"{log.path}: must have a JSON line with 'valid_ppl', has none")
+    types = [int(match[1]) for line in log.lines if (match := TYPES.search(line))]
     source, target = [None, None, *types][-2:]
     return Validation(values[-1], target, source)
 
 
-def _parameters_of_finished(log: Path) -> int:
-    """Return the number of parameters; ValueError if the last start did not reach its end."""
+def train_options_of(log: Log) -> dict[str, str]:
+    """Return all options of the newest start with their values, defaults included.
+
+    fairseq writes the printed form of its configuration, in which a Namespace has every option.
+    The result is empty if the log has no configuration that can be read.
+    """
+    lines = [line for line in log.lines if line.startswith(CONFIGURATION)]
+    try:
+        tree = ast.parse(lines[-1], mode="eval") if lines else ast.Module([], [])
+    except SyntaxError:
+        return {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return {one.arg: _without_quotes(one.value) for one in node.keywords if one.arg}
+    return {}
+
+
+def _without_quotes(value: ast.expr) -> str:
+    """Return a value as Python writes it; a text has no quotation marks around it."""
+    is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
+    return value.value if is_text else ast.unparse(value)
+
+
+def _parameters_of_finished(log: Log) -> int:
+    """Return the number of parameters; raises ValueError if the last start did not end."""
     parameters, done = None, False
-    for line in read_lines(log):
+    for line in log.lines:
         if match := PARAMETERS.search(line):
             parameters, done = int(match[1].replace(",", "")), False
         elif DONE in line:
             done = True
     if parameters is None or not done:
-        raise ValueError(f"{log}: must be the log of a finished training, lacks '{DONE}'")
+        raise ValueError(f"{log.path}: must be the log of a finished training, lacks '{DONE}'")
     return parameters
 
 
-def _peak_memory(log: Path) -> tuple[int | None, int | None]:
+def _peak_memory(log: Log) -> tuple[int | None, int | None]:
     """Return the largest peaks of all starts, of the process and of its GPU."""
-    found = [match.groups() for line in read_lines(log) if (match := PEAK_MEMORY.search(line))]
+    found = [match.groups() for line in log.lines if (match := PEAK_MEMORY.search(line))]
     peaks = [[int(peak) for peak in column if peak] for column in zip(*found, strict=True)]
     host, gpu = (max(column, default=None) for column in peaks or ([], []))
     return host, gpu
-
-
-def number(line: Mapping, key: str, log: Path) -> float:
-    """Return a figure of a line of statistics; ValueError, naming log and key, where it is none."""
-    try:
-        return float(line[key])
-    except (KeyError, TypeError, ValueError):
-        raise ValueError(
-            f"{log}: {key!r} must be a number in every line of statistics, got {line.get(key)!r}"
-        ) from None
-
-
-def statistics(log: Path) -> Iterator[dict]:
-    """Yield the JSON objects of a fairseq log; its other lines, and half-written ones, are text."""
-    for line in read_lines(log):
-        start = line.find("{")
-        if start >= 0 and line.endswith("}"):
-            try:
-                yield json.loads(line[start:])
-            except json.JSONDecodeError:
-                continue

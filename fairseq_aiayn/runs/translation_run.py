@@ -22,6 +22,7 @@ from pathlib import Path
 
 from fairseq_aiayn.files.json_fields import read_json
 from fairseq_aiayn.files.parallel_text import read_lines
+from fairseq_aiayn.runs.fairseq_log import Log, read_log
 from fairseq_aiayn.runs.run_directory import (
     TrainedRun,
     read_settings,
@@ -29,12 +30,12 @@ from fairseq_aiayn.runs.run_directory import (
     require_same,
     restored,
 )
-from fairseq_aiayn.runs.train_log import read_training, read_validation
+from fairseq_aiayn.runs.train_log import training_of, validation_of
 
 
 @dataclass(frozen=True)
 class Run(TrainedRun):
-    """One training of a translation model, and how good it is."""
+    """One training of a translation model, with its scores."""
 
     bleu: dict  # the paper's, with its precisions and signature
     sacrebleu: dict
@@ -43,7 +44,7 @@ class Run(TrainedRun):
 
 @dataclass(frozen=True)
 class Texts:
-    """The set that was translated, with its translation, sentence by sentence."""
+    """The sentences of the test set, with their references and translations."""
 
     source: tuple[str, ...]
     reference: tuple[str, ...]
@@ -51,8 +52,18 @@ class Texts:
 
 
 @dataclass(frozen=True)
+class ReadRun:
+    """A run with the texts and the log that were read for it."""
+
+    directory: Path
+    run: Run
+    texts: Texts
+    log: Log  # of the training
+
+
+@dataclass(frozen=True)
 class Example:
-    """One sentence with what each system made of it."""
+    """One sentence with the translation of each system."""
 
     sentence: int  # from 1
     source: str
@@ -84,7 +95,7 @@ TOKEN_FIGURES: dict[str, Callable[[Run], float]] = {  # of runs that all have it
 
 
 def figures_of(runs: Sequence[Run]) -> dict[str, Callable[[Run], float]]:
-    """Return what all of these runs have a number for."""
+    """Return the figures that all of these runs have."""
     return TOKEN_FIGURES | FIGURES if all(run.token_bleu for run in runs) else FIGURES
 
 
@@ -96,38 +107,43 @@ SAME_SCORE: dict[str, Callable[[Run], object]] = {
 }
 
 
-def read_comparison(directories: Sequence[Path], examples: int) -> Comparison:
-    """Read run directories, at least one, and choose so many examples.
+def read_runs(directories: Sequence[Path]) -> list[ReadRun]:
+    """Read run directories, at least one.
 
     Raises ValueError if two runs have the same name or were not scored alike, and as `read_run`.
     """
-    runs = [read_run(directory) for directory in directories]
-    require_same(list(zip(directories, runs, strict=True)), SAME_SCORE)
-    require_different_names(runs)
-    texts = {run.name: read_texts(path) for run, path in zip(runs, directories, strict=True)}
-    return Comparison(tuple(runs), tuple(choose_examples(texts, examples)))
+    found = [read_run(directory) for directory in directories]
+    require_same([(one.directory, one.run) for one in found], SAME_SCORE)
+    require_different_names([one.run for one in found])
+    return found
 
 
-def read_run(directory: Path) -> Run:
+def comparison_of(found: Sequence[ReadRun], examples: int) -> Comparison:
+    """Return the runs side by side, with so many examples from their test set."""
+    texts = {one.run.name: one.texts for one in found}
+    return Comparison(tuple(one.run for one in found), tuple(choose_examples(texts, examples)))
+
+
+def read_run(directory: Path) -> ReadRun:
     """Read one run directory.
 
-    Raises OSError for a missing piece, ValueError naming the file and the rule for an unfinished
-    one.
+    Raises OSError for a missing file, and ValueError with the file and the rule for a bad one.
     """
     settings = read_settings(directory / "settings.json")
     scores = _read_scores(directory / "score.json")
-    texts = read_texts(directory)
+    texts = _read_texts(directory)
     count = scores.get("sentences", len(texts.source))
     if not texts.source or count != len(texts.source):
         raise ValueError(
             f"{directory / 'score.json'}: must be of the {len(texts.source):,} sentences of "
             f"source.txt, at least one, is of {count}"
         )
-    validation = read_validation(directory / "valid.log")
+    validation = validation_of(read_log(directory / "valid.log"))
+    log = read_log(directory / "train.log")
     content = "\n".join((*texts.source, *texts.reference))
-    return Run(
+    run = Run(
         settings=settings,
-        training=read_training(directory / "train.log"),
+        training=training_of(log),
         dev_perplexity=validation.perplexity,
         vocabulary=validation.vocabulary,
         bleu=scores["paper"],
@@ -136,10 +152,11 @@ def read_run(directory: Path) -> Run:
         sentences=len(texts.source),
         test_set=hashlib.sha256(content.encode()).hexdigest(),
     )
+    return ReadRun(directory, run, texts, log)
 
 
-def read_texts(directory: Path) -> Texts:
-    """Read the texts of a run; raises OSError, or ValueError where their lengths differ."""
+def _read_texts(directory: Path) -> Texts:
+    """Read the texts of a run; raises OSError, or ValueError if their lengths differ."""
     paths = [directory / f"{name}.txt" for name in ("source", "reference", "hypothesis")]
     source, *others = (tuple(read_lines(path)) for path in paths)
     for path, lines in zip(paths[1:], others, strict=True):
@@ -151,7 +168,7 @@ def read_texts(directory: Path) -> Texts:
 
 
 def choose_examples(texts: Mapping[str, Texts], count: int) -> list[Example]:
-    """Take `count` sentences at equal distances, so that nobody picks them; `texts` by run."""
+    """Take `count` sentences at equal distances from the texts of all runs."""
     sentences = len(next(iter(texts.values())).source)
     count = min(count, sentences)
     chosen = [(2 * k + 1) * sentences // (2 * count) for k in range(count)]
@@ -159,7 +176,7 @@ def choose_examples(texts: Mapping[str, Texts], count: int) -> list[Example]:
 
 
 def example_at(texts: Mapping[str, Texts], index: int) -> Example:
-    """Return a sentence, counted from 0, with what each system made of it."""
+    """Return a sentence, counted from 0, with the translation of each system."""
     first = next(iter(texts.values()))
     return Example(
         sentence=index + 1,
@@ -170,7 +187,7 @@ def example_at(texts: Mapping[str, Texts], index: int) -> Example:
 
 
 def run_from_json(content: Mapping, where: object) -> Run:
-    """Make a Run of what dataclasses.asdict makes of one; KeyError or TypeError if it is not."""
+    """Make a Run of what dataclasses.asdict returns; raises KeyError or TypeError otherwise."""
     return Run(**restored(content, where))
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fairseq_aiayn.files.table_files import write_table
-from fairseq_aiayn.report.table3 import read_table3
-from fairseq_aiayn.report.table3_markdown import as_json, markdown, report
+from fairseq_aiayn.report.markdown import blocks_as_markdown
+from fairseq_aiayn.report.markdown_and_json import write_markdown_and_json
+from fairseq_aiayn.report.table3 import as_json, full_blocks, read_table3, summary_blocks
 
 
 def main() -> None:
@@ -25,10 +25,11 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         table = read_table3(arguments.runs)
-        write_table(arguments.output, "table3", report(table), as_json(table))
+        full = blocks_as_markdown(full_blocks(table))
+        write_markdown_and_json(arguments.output, "table3", full, as_json(table))
     except (OSError, ValueError) as error:
         raise SystemExit(f"table: {error}") from None
-    print(markdown(table), end="")
+    print(blocks_as_markdown(summary_blocks(table)), end="")
 
 
 if __name__ == "__main__":

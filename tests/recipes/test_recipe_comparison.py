@@ -10,6 +10,7 @@ from run_directories import (
     MADE,
     PARAMETERS,
     epoch,
+    read_comparison,
     score,
     table_rows,
     train_log,
@@ -17,9 +18,10 @@ from run_directories import (
 )
 
 from fairseq_aiayn.cli import compare
-from fairseq_aiayn.report.comparison_table import as_json, from_json, markdown, report
+from fairseq_aiayn.report.comparison import as_json, from_json, full_blocks, summary_blocks
+from fairseq_aiayn.report.markdown import blocks_as_markdown
 from fairseq_aiayn.runs.settings import settings_from_json
-from fairseq_aiayn.runs.translation_run import Texts, choose_examples, read_comparison, read_run
+from fairseq_aiayn.runs.translation_run import Comparison, Texts, choose_examples, read_run
 
 RESUMED = [
     PARAMETERS,
@@ -32,6 +34,16 @@ RESUMED = [
     epoch(3, 151, 600.0, 2, 0),  # an epoch of one update has no speed
     END,
 ]
+
+
+def markdown(comparison: Comparison) -> str:
+    """What is printed."""
+    return blocks_as_markdown(summary_blocks(comparison))
+
+
+def report(comparison: Comparison) -> str:
+    """What is written, with how each run was made."""
+    return blocks_as_markdown(full_blocks(comparison))
 
 
 @pytest.fixture
@@ -50,7 +62,7 @@ def column(text: str, name: str) -> dict[str, str]:
 
 
 def test_a_run_is_read(make_run):
-    run = read_run(make_run("ours", **{"train.log": "\n".join(RESUMED)}))
+    run = read_run(make_run("ours", **{"train.log": "\n".join(RESUMED)})).run
     assert run.name == "ours"
     assert run.training.parameters == 6_578_176
     assert run.training.updates == 151
@@ -62,7 +74,9 @@ def test_a_run_is_read(make_run):
 
 
 def test_older_settings_and_logs_will_do(make_run):
-    run = read_run(make_run("ours", {"system": "ours"}, **{"valid.log": '{"valid_ppl": "3"}\n'}))
+    run = read_run(
+        make_run("ours", {"system": "ours"}, **{"valid.log": '{"valid_ppl": "3"}\n'})
+    ).run
     assert (run.name, run.settings.row, run.vocabulary) == ("ours", None, None)
     assert "4 sentences\n" in markdown(read_comparison([make_run("other", {"system": "x"})], 0))
 

@@ -10,10 +10,27 @@ import pytest
 from run_directories import END, score, table_rows, train_log, valid_log, write_run
 
 from fairseq_aiayn.paper import BASE, BIG, TABLE_3
-from fairseq_aiayn.report.table3 import read_table3
-from fairseq_aiayn.report.table3_markdown import as_json, from_json, markdown, report
+from fairseq_aiayn.report.markdown import blocks_as_markdown
+from fairseq_aiayn.report.table3 import (
+    Table3,
+    as_json,
+    from_json,
+    full_blocks,
+    read_table3,
+    summary_blocks,
+)
 
 SCRIPT = Path(__file__).parents[2] / "recipes" / "table3" / "table.py"
+
+
+def markdown(table: Table3) -> str:
+    """What is printed."""
+    return blocks_as_markdown(summary_blocks(table))
+
+
+def report(table: Table3) -> str:
+    """What is written, with how each run was made."""
+    return blocks_as_markdown(full_blocks(table))
 
 
 @pytest.fixture

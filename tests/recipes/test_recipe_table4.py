@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -13,12 +14,19 @@ import pytest
 from run_directories import END, MADE, table_rows, train_log, valid_log
 
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.files.table_files import write_table
 from fairseq_aiayn.paper import TABLE_4
 from fairseq_aiayn.report import results_page
-from fairseq_aiayn.report.table4 import SECTION_23, read_table4
-from fairseq_aiayn.report.table4_markdown import as_json, from_json, markdown, report
-from fairseq_aiayn.runs.parsing_run import read_parsing_run
+from fairseq_aiayn.report.markdown import blocks_as_markdown
+from fairseq_aiayn.report.markdown_and_json import write_markdown_and_json
+from fairseq_aiayn.report.table4 import (
+    SECTION_23,
+    Table4,
+    as_json,
+    from_json,
+    full_blocks,
+    summary_blocks,
+)
+from fairseq_aiayn.runs.parsing_run import read_searches
 from fairseq_aiayn.treebank.evalb import scoring
 from fairseq_aiayn.treebank.evalb.summary import Summary
 
@@ -90,6 +98,21 @@ def make_part(tmp_path):
     return make
 
 
+def markdown(table: Table4) -> str:
+    """What is printed."""
+    return blocks_as_markdown(summary_blocks(table))
+
+
+def report(table: Table4) -> str:
+    """What is written, with how each run was made."""
+    return blocks_as_markdown(full_blocks(table))
+
+
+def read_table4(directories: Sequence[Path]) -> Table4:
+    """Read searches as `aiayn compare` does."""
+    return Table4(tuple(one.run for one in read_searches(directories)))
+
+
 def tables_of(text: str) -> list[list[list[str]]]:
     """The tables of a Markdown text, each as its rows of cells."""
     return [rows for block in text.split("\n\n") if (rows := table_rows(block))]
@@ -102,7 +125,7 @@ def details(text: str, column: int = 1) -> dict[str, str]:
 
 def test_a_search_is_read(make_part):
     part = make_part("aiayn-x-1", "valid-constrained")
-    run = read_parsing_run(part)
+    run = read_searches([part])[0].run
     assert (run.name, run.part) == ("aiayn-x-1 valid-constrained", "valid-constrained")
     assert (run.dev_perplexity, run.vocabulary) == (1.234, 7001)
     assert run.training.updates == 12_000
@@ -116,7 +139,7 @@ def test_what_evalb_prints_is_read(make_part):
     wrong = GOLD.replace("VP", "NP")
     scores = scoring.score([(GOLD, wrong), (GOLD, GOLD), (GOLD, GOLD), (GOLD, GOLD)])
     part = make_part(**{"score.json": json.dumps(asdict(scores))})
-    assert read_parsing_run(part).scores == scores
+    assert read_searches([part])[0].run.scores == scores
     assert scores.all.f1 == pytest.approx(100 * 11 / 12)
 
 
@@ -346,7 +369,7 @@ def test_two_searches_of_one_name_are_refused(make_part):
 def test_a_file_that_breaks_a_rule_is_named_with_it(make_part, file, content, message):
     part = make_part(**{file: content})
     with pytest.raises(ValueError) as error:
-        read_parsing_run(part)
+        read_searches([part])
     assert str(error.value).startswith(str(part.parent))
     assert str(error.value).endswith(message)
 
@@ -355,7 +378,7 @@ def test_a_file_that_breaks_a_rule_is_named_with_it(make_part, file, content, me
 def test_a_missing_file_is_named(make_part, file):
     part = make_part(**{file: None})
     with pytest.raises(FileNotFoundError, match=file):
-        read_parsing_run(part)
+        read_searches([part])
 
 
 def call(script: str, *arguments: object) -> subprocess.CompletedProcess:
@@ -384,6 +407,18 @@ def test_the_command_prints_the_table_and_writes_it_with_its_runs(make_part, tmp
     assert '<td class="number">85.68</td>' in (output / "report.html").read_text()
 
 
+def test_two_searches_with_one_model_share_its_log(make_part, tmp_path, monkeypatch):
+    runs = [make_part("a"), make_part("a", "test-constrained")]
+    read, read_bytes = [], Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or read_bytes(path))
+    assert main(["compare", *map(str, runs), "--output", str(tmp_path / "table")]) == 0
+    assert [path.name for path in read].count("train.log") == 1
+    texts = [path for path in read if path.suffix in (".txt", ".trees")]
+    assert sorted(texts) == sorted(
+        run / name for run in runs for name in ("words.txt", "gold.trees")
+    )
+
+
 def test_two_trainings_of_one_name_are_told_apart(make_part, tmp_path, capsys):
     """Their searches are of different parts, so that only the curves would be mixed up."""
     runs = [make_part("a"), make_part("b", part="valid", made={"name": "a", "subset": "test"})]
@@ -405,7 +440,7 @@ def test_bad_input_ends_the_command_with_one_line(make_part, tmp_path, capsys):
 def test_the_page_of_results_takes_the_table(make_part, tmp_path):
     table = read_table4([make_part()])
     folder = tmp_path / "docs" / "results"
-    write_table(folder, "gum", "not read", as_json(table))
+    write_markdown_and_json(folder, "gum", "not read", as_json(table))
     page = results_page.make_page(folder, tmp_path / "docs" / "results.md")
     assert page.endswith(report(table))
     content = json.loads((folder / "gum.json").read_text())

@@ -12,10 +12,20 @@ from pathlib import Path
 
 import pytest
 from run_directories import MADE, inner, score, table_rows, train_log, valid, write_run
+from style_colours import colours_of, contrast
 
+import fairseq_aiayn
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.report.curve_drawing import draw_learning_curves
-from fairseq_aiayn.report.document import Document, Folded, Paragraph, Section, Table, Texts
+from fairseq_aiayn.report.curves import LINE_COLOURS, draw_learning_curves
+from fairseq_aiayn.report.document import (
+    Bullets,
+    Document,
+    Folded,
+    Paragraph,
+    Section,
+    Table,
+    Texts,
+)
 from fairseq_aiayn.report.html import as_html
 from fairseq_aiayn.report.markdown import as_markdown
 from fairseq_aiayn.runs.learning_curves import Curve, LearningCurves
@@ -30,6 +40,7 @@ DOCUMENT = Document(
             "One & two",
             [
                 Paragraph("see `--x <y>`, a < b"),
+                Bullets(["ours: on <X1>", "theirs"]),
                 Table(["", "<th>"], [["row", "1 < 2"]]),
                 Texts("Sentence 1", [("source", HOSTILE)]),
                 Folded("How a <b> was made", {"what": "`c`, <i>"}, {"train": "x --lang '<de>'"}),
@@ -62,6 +73,7 @@ def test_no_words_become_markup_in_html():
     for words in (
         HOSTILE.replace("\r", " "),
         "a < b",
+        "ours: on <X1>",
         "1 < 2",
         "<th>",
         "x --lang '<de>'",
@@ -76,6 +88,17 @@ def test_no_words_become_markup_in_markdown():
     escaped = line.removeprefix("- source: ")
     assert re.sub(r"\\(.)", r"\1", escaped) == HOSTILE.replace("\r", " ")
     assert not re.search(r"(?<!\\)[<>*_`\[\]&]", escaped)
+    assert "\n\n- ours: on &lt;X1>\n- theirs\n\n" in as_markdown(DOCUMENT)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_colours_are_legible(scheme):
+    style = Path(fairseq_aiayn.__file__).parent / "report" / "report.css"
+    colours = colours_of(style)[scheme]
+    for text in ("ink", "muted", "accent"):
+        assert contrast(colours[text], colours["ground"]) >= 4.5
+    for line in (colours["edge"], *LINE_COLOURS):
+        assert contrast(line, colours["ground"]) >= 3
 
 
 @pytest.fixture
@@ -125,6 +148,15 @@ def test_two_systems_are_compared_in_five_files(make_run, tmp_path, capsys):
     assert report["curves"]["ours"]["training"]["loss"] == [9.0, 8.0]
     assert report["significance"]["systems"]["theirs"]["p_value"] < 0.05
     assert report["contrasts"] == {"theirs": {"better": 4, "worse": 0, "even": 0}}
+
+
+def test_each_log_and_each_text_is_read_once(make_run, tmp_path, monkeypatch):
+    runs = [make_run("ours"), make_run("theirs", "stock")]
+    read, read_bytes = [], Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or read_bytes(path))
+    assert compare(*runs, "--output", tmp_path / "out") == 0
+    files = ("source.txt", "reference.txt", "hypothesis.txt", "train.log", "valid.log")
+    assert sorted(read) == sorted(run / name for run in runs for name in files)
 
 
 def test_one_run_has_a_page_without_comparisons(make_run, tmp_path):

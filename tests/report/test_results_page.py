@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from run_directories import write_run
+from run_directories import read_comparison, write_run
 
 from fairseq_aiayn.cli.main import main as aiayn
-from fairseq_aiayn.files.table_files import write_table
-from fairseq_aiayn.report import comparison_table, results_page, table3_markdown
+from fairseq_aiayn.report import comparison, results_page, table3
+from fairseq_aiayn.report.markdown import blocks_as_markdown
+from fairseq_aiayn.report.markdown_and_json import write_markdown_and_json
 from fairseq_aiayn.report.table3 import read_table3
-from fairseq_aiayn.runs.translation_run import read_comparison
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -21,10 +21,10 @@ def results(tmp_path) -> Path:
     """A folder with a comparison and a Table 3."""
     made = {"system": "aiayn", "row": "base", "commands": {"train": "fairseq-train bin"}}
     run = write_run(tmp_path / "run", made)
-    compared, table3 = read_comparison([run], 1), read_table3([run, tmp_path / "absent"])
+    compared, rows = read_comparison([run], 1), read_table3([run, tmp_path / "absent"])
     folder = tmp_path / "docs" / "measured"
-    write_table(folder, "multi30k", "not read", comparison_table.as_json(compared))
-    write_table(folder, "all rows", "not read", table3_markdown.as_json(table3))
+    write_markdown_and_json(folder, "multi30k", "not read", comparison.as_json(compared))
+    write_markdown_and_json(folder, "all rows", "not read", table3.as_json(rows))
     return folder
 
 
@@ -44,11 +44,11 @@ def test_every_file_has_a_heading_its_table_and_how_its_runs_were_made(results, 
     assert [section.split("\n")[0] for section in sections] == ["all rows", "multi30k"]
     run = tmp_path / "run"
     expected = [
-        table3_markdown.report(read_table3([run, tmp_path / "absent"])),
-        comparison_table.report(read_comparison([run], 1)),
+        table3.full_blocks(read_table3([run, tmp_path / "absent"])),
+        comparison.full_blocks(read_comparison([run], 1)),
     ]
-    for section, report in zip(sections, expected, strict=True):
-        assert report.strip() in section
+    for section, blocks in zip(sections, expected, strict=True):
+        assert blocks_as_markdown(blocks).strip() in section
         assert "fairseq-train bin" in section
     assert "[multi30k.json](measured/multi30k.json)" in sections[1]
     assert "[all rows.json](measured/all%20rows.json)" in sections[0]

@@ -1,4 +1,4 @@
-"""runs/learning_curves.py, train_options.py and run_differences.py: what logs and settings
+"""runs/learning_curves.py, train_log.py and differences.py: what logs and settings
 say of how runs were made and went."""
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from run_directories import MADE, PARAMETERS, inner, valid, write_run
 
-from fairseq_aiayn.report.system_differences import SYSTEM_DIFFERENCES
+from fairseq_aiayn.regime.stock_differences import STOCK_DIFFERENCES
 from fairseq_aiayn.runs.differences import Difference, options_of, run_differences
-from fairseq_aiayn.runs.learning_curves import read_learning_curves
-from fairseq_aiayn.runs.train_log import read_training
-from fairseq_aiayn.runs.train_options import read_train_options
+from fairseq_aiayn.runs.fairseq_log import Log, read_log
+from fairseq_aiayn.runs.learning_curves import learning_curves_of
+from fairseq_aiayn.runs.train_log import train_options_of, training_of
 from fairseq_aiayn.runs.translation_run import read_run
 
 DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"
@@ -23,12 +23,12 @@ DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"
 
 @pytest.fixture
 def log(tmp_path):
-    """Return a function that writes a train.log."""
+    """Return a function that writes a train.log and reads it."""
 
-    def write(*lines: str) -> Path:
+    def write(*lines: str) -> Log:
         path = tmp_path / "train.log"
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return path
+        return read_log(path)
 
     return write
 
@@ -37,13 +37,13 @@ def test_time_is_that_of_the_clock_where_it_runs(log):
     """Validations and checkpoints count; a resumed start, whose clock stands at 0, has updates."""
     clock = [inner(10, 9.0, 4, 7), inner(20, 8.0, 4, 17), inner(30, 7.0, 4, 21)]
     stands = [inner(30, 7.5, 4), inner(40, 7.0, 5)]
-    curves = read_learning_curves(log(*clock, *stands))
+    curves = learning_curves_of(log(*clock, *stands))
     assert curves.training.updates == (10, 20, 30, 40)
     assert curves.training.seconds == (7.0, 17.0, 21.0, 26.0)
 
 
 def test_time_is_that_of_the_updates_before(log):
-    curves = read_learning_curves(
+    curves = learning_curves_of(
         log(inner(10, 9.0, 4), inner(20, 8.0, 6), valid(25, 7.5), inner(30, 7.0, 5), valid(30, 7))
     )
     assert curves.training.updates == (10, 20, 30)
@@ -60,7 +60,7 @@ def test_what_a_resumed_training_did_again_counts_once(log):
     """Breaks if updates that a kill undid stay in the curve, or their time is counted."""
     killed = [inner(10, 9.0), inner(20, 8.0), inner(30, 7.0), inner(40, 6.0), valid(40, 5.0)]
     again = [PARAMETERS, inner(20, 8.5), valid(20, 8.4), inner(30, 7.5)]
-    curves = read_learning_curves(log(*killed, *again))
+    curves = learning_curves_of(log(*killed, *again))
     assert curves.training.updates == (10, 20, 30)
     assert curves.training.loss == (9.0, 8.5, 7.5)
     assert curves.training.seconds[-1] == 15.0
@@ -68,7 +68,7 @@ def test_what_a_resumed_training_did_again_counts_once(log):
 
 
 def test_a_training_shorter_than_the_log_interval_has_no_curve(log):
-    assert read_learning_curves(log(PARAMETERS)).training.updates == ()
+    assert learning_curves_of(log(PARAMETERS)).training.updates == ()
 
 
 def test_options_are_those_of_the_newest_start(log):
@@ -83,7 +83,7 @@ def test_options_are_those_of_the_newest_start(log):
         )
         for rate in (0.1, 0.25)
     )
-    options = read_train_options(log(first, "words", second, inner(10, 9.0)))
+    options = train_options_of(log(first, "words", second, inner(10, 9.0)))
     assert options == {"arch": "tiny", "lr": "[0.25]"}
 
 
@@ -91,7 +91,7 @@ def test_options_are_those_of_the_newest_start(log):
     "line", ["words", "{'_name': None, 'model': Namespace(arch=", "{'_name': 1}"]
 )
 def test_a_log_without_readable_options_has_none(log, line):
-    assert read_train_options(log(line)) == {}
+    assert train_options_of(log(line)) == {}
 
 
 def test_the_options_of_a_command():
@@ -120,7 +120,7 @@ def two_runs(tmp_path):
         )
         for name, arch, seed, version in (("a", "x", 1, "2.0"), ("b", "y", 2, "2.1"))
     ]
-    return [read_run(path) for path in paths]
+    return [read_run(path).run for path in paths]
 
 
 def test_only_what_differs_is_listed_and_no_places(two_runs):
@@ -181,7 +181,7 @@ def test_another_vocabulary_is_a_difference(two_runs):
 def test_the_largest_peak_of_all_starts_is_the_runs(tmp_path, lines, peaks):
     path = write_run(tmp_path / "run", MADE) / "train.log"
     path.write_text(path.read_text() + "\n".join(["", *lines]), encoding="utf-8")
-    training = read_training(path)
+    training = training_of(read_log(path))
     assert (training.peak_memory, training.peak_gpu_memory) == peaks
 
 
@@ -189,7 +189,7 @@ def test_the_docs_print_what_differs_from_stock_fairseq():
     lines = DIFFERENCES.read_text(encoding="utf-8").split("\n")
     rows = [
         f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-        for cells in ((one.what, one.paper, one.stock, one.so) for one in SYSTEM_DIFFERENCES)
+        for cells in ((one.what, one.paper, one.stock, one.so) for one in STOCK_DIFFERENCES)
     ]
     first = lines.index(rows[0])
     assert lines[first : first + len(rows)] == rows

@@ -106,7 +106,7 @@ def make_runs(tmp_path):
                     MADE | {"name": f"run-{k}", "seed": seed} | other,
                     **{"score.json": score(bleu)},
                 )
-            )
+            ).run
             for k, (seed, bleu, other) in enumerate(given)
         ]
 
@@ -133,7 +133,7 @@ def test_seeds_that_stop_early_are_a_group_whatever_their_updates(tmp_path):
             settings["commands"] = {"train": f"fairseq-train bin --max-update 900{option}"}
             directory = tmp_path / f"{option.strip()}{seed}"
             files = {"train.log": train_log(updates)}
-            runs.append(read_run(write_run(directory, MADE | settings, **files)))
+            runs.append(read_run(write_run(directory, MADE | settings, **files)).run)
         groups[option] = over_seeds(runs, [{}] * 2, {})
     assert [len(found) for found in groups.values()] == [0, 1]
 

@@ -1,4 +1,4 @@
-"""What the paper, and this plugin, does otherwise than stock fairseq, and what comes of it."""
+"""In what the paper and this plugin differ from stock fairseq, and what follows from it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class SystemDifference:
+class StockDifference:
     """One choice, in a few words of Markdown; docs/differences.md prints them all."""
 
     what: str
@@ -15,86 +15,86 @@ class SystemDifference:
     so: str
 
 
-SYSTEM_DIFFERENCES = (
-    SystemDifference(
+STOCK_DIFFERENCES = (
+    StockDifference(
         "batch",
         "about 25,000 source and 25,000 target tokens on any number of GPUs",
         "`--max-tokens` on each GPU",
         "the batch shrinks with the GPUs, the learning rate does not",
     ),
-    SystemDifference(
+    StockDifference(
         "length penalty",
         "log P / ((5 + |Y|)/6)^α",
         "log P / |Y|^α",
         "α 0.6 is another search",
     ),
-    SystemDifference(
+    StockDifference(
         "end of the search",
         "when no open hypothesis can win any more",
         "when k hypotheses are finished",
         "a better one can be missed",
     ),
-    SystemDifference(
+    StockDifference(
         "longest output",
         "own input + 50",
         "200, or by the longest source of the batch",
         "a translation depends on its batch",
     ),
-    SystemDifference(
+    StockDifference(
         "label smoothing",
         "ε/K over all K classes",
         "ε/(K − 1) over the others",
         "a hair's breadth; perplexities stay comparable",
     ),
-    SystemDifference(
+    StockDifference(
         "sinusoids",
         "interleaved, from position 0",
         "concatenated, other wavelengths, from position 2",
         "checkpoints do not fit each other",
     ),
-    SystemDifference(
+    StockDifference(
         "projections",
         "without bias",
         "with bias",
         "parameter counts differ",
     ),
-    SystemDifference(
+    StockDifference(
         "size of a head",
         "d_k and d_v free",
         "d_model / h",
         "rows (B) of Table 3 cannot be built",
     ),
-    SystemDifference(
+    StockDifference(
         "learning rate",
         "Equation 3 from step 1",
         "`--lr` is reached at the end of the warm-up",
         "the peak is yours to compute",
     ),
-    SystemDifference(
+    StockDifference(
         "batches",
         "pairs of nearly one length on both sides: 2% padding",
         "by source length: 5% (Multi30k)",
         "fewer tokens for the same `--max-tokens`",
     ),
-    SystemDifference(
+    StockDifference(
         "BLEU",
         "tokenised, German compounds split",
         "of tokens as they come",
         "not Table 2's number",
     ),
-    SystemDifference(
+    StockDifference(
         "test set",
         "every sentence",
         "up to seven sentences are dropped from the last batch by default",
         "another test set",
     ),
-    SystemDifference(
+    StockDifference(
         "checkpoints on PyTorch ≥ 2.6",
         "load, with `weights_only` on",
         "do not load",
         "no resuming, no translating",
     ),
-    SystemDifference(
+    StockDifference(
         "resumed run",
         "same batches as an undisturbed one",
         "other batches after the first epoch",

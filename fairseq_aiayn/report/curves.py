@@ -1,4 +1,4 @@
-"""Learning curves, and others, as SVG that takes the colours of the page around it."""
+"""Learning curves and BLEU by length as SVG, in the text colour of the page around it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,25 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Drawing
 
-from fairseq_aiayn.inspection.head_colours import HEAD_COLOURS, head_colour
+from fairseq_aiayn.report.document import Block, Figure, Paragraph, Section, Table
 from fairseq_aiayn.runs.learning_curves import Curve, LearningCurves
 from fairseq_aiayn.scores.bleu_by_length import LengthClass
 
+# Each has a contrast of 3:1 or more on the page's ground, light and dark, and readers without red
+# or without green cones tell them apart; for that reason attention heads have the same colours.
+LINE_COLOURS = (
+    "#1560ee",  # blue
+    "#b04a00",  # brown
+    "#007d5a",  # green
+    "#bb3399",  # magenta
+    "#5599cc",  # sky
+    "#998800",  # olive
+    "#9977ff",  # lilac
+    "#cc7777",  # rose
+)
+VALIDATIONS = 25  # of a run that are printed
 POINTS = 1_800  # of all lines of a panel together; more make the page larger and not clearer
 DOTTED = 40  # points of a line that are few enough for a dot on each
 DASHES = ("-", "--", ":", "-.")  # the ninth run has the first one's colour, and other dashes
@@ -37,17 +50,58 @@ STYLE = {
 }
 
 
-def draw_learning_curves(curves: Mapping[str, LearningCurves]) -> str:
-    """Draw loss, perplexity, learning rate and, where it was measured, the development score of
-    every run, against updates and against time.
+def curves_section(curves: Mapping[str, LearningCurves]) -> list[Section]:
+    """Return the curves of all runs with a table of validations; nothing if no run has a curve."""
+    if not any(one.training.updates for one in curves.values()):
+        return []
+    caption = (
+        "Loss (label-smoothed), perplexity and learning rate against updates and against wall "
+        "time; training is thin, validation thick. The learning rate is as fairseq logs it: after "
+        "an update, that of the next."
+    )
+    blocks: list[Block] = [Figure(draw_learning_curves(curves), caption, _validations(curves))]
+    blocks += [
+        Paragraph(f"{name} diverged: from update {both.training.diverged:,} on its loss is none.")
+        for name, both in curves.items()
+        if both.training.diverged is not None
+    ]
+    return [Section("Learning curves", blocks)]
 
-    Training is thin, validation thick.
+
+def _validations(curves: Mapping[str, LearningCurves]) -> Table:
+    """Return a table of at most VALIDATIONS of each run, with its last one."""
+    measures = list(dict.fromkeys(one.measure for one in curves.values() if one.measure))
+    header = ["run", "updates", "minutes", "validation loss", "validation perplexity"]
+    header += [f"development {measure}" for measure in measures]
+    rows = []
+    for name, both in curves.items():
+        curve = both.validation
+        every = -(-len(curve.updates) // VALIDATIONS) or 1
+        for place in range(len(curve.updates))[::-every][::-1]:
+            scores = [
+                f"{both.score[place]:.2f}" if both.measure == measure else ""
+                for measure in measures
+            ]
+            minutes = curve.seconds[place] / 60
+            figures = [
+                f"{minutes:.1f}",
+                f"{curve.loss[place]:.3f}",
+                f"{curve.perplexity[place]:.2f}",
+            ]
+            rows.append([name, f"{curve.updates[place]:,}", *figures, *scores])
+    return Table(header, rows)
+
+
+def draw_learning_curves(curves: Mapping[str, LearningCurves]) -> str:
+    """Draw loss, perplexity, learning rate and development score against updates and time.
+
+    Training is thin, validation thick. Without a development score there is no panel of it.
     """
     measures = list(dict.fromkeys(one.measure for one in curves.values() if one.measure))
     labels = ["loss, bits a token", "perplexity", "learning rate"]
     labels += [f"development {' and '.join(measures)}"] if measures else []
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9.5, 3 * len(labels)), layout="constrained")
+        figure = Drawing(figsize=(9.5, 3 * len(labels)), layout="constrained")
         axes = figure.subplots(len(labels), 2, sharex="col", sharey="row")
         most = POINTS // (2 * len(curves))
         for place, curve in enumerate(curves.values()):
@@ -69,9 +123,9 @@ def draw_learning_curves(curves: Mapping[str, LearningCurves]) -> str:
 
 
 def draw_bleu_by_length(classes: Sequence[LengthClass]) -> str:
-    """Draw sacreBLEU of every run in each class of source lengths."""
+    """Draw the sacreBLEU of each run against the length of the source."""
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9.5, 3.8), layout="constrained")
+        figure = Drawing(figsize=(9.5, 3.8), layout="constrained")
         axes = figure.subplots()
         names = list(classes[0].bleu)
         for place, name in enumerate(names):
@@ -86,7 +140,7 @@ def draw_bleu_by_length(classes: Sequence[LengthClass]) -> str:
 
 
 def length_range(one: LengthClass) -> str:
-    """Say which lengths a class has: 5–9."""
+    """Return the lengths of a class, such as 5–9."""
     both = (one.shortest, one.longest)
     return f"{both[0]}–{both[1]}" if both[0] < both[1] else str(both[0])
 
@@ -103,13 +157,14 @@ def _draw_losses(
 
 
 def _look(place: int) -> dict[str, object]:
-    """Colour and dashes of a run, by its place among them."""
-    dashes = DASHES[place // len(HEAD_COLOURS) % len(DASHES)]
-    return {"color": head_colour(place), "linestyle": dashes, "linewidth": 1.5}
+    """Return the colour and the dashes of a run, by its place among the runs."""
+    colour = LINE_COLOURS[place % len(LINE_COLOURS)]
+    dashes = DASHES[place // len(LINE_COLOURS) % len(DASHES)]
+    return {"color": colour, "linestyle": dashes, "linewidth": 1.5}
 
 
-def _name_lines(figure: Figure, axes: Axes, names: Sequence[str]) -> None:
-    """Name the lines of `axes` above the figure, whatever characters are in a name."""
+def _name_lines(figure: Drawing, axes: Axes, names: Sequence[str]) -> None:
+    """Write the names of the lines above the figure; no character of a name is markup."""
     columns = min(len(names), 3)
     legend = figure.legend(
         axes.lines, map(str, range(len(names))), loc="outside upper center", ncols=columns
@@ -121,18 +176,18 @@ def _name_lines(figure: Figure, axes: Axes, names: Sequence[str]) -> None:
 
 
 def _x(curve: Curve, unit: float | None) -> Sequence[float]:
-    """Updates, or time in a unit of so many seconds."""
+    """Return updates, or time in a unit of so many seconds."""
     return curve.updates if unit is None else [seconds / unit for seconds in curve.seconds]
 
 
 def _thin(values: Sequence[float], most: int) -> Sequence[float]:
-    """At most about so many of them, the last one included."""
+    """Return at most about `most` of the values, with the last one."""
     step = -(-len(values) // max(2, most))
     return values if step <= 1 else values[::-step][::-1]
 
 
-def _svg(figure: Figure, name: str) -> str:
-    """Write a figure as an element of a page: no header, ids of its own, the page's ink."""
+def _svg(figure: Drawing, name: str) -> str:
+    """Return a figure as an element of a page, with ids of its own and the page's text colour."""
     file = io.StringIO()
     # The date and the program's name would make every file another one.
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})

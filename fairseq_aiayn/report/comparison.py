@@ -1,0 +1,126 @@
+"""Translation models side by side, beside the paper's figures (Table 2), as blocks and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+
+from fairseq_aiayn.paper import Published, Row
+from fairseq_aiayn.report.document import Block, Paragraph, Table, Texts
+from fairseq_aiayn.report.provenance import how_made, machines
+from fairseq_aiayn.report.sections import TRAINING_CELLS, column_per_run, over_seeds_blocks
+from fairseq_aiayn.rows import ROWS
+from fairseq_aiayn.runs.paper_conditions import conditions_of, differences
+from fairseq_aiayn.runs.published import published
+from fairseq_aiayn.runs.seeds import over_seeds
+from fairseq_aiayn.runs.translation_run import (
+    Comparison,
+    Example,
+    Run,
+    figures_of,
+    run_from_json,
+)
+
+KIND = "comparison"  # of results, in JSON
+
+MEASURED: dict[str, Callable[[Run], str]] = {
+    **TRAINING_CELLS,
+    "BLEU as the paper's": lambda run: f"{run.bleu['score']:.2f}",
+    "sacreBLEU": lambda run: f"{run.sacrebleu['score']:.2f}",
+    "BLEU of tokens": lambda run: f"{run.token_bleu['score']:.2f}" if run.token_bleu else "",
+}
+
+
+def summary_blocks(comparison: Comparison) -> list[Block]:
+    """Return the table with what must be known to read it, and the examples."""
+    runs = comparison.runs
+    seeds = over_seeds(runs, [{}] * len(runs), figures_of(runs))
+    return [
+        measured_table(runs),
+        *over_seeds_blocks(seeds),
+        *signatures(runs[0]),
+        machines(runs),
+        *caveat(runs),
+        *map(example_block, comparison.examples),
+    ]
+
+
+def full_blocks(comparison: Comparison) -> list[Block]:
+    """Return the summary, and how each run was made."""
+    return [*summary_blocks(comparison), *how_made(comparison.runs)]
+
+
+def measured_table(runs: Sequence[Run]) -> Table:
+    """Return a column per run, with the paper's figures of their rows where it prints any."""
+    table, paper = column_per_run(runs, MEASURED), _paper(runs)
+    if paper:
+        printed = _printed(ROWS[runs[0].settings.row], paper)
+        rows = [[*row, printed.get(row[0], "")] for row in table.rows]
+        return Table([*table.header, "paper"], rows)
+    bleus = [_printed_bleu(run) for run in runs]
+    row_of_bleus = [["BLEU, the paper's own", *bleus]] if any(bleus) else []
+    return Table(table.header, [*table.rows, *row_of_bleus])
+
+
+def signatures(run: Run) -> list[Block]:
+    """Return how the run, and each run beside it, was scored."""
+    scores = {
+        "Paper's BLEU": run.bleu,
+        "sacreBLEU": run.sacrebleu,
+        "BLEU of tokens": run.token_bleu,
+    }
+    return [Paragraph(f"{name}: `{score['signature']}`") for name, score in scores.items() if score]
+
+
+def caveat(runs: Sequence[Run]) -> list[Block]:
+    """Return in what runs differ from the paper's; nothing if no paper's figure is beside them."""
+    if not _paper(runs):
+        return []
+    settings = runs[0].settings
+    paper = conditions_of(ROWS[settings.row], settings.corpus, settings.subset)
+    text = differences(runs, paper)
+    return [Paragraph(text)] if text else []
+
+
+def example_block(example: Example, chrf: Mapping[str, float] | None = None) -> Texts:
+    """Return a sentence with its translations; the chrF of each, if given, stands in brackets."""
+    texts = [("source", example.source), ("reference", example.reference)]
+    for name, translation in example.translations.items():
+        texts.append((f"{name} ({chrf[name]:.1f})" if chrf else name, translation))
+    return Texts(f"Sentence {example.sentence:,}", texts)
+
+
+def as_json(comparison: Comparison) -> dict:
+    """Return a comparison, with no texts except its examples, ready for json.dump."""
+    return {"kind": KIND, **asdict(comparison)}
+
+
+def from_json(content: Mapping, where: object) -> Comparison:
+    """Make a Comparison of what `as_json` returns; raises KeyError or TypeError otherwise."""
+    return Comparison(
+        tuple(run_from_json(run, where) for run in content["runs"]),
+        tuple(Example(**example) for example in content["examples"]),
+    )
+
+
+def _paper(runs: Sequence[Run]) -> Published | None:
+    """Return what the paper prints if the runs are all of one row, corpus and subset."""
+    kinds = {(run.settings.row, run.settings.corpus, run.settings.subset) for run in runs}
+    return published(*kinds.pop()) if len(kinds) == 1 else None
+
+
+def _printed_bleu(run: Run) -> str:
+    """Return the BLEU that the paper prints of a run's own row and corpus."""
+    settings = run.settings
+    paper = published(settings.row, settings.corpus, settings.subset)
+    return f"{paper.bleu:.1f}" if paper and paper.bleu else ""
+
+
+def _printed(row: Row, paper: Published) -> dict[str, str]:
+    """Return what the paper prints, by the label of the line that it belongs to."""
+    return {
+        "parameters": f"{paper.parameters} × 10⁶" if paper.parameters else "",
+        "updates": f"{row.steps:,}",
+        "development perplexity": f"{paper.ppl:.2f}" if paper.ppl else "",
+        "BLEU as the paper's": f"{paper.bleu:.1f}" if paper.bleu else "",
+    }
