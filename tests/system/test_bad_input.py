@@ -153,7 +153,7 @@ def test_data_without_a_target_is_no_training(model, split, data_bin, tmp_path, 
         (data / f"{split}.en-de.de.{ending}").unlink()
     arguments = [data, *PLUGIN, *model, "--max-update", "1", "--save-dir", tmp_path / "save"]
     line = line_of(train.cli_main, arguments, monkeypatch)
-    assert "must have a target side, has a source side alone" in line
+    assert "must have a target side, has only a source side" in line
 
 
 @pytest.mark.parametrize("main", [validate.cli_main, interactive.cli_main, generate.cli_main])

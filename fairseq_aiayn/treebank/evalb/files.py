@@ -36,6 +36,6 @@ def read_line_pairs(gold: str | Path, predicted: str | Path) -> Iterator[tuple[s
 def _different_numbers(paths: tuple[str | Path, str | Path], counts: list[int]) -> str:
     for path, count in zip(paths, counts, strict=True):
         if not count:
-            return f"{source_name(path)}: empty, must have one tree a line"
+            return f"{source_name(path)}: empty, must have one tree per line"
     gold, predicted = map(source_name, paths)
     return f"{predicted}: must have the {counts[0]:,} lines of {gold}, has {counts[1]:,}"
