@@ -10,8 +10,8 @@ class PairsByLength(BaseWrapperDataset):
     """Training pairs in the order of `by_length`; pairs with equal lengths keep fairseq's random
     order.
 
-    fairseq sorts by source length, then by target length. For sentences of usual length, up to half
-    of the target positions of such a batch can be padding if it spans two source lengths.
+    fairseq sorts by source length, then by target length. With that order, up to half of the target
+    positions can be padding in a batch of usual sentences that spans two source lengths.
     """
 
     def ordered_indices(self) -> np.ndarray:

@@ -75,10 +75,10 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     def projects(self, model: BaseFairseqModel) -> bool:
         """Whether the loss computes the projection itself, from the features of our decoder.
 
-        It does not in three cases: in float16, where the gradient underflows if it is computed
-        before the loss is scaled; if fairseq needs the probabilities for another purpose; and if
-        several processes train an untied projection, because they wait for the gradients of the
-        matrices that `forward` uses, and it would not use the projection.
+        It does not in three cases. In float16, a gradient that is computed before the loss is
+        scaled is lost. fairseq may need the probabilities for another purpose. And if several
+        processes train an untied projection, they wait for the gradients of the matrices that
+        `forward` uses, and `forward` would not use the projection.
         """
         if self.report_accuracy or self.ignore_prefix_size:
             return False
