@@ -2,8 +2,7 @@
 
 import sys
 
-# --user-dir imports this package from within fairseq: then everything registers. Outside fairseq
-# (the aiayn command) nothing is loaded that is not needed: fairseq alone takes
-# seconds to import.
+# With --user-dir, fairseq imports this package, and everything must be registered. Outside fairseq
+# (the aiayn command) the plugin is not loaded, because importing fairseq alone takes seconds.
 if "fairseq" in sys.modules:
     from fairseq_aiayn import plugin  # noqa: F401

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-LONGEST_MESSAGE = 300  # characters; what a file holds, or a name, may have any number
+LONGEST_MESSAGE = 300  # characters; a message may quote a name or a file's content of any length
 
 
 def shortened(message: str) -> str:
-    """Return a message on one line; of a long one the beginning and the end."""
+    """Return a message on one line; a long one is reduced to its beginning and its end."""
     line = " ".join(message.splitlines())
     half = LONGEST_MESSAGE // 2
     return line if len(line) <= LONGEST_MESSAGE else f"{line[:half]} ... {line[-half:]}"
@@ -15,8 +15,8 @@ def shortened(message: str) -> str:
 
 @contextmanager
 def one_line_errors(script: str) -> Iterator[None]:
-    """End a script with status 1 and one line that begins with its name, where its input or files
-    raise ValueError or OSError."""
+    """End a script with status 1 and one line, which begins with the script's name, if its input
+    or files raise ValueError or OSError."""
     try:
         yield
     except (OSError, ValueError) as error:

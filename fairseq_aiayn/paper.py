@@ -1,7 +1,7 @@
 """Every number of "Attention Is All You Need" (Vaswani et al., 2017), as data.
 
-A row of Table 3 is BASE with only the cells that the table prints. What the paper leaves open is
-marked "not stated" and argued in docs/deviations.md.
+A row of Table 3 differs from BASE only in the cells that the table prints. A value that the paper
+leaves open is marked "not stated"; docs/deviations.md gives the reasons for it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Published:
-    """Table 3's results of a row: development perplexity, BLEU, millions of parameters; hours of
-    its training (section 5.2)."""
+    """The published results of a row: development perplexity, BLEU and millions of parameters from
+    Table 3, and the hours of training from section 5.2."""
 
     ppl: float | None = None
     bleu: float | None = None
@@ -22,7 +22,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Row:
-    """One model of the paper with the regime that trains it, in the symbols of Table 3."""
+    """One model of the paper and its training regime, in the symbols of Table 3."""
 
     name: str
     N: int
@@ -35,10 +35,10 @@ class Row:
     epsilon_ls: float
     steps: int
     learned_positions: bool = False
-    shared_vocabulary: bool = True  # section 3.4 needs it; parsing keeps words and trees apart
+    shared_vocabulary: bool = True  # section 3.4 needs it; parsing separates words and trees
     warmup: int = 4000  # section 5.3
     lr_factor: float = 1.0  # multiplies Equation 3, which has none
-    batch_tokens: int = 25_000  # section 5.1: about as many source tokens and as many target tokens
+    batch_tokens: int = 25_000  # section 5.1: approximate, source and target tokens each
     checkpoint_updates: int = 1_500  # section 6.1: ten minutes at the step time of section 5.2
     averaged: int = 1  # section 6.1: checkpoints averaged; 1 = none
     initialization: str = "tensor2tensor"  # not stated; a scheme of nn/initialization.py
@@ -113,13 +113,14 @@ BIG = replace(
     averaged=20,
     published=Published(4.33, 26.4, 213, hours=3.5 * 24),
 )
-# Section 6.1; section 5.2 gives the hours of "the big models"
+# Section 6.1. The hours are those that section 5.2 gives for "the big models".
 BIG_EN_FR = replace(
     BIG, name="big_en_fr", P_drop=0.1, published=Published(hours=BIG.published.hours)
 )
 
-# Section 6.3: all other parameters are those of the English-to-German base model. d_k, d_v: not
-# stated; d_model / h as in section 3.2.2. warmup: not stated; 16,000 in the paper's own code.
+# Section 6.3: all other parameters are those of the English-to-German base model. d_k and d_v are
+# not stated; they are d_model / h as in section 3.2.2. warmup is not stated; it is 16,000 in the
+# paper's own code.
 PARSING = replace(
     BASE,
     name="parsing",
@@ -154,7 +155,8 @@ ADAM = Adam()
 
 @dataclass(frozen=True)
 class Decoding:
-    """Sections 6.1 and 6.3: beam search, outputs at most `extra_length` longer than the input."""
+    """The beam search of sections 6.1 and 6.3; an output is at most `extra_length` tokens longer
+    than the input."""
 
     beam: int
     alpha: float
@@ -164,7 +166,7 @@ class Decoding:
 TRANSLATION = Decoding(beam=4, alpha=0.6, extra_length=50)
 PARSING_DECODING = Decoding(beam=21, alpha=0.3, extra_length=300)
 
-VOCABULARY_EN_DE = 37_000  # section 5.1, byte pairs shared by both languages
+VOCABULARY_EN_DE = 37_000  # section 5.1, byte-pair encoding shared by both languages
 VOCABULARY_EN_FR = 32_000  # section 5.1, word pieces
 VOCABULARY_WSJ = 16_000  # section 6.3, WSJ only
 VOCABULARY_SEMI_SUPERVISED = 32_000  # section 6.3

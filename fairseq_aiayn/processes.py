@@ -9,9 +9,10 @@ import threading
 
 
 def end_with_parent() -> None:
-    """Let a worker leave Ctrl-C to its parent, and end when its parent is killed.
+    """Make this worker process ignore Ctrl-C, which its parent handles, and exit with its parent.
 
-    Otherwise it would wait for ever, or write into what the next run does.
+    A worker whose parent was killed would otherwise wait forever, or write files that the next run
+    uses.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

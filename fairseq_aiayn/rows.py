@@ -1,4 +1,4 @@
-"""Every row by its name: the paper's, and this project's own small ones."""
+"""Every row by name: those of the paper, and this project's own small ones."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from fairseq_aiayn.paper import BASE, BEYOND_TABLE_3, TABLE_3, Published, Row
 
-# Small enough to learn from 20,000 short sentences on two CPU cores, for the demo
-# and the tests.
+# For the demo and the tests: small enough to learn from 20,000 short sentences on two CPU cores.
 TINY = replace(
     BASE,
     name="tiny",
@@ -22,7 +21,7 @@ TINY = replace(
     initialization="fairseq",
     published=Published(),
 )
-# Its twin for parsing, for 10,000 sentences on two CPU cores.
+# The same for parsing, with 10,000 sentences on two CPU cores.
 PARSING_TINY = replace(
     TINY,
     name="parsing_tiny",
@@ -33,7 +32,7 @@ PARSING_TINY = replace(
 )
 
 # The text-only Transformer-Tiny of "Good for Misconceived Reasons" (Wu et al., ACL 2021)
-# for Multi30k, a result that was made with stock fairseq. An epoch has about 60 of its batches.
+# for Multi30k, a result obtained with stock fairseq. An epoch has about 60 of its batches.
 MULTI30K_TINY = replace(
     BASE,
     name="multi30k_tiny",
@@ -59,7 +58,10 @@ ROWS: dict[str, Row] = {row.name: row for row in (*TABLE_3, *BEYOND_TABLE_3, *OW
 
 
 def find_row(name: str) -> Row:
-    """Return the row called `name` or, as an --arch, aiayn_`name`; ValueError if there is none."""
+    """Return a row by `name`, which may begin with aiayn_ as an --arch does.
+
+    Raises ValueError if there is no such row.
+    """
     row = ROWS.get(name.removeprefix("aiayn_"))
     if row is None:
         raise ValueError(f"unknown row {name!r}: the rows are {', '.join(ROWS)}")

@@ -1,7 +1,8 @@
-"""Section 6.1: beam search with the length penalty of Wu et al. (2016), ended as early as possible.
+"""Section 6.1: beam search with the length penalty of Wu et al. (2016), which stops as early as
+possible.
 
-Shape letters as in fairseq_aiayn.nn, and: k hypotheses per sentence (the beam), L the longest
-output with its end-of-sentence token.
+Shape letters as in fairseq_aiayn.nn; also k, the number of hypotheses per sentence (the beam), and
+L, the length of the longest output including its end-of-sentence token.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from fairseq_aiayn.decoding.candidates import AllowedTokens, Symbols, best_token
 from fairseq_aiayn.decoding.hypotheses import Finished, History, Hypothesis, Step
 from fairseq_aiayn.decoding.length_penalty import length_penalty
 
-LARGEST_ALPHA = 50  # with it, the penalty of 100,000 tokens is 1e211, still a float
-WORTH_DROPPING = 1 / 8  # of the sentences: the others must be copied
+LARGEST_ALPHA = 50  # the penalty of 100,000 tokens is then 1e211, which a float can still hold
+WORTH_DROPPING = 1 / 8  # share of finished sentences that is worth copying all the others
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """What a user chooses: beam size k, length penalty α, shortest output, and how many are wanted.
+    """The user's choices: beam size k, length penalty α, minimum output length, number of outputs.
 
-    A sentence's search ends once no open hypothesis can still enter its `nbest` best.
+    The search of a sentence ends when no open hypothesis can still enter its `nbest` best outputs.
+    Raises ValueError for a value that is out of range.
     """
 
     beam: int
@@ -50,18 +52,20 @@ class SearchOptions:
 
 
 class Continuations(Protocol):
-    """A model, or an ensemble, with its decoding state: before the first token one row per
-    sentence, then k."""
+    """A model or an ensemble with its decoding state; it has one row per sentence before the first
+    token, and k rows per sentence afterwards."""
 
     def log_probabilities(self, tokens: Tensor) -> Iterable[Tensor]:
-        """Append the newest tokens [R, 1]; give log P(next token) of all rows in order, some
-        [rows, V] at a time, float32, for the caller to overwrite."""
+        """Append the newest tokens [R, 1] and yield log P(next token) of all rows, in order.
+
+        Each part covers some of the rows: [rows, V], float32. The caller may overwrite it.
+        """
 
     def follow(self, parents: Tensor) -> None:
-        """Let beam j of sentence b continue what its beam parents[b, j] has seen; [B, k]."""
+        """Make beam j of sentence b a continuation of its beam parents[b, j]; parents [B, k]."""
 
     def keep_sentences(self, sentences: Tensor) -> None:
-        """Go on with these sentences [B'] only, on both sides."""
+        """Keep only these sentences [B'], on the source and the target side."""
 
 
 @torch.no_grad()
@@ -74,11 +78,14 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Return up to `nbest` outputs per sentence of a batch, best first.
 
-    max_lengths [B]: tokens that each output may have before its end-of-sentence token;
-    prefix [B, p]: tokens that each output must begin with, padded on the right. A hypothesis is
-    finished when its end-of-sentence token is among the k best continuations. A sentence is done
-    when the best open hypothesis, were it to gain no more cost until the longest output, could not
-    displace the `nbest`-th finished one.
+    max_lengths [B]: the number of tokens that each output may have before its end-of-sentence
+    token; prefix [B, p]: the tokens that each output must begin with, padded on the right. A
+    hypothesis is finished when its end-of-sentence token is among the k best continuations. A
+    sentence is done when its best open hypothesis could not displace the `nbest`-th finished one,
+    even if it reached the maximum length without any loss of probability.
+
+    Raises ValueError for a probability that is not a number, for a sentence without a possible
+    output, and if an output would have to be longer than it may be.
     """
     check_lengths(max_lengths, symbols, options, prefix)
     B, device, longest = max_lengths.numel(), max_lengths.device, int(max_lengths.max())
@@ -95,7 +102,7 @@ def beam_search(
         written = search.advance(*best, step, symbols.end, options)
         history.write(step, search.sentences, written)
         done = search.done(max_lengths, options)
-        waiting = int(done.sum())  # the only value that a step asks the device for
+        waiting = int(done.sum())  # the only value that a step reads from the device
         if waiting == done.numel():
             break
         continuations.follow(written.parent)
@@ -112,11 +119,11 @@ def beam_search(
 
 @dataclass
 class OpenSentences:
-    """The sentences that are still searched.
+    """The sentences whose search is not over.
 
     sentences [B']: their places in the batch; alive [B', r]: log P of each open hypothesis, best
-    first, where r is 1 before the first token, then k; newest [B'·r, 1]: the last token of each;
-    finished [B', n]: the best finished ones.
+    first, where r is 1 before the first token and k afterwards; newest [B'·r, 1]: the last token of
+    each open hypothesis; finished [B', n]: the best finished hypotheses.
     """
 
     sentences: Tensor
@@ -126,7 +133,7 @@ class OpenSentences:
 
     @staticmethod
     def at_start(finished: Finished, end: int) -> OpenSentences:
-        """All sentences of a batch, each with the empty hypothesis, whose log P is 0."""
+        """Return all sentences of a batch, each with the empty hypothesis, whose log P is 0."""
         B, device = finished.score.size(0), finished.score.device
         newest = torch.full((B, 1), end, device=device)
         return OpenSentences(
@@ -136,11 +143,12 @@ class OpenSentences:
     def advance(
         self, token_log_p: Tensor, token: Tensor, step: int, end: int, options: SearchOptions
     ) -> Step:
-        """Extend every open hypothesis by its k + 1 best tokens, token_log_p and token
-        [B'·r, k + 1]; keep the k best that go on, and of those that end the best.
+        """Extend every open hypothesis by its k + 1 best tokens; keep the k best continuations that
+        stay open, and the best of those that end.
 
-        Returns what the k that go on wrote. One hypothesis has at most one continuation that ends,
-        so k of its k + 1 best tokens go on, and so do k of the 2k best of all.
+        token_log_p and token [B'·r, k + 1]. Returns the step that the k open continuations wrote.
+        At most one continuation of a hypothesis ends. So at least k of the k + 1 best tokens of a
+        hypothesis stay open, and so do at least k of the 2k best continuations of a sentence.
         """
         (B, r), k = self.alive.shape, options.beam
         total = (self.alive.unsqueeze(2) + token_log_p.view(B, r, k + 1)).view(B, -1)
@@ -165,18 +173,18 @@ class OpenSentences:
         return written
 
     def done(self, max_lengths: Tensor, options: SearchOptions) -> Tensor:
-        """[B'], True where no open hypothesis, the best one first, can still enter the finished
-        ones; max_lengths [B].
+        """Return [B'], True if no open hypothesis can still enter the finished ones; max_lengths
+        [B].
 
-        log P only falls and, for α ≥ 0, lp only rises with length, so log P(so far) / lp(longest)
-        bounds every score to come.
+        With length, log P only falls and, for α ≥ 0, lp only rises. So log P(so far) / lp(longest)
+        of the best open hypothesis is an upper bound of every later score.
         """
         longest = max_lengths[self.sentences] + 1
         bound = self.alive[:, 0] / length_penalty(longest, options.alpha)
         return self.finished.score[:, -1] >= bound
 
     def only(self, kept: Tensor) -> OpenSentences:
-        """Those of these rows [B''], after the first step."""
+        """Return only the sentences in these rows [B'']; for use after the first step."""
         return OpenSentences(
             self.sentences[kept],
             self.alive[kept],
@@ -186,16 +194,18 @@ class OpenSentences:
 
 
 def has_nan(token_log_p: Tensor, alive: Tensor) -> Tensor:
-    """[B], True where an open hypothesis, log P alive [B, r], has a next token whose probability
-    is not a number. Such a token is always among the best, token_log_p [B·r, m]: NaN sorts first.
+    """Return [B], True if an open hypothesis has a next token whose probability is not a number.
+
+    alive [B, r]: log P of the open hypotheses; token_log_p [B·r, m]: log P of their best next
+    tokens. A token with NaN is always among the best, because NaN sorts first.
     """
     nan = token_log_p.isnan().any(dim=1).view_as(alive)
     return (nan & alive.gt(-math.inf)).any(dim=1)
 
 
 def require_outputs(broken: Tensor, found: list[list[Hypothesis]]) -> None:
-    """Raise ValueError for a batch in which a probability was not a number, broken [B], or a
-    sentence has no output."""
+    """Raise ValueError if a sentence of a batch has a probability that is not a number, broken [B],
+    or no output."""
     if broken.any():
         place = int(broken.nonzero()[0])
         raise ValueError(
@@ -213,7 +223,7 @@ def require_outputs(broken: Tensor, found: list[list[Hypothesis]]) -> None:
 def check_lengths(
     max_lengths: Tensor, symbols: Symbols, options: SearchOptions, prefix: Tensor | None
 ) -> None:
-    """Raise ValueError where an output would have to be longer than it may be."""
+    """Raise ValueError if an output would have to be longer than its maximum length."""
     shortest = int(max_lengths.min())
     if shortest < options.min_length:
         raise ValueError(
@@ -231,9 +241,9 @@ def check_lengths(
 
 @dataclass(frozen=True)
 class Limits:
-    """What each output [B] may be: its prefix, if any, its shortest and its longest length.
+    """The limits of each output: its prefix [B, p], if any, and its minimum and maximum length [B].
 
-    `ends` holds the values of max_lengths, so that no step has to ask the device for them.
+    `ends` holds the values of max_lengths, so that no step has to read them from the device.
     """
 
     max_lengths: Tensor
@@ -243,7 +253,7 @@ class Limits:
     prefix: Tensor | None
 
     def at(self, step: int, sentences: Tensor) -> AllowedTokens:
-        """The tokens that a step allows in these sentences [B']."""
+        """Return the tokens that a step allows in these sentences [B']."""
         forced = None
         if self.prefix is not None and step < self.prefix.size(1):
             forced = self.prefix[sentences, step]

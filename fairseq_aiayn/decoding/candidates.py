@@ -1,7 +1,7 @@
-"""Which tokens may come next, and the few best of them, taken from log P of the whole vocabulary.
+"""Select the best tokens that may come next from log P of the whole vocabulary.
 
-Shape letters as in beam_search, and: r open hypotheses per sentence (1 before the first token, then
-k), R = B·r rows, m candidates of a row.
+Shape letters as in beam_search; also r open hypotheses per sentence (1 before the first token, k
+afterwards), R = B·r rows and m candidates per row.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-BLOCK = 64  # tokens of which only the largest is looked at first
+BLOCK = 64  # tokens per block; the first pass computes only the maximum of each block
 
 
 @dataclass(frozen=True)
 class Symbols:
-    """Tokens with a meaning for the search; `end`, as in fairseq, also stands before the first."""
+    """The tokens with a meaning for the search; as in fairseq, `end` also precedes the first
+    token."""
 
     end: int
     padding: int
@@ -27,10 +28,10 @@ class Symbols:
 
 @dataclass(frozen=True)
 class AllowedTokens:
-    """The tokens that a step may write: all but padding and, where `end_forbidden`, the end.
+    """The tokens that a step may write: all but padding and, if `end_forbidden`, the end token.
 
-    forced [B] leaves a sentence one token alone: a prefix's, or the end of a longest output. Where
-    it is padding, the sentence is free; None if all are.
+    forced [B] is the only token that a sentence may write: a token of its prefix, or the end token
+    at the maximum length. A sentence whose entry is padding is free; None means that all are.
     """
 
     symbols: Symbols
@@ -38,10 +39,10 @@ class AllowedTokens:
     forced: Tensor | None
 
     def mask(self, log_p: Tensor, rows: slice, r: int) -> None:
-        """Put −∞, in place, where log_p [rows, V] of these rows is not allowed.
+        """Set log_p [rows, V] of these rows to −∞, in place, for tokens that are not allowed.
 
-        A forced token is allowed even if it is the end and `end_forbidden`: its log P is taken
-        before anything is masked, and put back last.
+        A forced end token is allowed even if `end_forbidden`. So log P of the forced tokens is read
+        before the masking and restored at the end.
         """
         forced = None
         if self.forced is not None:
@@ -59,9 +60,9 @@ class AllowedTokens:
 def best_tokens(
     parts: Iterable[Tensor], allowed: AllowedTokens, m: int, r: int
 ) -> tuple[Tensor, Tensor]:
-    """The m best tokens of every row that are allowed: log P [R, m], token [R, m].
+    """Return the m best allowed tokens of every row: log P [R, m], token [R, m].
 
-    parts: log P(next token) of all rows in order, some rows [rows, V] at a time, which is
+    parts: log P(next token) of all rows in order, in parts of some rows [rows, V], which are
     overwritten.
     """
     values, tokens, start = [], [], 0
@@ -76,12 +77,14 @@ def best_tokens(
 
 
 def top_tokens(log_p: Tensor, m: int) -> tuple[Tensor, Tensor]:
-    """log_p.topk(m), with −∞ and token 0 for what a vocabulary of fewer than m tokens lacks.
+    """Return log_p.topk(m): values and tokens, both [rows, m], of log_p [rows, V].
 
-    Selecting among a whole vocabulary is slow, taking maxima is not. So the vocabulary is cut into
-    blocks, and the m blocks with the largest maxima hold the m largest values. With blocks of 3
-    and m = 2, of −1 −9 −8 | −4 −2 −3 | −7 −6 −5 | −9 only the first two blocks, whose maxima are
-    −1 and −2, and the rest that fills no block are looked at.
+    If the vocabulary has fewer than m tokens, the missing places have −∞ and token 0.
+
+    Selecting from a whole vocabulary is slow, but computing maxima is fast. So the vocabulary is
+    cut into blocks, and the m blocks with the largest maxima hold the m largest values. For
+    example, with blocks of 3 and m = 2, the row −1 −9 −8 | −4 −2 −3 | −7 −6 −5 | −9 is searched
+    only in the first two blocks, whose maxima are −1 and −2, and in the rest, which fills no block.
     """
     V = log_p.size(1)
     if V < m:

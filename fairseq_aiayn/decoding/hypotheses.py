@@ -1,7 +1,7 @@
-"""The hypotheses of a batch: what each step of the search wrote, which ended, and what they say.
+"""The hypotheses of a batch: the steps of the search, the finished hypotheses, and their tokens.
 
-A hypothesis is a chain of back-pointers, so that a step writes one token per beam and copies none.
-What has won is read back once, when the search is over.
+A hypothesis is a chain of back-pointers. So a step writes one token per beam and copies no tokens.
+The tokens of the best hypotheses are read back once, when the search is over.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A finished output: tokens [n] with the end token, log P of each [n], log P(Y|X) / lp(Y)."""
+    """A finished output: its tokens [n] including the end token, log P of each token [n], and its
+    score, log P(Y|X) / lp(Y)."""
 
     tokens: Tensor
     token_log_p: Tensor
@@ -24,8 +25,8 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Step:
-    """What one step wrote in each open sentence: token, its log P, and the beam of the step before
-    that it continues, all [B, k]."""
+    """One step of the search in each open sentence: the tokens, their log P, and the beam of the
+    previous step that each one continues, all [B, k]."""
 
     token: Tensor
     token_log_p: Tensor
@@ -33,7 +34,7 @@ class Step:
 
 
 class History:
-    """The steps of a search, of all sentences: every tensor [steps, B, k]."""
+    """All steps of a search, for all sentences; every tensor is [steps, B, k]."""
 
     def __init__(self, steps: int, B: int, k: int, device: torch.device):
         self.token = torch.zeros(steps, B, k, dtype=torch.long, device=device)
@@ -41,7 +42,7 @@ class History:
         self.token_log_p = torch.zeros(steps, B, k, device=device)
 
     def write(self, position: int, sentences: Tensor, step: Step) -> None:
-        """Keep a step, the token at `position`, of these sentences [B']."""
+        """Store the step that writes the token at `position`, for these sentences [B']."""
         self.token[position, sentences] = step.token
         self.parent[position, sentences] = step.parent
         self.token_log_p[position, sentences] = step.token_log_p
@@ -55,18 +56,19 @@ class History:
             token      A B    C D     E F
             parent     0 0    1 0     0 1      (beam of the position before)
 
-        one that ends at position 3 on beam 1 was F, whose parent 1 is D, whose parent 0 is A: its
-        tokens are A D F and the end.
+        a hypothesis that ends at position 3 on beam 1 has F at position 2. The parent of F is beam
+        1, which holds D, and the parent of D is beam 0, which holds A. So its tokens are A D F and
+        the end token.
         """
         last, beam = finished.last, finished.beam
         tokens, log_p = [], []
         for position in reversed(range(int(last.max()))):
             tokens.append(self.token[position].gather(1, beam))
             log_p.append(self.token_log_p[position].gather(1, beam))
-            # One that ends before this position is still at its last beam.
+            # A hypothesis that ends before this position stays at its last beam.
             parent = self.parent[position].gather(1, beam)
             beam = torch.where(last.gt(position), parent, beam)
-        # [B, n, L]: from the first position on; the end token comes last
+        # [B, n, L], in the order of positions; the end token comes last
         all_tokens = torch.stack([*tokens[::-1], torch.full_like(last, end)], dim=2).cpu()
         all_log_p = torch.stack([*log_p[::-1], finished.end_log_p], dim=2).cpu()
         columns = (all_tokens, all_log_p, last.tolist(), finished.score.tolist())
@@ -81,16 +83,16 @@ class History:
 
 
 def with_end(values: Tensor, n: int) -> Tensor:
-    """The first n values and the last one, which belongs to the end token."""
+    """Return the first n values and the last one, which belongs to the end token."""
     return torch.cat([values[:n], values[-1:]])
 
 
 @dataclass(frozen=True)
 class Finished:
-    """The n best finished hypotheses of every sentence, best first, all tensors [B, n].
+    """The n best finished hypotheses of every sentence, best first; all tensors are [B, n].
 
-    score: log P(Y|X) / lp(Y), −∞ in an empty place; last: the end token's position; beam: which
-    one of the step before it ends; end_log_p: log P of the end token.
+    score: log P(Y|X) / lp(Y), −∞ in an empty place; last: the position of the end token; beam: the
+    beam of the previous step that it ends; end_log_p: log P of the end token.
     """
 
     score: Tensor
@@ -100,13 +102,13 @@ class Finished:
 
     @staticmethod
     def none(B: int, n: int, device: torch.device) -> Finished:
-        """n empty places a sentence."""
+        """Return n empty places per sentence."""
         places = torch.zeros(B, n, dtype=torch.long, device=device)
         score = torch.full((B, n), -math.inf, device=device)
         return Finished(score, places, places.clone(), torch.zeros_like(score))
 
     def merged(self, other: Finished) -> Finished:
-        """The n best of both."""
+        """Return the n best hypotheses of both."""
         score, best = torch.cat([self.score, other.score], dim=1).topk(self.score.size(1), dim=1)
         return Finished(
             score,
@@ -117,10 +119,10 @@ class Finished:
         )
 
     def only(self, kept: Tensor) -> Finished:
-        """Those of these sentences [B'] only."""
+        """Return only the hypotheses of these sentences [B']."""
         return Finished(*(value[kept] for value in vars(self).values()))
 
     def write(self, sentences: Tensor, other: Finished) -> None:
-        """Put other's, in place, where these sentences [B'] are."""
+        """Replace the hypotheses of these sentences [B'] by those of `other`, in place."""
         for mine, value in zip(vars(self).values(), vars(other).values(), strict=True):
             mine[sentences] = value

@@ -10,9 +10,9 @@ Number = TypeVar("Number", int, Tensor)
 
 
 def length_penalty(length: Number, alpha: float) -> float | Number:
-    """lp(Y) = ((5 + |Y|)/6)^α; a finished translation's score is log P(Y|X) / lp(Y).
+    """Return lp(Y) = ((5 + |Y|)/6)^α; the score of a finished translation is log P(Y|X) / lp(Y).
 
-    |Y| = `length`, a number or a tensor of them, counts the end-of-sentence token, as the paper's
-    own code does.
+    |Y| = `length` is a number or a tensor of numbers. It counts the end-of-sentence token, as in
+    the paper's own code.
     """
     return ((5.0 + length) / 6.0) ** alpha

@@ -1,4 +1,4 @@
-"""Slow, plain twins of the beam search, one sentence at a time."""
+"""Slow reference implementations of the beam search, for one sentence at a time."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 
 from fairseq_aiayn.decoding.length_penalty import length_penalty
 
-# log P of every next token after these
+# Returns log P of every next token, given the tokens so far
 Model = Callable[[tuple[int, ...]], Sequence[float]]
 Scored = tuple[float, tuple[int, ...]]
 
 
 def exhaustive_search(model: Model, end: int, alpha: float, max_length: int) -> list[Scored]:
-    """Every output of up to max_length tokens and `end`, with its penalised score, best first."""
+    """Return every output of up to max_length tokens followed by `end`, with its score after the
+    length penalty, best first."""
     found: list[Scored] = []
 
     def grow(tokens: tuple[int, ...], log_p: float) -> None:
@@ -31,7 +32,10 @@ def exhaustive_search(model: Model, end: int, alpha: float, max_length: int) -> 
 def plain_beam_search(
     model: Model, end: int, beam: int, alpha: float, max_length: int
 ) -> list[Scored]:
-    """Beam search without early end; hypotheses end among the `beam` best. Best first."""
+    """Return the outputs of a beam search without early stopping, best first.
+
+    A hypothesis ends if its `end` is among the `beam` best continuations.
+    """
     alive: list[Scored] = [(0.0, ())]
     finished: list[Scored] = []
     for length in range(1, max_length + 2):

@@ -1,11 +1,13 @@
-"""Section 6.3: a beam search that can only write trees over as many words as the source has.
+"""Section 6.3: a beam search that writes only trees over exactly as many words as the source has.
 
-A target is a forest under a root that is not written: opening labels, closing labels, and a symbol
-in each word's place. A continuation is allowed if what it makes can still become a forest over
-exactly n words within the sentence's maximum length; some continuation always is. P stays the
-model's own: what is forbidden gets −∞, what is left is not scaled up.
+A target is a forest under a root that is not written. It has opening brackets and closing brackets
+with labels, and a symbol in place of each word. A continuation is allowed if its result can still
+become a forest over exactly n words within the sentence's maximum length; at least one continuation
+always is. Probabilities are those of the model: log P of a forbidden token becomes −∞, and the
+other probabilities are not renormalized.
 
-Shape letters: R rows (a sentence's beams together), D open brackets at most, C kinds of tokens.
+Shape letters: R rows (the beams of a sentence next to one another), D, the largest number of open
+brackets, and C kinds of tokens.
 """
 
 from __future__ import annotations
@@ -19,16 +21,17 @@ from torch import Tensor
 
 from fairseq_aiayn.decoding.beam_search import Continuations
 
-# Kinds of tokens: what a step may permit or not. A closing bracket's is CLOSE + its label.
+# Kinds of tokens, which a step permits or forbids. The kind of a closing bracket is CLOSE + label.
 NEVER, WORD, OPEN, END, CLOSE = range(5)
 
 
 @dataclass(frozen=True)
 class TreeSymbols:
-    """What each target token is: opened and closed [V] (its label's number, −1 for none), is_word
-    [V] bool, the end token; any other is never written.
+    """The role of each target token; a token without a role is never written.
 
-    Raises ValueError where no tree can be written: no word symbol, or no label with both brackets.
+    opened and closed [V] are the number of the label that a token opens or closes, −1 for none;
+    is_word [V] is a bool; `end` is the end token. Raises ValueError if no tree can be written,
+    because there is no word symbol or no label with both brackets.
     """
 
     opened: Tensor
@@ -48,11 +51,11 @@ class TreeSymbols:
         return int(torch.maximum(self.opened, self.closed).max()) + 1
 
     def closable(self) -> Tensor:
-        """[V], True for opening brackets whose label can be closed."""
+        """Return [V], True for opening brackets whose label can be closed."""
         return self.opened.ge(0) & torch.isin(self.opened, self.closed)
 
     def kinds(self) -> Tensor:
-        """[V], the kind of each token."""
+        """Return the kind of each token, [V]."""
         kinds = torch.full_like(self.opened, NEVER)
         kinds[self.is_word] = WORD
         kinds[self.closable()] = OPEN
@@ -60,17 +63,17 @@ class TreeSymbols:
         return torch.where(self.closed.ge(0), CLOSE + self.closed, kinds)
 
     def to(self, device: torch.device) -> TreeSymbols:
-        """The same on another device."""
+        """Return the same symbols on another device."""
         return TreeSymbols(
             self.opened.to(device), self.closed.to(device), self.is_word.to(device), self.end
         )
 
 
 def classify_tokens(tokens: Sequence[tuple[str, str]], end: int) -> TreeSymbols:
-    """The symbols of a dictionary, whose tokens are given as a bracket and a name.
+    """Return the symbols of a dictionary whose tokens are given as pairs of a bracket and a name.
 
-    ("(", "NP") opens NP, (")", "NP") closes it, ("", "NN") stands for a word; what has no name is
-    never written.
+    ("(", "NP") opens NP, (")", "NP") closes it, and ("", "NN") stands for a word. A token without a
+    name is never written.
     """
     numbers: dict[str, int] = {}
     opened, closed, is_word = [-1] * len(tokens), [-1] * len(tokens), [False] * len(tokens)
@@ -87,11 +90,11 @@ def classify_tokens(tokens: Sequence[tuple[str, str]], end: int) -> TreeSymbols:
 
 @dataclass
 class TreeState:
-    """What every row has still to write, and what it may write next.
+    """For every row, the words and tokens that are left, the open labels, and the permitted kinds.
 
-    words_left, tokens_left, depth [R]; labels [R, D + 1], those open, outermost first, then what is
-    left of closed ones; permitted [R, C]. A row that wrote its end token, or what it was not
-    permitted (a beam without hypothesis), is permitted nothing any more.
+    words_left, tokens_left, depth [R]; labels [R, D + 1], the open ones, outermost first, followed
+    by remains of closed ones; permitted [R, C]. A row is permitted nothing more once it has written
+    its end token or a token that was not permitted, as in a beam without a hypothesis.
     """
 
     words_left: Tensor
@@ -101,14 +104,15 @@ class TreeState:
     permitted: Tensor
 
     def reordered(self, rows: Tensor) -> TreeState:
-        """The state whose row i is this one's rows[i]."""
+        """Return a state whose row i is row rows[i] of this one."""
         return TreeState(*(value.index_select(0, rows) for value in vars(self).values()))
 
     def append(self, kind: Tensor, label: Tensor) -> None:
-        """Write one token a row, of this kind [R]; label [R] counts for opening brackets only."""
+        """Append one token per row, of this kind [R]; label [R] matters only for opening
+        brackets."""
         going_on = self.permitted.gather(1, kind.unsqueeze(1)).squeeze(1) & kind.ne(END)
         opens, closes = going_on & kind.eq(OPEN), going_on & kind.ge(CLOSE)
-        # Above the open ones: where nothing is opened, it does not count
+        # Written above the open labels, where it has no effect unless the token opens a bracket
         self.labels.scatter_(1, self.depth.unsqueeze(1), label.unsqueeze(1))
         self.depth = self.depth + opens.long() - closes.long()
         self.words_left = self.words_left - (going_on & kind.eq(WORD)).long()
@@ -116,10 +120,10 @@ class TreeState:
         self.permitted = self.permit(going_on, opens)
 
     def permit(self, going_on: Tensor, empty: Tensor) -> Tensor:
-        """[R, C], what may follow in the rows that go on [R]; empty [R]: the innermost bracket has
-        no child yet.
+        """Return the kinds that may follow, [R, C].
 
-        Holds throughout: tokens_left ≥ words_left + depth, what is at least still to be written.
+        going_on [R]: the row is not finished; empty [R]: its innermost bracket has no child yet.
+        Invariant: tokens_left ≥ words_left + depth, the fewest tokens that complete the forest.
         """
         to_come = self.words_left.gt(0)
         needed = self.words_left + self.depth
@@ -134,7 +138,7 @@ class TreeState:
 
 
 class ConstrainedContinuations:
-    """Continuations of a model of which only those are left that can become a tree."""
+    """The continuations of a model, restricted to those that can become a tree."""
 
     def __init__(
         self,
@@ -144,8 +148,8 @@ class ConstrainedContinuations:
         max_lengths: Tensor,
         deepest: int,
     ):
-        """words, max_lengths [B]: each output is a forest over `words` words, of at most
-        `max_lengths` tokens without its end token and `deepest` brackets inside each other.
+        """words, max_lengths [B]: each output is a forest over `words` words, with at most
+        `max_lengths` tokens, not counting its end token, and at most `deepest` nested brackets.
 
         Raises ValueError for a sentence without words or with fewer tokens than words.
         """
@@ -163,9 +167,10 @@ class ConstrainedContinuations:
         self.started = False
 
     def log_probabilities(self, tokens: Tensor) -> Iterator[Tensor]:
-        """tokens [R, 1] → log P(next token) [rows, V] of all rows, −∞ where it is not allowed."""
+        """tokens [R, 1] → log P(next token) of all rows, in parts [rows, V]; −∞ for a token that is
+        not allowed."""
         newest = tokens.squeeze(1)
-        if self.started:  # before the first token stands an end token that nobody has written
+        if self.started:  # the first call has an end token as its input, which no step has written
             self.state.append(self.kinds[newest], self.opened[newest])
         self.started = True
         start = 0
@@ -175,12 +180,12 @@ class ConstrainedContinuations:
             yield log_p.masked_fill_(~permitted[:, self.kinds], -math.inf)
 
     def follow(self, parents: Tensor) -> None:
-        """Let beam j of sentence b continue what its beam parents[b, j] has seen; [B, k]."""
+        """Make beam j of sentence b a continuation of its beam parents[b, j]; parents [B, k]."""
         self.continuations.follow(parents)
         self._take_rows(torch.arange(self.sentences, device=parents.device), parents)
 
     def keep_sentences(self, sentences: Tensor) -> None:
-        """Go on with these sentences [B'] only."""
+        """Keep only these sentences [B']."""
         self.continuations.keep_sentences(sentences)
         beams = torch.arange(self._beams(), device=sentences.device)
         self._take_rows(sentences, beams.expand(sentences.numel(), -1))
@@ -190,12 +195,12 @@ class ConstrainedContinuations:
         return self.state.depth.numel() // self.sentences
 
     def _take_rows(self, sentences: Tensor, beams: Tensor) -> None:
-        """Go on with the state of beams [B', k] of sentences [B']."""
+        """Keep the state of beams [B', k] of sentences [B']."""
         self.state = self.state.reordered((sentences[:, None] * self._beams() + beams).flatten())
 
 
 def start_state(words: Tensor, max_lengths: Tensor, D: int, C: int) -> TreeState:
-    """The state of rows that have nothing written yet; words, max_lengths [R]."""
+    """Return the state of rows that have written nothing yet; words, max_lengths [R]."""
     R = words.numel()
     state = TreeState(
         words_left=words,

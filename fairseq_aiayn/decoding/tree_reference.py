@@ -1,4 +1,4 @@
-"""Slow, plain twin of the tree constraint: the forests themselves, one by one."""
+"""Slow reference implementation of the tree constraint, which enumerates all forests."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ Forest = tuple[str, ...]
 def forests(
     words: int, max_length: int, labels: Sequence[str], symbols: Sequence[str], deepest: int
 ) -> Iterator[Forest]:
-    """Every forest over `words` words, each written as one of `symbols`, of at most `max_length`
-    tokens and with at most `deepest` brackets inside each other."""
+    """Yield every forest over `words` words with at most `max_length` tokens and at most `deepest`
+    nested brackets; each word is written as one of `symbols`."""
     if words == 0:
         yield ()
     if words == 0 or max_length < words:
@@ -24,8 +24,8 @@ def forests(
 def trees(
     words: int, max_length: int, labels: Sequence[str], symbols: Sequence[str], deepest: int
 ) -> Iterator[tuple[Forest, int]]:
-    """Every tree over 1 to `words` words, with their number: a word, or a bracket around at least
-    one tree."""
+    """Yield every tree over 1 to `words` words with its number of words; a tree is a word, or a
+    bracket around at least one tree."""
     yield from (((symbol,), 1) for symbol in symbols)
     if deepest == 0 or max_length < 3:
         return
@@ -36,6 +36,6 @@ def trees(
 
 
 def continuations(prefix: Forest, every: Sequence[Forest]) -> set[str]:
-    """What may follow a prefix of some of these forests; "" is their end."""
+    """Return the tokens that may follow a prefix in these forests; "" stands for the end."""
     n = len(prefix)
     return {forest[n] if len(forest) > n else "" for forest in every if forest[:n] == prefix}

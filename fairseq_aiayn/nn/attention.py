@@ -12,7 +12,7 @@ from fairseq_aiayn.nn.dimensions import Dimensions
 
 
 def attention_weights(Q: Tensor, K: Tensor, mask: Tensor | None = None) -> Tensor:
-    """softmax(QKᵀ/√d_k) of Equation 1, with −∞ at illegal connections (section 3.2.3).
+    """Return softmax(QKᵀ/√d_k) of Equation 1, with −∞ at illegal connections (section 3.2.3).
 
     Q [..., Q, d_k], K [..., M, d_k], mask broadcastable to [..., Q, M], True = may attend. Returns
     [..., Q, M].
@@ -24,7 +24,8 @@ def attention_weights(Q: Tensor, K: Tensor, mask: Tensor | None = None) -> Tenso
 
 
 def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Equation 1, Attention(Q, K, V) = softmax(QKᵀ/√d_k)V: the fused kernel's readable twin.
+    """Return Equation 1, Attention(Q, K, V) = softmax(QKᵀ/√d_k)V; the reference for
+    `fused_attention`.
 
     Q [..., Q, d_k], K [..., M, d_k], V [..., M, d_v], mask as in `attention_weights`.
     Returns [..., Q, d_v].
@@ -35,12 +36,13 @@ def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Te
 def fused_attention(
     Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None, causal: bool, dropout: float
 ) -> Tensor:
-    """`attention` by PyTorch's kernel, which keeps no [Q, M] matrix; `dropout` of the weights.
+    """Compute `attention` with PyTorch's fused kernel, which does not store the [Q, M] matrix.
 
-    Shapes as in `attention`; `causal` stands for a causal_mask.
+    Shapes as in `attention`; `causal` has the effect of a causal_mask; `dropout` is the rate at
+    which attention weights are dropped.
     """
     if Q.is_cpu and Q.dtype == torch.bfloat16:
-        # There its backward pass takes four times as long as in float32.
+        # In bfloat16 on a CPU, the kernel's backward pass takes four times as long as in float32.
         with torch.autocast("cpu", enabled=False):
             wide = fused_attention(Q.float(), K.float(), V.float(), mask, causal, dropout)
         return wide.to(Q.dtype)
@@ -50,7 +52,7 @@ def fused_attention(
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
-    """Section 3.2.3: [length, length], True where position i may attend, at positions up to i."""
+    """Return the mask of section 3.2.3, [length, length]: row i is True at positions 0 to i."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
@@ -58,9 +60,9 @@ class MultiHeadAttention(nn.Module):
     """Section 3.2.2: h attentions in parallel, each on its own projections, concatenated and
     projected by W^O.
 
-    d_k, d_v and h are free of one another. The projections are matrices: they have no bias. W^Q,
-    W^K and W^V of all heads stand one above another in one matrix, W_QKV [h·(2·d_k + d_v),
-    d_model], so that what is projected by several of them is multiplied once.
+    d_k, d_v and h can be chosen independently. The projections have no bias. The rows of W^Q, W^K
+    and W^V of all heads are stacked in one matrix, W_QKV [h·(2·d_k + d_v), d_model], so that one
+    matrix product computes several projections of the same input.
     """
 
     def __init__(self, sizes: Dimensions):
@@ -80,9 +82,9 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """Attend from x to memory.
 
-        x [B, Q, d_model] gives the queries, memory [B, M, d_model] the keys and values; mask
-        broadcastable to [B, h, Q, M], True = may attend; `causal` stands for causal_mask(Q) and
-        needs x and memory of one length. Returns [B, Q, d_model].
+        x [B, Q, d_model] gives the queries, memory [B, M, d_model] the keys and values; mask is
+        broadcastable to [B, h, Q, M], True = may attend. `causal` has the effect of causal_mask(Q)
+        and requires that x and memory have the same length. Returns [B, Q, d_model].
         """
         if x is memory:
             Q, K, V = self.queries_keys_values(x)
@@ -91,18 +93,18 @@ class MultiHeadAttention(nn.Module):
         return self.attend(Q, K, V, mask, causal)
 
     def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """xW_i^Q, xW_i^K, xW_i^V of every head, in self-attention: x [B, L, d_model] →
+        """Return xW_i^Q, xW_i^K and xW_i^V of every head, for self-attention: x [B, L, d_model] →
         [B, h, L, d_k], [B, h, L, d_k], [B, h, L, d_v]."""
         Q, K, V = self.W_QKV(x).split(self.projection_sizes, dim=-1)
         return self._split_heads(Q), self._split_heads(K), self._split_heads(V)
 
     def queries(self, x: Tensor) -> Tensor:
-        """xW_i^Q of every head: x [B, Q, d_model] → [B, h, Q, d_k]."""
+        """Return xW_i^Q of every head: x [B, Q, d_model] → [B, h, Q, d_k]."""
         return self._split_heads(F.linear(x, self.W_QKV.weight[: self.projection_sizes[0]]))
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """memory W_i^K, memory W_i^V of every head: memory [B, M, d_model] → [B, h, M, d_k],
-        [B, h, M, d_v]."""
+        """Return memory W_i^K and memory W_i^V of every head: memory [B, M, d_model] →
+        [B, h, M, d_k], [B, h, M, d_v]."""
         projected = F.linear(memory, self.W_QKV.weight[self.projection_sizes[0] :])
         K, V = projected.split(self.projection_sizes[1:], dim=-1)
         return self._split_heads(K), self._split_heads(V)
@@ -110,7 +112,7 @@ class MultiHeadAttention(nn.Module):
     def attend(
         self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """Concat(head_1, …, head_h)W^O of projected queries, keys and values.
+        """Return Concat(head_1, …, head_h)W^O for projected queries, keys and values.
 
         Q [B, h, Q, d_k], K [B, h, M, d_k], V [B, h, M, d_v] → [B, Q, d_model].
         """

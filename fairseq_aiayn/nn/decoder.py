@@ -1,4 +1,4 @@
-"""Section 3.1: the decoder stack, over whole targets (training) or step by step (search)."""
+"""Section 3.1: the decoder stack, over a whole target (training) or step by step (search)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from fairseq_aiayn.nn.residual import AddAndNorm
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, attention over the encoder's output, the feed-forward network."""
+    """Three sub-layers: masked self-attention, attention over the encoder's output, and the
+    feed-forward network."""
 
     def __init__(self, sizes: Dimensions):
         super().__init__()
@@ -33,16 +34,17 @@ class DecoderLayer(nn.Module):
         return self.feed_forward_norm(x, self.feed_forward(x))
 
     def start(self, memory: Tensor) -> LayerState:
-        """Project the memory [B, S, d_model] once for all steps to come."""
+        """Project the memory [B, S, d_model] to keys and values, once for all later steps."""
         return LayerState(*self.cross_attention.keys_values(memory))
 
     def step(
         self, x: Tensor, state: LayerState, ancestors: Tensor, source_mask: Tensor | None
     ) -> Tensor:
-        """One position of k beams a sentence: x [B, k, d_model] → the same; extends `state`.
+        """Decode one position of k beams per sentence: x [B, k, d_model] → the same shape.
 
-        The beams are so many queries of one attention: over the sentence's nodes, of which
-        ancestors [B, 1, k, n] says whose they are, and over the source, which is the same for all.
+        Extends `state`. The k beams are k queries of one attention over the sentence's nodes, and
+        of another over its source, which all beams share. ancestors [B, 1, k, n] says which nodes
+        belong to which beam; source_mask [B, 1, 1, S].
         """
         own, cross = self.self_attention, self.cross_attention
         Q, K, V = own.queries_keys_values(x)
@@ -54,7 +56,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Embeddings plus positions, dropout on their sum, N layers, the pre-softmax projection."""
+    """Embeddings plus positions, dropout on their sum, N layers and the pre-softmax projection."""
 
     def __init__(
         self,
@@ -71,12 +73,13 @@ class Decoder(nn.Module):
         self.projection = projection
 
     def forward(self, tokens: Tensor, memory: Tensor, source_mask: Tensor | None) -> Tensor:
-        """Features of all positions of a target, each seeing only itself and what precedes it.
+        """Return the features of all positions of a target; each attends only to itself and to
+        earlier positions.
 
-        tokens [B, T], shifted right by one and padded on the right, so that no position sees
-        padding and causality is all the mask that the target needs; memory [B, S, d_model];
-        source_mask [B, 1, 1, S], True at real tokens. Returns [B, T, d_model]; `projection.project`
-        makes logits of them.
+        tokens [B, T] are shifted right by one and padded on the right. So no real position sees
+        padding, and the target needs no mask besides causality. memory [B, S, d_model];
+        source_mask [B, 1, 1, S], True at real tokens. Returns [B, T, d_model], which
+        `projection.project` turns into logits.
         """
         x = self._embed(tokens, first=0)
         for layer in self.layers:
@@ -84,13 +87,15 @@ class Decoder(nn.Module):
         return x
 
     def start(self, memory: Tensor, source_mask: Tensor | None) -> DecoderState:
-        """State before the first step over memory [B, S, d_model] with source_mask [B, 1, 1, S]."""
+        """Return the state before the first step, for memory [B, S, d_model] and source_mask
+        [B, 1, 1, S]."""
         return DecoderState([layer.start(memory) for layer in self.layers], source_mask)
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """Features of the next position: the last ones of `forward` over all tokens so far.
+        """Return the features of the next position, which equal the last features of `forward`
+        over all tokens so far.
 
-        tokens [B·k, 1]: the newest token of each of k beams of each sentence; extends `state`.
+        tokens [B·k, 1]: the newest token of each of the k beams of each sentence. Extends `state`.
         Returns [B·k, 1, d_model].
         """
         x = self._embed(tokens, first=state.length)

@@ -1,10 +1,11 @@
-"""What the decoder remembers between two steps: one explicit object, passed in and reordered.
+"""The decoder's state between two steps: one explicit object, which callers pass in and reorder.
 
-The target positions that the beams of a sentence have seen are the nodes of one tree, each kept
-once. A beam attends to its ancestors, so that when a beam goes on from another only the mask
-changes: no key or value is copied. Nodes that no beam descends from are thrown out now and then.
+The target positions that the beams of a sentence have seen are the nodes of a tree, and each node
+is stored once. A beam attends to its ancestors. So when a beam continues another one, only the mask
+changes, and no key or value is copied. Nodes without a descendant among the beams are removed from
+time to time.
 
-Shape letters as in fairseq_aiayn.nn, and: k beams per sentence, n nodes of it.
+Shape letters as in fairseq_aiayn.nn; also k beams per sentence and n nodes per sentence.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-STEPS_OF_ROOM = 8  # for nodes, before unseen ones are dropped, which copies the others
+STEPS_OF_ROOM = 8  # steps between two removals of unseen nodes; a removal copies all other nodes
 
 
 @dataclass
 class LayerState:
-    """Keys and values of one decoder layer, already projected.
+    """The projected keys and values of one decoder layer.
 
-    memory_K [B, h, S, d_k] and memory_V [B, h, S, d_v] are those of the source; self_K [B, h,
-    capacity, d_k] and self_V [B, h, capacity, d_v], None before the first step, those of the nodes.
+    memory_K [B, h, S, d_k] and memory_V [B, h, S, d_v] belong to the source; self_K [B, h,
+    capacity, d_k] and self_V [B, h, capacity, d_v] belong to the nodes and are None before the
+    first step.
     """
 
     memory_K: Tensor
@@ -32,8 +34,8 @@ class LayerState:
     self_V: Tensor | None = None
 
     def extend(self, K: Tensor, V: Tensor, n: int) -> tuple[Tensor, Tensor]:
-        """Put K [B, h, k, d_k], V [B, h, k, d_v] of the newest nodes last; return those of all n
-        nodes."""
+        """Store K [B, h, k, d_k] and V [B, h, k, d_v] of the newest nodes; return the keys
+        [B, h, n, d_k] and values [B, h, n, d_v] of all n nodes, the newest last."""
         if self.self_K is None:
             self.self_K, self.self_V = with_room(K), with_room(V)
         newest = slice(n - K.size(2), n)
@@ -41,22 +43,23 @@ class LayerState:
         return self.self_K[:, :, :n], self.self_V[:, :, :n]
 
     def keep_nodes(self, sentences: Tensor, nodes: Tensor) -> None:
-        """Keep these nodes [B', n] of sentences [B']."""
+        """Keep only these nodes [B', n] of these sentences [B']."""
         self.self_K = pick_nodes(self.self_K, sentences, nodes)
         self.self_V = pick_nodes(self.self_V, sentences, nodes)
 
     def keep_sources(self, sentences: Tensor) -> None:
-        """Keep the memory of these sentences [B'], in this order."""
+        """Keep only the memory of these sentences [B'], in this order."""
         self.memory_K = self.memory_K.index_select(0, sentences)
         self.memory_V = self.memory_V.index_select(0, sentences)
 
 
 @dataclass
 class DecoderState:
-    """The state of all layers, and what they share.
+    """The state of all layers, and the masks that they share.
 
-    source_mask [B, 1, 1, S], True = real; ancestors [B, 1, k, n], True where the beam has seen the
-    node, None before the first step; length: number of target positions seen so far.
+    source_mask [B, 1, 1, S], True at real tokens, None without padding; ancestors [B, 1, k, n],
+    True if the beam has seen the node, None before the first step; length: number of target
+    positions seen so far.
     """
 
     layers: list[LayerState]
@@ -65,7 +68,8 @@ class DecoderState:
     length: int = 0
 
     def grow(self, k: int) -> Tensor:
-        """Add a position, a node for each of k beams of a sentence; return the new `ancestors`."""
+        """Add a position, which is one node per beam of each sentence; return the new
+        `ancestors`."""
         if self.ancestors is not None and self.ancestors.size(3) + k > self.capacity:
             everyone = torch.arange(self.ancestors.size(0), device=self.ancestors.device)
             self._drop_unseen_nodes(everyone)
@@ -77,20 +81,23 @@ class DecoderState:
 
     @property
     def capacity(self) -> int:
-        """Number of nodes that there is room for."""
+        """Number of nodes for which there is room."""
         return self.layers[0].self_K.size(2)
 
     def follow(self, parents: Tensor) -> None:
-        """Let beam j of sentence b continue what its beam parents[b, j] has seen; [B, k], where k
-        may be another number than before."""
+        """Make beam j of sentence b a continuation of beam parents[b, j] of the same sentence.
+
+        parents [B, k], where k may differ from the previous number of beams.
+        """
         n = self.ancestors.size(3)
         places = parents[:, None, :, None].expand(-1, -1, -1, n)
         self.ancestors = self.ancestors.gather(2, places)
 
     def reorder_beams(self, beams: Tensor) -> None:
-        """Let row i continue what row beams[i] has seen; beams [B'·k], k of one sentence together.
+        """Make row i a continuation of row beams[i]; beams [B'·k], the k beams of each sentence
+        next to one another.
 
-        The target side alone; unlike `follow` it may drop, repeat and reorder sentences.
+        Reorders only the target side. Unlike `follow`, it may drop, repeat and reorder sentences.
         """
         if self.ancestors is None:
             return
@@ -101,38 +108,39 @@ class DecoderState:
         self._drop_unseen_nodes(sentences)
 
     def keep_sources(self, sentences: Tensor) -> None:
-        """Keep these sentences [B'] of the source side, in this order."""
+        """Keep only these sentences [B'] on the source side, in this order."""
         for layer in self.layers:
             layer.keep_sources(sentences)
         if self.source_mask is not None:
             self.source_mask = self.source_mask.index_select(0, sentences)
 
     def _drop_unseen_nodes(self, sentences: Tensor) -> None:
-        """Keep only nodes that some beam has seen, and of the keys and values those of `sentences`
-        [B'], whose `ancestors` are in place already.
+        """Keep only nodes that some beam has seen, and only the keys and values of `sentences`
+        [B'], whose `ancestors` are already in place.
 
         With two beams whose ancestors are 1 0 1 0 0 and 1 0 0 0 1, the nodes 0, 2 and 4 are kept,
         in this order, and the ancestors become 1 1 0 and 1 0 1. A sentence with fewer such nodes
-        than another keeps some that no beam has seen, which stay masked.
+        than another one also keeps some unseen nodes, which stay masked.
         """
         seen = self.ancestors.any(dim=2).squeeze(1)  # [B', n]
         n = int(seen.sum(dim=1).max())
         nodes = seen.byte().sort(dim=1, descending=True, stable=True).indices[:, :n]
         k = self.ancestors.size(2)
         self.ancestors = self.ancestors.gather(3, nodes[:, None, None, :].expand(-1, -1, k, -1))
-        nodes = pad(nodes, (0, STEPS_OF_ROOM * k))  # room, with some node until it is written
+        nodes = pad(nodes, (0, STEPS_OF_ROOM * k))  # room, which holds copies of node 0 for now
         for layer in self.layers:
             layer.keep_nodes(sentences, nodes)
 
 
 def with_room(newest: Tensor) -> Tensor:
-    """Room for nodes like the first k, [B, h, k, d] → [B, h, capacity, d], not yet written."""
+    """Return an uninitialized tensor with room for more nodes like the first k: [B, h, k, d] →
+    [B, h, capacity, d]."""
     B, h, k, d = newest.shape
     return newest.new_empty(B, h, STEPS_OF_ROOM * k, d)
 
 
 def pick_nodes(values: Tensor, sentences: Tensor, nodes: Tensor) -> Tensor:
-    """values [B, h, capacity, d] at nodes [B', n] of sentences [B'] → [B', h, n, d]."""
+    """Select nodes [B', n] of sentences [B'] from values [B, h, capacity, d] → [B', h, n, d]."""
     h, capacity = values.shape[1:3]
     heads = torch.arange(h, device=values.device)
     first = (sentences[:, None] * h + heads) * capacity  # [B', h]

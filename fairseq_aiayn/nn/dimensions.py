@@ -1,15 +1,16 @@
-"""The free numbers of a Transformer, in the symbols of Table 3."""
+"""The sizes and rates of a Transformer, in the symbols of Table 3."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-LARGEST_N = 1000  # far beyond any Transformer; building layers until memory ends takes hours
+LARGEST_N = 1000  # far beyond any Transformer; a huge N builds layers for hours, until memory ends
 
 
 @dataclass(frozen=True)
 class Dimensions:
-    """What one layer stack is made of; ValueError for a value that no Transformer can have."""
+    """The dimensions of the two layer stacks; raises ValueError for a value that no Transformer can
+    have."""
 
     N: int
     d_model: int

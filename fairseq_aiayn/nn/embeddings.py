@@ -1,4 +1,4 @@
-"""Section 3.4: embeddings, and the pre-softmax projection that may share their matrix."""
+"""Section 3.4: the embeddings, and the pre-softmax projection that may share their matrix."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 
 class Embedding(nn.Module):
-    """A matrix E ∈ R^{V × d_model}: embeds tokens, times √d_model, and projects to logits.
+    """A matrix E ∈ R^{V × d_model} that embeds tokens, scaled by √d_model, and projects to logits.
 
-    One instance used in several places is section 3.4's sharing.
+    To share the matrix as in section 3.4, use one instance in several places.
     """
 
     def __init__(self, V: int, d_model: int):

@@ -29,7 +29,8 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Embeddings plus positions, dropout on their sum (section 5.4), N layers, no last norm."""
+    """Embeddings plus positions, dropout on their sum (section 5.4) and N layers; there is no final
+    norm."""
 
     def __init__(self, sizes: Dimensions, embedding: Embedding, position: nn.Module):
         super().__init__()
@@ -41,8 +42,8 @@ class Encoder(nn.Module):
     def forward(self, tokens: Tensor, pos: Tensor, mask: Tensor | None) -> Tensor:
         """Encode a batch of sources.
 
-        tokens [B, S]; pos [B, S] their positions; mask [B, 1, 1, S], True at real tokens, None
-        where there is no padding. Returns the memory [B, S, d_model].
+        tokens [B, S]; pos [B, S], their positions; mask [B, 1, 1, S], True at real tokens, or None
+        if there is no padding. Returns the memory [B, S, d_model].
         """
         x = self.dropout(self.embedding(tokens) + self.position(pos, tokens.size(1)))
         for layer in self.layers:

@@ -1,4 +1,4 @@
-"""The initial values of the weights. The paper does not state them; each scheme here is that of an
+"""The initial values of the weights. The paper does not state them; each scheme follows an existing
 implementation.
 
 | scheme        | feed-forward network          | encoder-decoder attention            |
@@ -7,10 +7,11 @@ implementation.
 | fairseq-0.9   | Glorot-uniform, biases 0      | W^Q, W^K and W^V one matrix          |
 | fairseq       | as torch.nn.Linear draws them | W^Q, W^K and W^V one matrix          |
 
-"One matrix" means drawn as one: Glorot's bound √(6 / (fan_in + fan_out)) falls with the number of
-rows. In all three, W^Q, W^K and W^V of a self-attention are one Glorot-uniform matrix, W^O is
-another, and embeddings have the standard deviation d_model^−½. The schemes are those of
-tensor2tensor in June 2017, of fairseq up to 0.9.0, and of fairseq since March 2020.
+"One matrix" means drawn as one matrix. This matters because Glorot's bound √(6 / (fan_in +
+fan_out)) falls with the number of rows. In all three schemes, W^Q, W^K and W^V of a self-attention
+are one Glorot-uniform matrix, W^O is another, and embeddings have the standard deviation
+d_model^−½. The schemes are those of tensor2tensor in June 2017, of fairseq up to 0.9.0, and of
+fairseq since March 2020.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ INITIALIZATIONS: tuple[Initialization, ...] = get_args(Initialization)
 
 
 def initialize(transformer: nn.Module, scheme: Initialization) -> None:
-    """Draw the projections and the feed-forward networks anew; embeddings stay as they are.
+    """Draw new weights for the projections and the feed-forward networks; embeddings stay
+    unchanged.
 
     Raises ValueError for an unknown scheme.
     """
@@ -53,15 +55,17 @@ def draw_feed_forward(network: FeedForward, scheme: Initialization) -> None:
     """Draw W_1, b_1, W_2 and b_2 of Equation 2."""
     for linear in (network.W_1, network.W_2):
         if scheme == "fairseq":
-            linear.reset_parameters()  # uniform within ±1/√fan_in, the bias too
+            linear.reset_parameters()  # uniform within ±1/√fan_in, including the bias
         else:
             xavier_uniform_(linear.weight)
             zeros_(linear.bias)
 
 
 def draw_queries_apart(attention: MultiHeadAttention) -> None:
-    """Draw W^Q as one Glorot-uniform matrix, and W^K with W^V as another: with fewer rows each,
-    their values are larger."""
+    """Draw W^Q as one Glorot-uniform matrix, and W^K and W^V together as another.
+
+    Each matrix has fewer rows than all three together, so the values are larger.
+    """
     queries = attention.projection_sizes[0]
     weight = attention.W_QKV.weight.data
     xavier_uniform_(weight[:queries])

@@ -7,18 +7,19 @@ from torch import Tensor, nn
 
 
 def positions(tokens: Tensor, padding: int) -> Tensor:
-    """Position of every token, 0 at the first real one whatever side the padding is on.
+    """Return the position of every token, 0 at the first real one; padding may be on either side.
 
-    tokens [B, L] → [B, L]; padding gets the position of a neighbour, which nothing reads.
+    tokens [B, L] → [B, L]; padding gets the position of a neighbour, which is never used.
     """
     return (tokens.ne(padding).cumsum(dim=1) - 1).clamp(min=0)
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
-    """PE(pos, 2i) = sin(pos/10000^{2i/d_model}), PE(pos, 2i+1) = cos(the same), interleaved:
-    [length, d_model] float32.
+    """Return PE(pos, 2i) = sin(pos/10000^{2i/d_model}) and PE(pos, 2i+1) =
+    cos(pos/10000^{2i/d_model}), interleaved: [length, d_model] float32.
 
-    Computed in float64: at position 10,000 a float32 angle is already wrong in the fourth digit.
+    The angles are computed in float64, because at position 10,000 a float32 angle is already wrong
+    in the fourth digit.
     """
     pos = torch.arange(length, dtype=torch.float64)
     two_i = torch.arange(0, d_model, 2, dtype=torch.float64)
@@ -27,7 +28,7 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoids of any length: the table grows when needed and is not saved with the model."""
+    """Sinusoids for any length; the table grows when needed and is not saved with the model."""
 
     def __init__(self, d_model: int, length: int = 256):
         super().__init__()
@@ -44,7 +45,8 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """A learned embedding of each position up to `max_length` (row E); ValueError beyond it."""
+    """A learned embedding of each position below `max_length` (Table 3, row E); raises ValueError
+    for a longer sequence."""
 
     def __init__(self, d_model: int, max_length: int):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Section 3.1 and 5.4: the residual connection around every sub-layer."""
+"""Sections 3.1 and 5.4: the residual connection around every sub-layer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LAYER_NORM_EPSILON = 1e-6  # not stated; as in the paper's own code
 
 
 class AddAndNorm(nn.Module):
-    """LayerNorm(x + Dropout(Sublayer(x))): dropout first, then the sum, then the norm."""
+    """LayerNorm(x + Dropout(Sublayer(x))): dropout first, then the sum, then the layer norm."""
 
     def __init__(self, d_model: int, P_drop: float):
         super().__init__()

@@ -17,7 +17,8 @@ Sharing = Literal["all", "target", "none"]
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder over tokens; `padding` is the token that fills a batch up."""
+    """The encoder and the decoder; `padding` is the token that fills up the sentences of a
+    batch."""
 
     def __init__(self, encoder: Encoder, decoder: Decoder, padding: int):
         super().__init__()
@@ -26,17 +27,18 @@ class Transformer(nn.Module):
         self.padding = padding
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """source [B, S], padded on either side; target [B, T], shifted right → logits [B, T, V]."""
+        """source [B, S], padded on either side, and target [B, T], shifted right by one → logits
+        [B, T, V]."""
         source_mask = non_padding(source, self.padding)
         memory = self.encoder(source, positions(source, self.padding), source_mask)
         return self.decoder.projection.project(self.decoder(target, memory, source_mask))
 
 
 def non_padding(tokens: Tensor, padding: int) -> Tensor | None:
-    """Mask [B, 1, 1, L] of the real tokens of [B, L], as keys; None where nothing is padding."""
+    """Return the mask of keys [B, 1, 1, L], True at the real tokens of [B, L]; None if there is no
+    padding."""
     real = tokens.ne(padding)
-    # Asking waits for a GPU once a batch; without a mask the fused kernels are worth more than
-    # that.
+    # all() waits for the GPU once per batch. Fused kernels without a mask save more time than that.
     return None if real.all() else real[:, None, None, :]
 
 
@@ -51,11 +53,12 @@ def create_transformer(
 ) -> Transformer:
     """Build a Transformer with fresh weights.
 
-    V_source and V_target count the types of the two vocabularies. `sharing` of the embedding
-    matrix: "all" is section 3.4's source embedding = target embedding = pre-softmax projection,
-    "target" leaves the source embedding out, "none" keeps three matrices. `learned_lengths`: the
-    longest source and target of learned positions (Table 3, row E); None = sinusoids. Raises
-    ValueError where vocabularies to be shared differ, and for an unknown `initialization`.
+    V_source and V_target are the numbers of types in the two vocabularies. `sharing` says which
+    embedding matrices are one: "all" shares the source embedding, the target embedding and the
+    pre-softmax projection (section 3.4), "target" shares only the last two, and "none" keeps three
+    matrices. `learned_lengths` are the longest source and the longest target for learned positions
+    (Table 3, row E); None means sinusoids. Raises ValueError if the vocabularies must be shared and
+    differ in size, or if `initialization` is unknown.
     """
     if sharing == "all" and V_source != V_target:
         raise ValueError(

@@ -1,4 +1,5 @@
-"""What fairseq sees: importing it registers architectures, criterion, schedule and task."""
+"""The entry point for fairseq: importing it registers the architectures, the criterion, the
+learning-rate schedule, the optimizer and the tasks."""
 
 from fairseq_aiayn.plugin import (  # noqa: F401
     binarised_data,
@@ -17,7 +18,7 @@ from fairseq_aiayn.plugin import (  # noqa: F401
     task,
 )
 
-error_messages.install()  # first: the next line may have something to say
+error_messages.install()  # first, because the next lines may raise errors
 checkpoints.allow_fairseq_checkpoints()
 dictionaries.look_before_use()
 binarised_data.look_before_use()

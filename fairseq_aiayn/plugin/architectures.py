@@ -1,4 +1,4 @@
-"""Every row of paper.py as an --arch, whose options are completed from the row."""
+"""Every row of rows.py as an --arch; options that are not given take the values of the row."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from fairseq_aiayn.rows import ROWS
 
 MODEL_NAME = "aiayn"
 
-# fairseq's name for the encoder, its twin for the decoder, the paper's symbol for both
+# fairseq's name for the encoder, its name for the decoder, and the paper's symbol for both
 TWINS = tuple(
     (*(f"{side}_{name}" for side in SIDES), symbol) for name, symbol in ENCODER_AND_DECODER.items()
 )
 
 
 def add_model_options(parser: ArgumentParser) -> None:
-    """Declare the model's options; one that is not given takes the value of the --arch's row."""
+    """Declare the options of the model; their defaults are the values of the --arch's row."""
     for encoder_name, decoder_name, symbol in TWINS:
         parser.add_argument(
-            option(encoder_name), type=int, help=f"{symbol}, encoder and decoder alike"
+            option(encoder_name), type=int, help=f"{symbol} of the encoder and the decoder"
         )
-        parser.add_argument(option(decoder_name), type=int, help=f"as {option(encoder_name)}")
-    parser.add_argument("--d-k", type=int, help="size of a head's queries and keys")
-    parser.add_argument("--d-v", type=int, help="size of a head's values")
+        parser.add_argument(option(decoder_name), type=int, help=f"same as {option(encoder_name)}")
+    parser.add_argument("--d-k", type=int, help="size of the queries and keys of each head")
+    parser.add_argument("--d-v", type=int, help="size of the values of each head")
     parser.add_argument("--dropout", type=float, help="P_drop of section 5.4")
     parser.add_argument(
         "--attention-dropout",
         type=float,
-        help="dropout of attention weights (default 0; section 6.3)",
+        help="dropout rate of the attention weights (section 6.3; default: 0)",
     )
     parser.add_argument(
-        "--learned-positions", action="store_true", help="learned positions (Table 3, row E)"
+        "--learned-positions", action="store_true", help="use learned positions (Table 3, row E)"
     )
     add_sharing_options(parser)
     add_training_options(parser)
 
 
 def add_sharing_options(parser: ArgumentParser) -> None:
-    """Declare which embedding matrices are one (section 3.4)."""
+    """Declare the options that select the shared embedding matrices (section 3.4)."""
     parser.add_argument(
         "--share-all-embeddings",
         action="store_true",
@@ -59,29 +59,29 @@ def add_sharing_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--untied-embeddings",
         action="store_true",
-        help="three matrices for embeddings and projection",
+        help="separate matrices for the two embeddings and the projection",
     )
 
 
 def add_training_options(parser: ArgumentParser) -> None:
-    """Declare what is of a model's training, and not of its shape."""
+    """Declare the options that affect the training of a model but not its shape."""
     parser.add_argument(
         "--initialization",
         choices=INITIALIZATIONS,
-        help="whose initial values of the weights (docs/deviations.md; default: the row's)",
+        help="scheme of the initial weights (docs/deviations.md; default: the row's)",
     )
     parser.add_argument(
         "--autocast",
         choices=["bfloat16"],
-        help="train with matrix products in this precision and all else, weights and checkpoints"
-        " among it, in float32; also with --cpu",
+        help="train with matrix products in this precision and everything else, including weights"
+        " and checkpoints, in float32; works with --cpu, too",
     )
 
 
 def apply_row(row: Row, args: Namespace) -> None:
-    """Complete the options in `args`, in place, from a row: explicit ones win.
+    """Complete the options in `args` from a row, in place; options that were given win.
 
-    Applying it twice changes nothing. Raises ValueError where options contradict each other.
+    A second call changes nothing. Raises ValueError if options contradict each other.
     """
     for encoder_name, decoder_name, symbol in TWINS:
         given = {
@@ -126,7 +126,7 @@ SHARING_OPTIONS: dict[str, Sharing] = {
 
 
 def set_sharing(args: Namespace, row_sharing: Sharing) -> None:
-    """Make exactly one of the three options true: the given one, or the row's."""
+    """Make exactly one of the three options true: the one that was given, or else the row's."""
     given = [name for name in SHARING_OPTIONS if getattr(args, name, False)]
     if "untied_embeddings" in given and len(given) > 1:
         raise ValueError(f"{option(given[0])} and --untied-embeddings contradict each other")
@@ -137,7 +137,10 @@ def set_sharing(args: Namespace, row_sharing: Sharing) -> None:
 
 
 def set_schedule_width(args: Namespace) -> None:
-    """Give the schedule the model's d_model (Equation 3), which fairseq does not pass on."""
+    """Set the schedule's d_model (Equation 3) to the model's, which fairseq does not pass on.
+
+    Raises ValueError if --d-model was given and differs.
+    """
     set_default(args, "d_model", args.encoder_embed_dim)
     if args.d_model != args.encoder_embed_dim:
         raise ValueError(
@@ -147,7 +150,7 @@ def set_schedule_width(args: Namespace) -> None:
 
 
 def read_dimensions(args: Namespace) -> Dimensions:
-    """Translate completed fairseq options into the paper's symbols."""
+    """Return the dimensions, in the paper's symbols, that completed options select."""
     return Dimensions(
         **{symbol: getattr(args, encoder_name) for encoder_name, _, symbol in TWINS},
         d_k=args.d_k,
@@ -158,21 +161,21 @@ def read_dimensions(args: Namespace) -> Dimensions:
 
 
 def read_sharing(args: Namespace) -> Sharing:
-    """Translate the completed options about embedding matrices."""
+    """Return the sharing of embedding matrices that completed options select."""
     return next(sharing for name, sharing in SHARING_OPTIONS.items() if getattr(args, name))
 
 
 def read_initialization(args: Namespace) -> Initialization:
-    """The scheme of the completed options.
+    """Return the initialization scheme that completed options select.
 
-    A checkpoint's weights replace what is drawn: one whose scheme has no name here loads all the
-    same. fairseq-train refuses such an option.
+    The scheme does not matter for a checkpoint, whose weights replace the initial ones. So a
+    checkpoint with an unknown scheme loads anyway. fairseq-train refuses an unknown scheme.
     """
     known = args.initialization in INITIALIZATIONS
     return args.initialization if known else INITIALIZATIONS[0]
 
 
 def register_rows() -> None:
-    """Register every row of paper.py as an --arch of the model."""
+    """Register every row of rows.py as an --arch of the model."""
     for row in ROWS.values():
         register_model_architecture(MODEL_NAME, row.arch)(partial(apply_row, row))

@@ -1,4 +1,4 @@
-"""A trained translation model, asked what its heads attend to in a sentence."""
+"""Show what the heads of a trained translation model attend to in a sentence."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from fairseq_aiayn.plugin.error_messages import explained
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
 
-START = "<s>"  # fairseq starts a target with its </s>; the first key of the decoder is shown so
+START = "<s>"  # shown as the first key of the decoder, where fairseq has its </s>
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """The pieces of a text with </s>, as they are shown, their numbers [L], and what pieces the
-    dictionary lacks."""
+    """The pieces of a text, with </s>, as they are shown; their numbers [L]; and the pieces that
+    are not in the dictionary."""
 
     pieces: tuple[str, ...]
     tokens: Tensor
@@ -34,18 +34,18 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Translator:
-    """A model with its task, which has the dictionaries and the paper's search."""
+    """A model, its task, which has the dictionaries and the paper's search, and its segmenter."""
 
     task: AiaynTranslationTask
     model: AiaynModel
     segmenter: Segmenter
 
     def source(self, text: str) -> Sentence:
-        """Cut a text as the model reads it; ValueError if it has no words."""
+        """Cut a source text into the model's pieces; raises ValueError if it has no words."""
         return self._read(text, self.task.cfg.source_lang, self.task.source_dictionary, "source")
 
     def target(self, text: str) -> Sentence:
-        """The same with a translation that is given."""
+        """Cut a given translation into the model's pieces; raises ValueError if it has no words."""
         return self._read(text, self.task.cfg.target_lang, self.task.target_dictionary, "target")
 
     def _read(self, text: str, language: str, dictionary: Dictionary, side: str) -> Sentence:
@@ -60,7 +60,7 @@ class Translator:
         return Sentence((*shown, end), tokens, tuple(dict.fromkeys(unknown)))
 
     def translate(self, source: Sentence) -> Sentence:
-        """The best translation by the paper's beam search (section 6.1)."""
+        """Return the best translation of the paper's beam search (section 6.1)."""
         generator = self.task.build_generator([self.model], Namespace())
         sample = {"net_input": {"src_tokens": source.tokens[None]}}
         tokens = generator.generate([self.model], sample)[0][0]["tokens"]
@@ -68,9 +68,10 @@ class Translator:
         return Sentence(tuple(map(self.segmenter.shown, pieces)), tokens, ())
 
     def maps(self, source: Sentence, target: Sentence | None) -> dict[str, AttentionMap]:
-        """What the heads attend to, by kind; without a target, the encoder's.
+        """Return the attention maps by kind; without a target, only that of the encoder.
 
-        Queries of the decoder are named by the token written there, its keys by the tokens read.
+        A query of the decoder is labelled with the token written there, a key with the token read
+        there.
         """
         start = torch.tensor([self.task.target_dictionary.eos()])
         read = start if target is None else torch.cat([start, target.tokens[:-1]])
@@ -84,9 +85,9 @@ class Translator:
 
 
 def load_translator(checkpoint: Path, data: Path, segmenter: Segmenter) -> Translator:
-    """Load a checkpoint, and the dictionaries from the binarised data that it was trained on.
+    """Load a checkpoint, and the dictionaries of the binarized data that it was trained on.
 
-    Raises OSError or ValueError, naming the file, for what is missing or cannot be used.
+    Raises OSError or ValueError, with the name of the file, if a file is missing or unusable.
     """
     with explained():
         task = AiaynTranslationTask.setup_task(AiaynTranslationConfig(data=str(data)))

@@ -1,4 +1,4 @@
-"""Section 5.1: sentence pairs batched together by approximate length."""
+"""Section 5.1: sentence pairs are batched together by approximate length."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from fairseq.data import BaseWrapperDataset
 
 
 class PairsByLength(BaseWrapperDataset):
-    """Training pairs in the order of `by_length`; pairs alike stay in fairseq's random order.
+    """Training pairs in the order of `by_length`; pairs with equal lengths keep fairseq's random
+    order.
 
-    fairseq sorts by source length, then target length: half of its target positions beside a
-    sentence of usual length can be padding where a batch goes on from one source length to the
-    next.
+    fairseq sorts by source length, then by target length. With that order, up to half of the target
+    positions can be padding in a batch of usual sentences that spans two source lengths.
     """
 
     def ordered_indices(self) -> np.ndarray:
-        """Every pair's number, in the order in which batches are cut."""
+        """Return the numbers of all pairs, in the order in which batches are formed."""
         pairs = self.dataset.ordered_indices()
         return pairs[by_length(self.dataset.src_sizes[pairs], self.dataset.tgt_sizes[pairs])]
 
 
 def by_length(source_lengths: np.ndarray, target_lengths: np.ndarray) -> np.ndarray:
-    """Order pairs so that neighbours are of nearly one length on both sides.
+    """Return an order of the pairs in which neighbours have similar lengths on both sides.
 
-    First comes the longer side, which is what --max-tokens counts; pairs whose longer sides are
-    alike follow by how much longer the source is, up for even lengths and down for odd ones, so
-    that the last of one length resemble the first of the next. Stable.
+    The first key is the length of the longer side, which --max-tokens counts. The second key is the
+    source length minus the target length. It ascends for even lengths of the longer side and
+    descends for odd ones, so that the last pairs of one length resemble the first of the next. The
+    sort is stable.
     """
     longer = np.maximum(source_lengths, target_lengths)
     surplus = source_lengths - target_lengths

@@ -1,8 +1,8 @@
-"""Binarised data is looked at before it is used: what is damaged is named at once.
+"""Check binarized data before it is used, and name a damaged file at once.
 
-fairseq believes an index. One that was cut short or overwritten ends in an error of NumPy's, at the
-start or after hours. It can also end in no error and train on other sentences. A token that the
-dictionary does not have ends in "index out of range", on a GPU in an error about the device.
+fairseq trusts an index. If the index was cut short or overwritten, the training ends with an error
+of NumPy, at the start or after hours, or it silently trains on wrong sentences. A token that is not
+in the dictionary ends in "index out of range", or on a GPU in an error about the device.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fairseq.data import Dictionary, FairseqDataset, indexed_dataset
 from fairseq_aiayn.checkpoints.reading import require_plain_file
 
 AGAIN = "run fairseq-preprocess again"
-CHUNK = 1 << 20  # tokens that are looked at together, to stay in a processor's cache
+CHUNK = 1 << 20  # tokens that are checked at a time, to stay in the cache of the processor
 WHOLE_NUMBERS = {1: "u1", 2: "i1", 3: "i2", 4: "i4", 5: "i8", 8: "u2", 9: "u4", 10: "u8"}
 NEW_HEADER, OLD_HEADER = struct.Struct("<9sQBQ"), struct.Struct("<8s5Q")
 NEW_MAGIC, OLD_MAGIC = b"MMIDIDX\0\0", b"TNTIDX\0\0"
@@ -27,8 +27,8 @@ NEW_MAGIC, OLD_MAGIC = b"MMIDIDX\0\0", b"TNTIDX\0\0"
 
 @dataclass(frozen=True)
 class Index:
-    """What an index says of its .bin: the type of tokens, how many each sentence has [n], and the
-    number of the dictionary's first type."""
+    """The content of an index, which describes its .bin: the type of the tokens, the number of
+    tokens of each sentence [n], and the number of the dictionary's first type."""
 
     tokens: np.dtype
     sizes: np.ndarray
@@ -36,15 +36,16 @@ class Index:
 
 
 def look_before_use() -> None:
-    """Check every file of binarised data before fairseq makes a dataset of it."""
+    """Make fairseq check every file of binarized data before it creates a dataset from it."""
     indexed_dataset.make_dataset = looking(indexed_dataset.make_dataset)
     indexed_dataset.dataset_exists = looking_for_both(indexed_dataset.dataset_exists)
 
 
 def looking(make_dataset: Callable) -> Callable:
-    """Wrap the function through which fairseq opens each file, `path` without its ending.
+    """Wrap the function through which fairseq opens all binarized data; `path` has no ending.
 
-    It raises ValueError, naming the file, for one that is damaged or does not fit the dictionary.
+    The wrapped function raises ValueError, with the name of the file, for a file that is damaged or
+    does not fit the dictionary.
     """
 
     @wraps(make_dataset)
@@ -69,7 +70,8 @@ def looking(make_dataset: Callable) -> Callable:
 
 
 def looking_for_both(dataset_exists: Callable) -> Callable:
-    """Wrap the function by which fairseq asks whether there is data; half of it is an error."""
+    """Wrap the function by which fairseq checks whether data exists; if only one of the two files
+    does, it raises ValueError."""
 
     @wraps(dataset_exists)
     def exists(path: str, impl: str) -> bool:
@@ -80,7 +82,7 @@ def looking_for_both(dataset_exists: Callable) -> Callable:
 
 
 def require_both(path: str) -> None:
-    """Raise ValueError where one of .idx and .bin is missing, or is a pipe or a device."""
+    """Raise ValueError if only one of .idx and .bin exists, or if one is a pipe or a device."""
     files = [Path(f"{path}{ending}") for ending in (".idx", ".bin")]
     missing = [file for file in files if not file.exists()]
     if len(missing) == 1:
@@ -92,8 +94,8 @@ def require_both(path: str) -> None:
 def require_sound(path: str, impl: str, dictionary: Dictionary | None) -> None:
     """Raise ValueError unless an index, its .bin and the dictionary fit each other.
 
-    Without a dictionary (alignments) any number is a token, and a sentence may have none. The .bin
-    is read once, in chunks; nothing of it is kept.
+    Without a dictionary (alignments), any number is a valid token, and a sentence may be empty. The
+    .bin is read once, in chunks, and is not kept in memory.
     """
     file = Path(f"{path}.idx")
     try:
@@ -115,12 +117,13 @@ def require_sound(path: str, impl: str, dictionary: Dictionary | None) -> None:
 
 
 def mapped(file: Path, kind: np.dtype) -> np.ndarray:
-    """The numbers of a file [m], which stay on disk until they are used."""
+    """Return the numbers of a file [m], mapped into memory: they are read when they are used."""
     return np.memmap(file, kind, mode="r") if file.stat().st_size else np.empty(0, kind)
 
 
 def require_known_tokens(data: Path, index: Index, K: int) -> None:
-    """Raise ValueError, naming the sentence, for a token that is none of the dictionary's K."""
+    """Raise ValueError, with the number of the sentence, for a token that is not one of the K types
+    of the dictionary."""
     tokens, below = mapped(data, index.tokens), K + index.first
     for start in range(0, tokens.size, CHUNK):
         part = tokens[start : start + CHUNK]
@@ -135,7 +138,8 @@ def require_known_tokens(data: Path, index: Index, K: int) -> None:
 
 
 def read_new(index: np.ndarray) -> Index:
-    """Read the bytes of an index of --dataset-impl mmap; ValueError for what contradicts itself."""
+    """Read an index of --dataset-impl mmap from its bytes; raises ValueError if it contradicts
+    itself."""
     magic, version, code, n = NEW_HEADER.unpack_from(index)
     require_header(magic == NEW_MAGIC and version == 1, code)
     tokens = np.dtype(WHOLE_NUMBERS[code])
@@ -146,7 +150,8 @@ def read_new(index: np.ndarray) -> Index:
 
 
 def read_old(index: np.ndarray) -> Index:
-    """The same of --dataset-impl cached and lazy, whose tokens count from 1."""
+    """Read an index of --dataset-impl cached or lazy, whose tokens count from 1, from its bytes;
+    raises ValueError if it contradicts itself."""
     magic, version, code, itemsize, n, n_sizes = OLD_HEADER.unpack_from(index)
     require_header(magic == OLD_MAGIC and version == 1 and n_sizes == n, code)
     tokens = np.dtype(WHOLE_NUMBERS[code])
@@ -160,7 +165,7 @@ def read_old(index: np.ndarray) -> Index:
 
 
 def require_header(known: bool, code: int) -> None:
-    """Raise ValueError for another kind of index, and for tokens that are no whole numbers."""
+    """Raise ValueError for a different kind of index, and for tokens that are not integers."""
     if not known:
         raise ValueError("not an index of this --dataset-impl")
     if code not in WHOLE_NUMBERS:
@@ -168,7 +173,8 @@ def require_header(known: bool, code: int) -> None:
 
 
 def split(data: np.ndarray, *arrays: tuple[str, int]) -> list[np.ndarray]:
-    """Cut bytes [m] into arrays, each by its type and its length; ValueError unless they fit."""
+    """Split bytes [m] into arrays, each given by its type and its length; raises ValueError unless
+    they fit exactly."""
     lengths = [np.dtype(kind).itemsize * count for kind, count in arrays]
     if sum(lengths) != data.size:
         raise ValueError(f"it must have {sum(lengths):,} bytes after its header, has {data.size:,}")

@@ -1,8 +1,9 @@
 """Let fairseq's commands load checkpoints on PyTorch 2.6 and later, with weights_only on.
 
-A checkpoint's configuration chooses the classes that fairseq builds from it, and some of fairseq's
-evaluate its strings as Python. Stock fairseq refuses every checkpoint on PyTorch 2.6 and later.
-Here a checkpoint loads if it asks only for classes of this package and for those listed below.
+Stock fairseq refuses every checkpoint on PyTorch 2.6 and later. Moreover, the configuration in a
+checkpoint selects the classes that fairseq builds, and some of fairseq's classes evaluate strings
+of the configuration as Python. With this module, a checkpoint loads if it selects only classes of
+this package and the classes listed below.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from fairseq_aiayn.checkpoints import reading
 from fairseq_aiayn.checkpoints.contents import CONFIGURATIONS, parts, written
 from fairseq_aiayn.checkpoints.sizes import require_declared_sizes
 
-# On resuming, the first process sends the loaded checkpoint to the others by torch.save and
-# torch.load, with this frozen dataclass of one index in place of each tensor; no file has it.
+# When a training resumes, the first process sends the loaded checkpoint to the others by torch.save
+# and torch.load. This frozen dataclass, which holds one index, then replaces each tensor. It occurs
+# in no file.
 SENT_BETWEEN_PROCESSES = (_TensorPlaceholder,)
 
-# Classes of fairseq whose construction was read: it evaluates nothing but what `literal` stands for
-# below, runs nothing, and opens at most files of word vectors.
+# Classes of fairseq whose constructors were reviewed: they evaluate strings only through functions
+# that `literal` wraps below, run no other code, and open at most files of word vectors.
 STOCK = {
     "model": ("fairseq.models.transformer.transformer_legacy.TransformerModel",),
     "task": ("fairseq.tasks.translation.TranslationTask",),
@@ -43,13 +45,13 @@ REGISTRIES = {
     "task": (TASK_REGISTRY,),
     "criterion": (CRITERION_REGISTRY,),
 }
-# Where fairseq looks for a class's name, in "args" and in a section of "cfg"
+# Where fairseq looks for the name of a class, in "args" and in a section of "cfg"
 NAMES = {"model": ("arch", "_name"), "task": ("task", "_name"), "criterion": ("criterion", "_name")}
 
 
 def allow_fairseq_checkpoints() -> None:
-    """Add the plain data that fairseq's checkpoints hold to what torch.load accepts, and look at
-    what a checkpoint asks for before anything of it is used."""
+    """Make torch.load accept the plain data of fairseq's checkpoints, and check the classes that a
+    checkpoint selects before it is used."""
     reading.allow_fairseq_checkpoints()
     torch.serialization.add_safe_globals(list(SENT_BETWEEN_PROCESSES))
     checkpoint_utils.load_checkpoint_to_cpu = guarded(checkpoint_utils.load_checkpoint_to_cpu)
@@ -60,13 +62,13 @@ def allow_fairseq_checkpoints() -> None:
 def guarded(load_checkpoint_to_cpu: Callable) -> Callable:
     """Wrap the function through which all of fairseq reads checkpoints.
 
-    It raises ValueError, naming the file, for one that must not be built or lacks what fairseq
-    needs.
+    The wrapped function raises ValueError, with the name of the file, for a checkpoint that selects
+    a class that is not allowed, or that lacks a part that fairseq needs.
     """
 
     def load(path: str, arg_overrides: dict | None = None, load_on_all_ranks: bool = False) -> dict:
         local = Path(PathManager.get_local_path(path))
-        state = reading.read_checkpoint(local)  # mapped: its tensors are not read
+        state = reading.read_checkpoint(local)  # memory-mapped, so its tensors are not read
         require_known_classes(local, state)
         require_declared_sizes(local, state)
         return load_checkpoint_to_cpu(path, arg_overrides, load_on_all_ranks)
@@ -75,7 +77,8 @@ def guarded(load_checkpoint_to_cpu: Callable) -> Callable:
 
 
 def literal(evaluate: Callable) -> Callable:
-    """Wrap a function of fairseq that evaluates a string: it takes literals alone, as `[1, 2]`."""
+    """Wrap a function of fairseq that evaluates a string, so that it accepts only literals such as
+    `[1, 2]`."""
 
     def read(value: Any, *arguments: Any, **options: Any) -> Any:
         if isinstance(value, str):
@@ -103,26 +106,27 @@ def require_known_classes(path: Path, state: dict) -> None:
             if not found or not own:
                 raise ValueError(
                     f"{path}: asks for the {section} {str(name)[:60]!r}, which is not known to be"
-                    " harmless; with this plugin its own load, and fairseq's transformer,"
+                    " harmless; this plugin loads its own classes, and fairseq's transformer,"
                     " translation, cross_entropy and label_smoothed_cross_entropy"
                 )
 
 
 def asked_for(configuration: Any, nested: bool) -> Iterator[tuple[str, Any]]:
-    """Yield the names of all classes that fairseq could build, by what they are."""
+    """Yield the names of all classes that fairseq could build, each with its section: model, task
+    or criterion."""
     fields = dict(parts(configuration))
     for section, names in NAMES.items():
         part = written(fields.get(section)) if nested else configuration
-        if isinstance(part, str):  # the criterion's name alone
+        if isinstance(part, str):  # only the name of the criterion
             yield section, part
             continue
         values = {name: written(one) for name, one in parts(part)}
         given = [values[name] for name in names if values.get(name) is not None]
         yield from ((section, name) for name in given)
-        if section == "model" and not given:  # fairseq would take the name of the only field
+        if section == "model" and not given:  # fairseq would take the only field for the name
             yield from ((section, name) for name in values if len(values) == 1)
 
 
 def class_name(found: Any) -> str | None:
-    """Module and name of a class; None for no class."""
+    """Return the module and the name of a class; None for anything else."""
     return f"{found.__module__}.{found.__qualname__}" if isinstance(found, type) else None

@@ -21,11 +21,11 @@ from fairseq_aiayn.training.projected_loss import projected_smoothed_nll
 
 @dataclass
 class AiaynLabelSmoothedCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionConfig):
-    """fairseq's options; ε_ls comes from the --arch's row unless it is given."""
+    """fairseq's options; unless ε_ls is given, the row of the --arch sets it."""
 
     label_smoothing: Optional[float] = field(  # noqa: UP045
         default=None,
-        metadata={"help": "ε_ls over all K classes (default: the row's, 0.1 without one)"},
+        metadata={"help": "ε_ls over all K classes (default: the row's, or 0.1 without a row)"},
     )
 
 
@@ -33,7 +33,8 @@ class AiaynLabelSmoothedCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionCon
     "aiayn_label_smoothed_cross_entropy", dataclass=AiaynLabelSmoothedCrossEntropyConfig
 )
 class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
-    """q'(k) = (1 − ε)·δ(k, y) + ε/K; logs what fairseq's own, with ε/(K − 1), logs."""
+    """The criterion with q'(k) = (1 − ε)·δ(k, y) + ε/K; it logs the same figures as fairseq's own,
+    which uses ε/(K − 1)."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         ignore_prefix_size: int = 0,
         report_accuracy: bool = False,
     ):
-        if label_smoothing is None:  # the --arch is not one of ours, which set it
+        if label_smoothing is None:  # the --arch is not one of this package, which would set it
             label_smoothing = BASE.epsilon_ls
         check_smoothing(label_smoothing)
         super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
@@ -51,7 +52,7 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     def forward(
         self, model: BaseFairseqModel, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, int, dict]:
-        """Loss of a batch, the number of its target tokens, what fairseq logs."""
+        """Return the loss of a batch, the number of its target tokens, and the figures to log."""
         if self.projects(model):
             net_input = {**sample["net_input"], "features_only": True}
             sample = {**sample, "net_input": net_input}
@@ -60,7 +61,8 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     def compute_loss(
         self, model: BaseFairseqModel, net_output: tuple, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """Smoothed loss and negative log-likelihood, summed, in nats (fairseq logs bits)."""
+        """Return the smoothed loss and the negative log-likelihood, both summed, in nats; fairseq
+        logs bits."""
         if self.projects(model):
             features, target = net_output[0].flatten(0, 1), sample["target"].flatten()
             E = model.decoder.stack.projection.weight
@@ -71,11 +73,12 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         return smoothed_nll(log_p, target, self.eps, self.padding_idx)
 
     def projects(self, model: BaseFairseqModel) -> bool:
-        """Whether the loss takes the projection on itself, from the features of our decoder.
+        """Whether the loss computes the projection itself, from the features of our decoder.
 
-        Not in float16, where a gradient is lost that is computed before the loss is scaled; nor
-        where fairseq wants more of the probabilities; nor where several processes wait for the
-        gradient of every matrix that `forward` uses, and a projection of its own is none of them.
+        It does not in three cases. In float16, a gradient that is computed before the loss is
+        scaled is lost. fairseq may need the probabilities for another purpose. And if several
+        processes train an untied projection, they wait for the gradients of the matrices that
+        `forward` uses, and `forward` would not use the projection.
         """
         if self.report_accuracy or self.ignore_prefix_size:
             return False

@@ -1,4 +1,4 @@
-"""F1 of the development set while a parser is trained (section 6.3), for the log."""
+"""Log the F1 of the development set during the training of a parser (section 6.3)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fairseq_aiayn.treebank.repair import repair
 from fairseq_aiayn.treebank.trees import write_tree
 
 COUNTS = ("matched", "gold", "predicted")  # constituents, as EVALB counts them
-LOGGED = "_f1_{}"  # fairseq prints nothing whose name begins so
+LOGGED = "_f1_{}"  # fairseq does not print figures whose names begin with "_"
 
 
 @dataclass(frozen=True)
 class DevelopmentTrees:
-    """The development set as text: the words of every sentence, and its tree."""
+    """The development set as text: the words and the tree of every sentence."""
 
     words: list[list[str]]
     gold: list[str]
@@ -50,8 +50,10 @@ class DevelopmentTrees:
 
 
 def read_development_trees(data: Path, sentences: int) -> DevelopmentTrees:
-    """Read them from the binaries' directory; OSError where they are not there, ValueError where
-    they are not of so many sentences."""
+    """Read the development trees from the directory of the binarized data.
+
+    Raises OSError if a file is missing, and ValueError if a file does not have `sentences` lines.
+    """
     words = [line.split() for line in read_lines(data / "held_out" / "valid.words")]
     gold = list(read_lines(data / "held_out" / "valid.trees"))
     for name, lines in (("words", words), ("trees", gold)):
@@ -64,7 +66,7 @@ def read_development_trees(data: Path, sentences: int) -> DevelopmentTrees:
 
 
 def log_f1(logging_outputs: list[dict]) -> None:
-    """Log F1 in per cent over what the batches counted; nothing where none did."""
+    """Log F1 in percent, from the counts of the batches; log nothing if no batch has counts."""
     keys = [LOGGED.format(name) for name in COUNTS]
     if not any(keys[0] in log for log in logging_outputs):
         return
@@ -74,5 +76,5 @@ def log_f1(logging_outputs: list[dict]) -> None:
 
 
 def f1(matched: float, gold: float, predicted: float) -> float:
-    """Per cent, with two digits; 0 where nothing was predicted."""
+    """Return F1 in percent, rounded to two decimal places; 0 if nothing was predicted."""
     return round(200 * float(matched) / max(1.0, float(gold + predicted)), 2)

@@ -1,6 +1,6 @@
-"""A dictionary is looked at before it is used: a line that cannot be one is named.
+"""Check a dictionary before it is used, and name the file and the line of a fault.
 
-fairseq says what is wrong without the file and the number of the line.
+fairseq's own errors name neither the file nor the line.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ from fairseq.file_io import PathManager
 
 from fairseq_aiayn.checkpoints.reading import require_plain_file
 
-REPLACES = "#fairseq:overwrite"  # at the end of a line whose word may be there already
+REPLACES = "#fairseq:overwrite"  # at the end of a line whose word may already be there
 BYTE_ORDER_MARK = "\ufeff"
 
 
 def look_before_use() -> None:
-    """Check every dictionary before fairseq loads it."""
+    """Make fairseq check every dictionary before it loads it."""
     Dictionary.add_from_file = looking(Dictionary.add_from_file)
 
 
 def looking(add_from_file: Callable) -> Callable:
-    """Wrap the function through which fairseq loads dictionaries: ValueError names file and line.
+    """Wrap the function through which fairseq loads dictionaries: it raises ValueError, with the
+    file and the line of a fault.
 
-    fairseq opens a named file and calls the function again with the open one, which passes.
+    Given a file name, fairseq calls the function again with the open file; that second call is not
+    checked.
     """
 
     @wraps(add_from_file)
@@ -40,9 +42,10 @@ def looking(add_from_file: Callable) -> Callable:
 
 
 def require_dictionary(path: Path, known: set[str]) -> None:
-    """Raise ValueError unless each line is a word that is not `known` yet and how often it occurs.
+    """Raise ValueError unless each line has a word that is not `known` yet and its number of
+    occurrences.
 
-    OSError for a file that is not there.
+    Raises OSError for a missing file.
     """
     require_plain_file(path)
     try:
@@ -51,7 +54,7 @@ def require_dictionary(path: Path, known: set[str]) -> None:
         number = error.object[: error.start].count(b"\n") + 1
         raise ValueError(f"{path}:{number}: must be UTF-8, is not") from None
     if lines == [""]:
-        raise ValueError(f"{path}: must have a word a line, is empty")
+        raise ValueError(f"{path}: must have one word per line, is empty")
     if lines[0].startswith(BYTE_ORDER_MARK):
         raise ValueError(f"{path}:1: must begin with a word, begins with a byte order mark")
     for number, line in enumerate(lines, start=1):

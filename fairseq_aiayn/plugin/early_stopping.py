@@ -1,8 +1,8 @@
-"""A training that goes on from a checkpoint has the patience that was left when it was stopped.
+"""A resumed training continues with the patience that was left when it was stopped.
 
-fairseq's --patience counts validations without an improvement in memory, and a checkpoint does not
-have the count: a resumed training would go on for longer than an undisturbed one. The log has all
-validations, so the count is read from there.
+fairseq's --patience counts validations without an improvement. The count is only in memory, not in
+the checkpoint, so a resumed training would run longer than an undisturbed one. The log has all
+validations, so the count is restored from the log.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from fairseq_aiayn.runs.fairseq_log import read_log
 
 
 def count_on() -> None:
-    """Have fairseq-train start with the count of its log; other commands stay as they are."""
+    """Make fairseq-train start with the count of its log; other commands stay unchanged."""
     train = sys.modules.get("fairseq_cli.train")
     if train and not hasattr(train.validate_and_save, "counts_on"):
         train.validate_and_save = counting_on(train.validate_and_save, train.should_stop_early)
 
 
 def counting_on(validate_and_save: Callable, should_stop_early: Callable) -> Callable:
-    """Wrap what fairseq calls after every update: the first call restores the attributes in which
-    `should_stop_early` counts."""
+    """Wrap the function that fairseq calls after every update: its first call restores the
+    attributes in which `should_stop_early` counts."""
 
     @wraps(validate_and_save)
     def wrapped(cfg: DictConfig, trainer: Trainer, *arguments: object, **options: object) -> object:
@@ -41,7 +41,8 @@ def counting_on(validate_and_save: Callable, should_stop_early: Callable) -> Cal
 
 
 def restore(cfg: DictConfig, updates: int, should_stop_early: Callable) -> None:
-    """Set the best value and the number of validations since it, of those before `updates`."""
+    """Restore the best value of the validations before `updates`, and the number of validations
+    since it."""
     log = cfg.common.log_file
     if cfg.checkpoint.patience <= 0 or not log or not Path(log).exists():
         return
@@ -54,8 +55,10 @@ def restore(cfg: DictConfig, updates: int, should_stop_early: Callable) -> None:
 
 
 def validations(path: Path, subset: str, metric: str, before: int) -> Sequence[float]:
-    """A metric's values in a JSON log at the updates below `before`, without those that a later
-    start measured again."""
+    """Return the values of a metric in a JSON log, at updates below `before`.
+
+    If a later start measured some updates again, only its values count.
+    """
     found: dict[int, float] = {}
     log = read_log(path)
     for line in log.statistics:

@@ -1,4 +1,4 @@
-"""Where an error came from: the command, and the functions that it came through."""
+"""Find the origin of an error: the command, and the functions that it passed through."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 
 def command_name(program: str) -> str | None:
-    """Return fairseq's name of the command started as `program`, None if it is not fairseq's."""
+    """Return the name of the fairseq command that was started as `program`; None for any other
+    program."""
     path = Path(program)
     if path.stem.startswith("fairseq-"):
         return path.stem
@@ -18,15 +19,16 @@ def command_name(program: str) -> str | None:
 
 
 def file_in(error: BaseException, module: str, function: str, name: str) -> str | None:
-    """Return the file that a variable of a function has, where the error came through it."""
+    """Return the name of the file in a function's variable, if the error passed through the
+    function; else None."""
     value = variables_in(error, module, function).get(name)
-    # A path's own "name" would be the last part of it alone.
+    # The "name" of a Path would be only its last part.
     path = value if isinstance(value, str | os.PathLike) else getattr(value, "name", None)
     return os.fspath(path) if isinstance(path, str | os.PathLike) else None
 
 
 def variables_in(error: BaseException, module: str, function: str) -> dict[str, object]:
-    """Return a function's variables where the error came through it, none where it did not."""
+    """Return the variables of a function if the error passed through it; else an empty dict."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if (frame.f_globals.get("__name__"), frame.f_code.co_name) == (module, function):
             return frame.f_locals

@@ -1,9 +1,9 @@
-"""End fairseq's commands with one line where the user can act on an error, not with a traceback.
+"""End fairseq's commands with one line instead of a traceback if the user can act on an error.
 
-fairseq lets what a plugin raises run into Python's own traceback. `install` puts a hook in front of
-it, in fairseq's commands only, that tries the recognisers of RECOGNISERS on the error and on what
-it was raised in place of. An error that none of them knows keeps its traceback. Processes that
-fairseq starts itself report to the first one, whose traceback has theirs in it.
+An error that a plugin raises normally ends in Python's traceback. In fairseq's commands, and only
+there, `install` adds a hook. The hook tries the functions of RECOGNISERS on the error, and on the
+errors that it replaced. An error that none of them recognizes keeps its traceback. Processes that
+fairseq starts report to the first process, whose traceback includes theirs.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from fairseq_aiayn.plugin.error_frames import command_name, file_in
 
 Recogniser = Callable[[BaseException], str | None]
 
-# Where a function of fairseq or torch has the checkpoint that it works on: (module, function,
-# variable), in the order of preference. The errors raised inside do not name it.
+# Variables of fairseq and torch that hold the checkpoint in use: (module, function, variable), in
+# order of preference. Errors raised in these functions do not name the checkpoint.
 CHECKPOINT_VARIABLES = (
     ("torch.serialization", "load", "f"),
     ("fairseq.trainer", "load_checkpoint", "filename"),
@@ -33,8 +33,8 @@ CHECKPOINT_VARIABLES = (
     ("fairseq.checkpoint_utils", "torch_persistent_save", "filename"),
 )
 
-# fairseq's own words, and those of what it calls, in bare exceptions, for what is not there, does
-# not fit or cannot be
+# Messages of fairseq, and of the libraries it calls, in exceptions of the classes in BARE, about
+# something that is missing, does not fit or is impossible
 UNUSABLE = re.compile(
     "^(Model file|Dataset) not found: "
     "|^Could not infer language pair"
@@ -62,7 +62,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def install() -> None:
-    """Put the hook before the present sys.excepthook if this is one of fairseq's commands."""
+    """Add the hook in front of the present sys.excepthook if this is one of fairseq's commands."""
     command = command_name(sys.argv[0])
     if command is None:
         return
@@ -79,9 +79,9 @@ def install() -> None:
 
 
 def explain(error: BaseException) -> str | None:
-    """Return one line about an error that the user can act on, None for any other.
+    """Return one line about an error that the user can act on; None for any other error.
 
-    The line begins with the checkpoint that was in hand, unless it names a file already.
+    The line begins with the name of the checkpoint in use, unless it already names a file.
     """
     errors = list(_behind(error))
     for recognise in RECOGNISERS:
@@ -97,10 +97,10 @@ def explain(error: BaseException) -> str | None:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Raise ValueError with that line in place of an error that torch or fairseq raises inside."""
+    """Replace an error of torch or fairseq inside by a ValueError with the line of `explain`."""
     try:
         yield
-    except Exception as error:  # they raise whatever they please
+    except Exception as error:  # torch and fairseq raise many classes
         reason = explain(error)
         if reason is None:
             raise
@@ -108,10 +108,10 @@ def explained() -> Iterator[None]:
 
 
 def no_room(error: BaseException) -> str | None:
-    """A full disk, or a quota.
+    """Explain a full disk or an exceeded quota.
 
-    fairseq writes a new checkpoint under another name first, so the ones before it stay whole; but
-    it copies that one over checkpoint_last and checkpoint_best in place.
+    fairseq first writes a new checkpoint under another name, so earlier checkpoints stay intact.
+    But it then copies the new one over checkpoint_last and checkpoint_best in place.
     """
     if not isinstance(error, OSError) or error.errno not in NO_ROOM:
         return None
@@ -124,7 +124,7 @@ def no_room(error: BaseException) -> str | None:
 
 
 def unusable_file(error: BaseException) -> str | None:
-    """A checkpoint, data or another file that is not there, may not be read or cannot be used."""
+    """Explain that a checkpoint, data or another file is missing, not readable or not usable."""
     if isinstance(error, BY_THE_SYSTEM):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     known = type(error) in BARE and UNUSABLE.search(str(error))
@@ -133,13 +133,15 @@ def unusable_file(error: BaseException) -> str | None:
 
 
 def unreadable_checkpoint(error: BaseException) -> str | None:
-    """A file that torch.load refused: another class than plain data, or broken."""
+    """Explain that torch.load refused a file: it holds a class that is not plain data, or is
+    broken."""
     loading = file_in(error, "torch.serialization", "load", "f") is not None
     return explain_load_error(error) if loading and isinstance(error, Exception) else None
 
 
 def other_parameters(error: BaseException) -> str | None:
-    """A checkpoint of another architecture or vocabulary, in one of fairseq's own models."""
+    """Explain that a checkpoint of one of fairseq's own models has a different architecture or
+    vocabulary."""
     lines = str(error).splitlines()
     if not isinstance(error, RuntimeError) or "loading state_dict" not in str(error):
         return None
@@ -148,13 +150,13 @@ def other_parameters(error: BaseException) -> str | None:
 
 
 def our_value_error(error: BaseException) -> str | None:
-    """A ValueError that this package raised, whose message says what to do."""
+    """Explain a ValueError that this package raised, by its own message."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     ours = frames and frames[-1].f_globals.get("__name__", "").split(".")[0] == "fairseq_aiayn"
     return str(error) if isinstance(error, ValueError) and ours else None
 
 
-# Tried in this order: what went wrong on the disk explains the errors that follow from it.
+# Tried in this order: an error of the disk explains the errors that follow from it.
 RECOGNISERS: tuple[Recogniser, ...] = (
     no_room,
     run_errors.no_memory,
@@ -175,11 +177,11 @@ RECOGNISERS: tuple[Recogniser, ...] = (
 
 
 def _behind(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the error and those it was raised in place of.
+    """Yield the error and the errors that it replaced.
 
-    fairseq's trainer raises a bare Exception for whatever stops a checkpoint from loading, torch a
-    RuntimeError for a failed write. Any other error raised while one was handled is a fault of its
-    own.
+    fairseq's trainer raises a bare Exception for any error that stops a checkpoint from loading,
+    and torch raises a RuntimeError for a failed write. Any other error that is raised while one is
+    handled is a separate fault.
     """
     while error is not None:
         yield error

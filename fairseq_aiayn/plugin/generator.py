@@ -17,15 +17,15 @@ from fairseq_aiayn.nn.decoder_state import DecoderState
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.training.projected_loss import rows_of_logits
 
-# Logits that exist at a time: on a CPU what its cache holds, on a GPU enough rows to fill it.
+# Logits per part: as many as fit into the cache of a CPU, or enough rows to keep a GPU busy.
 LOGITS = {"cpu": 2**21, "cuda": 2**27}
-# Of --max-len-a and --max-len-b; a model that never ends its output would be asked for more steps
-# than anyone waits for.
+# Limits of --max-len-a and --max-len-b. Without them, a model that never ends its output could take
+# far too many steps.
 LONGEST_OUTPUT = (100, 100_000)
 
 
 class EnsembleContinuations:
-    """Models and their decoding states: P is the mean of their probabilities, as in fairseq."""
+    """Models and their decoding states; P is the mean of their probabilities, as in fairseq."""
 
     def __init__(self, models: list[AiaynModel], net_input: dict[str, Tensor]):
         self.decoders = [model.decoder for model in models]
@@ -35,7 +35,8 @@ class EnsembleContinuations:
             self.states.append(model.decoder.stack.start(**encoded))
 
     def log_probabilities(self, tokens: Tensor) -> Iterator[Tensor]:
-        """tokens [R, 1] → [rows, V] of all rows in order, float32 whatever the models are in."""
+        """tokens [R, 1] → log P(next token) of all rows in order, in parts [rows, V]; float32,
+        whatever the type of the models."""
         features = [
             decoder.stack.step(tokens, state)[:, 0]
             for decoder, state in zip(self.decoders, self.states, strict=True)
@@ -45,7 +46,7 @@ class EnsembleContinuations:
             yield self._mean(part)
 
     def _mean(self, features: Sequence[Tensor]) -> Tensor:
-        """log P [rows, V] from every model's features [rows, d_model]."""
+        """Return log P [rows, V] from the features [rows, d_model] of every model."""
         log_p = [
             decoder.output_layer(x).log_softmax(dim=-1, dtype=torch.float32)
             for decoder, x in zip(self.decoders, features, strict=True)
@@ -55,13 +56,13 @@ class EnsembleContinuations:
         return torch.stack(log_p).logsumexp(dim=0) - math.log(len(log_p))
 
     def follow(self, parents: Tensor) -> None:
-        """Let beam j of sentence b, in every model, continue what its beam parents[b, j] has
-        seen."""
+        """In every model, make beam j of sentence b a continuation of its beam parents[b, j];
+        parents [B, k]."""
         for state in self.states:
             state.follow(parents)
 
     def keep_sentences(self, sentences: Tensor) -> None:
-        """Go on with these sentences only."""
+        """Keep only these sentences [B']."""
         for state in self.states:
             state.keep_sources(sentences)
             k = state.ancestors.size(2)
@@ -71,7 +72,8 @@ class EnsembleContinuations:
 
 @dataclass(frozen=True)
 class MaximumLength:
-    """A source of n tokens gives at most ⌊a·n + b⌋, neither with its end-of-sentence token."""
+    """The limit ⌊a·n + b⌋ of the output length for a source of n tokens; neither length counts the
+    end-of-sentence token. Raises ValueError for a or b out of range."""
 
     a: float
     b: int
@@ -84,13 +86,13 @@ class MaximumLength:
             raise ValueError(f"--max-len-b must be at most {largest_b:,}, got {self.b:,}")
 
     def of(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-        """src_tokens [B, S] → [B]; every sentence by its own length, whatever batch it is in."""
+        """src_tokens [B, S] → [B]; a sentence's limit depends only on its own length."""
         real = src_tokens.ne(dictionary.pad()) & src_tokens.ne(dictionary.eos())
         return (self.a * real.sum(dim=1) + self.b).long()
 
 
 class BeamSearchGenerator:
-    """fairseq calls `generate` with an ensemble and a batch; hypotheses come back in its form."""
+    """The generator that fairseq's commands call; hypotheses are returned in fairseq's form."""
 
     def __init__(
         self,
@@ -113,7 +115,8 @@ class BeamSearchGenerator:
         prefix_tokens: Tensor | None = None,
         constraints: Tensor | None = None,
     ) -> list[list[dict]]:
-        """Translate a batch; a list of hypotheses for each sentence, best first, scores in nats."""
+        """Translate a batch; return a list of hypotheses per sentence, best first, with scores in
+        nats."""
         if constraints is not None:
             raise ValueError(
                 "aiayn tasks have no lexically constrained search; use --task translation"
@@ -131,12 +134,12 @@ class BeamSearchGenerator:
     def continuations(
         self, models: list[AiaynModel], sample: dict, max_lengths: Tensor
     ) -> Continuations:
-        """What the search asks for log P: the ensemble, at the start of a batch."""
+        """Return the continuations that the search scores: the ensemble at the start of a batch."""
         return EnsembleContinuations(models, sample["net_input"])
 
 
 def as_fairseq(hypothesis: Hypothesis) -> dict:
-    """A hypothesis in the form that fairseq's commands and --eval-bleu read."""
+    """Return a hypothesis in the form that fairseq's commands and --eval-bleu read."""
     return {
         "tokens": hypothesis.tokens,
         "score": torch.tensor(hypothesis.score),

@@ -13,14 +13,15 @@ from fairseq_aiayn.training.learning_rate import learning_rate
 
 @dataclass
 class AiaynInverseSqrtConfig(FairseqDataclass):
-    """Options of the schedule; --lr has no part in it."""
+    """Options of the schedule, which ignores --lr."""
 
     warmup_updates: Optional[int] = field(  # noqa: UP045
         default=None,
-        metadata={"help": "warmup_steps of Equation 3 (default: the row's, 4000 without one)"},
+        metadata={"help": "warmup_steps of Equation 3 (default: the row's, or 4000 without a row)"},
     )
     lr_factor: Optional[float] = field(  # noqa: UP045
-        default=None, metadata={"help": "multiplies Equation 3 (default: the row's, 1 without one)"}
+        default=None,
+        metadata={"help": "factor on Equation 3 (default: the row's, or 1 without a row)"},
     )
     d_model: Optional[int] = field(  # noqa: UP045
         default=None, metadata={"help": "d_model of Equation 3; aiayn_* architectures set it"}
@@ -29,7 +30,8 @@ class AiaynInverseSqrtConfig(FairseqDataclass):
 
 @register_lr_scheduler("aiayn_inverse_sqrt", dataclass=AiaynInverseSqrtConfig)
 class AiaynInverseSqrt(FairseqLRScheduler):
-    """lrate = factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5), from step 1."""
+    """The schedule factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5), where step counts
+    from 1."""
 
     def __init__(self, cfg: AiaynInverseSqrtConfig, optimizer: FairseqOptimizer):
         super().__init__(cfg, optimizer)
@@ -43,7 +45,7 @@ class AiaynInverseSqrt(FairseqLRScheduler):
         self.step_update(0)
 
     def step_update(self, num_updates: int) -> float:
-        """Set and return the rate of the update that follows `num_updates` finished ones."""
+        """Set and return the rate of the next update, after `num_updates` finished updates."""
         rate = learning_rate(num_updates + 1, self.cfg.d_model, self.warmup, self.factor)
         self.optimizer.set_lr(rate)
         return rate

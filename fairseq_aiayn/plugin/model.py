@@ -1,4 +1,4 @@
-"""fairseq_aiayn.nn's Transformer as fairseq's trainer, generators and hub expect a model."""
+"""The Transformer of fairseq_aiayn.nn as a model for fairseq's trainer, generators and hub."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from fairseq_aiayn.plugin.architectures import (
     register_rows,
 )
 
-# What the encoder hands to the decoder: "memory" [B, S, d_model] and "source_mask" [B, 1, 1, S] or
+# The encoder's output for the decoder: "memory" [B, S, d_model], and "source_mask" [B, 1, 1, S] or
 # None
 EncoderOut = dict[str, Tensor | None]
 AUTOCAST = {None: None, "bfloat16": torch.bfloat16}  # values of --autocast
-UNLIMITED = 1_000_000  # sinusoids have no longest sequence
+UNLIMITED = 1_000_000  # tokens; sinusoids have no maximum length
 
 
 class AiaynEncoder(FairseqEncoder):
-    """The encoder stack over a batch of fairseq's; padding may be on either side."""
+    """The encoder stack for a batch of fairseq; padding may be on either side."""
 
     def __init__(self, dictionary: Dictionary, stack: Encoder, longest: int):
         super().__init__(dictionary)
@@ -45,26 +45,27 @@ class AiaynEncoder(FairseqEncoder):
         self.longest = longest
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> EncoderOut:
-        """src_tokens [B, S]; the mask comes from the padding, src_lengths is not needed."""
+        """Encode src_tokens [B, S]; src_lengths is ignored, because the padding gives the mask."""
         padding = self.dictionary.pad()
         source_mask = non_padding(src_tokens, padding)
         memory = self.stack(src_tokens, positions(src_tokens, padding), source_mask)
         return {"memory": memory, "source_mask": source_mask}
 
     def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
-        """Rows new_order [B'] of every tensor: fairseq's own search copies sentences so."""
+        """Select rows new_order [B'] of every tensor; fairseq's own search copies sentences in this
+        way."""
         return {
             name: None if value is None else value.index_select(0, new_order)
             for name, value in encoder_out.items()
         }
 
     def max_positions(self) -> int:
-        """The longest source."""
+        """Return the maximum length of a source."""
         return self.longest
 
 
 class AiaynDecoder(FairseqIncrementalDecoder):
-    """The decoder stack: over whole targets, or step by step with an incremental state."""
+    """The decoder stack, over a whole target, or step by step with an incremental state."""
 
     def __init__(self, dictionary: Dictionary, stack: Decoder, longest: int):
         super().__init__(dictionary)
@@ -77,7 +78,8 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         encoder_out: EncoderOut,
         incremental_state: dict[str, DecoderState] | None = None,
     ) -> tuple[Tensor, dict[str, list[None]]]:
-        """Logits [B, T, V] of prev_output_tokens [B, T]; with a state only the last's."""
+        """Return the logits [B, T, V] of prev_output_tokens [B, T]; with an incremental state, only
+        those of the last token, [B, 1, V]."""
         features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
         return self.output_layer(features), extra
 
@@ -87,7 +89,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         encoder_out: EncoderOut,
         incremental_state: dict[str, DecoderState] | None = None,
     ) -> tuple[Tensor, dict[str, list[None]]]:
-        """As `forward`, before the projection: [B, T, d_model]."""
+        """Return the features before the projection, [B, T, d_model]; arguments as in `forward`."""
         no_attention = {"attn": [None]}
         memory, source_mask = encoder_out["memory"], encoder_out["source_mask"]
         if incremental_state is None:
@@ -108,19 +110,20 @@ class AiaynDecoder(FairseqIncrementalDecoder):
     def reorder_incremental_state(
         self, incremental_state: dict[str, DecoderState], new_order: Tensor
     ) -> None:
-        """fairseq's own search: every beam is a sentence of its own, on the source side too."""
+        """Reorder the state for fairseq's own search, where every beam is a separate sentence, even
+        on the source side."""
         state = incremental_state["aiayn"]
         state.reorder_beams(new_order)
         state.keep_sources(new_order)
 
     def max_positions(self) -> int:
-        """The longest target."""
+        """Return the maximum length of a target."""
         return self.longest
 
 
 @register_model(MODEL_NAME)
 class AiaynModel(FairseqEncoderDecoderModel):
-    """The paper's Transformer; its --arch names are the rows of paper.py."""
+    """The paper's Transformer; its --arch names are the rows of rows.py."""
 
     encoder: AiaynEncoder
     decoder: AiaynDecoder
@@ -133,7 +136,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
 
     @property
     def transformer(self) -> Transformer:
-        """The Transformer of the two stacks, without fairseq around it; the weights are shared."""
+        """The two stacks as a Transformer without fairseq's wrappers; the weights are shared."""
         padding = self.encoder.dictionary.pad()
         return Transformer(self.encoder.stack, self.decoder.stack, padding)
 
@@ -144,7 +147,8 @@ class AiaynModel(FairseqEncoderDecoderModel):
         prev_output_tokens: Tensor,
         features_only: bool = False,
     ) -> tuple[Tensor, dict[str, list[None]]]:
-        """Logits [B, T, V], or the features [B, T, d_model] that they are projected from."""
+        """Return the logits [B, T, V], or with `features_only` the features [B, T, d_model] before
+        the projection."""
         device, wanted = src_tokens.device.type, self.autocast is not None
         with torch.autocast(device, self.autocast, enabled=wanted):
             encoder_out = self.encoder(src_tokens, src_lengths)
@@ -158,7 +162,8 @@ class AiaynModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, args: Namespace, task: FairseqTask) -> AiaynModel:
-        """Build the model that completed options describe; ValueError for what it cannot be."""
+        """Build the model that completed options describe; raises ValueError for options that fit
+        no model."""
         source, target = task.source_dictionary, task.target_dictionary
         sharing = read_sharing(args)
         if getattr(args, "left_pad_target", False):
@@ -199,7 +204,8 @@ class AiaynModel(FairseqEncoderDecoderModel):
         model_cfg: Namespace | None = None,
         args: Namespace | None = None,
     ) -> torch.nn.modules.module._IncompatibleKeys:
-        """Load a checkpoint; ValueError, before any change, naming what has another size."""
+        """Load a checkpoint; raises ValueError, before any change, with the name of a parameter of
+        a different size."""
         for name, own in self.state_dict().items():
             loaded = state_dict.get(name, own)
             if loaded.shape != own.shape:

@@ -1,6 +1,6 @@
-"""Check numbers at the start that fairseq would stumble over late, or take for something else.
+"""Check at the start the numbers on which fairseq would fail late, or which it would misread.
 
-They are options of fairseq's own, for stock classes as well as for those of this package.
+They are fairseq's own options, for stock classes and for the classes of this package.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from fairseq_aiayn.plugin.optimizer import read_betas
 from fairseq_aiayn.regime.names import option
 
 LARGEST = float_info.max
-# Where fairseq's configuration has an option, its least and its largest value; NaN is none of them
+# The section and the name of an option, and its smallest and largest value; NaN is never allowed
 BOUNDS = {
     ("dataset", "max_tokens"): (1, inf),
-    ("dataset", "num_workers"): (0, 1000),  # each is a process
+    ("dataset", "num_workers"): (0, 1000),  # each one is a process
     ("optimization", "update_freq"): (1, inf),
     ("optimization", "lr"): (0, LARGEST),
     ("optimization", "clip_norm"): (-inf, inf),
@@ -40,22 +40,23 @@ BOUNDS = {
     ("model", "attention_dropout"): (0, 1),
     ("model", "activation_dropout"): (0, 1),
 }
-NEED_A_MODEL = ("fairseq_cli.validate", "fairseq_cli.interactive")  # fairseq-generate says so
+# Commands that do not check by themselves that --path is given; fairseq-generate does
+NEED_A_MODEL = ("fairseq_cli.validate", "fairseq_cli.interactive")
 
 
 def look_before_use() -> None:
-    """Check numbers before processes start, before the trainer begins, before batches are cut."""
+    """Make fairseq check numbers before it starts processes, creates a trainer or forms batches."""
     distributed_utils.call_main = starting(distributed_utils.call_main)
     Trainer.__init__ = looking(Trainer.__init__)
     data_utils.batch_by_size = dividing(data_utils.batch_by_size)
 
 
 def looking(begin: Callable) -> Callable:
-    """Wrap the trainer's constructor: ValueError for what it cannot train with."""
+    """Wrap the trainer's constructor: it raises ValueError for options that do not work."""
 
     @wraps(begin)
     def start(trainer: Trainer, cfg: DictConfig, *arguments: object, **options: object) -> None:
-        if isinstance(cfg, DictConfig):  # not so where other programs make a trainer
+        if isinstance(cfg, DictConfig):  # other programs may create a trainer in other ways
             require_sound(cfg)
         begin(trainer, cfg, *arguments, **options)
 
@@ -63,20 +64,20 @@ def looking(begin: Callable) -> Callable:
 
 
 def require_sound(cfg: DictConfig) -> None:
-    """Raise ValueError for what a trainer cannot train with."""
+    """Raise ValueError for options with which a trainer cannot work."""
     for (section, name), (least, largest) in BOUNDS.items():
         require_number(name, getattr(cfg[section], name, None), least, largest)
     betas = getattr(cfg.optimizer, "adam_betas", None)
     if isinstance(betas, str):
         read_betas(betas)
     for file in (cfg.checkpoint.restore_file, cfg.checkpoint.finetune_from_model):
-        if file:  # fairseq would begin with fresh weights
+        if file:  # fairseq would start with new weights if the file is not a plain one
             require_plain_file(Path(file))
 
 
 def starting(call_main: Callable) -> Callable:
-    """Wrap what starts the commands, in a process for each GPU; where it starts none, nothing is
-    trained, and nothing is said."""
+    """Wrap the function that starts a command in one process per GPU; if there is no process to
+    start, it raises ValueError, where fairseq would silently do nothing."""
 
     @wraps(call_main)
     def start(cfg: DictConfig, main: Callable, **options: object) -> None:
@@ -98,8 +99,8 @@ def starting(call_main: Callable) -> Callable:
 
 
 def dividing(batch_by_size: Callable) -> Callable:
-    """Wrap what cuts batches, whose compiled code divides by the multiple and ends the process
-    where that is 0."""
+    """Wrap the function that forms batches; its compiled code divides by the batch-size multiple,
+    and kills the process if that is 0."""
 
     @wraps(batch_by_size)
     def cut(*arguments: object, **options: object) -> object:
@@ -112,7 +113,8 @@ def dividing(batch_by_size: Callable) -> Callable:
 
 
 def require_number(name: str, given: object, least: float, largest: float) -> None:
-    """Raise ValueError, naming option, rule and value; a list must have such numbers alone."""
+    """Raise ValueError, with the option, the rule and the value, unless `given` is None, a number
+    in this range or a list of such numbers."""
     numbers = given if isinstance(given, ListConfig) else [given]
     if given is None or (numbers and all(least <= number <= largest for number in numbers)):
         return

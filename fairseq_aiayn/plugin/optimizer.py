@@ -18,7 +18,7 @@ MOMENTS = ("exp_avg", "exp_avg_sq")  # m and v of Algorithm 1
 
 @dataclass
 class AiaynAdamConfig(FairseqDataclass):
-    """Options of Adam, which default to the paper's; the rate is the schedule's."""
+    """Options of Adam, with the paper's values as defaults; the schedule sets the learning rate."""
 
     adam_betas: str = field(
         default=f"{ADAM.beta_1},{ADAM.beta_2}", metadata={"help": "β_1 and β_2 of section 5.3"}
@@ -29,14 +29,15 @@ class AiaynAdamConfig(FairseqDataclass):
 
 @register_optimizer("aiayn_adam", dataclass=AiaynAdamConfig)
 class AiaynAdam(FairseqOptimizer):
-    """Kingma and Ba's Algorithm 1: θ ← θ − lrate · m̂ / (√v̂ + ε), all parameters in one pass."""
+    """Algorithm 1 of Kingma and Ba, θ ← θ − lrate · m̂ / (√v̂ + ε), for all parameters in one
+    pass."""
 
-    supports_flat_params = True  # element by element, so that --fp16 may join all parameters
+    supports_flat_params = True  # works element by element, so --fp16 may flatten all parameters
 
     def __init__(self, cfg: AiaynAdamConfig, params: list[torch.nn.Parameter]):
-        """Raises ValueError for coefficients that are not two numbers of [0, 1), and for an ε that
-        is not positive: a parameter without a gradient, as a word that never occurs has, would
-        become 0/0."""
+        """Raises ValueError for coefficients that are not two numbers in [0, 1), and for an ε that
+        is not positive: with ε = 0, the update of a parameter without a gradient, such as the
+        embedding of a word that never occurs, would be 0/0."""
         super().__init__(cfg)
         if not (math.isfinite(cfg.adam_eps) and cfg.adam_eps > 0):
             raise ValueError(f"--adam-eps must be a number above 0, got {cfg.adam_eps}")
@@ -44,7 +45,7 @@ class AiaynAdam(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, object]:
-        """What a resumed training takes from its own options, not from the checkpoint."""
+        """The values that a resumed training takes from its options, not from the checkpoint."""
         return {
             "lr": float(self.cfg.lr[0]),
             "betas": read_betas(self.cfg.adam_betas),
@@ -54,10 +55,11 @@ class AiaynAdam(FairseqOptimizer):
     def load_state_dict(
         self, state_dict: dict, optimizer_overrides: dict[str, object] | None = None
     ) -> None:
-        """Take the moments and the number of steps of a checkpoint; all else is of the options.
+        """Load the moments and the numbers of steps from a checkpoint; everything else comes from
+        the options.
 
-        ValueError, before anything is changed, for moments that are not those of the parameters:
-        the fused kernel would write beyond them.
+        Raises ValueError, before any change, if the moments do not fit the parameters, because the
+        fused kernel would write beyond their memory.
         """
         if not isinstance(optimizer_overrides or {}, dict):
             raise ValueError(f"--optimizer-overrides must be a dict, got {optimizer_overrides}")
@@ -72,12 +74,13 @@ class AiaynAdam(FairseqOptimizer):
 
 
 def look_before_use() -> None:
-    """Check the state of fairseq's own Adam, too, before it is loaded."""
+    """Make fairseq's own Adam check its state, too, before it loads it."""
     FairseqAdam.load_state_dict = looking(FairseqAdam.load_state_dict)
 
 
 def looking(load_state_dict: Callable) -> Callable:
-    """Wrap the function that loads a state: ValueError for one that is not of the parameters."""
+    """Wrap the function that loads a state: it raises ValueError if the state does not fit the
+    parameters."""
 
     @wraps(load_state_dict)
     def load(
@@ -85,7 +88,7 @@ def looking(load_state_dict: Callable) -> Callable:
         state_dict: dict,
         optimizer_overrides: dict[str, object] | None = None,
     ) -> None:
-        if type(optimizer.optimizer) is Adam:  # Apex's have another state
+        if type(optimizer.optimizer) is Adam:  # the optimizers of Apex have a different state
             require_moments(state_dict, list(optimizer.params))
         load_state_dict(optimizer, state_dict, optimizer_overrides)
 
@@ -93,7 +96,7 @@ def looking(load_state_dict: Callable) -> Callable:
 
 
 def require_moments(state_dict: dict, parameters: list[torch.nn.Parameter]) -> None:
-    """Raise ValueError for an optimizer's state that is not Adam's of these parameters."""
+    """Raise ValueError unless an optimizer's state is that of Adam for these parameters."""
     try:
         saved = [number for group in state_dict["param_groups"] for number in group["params"]]
         states = {number: dict(state) for number, state in state_dict["state"].items()}
@@ -128,14 +131,15 @@ def _require_same_shape(moment: object, parameter: torch.nn.Parameter, name: str
 
 
 def _step(value: object) -> float:
-    """The number of steps, as a number or as a tensor of one; NaN for anything else."""
+    """Return a number of steps, given as a number or as a tensor of one element; NaN for anything
+    else."""
     if isinstance(value, torch.Tensor):
         return float(value) if value.numel() == 1 else math.nan
     return float(value) if isinstance(value, int | float) else math.nan
 
 
 def read_betas(text: str) -> tuple[float, float]:
-    """Two numbers of [0, 1) with a comma between; ValueError for anything else."""
+    """Read two numbers in [0, 1), separated by a comma; raises ValueError for anything else."""
     try:
         beta_1, beta_2 = (float(part) for part in text.strip("()[] ").split(","))
     except ValueError:

@@ -1,4 +1,4 @@
-"""A trained parser (section 6.3): words in, the symbols of a linearised tree out."""
+"""A trained parser (section 6.3): from words to the symbols of a linearized tree."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.parsing_task import AiaynParsingConfig, AiaynParsingTask
 from fairseq_aiayn.treebank.linearization import require_words, source_text
 
-PIECES = "pieces.model"  # beside the binarised data that it cut
+PIECES = "pieces.model"  # in the directory of the binarized data that was cut with it
 
 
 class Parser:
-    """A model, its dictionaries and its word pieces."""
+    """A model with its dictionaries and its word pieces."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Parser:
         beam: int,
         device: str,
     ):
-        """Raises ValueError for a beam or a dictionary that no search is possible with."""
+        """Raises ValueError for a beam or a dictionary with which no search is possible."""
         self.source, self.target = task.source_dictionary, task.target_dictionary
         self.model = model.to(device).eval()
         self.cut = cut
@@ -39,8 +39,11 @@ class Parser:
         self.device = device
 
     def symbols(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Parse a batch of sentences, each its words; returns the symbols of the best output of
-        each, as the model wrote them. Raises ValueError for words that cannot stand in a tree."""
+        """Parse a batch of sentences, given as lists of words; return the symbols of the best
+        output of each, as the model wrote them.
+
+        Raises ValueError for words that cannot be part of a tree.
+        """
         if not sentences:
             return []
         for words in sentences:
@@ -63,15 +66,15 @@ class Parser:
         ]
 
     def encode(self, words: Sequence[str]) -> Tensor:
-        """The numbers of a sentence's pieces and the end token: [S]."""
+        """Return the numbers of a sentence's pieces and of the end token, [S]."""
         pieces = self.cut(source_text(words)).split(" ")
         return torch.tensor([*map(self.source.index, pieces), self.source.eos()])
 
 
 def load_parser(checkpoint: Path, data: Path, beam: int, constrained: bool, cpu: bool) -> Parser:
-    """Load a checkpoint, and from the data it was trained on the dictionaries and word pieces.
+    """Load a checkpoint, and the dictionaries and word pieces of the data that it was trained on.
 
-    Raises OSError or ValueError, naming the file, for what is missing or cannot be used.
+    Raises OSError or ValueError, with the name of the file, if a file is missing or unusable.
     """
     cut = sentence_pieces(data / PIECES)
     task = AiaynParsingTask.setup_task(AiaynParsingConfig(data=str(data), constrained=constrained))

@@ -1,4 +1,4 @@
-"""Constituency parsing (section 6.3) as a task: from word pieces to a linearised tree."""
+"""Constituency parsing (section 6.3) as a fairseq task: from word pieces to a linearized tree."""
 
 from argparse import Namespace
 from dataclasses import dataclass, field
@@ -30,25 +30,27 @@ from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTa
 from fairseq_aiayn.treebank.linearization import MAX_OPEN, split_symbol
 
 SOURCE, TARGET = "words", "tree"
-WORD_BEGINS = "\u2581"  # with it begins the first piece of every word
+WORD_BEGINS = "\u2581"  # the first character of the first piece of every word
 
 
 @dataclass
 class AiaynParsingConfig(AiaynTranslationConfig):
-    """fairseq's translation options and those of section 6.3."""
+    """fairseq's translation options and the options of section 6.3."""
 
     constrained: bool = field(
         default=False,
-        metadata={"help": "only write trees over as many words as the source has"},
+        metadata={"help": "write only trees over as many words as the source has"},
     )
     eval_f1: bool = field(
         default=False,
-        metadata={"help": "measure F1 of greedy parses in every validation, from DATA/held_out"},
+        metadata={
+            "help": "measure the F1 of greedy parses in every validation, with DATA/held_out"
+        },
     )
 
 
 class TreeGenerator(BeamSearchGenerator):
-    """The search that can only write trees over as many words as the source has."""
+    """The search that writes only trees over as many words as the source has."""
 
     def __init__(
         self,
@@ -81,8 +83,11 @@ class TreeGenerator(BeamSearchGenerator):
         prefix_tokens: Tensor | None = None,
         constraints: Tensor | None = None,
     ) -> list[list[dict]]:
-        """Parse a batch. sample["words"] [B], where it is given, are the numbers of words; else
-        the pieces that begin one are counted, of which <unk> is none."""
+        """Parse a batch.
+
+        sample["words"] [B], if given, are the numbers of words. Otherwise the pieces that begin a
+        word are counted; <unk> does not begin one.
+        """
         if prefix_tokens is not None:
             raise ValueError("--constrained has no search from a prefix: leave --prefix-size at 0")
         return super().generate(models, sample, prefix_tokens, constraints)
@@ -90,7 +95,7 @@ class TreeGenerator(BeamSearchGenerator):
     def continuations(
         self, models: list[AiaynModel], sample: dict, max_lengths: Tensor
     ) -> Continuations:
-        """The ensemble's continuations that can still become trees."""
+        """Return the continuations of the ensemble that can still become trees."""
         words = sample.get("words")
         if words is None:
             src_tokens = sample["net_input"]["src_tokens"]
@@ -106,15 +111,15 @@ class TreeGenerator(BeamSearchGenerator):
 
 @register_task("aiayn_parsing", dataclass=AiaynParsingConfig)
 class AiaynParsingTask(AiaynTranslationTask):
-    """Section 6.3: beam 21, α 0.3, output at most input + 300."""
+    """The task of section 6.3: beam 21, α 0.3, output length at most input length + 300."""
 
     name = "aiayn_parsing"
     decoding = PARSING_DECODING
 
     @classmethod
     def setup_task(cls, cfg: AiaynParsingConfig, **kwargs: object) -> "AiaynParsingTask":
-        """Load the dictionaries; the languages are words and tree unless they are given or the
-        data's names tell."""
+        """Load the dictionaries; unless options or the names of the data files give the languages,
+        they are "words" and "tree"."""
         if cfg.source_lang is None or cfg.target_lang is None:
             data = utils.split_paths(cfg.data)[0]
             if None in data_utils.infer_language_pair(data):
@@ -123,7 +128,7 @@ class AiaynParsingTask(AiaynTranslationTask):
         return super().setup_task(cfg, **kwargs)
 
     def build_model(self, cfg: Namespace, from_checkpoint: bool = False) -> AiaynModel:
-        """Build the model, and what it is validated with."""
+        """Build the model, and the search for its validation."""
         model = super().build_model(cfg, from_checkpoint)
         if self.cfg.eval_f1:
             self.development_search = self.build_generator([model], Namespace(beam=1))
@@ -132,7 +137,7 @@ class AiaynParsingTask(AiaynTranslationTask):
     def valid_step(
         self, sample: dict, model: AiaynModel, criterion: FairseqCriterion
     ) -> tuple[Tensor, int, dict]:
-        """Loss of a batch and, if that was asked for, the constituents that F1 is made of."""
+        """Compute the loss of a batch and, with --eval-f1, the counts of constituents for F1."""
         loss, size, log = super().valid_step(sample, model, criterion)
         if self.cfg.eval_f1 and sample:
             log |= self.development_trees().counts(
@@ -147,20 +152,21 @@ class AiaynParsingTask(AiaynTranslationTask):
         return read_development_trees(data, len(self.datasets["valid"]))
 
     def reduce_metrics(self, logging_outputs: list[dict], criterion: FairseqCriterion) -> None:
-        """Log the criterion's figures, and F1 where it was measured."""
+        """Log the figures of the criterion, and F1 if it was measured."""
         super().reduce_metrics(logging_outputs, criterion)
         log_f1(logging_outputs)
 
     def build_search(
         self, options: SearchOptions, maximum_length: MaximumLength
     ) -> BeamSearchGenerator:
-        """Build the constrained search if that was asked for."""
+        """Build the search, which is constrained with --constrained."""
         search = TreeGenerator if self.cfg.constrained else BeamSearchGenerator
         return search(self.source_dictionary, self.target_dictionary, options, maximum_length)
 
 
 def tree_symbols(dictionary: Dictionary) -> TreeSymbols:
-    """What each token of a target dictionary is in a tree; ValueError if it can write none."""
+    """Return the role of each token of a target dictionary in a tree; raises ValueError if the
+    dictionary can write no tree."""
     try:
         return classify_tokens([split_symbol(s) for s in dictionary.symbols], dictionary.eos())
     except ValueError as error:

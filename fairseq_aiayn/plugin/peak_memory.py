@@ -1,4 +1,4 @@
-"""The most memory that a training took, as the last line of its log."""
+"""Log the peak memory of a training, as the last line of its log."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MIB = 2**20
 
 
 def log_at_exit() -> None:
-    """Have `log` called when fairseq-train ends, also in processes that it starts for its GPUs."""
+    """Make fairseq-train call `log` when it ends, also in processes that it starts for GPUs."""
     if command_name(sys.argv[0]) == "fairseq-train":
-        Finalize(None, log, exitpriority=0)  # atexit has no say in processes that Python forks
+        Finalize(None, log, exitpriority=0)  # atexit does not run in processes that Python forks
 
 
 def log() -> None:
@@ -26,5 +26,5 @@ def log() -> None:
     gpu = ""
     if torch.cuda.is_initialized():
         gpu = f", of the GPU {torch.cuda.max_memory_reserved() // MIB} MiB"
-    # fairseq gives --log-file to this logger alone, and silences it on all ranks but the first
+    # fairseq writes only this logger to --log-file, and silences it on all ranks but the first
     logging.getLogger("fairseq_cli.train").info("peak memory: %d MiB%s", host, gpu)

@@ -1,9 +1,9 @@
-"""A training that stops in the middle of an epoch ends with status 0.
+"""Make a training that stops in the middle of an epoch end with status 0.
 
-fairseq reads batches ahead in daemon threads and never stops them. Python kills such a thread when
-it exits; one that is inside torch at that moment takes the whole process down with SIGABRT
-("terminate called without an active exception"): the last checkpoint is written, and the run
-counts as failed. `stop_at_exit` lets each reader finish the batch it is at.
+fairseq reads batches ahead in daemon threads and never stops them. Python kills these threads when
+it exits. If one is inside torch at that moment, the whole process ends with SIGABRT ("terminate
+called without an active exception"), and the run counts as failed although the last checkpoint is
+written. `stop_at_exit` lets each reader finish its current batch.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ import threading
 
 from fairseq.data.iterators import BackgroundConsumer
 
-PATIENCE = 60.0  # seconds; data on a dead file server must not keep a finished run from ending
+PATIENCE = 60.0  # seconds; otherwise a dead file server could keep a finished run from ending
 
 
 def stop_at_exit() -> None:
-    """Have `stop` called before Python kills its daemon threads."""
+    """Make Python call `stop` before it kills its daemon threads."""
     atexit.register(stop)
 
 
 def stop() -> None:
-    """End every reader after its present batch, or leave it after PATIENCE seconds."""
+    """End every reader after its current batch, or give up after PATIENCE seconds."""
     for reader in threading.enumerate():
         if isinstance(reader, BackgroundConsumer):
-            reader._max_len = 0  # what it compares its count with after each batch
+            reader._max_len = 0  # the reader stops when its count of batches reaches this
             _drain(reader)
 
 
 def _drain(reader: BackgroundConsumer) -> None:
-    """Take what the reader puts into its queue, where it waits for room, until it ends."""
+    """Empty the reader's queue until it ends, because it waits for room in the queue."""
     pause = 0.05
     for _ in range(int(PATIENCE / pause)):
         if not reader.is_alive():

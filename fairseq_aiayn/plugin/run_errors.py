@@ -1,6 +1,7 @@
-"""Errors of memory, of numbers and of options: each function knows one kind and says what to do.
+"""Explain errors of memory, numbers and options; each function recognizes one kind of error.
 
-They are recognisers of error_messages.py: an error in, one line out, or None for any other error.
+The functions are used by error_messages.py: each returns one line for an error that it recognizes,
+and None for any other error.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from fairseq_aiayn.plugin.error_frames import command_name, variables_in
 
-# PyTorch's words for memory that is not there: on a CPU, on a GPU, in a process that reads data
+# PyTorch's messages about missing memory: on a CPU, on a GPU, in a process that reads data
 NO_MEMORY = re.compile(
     "allocate memory|not enough memory|out of memory|bad_alloc|STATUS_ALLOC_FAILED"
     "|DataLoader worker .* killed by signal: (Killed|Bus error)"
@@ -27,8 +28,8 @@ LESS_MEMORY = {
     "fairseq-generate": "; lower --max-tokens, --batch-size or --beam",
     "fairseq-interactive": "; lower --buffer-size, --batch-size or --beam",
 }
-# Functions of fairseq that read options or make what they name: (module, function, the variable
-# that holds its name, or else what to call it)
+# Functions of fairseq that read options or build objects from them: (module, function, the variable
+# with the name of the object, the name to use without such a variable)
 USERS_OF_OPTIONS = (
     ("fairseq.modules.fairseq_dropout", "forward", "", "a dropout rate of the checkpoint"),
     ("fairseq.registry", "build_x", "choice", "a part"),
@@ -41,13 +42,13 @@ USERS_OF_OPTIONS = (
     ("fairseq.dataclass.utils", "convert_namespace_to_omegaconf", "", "an option"),
     ("ast", "literal_eval", "", "an option"),
 )
-# What options and configurations of the wrong kind end in there
+# The errors to which wrong options and configurations lead in these functions
 MISFITS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError)
 MISFITS += (SyntaxError, TypeError, ValueError, OmegaConfBaseException, HydraException)
 
 
 def no_memory(error: BaseException) -> str | None:
-    """More memory was asked for than there is, and what to lower."""
+    """Explain that there is not enough memory, and which options to lower."""
     by_torch = isinstance(error, RuntimeError) and NO_MEMORY.search(str(error))
     by_system = isinstance(error, OSError) and error.errno == errno.ENOMEM
     if not (isinstance(error, MemoryError) or by_torch or by_system):
@@ -62,9 +63,10 @@ def no_memory(error: BaseException) -> str | None:
 
 
 def not_a_number(error: BaseException) -> str | None:
-    """A training whose gradients became NaN or infinite, in float16 also after many attempts.
+    """Explain that gradients became NaN or infinite, which in float16 ends a training only after
+    many attempts.
 
-    fairseq's search for the layer that it began in can end in an error of its own.
+    fairseq then searches for the layer that is the cause, and this search may raise another error.
     """
     trainer = variables_in(error, "fairseq.trainer", "train_step").get("self")
     if not trainer or FloatingPointError not in (type(error), type(error.__context__)):
@@ -77,19 +79,21 @@ def not_a_number(error: BaseException) -> str | None:
 
 
 def no_target(error: BaseException) -> str | None:
-    """Data without a target side, as translating needs none, in a training or a validation."""
+    """Explain that a training or a validation got data without a target side, which is enough only
+    for translating."""
     missing = isinstance(error, TypeError) and "argument: 'prev_output_tokens'" in str(error)
-    return "the data must have a target side, has a source side alone" if missing else None
+    return "the data must have a target side, has only a source side" if missing else None
 
 
 def too_large(error: BaseException) -> str | None:
-    """An option's number that no machine's number can hold."""
+    """Explain that the number of an option is too large for a machine number."""
     large = isinstance(error, OverflowError) and re.search("too (large|big)", str(error))
     return f"a number is too large: {error}" if large else None
 
 
 def unreadable_option(error: BaseException) -> str | None:
-    """An option's value that could not be read, by an error that argparse does not expect."""
+    """Explain that the value of an option could not be read, if argparse does not expect the
+    error."""
     variables = variables_in(error, "argparse", "_get_value")
     if not isinstance(error, MISFITS) or not variables:
         return None
@@ -98,7 +102,7 @@ def unreadable_option(error: BaseException) -> str | None:
 
 
 def contradiction(error: BaseException) -> str | None:
-    """Options that one of fairseq's commands itself refuses or stumbles over."""
+    """Explain an error about options that one of fairseq's commands itself raises."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     by_command = frames and frames[-1].f_globals.get("__name__", "").startswith("fairseq_cli.")
     if not by_command or not isinstance(error, MISFITS):
@@ -108,14 +112,15 @@ def contradiction(error: BaseException) -> str | None:
 
 
 def no_sentences(error: BaseException) -> str | None:
-    """fairseq divides by how many sentences, or tokens, it has translated or validated."""
+    """Explain a division by the number of translated or validated sentences or tokens if it is
+    0."""
     counting = (("fairseq_cli.generate", "_main"), ("fairseq.tasks.fairseq_task", "reduce_metrics"))
     reached = any(variables_in(error, *function) for function in counting)
     return "no sentence is left" if isinstance(error, ZeroDivisionError) and reached else None
 
 
 def foreign_input(error: BaseException) -> str | None:
-    """What fairseq-interactive reads in another encoding."""
+    """Explain that the input of fairseq-interactive is not UTF-8."""
     name = variables_in(error, "fairseq_cli.interactive", "buffered_read").get("input")
     if not name or not isinstance(error, UnicodeDecodeError):
         return None
@@ -123,13 +128,14 @@ def foreign_input(error: BaseException) -> str | None:
 
 
 def no_architecture(error: BaseException) -> str | None:
-    """fairseq-train without a model, for which fairseq has an error without words."""
+    """Explain that --arch is missing; the error that fairseq-train raises then has no message."""
     parsing = variables_in(error, "fairseq.options", "parse_args_and_arch")
     return "--arch is required" if parsing and repr(error) == "RuntimeError()" else None
 
 
 def misfit(error: BaseException) -> str | None:
-    """Options, or a checkpoint's configuration, of which fairseq cannot make what they name."""
+    """Explain that fairseq cannot build an object from options or from a checkpoint's
+    configuration."""
     for module, function, name, otherwise in USERS_OF_OPTIONS:
         variables = variables_in(error, module, function)
         if variables and isinstance(error, MISFITS):
@@ -139,5 +145,5 @@ def misfit(error: BaseException) -> str | None:
 
 
 def brief(error: BaseException) -> str:
-    """An error's type and the beginning of what it says."""
+    """Return the type of an error and the beginning of its message."""
     return f"{type(error).__name__}: {str(error)[:120]}"

@@ -15,8 +15,8 @@ from fairseq_aiayn.plugin.generator import BeamSearchGenerator, MaximumLength
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.regime.search import search_options
 
-# fairseq's generation options that the paper's search does not have, with the value that leaves
-# them off
+# fairseq's generation options that the paper's search does not have, with the values that turn them
+# off
 REFUSED = {
     "constraints": None,
     "diverse_beam_groups": -1,
@@ -39,7 +39,8 @@ REFUSED = {
 
 
 def search_defaults(decoding: Decoding) -> dict[str, float]:
-    """The options that the search reads, under fairseq's names: the paper's, then fairseq's own."""
+    """Return the options of the search with their defaults, under fairseq's names: the paper's
+    options, then fairseq's own."""
     papers = search_options(decoding).items()
     papers = {name.removeprefix("--").replace("-", "_"): value for name, value in papers}
     return papers | {"min_len": 1, "nbest": 1, "unnormalized": False}
@@ -47,22 +48,23 @@ def search_defaults(decoding: Decoding) -> dict[str, float]:
 
 @dataclass
 class AiaynTranslationConfig(TranslationConfig):
-    """fairseq's translation options, as a class of their own: fairseq registers a task by it."""
+    """fairseq's translation options, in a separate class because fairseq registers one per task."""
 
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
 class AiaynTranslationTask(TranslationTask):
-    """Section 6.1: beam 4, α 0.6, output at most input + 50, ended as early as possible."""
+    """The task of section 6.1: beam 4, α 0.6, output length at most input length + 50, and a search
+    that stops as early as possible."""
 
     name = "aiayn_translation"
     decoding = TRANSLATION
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Declare the options; --beam, --lenpen and --max-len-a/-b default to the paper's.
+        """Declare the options; the defaults of --beam, --lenpen and --max-len-a/-b are the paper's.
 
-        --required-batch-size-multiple is 1: with fairseq's 8, up to seven sentences of a test set,
-        the longest, are silently left out of the last batch.
+        The default of --required-batch-size-multiple is 1. With fairseq's 8, up to seven sentences
+        of a test set, the longest ones, are silently left out of the last batch.
         """
         super().add_args(parser)
         parser.set_defaults(**search_defaults(cls.decoding), required_batch_size_multiple=1)
@@ -70,17 +72,21 @@ class AiaynTranslationTask(TranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **kwargs: object
     ) -> None:
-        """Load a split; the training pairs get in order by both their lengths."""
+        """Load a split; training pairs are ordered by the lengths of both sides.
+
+        Raises ValueError if the training split has no target side.
+        """
         super().load_dataset(split, epoch, combine, **kwargs)
         if split == self.cfg.train_subset and not self.cfg.num_batch_buckets:
             if self.datasets[split].tgt is None:
-                raise ValueError(f"{split}: must have a target side, has a source side alone")
+                raise ValueError(f"{split}: must have a target side, has only a source side")
             self.datasets[split] = PairsByLength(self.datasets[split])
 
     def can_reuse_epoch_itr(self, dataset: FairseqDataset) -> bool:
-        """Draw the batches anew every epoch, so that a resumed run sees an undisturbed one's.
+        """Return False: batches are drawn anew in every epoch, so that a resumed run has the same
+        batches as an undisturbed one.
 
-        fairseq would draw them once, with a seed that depends on the epoch of the process's start.
+        fairseq would draw them once, with a seed that depends on the epoch when the process starts.
         """
         return False
 
@@ -92,7 +98,11 @@ class AiaynTranslationTask(TranslationTask):
         extra_gen_cls_kwargs: dict | None = None,
         prefix_allowed_tokens_fn: Callable | None = None,
     ) -> object:
-        """Build the search of these options (--lenpen is α); ValueError for those it lacks."""
+        """Build the search with these options (--lenpen is α).
+
+        Raises ValueError for an option that the paper's search does not have, a value out of range,
+        and a model that is not an aiayn_* model.
+        """
         if getattr(args, "score_reference", False):
             return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs)
         refuse_foreign_options(args)
@@ -106,7 +116,7 @@ class AiaynTranslationTask(TranslationTask):
                 )
         defaults = search_defaults(self.decoding)
         chosen = {name: getattr(args, name, default) for name, default in defaults.items()}
-        # A larger one is a slip of the finger; there would be a decoding state for each hypothesis.
+        # A larger beam is probably a typing error, and each hypothesis needs a decoding state.
         largest = max(len(self.target_dictionary), self.decoding.beam)
         if chosen["beam"] > largest:
             raise ValueError(
@@ -125,7 +135,7 @@ class AiaynTranslationTask(TranslationTask):
     def build_search(
         self, options: SearchOptions, maximum_length: MaximumLength
     ) -> BeamSearchGenerator:
-        """Build the search itself."""
+        """Build the search with these options and this length limit."""
         return BeamSearchGenerator(
             self.source_dictionary, self.target_dictionary, options, maximum_length
         )

@@ -1,1 +1,1 @@
-"""Section 5 of the paper: what is minimised and at which rate."""
+"""Section 5 of the paper: the loss and the learning rate."""

@@ -13,7 +13,7 @@ def check_smoothing(epsilon_ls: float) -> None:
 
 
 def smoothed_targets(target: Tensor, K: int, epsilon_ls: float, dtype: torch.dtype) -> Tensor:
-    """q'(k) = (1 − ε_ls)·δ(k, y) + ε_ls/K, spread over all K classes: target [n] → [n, K]."""
+    """Return q'(k) = (1 − ε_ls)·δ(k, y) + ε_ls/K over all K classes: target [n] → [n, K]."""
     one_hot = torch.nn.functional.one_hot(target, K).to(dtype)
     return (1.0 - epsilon_ls) * one_hot + epsilon_ls / K
 
@@ -21,7 +21,7 @@ def smoothed_targets(target: Tensor, K: int, epsilon_ls: float, dtype: torch.dty
 def smoothed_nll_as_defined(
     log_p: Tensor, target: Tensor, epsilon_ls: float, padding: int
 ) -> tuple[Tensor, Tensor]:
-    """−Σ_k q'(k) log p(k), term by term: the readable twin of `smoothed_nll`."""
+    """Compute −Σ_k q'(k) log p(k) term by term: the reference for `smoothed_nll`."""
     real = target.ne(padding)
     log_p, target = log_p[real], target[real]
     q = smoothed_targets(target, log_p.size(-1), epsilon_ls, log_p.dtype)
@@ -32,11 +32,12 @@ def smoothed_nll_as_defined(
 def smoothed_nll(
     log_p: Tensor, target: Tensor, epsilon_ls: float, padding: int
 ) -> tuple[Tensor, Tensor]:
-    """Smoothed loss and plain negative log-likelihood, summed over the real tokens, in nats.
+    """Return the smoothed loss and the unsmoothed negative log-likelihood, both summed over the
+    real tokens, in nats.
 
-    log_p [n, K] log-probabilities, target [n]; positions whose target is `padding` count nothing.
-    Uses −Σ_k q'(k) log p(k) = (1 − ε_ls)·(−log p(y)) + ε_ls·mean_k(−log p(k)), which needs no
-    second [n, K] matrix.
+    log_p [n, K], log-probabilities; target [n]. Positions whose target is `padding` contribute
+    nothing. Uses −Σ_k q'(k) log p(k) = (1 − ε_ls)·(−log p(y)) + ε_ls·mean_k(−log p(k)), which needs
+    no second [n, K] matrix.
     """
     is_padding = target.eq(padding)
     nll = -log_p.gather(-1, target.unsqueeze(-1)).squeeze(-1).masked_fill(is_padding, 0.0)

@@ -6,11 +6,11 @@ from math import inf
 
 
 def learning_rate(step: int, d_model: int, warmup: int, factor: float = 1.0) -> float:
-    """lrate = factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5); steps count from 1.
+    """Return factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5); steps count from 1.
 
-    It rises linearly for `warmup` steps to factor · (d_model · warmup)^−0.5, then falls with the
-    square root of the step. Raises ValueError for a step, d_model or warmup below 1, or a factor
-    that is not a positive number.
+    The rate rises linearly for `warmup` steps to factor · (d_model · warmup)^−0.5, then falls with
+    the inverse square root of the step. Raises ValueError for a step, d_model or warmup below 1, or
+    a factor that is not a positive number.
     """
     for name, value in (("step", step), ("d_model", d_model), ("warmup", warmup)):
         if value < 1:

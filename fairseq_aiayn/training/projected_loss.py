@@ -1,8 +1,10 @@
-"""Section 5.4's loss together with section 3.4's pre-softmax projection, a few rows at a time.
+"""The loss of section 5.4 together with the pre-softmax projection of section 3.4, computed a few
+rows at a time.
 
-A batch's logits are by far its largest tensor, n × V, and a loss taken from them keeps several of
-that size until its gradient is computed. Here a chunk of rows goes from logits to loss and on to
-its gradient at once, while it is in the cache, and is forgotten.
+The logits, n × V, are by far the largest tensor of a batch, and a loss computed from them keeps
+several tensors of that size until its gradient is computed. Here the logits, the loss and the
+gradient of one chunk of rows are computed together, while the chunk is in the cache, and the logits
+are then freed.
 """
 
 from __future__ import annotations
@@ -14,20 +16,23 @@ from torch import Tensor
 
 from fairseq_aiayn.training.label_smoothing import smoothed_nll
 
-# Logits in a chunk: on a CPU what its cache holds, on a GPU enough rows to fill it.
+# Logits per chunk: as many as fit into the cache of a CPU, or enough rows to keep a GPU busy.
 CHUNK = {"cpu": 2**22, "cuda": 2**27}
 
 
 def rows_of_logits(budgets: Mapping[str, int], E: Tensor) -> int:
-    """How many rows of logits over the types of E [V, d_model] are within its device's budget, at
-    least one; a device that has none takes the GPU's."""
+    """Return how many rows of logits, for the types of E [V, d_model], fit the budget of E's
+    device.
+
+    At least one; a device without a budget takes that of a GPU.
+    """
     return max(1, budgets.get(E.device.type, budgets["cuda"]) // E.size(0))
 
 
 def projected_smoothed_nll_as_defined(
     x: Tensor, E: Tensor, target: Tensor, epsilon_ls: float, padding: int
 ) -> tuple[Tensor, Tensor]:
-    """`smoothed_nll` of log_softmax(xEᵀ): the readable twin of `projected_smoothed_nll`."""
+    """Compute `smoothed_nll` of log_softmax(xEᵀ): the reference for `projected_smoothed_nll`."""
     wide = torch.promote_types(x.dtype, torch.float32)
     log_p = torch.log_softmax(torch.nn.functional.linear(x, E), dim=-1, dtype=wide)
     return smoothed_nll(log_p, target, epsilon_ls, padding)
@@ -41,19 +46,21 @@ def projected_smoothed_nll(
     padding: int,
     product_type: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    """Smoothed loss and plain negative log-likelihood, summed over the real tokens, in nats.
+    """Return the smoothed loss and the unsmoothed negative log-likelihood, both summed over the
+    real tokens, in nats.
 
-    x [n, d_model] are the decoder's features, E [V, d_model] the projection, target [n]; positions
-    whose target is `padding` count nothing and are not even projected. Products are taken in
-    `product_type`, all else at least in float32. Only the loss has a gradient, computed with it.
+    x [n, d_model] are the decoder's features, E [V, d_model] is the projection; target [n].
+    Positions whose target is `padding` contribute nothing and are not projected. Matrix products
+    use `product_type`, everything else at least float32. Only the loss has a gradient, which is
+    computed together with it.
     """
     real = target.ne(padding)
-    trains = torch.is_grad_enabled()  # never so inside `forward`
+    trains = torch.is_grad_enabled()  # inside `forward` this is always False
     return ProjectedSmoothedNLL.apply(x[real], E, target[real], epsilon_ls, product_type, trains)
 
 
 class ProjectedSmoothedNLL(torch.autograd.Function):
-    """The loss of real tokens; its gradient is kept instead of what it would be computed from."""
+    """The loss of real tokens; stores its gradient instead of the tensors to compute it from."""
 
     @staticmethod
     def forward(
@@ -65,7 +72,7 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
         product_type: torch.dtype,
         trains: bool,
     ) -> tuple[Tensor, Tensor]:
-        """x [n, d_model], E [V, d_model], target [n], none of them padding → loss, nll."""
+        """x [n, d_model], E [V, d_model], target [n] without padding → loss, nll."""
         wide = torch.promote_types(x.dtype, torch.float32)
         nll, uniform = x.new_zeros(2, dtype=wide)
         x_gradient = torch.zeros_like(x, dtype=wide) if trains else None
@@ -92,7 +99,7 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
     def backward(
         ctx: torch.autograd.function.FunctionCtx, of_loss: Tensor, of_nll: Tensor
     ) -> tuple[Tensor, Tensor, None, None, None, None]:
-        """∂/∂x [n, d_model], ∂/∂E [V, d_model]."""
+        """Return the gradients in x [n, d_model] and E [V, d_model]."""
         x_gradient, E_gradient = ctx.saved_tensors
         x_type, E_type = ctx.types
         of_x, of_E = (of_loss * x_gradient).to(x_type), (of_loss * E_gradient).to(E_type)
@@ -100,16 +107,17 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
 
 
 def softmax(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Probabilities [n, V] of logits [n, V], and log Σ exp [n, 1].
+    """Return the probabilities [n, V] of logits [n, V], and log Σ exp of the logits [n, 1].
 
-    The latter comes from the most probable class, since a second pass of exponentials costs as much
-    as a product: its probability, at least 1/V, never is 0.
+    The latter is computed from the most probable class, because a second pass of exponentials costs
+    as much as a matrix product. The probability of that class is at least 1/V and so never 0.
     """
     p = logits.softmax(dim=-1)
     return p, logits.amax(dim=-1, keepdim=True) - p.amax(dim=-1, keepdim=True).log()
 
 
 def minus_targets(p: Tensor, target: Tensor, epsilon_ls: float) -> Tensor:
-    """p − q' of label smoothing, in place: the gradient of the loss in the logits [n, V]."""
+    """Compute p − q' in place, where q' are the smoothed targets: the gradient of the loss in the
+    logits [n, V]."""
     p -= epsilon_ls / p.size(-1)
     return p.scatter_add_(1, target[:, None], p.new_full((p.size(0), 1), epsilon_ls - 1.0))

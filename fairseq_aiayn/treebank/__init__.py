@@ -1,1 +1,1 @@
-"""Constituency trees for section 6.3: reading, linearising, scoring. No torch, no fairseq."""
+"""Constituency trees for section 6.3: reading, linearizing, scoring. No torch, no fairseq."""

@@ -1,4 +1,4 @@
-"""Trees as nltk has them, to draw them; importing nltk takes seconds, so only who draws does it."""
+"""Draw trees with nltk, which is imported only when needed, because the import takes seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def as_nltk(tree: Constituent) -> nltk.Tree:
-    """Return a tree as nltk has it: the tag of a word is a node over its form."""
+    """Convert a tree to nltk's form, where the tag of a word is a node above its form."""
     from nltk import Tree
 
     root = Tree(tree.label, [])
@@ -28,7 +28,7 @@ def as_nltk(tree: Constituent) -> nltk.Tree:
 
 
 def pretty(tree: Constituent) -> str:
-    """Return a tree drawn in characters, on several lines without a line end at the last."""
+    """Return a drawing of a tree in characters, on several lines; the last has no line end."""
     from nltk.tree.prettyprinter import TreePrettyPrinter
 
     return TreePrettyPrinter(as_nltk(tree)).text().rstrip("\n")

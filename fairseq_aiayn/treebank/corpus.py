@@ -1,4 +1,4 @@
-"""The trees of a corpus as they are trained on: read and normalised, one at a time."""
+"""The trees of a corpus in the form used for training: read and normalized one at a time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fairseq_aiayn.treebank.trees import Constituent
 
 
 def normalized_trees(path: str | Path, collapse_unary: bool = False) -> Iterator[Constituent]:
-    """Read what `read_trees` reads, normalised.
+    """Yield the normalized trees of `read_trees`.
 
-    Raises OSError and ValueError as that does, and ValueError naming the number of a tree that
-    `normalize` refuses.
+    Raises OSError and ValueError like `read_trees`, and ValueError with the number of the tree if
+    `normalize` refuses it.
     """
     for number, tree in enumerate(read_trees(path), start=1):
         try:
@@ -27,10 +27,10 @@ def normalized_trees(path: str | Path, collapse_unary: bool = False) -> Iterator
 def normalized_lines(
     path: str | Path, collapse_unary: bool, refused: list[str]
 ) -> Iterator[Constituent]:
-    """Read a file of one tree per line, as parsers write them, normalised; of a line that is no
-    tree the reason goes to `refused`, and the next one follows.
+    """Yield the normalized trees of a file with one tree per line, as parsers write it.
 
-    Raises OSError, and ValueError where the text is not UTF-8.
+    A line that is not a tree is skipped, and the reason is appended to `refused`. Raises OSError,
+    and ValueError if the text is not UTF-8.
     """
     name = source_name(path)
     for number, line in enumerate(read_lines(path), start=1):
@@ -38,7 +38,7 @@ def normalized_lines(
             trees = [normalize(tree, collapse_unary) for tree in parse_trees([line.encode()], name)]
             if not trees:
                 raise ValueError("the line is empty")
-        except ValueError as error:  # which counts the lines of this one alone
+        except ValueError as error:  # its line number is 1, because only this line was parsed
             refused.append(f"{name}:{number}: {str(error).removeprefix(f'{name}:1: ')}")
         else:
             yield from trees

@@ -3,8 +3,8 @@
     (TOP (S (NP (DT the) (NN board)) (VP (VBD met))))
     (S (NP DT NN )NP (VP VBD )VP )S
 
-Depth first: "(LABEL" opens a constituent, ")LABEL" closes it, and in the place of each word stands
-its tag or XX; the words themselves are only in the source. TOP is not written.
+The order is depth first: "(LABEL" opens a constituent, ")LABEL" closes it, and each word is
+replaced by its tag or by XX. The words themselves are only in the source. TOP is not written.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from fairseq_aiayn.treebank.trees import MAX_DEPTH, ROOT_LABEL, Constituent, Wor
 
 Tags = Literal["pos", "XX"]
 ANY_WORD = "XX"
-# Constituents inside each other: TOP stands above them and the bracket of a word below.
+# Nested constituents; TOP above them and the bracket of a word below them take two more levels.
 MAX_OPEN = MAX_DEPTH - 2
 
-# "(NP", ")NP" or, without a bracket, what stands for a word
+# "(NP", ")NP" or, without a bracket, the symbol of a word
 SYMBOL = re.compile(rf"([()]?)({ATOM}+)")
-# What fairseq writes for itself: <s>, <unk>, <<unk>>, madeupword0000
+# fairseq's own symbols: <s>, <unk>, <<unk>>, madeupword0000
 FAIRSEQ_SYMBOL = re.compile(r"<.*>|madeupword\d+")
 WORD = re.compile(rf"{ATOM}+")
-# A piece model marks the beginning of a word with U+2581, and fairseq splits at any white space.
+# A word-piece model marks the beginning of a word with U+2581, and fairseq splits at white space.
 NOT_IN_SOURCE = re.compile(r"[\u2581\s]")
 
 
 def linearize(tree: Constituent, tags: Tags) -> list[str]:
-    """Return the symbols of a normalised tree, with its words' tags ("pos") or with XX.
+    """Return the symbols of a normalized tree, with the tag of each word ("pos") or with XX.
 
-    The tags must pass `require_tag`, as those of normalised trees do.
+    The tags must pass `require_tag`; those of normalized trees do.
     """
     symbols: list[str] = []
     pending: list[Constituent | Word | str] = list(reversed(tree.children))
@@ -55,9 +55,9 @@ def linearize(tree: Constituent, tags: Tags) -> list[str]:
 def delinearize(tokens: Sequence[str], words: Sequence[str]) -> Constituent:
     """Return the tree of a well-formed sequence over exactly `words`.
 
-    The inverse of `linearize`, but for one tag: a word whose symbol is XX, even if that is its gold
-    tag, gets the tag that `punctuation_tag` has for it, or XX. Raises ValueError that names the
-    symbol's place, from 1, and the rule.
+    This is the inverse of `linearize` except for XX: a word whose symbol is XX, even if that is its
+    gold tag, gets the tag that `punctuation_tag` returns for it, or else XX. Raises ValueError with
+    the place of the wrong symbol, counted from 1, and the rule that it breaks.
     """
     require_words(words)
     stack: list[tuple[str, list[Constituent | Word]]] = [(ROOT_LABEL, [])]
@@ -83,7 +83,7 @@ def delinearize(tokens: Sequence[str], words: Sequence[str]) -> Constituent:
 
 
 def _rule(token: str, innermost: tuple[str, list] | None, words: int) -> str:
-    """Say which rule a symbol breaks; `innermost` is the constituent that it stands in."""
+    """Return the rule that a symbol breaks; `innermost` is the constituent that contains it."""
     bracket, name = split_symbol(token)
     if not name:
         return f"must be a bracket with a label, a tag or XX, got {token!r:.60}"
@@ -99,7 +99,7 @@ def _rule(token: str, innermost: tuple[str, list] | None, words: int) -> str:
 
 
 def split_symbol(token: str) -> tuple[str, str]:
-    """Return the bracket of a symbol, "" for a word's, and its name, "" if it is no symbol."""
+    """Return the bracket of a symbol ("" for a word) and its name ("" if it is not a symbol)."""
     found = SYMBOL.fullmatch(token)
     if found is None or FAIRSEQ_SYMBOL.fullmatch(token):
         return "", ""
@@ -107,20 +107,20 @@ def split_symbol(token: str) -> tuple[str, str]:
 
 
 def word_of(symbol: str, form: str) -> Word:
-    """Return the word that a symbol stands for."""
+    """Return the word of a symbol."""
     tag = symbol if symbol != ANY_WORD else punctuation_tag(form) or ANY_WORD
     return Word(tag, form)
 
 
-@lru_cache  # a treebank has some 50 tags
+@lru_cache  # a treebank has about 50 tags
 def require_tag(tag: str) -> None:
-    """Raise ValueError for a tag that could not be told from what fairseq writes for itself."""
+    """Raise ValueError for a tag that looks like one of fairseq's own symbols."""
     if FAIRSEQ_SYMBOL.fullmatch(tag):
         raise ValueError(f"a tag must not look like fairseq's own symbols, got {tag:.60}")
 
 
 def require_words(words: Sequence[str]) -> None:
-    """Raise ValueError if there is no word, or one that cannot stand in a tree."""
+    """Raise ValueError if there is no word, or a word that cannot be part of a tree."""
     if not words:
         raise ValueError("a tree must have at least one word, got none")
     for word in words:
@@ -129,9 +129,9 @@ def require_words(words: Sequence[str]) -> None:
 
 
 def source_text(words: Sequence[str]) -> str:
-    """Return a sentence as a piece model reads it: one space between words, none inside.
+    """Return a sentence for a word-piece model: one space between words, and none inside a word.
 
-    "_" stands for "\u2581", which marks the beginning of a word in pieces, and for any white space
-    inside a word, at which fairseq would split it.
+    "_" replaces "\u2581", which marks the beginning of a word in pieces, and any white space inside
+    a word, because fairseq would split the word there.
     """
     return " ".join(NOT_IN_SOURCE.sub("_", word) for word in words)

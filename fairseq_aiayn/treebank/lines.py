@@ -1,4 +1,4 @@
-r"""The lines of a text file, plain or gzip: UTF-8, and only "\n" ends one."""
+r"""Read the lines of a UTF-8 text file, plain or gzip; only "\n" ends a line."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from typing import BinaryIO
 
 STANDARD_INPUT = "-"
 
-# Inside a regular expression's []: no other character parts words, a no-break space neither.
+# For use inside [] of a regular expression. No other character separates words, not even a no-break
+# space.
 WHITE_SPACE = r" \t\r\n\f\v"
 ATOM = rf"[^(){WHITE_SPACE}]"  # a character of a label, a tag or a word
-LONGEST_LINE = 16 << 20  # bytes; a gigabyte of one character is a megabyte in a .gz file
+LONGEST_LINE = 16 << 20  # bytes; without a limit, a .gz file of 1 MB could be a line of 1 GB
 SYMBOLS = re.compile(rf"[^{WHITE_SPACE}]+")
 
 
 def source_name(path: str | Path) -> str:
-    """Return what messages call an input."""
+    """Return the name of an input for messages."""
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
 def require_name(path: str | Path) -> None:
-    """Raise ValueError for "", as of a variable without a value; Path has it for the directory."""
+    """Raise ValueError for the name "", as an unset shell variable gives it; Path would take it for
+    the current directory."""
     if path == "":
         raise ValueError("the name of a file must not be empty")
 
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[Iterator[bytes]]:
-    """Open a file, or "-", standard input, as its lines; a name that ends in .gz is unpacked."""
+    """Open a file and give its lines; "-" is standard input, and a file named *.gz is unpacked."""
     require_name(path)
     if path == STANDARD_INPUT:
         yield bounded_lines(sys.stdin.buffer)
@@ -46,12 +48,12 @@ def opened(path: str | Path) -> Iterator[Iterator[bytes]]:
 
 
 def bounded_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield lines with their ends, in pieces of LONGEST_LINE + 1 bytes where one is longer."""
+    """Yield lines with their line ends; a longer line comes in pieces of LONGEST_LINE + 1 bytes."""
     return iter(partial(file.readline, LONGEST_LINE + 1), b"")
 
 
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Decode UTF-8 without the byte order mark; raises ValueError, "NAME:LINE: what is wrong"."""
+    """Decode UTF-8 and drop the byte order mark; raises ValueError, "NAME:LINE: what is wrong"."""
     number = 1
     try:
         for line in lines:
@@ -69,14 +71,17 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """Read the lines of a file with their ends; raises OSError, and ValueError as decode_lines."""
+    """Yield the lines of a file with their line ends.
+
+    Raises OSError, and ValueError like `decode_lines`.
+    """
     with opened(path) as lines:
         yield from decode_lines(lines, source_name(path))
 
 
 def read_symbols(path: str | Path) -> Iterator[list[str]]:
-    """Read what white space parts, line by line: words, or the symbols of a linearised tree.
+    """Yield each line split at white space, into words or the symbols of a linearized tree.
 
-    Raises as `read_lines`.
+    Raises the errors of `read_lines`.
     """
     return map(SYMBOLS.findall, read_lines(path))

@@ -1,8 +1,8 @@
-"""Bring treebank trees into the form that section 6.3 predicts and EVALB scores.
+"""Convert treebank trees to the form that the parser of section 6.3 predicts and EVALB scores.
 
-Function tags go (NP-SBJ-1 and NP=2 become NP), and so do traces. A label of two alternatives,
-which a few treebank brackets have, keeps the first: ADVP|PRT becomes ADVP and PRT|ADVP becomes PRT,
-which scoring takes for the same. PRT stays PRT. The tags of words stay as they are.
+Function tags are removed (NP-SBJ-1 and NP=2 become NP), and so are traces. A few treebank labels
+have two alternatives, and keep the first: ADVP|PRT becomes ADVP and PRT|ADVP becomes PRT, which
+count as equal in scoring. PRT stays PRT. The tags of words stay unchanged.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from fairseq_aiayn.treebank.linearization import require_tag
 from fairseq_aiayn.treebank.trees import MAX_DEPTH, ROOT_LABEL, Constituent, Word, write_tree
 
 TRACE = "-NONE-"
-WRAPPERS = frozenset(("", "ROOT", "TOP", "S1"))  # what treebanks and parsers put above a sentence
-# What begins with "-" (-LRB-) is one name; in any other label what follows the first of these goes.
+WRAPPERS = frozenset(("", "ROOT", "TOP", "S1"))  # labels above a sentence in treebanks and parsers
+# A label that begins with one of these characters (-LRB-) stays whole; any other is cut before the
+# first of them.
 CATEGORY = re.compile(r"[^-=|]+")
 SHOWN = 60  # characters of a tree that a message shows
 
 
 def normalize(tree: Constituent, collapse_unary: bool = False) -> Constituent:
-    """Return a tree with one root, TOP, without function tags, traces and what traces emptied.
+    """Return a tree with one root, TOP, and without function tags, traces and constituents that
+    hold only traces.
 
-    TOP takes the place of the wrappers "", ROOT, TOP and S1, also of several; its children may be
-    words, and one or many. `collapse_unary` makes one X of an X over a single X. Raises ValueError
-    if no word is left, if the tree is deeper than MAX_DEPTH brackets, or as `require_tag`.
+    TOP replaces one or several of the wrappers "", ROOT, TOP and S1; it may have one child or many,
+    and they may be words. `collapse_unary` replaces an X whose only child is an X by that child.
+    Raises ValueError if no word is left, if the tree is deeper than MAX_DEPTH brackets, and like
+    `require_tag`.
     """
     kept = _clean(Constituent(ROOT_LABEL, _unwrapped(tree)), collapse_unary, MAX_DEPTH)
     if kept is None:
@@ -33,7 +36,7 @@ def normalize(tree: Constituent, collapse_unary: bool = False) -> Constituent:
 
 
 def _unwrapped(tree: Constituent) -> tuple[Constituent | Word, ...]:
-    """Return what stands below the wrappers on top of a tree, from left to right."""
+    """Return the nodes below the wrappers at the top of a tree, from left to right."""
     found: list[Constituent | Word] = []
     pending: list[Constituent | Word] = [tree]
     while pending:
@@ -46,7 +49,7 @@ def _unwrapped(tree: Constituent) -> tuple[Constituent | Word, ...]:
 
 
 def _clean(node: Constituent, collapse_unary: bool, room: int) -> Constituent | None:
-    """Return what is left of a constituent that may have so many brackets inside each other."""
+    """Return a normalized constituent with at most `room` nested brackets, None if it is empty."""
     if room < 2:
         rule = f"at most {MAX_DEPTH} brackets inside each other, TOP and the word's too"
         raise ValueError(f"a tree must have {rule}")
@@ -69,7 +72,7 @@ def _clean(node: Constituent, collapse_unary: bool, room: int) -> Constituent | 
 
 
 def category(label: str) -> str:
-    """Return a constituent's label without function tags, indices and second alternatives."""
+    """Return the label of a constituent without function tags, indices and alternatives."""
     found = CATEGORY.match(label)
     return found[0] if found else label
 

@@ -1,21 +1,22 @@
-"""The tags of punctuation, without which EVALB could not leave it out of a predicted tree.
+"""The tags of punctuation, by which EVALB leaves punctuation out of a predicted tree.
 
-EVALB deletes the words tagged , : `` '' and . from both trees; if other words are left then, the
-sentence is an error and does not count. So it matters most that a form is deleted where the
-treebank's is; which of the five tags it gets matters only for tagging accuracy.
+EVALB deletes the words tagged , : `` '' and . from both trees. If different words are left in the
+two trees, the sentence is an error and does not count. So the most important thing is to delete a
+form exactly where the treebank's tag deletes it. Which of the five tags it gets matters only for
+tagging accuracy.
 
-Doubtful forms, as their tags were counted in a part of the WSJ (3,396 sentences) and in all of GUM
-(13,263):
+These forms are doubtful. Their tags were counted in a part of the WSJ (3,396 sentences) and in all
+of GUM (13,263 sentences):
 
 "  opens and closes equally often; both of its tags are deleted
-'  has none: in the WSJ it is a possessive six times in seven, in GUM a quote three times in four.
-   So one sentence in 380 of the WSJ and one in 240 of GUM is an error; as a quote it would be one
-   in 60 and one in 290
-’  has none, as it is more often a possessive
--  has none: GUM has it between the parts of a compound (HYPH) in 1,040 of 1,204 places, the WSJ
-   hardly ever by itself
--- and the dashes – and — are ":", as in all of the WSJ; GUM has HYPH or SYM for 62 of 982
-(  and the other brackets have none: EVALB does not delete -LRB- and -RRB-
+'  has no tag here: it is a possessive six times in seven in the WSJ, and a quotation mark three
+   times in four in GUM. So one sentence in 380 of the WSJ and one in 240 of GUM is an error; with
+   the tag of a quotation mark it would be one in 60 and one in 290
+’  has no tag here, because it is more often a possessive
+-  has no tag here: in GUM it joins the parts of a compound (HYPH) in 1,040 of 1,204 places, and in
+   the WSJ it hardly ever occurs by itself
+-- and the dashes – and — are ":", as always in the WSJ; GUM tags 62 of 982 as HYPH or SYM
+(  and the other brackets have no tag here: EVALB does not delete -LRB- and -RRB-
 """
 
 from __future__ import annotations
@@ -28,23 +29,25 @@ FORMS = {
     "''": ("''", '"', "”"),
 }
 TAG_OF = {form: tag for tag, forms in FORMS.items() for form in forms}
-# Deleted in some sentences and counted in others: here the tag that a model gives decides.
+# Treebanks delete these in some sentences and count them in others, so the model's tag decides.
 EITHER = frozenset(("'", "’", "-", "--", "–", "—"))
 COUNTED = "XX"
 
 
 def punctuation_tag(form: str) -> str | None:
-    """Return the tag under which EVALB deletes a word that is punctuation, None for any other."""
+    """Return the tag that makes EVALB delete a punctuation mark; None for any other word."""
     return TAG_OF.get(form)
 
 
 def fitting_tag(tag: str, form: str) -> str:
-    """Return a word's tag, or another if EVALB would count punctuation or delete a word for it.
+    """Return the tag of a word, or a different tag if EVALB would count a punctuation mark or
+    delete a word because of it.
 
-    One tag of a sequence too many or too few shifts all that follow, and a sentence in which other
-    words are deleted than in gold is an error for EVALB: its brackets would not count at all. Of
-    gold's own words it changes 3 of 233,926 in GUM and 1 of 81,793 in that part of the WSJ, each in
-    a sentence of its own.
+    One tag too many or too few in a sequence shifts all tags that follow. If EVALB then deletes
+    words that it keeps in the gold tree, or keeps words that it deletes there, the sentence is an
+    error and its brackets do not count. In gold trees this function changes the tags of 3 of
+    233,926 words in GUM and of 1 of 81,793 words in the part of the WSJ; no two of them are in the
+    same sentence.
     """
     if form in EITHER:
         return tag

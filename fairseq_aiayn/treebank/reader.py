@@ -1,7 +1,8 @@
-"""Read trees in Penn Treebank brackets, as found: over several lines, several on a line.
+"""Read trees in Penn Treebank brackets; a tree may span several lines, and a line may have several
+trees.
 
-White space is space, tab, carriage return, line feed, form feed and vertical tab; any other
-character, a no-break space too, is part of a word. Escapes (-LRB-, 1\\/2) stay as they are.
+White space is space, tab, carriage return, line feed, form feed and vertical tab. Any other
+character, even a no-break space, is part of a word. Escapes (-LRB-, 1\\/2) stay unchanged.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from fairseq_aiayn.treebank.lines import (
 )
 from fairseq_aiayn.treebank.trees import MAX_DEPTH, Constituent, Word
 
-# How their names end, in either case: old disks have WSJ_0301.MRG
+# Endings of file names, in lower or upper case: old disks have WSJ_0301.MRG
 TREE_FILES = (".mrg", ".mrg.gz", ".ptb", ".ptb.gz")
-# Beyond this many lines a tree counts as not closed, or one lost bracket would fill the memory.
+# A tree with more lines counts as not closed; otherwise one lost bracket could fill the memory.
 LONGEST_TREE = 10_000
 
-# A whole word (its tag and form); else "(" with a label or without, ")", or an atom by itself
+# A whole word (its tag and form), or else "(" with or without a label, ")", or an atom by itself
 TOKEN = re.compile(
     rf"\(({ATOM}+)[{WHITE_SPACE}]+({ATOM}+)[{WHITE_SPACE}]*\)|(\({ATOM}*|\)|{ATOM}+)"
 )
@@ -35,7 +36,7 @@ TOKEN = re.compile(
 
 @dataclass(slots=True)
 class _Bracket:
-    """A bracket that is not closed yet; a str among its children is the form of a word."""
+    """A bracket that is not closed yet; a child that is a str is the form of a word."""
 
     label: str
     line: int
@@ -43,7 +44,7 @@ class _Bracket:
 
 
 class _Fault(Exception):
-    """What is wrong, and the line if it is not the one that is being read."""
+    """A fault in the text, with its line number unless it is the line being read."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -51,11 +52,11 @@ class _Fault(Exception):
 
 
 def read_trees(path: str | Path) -> Iterator[Constituent]:
-    """Read trees one after the other from a file, a directory or, for "-", standard input.
+    """Yield the trees of a file, of all `tree_files` of a directory, or, for "-", of standard
+    input.
 
-    A file whose name ends in .gz is unpacked; of a directory all `tree_files` are read. Raises
-    ValueError as `parse_trees`, and for a directory without such files; OSError where a file cannot
-    be read.
+    A file whose name ends in .gz is unpacked. Raises ValueError like `parse_trees` and for a
+    directory without such files, and OSError if a file cannot be read.
     """
     files = input_files(path)
     if not files:
@@ -75,7 +76,8 @@ def input_files(path: str | Path) -> list[str | Path]:
 
 
 def tree_files(directory: Path) -> list[Path]:
-    """Return the files named as TREE_FILES, or in capitals, in a directory and below, sorted.
+    """Return the files in a directory and below it whose names end as in TREE_FILES, in lower or
+    upper case, sorted.
 
     Links to directories are not followed.
     """
@@ -87,10 +89,10 @@ def tree_files(directory: Path) -> list[Path]:
 
 
 def parse_trees(lines: Iterable[bytes], name: str) -> Iterator[Constituent]:
-    """Parse the trees of the lines of a UTF-8 file; only their roots may have the label "".
+    """Yield the trees in the lines of a UTF-8 file; only the root of a tree may have the label "".
 
-    Raises ValueError, "NAME:LINE: what is wrong": the line of the fault, or of the bracket that is
-    faulty as a whole.
+    Raises ValueError, "NAME:LINE: what is wrong"; LINE is the line of the fault, or the line where
+    a faulty bracket begins.
     """
     stack: list[_Bracket] = []
     number = 0
@@ -125,7 +127,8 @@ def _take_word(stack: list[_Bracket], tag: str, form: str) -> None:
 
 
 def _take_atom(stack: list[_Bracket], text: str) -> None:
-    """Take text by itself: a label after white space, or the form of a word on several lines."""
+    """Take text by itself: a label after white space, or the form of a word whose bracket spans
+    several lines."""
     if not stack:
         raise _Fault(f"text outside of brackets: {text:.60}")
     bracket = stack[-1]
@@ -136,7 +139,7 @@ def _take_atom(stack: list[_Bracket], text: str) -> None:
 
 
 def _close(stack: list[_Bracket]) -> Constituent | None:
-    """Close the innermost bracket and return it if nothing is around it."""
+    """Close the innermost bracket; return it if it is a root, else None."""
     if not stack:
         raise _Fault("unbalanced: a closing bracket too many")
     bracket = stack.pop()

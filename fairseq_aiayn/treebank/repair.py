@@ -1,22 +1,23 @@
-"""Make a tree over given words of any sequence of symbols, as a model may emit it.
+"""Turn any sequence of symbols, as a model may write it, into a tree over given words.
 
-The rule, symbol by symbol from left to right; in parentheses what a repair is counted as:
+The rules apply symbol by symbol, from left to right. The name under which a repair is counted is in
+parentheses:
 
-- "(LABEL" opens a constituent. One inside as many others as there may be is left out together with
-  what closes it (too deep).
-- A tag or XX takes the next word; it is left out if there is none (surplus words). A tag by which
-  EVALB would count a punctuation mark, or delete a word, becomes another (punctuation tags).
-- ")LABEL" closes the innermost constituent if that has this label. If another open one has it,
-  those inside it are closed first (unclosed, each). If none has it, the innermost one is closed all
-  the same (mismatched), or, with none open, the symbol is left out (surplus brackets).
+- "(LABEL" opens a constituent. If too many constituents are already open, it is left out together
+  with the bracket that closes it (too deep).
+- A tag or XX takes the next word, or is left out if no word is left (surplus words). A tag that
+  would make EVALB count a punctuation mark, or delete a word, is replaced (punctuation tags).
+- ")LABEL" closes the innermost constituent if it has this label. If another open constituent has
+  the label, those inside it are closed first (unclosed, each). If none has it, the innermost one is
+  closed anyway (mismatched). If none is open, the symbol is left out (surplus brackets).
 - Any other symbol is left out (unknown symbols): <unk>, <s>, a bracket without a label.
-- At the end, words that are left go into the innermost open constituent or, if none is open, to the
-  end of the last child of TOP if that is a constituent, else under TOP itself (missing words, each
-  word). Then what is open is closed (unclosed, each).
-- A constituent without a word is left out where it closes (empty constituents).
+- At the end, the words that are left go into the innermost open constituent. If none is open, they
+  go to the end of the last child of TOP if that is a constituent, else under TOP itself (missing
+  words, each word). Then all open constituents are closed (unclosed, each).
+- A constituent without a word is left out when it is closed (empty constituents).
 
-A well-formed sequence needs no repair but of punctuation tags; a repaired tree that is linearised
-again needs none at all.
+A well-formed sequence needs no repair except of punctuation tags. A repaired tree that is
+linearized again needs no repair at all.
 """
 
 from __future__ import annotations
@@ -60,22 +61,23 @@ REPAIRS: tuple[str, ...] = (
 
 
 class Repaired(NamedTuple):
-    """A tree, and how often each repair was needed for it; a repair of none is left out."""
+    """A tree, and how often each repair was applied; repairs that were not needed are left out."""
 
     tree: Constituent
     repairs: dict[str, int]
 
     @property
     def well_formed(self) -> bool:
-        """Whether the sequence was a tree over the words as it stood."""
+        """Whether the sequence was a tree over the words without any repair, apart from punctuation
+        tags."""
         return not self.repairs.keys() - {PUNCTUATION_TAGS}
 
 
 def repair(tokens: Sequence[str], words: Sequence[str]) -> Repaired:
-    """Make a tree over exactly `words` of any sequence of symbols, in linear time.
+    """Turn any sequence of symbols into a tree over exactly `words`, in linear time.
 
-    Well-formed sequences come back as `delinearize` gives them, but for punctuation tags. Raises
-    ValueError if there is no word, or one with white space or a bracket in it.
+    For a well-formed sequence, the result is that of `delinearize` except for punctuation tags.
+    Raises ValueError if there is no word, or a word that contains white space or a bracket.
     """
     require_words(words)
     forest = _Forest()
@@ -100,7 +102,7 @@ def repair(tokens: Sequence[str], words: Sequence[str]) -> Repaired:
 
 
 class _Open(NamedTuple):
-    """An open constituent; one that is too deep shares the children of the one around it."""
+    """An open constituent; if it is too deep, it shares its children with the one around it."""
 
     label: str
     children: list[Constituent | Word]
@@ -108,7 +110,7 @@ class _Open(NamedTuple):
 
 
 class _Forest:
-    """What is under TOP, closed and still open."""
+    """The constituents and words under TOP, including the constituents that are still open."""
 
     def __init__(self) -> None:
         self.children: list[Constituent | Word] = []
@@ -135,7 +137,7 @@ class _Forest:
         self._labels[label] += 1
 
     def close(self, label: str) -> None:
-        """Close the innermost constituent of a label, or what comes nearest to that."""
+        """Close the innermost constituent with this label; see the rules above if there is none."""
         if not self._open:
             self.repairs[SURPLUS_BRACKETS] += 1
             return
@@ -146,7 +148,7 @@ class _Forest:
         self._close_innermost()
 
     def append_missing(self, words: list[Word]) -> None:
-        """Put the words that the sequence has no symbols for at the end."""
+        """Put the words without symbols at the end."""
         self.repairs[MISSING_WORDS] += len(words)
         last = self.children[-1] if self.children else None
         if words and not self._open and isinstance(last, Constituent):
@@ -155,11 +157,11 @@ class _Forest:
             self._innermost_children().extend(words)
 
     def close_all(self) -> None:
-        """Close what is open at the end."""
+        """Close all open constituents, at the end of the sequence."""
         self._close_unclosed(None)
 
     def _close_unclosed(self, label: str | None) -> None:
-        """Close the constituents inside the innermost one of a label, or all of them."""
+        """Close the constituents inside the innermost one with this label, or all for None."""
         while self._open and self._open[-1].label != label:
             self.repairs[UNCLOSED] += not self._open[-1].too_deep
             self._close_innermost()
@@ -180,7 +182,7 @@ class _Forest:
 
 @dataclass
 class RepairReport:
-    """How many sequences needed which repairs."""
+    """Counts of the repairs that sequences needed."""
 
     sentences: int = 0
     well_formed: int = 0
@@ -188,14 +190,14 @@ class RepairReport:
     sentences_with: Counter[str] = field(default_factory=Counter)
 
     def add(self, repaired: Repaired) -> None:
-        """Count one more sentence."""
+        """Count another sentence."""
         self.sentences += 1
         self.well_formed += repaired.well_formed
         self.repairs.update(repaired.repairs)
         self.sentences_with.update(repaired.repairs.keys())
 
     def as_json(self) -> dict[str, int | dict[str, int]]:
-        """Return the counts; every repair has one, in the order of REPAIRS."""
+        """Return the counts, with one entry for every repair, in the order of REPAIRS."""
         return {
             "sentences": self.sentences,
             "well_formed": self.well_formed,
@@ -204,7 +206,8 @@ class RepairReport:
         }
 
     def lines(self) -> list[str]:
-        """Return the counts for a reader: one line, and one for each repair that was needed."""
+        """Return the counts as text: one line of totals, and a line for each repair that was
+        needed."""
         share = 100 * self.well_formed / self.sentences if self.sentences else 0.0
         lines = [f"{self.sentences:,} sentences, {self.well_formed:,} well-formed ({share:.2f}%)"]
         for name in REPAIRS:

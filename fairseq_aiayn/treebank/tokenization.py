@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-# The WSJ has ASCII only; its tokenizer tells an opening quote from a closing one by what is around
+# The WSJ is ASCII; its tokenizer tells opening from closing quotes by the surrounding text
 ASCII_QUOTES = str.maketrans("“”‘’", "\"\"''")
 
 
 def penn_words(sentence: str) -> list[str]:
     """Return the words of one English sentence, without white space or round brackets in them.
 
-    Contractions are split (ca n't), quotes become `` and '', brackets -LRB-, -RSB- and so on. Only
-    the full stop at the end is a word of its own, so give one sentence at a time.
+    Contractions are split (ca n't), quotes become `` and '', and brackets become -LRB-, -RSB- and
+    so on. Only a full stop at the end becomes a separate word, so pass one sentence at a time.
     """
-    # nltk takes seconds to import, and who brings words of their own needs none of it
+    # Importing nltk takes seconds, and users who bring tokenized text do not need it
     from nltk.tokenize import TreebankWordTokenizer
 
     return TreebankWordTokenizer().tokenize(

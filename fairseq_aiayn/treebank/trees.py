@@ -19,14 +19,14 @@ class Constituent(NamedTuple):
     children: tuple[Constituent | Word, ...]
 
 
-# What stands above every sentence once a tree is normalised; EVALB does not count it.
+# The root of every normalized tree; EVALB does not count it.
 ROOT_LABEL = "TOP"
-# Deeper brackets are refused on reading and dropped on repairing: treebanks stay below 100.
+# Reading refuses deeper brackets, and repairing drops them. Treebanks stay below 100.
 MAX_DEPTH = 400
 
 
 def words_of(tree: Constituent) -> list[Word]:
-    """The leaves of a tree from left to right."""
+    """Return the leaves of a tree from left to right."""
     found: list[Word] = []
     pending: list[Constituent | Word] = [tree]
     while pending:
@@ -39,7 +39,7 @@ def words_of(tree: Constituent) -> list[Word]:
 
 
 def write_tree(tree: Constituent) -> str:
-    """A tree in brackets on one line: (TOP (NP (DT the) (NN board)))."""
+    """Return a tree in brackets on one line: (TOP (NP (DT the) (NN board)))."""
     parts: list[str] = []
     pending: list[Constituent | Word | str] = [tree]
     while pending:

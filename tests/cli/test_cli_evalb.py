@@ -132,8 +132,8 @@ def test_command_lists_the_first_ten_that_do_not_count(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("gold.trees", b"", "{folder}/gold.trees: empty, must have one tree a line"),
-        ("predicted.trees", b"", "{folder}/predicted.trees: empty, must have one tree a line"),
+        ("gold.trees", b"", "{folder}/gold.trees: empty, must have one tree per line"),
+        ("predicted.trees", b"", "{folder}/predicted.trees: empty, must have one tree per line"),
         (
             "predicted.trees",
             TREE.encode() * 2,
@@ -177,7 +177,7 @@ def test_command_refuses_two_empty_files(
     for path in files:
         path.write_text("")
     assert run(*files) == 2
-    message = f"aiayn evalb: {files[0]}: empty, must have one tree a line\n"
+    message = f"aiayn evalb: {files[0]}: empty, must have one tree per line\n"
     assert capsys.readouterr().err == message
 
 

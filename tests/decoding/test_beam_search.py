@@ -1,4 +1,4 @@
-"""The batched beam search against its plain twins, on small random models."""
+"""The batched beam search compared with its reference implementations, on small random models."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -21,11 +21,11 @@ SYMBOLS = Symbols(end=END, padding=PAD)
 
 
 class TableModels:
-    """A different table of next-token probabilities for each sentence, looked up by the length so
-    far and the last token, which gives log P of `part` rows at a time.
+    """A table of next-token probabilities for each sentence, indexed by the length so far and the
+    last token; yields log P of `part` rows at a time.
 
-    Follows its own history of tokens through follow and keep_sentences, as a real decoder's state
-    must.
+    Like the state of a real decoder, it tracks its own history of tokens in follow and
+    keep_sentences.
     """
 
     def __init__(self, B: int, seed: int, sharpness: float = 2.0, part: int = 7):
@@ -55,7 +55,7 @@ class TableModels:
         self.sentence_of = self.sentence_of[sentences]
 
     def one(self, b: int) -> Model:
-        """The same model of sentence b as a function of the tokens so far."""
+        """The model of sentence b as a function of the tokens so far."""
 
         def log_p(tokens: tuple[int, ...]) -> list[float]:
             return self.tables[b, len(tokens), (END, *tokens)[-1]].tolist()
@@ -64,7 +64,8 @@ class TableModels:
 
 
 def limited(model: Model, prefix: Sequence[int], min_length: int) -> Model:
-    """The model that cannot but begin with the prefix, nor end before min_length after it."""
+    """The model restricted to outputs that begin with the prefix and, after it, do not end before
+    min_length."""
 
     def log_p(tokens: tuple[int, ...]) -> list[float]:
         t = len(tokens)
@@ -146,7 +147,7 @@ def test_minimum_and_maximum_length_count_tokens_without_the_end():
     for sentence in search(models, [4] * 6, beam=2, alpha=0.0, min_length=3):
         assert all(4 <= h.tokens.numel() <= 5 for h in sentence)
     models = TableModels(6, seed=5, sharpness=0.5)
-    models.tables[..., END] -= 50.0  # would never end
+    models.tables[..., END] -= 50.0  # never ends by itself
     for sentence in search(models, [3, 2, 1, 4, 2, 3], beam=2, alpha=0.6, min_length=0):
         assert all(h.tokens[-1] == END for h in sentence)
 
@@ -154,9 +155,9 @@ def test_minimum_and_maximum_length_count_tokens_without_the_end():
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)
 @given(st.data())
 def test_any_search_equals_the_plain_search(data):
-    """Whatever the lengths, beam, prefixes and parts; sentences end at different steps."""
+    """For any lengths, beam, prefixes and parts; sentences end at different steps."""
     B = data.draw(st.integers(1, 9), "sentences")
-    beam = data.draw(st.integers(1, 9), "beam")  # 9 > V, so that some hypotheses are lacking
+    beam = data.draw(st.integers(1, 9), "beam")  # 9 > V, so that some hypotheses are missing
     nbest = data.draw(st.integers(1, beam), "nbest")
     alpha = data.draw(st.sampled_from([0.0, 0.6, 1.5]), "alpha")
     min_length = data.draw(st.integers(0, 3), "min_length")
@@ -176,7 +177,7 @@ def test_any_search_equals_the_plain_search(data):
 
 
 def test_a_prefix_may_end_the_output_at_its_longest():
-    """The end is the only token left, by the prefix and by the length."""
+    """Both the prefix and the length leave only the end token."""
     models, prefix = TableModels(2, seed=2), torch.tensor([[2, END], [2, PAD]])
     found = beam_search(models, torch.tensor([1, 1]), SYMBOLS, SearchOptions(2, 0.6), prefix)
     assert found[0][0].tokens.tolist() == [2, END]
@@ -187,7 +188,7 @@ def test_a_prefix_may_end_the_output_at_its_longest():
 @pytest.mark.parametrize("V", [1, 6, BLOCK, 9 * BLOCK, 40 * BLOCK, 40 * BLOCK + 3])
 @pytest.mark.parametrize("m", [1, 5, 22])
 def test_the_largest_of_a_vocabulary_are_those_of_topk(V, m, dtype):
-    """Also where they stand together in one block, or behind the last whole one."""
+    """Even if they are all in one block, or after the last whole block."""
     torch.manual_seed(V + m)
     log_p = torch.randn(6, V).log_softmax(1).to(dtype)
     log_p[1, : 2 * m] += 9.0
@@ -222,7 +223,8 @@ def test_the_minimum_length_holds_where_a_shorter_prefix_has_ended():
 
 @pytest.mark.parametrize("nbest", [1, 3])
 def test_one_probability_that_is_no_number_is_refused(nbest):
-    """One token after one late prefix: breaks if some of the hypotheses are given all the same."""
+    """NaN for one token after one late prefix. Breaks if the search still returns some
+    hypotheses."""
     models = TableModels(3, seed=2)
     models.tables[1, 2, :, 4] = math.nan
     with pytest.raises(ValueError, match="not a number, in sentence 2 of 3 of a batch: are its"):
@@ -230,7 +232,7 @@ def test_one_probability_that_is_no_number_is_refused(nbest):
 
 
 def test_what_no_open_hypothesis_has_may_be_no_number():
-    """Rows of hypotheses that are impossible already are computed, and mean nothing."""
+    """Rows of impossible hypotheses are computed too, but their values have no meaning."""
     models = TableModels(1, seed=2)
     models.tables[0, 0, END, 2:] = -math.inf  # the first token is the end, or nothing
     models.tables[0, 1:] = math.nan

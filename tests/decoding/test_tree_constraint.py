@@ -1,4 +1,5 @@
-"""The tree constraint against its plain twin: what it admits, alone and in the beam search."""
+"""The tree constraint compared with its reference: which outputs it admits, alone and in the beam
+search."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from fairseq_aiayn.decoding.tree_reference import Forest, continuations, forests
 from fairseq_aiayn.treebank.linearization import delinearize, linearize, split_symbol
 
 PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
-# (X has no closing bracket, )Y no opening one, and "(" no label: none may ever be written
+# (X has no closing bracket, )Y no opening one, and "(" no label: none of them may be written
 ALPHABET = (PAD, END, UNKNOWN, "(A", ")B", "x", "(B", ")A", "(X", "y", ")Y", "(", ")")
 V = len(ALPHABET)
 DEEP = 100
@@ -36,7 +37,7 @@ SEARCH_SYMBOLS = Symbols(end=ALPHABET.index(END), padding=ALPHABET.index(PAD))
 
 
 class Indifferent:
-    """A model to which all tokens are alike; it keeps each row's tokens."""
+    """A model that gives all tokens the same probability and records the tokens of each row."""
 
     def __init__(self) -> None:
         self.history: Tensor | None = None
@@ -55,12 +56,12 @@ class Indifferent:
 
 
 def log_probabilities(continuations: Continuations, tokens: Tensor) -> Tensor:
-    """All rows of a step together."""
+    """The log-probabilities of all rows of a step in one tensor."""
     return torch.cat(list(continuations.log_probabilities(tokens)))
 
 
 class RandomModel(Indifferent):
-    """Another distribution over the next token for every sentence and every last two tokens."""
+    """A model with a different distribution for every sentence and every pair of last tokens."""
 
     def __init__(self, B: int, seed: int, sharpness: float = 2.0) -> None:
         super().__init__()
@@ -80,7 +81,7 @@ class RandomModel(Indifferent):
         self.sentence_of = self.sentence_of[sentences]
 
     def one(self, b: int, every: list[Forest]):
-        """Sentence b's model, of which only continuations of these forests are left."""
+        """The model of sentence b, restricted to continuations of these forests."""
         end = ALPHABET.index(END)
 
         def log_p(tokens: tuple[int, ...]) -> list[float]:
@@ -103,7 +104,7 @@ def all_forests(words: int, max_length: int, deepest: int = DEEP) -> list[Forest
 
 
 def admitted(words: int, max_length: int, deepest: int = DEEP) -> list[Forest]:
-    """Every output that can be written step by step, all at once; none may come to a dead end."""
+    """Every output that can be written step by step; fails if one comes to a dead end."""
     model = Indifferent()
     constrained = ConstrainedContinuations(
         model, SYMBOLS, torch.tensor([words]), torch.tensor([max_length]), deepest
@@ -133,7 +134,7 @@ def search(
 
 
 def is_forest(tokens: Forest, words: int) -> bool:
-    """A plain check, for what is too much to enumerate."""
+    """A simple check, for outputs that are too many to enumerate."""
     try:
         return linearize(delinearize(tokens, ["w"] * words), "pos") == list(tokens)
     except ValueError:
@@ -166,7 +167,7 @@ def test_brackets_inside_each_other_are_limited(deepest):
 
 @pytest.mark.parametrize("words", [1, 7, 40])
 def test_the_longest_and_the_shortest_output_are_forests_too(words):
-    """Too many to list: always bracket, or always a word, as long as that may be written."""
+    """Too many to list: one output prefers brackets, the other words, whenever they are allowed."""
     for wish in ("(A", "x"):
         model = Indifferent()
         max_length = words + 300
@@ -250,7 +251,8 @@ def test_scores_are_the_models_own_probabilities_not_scaled_up():
 
 @pytest.mark.parametrize("faulty", [")A", END, PAD, UNKNOWN, "(X", ")Y", "("])
 def test_a_row_that_wrote_what_it_may_not_or_has_ended_stays_dead(faulty):
-    """A beam without hypothesis goes on with any token: its row must not wake, nor break others."""
+    """A beam without a hypothesis continues with any token. Its row must stay dead and must not
+    affect others."""
     constrained = ConstrainedContinuations(
         Indifferent(), SYMBOLS, torch.tensor([1]), torch.tensor([5]), DEEP
     )
@@ -268,7 +270,7 @@ def test_a_row_that_wrote_what_it_may_not_or_has_ended_stays_dead(faulty):
 
 
 def test_a_model_whose_log_probabilities_are_minus_infinity_gives_no_nan():
-    """All of a beam's continuations may be impossible; the others go on."""
+    """All continuations of a beam may be impossible; the other beams continue."""
     model = RandomModel(1, seed=5)
     model.tables[0, :, ALPHABET.index("(A")] = -math.inf
     for _, tokens in search(model, [2], [8], beam=8, alpha=0.3, nbest=8)[0]:

@@ -1,4 +1,4 @@
-"""Section 3.2: the fused kernel against Equation 1 as written, heads, masks and projections."""
+"""Section 3.2: the fused kernel compared with Equation 1, heads, masks and projections."""
 
 import math
 
@@ -19,7 +19,7 @@ B, L, M = 3, 4, 7
 
 
 def random_masks() -> dict[str, Tensor | None]:
-    """Masks as the stacks use them; key 0 stays legal, so that no query is left without one."""
+    """Masks like those of the stacks; key 0 stays legal, so that every query has a key."""
     per_key, per_pair = torch.rand(B, 1, 1, M) < 0.5, torch.rand(B, 2, L, M) < 0.5
     per_key[..., 0] = per_pair[..., 0] = True
     return {"none": None, "padding": per_key, "every pair": per_pair}
@@ -28,15 +28,15 @@ def random_masks() -> dict[str, Tensor | None]:
 def multi_head_as_written(
     layer: MultiHeadAttention, x: Tensor, memory: Tensor, mask: Tensor | None
 ) -> Tensor:
-    """Section 3.2.2 over the readable `attention`."""
+    """Section 3.2.2, computed with the reference `attention`."""
     heads = attention(layer.queries(x), *layer.keys_values(memory), mask)  # [B, h, L, d_v]
     return layer.W_O(torch.cat(list(heads.unbind(1)), dim=-1))
 
 
 @pytest.mark.parametrize("kind", ["none", "padding", "every pair"])
 def test_fused_path_equals_the_equation(kind: str) -> None:
-    """Breaks if the mask's polarity, the scale 1/√d_k or the order of the heads differs between the
-    two."""
+    """Breaks if the two differ in the polarity of the mask, the scale 1/√d_k or the order of the
+    heads."""
     torch.manual_seed(0)
     mask = random_masks()[kind]
     layer = MultiHeadAttention(DIMENSIONS).double()
@@ -56,8 +56,8 @@ def test_fused_causal_path_equals_the_causal_mask() -> None:
 
 
 def test_weights_of_a_hand_computed_case() -> None:
-    """softmax(QKᵀ/√d_k) with d_k = 4: scores 2/√4 and 0; breaks without the scale or with √d_model,
-    √d_v or d_k."""
+    """softmax(QKᵀ/√d_k) with d_k = 4: scores 2/√4 and 0. Breaks if the scale is missing, or is
+    √d_model, √d_v or d_k."""
     Q = torch.tensor([[2.0, 0.0, 0.0, 0.0]])
     K = torch.tensor([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [9.0, 0.0, 0.0, 0.0]])
     weights = attention_weights(Q, K, torch.tensor([True, True, False]))
@@ -77,7 +77,7 @@ def test_illegal_keys_get_no_gradient() -> None:
 
 
 def test_projections_are_matrices_with_free_sizes() -> None:
-    """Breaks with biases, or where d_k = d_v = d_model / h is built in."""
+    """Breaks if projections have biases, or if d_k = d_v = d_model / h is built in."""
     layer = MultiHeadAttention(DIMENSIONS)
     assert {name: tuple(weight.shape) for name, weight in layer.named_parameters()} == {
         "W_QKV.weight": (2 * (5 + 5 + 4), 6),
@@ -86,8 +86,8 @@ def test_projections_are_matrices_with_free_sizes() -> None:
 
 
 def test_heads_are_independent() -> None:
-    """Breaks if heads are cut across another dimension: head 1 reads only its own rows of W^Q, W^K,
-    W^V."""
+    """Breaks if heads are split along another dimension: head 1 reads only its own rows of W^Q,
+    W^K and W^V."""
     torch.manual_seed(0)
     layer = MultiHeadAttention(DIMENSIONS)
     x = torch.randn(1, L, 6)

@@ -1,5 +1,4 @@
-"""Decoding token by token: equal to the whole forward pass, whatever the search does with its
-beams."""
+"""Decoding token by token equals the full forward pass, whatever the search does with its beams."""
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from fairseq_aiayn.nn.positions import positions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer, non_padding
 
 DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.1)
-PAD, V, K = 1, 20, 3  # K beams a sentence
+PAD, V, K = 1, 20, 3  # K beams per sentence
 PADDED = torch.tensor([[4, 5, 6, 7, 2], [PAD, PAD, 8, 9, 2], [10, 2, PAD, PAD, PAD]])
 UNPADDED = torch.tensor([[4, 5, 6], [7, 8, 2], [10, 11, 2]])
 
@@ -31,8 +30,8 @@ def encode(model: Transformer, source: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 def whole(model: Transformer, source: Tensor, history: Tensor) -> Tensor:
-    """Features of the last token of every beam's history [B·k, T], from a full forward pass: [B·k,
-    d_model]."""
+    """Features of the last token of every beam's history [B·k, T] from a full forward pass:
+    [B·k, d_model]."""
     memory, mask = encode(model, source.repeat_interleave(len(history) // len(source), dim=0))
     return model.decoder(history, memory, mask)[:, -1]
 
@@ -41,8 +40,8 @@ def whole(model: Transformer, source: Tensor, history: Tensor) -> Tensor:
 @pytest.mark.parametrize("source", [PADDED, UNPADDED], ids=["padded", "unpadded"])
 @torch.no_grad()
 def test_steps_equal_the_whole_forward_pass(source: Tensor, learned: bool) -> None:
-    """Breaks if a step forgets its position, beams are mixed across sentences, the mask is lost, or
-    a reordered or removed beam keeps another's keys and values."""
+    """Breaks if a step has the wrong position, beams are mixed across sentences, the mask is lost,
+    or a reordered or removed beam keeps the keys and values of another."""
     model = transformer(learned)
     state = model.decoder.start(*encode(model, source))
     history = torch.full((len(source) * K, 1), 2)
@@ -55,7 +54,7 @@ def test_steps_equal_the_whole_forward_pass(source: Tensor, learned: bool) -> No
             source, history = source[1:], history[K:]
             state.keep_sources(torch.tensor([1, 2]))
             state.reorder_beams(torch.arange(K, 3 * K))
-        # Beams go on from beams of their own sentence, some twice and some never
+        # Each beam continues a beam of its own sentence; some are continued twice and some never
         parents = torch.randint(K, (len(source), K)) + K * torch.arange(len(source))[:, None]
         history = history[parents.flatten()]
         state.reorder_beams(parents.flatten())
@@ -68,8 +67,8 @@ def test_steps_equal_the_whole_forward_pass(source: Tensor, learned: bool) -> No
 def test_a_search_longer_than_the_first_room_equals_the_whole_forward_pass(
     source: Tensor, learned: bool
 ) -> None:
-    """One beam, then K, over several clearings. Breaks if a beam sees a node of another, loses one
-    of its own, or nodes are cleared out of step with the mask or with the sentences."""
+    """One beam, then K, over several removals of unseen nodes. Breaks if a beam sees a node of
+    another beam, loses one of its own, or if the removal does not fit the mask or the sentences."""
     model = transformer(learned)
     state = model.decoder.start(*encode(model, source))
     history, beams = torch.full((len(source), 1), 2), 1
@@ -78,7 +77,7 @@ def test_a_search_longer_than_the_first_room_equals_the_whole_forward_pass(
         torch.testing.assert_close(features[:, 0], whole(model, source, history))
         B = len(source)
         parents = torch.randint(beams, (B, K))
-        if step % 5 == 0:  # every beam goes on from the first
+        if step % 5 == 0:  # every beam continues the first
             parents = torch.zeros_like(parents)
         state.follow(parents)
         history = history[(parents + beams * torch.arange(B)[:, None]).flatten()]
@@ -92,7 +91,7 @@ def test_a_search_longer_than_the_first_room_equals_the_whole_forward_pass(
 
 @torch.no_grad()
 def test_what_no_beam_has_seen_is_not_kept() -> None:
-    """Breaks if memory grows with beams times length though all beams share one past."""
+    """Breaks if memory grows with beams times length although all beams share one history."""
     model = transformer()
     state = model.decoder.start(*encode(model, PADDED))
     steps = 5 * STEPS_OF_ROOM
@@ -105,7 +104,7 @@ def test_what_no_beam_has_seen_is_not_kept() -> None:
 
 @torch.no_grad()
 def test_following_copies_no_keys_and_values() -> None:
-    """Breaks if beams are reordered by moving what they have seen."""
+    """Breaks if reordering beams moves keys and values."""
     model = transformer()
     state = model.decoder.start(*encode(model, PADDED))
     model.decoder.step(torch.full((len(PADDED) * K, 1), 4), state)
@@ -118,7 +117,7 @@ def test_following_copies_no_keys_and_values() -> None:
 
 @torch.no_grad()
 def test_sentences_may_be_repeated_and_reordered() -> None:
-    """fairseq's own search makes every beam a sentence; breaks if the mask stays in the old
+    """fairseq's own search treats every beam as a sentence. Breaks if the mask stays in the old
     order."""
     model = transformer()
     state = model.decoder.start(*encode(model, PADDED))
@@ -134,7 +133,7 @@ def test_sentences_may_be_repeated_and_reordered() -> None:
 
 @torch.no_grad()
 def test_the_source_is_projected_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Breaks if keys and values of the memory are computed again at every step, or for every
+    """Breaks if the keys and values of the memory are computed again at every step or for every
     beam."""
     model = transformer()
     rows: list[int] = []
@@ -154,7 +153,7 @@ def test_the_source_is_projected_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @torch.no_grad()
 def test_a_step_projects_only_the_newest_token() -> None:
-    """Breaks if the whole history is run again at every step."""
+    """Breaks if a step computes the whole history again."""
     model = transformer()
     lengths: list[int] = []
     for layer in model.decoder.layers:
@@ -168,7 +167,7 @@ def test_a_step_projects_only_the_newest_token() -> None:
 
 
 def attributes(model: nn.Module) -> dict[str, dict[str, int]]:
-    """Everything that hangs on the modules, by identity."""
+    """The attributes of all modules, by identity."""
     return {
         name: {key: id(value) for part in (vars(m), m._buffers) for key, value in part.items()}
         for name, m in model.named_modules()
@@ -177,7 +176,7 @@ def attributes(model: nn.Module) -> dict[str, dict[str, int]]:
 
 @torch.no_grad()
 def test_nothing_is_kept_on_modules() -> None:
-    """Breaks if a cache hangs on a module, so that two searches on one model disturb each other."""
+    """Breaks if a module holds a cache, so that two searches on one model disturb each other."""
     model = transformer()
     before = attributes(model)
     states: list[DecoderState] = [

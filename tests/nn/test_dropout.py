@@ -20,7 +20,7 @@ SOURCE, TARGET = torch.tensor([[4, 5, 6, 2]]), torch.tensor([[2, 7, 8]])
 
 
 class Recorder:
-    """Stands in for what is drawn and keeps the dropout of every tensor."""
+    """Replaces the random draws, and records where dropout is applied and at which rate."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         self.dropped: list[tuple[Tensor, float]] = []
@@ -31,14 +31,14 @@ class Recorder:
         monkeypatch.setattr(F, "scaled_dot_product_attention", self.attend)
 
     def dropout(self, module: Dropout, x: Tensor) -> Tensor:
-        """Record x with the rate it is dropped at, and let it through."""
+        """Record x with its dropout rate, and return it unchanged."""
         self.dropped.append((x, module.p if self.drop(module, x) is not x else 0.0))
         return x
 
     def attend(
         self, *tensors: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool
     ) -> Tensor:
-        """Record the rate of the attention weights, and let them through."""
+        """Record the dropout rate of the attention weights, and drop none of them."""
         self.attention.append(dropout_p)
         return self.fused(*tensors, attn_mask=attn_mask, is_causal=is_causal)
 
@@ -50,9 +50,9 @@ def transformer(sizes: Dimensions = DIMENSIONS) -> Transformer:
 
 
 def test_exactly_the_tensors_of_section_5_4(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Breaks with dropout inside the feed-forward layer, on attention weights, on embeddings before
-    the positions are added, after the norm or after the sum; and where a sub-layer or an embedding
-    sum has none."""
+    """Breaks if dropout is inside the feed-forward layer, on attention weights, on embeddings
+    before the positions are added, after the norm or after the sum, or if a sub-layer or an
+    embedding sum has none."""
     model = transformer()
     expected: list[Tensor] = []
 
@@ -79,7 +79,7 @@ def test_exactly_the_tensors_of_section_5_4(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_dropout_comes_before_the_sum_and_the_norm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """LayerNorm(x + Dropout(Sublayer(x))): with everything dropped it is LayerNorm(x), not 0."""
+    """LayerNorm(x + Dropout(Sublayer(x))): if everything is dropped, it is LayerNorm(x), not 0."""
     residual = AddAndNorm(8, 0.5)
     monkeypatch.setattr(Dropout, "forward", lambda module, x: torch.zeros_like(x))
     x = torch.randn(2, 3, 8)
@@ -87,7 +87,8 @@ def test_dropout_comes_before_the_sum_and_the_norm(monkeypatch: pytest.MonkeyPat
 
 
 def test_attention_dropout_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Section 6.3 chose one for parsing; breaks if it follows P_drop or stays on in evaluation."""
+    """Section 6.3 selects attention dropout for parsing. Breaks if it follows P_drop or stays on in
+    evaluation."""
     model = transformer(replace(DIMENSIONS, attention_dropout=0.4))
     recorder = Recorder(monkeypatch)
     model(SOURCE, TARGET)
@@ -106,8 +107,9 @@ def test_evaluation_drops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_dropout_does_what_its_naive_twin_does(dtype: torch.dtype) -> None:
-    """Breaks if another share is dropped, what is kept has another size (1/0.9 rounded to bfloat16
-    alone is 0.16% too small), or neighbours that share random bits go together."""
+    """Breaks if a different share is dropped, kept elements are scaled differently (rounding 1/0.9
+    to bfloat16 alone makes them 0.16% too small), or neighbours that share random bits are dropped
+    together."""
     torch.manual_seed(0)
     n, p = 1_000_001, 0.1  # odd: the last element has a draw of its own
     x = (1.0 + torch.rand(n)).to(dtype).requires_grad_()

@@ -1,4 +1,4 @@
-"""Initial values of the weights: a scheme has the bounds of the implementation it is named for."""
+"""Initial weights: each scheme has the bounds of the implementation that it is named after."""
 
 import math
 
@@ -10,7 +10,7 @@ from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS, Initialization
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
 
-# Large enough that the largest value comes within 1% of its bound
+# Large enough for the largest value to come within 1% of its bound
 DIMENSIONS = Dimensions(N=1, d_model=64, d_ff=256, h=4, d_k=8, d_v=16, P_drop=0.1)
 
 

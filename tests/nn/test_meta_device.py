@@ -1,7 +1,7 @@
 """The model, its loss and its search on PyTorch's meta device, whose tensors have no values.
 
-An operation that makes a tensor on the CPU, or asks for a value, fails there. Masks need values
-(is anything padding?), so sentences here have none.
+An operation that creates a tensor on the CPU, or reads a value, fails there. A mask needs values to
+know whether there is padding, so these tests use no masks.
 """
 
 import pytest
@@ -45,7 +45,7 @@ def test_a_training_step(transformer):
 
 @torch.no_grad()
 def test_steps_of_a_search(transformer):
-    """Fewer than those after which unseen nodes are dropped, which needs to know how many."""
+    """Too few steps for a removal of unseen nodes, which needs their number."""
     transformer.eval()
     decoder, symbols, options = transformer.decoder, Symbols(END, PAD), SearchOptions(k, 0.6)
     source = tokens(B, S)

@@ -12,8 +12,8 @@ PAD = 1
 
 
 def test_positions_count_from_zero_at_the_first_real_token() -> None:
-    """Breaks if padding takes a position (fairseq's own start at padding + 1) or only one side is
-    thought of."""
+    """Breaks if padding takes a position (fairseq's own positions start at padding + 1), or if
+    padding works on one side only."""
     tokens = torch.tensor([[5, 6, 7, 2], [PAD, PAD, 5, 2], [5, 2, PAD, PAD]])
     pos = positions(tokens, PAD)
     real = tokens.ne(PAD)
@@ -26,8 +26,8 @@ def test_positions_count_from_zero_at_the_first_real_token() -> None:
 
 
 def test_sinusoids_by_hand() -> None:
-    """Breaks if sines and cosines stand in two halves, the exponent is i/d_model, or positions
-    start at 1."""
+    """Breaks if sines and cosines are in two halves, the exponent is i/d_model, or positions start
+    at 1."""
     angle = 100 / 10000 ** (200 / 512)
     assert sinusoids(101, 512)[100, 200].item() == pytest.approx(math.sin(angle), abs=1e-6)
     assert sinusoids(101, 512)[100, 201].item() == pytest.approx(math.cos(angle), abs=1e-6)
@@ -67,8 +67,8 @@ def test_a_shift_is_a_linear_map(k: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_sequences_longer_than_any_before(dtype: torch.dtype) -> None:
-    """Breaks if the table ends at the longest training sentence, or growing changes its values or
-    its precision."""
+    """Breaks if the table ends at the longest training sentence, or if growing changes its values
+    or its precision."""
     position = SinusoidalPositions(d_model=6, length=4).to(dtype)
     before = position(torch.arange(4), longest=4)
     for longest in (5, 9, 600):
@@ -79,20 +79,20 @@ def test_sequences_longer_than_any_before(dtype: torch.dtype) -> None:
 
 
 def test_sinusoids_are_not_part_of_a_checkpoint() -> None:
-    """Breaks if a checkpoint's longest sentence decides what can be loaded."""
+    """Breaks if the longest sentence of a training decides whether its checkpoint can be loaded."""
     position = SinusoidalPositions(d_model=6)
     assert not position.state_dict() and not list(position.parameters())
 
 
 def test_odd_d_model_is_refused() -> None:
-    """Breaks if the last dimension silently gets no cosine."""
+    """Breaks if the last dimension silently lacks its cosine."""
     with pytest.raises(ValueError, match="d_model must be even, .*; got 7"):
         SinusoidalPositions(7)
 
 
 def test_learned_positions_end_where_they_were_trained() -> None:
-    """Row E; breaks if a longer sequence reads past the table, wraps around, or the vectors are not
-    trained."""
+    """Table 3, row E. Breaks if a longer sequence reads past the table or wraps around, or if the
+    vectors are not trained."""
     position = LearnedPositions(d_model=6, max_length=4)
     encodings = position(torch.tensor([0, 3]), longest=4)
     assert torch.equal(encodings, position.weight[[0, 3]])

@@ -1,4 +1,4 @@
-"""Section 3.1, 3.4: causality, padding, tied matrices, initial values and the shape of the
+"""Sections 3.1 and 3.4: causality, padding, tied matrices, initial values and the shape of the
 assembled Transformer."""
 
 import math
@@ -16,7 +16,7 @@ PAD, V = 1, 20
 
 @pytest.fixture(autouse=True)
 def seed() -> None:
-    """The same weights and words in every order of tests."""
+    """The same weights and words, in whatever order the tests run."""
     torch.manual_seed(3)
 
 
@@ -38,7 +38,7 @@ def test_later_target_tokens_change_no_earlier_output() -> None:
     for t in range(1, 6):
         changed = target.clone()
         changed[:, t:] = words(2, 6 - t)
-        changed[:, t] = (target[:, t] - 3) % (V - 4) + 4  # surely another token
+        changed[:, t] = (target[:, t] - 3) % (V - 4) + 4  # always a different token
         again = model(source, changed)
         torch.testing.assert_close(again[:, :t], logits[:, :t], rtol=0, atol=1e-12)
         assert not torch.allclose(again[:, t], logits[:, t]), "its own output must change"
@@ -62,8 +62,8 @@ def test_gradient_of_an_output_reaches_exactly_the_tokens_before_it() -> None:
 
 
 def test_padding_and_company_change_nothing() -> None:
-    """Breaks if padding is attended to, moves positions, or sentences of a batch see one
-    another."""
+    """Breaks if tokens attend to padding, padding moves positions, or sentences of a batch see each
+    other."""
     model = transformer()
     source, target = words(4), words(3)
     alone = model(source[None], target[None])[0]
@@ -78,8 +78,8 @@ def test_padding_and_company_change_nothing() -> None:
 
 
 def test_no_mask_is_built_where_nothing_is_padding(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Breaks the fast path: torch's fastest kernels take no mask, and the target never needs one
-    but causality."""
+    """Breaks if the fast path is lost: torch's fastest kernels take no mask, and the target needs
+    only the causal one."""
     calls: list[tuple[bool, bool]] = []
     fused = torch.nn.functional.scaled_dot_product_attention
 
@@ -99,7 +99,7 @@ def test_no_mask_is_built_where_nothing_is_padding(monkeypatch: pytest.MonkeyPat
 
 
 def test_tied_embeddings_are_one_parameter() -> None:
-    """Section 3.4; breaks if a copy is tied only in value."""
+    """Section 3.4. Breaks if a matrix is a copy with the same values."""
     model = transformer()
     matrices = [model.encoder.embedding, model.decoder.embedding, model.decoder.projection]
     assert len({matrix.weight.data_ptr() for matrix in matrices}) == 1
@@ -122,7 +122,7 @@ def test_tied_gradient_is_the_sum_of_the_untied_ones() -> None:
 
 @pytest.mark.parametrize(("sharing", "matrices"), [("target", 2), ("none", 3)])
 def test_vocabularies_of_different_sizes(sharing: Sharing, matrices: int) -> None:
-    """Breaks if the source's size is used for the target or the other way round."""
+    """Breaks if the size of the source vocabulary is used for the target, or vice versa."""
     model = transformer(sharing, V_source=V + 7)
     source = torch.tensor([[V + 6, 4, 2]])
     assert model(source, words(1, 4)).shape == (1, 4, V)
@@ -132,7 +132,7 @@ def test_vocabularies_of_different_sizes(sharing: Sharing, matrices: int) -> Non
 
 
 def test_sharing_needs_one_vocabulary() -> None:
-    """Breaks if the smaller vocabulary is silently embedded in the larger."""
+    """Breaks if the smaller vocabulary silently uses a part of the larger one's matrix."""
     with pytest.raises(
         ValueError, match="one joined vocabulary; got 27 source and 20 target types"
     ):
@@ -140,7 +140,8 @@ def test_sharing_needs_one_vocabulary() -> None:
 
 
 def test_only_the_feed_forward_layers_and_the_norms_have_biases() -> None:
-    """Sections 3.2.2 and 3.3; breaks if a projection, an attention's or the last, gets one."""
+    """Sections 3.2.2 and 3.3. Breaks if a projection of an attention, or the last one, has a
+    bias."""
     biased = {name for name, _ in transformer().named_parameters() if name.endswith("bias")}
     assert biased
     assert all("feed_forward.W_" in name or name.endswith("_norm.norm.bias") for name in biased)
@@ -150,8 +151,8 @@ def test_only_the_feed_forward_layers_and_the_norms_have_biases() -> None:
 
 
 def test_every_layer_ends_in_a_norm() -> None:
-    """Section 3.1 is post-norm: with fresh gains each layer's output has mean 0 and variance 1 at
-    every position."""
+    """Section 3.1 is post-norm: with initial gains, each layer's output has mean 0 and variance 1
+    at every position."""
     model = transformer()
     outputs: list[Tensor] = []
     for layer in (*model.encoder.layers, *model.decoder.layers):
@@ -166,7 +167,7 @@ def test_every_layer_ends_in_a_norm() -> None:
 
 
 def test_initial_embeddings_have_unit_variance_after_scaling() -> None:
-    """Breaks if √d_model is applied twice or not at all, so that positions drown the words or the
+    """Breaks if √d_model is applied twice or not at all, so that positions outweigh words or the
     reverse."""
     torch.manual_seed(0)
     sizes = Dimensions(N=1, d_model=64, d_ff=8, h=1, d_k=4, d_v=4, P_drop=0.0)
@@ -176,8 +177,8 @@ def test_initial_embeddings_have_unit_variance_after_scaling() -> None:
 
 
 def test_learned_positions_have_a_length_for_either_side() -> None:
-    """Row E; breaks if source and target lengths are swapped or the sinusoids stay in use beside
-    them."""
+    """Table 3, row E. Breaks if source and target lengths are swapped, or if the sinusoids are
+    still used."""
     model = create_transformer(DIMENSIONS, V, V, PAD, learned_lengths=(5, 3)).eval()
     model(words(1, 5), words(1, 3))
     with pytest.raises(ValueError, match="end at length 5, got a sequence of 6 tokens"):
@@ -211,8 +212,8 @@ def test_impossible_shapes_are_refused(field: str, value: float, message: str) -
 
 
 def test_projections_of_an_attention_are_drawn_as_one_matrix() -> None:
-    """Breaks if W^Q, W^K, W^V are each drawn by their own size: their spread is then √2 too wide
-    and the demo's model learns visibly later."""
+    """Breaks if W^Q, W^K and W^V are each drawn with the bound of their own size: their values are
+    then larger by √2, and the demo's model learns visibly later."""
     torch.manual_seed(0)
     sizes = Dimensions(N=1, d_model=96, d_ff=64, h=4, d_k=16, d_v=32, P_drop=0.0)
     attention = create_transformer(sizes, 20, 20, padding=1).encoder.layers[0].self_attention

@@ -1,5 +1,5 @@
-"""A row's options and model as fairseq-train would have them, in a test's process and without
-memory for weights."""
+"""Build the options and the model of a row as fairseq-train does, but in the process of the test
+and without memory for weights."""
 
 from argparse import Namespace
 from types import SimpleNamespace
@@ -11,17 +11,17 @@ from fairseq.data import Dictionary
 import fairseq_aiayn.plugin  # noqa: F401  (registers the architectures)
 from fairseq_aiayn.plugin.model import AiaynModel
 
-TYPES = 12  # of the small dictionary that stands for the paper's 37,000
+TYPES = 12  # in the small dictionary that replaces the paper's 37,000 types
 
 
 def parse(*flags: str) -> Namespace:
-    """What fairseq-train makes of these flags, with the architecture's defaults applied."""
+    """The options that fairseq-train reads from these flags, with the architecture's defaults."""
     task = ["data", "--task", "translation"]
     return options.parse_args_and_arch(options.get_training_parser(), [*task, *flags])
 
 
 def build(args: Namespace, types: int = TYPES) -> AiaynModel:
-    """The model over a dictionary of `types` types, without memory for its weights."""
+    """The model with a dictionary of `types` types, without memory for its weights."""
     dictionary = Dictionary()
     for i in range(types - len(dictionary)):
         dictionary.add_symbol(f"word{i}")
@@ -31,5 +31,5 @@ def build(args: Namespace, types: int = TYPES) -> AiaynModel:
 
 
 def count(model: torch.nn.Module) -> int:
-    """Number of parameters, shared ones once."""
+    """The number of parameters; shared ones count once."""
     return sum(p.numel() for p in model.parameters())

@@ -1,9 +1,9 @@
-"""A second reading of section 3: one sentence at a time, float64, no nn.Module, no padding, no
-fused kernel.
+"""A reference implementation of section 3: one sentence at a time, float64, no nn.Module, no
+padding, no fused kernel.
 
-Written from the paper's equations alone, so that the package's Transformer can be held against it.
-Vectors are rows, as in the paper; a weight of nn.Linear is the transpose of the paper's matrix.
-Tensors carry gradients.
+It is written only from the paper's equations, so that the package's Transformer can be compared
+with it. Vectors are rows, as in the paper; a weight of nn.Linear is the transpose of the paper's
+matrix. Tensors carry gradients.
 """
 
 import math
@@ -15,16 +15,16 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Reference:
-    """Equations 1 and 2 and Figure 1 over the named parameters of a Transformer with N layers and h
-    heads."""
+    """Equations 1 and 2 and Figure 1, with the named parameters of a Transformer with N layers and
+    h heads."""
 
     weights: dict[str, Tensor]
     N: int
     h: int
 
     def logits(self, source: list[int], target: list[int]) -> Tensor:
-        """Logits [T, V] of every position of the target, which is shifted right by one, given the
-        source."""
+        """Logits [T, V] of every position of the target, given the source; the target is shifted
+        right by one."""
         E_source = self.weights["encoder.embedding.weight"]
         E_target = self.weights.get("decoder.embedding.weight", E_source)  # section 3.4: the same
         E_output = self.weights.get("decoder.projection.weight", E_target)
@@ -63,7 +63,7 @@ class Reference:
     def multi_head(self, x: Tensor, memory: Tensor, legal: Tensor, name: str) -> Tensor:
         """Section 3.2.2: Concat(head_1, …, head_h)W^O, head by head."""
         W_QKV, W_O = (self.weights[f"{name}.W_{part}.weight"].T for part in ("QKV", "O"))
-        values = W_O.size(0)  # h·d_v; what is left of W_QKV is twice h·d_k
+        values = W_O.size(0)  # h·d_v; the rest of W_QKV is twice h·d_k
         keys = (W_QKV.size(1) - values) // 2
         W_Q, W_K, W_V = W_QKV.split([keys, keys, values], dim=1)
         heads = [
@@ -83,8 +83,8 @@ class Reference:
 
 
 def attention(Q: Tensor, K: Tensor, V: Tensor, legal: Tensor) -> Tensor:
-    """Equation 1 for one head of one sentence; `legal` [T, S] is True where a query may attend to a
-    key."""
+    """Equation 1 for one head of one sentence; `legal` [T, S] is True if the query may attend to
+    the key."""
     rows = []
     for query, allowed in zip(Q, legal, strict=True):
         scores = torch.stack([(query * key).sum() / math.sqrt(len(key)) for key in K])
@@ -115,7 +115,7 @@ def embed(tokens: list[int], E: Tensor) -> Tensor:
 
 
 def sinusoid(position: int, d_model: int) -> Tensor:
-    """Section 3.5, one number after the other: sine at even, cosine at odd sizes."""
+    """Section 3.5, number by number: sine at even and cosine at odd dimensions."""
     encoding = torch.zeros(d_model, dtype=torch.float64)
     for i in range(d_model // 2):
         angle = position / 10000 ** (2 * i / d_model)
@@ -124,7 +124,7 @@ def sinusoid(position: int, d_model: int) -> Tensor:
 
 
 def layer_norm(x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
-    """Ba et al. (2016): every row to mean 0 and variance 1, then gain and bias."""
+    """Ba et al. (2016): normalize every row to mean 0 and variance 1, then apply gain and bias."""
     centred = x - x.mean(dim=1, keepdim=True)
     variance = (centred**2).mean(dim=1, keepdim=True)
     return centred / torch.sqrt(variance + 1e-6) * gain + bias

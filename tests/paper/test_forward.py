@@ -1,4 +1,4 @@
-"""The package's Transformer against a second, plain reading of the paper: forward pass and
+"""The package's Transformer compared with a reference implementation of the paper: forward pass and
 gradients."""
 
 import pytest
@@ -10,8 +10,7 @@ from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import Sharing, Transformer, create_transformer
 from fairseq_aiayn.training.label_smoothing import smoothed_nll
 
-# d_k, d_v and d_model / h all differ, and no two sizes are equal that a wrong implementation could
-# mix up
+# d_k, d_v and d_model / h all differ, and so do all sizes that a wrong implementation could confuse
 DIMENSIONS = Dimensions(N=2, d_model=10, d_ff=13, h=3, d_k=5, d_v=2, P_drop=0.0)
 PAD, V = 1, 9
 SOURCES = [[4, 5, 6, 7, 2], [8, 2], [3, 3, 2]]
@@ -21,8 +20,8 @@ TOLERANCE = {"rtol": 1e-6, "atol": 1e-6}  # the package keeps its sinusoids in f
 
 
 def random_transformer(sharing: Sharing, V_source: int = V) -> Transformer:
-    """A Transformer in float64 with every weight random: fresh gains of 1 and biases of 0 would
-    hide mistakes."""
+    """A Transformer in float64 with all weights random, because initial gains of 1 and biases of 0
+    would hide mistakes."""
     torch.manual_seed(1)
     model = create_transformer(DIMENSIONS, V_source, V, PAD, sharing).double()
     with torch.no_grad():
@@ -40,7 +39,7 @@ def batch(sentences: list[list[int]], side: str) -> Tensor:
 
 
 def reference_of(model: Transformer) -> Reference:
-    """The plain reading over copies of the model's weights."""
+    """The reference with copies of the model's weights."""
     weights = {name: w.detach().clone().requires_grad_() for name, w in model.named_parameters()}
     return Reference(weights, DIMENSIONS.N, DIMENSIONS.h)
 
@@ -48,9 +47,9 @@ def reference_of(model: Transformer) -> Reference:
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("sharing", ["all", "target", "none"])
 def test_logits_are_those_of_the_equations(sharing: Sharing, side: str) -> None:
-    """Breaks with pre-norm, a final norm, 1/√d_model for 1/√d_k, concatenated sinusoids, positions
-    from 1 or from the padding, missing √d_model, heads mixed up, biased projections, an unmasked
-    source padding or an anti-causal mask."""
+    """Breaks with pre-norm, a final norm, 1/√d_model in place of 1/√d_k, concatenated sinusoids,
+    positions counted from 1 or from the padding, a missing √d_model, mixed-up heads, biased
+    projections, unmasked source padding or an anti-causal mask."""
     model = random_transformer(sharing, V_source=V if sharing == "all" else V + 3)
     logits = model(batch(SOURCES, side), batch(TARGETS, "right"))
     reference = reference_of(model)
@@ -61,7 +60,7 @@ def test_logits_are_those_of_the_equations(sharing: Sharing, side: str) -> None:
 
 @pytest.mark.parametrize("sharing", ["all", "target", "none"])
 def test_gradients_of_the_smoothed_loss_are_those_of_the_equations(sharing: Sharing) -> None:
-    """Breaks where a tied matrix loses one of its three gradients, a tensor is detached or padding
+    """Breaks if a tied matrix loses one of its three gradients, a tensor is detached or padding
     enters the loss."""
     model = random_transformer(sharing)
     log_p = model(batch(SOURCES, "left"), batch(TARGETS, "right")).log_softmax(-1)

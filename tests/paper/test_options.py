@@ -1,4 +1,4 @@
-"""The model's options: explicit ones win over the row, contradicting ones are refused."""
+"""The model's options: given options win over the row, and contradictory options are refused."""
 
 from types import SimpleNamespace
 
@@ -12,8 +12,8 @@ from fairseq_aiayn.plugin.model import AiaynModel
 
 
 def test_explicit_flags_win_over_the_row() -> None:
-    """Breaks if the row overwrites a given option, a falsy one among them, or leaves its decoder
-    twin behind."""
+    """Breaks if the row overwrites a given option, even a falsy one, or does not set the decoder's
+    option to the same value."""
     flags = ["--encoder-layers", "2", "--decoder-embed-dim", "32", "--encoder-ffn-embed-dim", "48"]
     flags += ["--encoder-attention-heads", "3", "--d-k", "5", "--d-v", "7", "--dropout", "0"]
     args = parse("--arch", "aiayn_big", *flags, "--attention-dropout", "0.2")
@@ -42,7 +42,7 @@ def test_explicit_flags_win_over_the_row() -> None:
     ],
 )
 def test_embedding_matrices(flags: list[str], matrices: int) -> None:
-    """Breaks if fairseq's options about shared embeddings mean something else here."""
+    """Breaks if fairseq's options for shared embeddings have a different meaning here."""
     args = parse("--arch", "aiayn_tiny", *flags)
     assert count(build(args, 112)) - count(build(args, 12)) == matrices * 100 * 256
 
@@ -75,15 +75,15 @@ def test_embedding_matrices(flags: list[str], matrices: int) -> None:
     ],
 )
 def test_contradictions_are_refused(flags: list[str], message: str) -> None:
-    """Breaks if one of two contradicting options silently wins, or an impossible size is only found
-    in training."""
+    """Breaks if one of two contradictory options silently wins, or if an impossible size is noticed
+    only in training."""
     with pytest.raises(ValueError, match=message):
         build(parse("--arch", "aiayn_tiny", *flags))
 
 
 def test_completing_options_twice_changes_nothing() -> None:
-    """fairseq applies an architecture when parsing and again when building; breaks if
-    --untied-embeddings is lost."""
+    """fairseq applies an architecture when it parses options and again when it builds the model.
+    Breaks if --untied-embeddings is lost."""
     args = parse("--arch", "aiayn_parsing", "--untied-embeddings", "--encoder-embed-dim", "64")
     once = dict(vars(args))
     ARCH_CONFIG_REGISTRY["aiayn_parsing"](args)
@@ -91,8 +91,8 @@ def test_completing_options_twice_changes_nothing() -> None:
 
 
 def test_separate_dictionaries_need_separate_matrices() -> None:
-    """Breaks if two vocabularies of one size share a matrix, so that unrelated words are the same
-    vector."""
+    """Breaks if two vocabularies of equal size share a matrix, so that unrelated words have the
+    same vector."""
     source, target = Dictionary(), Dictionary()
     source.add_symbol("word")
     target.add_symbol("Wort")
@@ -106,6 +106,6 @@ def test_separate_dictionaries_need_separate_matrices() -> None:
 
 
 def test_left_padded_targets_are_refused() -> None:
-    """Breaks if padding could become position 0 of a target."""
+    """Breaks if padding can become position 0 of a target."""
     with pytest.raises(ValueError, match="--left-pad-target"):
         build(parse("--arch", "aiayn_tiny", "--left-pad-target"))

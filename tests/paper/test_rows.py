@@ -1,5 +1,5 @@
-"""Table 3 and the other rows: what --arch builds, and that a row is base but for the cells the
-paper prints."""
+"""Table 3 and the other rows: --arch builds the right model, and a row differs from base only in
+the cells that the paper prints."""
 
 import ast
 from dataclasses import asdict
@@ -15,8 +15,8 @@ from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.regime.ours import train_flags
 from fairseq_aiayn.rows import ROWS, find_row
 
-# Copied from the paper, not from paper.py: the printed cells of every row of Table 3, and PPL,
-# BLEU, 10⁶ parameters
+# Copied from the paper, not from paper.py: the printed cells of every row of Table 3, with PPL,
+# BLEU and 10⁶ parameters
 TABLE_3 = {
     "aiayn_base": ({}, (4.92, 25.8, 65)),
     "aiayn_a_h1": ({"h": 1, "d_k": 512, "d_v": 512}, (5.29, 24.9, None)),
@@ -108,26 +108,26 @@ ARCHES = [*TABLE_3, *OTHERS, "aiayn_tiny", "aiayn_parsing_tiny", "aiayn_multi30k
     ("arch", "cells"), [*((a, c) for a, (c, _) in TABLE_3.items()), *OTHERS.items()]
 )
 def test_row_differs_from_base_only_in_its_printed_cells(arch: str, cells: dict) -> None:
-    """Breaks if a row is derived from another than base or copies a number wrongly."""
+    """Breaks if a row is derived from a row other than base, or if a number is copied wrongly."""
     row = asdict(find_row(arch))
     assert {symbol: row[symbol] for symbol in BASE} == {**BASE, **cells}
 
 
 @pytest.mark.parametrize(("arch", "published"), [(a, p) for a, (_, p) in TABLE_3.items()])
 def test_published_results(arch: str, published: tuple) -> None:
-    """Breaks if a figure stands in another row."""
+    """Breaks if a figure is in the wrong row."""
     row = find_row(arch).published
     assert (row.ppl, row.bleu, row.parameters) == published
 
 
 def test_table_2() -> None:
-    """Breaks if a figure stands in another row or column."""
+    """Breaks if a figure is in the wrong row or column."""
     printed = [tuple(asdict(model).values()) for model in paper.TABLE_2]
     assert printed == [(model, *figures) for model, figures in TABLE_2.items()]
 
 
 def test_table_4() -> None:
-    """Breaks if an F1 stands beside another parser or another kind of training."""
+    """Breaks if an F1 has the wrong parser or the wrong kind of training."""
     printed = [(row.training, row.parser, row.f1) for row in paper.TABLE_4]
     assert printed == [(kind, *row) for kind, rows in TABLE_4.items() for row in rows]
     assert (paper.VOCABULARY_WSJ, paper.VOCABULARY_SEMI_SUPERVISED) == (16_000, 32_000)
@@ -135,8 +135,8 @@ def test_table_4() -> None:
 
 @pytest.mark.parametrize("arch", ARCHES)
 def test_arch_builds_its_row(arch: str) -> None:
-    """Breaks if an option is translated to the wrong symbol, or `aiayn rows` counts other
-    parameters than exist."""
+    """Breaks if an option is translated to the wrong symbol, or if `aiayn rows` counts the wrong
+    number of parameters."""
     assert ARCH_MODEL_REGISTRY[arch] is AiaynModel
     row = find_row(arch)
     args = parse("--arch", arch)
@@ -163,11 +163,11 @@ def test_arch_builds_its_row(arch: str) -> None:
 def test_parameters_are_within_6_percent_of_what_rounds_to_the_printed_ones(
     arch: str, printed: int
 ) -> None:
-    """Breaks if the embeddings are not shared three ways or d_v follows d_k (rows B); at a
+    """Breaks if the embeddings are not shared three ways or d_v follows d_k (rows B), with a
     vocabulary of 37,000.
 
-    The paper prints whole millions: 36 may be 35.5. (Row N = 2 has 33.64M, 6.5% under 36 and 5.2%
-    under 35.5.)
+    The paper prints whole millions, so 36 may be 35.5. (Row N = 2 has 33.64M, which is 6.5% below
+    36 and 5.2% below 35.5.)
     """
     model = build(parse("--arch", arch))
     total = count(model) + (37_000 - TYPES) * find_row(arch).d_model  # one matrix
@@ -176,8 +176,8 @@ def test_parameters_are_within_6_percent_of_what_rounds_to_the_printed_ones(
 
 @pytest.mark.parametrize("name", ["base", "big_en_fr", "d_ls0", "parsing", "tiny"])
 def test_flags_of_a_row_reach_fairseqs_configuration(name: str) -> None:
-    """Breaks if fairseq does not hand an option on, so that Equation 3 or the smoothing runs on
-    another number."""
+    """Breaks if fairseq does not pass on an option, so that Equation 3 or the smoothing uses a
+    wrong number."""
     row = find_row(name)
     config = convert_namespace_to_omegaconf(parse(*train_flags(row, gpus=8)))
     assert config.criterion.label_smoothing == row.epsilon_ls
@@ -193,7 +193,7 @@ def test_flags_of_a_row_reach_fairseqs_configuration(name: str) -> None:
 
 
 def test_every_row_is_an_arch_of_the_list_and_the_other_way_round() -> None:
-    """Breaks if a row is added or dropped without its name being promised."""
+    """Breaks if a row is added or removed, but not in the list."""
     assert sorted(row.arch for row in ROWS.values()) == sorted(ARCHES)
     assert sorted(arch for arch in ARCH_MODEL_REGISTRY if arch.startswith("aiayn_")) == sorted(
         ARCHES
@@ -201,13 +201,13 @@ def test_every_row_is_an_arch_of_the_list_and_the_other_way_round() -> None:
 
 
 def test_averaging() -> None:
-    """Section 6.1: base 5 checkpoints ten minutes apart, big 20; Table 3's variations none; parsing
-    as base (section 6.3)."""
+    """Section 6.1: base averages 5 checkpoints ten minutes apart, big 20; the variations of Table 3
+    average none; parsing is like base (section 6.3)."""
     for arch in TABLE_3:
         row = find_row(arch)
         assert row.averaged == {"aiayn_base": 5, "aiayn_big": 20}.get(arch, 1)
     ten_minutes = 600
-    assert paper.BASE.checkpoint_updates == ten_minutes / 0.4  # seconds a step, section 5.2
+    assert paper.BASE.checkpoint_updates == ten_minutes / 0.4  # seconds per step, section 5.2
     assert paper.BIG.checkpoint_updates == paper.BIG_EN_FR.checkpoint_updates == ten_minutes / 1.0
     assert paper.BIG_EN_FR.averaged == 20
     assert (paper.PARSING.averaged, paper.PARSING.checkpoint_updates) == (5, 1_500)
@@ -221,6 +221,6 @@ def test_optimizer_and_decoding() -> None:
 
 
 def test_unknown_row_is_named_with_the_known_ones() -> None:
-    """Breaks if a typing mistake falls back to base."""
+    """Breaks if a typing error falls back to base."""
     with pytest.raises(ValueError, match=r"unknown row 'huge': the rows are base, a_h1, .*tiny"):
         find_row("huge")

@@ -1,4 +1,4 @@
-"""--autocast: products in bfloat16, everything else as without it."""
+"""--autocast: matrix products in bfloat16, everything else as without it."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ SOURCE, TARGET = torch.tensor([[1, 4, 5, 2], [6, 7, 5, 2]]), torch.tensor([[2, 5
 
 
 def model(autocast: torch.dtype | None) -> AiaynModel:
-    """A small model; the same weights every time."""
+    """A small model with the same weights every time."""
     torch.manual_seed(0)
     dictionary = Dictionary()
     for word in "abcd":
@@ -29,7 +29,7 @@ def model(autocast: torch.dtype | None) -> AiaynModel:
 def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Breaks if autocast does not reach the layers, or sums and norms lose 16 bits too."""
+    """Breaks if autocast does not reach the layers, or if sums and norms lose 16 bits, too."""
     linear, seen = F.linear, set()
 
     def recorded(x: Tensor, *arguments: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(
 
 
 def test_features_only_leaves_the_projection_out() -> None:
-    """Breaks if the loss projects what is projected already."""
+    """Breaks if the loss projects features that are already projected."""
     ours = model(None)
     features, _ = ours(SOURCE, None, TARGET, features_only=True)
     logits, _ = ours(SOURCE, None, TARGET)
@@ -56,7 +56,7 @@ def test_features_only_leaves_the_projection_out() -> None:
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_of_bfloat16_on_a_cpu_is_taken_in_float32(causal: bool) -> None:
-    """Breaks if its softmax is rounded to 8 bits, or the result is no bfloat16 any more."""
+    """Breaks if its softmax is rounded to 8 bits, or if the result is not bfloat16."""
     torch.manual_seed(0)
     Q, K, V = (torch.randn(2, 2, 5, 8).bfloat16() for _ in range(3))
     mask = torch.ones(5, 5, dtype=torch.bool).tril() if causal else None

@@ -1,4 +1,4 @@
-"""Sentence pairs batched by length: every pair once, little padding."""
+"""Sentence pairs batched by length: every pair occurs once, and there is little padding."""
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ def pairs_like_translations(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dataset(source: np.ndarray, target: np.ndarray) -> LanguagePairDataset:
-    """Pairs of these lengths."""
+    """Sentence pairs of these lengths."""
     dictionary = Dictionary()
     sides = ([torch.full((n,), 3) for n in side.tolist()] for side in (source, target))
     texts = [(tokens, lengths) for tokens, lengths in zip(sides, (source, target), strict=True)]
@@ -28,7 +28,7 @@ def dataset(source: np.ndarray, target: np.ndarray) -> LanguagePairDataset:
 
 
 def padding(pairs: LanguagePairDataset | PairsByLength, max_tokens: int = 512) -> float:
-    """Share of the positions of all batches, on both sides, that are padding."""
+    """The share of padding in the positions of all batches, on both sides."""
     lengths = getattr(pairs, "dataset", pairs)
     real = filled = 0
     for batch in pairs.batch_by_size(pairs.ordered_indices(), max_tokens=max_tokens):
@@ -39,8 +39,8 @@ def padding(pairs: LanguagePairDataset | PairsByLength, max_tokens: int = 512) -
 
 @given(LENGTHS)
 def test_neighbours_are_alike_and_nothing_is_lost(lengths: list[tuple[int, int]]) -> None:
-    """Breaks if a pair is left out, the longer side is not what comes first, or the other side does
-    not go up and down in turn."""
+    """Breaks if a pair is left out, the first key is not the longer side, or the other side does
+    not alternately ascend and descend."""
     source, target = np.array(lengths).T
     order = by_length(source, target)
     assert sorted(order.tolist()) == list(range(len(lengths)))
@@ -52,19 +52,19 @@ def test_neighbours_are_alike_and_nothing_is_lost(lengths: list[tuple[int, int]]
 
 
 def test_pairs_alike_stay_in_the_order_they_came_in() -> None:
-    """Breaks if the random order of pairs of one size, drawn anew each epoch, is lost."""
+    """Breaks if the random order of pairs of equal size, drawn anew in each epoch, is lost."""
     assert by_length(np.array([3, 2, 3, 3]), np.array([2, 2, 2, 2])).tolist() == [1, 0, 2, 3]
 
 
 def test_padding_is_under_three_per_cent_and_below_fairseqs() -> None:
-    """The property that the order exists for."""
+    """The purpose of the order."""
     pairs = dataset(*pairs_like_translations(6_000))
     ours, stock = padding(PairsByLength(pairs)), padding(pairs)
     assert ours < 0.03 < stock
 
 
 def test_ties_are_drawn_by_numpys_seed() -> None:
-    """Breaks if two runs with one seed differ, or two epochs see the same batches."""
+    """Breaks if two runs with the same seed differ, or if two epochs have the same batches."""
     pairs = PairsByLength(dataset(*pairs_like_translations(200)))
     orders = []
     for seed in (1, 1, 2):

@@ -1,4 +1,4 @@
-"""Damaged binarised data is refused before it is used, and what is sound is left alone."""
+"""Damaged binarized data is refused before it is used, and sound data loads as before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IMPLEMENTATIONS = ["mmap", "cached", "lazy"]
 
 
 def vocabulary(words: int) -> Dictionary:
-    """A dictionary of some words beside fairseq's four symbols."""
+    """A dictionary of some words in addition to fairseq's four symbols."""
     dictionary = Dictionary()
     for word in range(words):
         dictionary.add_symbol(f"w{word}")
@@ -29,7 +29,7 @@ def vocabulary(words: int) -> Dictionary:
 
 
 def write(directory: Path, impl: str, sentences: list[list[int]] = SENTENCES) -> str:
-    """Binarise sentences as fairseq-preprocess does; returns the path without an ending."""
+    """Binarize sentences as fairseq-preprocess does; return the path without an ending."""
     path = str(directory / "train.en-de.en")
     builder = indexed_dataset.make_builder(f"{path}.bin", impl, vocab_size=8)
     for sentence in sentences:

@@ -1,4 +1,4 @@
-"""The loss of a model that several processes train."""
+"""The loss of a model that is trained by several processes."""
 
 from argparse import Namespace
 
@@ -16,7 +16,7 @@ from fairseq_aiayn.rows import TINY
 
 @pytest.fixture
 def one_process_of_many():
-    """A process group, of one process, so that gradients are waited for as among many."""
+    """A process group of one process, which waits for gradients as a group of many does."""
     store = torch.distributed.HashStore()
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     yield
@@ -25,7 +25,7 @@ def one_process_of_many():
 
 @pytest.mark.parametrize("options", [{}, {"untied_embeddings": True}], ids=["tied", "untied"])
 def test_every_gradient_comes_once(one_process_of_many, options):
-    """Breaks where the loss uses a matrix that the model's own forward pass does not."""
+    """Breaks if the loss uses a matrix that the forward pass of the model does not use."""
     dictionary = Dictionary()
     for word in "abcdefgh":
         dictionary.add_symbol(word)

@@ -1,4 +1,4 @@
-"""A dictionary that cannot be one is refused with its file and line."""
+"""A faulty dictionary is refused with its file and line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
 
 
 def load(directory: Path, content: bytes) -> Dictionary:
-    """As fairseq's tasks do."""
+    """Load a dictionary as fairseq's tasks do."""
     path = directory / "dict.en.txt"
     path.write_bytes(content)
     return Dictionary.load(str(path))
@@ -37,7 +37,7 @@ def load(directory: Path, content: bytes) -> Dictionary:
         (b"a 1\ncaf\xe9 2\n", ":2: must be UTF-8, is not"),
         ("a 1\n".encode("utf-16"), ":1: must be UTF-8, is not"),
         (b"\xef\xbb\xbfa 1\n", ":1: must begin with a word, begins with a byte order mark"),
-        (b"", ": must have a word a line, is empty"),
+        (b"", ": must have one word per line, is empty"),
     ],
 )
 def test_the_line_is_named(content, message, tmp_path):

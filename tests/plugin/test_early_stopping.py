@@ -1,4 +1,4 @@
-"""--patience of a training that goes on from a checkpoint."""
+"""--patience of a training that resumes from a checkpoint."""
 
 import json
 from pathlib import Path
@@ -43,7 +43,7 @@ def should_stop_early():
 
 
 def go_on(cfg, should_stop_early, updates: int, losses: list[float]) -> list[bool]:
-    """Whether fairseq stops at each of the validations that follow so many updates."""
+    """Whether fairseq stops at each of the validations that follow this number of updates."""
     trainer = SimpleNamespace(get_num_updates=lambda: updates)
     step = counting_on(lambda cfg, trainer, loss: should_stop_early(cfg, loss), should_stop_early)
     return [step(cfg, trainer, loss) for loss in losses]
@@ -61,7 +61,7 @@ def test_a_better_validation_starts_the_count_anew(tmp_path, should_stop_early):
 
 
 def test_what_the_checkpoint_does_not_know_does_not_count(tmp_path, should_stop_early):
-    """The training was killed after update 40, and goes on from the checkpoint of 20."""
+    """The training was killed after update 40, and resumes from the checkpoint of update 20."""
     log = write_log(tmp_path / "train.log", (10, 5.0), (20, 4.0), (30, 4.5), (40, 3.0))
     found = go_on(configuration(log), should_stop_early, 21, [4.5, 4.5, 4.5])
     assert found == [False, False, True]

@@ -1,4 +1,5 @@
-"""Errors that a user can act on end fairseq's commands in one line; all others keep a traceback."""
+"""An error that a user can act on ends fairseq's commands with one line; any other keeps its
+traceback."""
 
 from __future__ import annotations
 
@@ -26,14 +27,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def explained(action: Callable, *arguments: object) -> str | None:
-    """The line about the error that an action ends in."""
+    """The line about the error that an action raises."""
     with pytest.raises(Exception) as caught:
         action(*arguments)
     return error_messages.explain(caught.value)
 
 
 def wrapped(action: Callable, *arguments: object) -> None:
-    """Raise as fairseq's trainer does for whatever stops a checkpoint from loading."""
+    """Raise the error of fairseq's trainer for a checkpoint that does not load."""
     try:
         action(*arguments)
     except Exception:  # noqa: BLE001
@@ -41,7 +42,7 @@ def wrapped(action: Callable, *arguments: object) -> None:
 
 
 def write_malicious(path: Path, marker: Path) -> None:
-    """A checkpoint of fairseq's shape that would create the file `marker`."""
+    """Write a checkpoint in fairseq's form that would create the file `marker`."""
     state = {
         "cfg": argparse.Namespace(arch=Intruder(marker)),
         "model": {"weight": torch.ones(1)},
@@ -129,7 +130,7 @@ def test_other_parameters_are_named() -> None:
 
 
 def test_a_full_disk_while_saving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit on the size of files stands in for a full disk; fairseq tries three times."""
+    """A limit on the size of files simulates a full disk; fairseq tries three times."""
     resource = pytest.importorskip("resource")
     monkeypatch.setattr(checkpoint_utils.time, "sleep", lambda seconds: None)
     path = tmp_path / "checkpoint.pt"
@@ -158,7 +159,8 @@ def test_errors_of_the_unpickler_elsewhere_keep_their_traceback() -> None:
 
 
 def test_fairseq_generate_refuses_a_malicious_checkpoint(tmp_path: Path) -> None:
-    """The real command: one line on standard error, nothing run, a status that says so."""
+    """The real command prints one line on standard error, runs no code of the checkpoint, and
+    fails."""
     marker = tmp_path / "ran"
     write_malicious(tmp_path / "evil.pt", marker)
     for language in ("aa", "bb"):

@@ -1,5 +1,5 @@
-"""The search over real models: against fairseq's own generator, step by step decoding, ensembles,
-fairseq's options."""
+"""The search over real models: compared with fairseq's own generator and with full forward passes;
+ensembles; fairseq's options."""
 
 import math
 from argparse import Namespace
@@ -32,7 +32,7 @@ def task() -> AiaynTranslationTask:
 
 
 def build_model(task: AiaynTranslationTask, seed: int) -> AiaynModel:
-    """A small model whose output distributions are sharp, as a trained model's are."""
+    """A small model whose output distributions are sharp, like those of a trained model."""
     torch.manual_seed(seed)
     args = Namespace(
         encoder_layers=2,
@@ -43,7 +43,7 @@ def build_model(task: AiaynTranslationTask, seed: int) -> AiaynModel:
         d_v=4,
         max_source_positions=64,
         max_target_positions=64,
-        # With others fairseq's search ends too early for one of these seeds, and finds less.
+        # With other schemes, fairseq's search ends too early for one of these seeds.
         initialization="fairseq-0.9",
     )
     apply_row(TINY, args)
@@ -54,7 +54,7 @@ def build_model(task: AiaynTranslationTask, seed: int) -> AiaynModel:
 
 
 def sample(task: AiaynTranslationTask, B: int = 6) -> dict:
-    """A batch of sources of different lengths, padded on the left as fairseq does."""
+    """A batch of sources of different lengths, padded on the left as in fairseq."""
     torch.manual_seed(0)
     pad, end = task.source_dictionary.pad(), task.source_dictionary.eos()
     lengths = [3 + b % 4 for b in range(B)]
@@ -141,7 +141,8 @@ def test_the_source_is_encoded_and_projected_once_a_layer(task, monkeypatch):
 
 
 def log_p_after(models: list[AiaynModel], source: torch.Tensor, end: int, written: tuple) -> list:
-    """log P of every next token by full forward passes: the mean of the models' probabilities."""
+    """log P of every next token, from full forward passes and the mean of the models'
+    probabilities."""
     tokens = torch.tensor([[end, *written]])
     with torch.no_grad():
         p = [model(source, None, tokens)[0][0, -1].softmax(-1) for model in models]
@@ -151,11 +152,13 @@ def log_p_after(models: list[AiaynModel], source: torch.Tensor, end: int, writte
 @pytest.mark.parametrize("seeds", [(1,), (1, 2)], ids=["one", "ensemble"])
 @pytest.mark.parametrize(("beam", "longest"), [(1, 6), (3, 6), (12, 4), (2, 22)])
 def test_the_search_equals_the_plain_search_over_full_forward_passes(task, seeds, beam, longest):
-    """Caches, their reordering and clearing, parts of the vocabulary, back-pointers: all of it.
-    Beam 12 of 16 types; an output of 22 is longer than the first room for keys and values."""
+    """Covers caches, their reordering and the removal of nodes, parts of the vocabulary, and
+    back-pointers. The beam is up to 12 of 16 types, and an output of 22 tokens exceeds the first
+    room for keys and values."""
     models, batch = [build_model(task, seed) for seed in seeds], sample(task, B=4)
     for model in models:
-        model.decoder.stack.projection.weight.data[task.target_dictionary.eos()] /= 3.0  # goes on
+        # A less probable end makes outputs longer.
+        model.decoder.stack.projection.weight.data[task.target_dictionary.eos()] /= 3.0
     pad, end = task.target_dictionary.pad(), task.target_dictionary.eos()
     generator = task.build_generator(
         models, Namespace(beam=beam, nbest=beam, max_len_a=0, max_len_b=longest)
@@ -167,7 +170,7 @@ def test_the_search_equals_the_plain_search_over_full_forward_passes(task, seeds
             log_p = log_p_after(models, source, end, written)
             log_p[pad] = -math.inf
             if not written:
-                log_p[end] = -math.inf  # the default's shortest output is one token
+                log_p[end] = -math.inf  # by default, an output has at least one token
             return log_p
 
         expected = plain_beam_search(model, end, beam, 0.6, longest)[:beam]
@@ -197,7 +200,7 @@ def test_each_sentence_gives_as_many_hypotheses_as_asked_for(task):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_trains_and_translates(task, dtype):
-    """What --fp16 and --bf16 do to a model; it normalises log-probabilities in float32."""
+    """--fp16 and --bf16 convert a model like this; it normalizes log-probabilities in float32."""
     model, batch = build_model(task, 1).to(dtype), sample(task)
     tokens = batch["net_input"]["src_tokens"]
     output = model(**batch["net_input"], prev_output_tokens=tokens.flip(1))

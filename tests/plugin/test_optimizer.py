@@ -1,4 +1,4 @@
-"""Adam as section 5.3 has it, in fairseq's hands."""
+"""The Adam of section 5.3 as a fairseq optimizer."""
 
 import math
 import re
@@ -14,19 +14,19 @@ from fairseq_aiayn.plugin.optimizer import AiaynAdam, AiaynAdamConfig, read_beta
 
 
 def adam(parameters: list[torch.nn.Parameter], **options: object) -> AiaynAdam:
-    """The optimizer with a rate of 0.1."""
+    """The optimizer with a learning rate of 0.1."""
     return AiaynAdam(OmegaConf.structured(AiaynAdamConfig(lr=[0.1], **options)), parameters)
 
 
 def stock_adam(parameters: list[torch.nn.Parameter]) -> FairseqAdam:
-    """fairseq's own."""
+    """fairseq's own Adam."""
     options = FairseqAdamConfig(lr=[0.1], tpu=False, adam_betas="(0.9, 0.98)", use_old_adam=True)
     return FairseqAdam(OmegaConf.structured(options), parameters)
 
 
 def test_updates_are_algorithm_1() -> None:
-    """θ ← θ − lrate · m̂/(√v̂ + ε), by hand, with a rate that changes; breaks with another β, with ε
-    before the correction of v, or if the rate is not the schedule's."""
+    """θ ← θ − lrate · m̂/(√v̂ + ε), by hand, with a rate that changes. Breaks with a different β,
+    if ε is added before the correction of v, or if the rate is not that of the schedule."""
     torch.manual_seed(0)
     parameter = torch.nn.Parameter(torch.randn(5, dtype=torch.float64))
     theta, m, v = parameter.detach().clone(), torch.zeros(5), torch.zeros(5)
@@ -43,19 +43,19 @@ def test_updates_are_algorithm_1() -> None:
 
 
 def test_the_constants_are_the_papers() -> None:
-    """Breaks with PyTorch's or fairseq's own."""
+    """Breaks with the constants of PyTorch or fairseq."""
     (group,) = adam([torch.nn.Parameter(torch.ones(1))]).param_groups
     assert (group["betas"], group["eps"]) == ((0.9, 0.98), 1e-9)
     assert not group["weight_decay"] and not group["amsgrad"]
 
 
 def test_fairseq_may_flatten_parameters_for_half_precision() -> None:
-    """Breaks --fp16, which refuses an optimizer that does not say so."""
+    """Without this, --fp16 refuses the optimizer."""
     assert adam([torch.nn.Parameter(torch.ones(1))]).supports_flat_params
 
 
 def test_a_resumed_optimizer_goes_on_as_if_never_stopped() -> None:
-    """Breaks if the moments or the number of steps are lost, or the old rate returns."""
+    """Breaks if the moments or the number of steps are lost, or if the old rate returns."""
     torch.manual_seed(0)
     gradients = torch.randn(4, 3)
 
@@ -83,19 +83,19 @@ def test_a_resumed_optimizer_goes_on_as_if_never_stopped() -> None:
     ],
 )
 def test_impossible_coefficients_are_refused(text: str, message: str) -> None:
-    """Breaks with a traceback of fairseq's eval."""
+    """Breaks if fairseq's eval fails with a traceback."""
     with pytest.raises(ValueError, match=message):
         read_betas(text)
 
 
 def test_coefficients_as_fairseq_writes_them() -> None:
-    """Both spellings that users know."""
+    """Both common spellings."""
     assert read_betas("0.9,0.98") == read_betas("(0.9, 0.98)") == (0.9, 0.98)
     assert math.isclose(sum(read_betas("[0, 0.5]")), 0.5)
 
 
 def damaged(change: str) -> dict:
-    """The state of Adam after a step of two parameters, with one thing wrong."""
+    """The state of Adam after one step of two parameters, with one fault."""
     parameters = [torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(4))]
     optimizer = adam(parameters)
     for parameter in parameters:
@@ -147,7 +147,7 @@ def damaged(change: str) -> dict:
 def test_moments_that_are_not_the_parameters_are_refused(
     make: Callable, change: str, message: str
 ) -> None:
-    """The fused kernel believes the parameter's shape, and would write beyond them."""
+    """The fused kernel trusts the shape of the parameter, and would write beyond the moments."""
     optimizer = make([torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(4))])
     with pytest.raises(ValueError, match=re.escape(message)):
         optimizer.load_state_dict(damaged(change))

@@ -1,4 +1,5 @@
-"""The parsing task: section 6.3's search, languages by name, trees over the source's words only."""
+"""The parsing task: the search of section 6.3, the names of the languages, and trees over exactly
+the words of the source."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from fairseq_aiayn.plugin.task import AiaynTranslationTask
 from fairseq_aiayn.rows import PARSING_TINY
 from fairseq_aiayn.treebank.repair import Repaired, repair
 
-# "▁a" to "▁h" begin a word, "s" and "t" go on with one; "madeupword0000" is fairseq's filler
+# "▁a" to "▁h" begin a word, "s" and "t" continue one; "madeupword0000" is fairseq's filler
 PIECES = [*(f"\u2581{letter}" for letter in "abcdefgh"), "s", "t"]
 SYMBOLS = ["(NP", ")NP", "(S", ")S", "(VP", ")VP", "NN", "VB", "-LRB-", "madeupword0000"]
 
@@ -38,7 +39,7 @@ def task(
 
 
 def build_model(task: AiaynParsingTask, seed: int) -> AiaynModel:
-    """A small model that has learned nothing, and is sure of it."""
+    """A small untrained model with sharp output distributions."""
     torch.manual_seed(seed)
     args = Namespace(
         encoder_layers=1,
@@ -58,7 +59,8 @@ def build_model(task: AiaynParsingTask, seed: int) -> AiaynModel:
 
 
 def sample(task: AiaynParsingTask, words: tuple[int, ...], seed: int = 0) -> dict:
-    """A batch of sentences of so many words, of one or two pieces each, padded on the left."""
+    """A batch of sentences with these numbers of words, of one or two pieces each, padded on the
+    left."""
     generator = torch.Generator().manual_seed(seed)
     rows = []
     for n in words:
@@ -77,7 +79,7 @@ def sample(task: AiaynParsingTask, words: tuple[int, ...], seed: int = 0) -> dic
 def parse(
     task: AiaynParsingTask, models: list[AiaynModel], batch: dict, words: tuple[int, ...], **options
 ) -> list[list[Repaired]]:
-    """Every hypothesis of every sentence, repaired if need be."""
+    """Every hypothesis of every sentence, repaired if necessary."""
     generator = task.build_generator(models, Namespace(**options))
     return [
         [
@@ -102,7 +104,7 @@ def test_constrained_outputs_of_a_random_model_need_no_repair(seed):
 
 
 def test_without_the_constraint_a_random_model_writes_no_trees():
-    """So that the test before says something of the constraint, not of the model."""
+    """Shows that the previous test depends on the constraint, not on the model."""
     parsing = task(constrained=False)
     found = parse(parsing, [build_model(parsing, 0)], sample(parsing, WORDS), WORDS, beam=5)
     assert not any(repaired.well_formed for sentence in found for repaired in sentence)

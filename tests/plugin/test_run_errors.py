@@ -1,4 +1,4 @@
-"""Memory, numbers and options: each ends in one line, and no other error does."""
+"""Errors of memory, numbers and options end in one line, and no other errors do."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def test_other_errors_of_torch_are_not_of_memory():
 
 
 class Nowhere:
-    """A trainer whose gradients are no numbers."""
+    """A trainer whose gradients are NaN."""
 
     def get_num_updates(self) -> int:
         return 6
 
 
 def failing(error: Exception) -> object:
-    """fairseq's train_step, where this happens in it."""
+    """A train_step of fairseq's trainer that raises this error."""
     code = "def train_step(self):\n    raise error"
     space = {"__name__": "fairseq.trainer", "error": error}
     exec(code, space)  # noqa: S102
@@ -148,7 +148,7 @@ def test_a_dropout_rate_that_is_text_is_a_fault_of_the_checkpoint():
 
 
 def training(*flags: str) -> object:
-    """fairseq's configuration of a training."""
+    """The configuration that fairseq builds for a training."""
     parser = options.get_training_parser()
     given = ["data", "--arch", "transformer", "--task", "translation", "--optimizer", "adam"]
     given += ["--max-tokens", "100", "--lr-scheduler", "inverse_sqrt", "--warmup-updates", "9"]

@@ -1,4 +1,4 @@
-"""A tiny invented language pair, binarised by fairseq-preprocess."""
+"""A tiny invented language pair, binarized by fairseq-preprocess."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fairseq_commands import Run, command, environment
 
 @pytest.fixture(scope="session")
 def run() -> Run:
-    """Run a tool to its end; its output is in the exception where it fails, unless `fails` expects
-    it to."""
+    """Run a tool to its end; if it fails unexpectedly (see `fails`), the exception has its
+    output."""
 
     def run_tool(
         *arguments: str | Path, fails: bool = False, stdin: str = ""
@@ -37,8 +37,8 @@ def run() -> Run:
 
 
 def invent(path: Path, sentences: int, seed: int) -> None:
-    """Sentences of a language whose translation is word by word: w7 is v7, twice where the number
-    is a multiple of 5."""
+    """Write sentences of a language that is translated word by word: w7 becomes v7, twice if the
+    number is a multiple of 5."""
     rng = random.Random(seed)
     with open(f"{path}.en", "w") as source, open(f"{path}.de", "w") as target:
         for _ in range(sentences):
@@ -51,7 +51,7 @@ def invent(path: Path, sentences: int, seed: int) -> None:
 
 @pytest.fixture(scope="session")
 def data_bin(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
-    """The corpus as fairseq-preprocess leaves it, with a joined dictionary."""
+    """The corpus as fairseq-preprocess writes it, with a joined dictionary."""
     folder = tmp_path_factory.mktemp("corpus")
     for split, sentences, seed in (("train", 600, 1), ("valid", 40, 2), ("test", 20, 3)):
         invent(folder / split, sentences, seed)
@@ -72,7 +72,7 @@ def data_bin(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _tests_may_read_checkpoints() -> None:
-    """torch.load keeps weights_only on in the tests too."""
+    """Let the tests read checkpoints with torch.load, which keeps weights_only on."""
     from fairseq_aiayn.plugin.checkpoints import allow_fairseq_checkpoints
 
     allow_fairseq_checkpoints()

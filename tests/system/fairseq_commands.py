@@ -1,4 +1,4 @@
-"""fairseq's commands as a user runs them, and what their logs say."""
+"""Run fairseq's commands as a user does, and read their logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import fork_server
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ["--user-dir", str(ROOT / "fairseq_aiayn")]
-# A model that trains in seconds; what is not named comes from the row
+# A model that trains in seconds; all other options come from the row
 SMALL = [
     *("--task", "aiayn_translation", "--arch", "aiayn_tiny", "--cpu"),
     *("--encoder-layers", "1", "--encoder-embed-dim", "32", "--encoder-ffn-embed-dim", "64"),
@@ -44,7 +44,8 @@ def installed(*arguments: str | Path) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """One thread a process: the machine is shared, and results do not depend on its cores."""
+    """One thread per process, because the machine is shared and results must not depend on its
+    cores."""
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
 
 

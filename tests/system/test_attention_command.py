@@ -31,7 +31,7 @@ Aiayn = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(scope="module")
 def save_model(data_bin: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Write a checkpoint, as fairseq-train would, of a model that has learned nothing."""
+    """Write a checkpoint of an untrained model, in the form of fairseq-train."""
     folder = tmp_path_factory.mktemp("models")
 
     def save(name: str, *flags: str, data: Path = data_bin) -> Path:
@@ -50,13 +50,13 @@ def save_model(data_bin: Path, tmp_path_factory: pytest.TempPathFactory) -> Call
 
 @pytest.fixture(scope="module")
 def checkpoint(save_model: Callable[..., Path]) -> Path:
-    """Three layers of two heads."""
+    """A model with three layers of two heads."""
     return save_model("model.pt", *SMALL, "--encoder-layers", "3", "--decoder-layers", "3")
 
 
 @pytest.fixture(scope="module")
 def word_pieces(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A sentencepiece model, and binaries of text that it has cut."""
+    """A sentencepiece model, and binarized text that was cut with it."""
     folder = tmp_path_factory.mktemp("pieces")
     sentences = ["the snowplough goes on", "snow goes on the plough", "the other plough"] * 9
     SentencePieceTrainer.train(
@@ -78,7 +78,7 @@ def word_pieces(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture
 def aiayn(capfd: pytest.CaptureFixture[str]) -> Aiayn:
-    """Run `aiayn attention`: its status and all that it prints."""
+    """Run `aiayn attention`; return its exit status and everything that it prints."""
 
     def run(*arguments: str | Path) -> tuple[int, str, str]:
         capfd.readouterr()
@@ -100,12 +100,12 @@ def written(path: Path) -> list[str]:
 
 
 def kinds(path: Path) -> list[str]:
-    """Of the maps in a page."""
+    """The kinds of the maps in a page."""
     return re.findall(r'"kind":\s*"(\w+)"', path.read_text(encoding="utf-8"))
 
 
 def test_a_picture_of_each_kind_and_style(aiayn, given, tmp_path):
-    """Without --target the model translates, if the kind needs it, and says what."""
+    """Without --target, the model translates if the kind needs it, and prints the translation."""
     path = tmp_path / "picture.svg"
     for style in ("lines", "heads", "heat"):
         drawn = aiayn(*given, "--source", SOURCE, "--style", style, "--output", path)
@@ -139,7 +139,7 @@ def test_the_page_has_all_kinds_or_the_one_that_was_asked_for(aiayn, given, tmp_
 
 
 def test_a_page_opens_with_the_kind_that_has_the_word(aiayn, given, tmp_path):
-    """A word of the target is none of the encoder's."""
+    """A word of the target is not in the encoder's map."""
     page = tmp_path / "page.html"
     arguments = ("--source", SOURCE, "--target", "v3 v9 v4", "--output", page)
     assert aiayn(*given, *arguments, "--word", "v9", "--layer", "1")[0] == 0
@@ -150,7 +150,7 @@ def test_a_page_opens_with_the_kind_that_has_the_word(aiayn, given, tmp_path):
 
 
 def test_maps_are_named_by_what_is_written_and_what_is_read(checkpoint, data_bin):
-    """Breaks if the target is not shifted, or a row bears the name of what was read there."""
+    """Breaks if the target is not shifted, or if a row has the label of the token read there."""
     translator = load_translator(checkpoint, data_bin, Segmenter())
     source, target = translator.source(SOURCE), translator.target(TARGET)
     maps = translator.maps(source, target)
@@ -284,7 +284,7 @@ def test_positions_of_the_paper_and_of_a_model(aiayn, given, save_model, data_bi
 
 
 def test_text_is_cut_as_the_recipes_cut_it(tmp_path):
-    """Moses' tokens of either language in byte pairs, or word pieces: what training text got."""
+    """Moses tokens of either language in byte pairs, or word pieces, like the training text."""
     text = "„Gut-gemeint“,  don't say: 3.5\u00a0% of it's\u2028rosy-red\u200b!"
     codes = tmp_path / "codes"
     codes.write_text("#version: 0.2\ng u\nd o\nr o\ns a\n", encoding="utf-8")
@@ -312,7 +312,7 @@ def test_what_moses_escapes_is_shown_as_it_was_written(tmp_path):
 
 @pytest.mark.parametrize("given_as", ["text", "pieces"])
 def test_word_pieces_are_merged_to_words(given_as, word_pieces, save_model, aiayn, tmp_path):
-    """Weights of whole words, and a word can be chosen whatever its pieces."""
+    """Weights are those of whole words, and a word can be chosen whatever its pieces are."""
     model, data = word_pieces
     checkpoint = save_model(f"{given_as}.pt", *SMALL, data=data)
     text = "the snowplough goes on"

@@ -1,4 +1,4 @@
-"""What the HTML page of attention draws, seen in a browser."""
+"""The drawings of the HTML page of attention, in a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTML page of attention by keyboard, by address, on a phone, with hostile words."""
+"""The HTML page of attention, used by keyboard, by address, on a phone and with hostile words."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOSTILE = (
 
 
 def test_a_page_opens_with_the_view_that_it_was_made_for(chromium) -> None:
-    """Breaks if what the command line chose is lost, or wins over a link to another view."""
+    """Breaks if the view of the command line is lost, or if it wins over a link to another view."""
     first = merge_words(MAPS["encoder"])
     view = view_of(select(first, 1, [3, 1], first.queries[1]), "lines", "whole")
     page = chromium.show(attention_page(list(MAPS.values()), "t", view))
@@ -111,7 +111,7 @@ def test_whatever_has_the_focus_shows_it(chromium) -> None:
 
 
 def test_an_arrow_key_held_down_writes_the_address_once(chromium) -> None:
-    page = open_kinds(chromium)  # browsers refuse more than some hundred within seconds
+    page = open_kinds(chromium)  # browsers refuse more than about a hundred in seconds
     await_address(page, "view")
     page.tab.evaluate("""() => {
       window.writes = 0;

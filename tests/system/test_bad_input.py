@@ -1,4 +1,5 @@
-"""What a user gets wrong on fairseq's command lines ends in one line that says what and where."""
+"""A user's mistake on a fairseq command line ends with one line that says what is wrong and
+where."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def checkpoint(data_bin: Path, run: Run, tmp_path_factory: pytest.TempPathFactor
 def line_of(
     main: Callable[[], None], arguments: list[str | Path], monkeypatch: pytest.MonkeyPatch
 ) -> str:
-    """The line in which a command with these arguments ends."""
+    """The line with which a command with these arguments ends."""
     monkeypatch.setattr(sys, "argv", ["fairseq", *map(str, arguments)])
     with pytest.raises(Exception) as caught:
         main()
@@ -69,7 +70,7 @@ def line_of(
 def test_training_refuses(flags, message, data_bin, tmp_path, monkeypatch):
     arguments = [data_bin, *PLUGIN, *SMALL, "--max-update", "1", "--save-dir", tmp_path / "save"]
     assert message in line_of(train.cli_main, [*arguments, *flags], monkeypatch)
-    # fairseq keeps where the numbers were lost
+    # fairseq saves a checkpoint of the point where the numbers became NaN
     assert {path.name for path in (tmp_path / "save").glob("*.pt")} <= {"crash.pt"}
 
 
@@ -112,7 +113,7 @@ STOCK = [
 
 
 def copied(data_bin: Path, directory: Path) -> Path:
-    """A copy of the binarised data, to be damaged."""
+    """A copy of the binarized data, which a test may damage."""
     return Path(shutil.copytree(data_bin, directory / "bin"))
 
 
@@ -153,7 +154,7 @@ def test_data_without_a_target_is_no_training(model, split, data_bin, tmp_path, 
         (data / f"{split}.en-de.de.{ending}").unlink()
     arguments = [data, *PLUGIN, *model, "--max-update", "1", "--save-dir", tmp_path / "save"]
     line = line_of(train.cli_main, arguments, monkeypatch)
-    assert "must have a target side, has a source side alone" in line
+    assert "must have a target side, has only a source side" in line
 
 
 @pytest.mark.parametrize("main", [validate.cli_main, interactive.cli_main, generate.cli_main])
@@ -257,7 +258,7 @@ def test_the_command_itself_prints_that_line_and_fails(run: Run, data_bin, tmp_p
 
 
 def test_a_full_disk_keeps_the_checkpoints_before_it(data_bin, checkpoint, tmp_path):
-    """A limit on the size of a file stands for a full disk."""
+    """A limit on the size of files simulates a full disk."""
     before = checkpoint.read_bytes()
     (tmp_path / "checkpoint_last.pt").write_bytes(before)
     arguments = ["fairseq-train", data_bin, *PLUGIN, *SMALL, "--max-update", "2", "--save-dir"]

@@ -1,4 +1,5 @@
-"""Fast paths against their naive twins, over hundreds of updates of fairseq-train itself."""
+"""The fast paths compared with their reference implementations, over hundreds of updates of
+fairseq-train itself."""
 
 from __future__ import annotations
 
@@ -14,18 +15,18 @@ NAIVE = ROOT / "benchmarks" / "naive_training.py"
 
 
 def train(run: Run, kind: str, data_bin: Path, folder: Path, *options: str) -> list[float]:
-    """The loss of every update, in nats a token, unrounded."""
+    """The unrounded loss of every update, in nats per token."""
     path = folder / f"{kind}.json"
     quiet = ("--no-save", "--save-dir", folder, "--disable-validation", "--log-format", "none")
-    # At SMALL's rates, 20 times those of a real row, rounding errors double every few updates
+    # At the rates of SMALL, 20 times those of a real row, rounding errors double every few updates
     rates = ("--warmup-updates", "1000")
     run("python", NAIVE, kind, path, data_bin, *PLUGIN, *SMALL, *quiet, *rates, *options)
     return json.loads(path.read_text())
 
 
 def test_the_loss_curves_of_fast_and_naive_paths_agree(run, data_bin, tmp_path):
-    """200 updates from the same parameters on the same batches; breaks if packed projections, the
-    fused attention, the loss in chunks or the fused Adam compute something else."""
+    """200 updates from the same parameters on the same batches. Breaks if the packed projections,
+    the fused attention, the loss in chunks or the fused Adam compute a different result."""
     curves = [
         train(run, kind, data_bin, tmp_path, "--max-update", "200", "--seed", "3")
         for kind in ("fast", "naive")
@@ -50,7 +51,7 @@ def autocast(tmp_path_factory: pytest.TempPathFactory, run: Run, data_bin: Path)
 
 
 def test_autocast_on_a_cpu_learns_and_keeps_float32_checkpoints(autocast):
-    """Where fairseq's own --bf16 ends with an error; breaks if weights are rounded to 8 bits."""
+    """fairseq's own --bf16 ends with an error there. Breaks if weights are rounded to 8 bits."""
     by_update = losses((autocast / "train.log").read_text())
     assert len(by_update) == 60 and float(by_update[60]) < float(by_update[1])
     model = torch.load(autocast / "checkpoints" / "checkpoint_last.pt")["model"]
@@ -59,7 +60,7 @@ def test_autocast_on_a_cpu_learns_and_keeps_float32_checkpoints(autocast):
 
 
 def test_a_model_trained_by_autocast_translates_in_float32(run, data_bin, autocast):
-    """Breaks if --autocast, which a checkpoint keeps, reaches the search."""
+    """Breaks if --autocast, which is stored in the checkpoint, affects the search."""
     done = run(
         *("fairseq-generate", data_bin, *PLUGIN, "--task", "aiayn_translation", "--cpu"),
         *("--path", autocast / "checkpoints" / "checkpoint_last.pt", "--max-tokens", "512"),
@@ -69,7 +70,7 @@ def test_a_model_trained_by_autocast_translates_in_float32(run, data_bin, autoca
 
 
 def test_another_precision_is_refused(run, data_bin, tmp_path):
-    """One line that says which there are."""
+    """One line names the precisions that exist."""
     done = run(
         *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--save-dir", tmp_path / "checkpoints"),
         *("--max-update", "1", "--autocast", "float8"),

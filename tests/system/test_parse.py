@@ -1,5 +1,5 @@
-"""Parse (section 6.3) as a user does: preprocess, train, generate and `aiayn parse`, on an invented
-treebank."""
+"""Parsing (section 6.3) as a user does it: preprocess, train, generate and `aiayn parse`, on an
+invented treebank."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fairseq_aiayn.treebank.linearization import delinearize, linearize, source_
 from fairseq_aiayn.treebank.reader import parse_trees
 from fairseq_aiayn.treebank.trees import Constituent, words_of, write_tree
 
-UPDATES, EARLY = 100, 25  # after EARLY it is wrong about most of them
+UPDATES, EARLY = 100, 25  # after EARLY updates, most parses are wrong
 NAMES, VERBS, THINGS = ("Ada", "Ben", "Cleo"), ("saw", "drew"), ("cat", "tree", "moon", "boat")
 TEMPLATES = (
     "(TOP (S (NP (NNP {name})) (VP (VBD {verb}) (NP (DT the) (NN {thing}))) (. .)))",
@@ -43,13 +43,13 @@ TREES = [
 
 @pytest.fixture(scope="module")
 def treebank() -> list[Constituent]:
-    """Sentences of a few templates."""
+    """Sentences from a few templates."""
     return list(parse_trees((tree.encode() for tree in TREES), "invented"))
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory, treebank: list[Constituent]) -> Path:
-    """The treebank as fairseq-preprocess leaves it, with the word pieces beside it."""
+    """The treebank as fairseq-preprocess writes it, with the word pieces next to it."""
     folder = tmp_path_factory.mktemp("treebank")
     model = io.BytesIO()
     sentences = [[word.form for word in words_of(tree)] for tree in treebank]
@@ -78,7 +78,7 @@ def data(tmp_path_factory: pytest.TempPathFactory, treebank: list[Constituent]) 
     arguments += ["--srcdict", f"{folder / 'dict.txt'}"]
     preprocess.main(options.get_preprocessing_parser().parse_args(arguments))
     (folder / "bin" / "pieces.model").write_bytes(model.getvalue())
-    held_out = folder / "bin" / "held_out"  # as the recipe leaves it
+    held_out = folder / "bin" / "held_out"  # as the recipe writes it
     held_out.mkdir()
     valid = list(zip(sentences, treebank, strict=True))[::12]
     (held_out / "valid.words").write_text("".join(" ".join(s) + "\n" for s, _ in valid))
@@ -107,7 +107,7 @@ def checkpoint(training: tuple[Path, str]) -> Path:
 
 @pytest.fixture(scope="module")
 def untrained(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
-    """The same model with other weights: it has learned nothing, and is sure of it."""
+    """The same model with random weights and sharp output distributions."""
     state = torch.load(checkpoint)
     torch.manual_seed(1)
     for name, value in state["model"].items():
@@ -121,7 +121,7 @@ def untrained(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Pat
 def outputs(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., list[tuple[int, list[str]]]]:
-    """Return a function that runs fairseq-generate: the number of words and the symbols of each
+    """A function that runs fairseq-generate and returns the number of words and the symbols of each
     hypothesis."""
 
     def run_generate(path: str | Path, *flags: str) -> list[tuple[int, list[str]]]:
@@ -145,7 +145,7 @@ def well_formed(words: int, symbols: list[str]) -> bool:
 
 
 def parse_cli(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
-    """The exit status of `aiayn parse`, and what it prints."""
+    """The exit status and the output of `aiayn parse`."""
     status = cli.main(["parse", *map(str, arguments)])
     printed = capsys.readouterr()
     return status, printed.out, printed.err
@@ -155,9 +155,10 @@ def parse_cli(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tup
 def test_the_log_of_a_training_has_the_f1_of_greedy_parses(
     training, data, capsys, treebank, updates
 ):
-    """Breaks if sentences meet the trees of others, or what is no tree is left out."""
+    """Breaks if sentences are compared with trees of others, or if outputs that are not trees are
+    left out."""
     folder, log = training
-    # At the end of an epoch there is no checkpoint of the updates' name.
+    # If the update ends an epoch, no checkpoint is named after it.
     checkpoint = next(folder.glob(f"checkpoint_*_{updates}.pt"), folder / "checkpoint_last.pt")
     validations = [json.loads(line) for line in re.findall(r'\{.*"valid_f1".*\}', log)]
     logged = {int(one["valid_num_updates"]): float(one["valid_f1"]) for one in validations}
@@ -214,7 +215,7 @@ def test_from_a_terminal_it_asks_line_by_line(checkpoint, data, capsys, monkeypa
 
 @pytest.mark.parametrize("constrained", [(), ("--constrained",)])
 def test_any_model_gives_trees_over_the_words_given(untrained, data, capsys, constrained):
-    """Words that the model has never seen, and characters that its pieces do not have."""
+    """The words are new to the model, and some characters are in none of its pieces."""
     sentence = "Zoë (née Ökö) isn't\u2581here: 1/2 of 漢字, <unk> \u00a0!"
     given = ("--checkpoint", untrained, "--data-bin", data, "--cpu", "--beam", "3")
     status, out, _ = parse_cli(capsys, *given, *constrained, sentence)

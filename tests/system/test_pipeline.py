@@ -1,5 +1,4 @@
-"""Preprocess, train, resume, average, generate and score, through the commands that a user
-types."""
+"""Preprocess, train, resume, average, generate and score, with the commands that a user types."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ UPDATES = 400
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, run: Run, data_bin: Path) -> Path:
-    """A directory with checkpoints every 20 updates of a model that has learned the language, and
-    its log."""
+    """A directory with the log of a model that has learned the language, and its checkpoints of
+    every 20 updates."""
     folder = tmp_path_factory.mktemp("trained")
     done = run(
         *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--save-dir", folder / "checkpoints"),
@@ -61,7 +60,7 @@ def test_training_learns_logs_and_keeps_the_best(trained):
 
 def test_learning_rate_is_equation_3_from_the_first_update(trained):
     log = (trained / "train.log").read_text()
-    # fairseq logs the rate of the update to come
+    # fairseq logs the rate of the next update
     logged = {
         int(n): float(lr) for n, lr in re.findall(r'"num_updates": "(\d+)", "lr": "([^"]+)"', log)
     }

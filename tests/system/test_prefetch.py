@@ -1,4 +1,4 @@
-"""A command that ends while fairseq still reads batches ahead ends well."""
+"""A command that ends while fairseq still reads batches ahead ends without an error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 from fairseq_commands import ROOT, environment
 
-# A reader that is inside a kernel of torch nearly all the time, and far from its end
+# A reader that is nearly always inside a kernel of torch, and far from its end
 READING = """
 import sys, threading, torch
 from fairseq import utils

@@ -1,4 +1,4 @@
-"""The page of `aiayn compare` in a browser: nothing but itself is needed, and it fits."""
+"""The page of `aiayn compare` in a browser: it needs no other file, and it fits the window."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTILE = (
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of two runs, one of which translates into HTML."""
+    """The page of two runs, one of which writes HTML as its translations."""
     folder = tmp_path_factory.mktemp("report")
     curves = [inner(10 * k, 9.0 / k, 60) for k in range(1, 9)] + [valid(80, 1.1)]
     log = "\n".join([*curves, train_log(100_000)])

@@ -1,4 +1,4 @@
-"""A run that is killed and resumed goes on as if nothing had happened."""
+"""A run that is killed and resumed continues like an undisturbed run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UPDATES = 40
 
 
 def train_arguments(data_bin: Path, save_dir: Path) -> list[str | Path]:
-    """Training with dropout, a checkpoint every 5 updates."""
+    """The command line of a training with dropout and a checkpoint every 5 updates."""
     return [
         *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--save-dir", save_dir),
         *("--max-update", str(UPDATES), "--save-interval-updates", "5", "--update-freq", "2"),
@@ -24,8 +24,8 @@ def train_arguments(data_bin: Path, save_dir: Path) -> list[str | Path]:
 
 
 def kill_after_first_checkpoint(arguments: list[str | Path], save_dir: Path) -> None:
-    """Start a training and kill it, without a chance to clean up, while it goes on after its second
-    checkpoint."""
+    """Start a training and kill it, without a chance to clean up, when it continues after its
+    second checkpoint."""
     process = subprocess.Popen(
         installed(*arguments),
         env=environment(),
@@ -39,8 +39,8 @@ def kill_after_first_checkpoint(arguments: list[str | Path], save_dir: Path) -> 
 
 
 def second_is_written(save_dir: Path) -> bool:
-    """Whether there are two checkpoints, and checkpoint_last.pt, which fairseq copies in place, is
-    the whole copy of the second."""
+    """Whether there are two checkpoints, and checkpoint_last.pt, which fairseq writes in place, is
+    a complete copy of the second."""
     numbered, last = list(save_dir.glob("checkpoint_*_*.pt")), save_dir / "checkpoint_last.pt"
     if len(numbered) < 2 or not zipfile.is_zipfile(last):
         return False

@@ -1,4 +1,4 @@
-"""Data-parallel training: two processes take the step that one takes with twice the update
+"""Data-parallel training: two processes take the same steps as one with twice the update
 frequency."""
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import torch
 from fairseq_commands import PLUGIN, SMALL, Run
 
 UPDATES = 6
-# Dropout draws differ between two processes and two accumulated batches, so it is off
+# Dropout is off, because its draws differ between two processes and two accumulated batches
 OPTIONS = [*SMALL, "--dropout", "0.0", "--max-update", str(UPDATES), "--ddp-backend", "legacy_ddp"]
-# fairseq itself starts torch.distributed only where it sees GPUs: this is its own entry, called for
-# CPUs
+# fairseq starts torch.distributed only if it sees GPUs, so this calls its entry point for CPUs
 ENTRY = """
 import os, sys
 from fairseq import options

@@ -30,8 +30,8 @@ def random_batch() -> tuple[Tensor, Tensor]:
 
 
 def test_target_distribution_by_hand() -> None:
-    """ε/K for every class, the true one among them; breaks with ε/(K − 1) or with 1 − ε at the true
-    class."""
+    """Every class, including the true one, gets ε/K. Breaks with ε/(K − 1), or with 1 − ε at the
+    true class."""
     q = smoothed_targets(torch.tensor([2]), 4, 0.2, torch.float64)
     torch.testing.assert_close(q, torch.tensor([[0.05, 0.05, 0.85, 0.05]]).double())
     torch.testing.assert_close(q.sum(), torch.tensor(1.0).double())
@@ -39,8 +39,7 @@ def test_target_distribution_by_hand() -> None:
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_fast_loss_equals_the_defined_one(epsilon: float) -> None:
-    """Breaks if the rearranged sum forgets a term, or padding is dropped from one part of it
-    only."""
+    """Breaks if the rearranged sum lacks a term, or if padding is left out of one part only."""
     losses, gradients = [], []
     for loss_of in (smoothed_nll, smoothed_nll_as_defined):
         log_p, target = random_batch()
@@ -53,7 +52,7 @@ def test_fast_loss_equals_the_defined_one(epsilon: float) -> None:
 
 
 def test_without_smoothing_it_is_the_negative_log_likelihood() -> None:
-    """Breaks if ε = 0 still mixes something in; the NLL is that of torch, and no ε changes it."""
+    """Breaks if ε = 0 still smooths, if the NLL differs from torch's, or if it depends on ε."""
     log_p, target = random_batch()
     expected = torch.nn.functional.nll_loss(log_p, target, ignore_index=PAD, reduction="sum")
     for epsilon in EPSILONS:
@@ -65,8 +64,8 @@ def test_without_smoothing_it_is_the_negative_log_likelihood() -> None:
 
 @pytest.mark.parametrize("loss_of", [smoothed_nll, smoothed_nll_as_defined])
 def test_padding_changes_nothing(loss_of: object) -> None:
-    """Breaks if padding's uniform part enters loss or gradient, also where a probability there is
-    0."""
+    """Breaks if the uniform part of padding enters the loss or the gradient, even if a probability
+    there is 0."""
     log_p, target = random_batch()
     real = target.ne(PAD)
     expected = loss_of(log_p[real], target[real], 0.1, PAD)
@@ -76,8 +75,8 @@ def test_padding_changes_nothing(loss_of: object) -> None:
 
 
 def test_smoothing_is_fairseqs_with_another_epsilon() -> None:
-    """fairseq spreads ε/(K − 1) over the wrong classes: that is ε·K/(K − 1) here, and at equal ε
-    not the same."""
+    """fairseq gives ε/(K − 1) to each wrong class. This equals an ε of ε·K/(K − 1) here, and
+    differs at equal ε."""
     log_p, target = random_batch()
     ours = [smoothed_nll(log_p, target, epsilon, PAD)[0] for epsilon in (0.1 * K / (K - 1), 0.1)]
     fairseqs, _ = label_smoothed_nll_loss(log_p, target[:, None], 0.1, ignore_index=PAD)
@@ -86,7 +85,8 @@ def test_smoothing_is_fairseqs_with_another_epsilon() -> None:
 
 
 def test_the_best_smoothed_model_predicts_the_smoothed_targets() -> None:
-    """The loss is least at p = q', where it is the entropy of q'; breaks with any other spread."""
+    """The loss has its minimum at p = q', where it is the entropy of q'. Breaks with any other
+    distribution q'."""
     target = torch.tensor([2])
     q = smoothed_targets(target, K, 0.1, torch.float64)
     logits = q.log().requires_grad_()
@@ -97,13 +97,13 @@ def test_the_best_smoothed_model_predicts_the_smoothed_targets() -> None:
 
 
 def criterion(epsilon: float) -> AiaynLabelSmoothedCrossEntropy:
-    """The criterion over a dictionary, as fairseq's task makes it."""
+    """The criterion over a dictionary, as fairseq's task creates it."""
     task = SimpleNamespace(target_dictionary=Dictionary())
     return AiaynLabelSmoothedCrossEntropy(task, sentence_avg=False, label_smoothing=epsilon)
 
 
 class TableModel:
-    """A model that answers with given logits, with the two questions a criterion asks."""
+    """A model with given logits and the two methods that a criterion calls."""
 
     def __init__(self, logits: Tensor):
         self.logits = logits
@@ -121,8 +121,9 @@ class TableModel:
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 def test_criterion_logs_bits_a_token_and_perplexity(epsilon: float) -> None:
-    """Logs of two workers are summed before they are divided; breaks if loss is in nats, padding
-    counts as a token, perplexity is of the smoothed loss, or e^bits is taken for 2^bits."""
+    """The logs of two workers are summed before the division. Breaks if the loss is in nats,
+    padding counts as a token, the perplexity is that of the smoothed loss, or e^bits replaces
+    2^bits."""
     torch.manual_seed(0)
     loss = nll = tokens = 0.0
     logs = []
@@ -149,6 +150,6 @@ def test_criterion_logs_bits_a_token_and_perplexity(epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [-0.1, 1.0])
 def test_criterion_refuses_an_impossible_epsilon(epsilon: float) -> None:
-    """Breaks if negative probabilities are trained for."""
+    """Breaks if training towards negative probabilities is possible."""
     with pytest.raises(ValueError, match=rf"label smoothing ε must be in \[0, 1\), got {epsilon}"):
         criterion(epsilon)

@@ -1,4 +1,4 @@
-"""Section 5.3: Equation 3, and fairseq's scheduler that follows it from the first update on."""
+"""Section 5.3: Equation 3, and the fairseq scheduler that follows it from the first update on."""
 
 import math
 
@@ -16,8 +16,8 @@ BASE = {"d_model": 512, "warmup": 4000}
 
 
 def test_base_and_big_at_their_peak() -> None:
-    """Both arms meet at the last step of warm-up: (d_model · warmup)^−0.5, for base the well-known
-    7e-4."""
+    """Both arms of Equation 3 meet at the last step of warm-up, at (d_model · warmup)^−0.5; for
+    base this is the well-known 7e-4."""
     assert learning_rate(4000, **BASE) == pytest.approx((512 * 4000) ** -0.5)
     assert learning_rate(4000, **BASE) == pytest.approx(6.99e-4, rel=1e-3)
     assert learning_rate(4000, 1024, 4000) == pytest.approx(4.94e-4, rel=1e-3)
@@ -26,7 +26,7 @@ def test_base_and_big_at_their_peak() -> None:
 
 
 def test_both_arms_by_their_ratios() -> None:
-    """Linear to the peak, then by the inverse square root; breaks with fairseq's schedule, which
+    """Linear up to the peak, then the inverse square root. Breaks with fairseq's schedule, which
     starts above 0."""
     first = learning_rate(1, **BASE)
     assert first == pytest.approx(512**-0.5 * 4000**-1.5)
@@ -38,7 +38,7 @@ def test_both_arms_by_their_ratios() -> None:
 
 
 def test_factor_multiplies() -> None:
-    """Breaks if the factor enters one arm only."""
+    """Breaks if the factor multiplies only one arm."""
     for step in (1, 100, 4000, 90_000):
         assert learning_rate(step, **BASE, factor=2.5) == pytest.approx(
             2.5 * learning_rate(step, **BASE)
@@ -64,22 +64,22 @@ def test_impossible_arguments_are_refused(change: dict[str, float], message: str
 
 
 def adam() -> FairseqOptimizer:
-    """fairseq's own optimizer over one weight, with a --lr that must not matter."""
+    """fairseq's own optimizer over one weight, with a --lr that must have no effect."""
     config = FairseqAdamConfig(lr=[0.25], adam_betas="0.9,0.98", tpu=False)
     return FairseqAdam(config, [torch.nn.Parameter(torch.ones(1))])
 
 
 def scheduler(**options: float) -> AiaynInverseSqrt:
-    """The scheduler as fairseq's trainer builds it."""
+    """The scheduler, as fairseq's trainer builds it."""
     config = AiaynInverseSqrtConfig(_name="aiayn_inverse_sqrt", **options)
     return build_lr_scheduler(OmegaConf.structured(config), adam())
 
 
 def test_first_update_is_step_one() -> None:
-    """Breaks if the first update runs at rate 0 (step 0) or at --lr, or all are a step late."""
+    """Breaks if the first update uses rate 0 (step 0) or --lr, or if every rate is a step late."""
     schedule = scheduler(d_model=16, warmup_updates=3, lr_factor=2.0)
     rates = []
-    # As fairseq's trainer: an update, then step_update with the number of finished ones
+    # Like fairseq's trainer: an update, then step_update with the number of finished updates
     for finished in range(6):
         rates.append(schedule.optimizer.get_lr())
         assert schedule.step_update(finished + 1) == schedule.optimizer.get_lr()
@@ -88,13 +88,14 @@ def test_first_update_is_step_one() -> None:
 
 
 def test_resumed_training_goes_on_where_it_was() -> None:
-    """Breaks if the schedule counts its own calls instead of the updates."""
+    """Breaks if the schedule counts its own calls instead of updates."""
     resumed = scheduler(d_model=16, warmup_updates=3)
     assert resumed.step_update(1000) == learning_rate(1001, 16, 3)
 
 
 def test_scheduler_defaults_are_the_papers() -> None:
-    """Breaks if a model that is not of paper.py, which sets the warm-up, gets another one."""
+    """Breaks if a model that is no row of paper.py, and so sets no warm-up, gets a different
+    warm-up."""
     assert scheduler(d_model=16).step_update(3999) == learning_rate(4000, 16, 4000, 1.0)
 
 
@@ -106,6 +107,6 @@ def test_scheduler_defaults_are_the_papers() -> None:
     ],
 )
 def test_scheduler_refuses_what_equation_3_cannot_take(options: dict, message: str) -> None:
-    """Breaks if the mistake is only seen at the first update, after the data has been loaded."""
+    """Breaks if the mistake is only noticed at the first update, after the data is loaded."""
     with pytest.raises(ValueError, match=message):
         scheduler(**options)

@@ -1,4 +1,4 @@
-"""Projection, smoothed loss and gradient in chunks: equal to what they stand for."""
+"""Projection, smoothed loss and gradient in chunks are equal to those of the whole batch."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ PAD, V, N, D_MODEL = 1, 23, 14, 8
 
 
 def tensors(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
-    """Features, a projection and targets with padding among them."""
+    """Features, a projection, and targets that include padding."""
     torch.manual_seed(0)
     x = torch.randn(N, D_MODEL, dtype=dtype, requires_grad=True)
     E = torch.randn(V, D_MODEL, dtype=dtype, requires_grad=True)
@@ -24,7 +24,7 @@ def tensors(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]
 
 
 def gradients(loss: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    """Of 3 · loss: a scale as fairseq's trainer may put on it."""
+    """The gradients of 3 · loss, because fairseq's trainer may scale the loss."""
     return torch.autograd.grad(3.0 * loss, inputs)
 
 
@@ -33,8 +33,8 @@ def gradients(loss: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
 def test_chunks_equal_the_naive_twin(
     monkeypatch: pytest.MonkeyPatch, rows: int, epsilon: float
 ) -> None:
-    """Breaks if a chunk is lost or counted twice, padding counts, the gradient is of another loss
-    or ignores what the loss is multiplied by."""
+    """Breaks if a chunk is lost or counted twice, padding counts, or the gradient belongs to
+    another loss or ignores the factor on the loss."""
     monkeypatch.setitem(projected_loss.CHUNK, "cpu", rows * V + V // 2)
     x, E, target = tensors()
     loss, nll = projected_smoothed_nll(x, E, target, epsilon, PAD, torch.float64)
@@ -54,7 +54,7 @@ def test_a_device_that_no_chunk_was_measured_on_has_a_loss_too(monkeypatch) -> N
 
 
 def test_certain_and_impossible_classes_give_finite_numbers() -> None:
-    """Breaks if the normaliser comes from a probability that rounds to 0."""
+    """Breaks if the normalizer is computed from a probability that rounds to 0."""
     x = torch.tensor([[300.0, 0.0]], requires_grad=True)
     E = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [-1.0, 0.0]], requires_grad=True)
     for target, nll in ((2, 0.0), (3, 600.0)):
@@ -64,7 +64,7 @@ def test_certain_and_impossible_classes_give_finite_numbers() -> None:
 
 
 def test_bfloat16_products_keep_the_loss_and_the_type_of_gradients() -> None:
-    """Breaks if sums over chunks, or the softmax, are taken in bfloat16."""
+    """Breaks if sums over chunks, or the softmax, are computed in bfloat16."""
     x, E, target = tensors(torch.float32)
     loss, _ = projected_smoothed_nll(x, E, target, 0.1, PAD, torch.bfloat16)
     with torch.autocast("cpu", torch.bfloat16):
@@ -77,7 +77,7 @@ def test_bfloat16_products_keep_the_loss_and_the_type_of_gradients() -> None:
 
 
 def test_a_batch_of_padding_costs_nothing() -> None:
-    """fairseq's dummy batches can be all padding; breaks with nan or an error."""
+    """fairseq's dummy batches may contain only padding. Breaks with NaN or an error."""
     x, E, _ = tensors()
     loss, nll = projected_smoothed_nll(x, E, torch.full((N,), PAD), 0.1, PAD, torch.float64)
     assert (loss.item(), nll.item()) == (0.0, 0.0)
@@ -85,7 +85,7 @@ def test_a_batch_of_padding_costs_nothing() -> None:
 
 
 def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Breaks if validation pays for two products that nobody reads."""
+    """Breaks if validation computes two matrix products that nothing uses."""
     monkeypatch.setattr(projected_loss, "minus_targets", lambda *arguments: pytest.fail("computed"))
     x, E, target = tensors()
     with torch.no_grad():
@@ -93,7 +93,7 @@ def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch: pytest.Monkey
 
 
 def test_logits_are_never_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Breaks if more rows than a chunk's are projected at once."""
+    """Breaks if more rows than one chunk are projected at once."""
     monkeypatch.setitem(projected_loss.CHUNK, "cpu", 3 * V)
     seen: list[int] = []
     softmax = projected_loss.softmax

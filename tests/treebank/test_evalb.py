@@ -134,12 +134,12 @@ def test_crossing_counts_predicted_constituents_once() -> None:
     # D 1-4 crosses A, B and C, E 2-4 crosses A and C; F 3-5 crosses nothing
     assert score_sentence(gold, "(TOP (S (X a) (D (X b) (E (X c) (X d))) (X e)))").crossing == 2
     assert score_sentence(gold, "(TOP (S (X a) (X b) (X c) (F (X d) (X e))))").crossing == 0
-    # the other way round A, B and C cross
+    # the other way round, A, B and C cross
     assert score_sentence("(TOP (S (X a) (D (X b) (X c) (X d)) (X e)))", gold).crossing == 3
 
 
 def spans_of_a_tree(draw: random.Random, start: int, end: int) -> list[tuple[int, int, str]]:
-    """Labelled spans of a random tree over these words, some of them left out."""
+    """Labelled spans of a random tree over these words; some spans are left out."""
     found = [(start, end, "X")] * draw.choice((0, 1, 1, 2))
     if end - start > 1:
         inner = range(start + 1, end)
@@ -331,7 +331,7 @@ def test_there_are_no_limits() -> None:
 
 
 def random_tree(rng: random.Random, words: list[str]) -> Constituent:
-    """A tree over some words whose children are drawn at random."""
+    """A random tree over these words."""
     cuts = sorted(rng.sample(range(1, len(words)), rng.randint(0, min(2, len(words) - 1))))
     parts = [words[a:b] for a, b in zip([0, *cuts], [*cuts, len(words)], strict=True)]
     children = [
@@ -350,7 +350,7 @@ def random_tree(rng: random.Random, words: list[str]) -> Constituent:
 
 
 def naive_constituents(tree: Constituent) -> Counter[tuple[int, int, str]]:
-    """The labelled spans of a tree without anything to delete, ADVP for PRT."""
+    """The labelled spans of a tree that has nothing to delete, with ADVP in place of PRT."""
     found: Counter[tuple[int, int, str]] = Counter()
 
     def width(node: Constituent | Word, start: int) -> int:

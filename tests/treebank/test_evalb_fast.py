@@ -1,4 +1,4 @@
-"""The fast way to score a sentence agrees with the plain one."""
+"""The fast scorer of a sentence agrees with the reference, `score_plainly`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PARAMETERS = (
     COLLINS,
     NEW,
     replace(COLLINS, labeled=False),
-    # not transitive, and words that count though not in the length
+    # equal labels that are not transitive, and words that count but not in the length
     replace(
         NEW,
         equal_labels=(("NP", "VP"), ("VP", "S"), ("DT", "NN")),
@@ -48,7 +48,7 @@ PARAMETERS = (
 
 
 def grown(draw: random.Random, words: list[str], depth: int) -> str:
-    """A random bracket over some words, which may stand in brackets of their own once more."""
+    """A random bracket over some words, which may have further brackets inside."""
     cuts = {0, len(words), *draw.choices(range(len(words) + 1), k=2)}
     parts = [words[a:b] for a, b in pairwise(sorted(cuts))]
     children = [
@@ -59,7 +59,7 @@ def grown(draw: random.Random, words: list[str], depth: int) -> str:
 
 
 def line(draw: random.Random, forms: list[str]) -> str:
-    """A line over these forms that in one case of three has something odd."""
+    """A line over these forms; one line in three has something unusual."""
     words = [f"({draw.choice(TAGS)} {form})" for form in forms]
     text = f"(TOP {grown(draw, words, 5)})\n"
     if draw.random() < 0.3:
@@ -70,7 +70,7 @@ def line(draw: random.Random, forms: list[str]) -> str:
 
 
 def said(gold: str, predicted: str, parameters: Parameters) -> object:
-    """What the plain way says, or why it refuses the text."""
+    """The score of the reference, or its reason to refuse the text."""
     try:
         return score_plainly(gold, predicted, parameters)
     except ValueError as error:
@@ -79,7 +79,8 @@ def said(gold: str, predicted: str, parameters: Parameters) -> object:
 
 @pytest.mark.parametrize("parameters", PARAMETERS, ids=lambda parameters: parameters.name)
 def test_the_fast_way_scores_as_the_plain_one(parameters: Parameters) -> None:
-    """And leaves to it all that is not valid, and of what is valid only what is written oddly."""
+    """It leaves to the reference all sentences that are not valid, and of the valid ones only those
+    with an unusual layout."""
     draw = random.Random(1)
     score = FastScorer(parameters).score
     fast = 0
@@ -110,7 +111,7 @@ def test_the_fast_way_scores_as_the_plain_one(parameters: Parameters) -> None:
     ],
 )
 def test_usual_sentences_go_the_fast_way(predicted: str) -> None:
-    """Breaks if the plain way does the work and nobody sees it."""
+    """Breaks if the reference silently does the work."""
     scored = FastScorer(COLLINS).score(TREE, predicted)
     assert scored is not None and scored == score_plainly(TREE, predicted, COLLINS)
 
@@ -153,7 +154,7 @@ def test_what_is_remembered_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("words", [3, 200])
 def test_many_constituents_that_only_one_tree_has(words: int) -> None:
-    """Left-branching against right-branching: each but the whole crosses another."""
+    """Left-branching against right-branching: all constituents but the whole cross another one."""
     forms = [f"(X {number})" for number in range(words)]
     left = "(L " * (words - 1) + " ".join([forms[0], *(f"{form})" for form in forms[1:])])
     right = " ".join([*(f"(R {form}" for form in forms[:-1]), forms[-1]]) + ")" * (words - 1)

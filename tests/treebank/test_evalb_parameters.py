@@ -1,4 +1,4 @@
-"""EVALB's parameter files, and the quotes that QUOTE_LABEL is about."""
+"""EVALB's parameter files, and the quotes that QUOTE_LABEL puts back."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_quotes_stay_away_where_the_numbers_of_words_agree() -> None:
 
 
 def test_of_different_quotes_in_a_row_the_first_is_put_back_twice() -> None:
-    """No rule that one would want, but what the C program does."""
+    """This is no sensible rule, but it is the behaviour of the C program."""
     gold = "(S (`` ') ('' {}) (NP (NN a)))"
     predicted = "(S (POS ') (POS {}) (NP (NN a)))"
     assert score_sentence(gold.format("'"), predicted.format("'"), QUOTES).words == 3

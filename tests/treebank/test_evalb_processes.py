@@ -1,4 +1,4 @@
-"""Several processes score as one does, and none is left when something goes wrong."""
+"""Several processes give the same scores as one, and none is left after an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOTH = pytest.mark.parametrize("options", [[], ["--json", "--per-sentence"], ["-
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Two sentences a batch, of which the first is scored before there are processes."""
+    """Two sentences per batch; the first batch is scored before processes are started."""
     monkeypatch.setattr(scoring, "BATCH", 2)
     monkeypatch.setattr(processes, "ALONE", 1)
     yield
@@ -30,7 +30,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def run(capsys: pytest.CaptureFixture[str], workers: int, *options: str) -> tuple[int, str, str]:
-    """The exit status and what was printed."""
+    """The exit status, standard output and standard error."""
     status = main(["evalb", "gold", "predicted", "--workers", str(workers), *options])
     return status, *capsys.readouterr()
 
@@ -93,7 +93,7 @@ def double(number: int) -> int:
 
 
 def die(number: int) -> int:
-    """Be killed, as for want of memory, but not the process of the test."""
+    """Kill this process, as the system does if memory is short, unless it is that of the test."""
     if multiprocessing.parent_process() and number == 5:
         os.kill(os.getpid(), signal.SIGKILL)
     return number

@@ -1,4 +1,4 @@
-"""The text that `aiayn evalb` prints, in the layout of the C program."""
+"""The output of `aiayn evalb` as text, in the layout of the C program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PREDICTED = "(TOP (S (NP (DT a)) (VP (NN b) (VB c) (NP (NN d))) (. .)))"
 
 
 def test_a_line_of_the_table() -> None:
-    """S and the second NP match; VP crosses gold's NP."""
+    """S and the second NP match; VP crosses the gold NP."""
     line = "  12    5    0   50.00  50.00     2      4    4      1      4     4   100.00"
     assert sentence_line(12, score_sentence(GOLD, PREDICTED)) == line
     assert len(line) == len("=" * 76) == len(TABLE_HEAD.splitlines()[-1])

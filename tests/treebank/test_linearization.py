@@ -1,4 +1,4 @@
-"""A tree as a sequence and back: exact both ways, and what is not a tree is refused."""
+"""From a tree to a sequence and back: exact both ways; a sequence that is not a tree is refused."""
 
 from __future__ import annotations
 
@@ -131,7 +131,8 @@ def test_a_sequence_may_be_as_deep_as_a_tree_that_can_be_read() -> None:
 @reproducible
 @given(forms)
 def test_a_word_is_one_word_of_the_source(form: str) -> None:
-    """However one splits, and only the model of pieces marks where it begins."""
+    """It stays whole however the text is split at white space. Breaks if it contains the mark of a
+    word's beginning, which only the word-piece model may add."""
     text = source_text([form, "board"])
     assert len(text.split()) == len(text.split(" ")) == 2
     assert "\u2581" not in text

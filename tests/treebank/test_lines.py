@@ -1,4 +1,4 @@
-"""Lines of text files: what ends one, what is unpacked, and how a fault is placed."""
+"""Lines of text files: line ends, gzip, and the place of a fault."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_line_is_given_out_before_the_next_is_read() -> None:
         (gzip.compress(b"the\n" * 1000)[:-8] + bytes(8), r"\d+"),
         (b"the\n", "1"),
     ],
-    ids=["cut short", "wrong checksum", "not gzip"],  # gzip's header holds the time of day
+    ids=["cut short", "wrong checksum", "not gzip"],  # a gzip header holds the time, so name them
 )
 def test_damaged_gzip_is_refused(tmp_path: Path, content: bytes, line: str) -> None:
     path = tmp_path / "a.gz"

@@ -1,4 +1,4 @@
-"""What the treebank's messages show of a user's text is about a line of a terminal, not a page."""
+"""Messages of the treebank package quote at most about one terminal line of a user's text."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fairseq_aiayn.treebank.reader import parse_trees
 from fairseq_aiayn.treebank.repair import repair
 
 LONG = "x" * 10_000
-NUL = "\0" * 10_000  # as '\x00' four times as long
+NUL = "\0" * 10_000  # four times as long when written as '\x00'
 TREE = "(TOP (S (NN rain)))"
 LONGEST = 200  # characters
 
 
 def require_short(message: str, begins: str) -> None:
-    """Fail if a message is long, or another than the one that is meant."""
+    """Fail if a message is long, or if it is not the expected one."""
     assert len(message) < LONGEST
     assert message.startswith(begins)
 

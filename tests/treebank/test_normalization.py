@@ -1,4 +1,4 @@
-"""Normalisation of trees: what goes, what stays, and that doing it twice changes nothing."""
+"""Normalization of trees: what is removed, what stays, and that a second pass changes nothing."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_tag_that_delinearising_would_not_take_is_refused(tag: str) -> None:
 
 
 def test_a_normalised_tree_can_be_read_again() -> None:
-    """TOP and the word have brackets too; a tree that is too deep with them is refused."""
+    """TOP and words have brackets too; a tree that is too deep because of them is refused."""
     deepest = normalize(chain(MAX_DEPTH - 2))
     assert write_tree(parse(write_tree(deepest))) == write_tree(deepest)
     for depth in (MAX_DEPTH - 1, 10_000):

@@ -1,4 +1,4 @@
-"""Reading of trees: every layout that treebanks have, and what is refused and how it is named."""
+"""Reading trees: every layout of treebanks, and the faults that are refused, with their place."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TREE = b"(S (NP (DT the) (NN board)) (VP (VBD met)))\n"
 
 
 def parse(text: str | bytes) -> list[Constituent]:
-    """The trees of a text, cut into lines as a file is."""
+    """The trees of a text, which is split into lines like a file."""
     content = text.encode() if isinstance(text, str) else text
     return list(parse_trees(io.BytesIO(content), "t.mrg"))
 
 
 def fault(text: str | bytes) -> str:
-    """The message with which a text is refused."""
+    """The message that refuses a text."""
     with pytest.raises(ValueError) as caught:
         parse(text)
     return str(caught.value)
@@ -37,7 +37,8 @@ def fault(text: str | bytes) -> str:
 @reproducible
 @given(st.lists(trees(labels, tags), max_size=3), st.randoms(use_true_random=False))
 def test_what_is_written_is_read_in_any_layout(found: list[Constituent], random) -> None:
-    """Any white space, none where a bracket stands; several trees on a line, trees over lines."""
+    """Any white space, or none next to a bracket; several trees on a line, and trees over several
+    lines."""
     text, last = "", "("
     for token in re.findall(r"[()]|[^() ]+", " ".join(map(write_tree, found))):
         space = random.choice(["", " ", "\n", "\t", "\r\n", "\f\v  "])
@@ -72,7 +73,7 @@ def test_a_root_keeps_its_label_and_all_its_children(root: str) -> None:
 
 
 def test_escapes_and_odd_characters_are_part_of_a_word() -> None:
-    """Of these str.split makes white space and str.splitlines line ends."""
+    """str.split takes these for white space, and str.splitlines takes them for line ends."""
     forms = ["-LRB-", "1\\/2", "10\u00a0000", "a\u2028b", "a\u0085b", "\u3000", "\x1c", "\ufeff"]
     text = f"(X {' '.join(f'(NN {form})' for form in forms)})"
     assert [word.form for word in words_of(parse(text)[0])] == forms
@@ -88,7 +89,7 @@ def test_nothing_is_no_tree() -> None:
 
 
 def test_a_tree_is_given_out_as_soon_as_it_is_closed() -> None:
-    """So that memory does not grow with the file."""
+    """Breaks if memory grows with the file."""
 
     def lines() -> Iterator[bytes]:
         yield TREE

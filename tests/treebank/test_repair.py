@@ -1,4 +1,4 @@
-"""Repair of any sequence: always a tree over the words, and each rule does what it says."""
+"""Repair of any sequence: the result is always a tree over the words, and every rule works."""
 
 from __future__ import annotations
 
@@ -91,16 +91,16 @@ def with_fitting_tags(node: Constituent | Word) -> Constituent | Word:
         (",", ",", ","),
         ("NN", ",", ","),  # EVALB would count it
         ("NN", "?", "."),
-        (":", ",", ":"),  # deleted all the same
+        (":", ",", ":"),  # deleted with either tag
         (",", "board", "XX"),  # EVALB would delete it
         ("NN", "board", "NN"),
-        ("''", "'", "''"),  # a quotation mark or a possessive: the model knows better
+        ("''", "'", "''"),  # a quotation mark or a possessive: the model decides
         ("POS", "'", "POS"),
         ("HYPH", "-", "HYPH"),
-        ("HYPH", "--", "HYPH"),  # now and then in gold
+        ("HYPH", "--", "HYPH"),  # sometimes in gold
         ("SYM", "—", "SYM"),
         (":", "—", ":"),
-        (".", "[...]", "."),  # no letter, no digit
+        (".", "[...]", "."),  # neither a letter nor a digit
     ],
 )
 def test_evalb_deletes_punctuation_and_nothing_else(tag: str, form: str, fitting: str) -> None:
@@ -114,7 +114,7 @@ def test_evalb_deletes_punctuation_and_nothing_else(tag: str, form: str, fitting
     ("symbols", "tree", "repairs"),
     [
         ("(S DT NN )S", "(TOP (S (DT the) (NN board)))", {}),
-        # words without symbols: into what is open, else into what was last under TOP
+        # words without symbols: into the open constituent, else into the last child of TOP
         ("(S (NP DT", "(TOP (S (NP (DT the) (XX board))))", {"missing words": 1, "unclosed": 2}),
         ("(S (NP DT )NP )S", "(TOP (S (NP (DT the)) (XX board)))", {"missing words": 1}),
         ("DT", "(TOP (DT the) (XX board))", {"missing words": 1}),
@@ -135,11 +135,11 @@ def test_evalb_deletes_punctuation_and_nothing_else(tag: str, form: str, fitting
         ("(S (NP DT )NP )NP NN", "(TOP (S (NP (DT the))) (NN board))", {"mismatched": 1}),
         (")S DT NN )NP", "(TOP (DT the) (NN board))", {"surplus brackets": 2}),
         ("(NP (NP DT )NP NN )NP", "(TOP (NP (NP (DT the)) (NN board)))", {}),
-        # constituents without words, each alone and one in the other
+        # constituents without words, alone and nested
         ("(S (NP )NP DT NN )S", "(TOP (S (DT the) (NN board)))", {"empty constituents": 1}),
         ("DT NN (S (NP )NP )S", "(TOP (DT the) (NN board))", {"empty constituents": 2}),
         ("DT NN (S", "(TOP (DT the) (NN board))", {"unclosed": 1, "empty constituents": 1}),
-        # no symbols of a tree
+        # not symbols of a tree
         ("(S <unk> DT ( ) NN )S </s>", "(TOP (S (DT the) (NN board)))", {"unknown symbols": 4}),
         ("<pad> DT madeupword0001 NN", "(TOP (DT the) (NN board))", {"unknown symbols": 2}),
     ],
@@ -175,7 +175,7 @@ def test_what_is_too_deep_and_not_closed_counts_once() -> None:
 
 @pytest.mark.parametrize("symbols", [["(S"], ["(S", "(NP"], ["(S", ")NP"], [")S"], ["NN"]])
 def test_long_garbage_is_repaired(symbols: list[str]) -> None:
-    """100,000 symbols; quadratic time would show."""
+    """100,000 symbols. Breaks if the time is quadratic."""
     tree = repair(symbols * (100_000 // len(symbols)), ["the", "board"]).tree
     assert repair(linearize(tree, "pos"), ["the", "board"]).well_formed
 

@@ -1,4 +1,4 @@
-"""What nltk does for trees: words as the Penn Treebank has them, and drawings."""
+"""The uses of nltk: words as in the Penn Treebank, and drawings of trees."""
 
 from __future__ import annotations
 

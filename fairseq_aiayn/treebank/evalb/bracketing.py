@@ -1,8 +1,8 @@
 """One line of a tree file as EVALB sees it: words, tags and labelled spans.
 
-`(TAG word)` is a word; any other bracket is a constituent, also `(X)`, while `(X )` is a word
-without a form. A line may hold several trees, bare words, or nothing. Brackets that do not balance
-are a fault that the score reports; text outside of `(TAG word)` is refused.
+`(TAG word)` is a word, and `(X )` is a word without a form. Any other bracket is a constituent,
+even `(X)`. A line may hold several trees, words without a constituent, or nothing. Brackets that do
+not balance are a fault that the score reports; text outside of `(TAG word)` is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from fairseq_aiayn.treebank.evalb.parameters import Parameters
 from fairseq_aiayn.treebank.lines import ATOM, WHITE_SPACE
 
-# "(LABEL" and, if it is a word, its form and the end; ")"; a bare atom
+# "(LABEL" and, for a word, its form and the closing bracket; or ")"; or an atom by itself
 PIECES = re.compile(
     rf"\(({ATOM}*+)(?:[{WHITE_SPACE}]++({ATOM}*+)[{WHITE_SPACE}]*+(\)))?|(\))|({ATOM}++)"
 )
@@ -21,25 +21,26 @@ PIECES = re.compile(
 QUOTE_FORMS = {"'", '"', "/"}
 NEVER_CLOSED = -1
 
-# Its first word, the one behind its last (words counted from 0), its label
+# The number of its first word, the number of its last word plus one, and its label; from 0
 Constituent = tuple[int, int, str]
 
 
 @dataclass(slots=True)
 class Quote:
-    """A quotation mark that may have to be put back, see evalb_quotes.py."""
+    """A quotation mark that may have to be put back; see quotes.py."""
 
     tag: str
     word: str
     deleted: bool
-    place: int  # words before it
-    constituents: int  # constituents that begin before it
-    around: list[int]  # those of them that it is in
+    place: int  # number of words before it
+    constituents: int  # number of constituents that begin before it
+    around: list[int]  # those of them that contain it
 
 
 @dataclass(slots=True)
 class Bracketing:
-    """A tree without the words whose tags are deleted; constituents in the order they begin."""
+    """A tree without the words whose tags are deleted; constituents are in the order of their
+    opening brackets."""
 
     words: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
@@ -47,11 +48,12 @@ class Bracketing:
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     quotes: list[Quote] = field(default_factory=list)
-    length: int = 0  # words, without those that do not count in a length
+    length: int = 0  # number of words, without those that do not count in a length
     fault: str = ""
 
     def counted(self, parameters: Parameters) -> list[Constituent]:
-        """The constituents that count: with a word in them, function tags off, not deleted."""
+        """Return the constituents that count: those that contain a word and are not deleted, with
+        function tags removed."""
         deleted = parameters.deleted_constituents
         found = []
         for start, end, label in zip(self.starts, self.ends, self.labels, strict=True):
@@ -63,7 +65,8 @@ class Bracketing:
 
 
 def read_bracketing(line: str, where: str, parameters: Parameters) -> Bracketing:
-    """Read one line; raises ValueError, beginning with `where`, for text outside of a word."""
+    """Read one line; raises ValueError, with a message that begins with `where`, for text outside
+    of a word."""
     read = Bracketing()
     words, tags, ends = read.words, read.tags, read.ends
     deleted, without_length = parameters.deleted, parameters.deleted_for_length
@@ -98,7 +101,7 @@ def read_bracketing(line: str, where: str, parameters: Parameters) -> Bracketing
 
 
 def without_function_tags(label: str) -> str:
-    """NP-SBJ-1 and NP=2 are NP; of a label that begins with either sign nothing is left."""
+    """Return NP for NP-SBJ-1 and NP=2, and "" for a label that begins with - or =."""
     if "-" in label or "=" in label:
         return label.partition("-")[0].partition("=")[0]
     return label

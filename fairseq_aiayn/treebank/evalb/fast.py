@@ -1,11 +1,12 @@
-"""The score of a sentence as `score_plainly` has it, in less than half the time, if nothing is odd.
+"""Score usual sentences as `score_plainly` does, in less than half the time.
 
-Most sentences have balanced brackets and the same words on both sides. Two things save time there:
+Most sentences have balanced brackets and the same words on both sides. Two things save time for
+them:
 
-- What stands between one word and the next, as `)) (VP (VBD`, comes again and again, and is looked
-  up instead of read.
-- A line is read from its end. Each bracket that closes a constituent puts down where that ends, and
-  the one that opens it takes up the last of these places.
+- The text between one word and the next, such as `)) (VP (VBD`, occurs again and again, so it is
+  looked up instead of parsed.
+- A line is read from its end. Each bracket that closes a constituent pushes its place on a stack,
+  and the bracket that opens the constituent pops the last of these places.
 """
 
 from __future__ import annotations
@@ -25,25 +26,26 @@ from fairseq_aiayn.treebank.evalb.sentence import (
 )
 from fairseq_aiayn.treebank.lines import ATOM, WHITE_SPACE
 
-# A word's form and the bracket behind it; a single space before it, which is found faster
+# A word's form and the bracket after it. Requiring a single space before it makes the search faster
 FORM = re.compile(rf" ({ATOM}++)[{WHITE_SPACE}]*+\)")
-# What stands before a form: brackets that close constituents, "(LABEL" of others, "(TAG"
+# The text before a form: brackets that close constituents, "(LABEL" of other ones, "(TAG"
 BEFORE_FORM = re.compile(rf"[){WHITE_SPACE}]*+(?:\({ATOM}*+[{WHITE_SPACE}]*+)++")
 AFTER_LAST = re.compile(rf"[){WHITE_SPACE}]*+")
 LABEL = re.compile(rf"\(({ATOM}*+)")
 
-REMEMBERED = 20_000  # texts before a form; the English treebanks tried have some 2,000
-FEW_PAIRS = 100  # of constituents, up to which it is fastest to compare each with each
+REMEMBERED = 20_000  # texts before a form; the English treebanks that were tried have about 2,000
+FEW_PAIRS = 100  # up to so many pairs of constituents, comparing each pair is fastest
 
 label_of = itemgetter(2)
 
-# From the form to the left: the word's tag or, if it is deleted, None; whether the word counts in
-# the length; labels of the constituents that open, None for one that is deleted; how many close
+# Read from right to left: the tag of the word, or None if it is deleted; whether the word counts in
+# the length; the labels of the constituents that open, None for a deleted one; how many close
 BeforeForm = tuple[str | None, bool, tuple[str | None, ...], int]
 
 
 class _Tree(NamedTuple):
-    """What counts of a tree. The place behind its last word is 0, the one before that word -1."""
+    """The parts of a tree that count. The place after its last word is 0, the place before that
+    word is -1."""
 
     words: list[str]
     tags: list[str]
@@ -52,7 +54,7 @@ class _Tree(NamedTuple):
 
 
 class _BeforeForms(dict[str, BeforeForm]):
-    """What texts before a form say; KeyError for one that is odd."""
+    """The meanings of the texts before a form; raises KeyError for an unusual text."""
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
@@ -75,14 +77,14 @@ class _BeforeForms(dict[str, BeforeForm]):
 
 
 class FastScorer:
-    """Scores sentences with the same parameters."""
+    """Scores sentences with one set of parameters."""
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
         self._before_forms = _BeforeForms(parameters)
 
     def score(self, gold: str, predicted: str) -> SentenceScore | None:
-        """Score two lines as `score_plainly` does; None if there is anything odd in them."""
+        """Score two lines as `score_plainly` does; None if anything in them is unusual."""
         gold_tree = self._read(gold)
         if gold_tree is None or not gold_tree.words:
             return None
@@ -92,7 +94,7 @@ class FastScorer:
         return self._compare(gold_tree, predicted_tree)
 
     def _read(self, line: str) -> _Tree | None:
-        """Read a line; None if there is anything odd in it."""
+        """Read a line; None if anything in it is unusual."""
         parts = FORM.split(line)
         parts.reverse()
         if not AFTER_LAST.fullmatch(parts[0]):
@@ -118,7 +120,7 @@ class FastScorer:
                         constituents.append((place, end, label))
                 if closed:
                     ends += (place,) * closed
-        except LookupError:  # a text that is odd, or a constituent that no bracket closes
+        except LookupError:  # an unusual text, or a constituent that no bracket closes
             return None
         constituents.reverse()
         return None if ends else _Tree(words, tags, constituents, length)
@@ -151,7 +153,7 @@ class FastScorer:
         predicted: list[Constituent],
         others: tuple[str, ...],
     ) -> tuple[str, ...]:
-        """Return what `matched_labels` returns, fast where no label here equals a different one."""
+        """Return the result of `matched_labels`, faster if no label here equals a different one."""
         in_predicted = set(predicted)
         alike_only = self.parameters.labeled and not any(
             label in labels and other in others for label, other in self.parameters.same_labels
@@ -162,7 +164,7 @@ class FastScorer:
 
 
 def _crossing(gold: list[Constituent], predicted: list[Constituent]) -> int:
-    """Count as `count_crossing`: what both trees have crosses nothing in either."""
+    """Count as `count_crossing` does; a constituent of both trees crosses nothing in either."""
     in_gold = set(gold)
     only_predicted = [each for each in predicted if each not in in_gold]
     only_gold = in_gold.difference(predicted)

@@ -1,4 +1,4 @@
-"""The lines of a gold and a predicted tree file, side by side and one pair at a time."""
+"""Read the lines of a gold and a predicted tree file in pairs, one pair at a time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from fairseq_aiayn.treebank.lines import STANDARD_INPUT, read_lines, source_name
 
 
 def read_line_pairs(gold: str | Path, predicted: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield the lines of two files (.gz: gzip, one of them "-": standard input) in pairs.
+    """Yield the lines of two files in pairs; either may be gzip (.gz) and one may be "-", standard
+    input.
 
-    Raises OSError where a file cannot be read, and ValueError for a file without lines, different
+    Raises OSError if a file cannot be read, and ValueError for a file without lines, different
     numbers of lines, bytes that are not UTF-8, and gzip that is cut short.
     """
     paths = gold, predicted
@@ -35,6 +36,6 @@ def read_line_pairs(gold: str | Path, predicted: str | Path) -> Iterator[tuple[s
 def _different_numbers(paths: tuple[str | Path, str | Path], counts: list[int]) -> str:
     for path, count in zip(paths, counts, strict=True):
         if not count:
-            return f"{source_name(path)}: empty, must have one tree a line"
+            return f"{source_name(path)}: empty, must have one tree per line"
     gold, predicted = map(source_name, paths)
     return f"{predicted}: must have the {counts[0]:,} lines of {gold}, has {counts[1]:,}"

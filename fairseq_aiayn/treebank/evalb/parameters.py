@@ -1,14 +1,14 @@
-"""What EVALB is told to leave out or to take as the same: its parameter (.prm) files.
+"""EVALB's parameter (.prm) files, which say what is left out and what counts as equal.
 
-A line is a keyword and its value; `#` begins a comment line:
+A line has a keyword and its value; `#` begins a comment line:
 
-    DELETE_LABEL X              a word with this tag is left out; a constituent loses its brackets
-    DELETE_LABEL_FOR_LENGTH X   words with this tag do not count in a sentence's length
-    QUOTE_LABEL X               see evalb_quotes.py
-    EQ_LABEL X Y, EQ_WORD X Y   the two are the same
+    DELETE_LABEL X              delete words with this tag, and the brackets of such constituents
+    DELETE_LABEL_FOR_LENGTH X   words with this tag do not count in the length of a sentence
+    QUOTE_LABEL X               see quotes.py
+    EQ_LABEL X Y, EQ_WORD X Y   the two are equal
     LABELED 0 or 1              whether constituents must have the same label to match
     CUTOFF_LEN N                the second summary has the sentences of at most N words
-    DEBUG N, MAX_ERROR N        accepted, without effect here
+    DEBUG N, MAX_ERROR N        accepted, but without effect here
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_DIGITS = 9  # of a number
 
 @dataclass(frozen=True)
 class Parameters:
-    """The rules of one parameter file; labels are as the trees write them."""
+    """The rules of one parameter file; labels are written as in the trees."""
 
     name: str
     deleted: frozenset[str] = frozenset()
@@ -49,16 +49,17 @@ class Parameters:
 
     @cached_property
     def deleted_constituents(self) -> frozenset[str]:
-        """Labels of constituents that do not count: what equals a deleted label is deleted."""
+        """The labels of constituents that do not count: deleted labels, and labels that equal
+        one."""
         return self.deleted | {a for a, b in self.same_labels if b in self.deleted}
 
     @cached_property
     def counted_as(self) -> dict[str, str]:
-        """For a label that equals another: the one under which both are counted."""
+        """For each label that equals another one: the label under which both are counted."""
         return {second: first for first, second in reversed(self.equal_labels)}
 
 
-# What published WSJ scores use: punctuation and traces do not count, ADVP and PRT are the same.
+# The rules of published WSJ scores: punctuation and traces do not count, ADVP equals PRT.
 COLLINS = Parameters(
     name="COLLINS",
     deleted=frozenset({"TOP", "-NONE-", ",", ":", "``", "''", "."}),
@@ -66,7 +67,8 @@ COLLINS = Parameters(
     equal_labels=(("ADVP", "PRT"),),
 )
 
-# EVALB's own newer file: other punctuation, and quotation marks that one side lacks are put back.
+# EVALB's newer file: more punctuation is deleted, and quotation marks missing on one side are put
+# back.
 NEW = Parameters(
     name="new",
     deleted=COLLINS.deleted | {"S1", "?", "!"},
@@ -86,15 +88,19 @@ NUMBERS = {"LABELED": "labeled", "CUTOFF_LEN": "cutoff"}
 
 
 def find_parameters(name: str) -> Parameters:
-    """Return EVALB's own settings of this name, or those of a file, which wins; raises as
-    `read_parameters`."""
+    """Return the parameters of a file, or EVALB's own parameters of this name if there is no such
+    file.
+
+    Raises the errors of `read_parameters`.
+    """
     return NAMED[name] if name in NAMED and not Path(name).exists() else read_parameters(name)
 
 
 def read_parameters(path: str | Path) -> Parameters:
-    """Read a parameter file; what it does not set is empty, labelled, at most 40 words.
+    """Read a parameter file; by default, sets are empty, labels must match and the cutoff is 40
+    words.
 
-    Raises OSError, or ValueError naming the line for an unknown keyword or a wrong value.
+    Raises OSError, and ValueError with the line for an unknown keyword or a wrong value.
     """
     found: dict[str, list] = {field.name: [] for field in fields(Parameters)}
     for where, keyword, values in _settings(Path(path)):
@@ -116,7 +122,7 @@ def read_parameters(path: str | Path) -> Parameters:
 
 
 def _settings(path: Path) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield place, keyword and values of every line that has some."""
+    """Yield the place, the keyword and the values of every line with a keyword."""
     try:
         lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except UnicodeDecodeError:

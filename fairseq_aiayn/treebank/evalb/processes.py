@@ -1,4 +1,4 @@
-"""Many batches of sentences, scored by several processes, in order."""
+"""Process many batches with several worker processes, and yield the results in order."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from fairseq_aiayn.processes import end_with_parent
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
-ALONE = 10  # batches that are done before processes could have been started
-PER_WORKER = 3  # batches that wait or are worked on
+ALONE = 10  # batches that take less time than starting the processes
+PER_WORKER = 3  # batches per worker that are waiting or in progress
 
 
 def in_order(
     function: Callable[[Batch], Result], batches: Iterable[Batch], workers: int
 ) -> Iterator[Result]:
-    """Yield what `function` makes of each batch, in so many processes once there are many batches.
+    """Yield the result of `function` for each batch; if there are many batches, `workers` processes
+    compute them.
 
     Batches are drawn as they are needed, so that few are in memory. Raises OSError if one of the
     processes is killed.
@@ -36,7 +37,7 @@ def in_order(
 def _in_processes(
     function: Callable[[Batch], Result], batches: Iterable[Batch], workers: int
 ) -> Iterator[Result]:
-    # What is not printed yet would be copied into each process, which prints it when it ends.
+    # Otherwise each process gets a copy of the unflushed output, and prints it when it ends.
     sys.stdout.flush()
     pool = ProcessPoolExecutor(workers, initializer=end_with_parent)
     running: deque[Future[Result]] = deque()
@@ -50,4 +51,4 @@ def _in_processes(
     except BrokenProcessPool:
         raise OSError("a worker process was killed; is there too little memory?") from None
     finally:
-        pool.shutdown(cancel_futures=True)  # after an error nobody needs what waits
+        pool.shutdown(cancel_futures=True)  # after an error, the waiting batches are not needed

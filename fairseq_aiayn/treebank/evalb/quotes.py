@@ -1,9 +1,9 @@
-"""EVALB's remedy where gold and prediction have different numbers of words: misread quotes.
+"""EVALB's remedy for misread quotes, which give gold and prediction different numbers of words.
 
-`'` is a quotation mark, which does not count, or a possessive, which does. Where one side has
-tagged it with a deleted tag and the other has not, their words no longer pair up. QUOTE_LABEL names
-the tags between which that happens; a deleted quote whose counterpart counts is put back.
-COLLINS.prm names none.
+`'` is either a quotation mark, which does not count, or a possessive, which does. If only one side
+gives it a deleted tag, the words of the two sides no longer pair up. QUOTE_LABEL lists the tags
+that are confused in this way. A deleted quote whose counterpart counts is put back. COLLINS.prm
+lists no such tags.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from fairseq_aiayn.treebank.evalb.bracketing import Bracketing
 
 
 def put_back_quotes(gold: Bracketing, predicted: Bracketing) -> None:
-    """Put back, in place, each quote that counts on the other side with another tag.
+    """Put back, in place, each deleted quote that has a different tag on the other side and counts
+    there.
 
-    Counterparts are quotes with as many words before them; those behind one that is put back move
-    by one word, each side for itself.
+    Two quotes are counterparts if equally many words precede them. The quotes after one that is put
+    back move by one word, on that side only.
     """
     for number, quote in enumerate(predicted.quotes):
-        place = quote.place  # where it was when its turn came, also once it is put back
+        place = quote.place  # its place before any counterpart moves it
         for other_number, other in enumerate(gold.quotes):
             if other.place != place or other.tag == quote.tag:
                 continue

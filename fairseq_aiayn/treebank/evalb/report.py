@@ -1,5 +1,5 @@
-"""EVALB's scores as text, laid out as the C program prints them, its spelling included; and the
-score of a sentence as JSON has it."""
+"""EVALB's scores as text, with the layout and the spelling of the C program, and the score of a
+sentence as a dict for JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLE_HEAD = f"""\
 
 
 def sentence_line(number: int, score: SentenceScore) -> str:
-    """The line of one sentence; `number` counts from 1."""
+    """Return the line of one sentence; `number` counts from 1."""
     return (
         f"{number:4d}  {score.length:3d}    {score.status:d}  "
         f"{score.recall:6.2f} {score.precision:6.2f}   "
@@ -27,7 +27,8 @@ def sentence_line(number: int, score: SentenceScore) -> str:
 
 
 def sentence_fields(number: int, score: SentenceScore) -> dict[str, int | float | str]:
-    """What `sentence_line` has, by name, and why a sentence does not count."""
+    """Return the figures of `sentence_line` by name, and the reason why a sentence does not
+    count."""
     return {
         "number": number,
         "status": score.status.name.lower(),
@@ -46,7 +47,7 @@ def sentence_fields(number: int, score: SentenceScore) -> dict[str, int | float 
 
 
 def totals_lines(total: Summary) -> Iterator[str]:
-    """What ends the table of sentences."""
+    """Yield the last lines of the table of sentences."""
     brackets = ""
     if total.gold_constituents and total.predicted_constituents:
         brackets = (
@@ -59,7 +60,7 @@ def totals_lines(total: Summary) -> Iterator[str]:
 
 
 def summary_lines(scores: Scores) -> Iterator[str]:
-    """Both summaries."""
+    """Yield the lines of both summaries."""
     yield "=== Summary ==="
     for title, summary in (("All", scores.all), (f"len<={scores.cutoff}", scores.short)):
         yield ""

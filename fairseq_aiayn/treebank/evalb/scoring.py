@@ -16,9 +16,9 @@ from fairseq_aiayn.treebank.evalb.sentence import SentenceScore, score_bracketin
 from fairseq_aiayn.treebank.evalb.summary import Scores, summarize
 from fairseq_aiayn.treebank.lines import source_name
 
-BATCH = 500  # sentences that a process is given at a time
+BATCH = 500  # sentences that a process gets at a time
 
-_scorer = lru_cache(maxsize=4)(FastScorer)  # kept, because it remembers texts it has read
+_scorer = lru_cache(maxsize=4)(FastScorer)  # cached, because a scorer remembers texts it has read
 
 
 def score_sentence(gold: str, predicted: str, parameters: Parameters = COLLINS) -> SentenceScore:
@@ -32,8 +32,8 @@ def score_plainly(
     parameters: Parameters,
     where: tuple[str, str] = ("gold tree", "predicted tree"),
 ) -> SentenceScore:
-    """Score any predicted tree step by step; raises ValueError, which begins with `where`, for text
-    outside of `(TAG word)`."""
+    """Score any predicted tree step by step, as the reference for `FastScorer`; raises ValueError,
+    with a message that begins with `where`, for text outside of `(TAG word)`."""
     return score_bracketings(
         read_bracketing(gold, where[0], parameters),
         read_bracketing(predicted, where[1], parameters),
@@ -42,14 +42,17 @@ def score_plainly(
 
 
 def score(pairs: Iterable[tuple[str, str]], parameters: Parameters = COLLINS) -> Scores:
-    """Score pairs of a gold and a predicted tree, each on one line; raises as `score_sentence`."""
+    """Score pairs of a gold and a predicted tree, each on one line.
+
+    Raises ValueError like `score_sentence`.
+    """
     return summarize(
         (score_sentence(gold, predicted, parameters) for gold, predicted in pairs), parameters
     )
 
 
 class _Batch(NamedTuple):
-    """Pairs of lines, the number of the first, and why there are no more, if there is an error."""
+    """Pairs of lines, the number of the first pair, and the error that ended the input, if any."""
 
     first: int
     pairs: list[tuple[str, str]]
@@ -59,11 +62,12 @@ class _Batch(NamedTuple):
 def score_files(
     gold: str | Path, predicted: str | Path, parameters: Parameters = COLLINS, workers: int = 1
 ) -> Iterator[SentenceScore]:
-    """Score the lines of two files one after the other; each may be gzip, one of them "-".
+    """Yield the scores of the lines of two files; either may be gzip and one may be "-", standard
+    input.
 
-    A long file is scored by `workers` processes. Raises OSError where a file cannot be read or a
-    process is killed, and ValueError naming file and line for text outside of `(TAG word)` or that
-    is not UTF-8, an empty file, or different numbers of lines.
+    `workers` processes score a long file. Raises OSError if a file cannot be read or a process is
+    killed. Raises ValueError, with file and line, for text outside of `(TAG word)` or not in UTF-8,
+    for an empty file, and for different numbers of lines.
     """
     names = source_name(gold), source_name(predicted)
     batches = _batches(read_line_pairs(gold, predicted))
@@ -74,7 +78,7 @@ def score_files(
 
 
 def _batches(pairs: Iterator[tuple[str, str]]) -> Iterator[_Batch]:
-    """Put pairs of lines together; an error comes in the batch of the pairs before it."""
+    """Group pairs of lines into batches; an error comes in the batch of the pairs before it."""
     batch = _Batch(1, [], None)
     try:
         for pair in pairs:
@@ -90,7 +94,8 @@ def _batches(pairs: Iterator[tuple[str, str]]) -> Iterator[_Batch]:
 def _score_batch(
     parameters: Parameters, names: tuple[str, str], batch: _Batch
 ) -> tuple[list[SentenceScore], OSError | ValueError | None]:
-    """Score the pairs of lines up to one that is refused; return the error too."""
+    """Score the pairs of lines up to the first that is refused; return the scores and the error,
+    None if there is none."""
     score_fast = _scorer(parameters).score
     scores = []
     for number, (gold, predicted) in enumerate(batch.pairs, start=batch.first):

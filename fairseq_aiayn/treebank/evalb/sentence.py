@@ -13,7 +13,7 @@ from fairseq_aiayn.treebank.evalb.quotes import put_back_quotes
 
 
 class Status(IntEnum):
-    """Whether a sentence counts; the figures are EVALB's."""
+    """Whether a sentence counts; the numbers are those of EVALB."""
 
     VALID = 0
     ERROR = 1  # the trees do not have the same words, or brackets do not balance
@@ -21,38 +21,39 @@ class Status(IntEnum):
 
 
 class SentenceScore(NamedTuple):
-    """What one sentence adds to the totals."""
+    """The contribution of one sentence to the totals."""
 
-    length: int  # words of the gold tree, punctuation among them, traces not
+    length: int  # number of words of the gold tree, with punctuation, without traces
     status: Status = Status.VALID
-    reason: str = ""  # of an error or a skip
+    reason: str = ""  # why the sentence is an error or is skipped
     gold: tuple[str, ...] = ()  # labels of the constituents that count
     predicted: tuple[str, ...] = ()
-    matched: tuple[str, ...] = ()  # the gold labels of those that match
+    matched: tuple[str, ...] = ()  # the gold labels of the constituents that match
     crossing: int = 0  # predicted constituents that cross a gold one
-    words: int = 0  # without those deleted
+    words: int = 0  # number of words that are not deleted
     correct_tags: int = 0
 
     @property
     def recall(self) -> float:
-        """Matched of gold constituents, per cent; 0 if there are none."""
+        """Percentage of the gold constituents that match; 0 if there are none."""
         return percent(len(self.matched), len(self.gold))
 
     @property
     def precision(self) -> float:
-        """Matched of predicted constituents, per cent; 0 if there are none."""
+        """Percentage of the predicted constituents that match; 0 if there are none."""
         return percent(len(self.matched), len(self.predicted))
 
 
 def percent(part: int, whole: int) -> float:
-    """100 * part / whole, and 0 of nothing."""
+    """Return 100 * part / whole, or 0 if `whole` is 0."""
     return 100.0 * part / whole if whole else 0.0
 
 
 def score_bracketings(
     gold: Bracketing, predicted: Bracketing, parameters: Parameters
 ) -> SentenceScore:
-    """Score one sentence; puts quotes back in both where their numbers of words differ."""
+    """Score one sentence; if the numbers of words differ, this puts back quotes in both trees, in
+    place."""
     if not predicted.words:
         return SentenceScore(gold.length, Status.SKIPPED, "no words to score")
     if len(gold.words) != len(predicted.words):
@@ -65,7 +66,7 @@ def score_bracketings(
     predicted_constituents = predicted.counted(parameters)
     return SentenceScore(
         length=gold.length,
-        # Such a sentence is left out of the totals, yet its own line has figures
+        # A sentence with a fault is left out of the totals, but its own line has figures
         status=Status.ERROR if fault else Status.VALID,
         reason=fault,
         gold=tuple(label for *_, label in gold_constituents),
@@ -78,7 +79,7 @@ def score_bracketings(
 
 
 def _difference(gold: Sequence[str], predicted: Sequence[str], parameters: Parameters) -> str:
-    """Say what differs between the words; nothing if they are the same."""
+    """Return how the words differ; "" if they are the same."""
     if len(gold) != len(predicted):
         return f"{len(predicted)} words to score where gold has {len(gold)}"
     for expected, word in zip(gold, predicted, strict=True):
@@ -90,7 +91,8 @@ def _difference(gold: Sequence[str], predicted: Sequence[str], parameters: Param
 def matched_labels(
     gold: Sequence[Constituent], predicted: Sequence[Constituent], parameters: Parameters
 ) -> tuple[str, ...]:
-    """Pair each gold constituent with the first free predicted one; return the paired's labels."""
+    """Pair each gold constituent with the first free predicted one that matches it; return the gold
+    labels of the pairs."""
     free: dict[tuple[int, int], list[str]] = defaultdict(list)
     for start, end, label in predicted:
         free[start, end].append(label)
@@ -107,11 +109,12 @@ def matched_labels(
 
 
 def count_crossing(gold: Iterable[Constituent], predicted: Iterable[Constituent]) -> int:
-    """Count predicted constituents that share words with a gold one and neither holds the other.
+    """Count the predicted constituents that share words with a gold one, where neither contains the
+    other.
 
-    Gold constituents lie within each other or apart, so that of those around a boundary between
-    two words the innermost begins last and ends first: a predicted one crosses any of them that it
-    can cross at its own boundaries only if it crosses the innermost.
+    Two gold constituents are either nested or disjoint. So among those around a boundary between
+    two words, the innermost begins last and ends first. If a predicted constituent that begins or
+    ends at this boundary crosses one of them, it also crosses the innermost.
     """
     spans = {(start, end) for start, end, _ in gold}
     around = _innermost(sorted(spans, key=lambda span: (span[0], -span[1])))
@@ -123,7 +126,10 @@ def count_crossing(gold: Iterable[Constituent], predicted: Iterable[Constituent]
 
 
 def _innermost(spans: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    """The innermost of nested spans around each boundary within one; outer spans come first."""
+    """Return, for each word boundary inside a span, the innermost span around it.
+
+    The spans are nested or disjoint, sorted by their beginning, outer spans first.
+    """
     around: dict[int, tuple[int, int]] = {}
     within: list[tuple[int, int]] = []
     place = 0
@@ -143,6 +149,6 @@ def _innermost(spans: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
 def count_correct_tags(
     gold: Sequence[str], predicted: Sequence[str], parameters: Parameters
 ) -> int:
-    """Count the words that have gold's tag, or one that equals it."""
+    """Count the words that have the gold tag or a tag that equals it."""
     same = parameters.same_labels
     return sum(a == b or (a, b) in same for a, b in zip(gold, predicted, strict=True))

@@ -1,4 +1,4 @@
-"""EVALB's figures over many sentences: all of them, and those up to the cut-off length."""
+"""EVALB's figures over many sentences: over all of them, and over those up to the cutoff length."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from itertools import chain, islice
 from fairseq_aiayn.treebank.evalb.parameters import Parameters
 from fairseq_aiayn.treebank.evalb.sentence import SentenceScore, Status, percent
 
-AT_A_TIME = 100  # sentences whose labels are counted together, which is quicker
+AT_A_TIME = 100  # sentences whose labels are counted together, because this is faster
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of a set of sentences; all but the first three are of the valid ones."""
+    """The figures of a set of sentences; all but the first three are over the valid sentences."""
 
     sentences: int
     errors: int
     skipped: int
     valid: int
-    recall: float  # per cent, as the rest unless said otherwise
+    recall: float  # percent, like all following floats unless noted
     precision: float
-    f1: float  # 0 where recall and precision are
+    f1: float  # 0 if recall and precision are 0
     complete_match: float  # sentences whose constituents all match
-    average_crossing: float  # crossing constituents a sentence
+    average_crossing: float  # crossing constituents per sentence
     no_crossing: float
     two_or_less_crossing: float
     tagging_accuracy: float
@@ -39,7 +39,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class LabelCount:
-    """How often a label occurs among the constituents that count, and how often it matches."""
+    """How often a label occurs among the constituents that count, and how often they match."""
 
     gold: int
     predicted: int
@@ -48,7 +48,8 @@ class LabelCount:
 
 @dataclass(frozen=True)
 class Scores:
-    """What `aiayn evalb --json` prints; a label counts for those that equal it (ADVP for PRT)."""
+    """The output of `aiayn evalb --json`; equal labels are counted under one of them (ADVP for
+    PRT)."""
 
     all: Summary
     short: Summary  # sentences of at most `cutoff` words
@@ -75,7 +76,8 @@ class _Totals:
     correct_tags: int = 0
 
     def add(self, score: SentenceScore) -> None:
-        """Add a sentence; of one that is not valid only that it is there."""
+        """Add a sentence; one that is not valid counts only in the number of sentences and
+        errors."""
         self.sentences += 1
         if score.status is not Status.VALID:
             self.errors += score.status is Status.ERROR
@@ -125,7 +127,7 @@ class _Totals:
 
 
 def summarize(scores: Iterable[SentenceScore], parameters: Parameters) -> Scores:
-    """Sum up sentences, a few at a time."""
+    """Sum up the scores of sentences, a few sentences at a time."""
     short, long = _Totals(), _Totals()
     labels: tuple[Counter[str], ...] = (Counter(), Counter(), Counter())
     scores = iter(scores)
