@@ -48,7 +48,7 @@ class Scores:
 
 
 def score(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str) -> Scores:
-    """Score plain detokenised text, one sentence an item.
+    """Score plain detokenized text, one sentence an item.
 
     Raises ValueError if Moses has no rules for `target_lang`, there is no sentence or the numbers
     of sentences differ.
@@ -69,7 +69,7 @@ def score(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str)
 def score_tokenized(
     hypothesis: Sequence[str], reference: Sequence[str], target_lang: str
 ) -> Scores:
-    """Score Moses tokens separated by spaces; sacreBLEU is given them detokenised.
+    """Score Moses tokens separated by spaces; sacreBLEU is given them detokenized.
 
     Raises ValueError as `score` does.
     """
@@ -86,7 +86,7 @@ def score_tokenized(
 
 
 def sacre_bleu(hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:
-    """Return sacreBLEU with its defaults, for plain detokenised text."""
+    """Return sacreBLEU with its defaults, for plain detokenized text."""
     return _corpus_bleu(BLEU(), hypothesis, reference)
 
 
@@ -109,7 +109,7 @@ def paper_bleu(hypothesis: Sequence[str], reference: Sequence[str], target_lang:
 
 def token_bleu(hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:
     """Return BLEU of tokens as they are: what fairseq-generate prints in its last line without
-    --tokenizer, and many papers report. It depends on how the reference was tokenised."""
+    --tokenizer, and many papers report. It depends on how the reference was tokenized."""
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     sides = ([_perl_words(sentence) for sentence in side] for side in (hypothesis, reference))
     result = _corpus_bleu(metric, *sides)

@@ -27,7 +27,7 @@ ABBREVIATION = re.compile(
 
 
 def sentences(paragraph: str) -> list[str]:
-    """Split one paragraph at the ends of its sentences; white space is normalised."""
+    """Split one paragraph at the ends of its sentences; white space is normalized."""
     text = " ".join(paragraph.split())
     pieces, start = [], 0
     for end in SENTENCE_END.finditer(text):

@@ -67,7 +67,7 @@ use_system() {
 # Translate a held-out set, and measure the development perplexity of the same model.
 translate() { search_set "$subset" "$run_dir/generate-$subset.txt"; }
 
-# Score detokenised text, the paper's way and sacreBLEU's (section 6.1), and write the report.
+# Score detokenized text, the paper's way and sacreBLEU's (section 6.1), and write the report.
 score() {
     local text=${prepared:-$exp}
     note_evaluation "$run_dir/settings.json" "$subset" --command score "$(recipe_quote "${bleu[@]}")"

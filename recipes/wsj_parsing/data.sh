@@ -2,7 +2,7 @@
 # Which trees are trained and tested on; run.sh sources this file.
 #
 # EXP/lists says which file of the treebank is in which set, EXP/trees has the trees of each set: SET.trees
-# normalised, SET.words their words, SET.text these for the word pieces, SET.tree what is predicted
+# normalized, SET.words their words, SET.text these for the word pieces, SET.tree what is predicted
 # (section 6.3's linearisation).
 
 : "${exp:?}" "${here:?}" "${dry_run:?}" "${needs_mb:?}" "${prepared?}"
@@ -61,7 +61,7 @@ check_silver() {
         silver_files+=("$file")
         megabytes=$(($(stat -L -c %s "$file") / 1000000))
         [[ $file != *.gz ]] || megabytes=$((5 * megabytes)) # trees pack well
-        needs_mb=$((needs_mb + 4 * megabytes)) # normalised, words, symbols, pieces, binaries
+        needs_mb=$((needs_mb + 4 * megabytes)) # normalized, words, symbols, pieces, binaries
     done
 }
 

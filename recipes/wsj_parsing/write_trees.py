@@ -1,6 +1,6 @@
 """Write what a set of trees is trained and scored with, line for line.
 
-OUTPUT.trees has the normalised trees, OUTPUT.words their words, OUTPUT.text the words as a piece
+OUTPUT.trees has the normalized trees, OUTPUT.words their words, OUTPUT.text the words as a piece
 model reads them, OUTPUT.tree what is predicted: the tree depth-first as opening brackets, one
 symbol in each word's place and labelled closing brackets (section 6.3).
 
