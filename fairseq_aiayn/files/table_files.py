@@ -1,4 +1,4 @@
-"""The files of a table: Markdown to read, JSON to reuse."""
+"""Write tables as Markdown, to read, and JSON, to reuse."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairseq_aiayn.files.whole import write_whole
 
 
 def write_table(directory: Path, stem: str, markdown: str, content: Mapping) -> None:
-    """Write `stem`.md and `stem`.json into a directory, which is made where it is missing."""
+    """Write `stem`.md and `stem`.json into a directory, which is created if missing."""
     directory.mkdir(parents=True, exist_ok=True)
     write_whole(directory / f"{stem}.md", markdown)
     text = json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False)
@@ -19,7 +19,7 @@ def write_table(directory: Path, stem: str, markdown: str, content: Mapping) -> 
 
 
 def _finite(content: object) -> object:
-    """Put null in the place of infinities and of what is no number: JSON has neither."""
+    """Replace infinities and NaN by None, since JSON has neither."""
     if isinstance(content, Mapping):
         return {key: _finite(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
