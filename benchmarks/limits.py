@@ -1,8 +1,8 @@
-"""The machine's own limits, measured in turn with the systems: matrix products, and copying.
+"""The machine's own limits for matrix products and copying, measured in turns with the systems.
 
-The products are those that a row's Transformer has over a batch, and a large square one; the best
-rate of any, in any turn, is the ceiling of its precision. As a worker (see workers.py) each order
-gets the rates of one turn. By hand it prints those of one:
+The products are those of a row's Transformer over a batch, and a large square one. The best rate of
+any product in any turn is the ceiling of its precision. As a worker (see workers.py), it answers
+each order with the rates of one turn. To print one turn by hand:
 
     echo '{}' | python benchmarks/limits.py cpu 2048 512 2048 9784
     (device, tokens, d_model, d_ff, vocabulary)
@@ -35,7 +35,7 @@ def products(device: str, tokens: int, d_model: int, d_ff: int, vocabulary: int)
 
 
 def ceiling(turns: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the best rate of any product in any turn: FLOPs a second by precision, and copying."""
+    """Return the best rate of any product in any turn: FLOPs/s by precision, and copying."""
     best: dict[str, float] = {}
     for turn in turns:
         for name, rate in turn.items():

@@ -1,9 +1,9 @@
-"""fairseq-train that keeps the loss of every update, on the fast paths or on their naive twins.
+"""Run fairseq-train on the fast paths or on the reference, and record the loss of every update.
 
     python benchmarks/naive_training.py fast|naive LOSSES.json DATA OPTIONS...    (agreement.py)
 
-The naive twins: Equation 1 as it stands, on queries, keys and values each projected by a matrix of
-its own; the smoothed loss as it is defined, of all log-probabilities at once; Adam parameter by
+The reference (naive): Equation 1 as written, with separate matrices for queries, keys and values;
+the smoothed loss by its definition, from all log-probabilities at once; Adam parameter by
 parameter; PyTorch's dropout.
 """
 
@@ -52,7 +52,7 @@ def adam_step_by_step(optimizer: AiaynAdam, closure: None = None, scale: float =
 
 
 def install_naive_twins() -> None:
-    """Put every fast path of a training step out of use."""
+    """Replace every fast path of a training step by the reference."""
     MultiHeadAttention.forward = attend_as_written
     Dropout.forward = lambda module, x: F.dropout(x, module.p, module.training)
     criterion.AiaynLabelSmoothedCrossEntropy.projects = lambda *arguments: False

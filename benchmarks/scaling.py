@@ -1,10 +1,10 @@
-"""Measure how the time of a training step and of decoding grows, beside stock fairseq's.
+"""Measure how the time of a training step and of decoding grows, compared with stock fairseq.
 
-Against sentence length, vocabulary and batch for training, against beam, sentence length and batch
-for decoding: one of them grows, the others stay. Models have their first weights, batches are
-synthetic and without padding, and decoded outputs have all the same length. The systems take turns
-at every size. Growth is the time at the largest size over that at the smallest; ours shall not be
-more than a tenth above the other's.
+Training varies sentence length, vocabulary and batch; decoding varies beam, sentence length and
+batch; one at a time. Models have their initial weights, batches are synthetic and without padding,
+and all decoded outputs have the same length. The systems take turns at every size. Growth is the
+time at the largest size divided by that at the smallest; ours must not exceed the other's by more
+than a tenth.
 
 examples:
     python benchmarks/scaling.py --json scaling.json --png scaling.png    4 minutes on two cores
@@ -113,7 +113,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--row", default="tiny", help="of aiayn rows (default: tiny)")
+    parser.add_argument("--row", default="tiny", help="a row of aiayn rows (default: tiny)")
     parser.add_argument(
         "--points", type=int, metavar="N", help="only the N smallest sizes of every curve"
     )

@@ -1,4 +1,4 @@
-"""What the time of a training step and of decoding is measured against, one size at a time."""
+"""The curves: the time of a training step or of decoding against one size at a time."""
 
 from __future__ import annotations
 

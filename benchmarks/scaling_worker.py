@@ -1,10 +1,10 @@
-"""A system that trains and decodes batches of any size, by fairseq's own trainer and tasks.
+"""A system that trains and decodes batches of any size with fairseq's own trainer and tasks.
 
     python benchmarks/scaling_worker.py cpu OPTIONS...    (of fairseq-train; started by scaling.py)
 
 An order has "sentences", "length", "beam" (null: a training step) and "data", a directory with
-dictionaries; the answer the seconds of one step, or of one batch. The model has its first weights.
-A decoded batch has outputs of exactly "length" tokens, so that every system writes as much.
+dictionaries. The answer has the seconds of one step or one batch. The model has its initial
+weights. Decoded outputs have exactly "length" tokens, so that all systems write the same amount.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The side of a process that measures in turns; workers.py is the other one."""
+"""The part of taking turns that runs in a measuring process; workers.py is the parent's part."""
 
 from __future__ import annotations
 
