@@ -31,7 +31,7 @@ SHOWN = 5  # updates, of all, in the table
 
 
 def train(kind: str, precision: str, arguments: argparse.Namespace, directory: Path) -> list[float]:
-    """Return the loss of every update; OSError if the training fails."""
+    """Return the loss of every update; raises OSError if the training fails."""
     (side,) = ours([precision])
     name = f"{kind} {precision}"
     path = directory / f"{kind}-{precision}.json"
@@ -52,7 +52,7 @@ def train(kind: str, precision: str, arguments: argparse.Namespace, directory: P
 
 
 def largest_difference(losses: Sequence[float], others: Sequence[float]) -> float:
-    """Nats a token, over all updates."""
+    """Return the largest difference over all updates, in nats per token."""
     return max(abs(one - other) for one, other in zip(losses, others, strict=True))
 
 

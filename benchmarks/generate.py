@@ -52,7 +52,7 @@ Turns = dict[str, list[Answer]]
 
 
 def generation_command(side: Side, checkpoint: Path, arguments: argparse.Namespace) -> list[str]:
-    """fairseq-generate's arguments; the plugin lets stock fairseq, too, load its checkpoints."""
+    """Return fairseq-generate's arguments; stock needs the plugin to load its checkpoints."""
     size = ("--batch-size", arguments.batch_size)
     if arguments.batch_size is None:
         size = ("--max-tokens", arguments.max_tokens)
@@ -67,12 +67,12 @@ def generation_command(side: Side, checkpoint: Path, arguments: argparse.Namespa
 
 
 def _exactly(length: int) -> list[str]:
-    """Options that leave a search no other length; they win over those of the search."""
+    """Return options that force a length; they override those of the search."""
     return ["--min-len", str(length), "--max-len-a", "0", "--max-len-b", str(length)]
 
 
 def translate(side: Side, command: list[str], arguments: argparse.Namespace) -> Answer:
-    """Run fairseq-generate once; WorkerDied if it fails."""
+    """Run fairseq-generate once; raises WorkerDied if it fails."""
     log = log_file(arguments.work, side.name)
     script = Path(__file__).with_name("command_worker.py")
     line = [script, arguments.device, "fairseq-generate", *command]
@@ -88,7 +88,7 @@ def translate(side: Side, command: list[str], arguments: argparse.Namespace) -> 
 
 
 def measure(sides: list[Side], arguments: argparse.Namespace) -> Turns:
-    """Let the sides translate in turns, with models that are trained first if they must be."""
+    """Let the sides translate in turns; missing models are trained first."""
     models = arguments.checkpoints or [find_model(side, arguments) for side in sides]
     commands = [generation_command(*each, arguments) for each in zip(sides, models, strict=True)]
     turns: Turns = {side.name: [] for side in sides}

@@ -27,7 +27,7 @@ HEAD = ["peak MiB of a step", "of the process", "held before the model"]
 
 
 def steps(measured: RowTurns, side: Side) -> list[float]:
-    """MiB of every turn, less what the process held before the model was built."""
+    """Return the MiB of every turn, without what the process held before the model was built."""
     return [peak - measured.held_before[side.name] for peak in measured.values(side, "peak")]
 
 

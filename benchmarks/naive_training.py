@@ -33,7 +33,7 @@ def attend_as_written(
     mask: Tensor | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """Section 3.2.2 over Equation 1; without dropout of weights."""
+    """Compute section 3.2.2 with Equation 1 as written, without dropout of weights."""
     W_Q, W_K, W_V = layer.W_QKV.weight.split(layer.projection_sizes)
     if causal:
         mask = causal_mask(x.size(1), x.device)
@@ -45,7 +45,7 @@ def attend_as_written(
 
 
 def adam_step_by_step(optimizer: AiaynAdam, closure: None = None, scale: float = 1.0) -> None:
-    """One update, an operation and a parameter at a time."""
+    """Do one update, one operation and one parameter at a time."""
     for group in optimizer.param_groups:
         group["fused"] = group["foreach"] = False
     optimizer.optimizer.step()

@@ -33,7 +33,7 @@ UPDATES = 1_000_000  # more than a turn makes
 
 
 def worker(side: Side, arguments: argparse.Namespace, program: str = PROGRAM) -> Worker:
-    """Start a system that trains and decodes what it is told."""
+    """Start a system that trains and decodes as ordered."""
     command = [
         *(side.plugin if side.system == "aiayn" else []),
         *("--task", side.task, "--source-lang", "en", "--target-lang", "de"),
@@ -78,7 +78,7 @@ def table(times: Times, own: Side, rival: Side) -> str:
 
 
 def compare(arguments: argparse.Namespace) -> tuple[str, list[Finding], dict[str, object]]:
-    """Measure, and draw if that is wanted."""
+    """Measure the curves, and draw them if requested."""
     own, rival = opponents(arguments.against, arguments.device)
     measured = measure([rival, own], arguments)
     found = [

@@ -24,7 +24,7 @@ class Work:
     beam: int | None = None  # None: a training step
 
     def order(self, dictionaries: Path) -> dict[str, object]:
-        """What scaling_worker.py is told."""
+        """The order for scaling_worker.py."""
         return {
             "sentences": self.sentences,
             "length": self.length,
@@ -161,7 +161,7 @@ class Times:
         return [spread(sides[name]) for _, sides in sorted(self.seconds.items())]
 
     def growth(self, name: str) -> list[float]:
-        """Return, of every turn, the time at the largest size over that at the smallest one."""
+        """Return for every turn the time at the largest size divided by that at the smallest."""
         smallest, largest = self.seconds[min(self.seconds)], self.seconds[max(self.seconds)]
         pairs = zip(largest[name], smallest[name], strict=True)
         return [large / small for large, small in pairs]

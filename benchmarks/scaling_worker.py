@@ -37,7 +37,7 @@ class System:
         self._built: tuple[str, bool] | None = None
 
     def work(self, order: dict) -> Callable[[], object]:
-        """Return what does an order's work once."""
+        """Return a function that does an order's work once."""
         training = order["beam"] is None
         if self._built != (order["data"], training):
             self._build(order["data"], training)

@@ -131,7 +131,7 @@ def rival_commit(against: str) -> str:
 
 
 def load_average() -> list[float]:
-    """Return how many processes were running, over 1, 5 and 15 minutes."""
+    """Return the mean numbers of running processes over 1, 5 and 15 minutes."""
     return [round(load, 2) for load in os.getloadavg()]
 
 

@@ -73,10 +73,10 @@ FIGURES = {
 
 
 def update_flops(turn: Answer, row: str, vocabulary: int) -> float:
-    """FLOPs that the matrix products of a turn need for its tokens, padding left out.
+    """Return the FLOPs of a turn's matrix products for its tokens, without padding.
 
-    One attention of three is over source tokens. The backward pass takes two products for each one
-    of the forward pass.
+    One attention of three is over source tokens. The backward pass has two products per forward
+    product.
     """
     source, target = turn["source_tokens"], turn["target_tokens"]
     length = max(1, round(target / turn["sentences"]))
@@ -127,7 +127,7 @@ def compare_rows(
     table: Callable[[RowTurns], str],
     findings: Callable[[RowTurns, argparse.Namespace], list[Finding]],
 ) -> tuple[str, list[Finding], dict[str, object]]:
-    """Let all sides train every row in turns; tables, findings, and everything for JSON.
+    """Let all sides train every row in turns; return tables, findings, and all figures for JSON.
 
     Raises OSError or ValueError if one of them fails.
     """
