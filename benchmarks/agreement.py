@@ -1,9 +1,9 @@
-"""Train on the fast paths and on their naive twins, and print how far the losses are apart.
+"""Train on the fast paths and on the reference, and print the difference of the losses.
 
-Both start from the same parameters and see the same batches, in float32 without dropout, whose
-random numbers each draws its own way. So all that may differ is the order in which numbers are
-added up, which grows with every update: --tolerance bounds the largest difference of the smoothed
-loss, in nats a token. Training in bfloat16 by --autocast is printed beside them.
+Both start from the same parameters and see the same batches, in float32. Dropout is off, since each
+draws random numbers in its own way. So only the order of summation differs, whose effect grows with
+every update: --tolerance bounds the largest difference of the smoothed loss, in nats per token. The
+table also shows training in bfloat16 with --autocast.
 
 examples:
     python benchmarks/agreement.py --json agreement.json  200 updates of tiny: 6 minutes
@@ -31,7 +31,7 @@ SHOWN = 5  # updates, of all, in the table
 
 
 def train(kind: str, precision: str, arguments: argparse.Namespace, directory: Path) -> list[float]:
-    """Return the loss of every update; OSError if the training fails."""
+    """Return the loss of every update; raises OSError if the training fails."""
     (side,) = ours([precision])
     name = f"{kind} {precision}"
     path = directory / f"{kind}-{precision}.json"
@@ -52,7 +52,7 @@ def train(kind: str, precision: str, arguments: argparse.Namespace, directory: P
 
 
 def largest_difference(losses: Sequence[float], others: Sequence[float]) -> float:
-    """Nats a token, over all updates."""
+    """Return the largest difference over all updates, in nats per token."""
     return max(abs(one - other) for one, other in zip(losses, others, strict=True))
 
 

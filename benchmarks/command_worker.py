@@ -1,8 +1,8 @@
-"""One of fairseq's commands, which says at its end what it took.
+"""Run one of fairseq's commands and report its time and memory at the end.
 
     python benchmarks/command_worker.py cpu fairseq-generate DATA OPTIONS...
 
-The answer has its seconds and its peak of memory; what it prints goes to the log.
+The answer has its seconds and its peak memory; the command's output goes to the log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The options that the comparisons have in common."""
+"""The options that the comparisons share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNTS = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare what all comparisons have in common."""
+    """Declare the options of all comparisons."""
     parser.add_argument(
         "--against",
         default="stock",
@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="of data and model (default: 1)"
+        "--seed", type=int, default=1, metavar="N", help="seed of data and model (default: 1)"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     parser.add_argument(
@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=DEFAULT_WORK,
         metavar="DIR",
-        help="where logs and models are kept (default: exp/bench)",
+        help="directory for logs and models (default: exp/bench)",
     )
 
 
@@ -47,7 +47,7 @@ def add_data_option(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=DEFAULT_DATA,
         metavar="DIR",
-        help="what fairseq-preprocess made (default: what `make bench` makes of Multi30k)",
+        help="output of fairseq-preprocess (default: Multi30k, as `make bench` prepares it)",
     )
 
 
@@ -58,7 +58,7 @@ def add_turns(parser: argparse.ArgumentParser, default: int) -> None:
         type=int,
         default=default,
         metavar="N",
-        help=f"that count, of each (default: {default})",
+        help=f"turns that count, per system (default: {default})",
     )
 
 

@@ -1,11 +1,11 @@
 """Measure how fast fairseq-generate translates with this package's search and model.
 
-Both systems translate the test set, beam 4 and α 0.6, each with a model of its own of the same row,
-trained on the same data with the same budget. fairseq-generate runs as a process of its own, in
-turns, A B A B ...; its own line "Translated N sentences (T tokens)" counts, and the wall time and
-the peak of memory of the process are shown with it. A ratio of sentences a second means little
-where one system's translations are shorter: so tokens a second have the same target, and the mean
-length is printed. --length makes all translations equally long, whatever the models have learnt.
+Both systems translate the test set with beam 4 and α 0.6, each with its own model of the same row,
+trained on the same data with the same budget. Processes of fairseq-generate run in turns, A B A B
+...; the figures are from fairseq's line "Translated N sentences (T tokens)", and the table also has
+the wall time and the peak memory of the process. If one system's translations are shorter, a ratio
+of sentences per second means little: so tokens per second have the same target, and the mean length
+is printed. --length makes all translations equally long, whatever the models have learned.
 
 examples:
     python benchmarks/generate.py --json generate.json             tiny: 6 minutes on two cores
@@ -52,7 +52,7 @@ Turns = dict[str, list[Answer]]
 
 
 def generation_command(side: Side, checkpoint: Path, arguments: argparse.Namespace) -> list[str]:
-    """fairseq-generate's arguments; the plugin lets stock fairseq, too, load its checkpoints."""
+    """Return fairseq-generate's arguments; stock needs the plugin to load its checkpoints."""
     size = ("--batch-size", arguments.batch_size)
     if arguments.batch_size is None:
         size = ("--max-tokens", arguments.max_tokens)
@@ -67,12 +67,12 @@ def generation_command(side: Side, checkpoint: Path, arguments: argparse.Namespa
 
 
 def _exactly(length: int) -> list[str]:
-    """Options that leave a search no other length; they win over those of the search."""
+    """Return options that force a length; they override those of the search."""
     return ["--min-len", str(length), "--max-len-a", "0", "--max-len-b", str(length)]
 
 
 def translate(side: Side, command: list[str], arguments: argparse.Namespace) -> Answer:
-    """Run fairseq-generate once; WorkerDied if it fails."""
+    """Run fairseq-generate once; raises WorkerDied if it fails."""
     log = log_file(arguments.work, side.name)
     script = Path(__file__).with_name("command_worker.py")
     line = [script, arguments.device, "fairseq-generate", *command]
@@ -88,7 +88,7 @@ def translate(side: Side, command: list[str], arguments: argparse.Namespace) -> 
 
 
 def measure(sides: list[Side], arguments: argparse.Namespace) -> Turns:
-    """Let the sides translate in turns, with models that are trained first if they must be."""
+    """Let the sides translate in turns; missing models are trained first."""
     models = arguments.checkpoints or [find_model(side, arguments) for side in sides]
     commands = [generation_command(*each, arguments) for each in zip(sides, models, strict=True)]
     turns: Turns = {side.name: [] for side in sides}
@@ -112,7 +112,7 @@ def compare(arguments: argparse.Namespace) -> tuple[str, list[Finding], dict[str
 
 
 def table(turns: Turns, arguments: argparse.Namespace) -> str:
-    """Return what was measured of each side, as text."""
+    """Return the measurements of each side as text."""
     sentences = next(iter(turns.values()))[0]["sentences"]
     rows = [["", *FIGURES]]
     for name, measured in reversed(turns.items()):
@@ -134,7 +134,7 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     number_of = {"type": int, "metavar": "N"}
-    parser.add_argument("--row", default="tiny", help="of aiayn rows (default: tiny)")
+    parser.add_argument("--row", default="tiny", help="a row of aiayn rows (default: tiny)")
     parser.add_argument(
         "--checkpoints",
         type=Path,
@@ -143,11 +143,13 @@ def parse() -> argparse.Namespace:
         help="models to translate with, instead of training them",
     )
     parser.add_argument(
-        "--train-updates", default=300, **number_of, help="of both models (default: 300)"
+        "--train-updates", default=300, **number_of, help="updates of both models (default: 300)"
     )
-    parser.add_argument("--length", **number_of, help="tokens of every translation, its end apart")
-    parser.add_argument("--max-tokens", default=4096, **number_of, help="a batch (default: 4096)")
-    parser.add_argument("--batch-size", **number_of, help="sentences a batch, instead of tokens")
+    parser.add_argument("--length", **number_of, help="tokens per translation, without its end")
+    parser.add_argument(
+        "--max-tokens", default=4096, **number_of, help="tokens per batch (default: 4096)"
+    )
+    parser.add_argument("--batch-size", **number_of, help="sentences per batch, instead of tokens")
     add_turns(parser, 3)
     add_data_option(parser)
     add_options(parser)

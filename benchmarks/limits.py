@@ -1,8 +1,8 @@
-"""The machine's own limits, measured in turn with the systems: matrix products, and copying.
+"""The machine's own limits for matrix products and copying, measured in turns with the systems.
 
-The products are those that a row's Transformer has over a batch, and a large square one; the best
-rate of any, in any turn, is the ceiling of its precision. As a worker (see workers.py) each order
-gets the rates of one turn. By hand it prints those of one:
+The products are those of a row's Transformer over a batch, and a large square one. The best rate of
+any product in any turn is the ceiling of its precision. As a worker (see workers.py), it answers
+each order with the rates of one turn. To print one turn by hand:
 
     echo '{}' | python benchmarks/limits.py cpu 2048 512 2048 9784
     (device, tokens, d_model, d_ff, vocabulary)
@@ -35,7 +35,7 @@ def products(device: str, tokens: int, d_model: int, d_ff: int, vocabulary: int)
 
 
 def ceiling(turns: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the best rate of any product in any turn: FLOPs a second by precision, and copying."""
+    """Return the best rate of any product in any turn, in FLOPs/s by precision, and of copying."""
     best: dict[str, float] = {}
     for turn in turns:
         for name, rate in turn.items():
@@ -55,7 +55,7 @@ def measure(device: Device, shapes: Sequence[Product]) -> dict[str, float]:
 
 
 def _product_rate(device: Device, precision: str, shape: Product) -> float:
-    """FLOPs a second; a multiply-add is two. Laid out as a linear layer has it."""
+    """Return FLOPs per second, two per multiply-add, with the memory layout of a linear layer."""
     import torch
 
     rows, inner, columns = shape
@@ -66,7 +66,7 @@ def _product_rate(device: Device, precision: str, shape: Product) -> float:
 
 
 def _copy_rate(device: Device) -> float:
-    """Bytes that are read and written a second."""
+    """Return the bytes read and written per second."""
     import torch
 
     source = torch.ones(COPIED_MIB[device.name] * 2**20, dtype=torch.uint8, device=device.name)

@@ -1,9 +1,9 @@
-"""Measure the peak memory of a training step of this package's models, beside stock fairseq's.
+"""Measure the peak memory of a training step of this package's models and of stock fairseq's.
 
-fairseq-train itself runs in a process for each system and precision; they train in turns on the
-same data. On a CPU the peak is the kernel's high-water mark of the resident set, set back before
-every turn, less what the process held before the model was built: Python, PyTorch, fairseq. The
-whole process's is printed too. On a GPU it is PyTorch's count of what tensors take.
+fairseq-train itself runs in one process per system and precision; they train in turns on the same
+data. On a CPU, the peak is the kernel's high-water mark of the resident set, reset before every
+turn, minus what the process held before the model was built: Python, PyTorch, fairseq. The peak of
+the whole process is printed, too. On a GPU, the peak is PyTorch's count of the tensors' memory.
 
 examples:
     python benchmarks/memory.py --json memory.json       tiny and base: 4 minutes on two cores
@@ -27,7 +27,7 @@ HEAD = ["peak MiB of a step", "of the process", "held before the model"]
 
 
 def steps(measured: RowTurns, side: Side) -> list[float]:
-    """MiB of every turn, less what the process held before the model was built."""
+    """Return the MiB of every turn, without what the process held before the model was built."""
     return [peak - measured.held_before[side.name] for peak in measured.values(side, "peak")]
 
 
@@ -46,7 +46,7 @@ def findings_of(measured: RowTurns, arguments: argparse.Namespace) -> list[Findi
 
 
 def table(measured: RowTurns) -> str:
-    """Return what was measured of each side, as text."""
+    """Return the measurements of each side as text."""
     rows = [["", *HEAD]]
     for side in (*measured.rivals, *measured.ours):
         peaks = (steps(measured, side), measured.values(side, "peak"))

@@ -1,9 +1,9 @@
-"""fairseq-train that keeps the loss of every update, on the fast paths or on their naive twins.
+"""Run fairseq-train on the fast paths or on the reference, and record the loss of every update.
 
     python benchmarks/naive_training.py fast|naive LOSSES.json DATA OPTIONS...    (agreement.py)
 
-The naive twins: Equation 1 as it stands, on queries, keys and values each projected by a matrix of
-its own; the smoothed loss as it is defined, of all log-probabilities at once; Adam parameter by
+The reference (naive): Equation 1 as written, with separate matrices for queries, keys and values;
+the smoothed loss by its definition, from all log-probabilities at once; Adam parameter by
 parameter; PyTorch's dropout.
 """
 
@@ -33,7 +33,7 @@ def attend_as_written(
     mask: Tensor | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """Section 3.2.2 over Equation 1; without dropout of weights."""
+    """Compute section 3.2.2 with Equation 1 as written, without dropout of weights."""
     W_Q, W_K, W_V = layer.W_QKV.weight.split(layer.projection_sizes)
     if causal:
         mask = causal_mask(x.size(1), x.device)
@@ -45,14 +45,14 @@ def attend_as_written(
 
 
 def adam_step_by_step(optimizer: AiaynAdam, closure: None = None, scale: float = 1.0) -> None:
-    """One update, an operation and a parameter at a time."""
+    """Do one update, one operation and one parameter at a time."""
     for group in optimizer.param_groups:
         group["fused"] = group["foreach"] = False
     optimizer.optimizer.step()
 
 
 def install_naive_twins() -> None:
-    """Put every fast path of a training step out of use."""
+    """Replace every fast path of a training step by the reference."""
     MultiHeadAttention.forward = attend_as_written
     Dropout.forward = lambda module, x: F.dropout(x, module.p, module.training)
     criterion.AiaynLabelSmoothedCrossEntropy.projects = lambda *arguments: False

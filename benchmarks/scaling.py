@@ -1,10 +1,10 @@
-"""Measure how the time of a training step and of decoding grows, beside stock fairseq's.
+"""Measure how the time of a training step and of decoding grows, compared with stock fairseq.
 
-Against sentence length, vocabulary and batch for training, against beam, sentence length and batch
-for decoding: one of them grows, the others stay. Models have their first weights, batches are
-synthetic and without padding, and decoded outputs have all the same length. The systems take turns
-at every size. Growth is the time at the largest size over that at the smallest; ours shall not be
-more than a tenth above the other's.
+Training varies sentence length, vocabulary and batch; decoding varies beam, sentence length and
+batch; one at a time. Models have their initial weights, batches are synthetic and without padding,
+and all decoded outputs have the same length. The systems take turns at every size. Growth is the
+time at the largest size divided by that at the smallest; ours must not exceed the other's by more
+than a tenth.
 
 examples:
     python benchmarks/scaling.py --json scaling.json --png scaling.png    4 minutes on two cores
@@ -33,7 +33,7 @@ UPDATES = 1_000_000  # more than a turn makes
 
 
 def worker(side: Side, arguments: argparse.Namespace, program: str = PROGRAM) -> Worker:
-    """Start a system that trains and decodes what it is told."""
+    """Start a system that trains and decodes as ordered."""
     command = [
         *(side.plugin if side.system == "aiayn" else []),
         *("--task", side.task, "--source-lang", "en", "--target-lang", "de"),
@@ -78,7 +78,7 @@ def table(times: Times, own: Side, rival: Side) -> str:
 
 
 def compare(arguments: argparse.Namespace) -> tuple[str, list[Finding], dict[str, object]]:
-    """Measure, and draw if that is wanted."""
+    """Measure the curves, and draw them if requested."""
     own, rival = opponents(arguments.against, arguments.device)
     measured = measure([rival, own], arguments)
     found = [
@@ -113,7 +113,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--row", default="tiny", help="of aiayn rows (default: tiny)")
+    parser.add_argument("--row", default="tiny", help="a row of aiayn rows (default: tiny)")
     parser.add_argument(
         "--points", type=int, metavar="N", help="only the N smallest sizes of every curve"
     )

@@ -1,4 +1,4 @@
-"""What the time of a training step and of decoding is measured against, one size at a time."""
+"""The curves: the time of a training step or of decoding against one size at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Work:
     beam: int | None = None  # None: a training step
 
     def order(self, dictionaries: Path) -> dict[str, object]:
-        """What scaling_worker.py is told."""
+        """The order for scaling_worker.py."""
         return {
             "sentences": self.sentences,
             "length": self.length,
@@ -161,7 +161,7 @@ class Times:
         return [spread(sides[name]) for _, sides in sorted(self.seconds.items())]
 
     def growth(self, name: str) -> list[float]:
-        """Return, of every turn, the time at the largest size over that at the smallest one."""
+        """Return for every turn the time at the largest size divided by that at the smallest."""
         smallest, largest = self.seconds[min(self.seconds)], self.seconds[max(self.seconds)]
         pairs = zip(largest[name], smallest[name], strict=True)
         return [large / small for large, small in pairs]

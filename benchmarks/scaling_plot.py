@@ -1,4 +1,4 @@
-"""The curves of scaling.py as a picture."""
+"""Draw the curves of scaling.py as a picture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = 3
 
 
 def draw(path: Path, measured: Sequence[Times], names: Sequence[str], title: str) -> None:
-    """Write a PNG, whole or not at all: a panel for each curve, a line for each of the sides."""
+    """Write a PNG, whole or not at all: with a panel per curve and a line per side."""
     rows = -(-len(measured) // COLUMNS)
     figure, panels = pyplot.subplots(rows, COLUMNS, figsize=(13, 4.1 * rows), squeeze=False)
     for axes, times in zip(panels.flat, measured, strict=True):

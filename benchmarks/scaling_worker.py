@@ -1,10 +1,10 @@
-"""A system that trains and decodes batches of any size, by fairseq's own trainer and tasks.
+"""A system that trains and decodes batches of any size with fairseq's own trainer and tasks.
 
     python benchmarks/scaling_worker.py cpu OPTIONS...    (of fairseq-train; started by scaling.py)
 
 An order has "sentences", "length", "beam" (null: a training step) and "data", a directory with
-dictionaries; the answer the seconds of one step, or of one batch. The model has its first weights.
-A decoded batch has outputs of exactly "length" tokens, so that every system writes as much.
+dictionaries. The answer has the seconds of one step or one batch. The model has its initial
+weights. Decoded outputs have exactly "length" tokens, so that all systems write the same amount.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class System:
         self._built: tuple[str, bool] | None = None
 
     def work(self, order: dict) -> Callable[[], object]:
-        """Return what does an order's work once."""
+        """Return a function that does an order's work once."""
         training = order["beam"] is None
         if self._built != (order["data"], training):
             self._build(order["data"], training)

@@ -1,7 +1,7 @@
-"""What every comparison needs: spreads, ratios of turns, findings, the file of results.
+"""Shared code of all comparisons: spreads, ratios of turns, findings, the result file.
 
-The systems are measured in turn, A B A B ..., so that a ratio is of two turns that followed each
-other; of all turns the median counts, and the lowest and the highest are shown with it.
+The systems are measured in turns, A B A B ..., and a ratio is taken between two consecutive turns.
+Tables show the median of all turns with the lowest and the highest.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def finding(
 
 
 def findings_table(findings: Sequence[Finding]) -> str:
-    """Return the findings, one a line, with their targets."""
+    """Return the findings with their targets, one per line."""
     head = ["", "", "median (lowest–highest)", "target", ""]
     return "\n".join(aligned_lines([head, *(each.cells() for each in findings)]))
 
@@ -131,7 +131,7 @@ def rival_commit(against: str) -> str:
 
 
 def load_average() -> list[float]:
-    """Return how many processes were running, over 1, 5 and 15 minutes."""
+    """Return the mean numbers of running processes over 1, 5 and 15 minutes."""
     return [round(load, 2) for load in os.getloadavg()]
 
 

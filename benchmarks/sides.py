@@ -1,4 +1,4 @@
-"""Who is compared: this checkout, stock fairseq, another checkout; their flags and processes."""
+"""The compared systems (this checkout, stock fairseq, another checkout): flags and processes."""
 
 from __future__ import annotations
 

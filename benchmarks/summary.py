@@ -45,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("directory", type=Path, help="of train.json and the others")
+    parser.add_argument("directory", type=Path, help="directory of train.json and the others")
     try:
         print(summary(read_findings(parser.parse_args().directory)))
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The one table of what the benchmarks shall find against stock fairseq."""
+"""The targets of all benchmarks against stock fairseq, in one table."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Target:
     precision: str | None = None
 
     def concerns(self, figure: str, device: str, row: str | None, precision: str | None) -> bool:
-        """Is it about this figure, on this device?"""
+        """Return whether the target is for this figure on this device."""
         of_row, of_precision = self.row in (None, row), self.precision in (None, precision)
         return (self.figure, self.device) == (figure, device) and of_row and of_precision
 
     def met(self, value: float) -> bool:
-        """Does the value keep within the bound?"""
+        """Return whether a value is within the bound."""
         return self.at_least <= value <= self.at_most
 
     def __str__(self) -> str:

@@ -1,14 +1,13 @@
-"""Measure how fast fairseq-train trains this package's models, beside stock fairseq's.
+"""Measure how fast fairseq-train trains this package's models and stock fairseq's.
 
-fairseq-train itself runs in a process for each system and precision, so all that happens around an
-update is in the figures. They train in turns, A B A B ..., on the same data with the same
---max-tokens and --seed; how sentences are put together is each one's own, so tokens count, padding
-does not. In the same turns the machine's limit is measured: the best rate of the matrix products
-that the model has.
+fairseq-train itself runs in one process per system and precision, so the figures include everything
+around an update. The processes train in turns, A B A B ..., on the same data with the same
+--max-tokens and --seed. Each system batches sentences in its own way, so tokens count and padding
+does not. The same turns measure the machine's limit: the best rate of the model's matrix products.
 
-It prints target tokens a second, seconds an update, seconds from the start of the process to its
-first update, the share of padding, and how much of the limit the model's own products come to.
-Stock fairseq counts in its fastest precision: on a CPU float32, the only one it has there.
+It prints target tokens per second, seconds per update, seconds from the start of the process to its
+first update, the share of padding, and the share of the limit that the model's products reach.
+Stock fairseq runs in its fastest precision; on a CPU, that is float32, its only one there.
 
 examples:
     python benchmarks/train.py --json train.json         tiny and base: 15 minutes on two cores
@@ -50,7 +49,7 @@ def findings_of(measured: RowTurns, arguments: argparse.Namespace) -> list[Findi
 
 
 def table(measured: RowTurns) -> str:
-    """Return what was measured of each side, as text."""
+    """Return the measurements of each side as text."""
     rows = [["", *HEAD]]
     rows += [[side.name, *cells(measured, side)] for side in (*measured.rivals, *measured.ours)]
     rates = {name: rate for name, rate in measured.limits.items() if name != BANDWIDTH}

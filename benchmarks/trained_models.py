@@ -1,4 +1,4 @@
-"""Short trainings whose models are translated with; kept, so that a second run starts at once."""
+"""Train models shortly, for measuring translation, and keep them for later runs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from workers import Worker, log_file
 
 from fairseq_aiayn.runs.write_settings import packages
 
-BATCH_TOKENS = 1_024  # a short training gets further by many small updates
-WARMUP = 1_000  # Equation 3 with less has rates at which nothing is learnt
+BATCH_TOKENS = 1_024  # a short training learns more from many small updates
+WARMUP = 1_000  # with fewer updates, Equation 3's rates are too high to learn anything
 CODE = ("nn", "training")  # folders of the package that a model's weights depend on
 LENGTH = 12  # of a key, in hexadecimal digits
 

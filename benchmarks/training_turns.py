@@ -73,10 +73,10 @@ FIGURES = {
 
 
 def update_flops(turn: Answer, row: str, vocabulary: int) -> float:
-    """FLOPs that the matrix products of a turn need for its tokens, padding left out.
+    """Return the FLOPs of a turn's matrix products for its tokens, without padding.
 
-    One attention of three is over source tokens. The backward pass takes two products for each one
-    of the forward pass.
+    One attention of three is over source tokens. The backward pass has two products per forward
+    product.
     """
     source, target = turn["source_tokens"], turn["target_tokens"]
     length = max(1, round(target / turn["sentences"]))
@@ -94,21 +94,25 @@ def parse_training(summary: str, turns: int, updates: int, starts: int) -> argpa
     )
     rows, number = {"nargs": "+", "metavar": "ROW"}, {"type": int, "metavar": "N"}
     parser.add_argument(
-        "--row", default=["tiny", "base"], **rows, help="of aiayn rows (default: tiny base)"
+        "--row", default=["tiny", "base"], **rows, help="rows of aiayn rows (default: tiny base)"
     )
     parser.add_argument(
         "--precision",
         nargs="+",
         choices=PRECISIONS["cuda"],
         default=PRECISIONS["cpu"],
-        help="of ours; stock fairseq has what it has (default: float32 bfloat16)",
+        help="of our models; stock fairseq runs in its own (default: float32 bfloat16)",
     )
     parser.add_argument(
-        "--max-tokens", default=2048, **number, help="a batch, on either side (default: 2048)"
+        "--max-tokens", default=2048, **number, help="tokens per batch on each side (default: 2048)"
     )
     add_turns(parser, turns)
-    parser.add_argument("--updates", default=updates, **number, help=f"a turn (default: {updates})")
-    parser.add_argument("--starts", default=starts, **number, help=f"of each (default: {starts})")
+    parser.add_argument(
+        "--updates", default=updates, **number, help=f"per turn (default: {updates})"
+    )
+    parser.add_argument(
+        "--starts", default=starts, **number, help=f"per system (default: {starts})"
+    )
     add_data_option(parser)
     add_options(parser)
     arguments = parser.parse_args()
@@ -123,7 +127,7 @@ def compare_rows(
     table: Callable[[RowTurns], str],
     findings: Callable[[RowTurns, argparse.Namespace], list[Finding]],
 ) -> tuple[str, list[Finding], dict[str, object]]:
-    """Let all sides train every row in turns; tables, findings, and everything for JSON.
+    """Let all sides train every row in turns; return tables, findings, and all figures for JSON.
 
     Raises OSError or ValueError if one of them fails.
     """

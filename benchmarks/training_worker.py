@@ -1,10 +1,10 @@
-"""fairseq-train that trains in turns: everything it does between two updates is in the measurement.
+"""Run fairseq-train in turns; a turn includes everything that it does between two updates.
 
     python benchmarks/training_worker.py cpu DATA OPTIONS...    (started by training_turns.py)
 
-It waits before an update until it is ordered {"updates": N}, and answers when the next update would
-begin: so a turn has N times all that fairseq does for an update, data, logging and schedule too.
-Its first answer comes after the first update.
+It waits before an update for the order {"updates": N}, and answers when the next update would
+begin. So a turn has N times all that fairseq does for an update, including data, logging and
+schedule. The first answer comes after the first update.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The side of a process that measures in turns; workers.py is the other one."""
+"""The part of taking turns that runs in a measuring process; workers.py is the parent's part."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Channel:
 
 
 class Device(Protocol):
-    """What time and memory need to know of where tensors are."""
+    """What measuring time and memory needs to know about a device."""
 
     name: str
 
@@ -50,7 +50,7 @@ class Device(Protocol):
         """Wait until everything that was begun is done."""
 
     def forget_peak(self) -> None:
-        """Let the peak of memory begin now."""
+        """Start measuring the peak memory anew."""
 
     def memory(self) -> dict[str, float]:
         """MiB: "peak_mib" since it began, "held_mib" now."""
@@ -102,7 +102,7 @@ class Cuda:
 
 
 def find_device(name: str) -> Device:
-    """Return the device called cpu or cuda; ValueError if it is not there."""
+    """Return the device called cpu or cuda; raises ValueError if it is not available."""
     return Cuda() if name == "cuda" else Cpu()
 
 

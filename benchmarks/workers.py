@@ -1,8 +1,8 @@
-"""Processes that measure in turns: one JSON line in is an order, one JSON line out its answer.
+"""Processes that measure in turns: each JSON line in is an order, each JSON line out its answer.
 
-While one measures, the others wait for their next order, so that whatever else the machine does
-meets all of them alike. They are killed, with all that they started, when the `with` block ends.
-turn_taking.py is their side.
+While one process measures, the others wait, so that other load on the machine affects all of them
+equally. They are killed, with all their children, when the `with` block ends. turn_taking.py runs
+in these processes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Self
 
 Answer = dict[str, float]
-# Threads that wait for each other look more briefly before they sleep: where others use the cores
-# too, long looks take a multiple of the time.
+# Waiting threads spin only briefly before they sleep: on shared cores, long spinning multiplies the
+# time.
 CALM = {"GOMP_SPINCOUNT": "10000"}
 PATIENCE = 30  # seconds that a process gets to end by itself
 

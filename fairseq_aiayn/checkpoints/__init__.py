@@ -1,1 +1,1 @@
-"""fairseq's checkpoints: read safely, averaged (section 6.1)."""
+"""fairseq's checkpoints: reading them safely, averaging them (section 6.1)."""

@@ -1,11 +1,11 @@
-"""What the pickle of a checkpoint may name, and what it gets for the name.
+"""The names that a checkpoint's pickle may use, and the object that each name stands for.
 
-A pickle names classes and functions, calls them with arguments of its own and sets attributes of
-what they return. torch.load with weights_only allows only the names that are listed here, besides
-its own tensors. So nothing here may run, import or look up anything, and nothing that takes memory
-as it comes, as NumPy's constructors do, is handed out: arrays, scalars and dtypes are made by
-functions of this module, of plain numbers only, and types that a file only mentions
-(`builtins.dict` in a configuration's metadata) are stand-ins that cannot be called.
+A pickle names classes and functions, calls them with its own arguments and sets attributes of the
+results. torch.load with weights_only allows only PyTorch's own tensors and the names listed here.
+So no object listed here may run, import or look up anything, or allocate memory of any size, as
+NumPy's constructors do. Functions of this module make arrays, scalars and dtypes, of plain numbers
+only. Types that a file only mentions (`builtins.dict` in a configuration's metadata) get stand-ins
+that cannot be called.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ BYTE_ORDERS = {"<", ">", "=", "|"}
 
 
 class Meter:
-    """The numbers of a meter that fairseq 0.8 and older saved as an object, without its methods."""
+    """A meter, which fairseq 0.8 and older saved as an object: its numbers without its methods."""
 
 
 class Mentioned:
-    """Stands for a type that a file mentions, while the file is read."""
+    """A stand-in for a type that a file mentions, while the file is read."""
 
     def __init__(self, kind: type):
         self.kind = kind
 
 
 def real_type(value: object) -> object:
-    """The type that a stand-in stands for; anything else as it is."""
+    """Return the type that a stand-in stands for, and any other value unchanged."""
     return value.kind if type(value) is Mentioned else value
 
 
 class RestoredMetadata(Metadata):
-    """A node's Metadata, which mentions types, while the file is read."""
+    """A node's Metadata while the file is read; it mentions types."""
 
     def __setstate__(self, state: dict) -> None:
         """Become a plain Metadata."""
@@ -51,7 +51,7 @@ class RestoredMetadata(Metadata):
 
 
 class RestoredContainerMetadata(ContainerMetadata):
-    """The same of a container."""
+    """A container's metadata while the file is read; it mentions types."""
 
     def __setstate__(self, state: dict) -> None:
         """Become a plain ContainerMetadata."""
@@ -60,15 +60,17 @@ class RestoredContainerMetadata(ContainerMetadata):
 
 
 def make_defaultdict(factory: object = None) -> collections.defaultdict:
-    """An empty defaultdict, as OmegaConf's cache of resolvers is; ValueError for a factory other
-    than a type that is listed here."""
+    """Return an empty defaultdict, as OmegaConf uses for its cache of resolvers.
+
+    Raises ValueError for a factory that is not a type listed here.
+    """
     if factory is not None and type(factory) is not Mentioned:
         raise ValueError("a defaultdict's factory must be a type")
     return collections.defaultdict(real_type(factory))
 
 
 class NumericType:
-    """A NumPy dtype of numbers, while the file is read; ValueError for any other."""
+    """A NumPy dtype of numbers, while the file is read; raises ValueError for other dtypes."""
 
     def __init__(self, code: str, align: object = False, copy: object = True):
         if code not in NUMBERS:
@@ -76,22 +78,22 @@ class NumericType:
         self.code, self.order = code, "="
 
     def __setstate__(self, state: tuple) -> None:
-        """Take the byte order; the rest of a dtype's state is of structured types."""
+        """Set the byte order; the rest of a dtype's state is for structured types only."""
         if state[1] not in BYTE_ORDERS:
             raise ValueError(f"a dtype's byte order must be one of < > = |, got {state[1]!r}")
         self.order = state[1]
 
     @property
     def dtype(self) -> numpy.dtype:
-        """The real one, made anew of what was checked."""
+        """The real dtype, built from the checked values."""
         return numpy.dtype(self.code).newbyteorder(self.order)
 
 
 class NumericArray(numpy.ndarray):
-    """An array of a file, numbers only. Saved again it is NumPy's own."""
+    """An array of numbers from a file; saved again, it becomes a plain NumPy array."""
 
     def __setstate__(self, state: tuple) -> None:
-        """Take shape, dtype, order and bytes; ValueError where they do not fit each other."""
+        """Set shape, dtype, order and bytes; raises ValueError if they do not match."""
         _, shape, kind, fortran, data = state
         if type(kind) is not NumericType or not isinstance(data, bytes):
             raise ValueError("an array must be of numbers")
@@ -107,12 +109,12 @@ class NumericArray(numpy.ndarray):
 
 
 def make_array(kind: object = None, shape: object = None, code: object = None) -> NumericArray:
-    """An array without elements, which `__setstate__` fills, whatever the file asks for."""
+    """Return an array without elements, whatever the file asks for; `__setstate__` fills it."""
     return numpy.ndarray.__new__(NumericArray, (0,), "i1")
 
 
 def make_scalar(kind: NumericType, data: bytes) -> numpy.generic:
-    """A number of NumPy's; ValueError where its bytes are not those of one."""
+    """Return a NumPy number; raises ValueError if the bytes are not exactly one number."""
     if type(kind) is not NumericType or not isinstance(data, bytes):
         raise ValueError("a scalar must be a number")
     if len(data) != kind.dtype.itemsize:
@@ -120,38 +122,38 @@ def make_scalar(kind: NumericType, data: bytes) -> numpy.generic:
     return numpy.frombuffer(data, kind.dtype)[0]
 
 
-# (what a file gets, the name it asks for, why that can do no harm)
+# (the object that a file gets, the name that it asks for, why the object is harmless)
 ALLOWED: tuple[tuple[object, str, str], ...] = (
     # "args", and the model's part of "cfg", whose architecture has no dataclass
     (argparse.Namespace, "argparse.Namespace", "holds attributes, has no code of its own"),
-    # "cfg" as a DictConfig: fairseq between 0.10 and 0.12; today when one process sends a
-    # loaded checkpoint to the others. Each value is an AnyNode and has its Metadata.
+    # "cfg" as a DictConfig: in files of fairseq 0.10 to 0.12, and today when one process sends a
+    # loaded checkpoint to the others. Each value is an AnyNode with its own Metadata.
     (omegaconf.DictConfig, "omegaconf.dictconfig.DictConfig", "a container of nodes"),
     (omegaconf.ListConfig, "omegaconf.listconfig.ListConfig", "a container of nodes"),
     (omegaconf.AnyNode, "omegaconf.nodes.AnyNode", "holds a value; interpolations are refused"),
     (RestoredContainerMetadata, "omegaconf.base.ContainerMetadata", "attributes of a container"),
     (RestoredMetadata, "omegaconf.base.Metadata", "attributes of a node"),
-    (make_defaultdict, "collections.defaultdict", "empty, of a type that is mentioned"),
+    (make_defaultdict, "collections.defaultdict", "empty; its factory is a mentioned type"),
     (typing.Any, "typing.Any", "a typing form, cannot be called"),
     (typing.Dict, "typing.Dict", "a typing form, cannot be called"),  # noqa: UP006
     (Mentioned(dict), "builtins.dict", "a stand-in, cannot be called"),
     (Mentioned(list), "builtins.list", "a stand-in, cannot be called"),
     (Mentioned(int), "builtins.int", "a stand-in, cannot be called"),
-    # "extra_state": --eval-bleu keeps its n-gram counts as arrays, a metric that was computed
-    # from them may be a scalar. NumPy 2 renamed numpy.core; files have either name.
+    # "extra_state": --eval-bleu keeps its n-gram counts as arrays, and a metric computed from them
+    # may be a scalar. NumPy 2 renamed numpy.core; files have either name.
     (Mentioned(numpy.ndarray), "numpy.ndarray", "a stand-in, cannot be called"),
-    (NumericType, "numpy.dtype", "one of numbers, checked"),
-    (make_array, "numpy._core.multiarray._reconstruct", "without elements, whatever is asked for"),
+    (NumericType, "numpy.dtype", "a dtype of numbers, checked"),
+    (make_array, "numpy._core.multiarray._reconstruct", "always without elements"),
     (make_array, "numpy.core.multiarray._reconstruct", "the same"),
     (make_scalar, "numpy._core.multiarray.scalar", "one number, checked"),
     (make_scalar, "numpy.core.multiarray.scalar", "the same"),
-    # "extra_state" of fairseq 0.8 and older: meters as objects. Nothing reads them today.
+    # "extra_state" of fairseq 0.8 and older has meters as objects. Nothing reads them today.
     (Meter, "fairseq.meters.AverageMeter", "attributes that nothing reads"),
     (Meter, "fairseq.meters.TimeMeter", "the same"),
     (Meter, "fairseq.meters.StopwatchMeter", "the same"),
 )
-# The unpickler sets the state of what it made only if the type of that is listed, too. A name in a
-# file ends with its line, so that none can ask for this.
+# The unpickler sets the state of an object only if its type is listed, too. This name starts with a
+# line end, where a name in a file would stop, so that no file can ask for it.
 BUILT: tuple[object, str] = (NumericArray, "\nnumeric array")
 SAFE_GLOBALS: tuple[tuple[object, str], ...] = (
     *((value, name) for value, name, _ in ALLOWED),

@@ -17,18 +17,18 @@ from fairseq_aiayn.checkpoints.reading import (
 from fairseq_aiayn.checkpoints.sizes import identity
 from fairseq_aiayn.files.whole import whole_path
 
-# What fairseq asks for when it loads a model. The rest belongs to one of the checkpoints, not to
-# their mean: the optimizer's state, meters, the best score, a moving average of the parameters.
+# What fairseq needs to load a model. The rest belongs to a single checkpoint, not to their mean:
+# the optimizer's state, meters, the best score, a moving average of the parameters.
 KEPT = ("args", "cfg", "model", "criterion", "task_state", "optimizer_history")
 KEPT_EXTRA_STATE = ("train_iterator", "epoch", "batch_offset")  # the last two: before fairseq 0.6
 
 
 def average_last(count: int, directory: Path, output: Path) -> list[Path]:
-    """Write the mean of the last `count` checkpoints in `directory` to `output`; return their
-    paths.
+    """Write the mean of the last `count` checkpoints in `directory` to `output`.
 
-    Raises ValueError where checkpoints are missing, broken or differ in their parameters, OSError
-    where a file cannot be read or written; `output` is then as it was before.
+    Returns the paths of these checkpoints. Raises ValueError if checkpoints are missing, broken or
+    differ in their parameters, OSError if a file cannot be read or written; `output` is then left
+    unchanged.
     """
     paths = last_checkpoints(directory, count)
     if not output.parent.is_dir() or (output.exists() and not output.is_file()):
@@ -42,7 +42,7 @@ def average_last(count: int, directory: Path, output: Path) -> list[Path]:
 
 
 def inference_state(state: dict[str, Any]) -> dict[str, Any]:
-    """Return what a checkpoint needs to translate or to start fine-tuning from."""
+    """Return the part of a checkpoint that is needed for translating or fine-tuning."""
     kept = {key: state[key] for key in KEPT if key in state}
     extra = state.get("extra_state", {})
     kept["extra_state"] = {key: extra[key] for key in KEPT_EXTRA_STATE if key in extra}
@@ -50,11 +50,11 @@ def inference_state(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def mean_parameters(paths: list[Path]) -> dict[str, Tensor]:
-    """Return the mean of every parameter and buffer over the checkpoints in `paths`, in float32
-    where they are of half precision.
+    """Return the mean of every parameter and buffer over the checkpoints in `paths`.
 
-    In memory are one float64 sum of the parameters and one checkpoint at a time. Raises ValueError
-    naming the file and the parameter that does not fit.
+    Means of half-precision parameters are float32. Memory holds one float64 sum of the parameters
+    and one checkpoint at a time. Raises ValueError with the file and the parameter that does not
+    match.
     """
     sums = None
     for path in tqdm(paths, desc="averaging", unit="checkpoint", disable=None):
@@ -69,17 +69,17 @@ def mean_parameters(paths: list[Path]) -> dict[str, Tensor]:
 
 
 class ParameterSums:
-    """The sums of the parameters of checkpoints that have the same parameters.
+    """The sums of the parameters of checkpoints with the same parameters.
 
-    Sums are float64, so that the mean of equal values is that value. Means are of the parameter's
-    dtype, but of float32 for half precision, whose rounding would undo the averaging. Whole numbers
-    and truth values have no mean: they must agree. Parameters that are one tensor in the first
-    checkpoint (tied embeddings) must be equal in the others, and are one tensor in the means:
-    `owners` maps each name to the first name of its tensor.
+    Sums are float64, so that the mean of equal values is exactly that value. Means have the dtype
+    of the parameter, but float32 instead of half precision, whose rounding would undo the
+    averaging. Integers and booleans have no mean: they must be equal. Parameters that are one
+    tensor in the first checkpoint (tied embeddings) must be equal in the others, and are one tensor
+    in the means: `owners` maps each name to the first name of its tensor.
     """
 
     def __init__(self, path: Path, model: dict[str, Tensor]) -> None:
-        """Begin with the parameters `model` of the checkpoint in `path`."""
+        """Start the sums with the parameters `model` of the checkpoint in `path`."""
         _require_finite(path, model)
         self.path, self.count = path, 1
         self.layout = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in model.items()}
@@ -108,7 +108,7 @@ class ParameterSums:
         self.count += 1
 
     def means(self) -> dict[str, Tensor]:
-        """Return the means; the sums are used up."""
+        """Return the means and free the sums."""
         means = {}
         for name in list(self.sums):
             total = self.sums.pop(name)
@@ -139,7 +139,7 @@ def _require_finite(path: Path, model: dict[str, Tensor]) -> None:
 
 
 def _owners(model: dict[str, Tensor]) -> dict[str, str]:
-    """Return for each name the first name of the same tensor: itself, if it is not tied."""
+    """Map each name to the first name of its tensor: the name itself if it is not tied."""
     first: dict[tuple, str] = {}
     return {
         name: first.setdefault(identity(tensor), name) if tensor.data_ptr() else name
@@ -148,12 +148,12 @@ def _owners(model: dict[str, Tensor]) -> dict[str, str]:
 
 
 def write_checkpoint(state: dict[str, Any], output: Path) -> None:
-    """Write `state` to `output`, wholly or not at all; raises OSError naming `output`."""
+    """Write `state` to `output`, whole or not at all; raises OSError with the path `output`."""
     try:
         with whole_path(output) as part, part.open("wb") as file:
             torch.save(state, file)
     except (OSError, RuntimeError) as error:
-        # On a failed write torch raises a RuntimeError of its own in place of the OSError.
+        # If writing fails, torch raises its own RuntimeError instead of the OSError.
         failure = error if isinstance(error, OSError) else error.__context__
         if not isinstance(failure, OSError):
             raise

@@ -1,4 +1,4 @@
-"""What a checkpoint of fairseq must and must not hold, before anything is built of it."""
+"""Check what a fairseq checkpoint holds, before anything is built from it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import omegaconf
 from torch import Tensor
 
-CONFIGURATIONS = ("args", "cfg")  # of fairseq before 0.10, and since
-# A configuration of fairseq's has about 500 values, 4 levels deep. OmegaConf copies every list as
-# often as it is referred to, so that a few lists within each other could fill the memory.
+CONFIGURATIONS = ("args", "cfg")  # the first before fairseq 0.10, the second since
+# fairseq's configurations have about 500 values on 4 levels. OmegaConf copies a list for every
+# reference to it, so that a few nested lists could fill the memory.
 MOST_VALUES, DEEPEST = 10_000, 50
 
-# Types of what may be missing
+# Types of optional fields
 OPTIONAL = {"extra_state": dict, "last_optimizer_state": dict, "task_state": dict}
 HISTORY = {"num_updates": int, "criterion_name": str, "optimizer_name": str}
 HISTORY |= {"lr_scheduler_state": dict}
@@ -25,11 +25,11 @@ RULES = {int: "a whole number", float: "a number"}
 
 
 def require_plain_configuration(path: Path, state: Mapping[str, Any]) -> None:
-    """Raise ValueError for a configuration that asks OmegaConf for anything outside of itself, has
-    tensors, or is larger than one can be.
+    """Raise ValueError for a configuration that is not plain data.
 
-    `${oc.env:HOME}` would be replaced by a variable of the environment when it is read. A reference
-    within the configuration, `${optimization.lr}`, is what fairseq 0.10 to 0.12 writes.
+    It must not have tensors, more values or levels than a real one, or interpolations that reach
+    outside of it: OmegaConf would replace `${oc.env:HOME}` by an environment variable. References
+    within it, such as `${optimization.lr}`, are allowed: fairseq 0.10 to 0.12 writes them.
     """
     for key in CONFIGURATIONS:
         for names, leaf in leaves(path, state.get(key)):
@@ -44,9 +44,9 @@ def require_plain_configuration(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def leaves(path: Path, value: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield every value of a configuration that is no container, with the names that lead to it.
+    """Yield every value of a configuration that is not a container, with the names that lead to it.
 
-    Raises ValueError, naming path, for more values or levels than a configuration can have.
+    Raises ValueError, with the path, for more values or levels than a configuration can have.
     """
     waiting, count = [((), value)], 0
     while waiting:
@@ -66,7 +66,7 @@ def leaves(path: Path, value: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
 
 
 def parts(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield what a container of a configuration holds, as it is written, with names or numbers."""
+    """Yield the members of a container in a configuration, uninterpolated, by name or index."""
     value = written(value)
     if isinstance(value, argparse.Namespace):
         value = vars(value)
@@ -77,14 +77,14 @@ def parts(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def written(value: Any) -> Any:
-    """What a node of OmegaConf's holds, interpolations as they are written; else the value."""
+    """Return the content of an OmegaConf node, uninterpolated, and any other value unchanged."""
     if isinstance(value, omegaconf.Container):
         return value._content
     return value._value() if isinstance(value, omegaconf.Node) else value
 
 
 def require_contents(path: Path, state: Any) -> None:
-    """Raise ValueError, naming path and field, for what fairseq would stumble over."""
+    """Raise ValueError, with path and field, for content that fairseq could not load."""
     model = state.get("model") if isinstance(state, dict) else None
     if not model or not isinstance(model, Mapping):
         raise ValueError(f"{path}: not a checkpoint of fairseq, it has no 'model'")
@@ -111,7 +111,7 @@ def require_contents(path: Path, state: Any) -> None:
 
 
 def _require_history(path: Path, history: Any) -> None:
-    """The record of optimizers, of which fairseq reads the last."""
+    """Check the record of optimizers, of which fairseq reads the last entry."""
     entries = history if isinstance(history, list) else []
     if not entries or not all(isinstance(entry, dict) for entry in entries):
         raise ValueError(f"{path}: not a checkpoint of fairseq, it has no 'optimizer_history'")

@@ -1,12 +1,12 @@
-"""Print the newest whole checkpoint of a directory, and remove the broken ones.
+"""Print the newest complete checkpoint in a directory, and remove the truncated ones.
 
 fairseq copies a checkpoint to checkpoint_last.pt in place, so that a kill can leave half a file
-there. A checkpoint is a zip archive, whose directory stands at its end: half a file has none.
+there. A checkpoint is a zip archive with its directory at the end, which half a file does not have.
 
-With --below a training's --max-update, checkpoints of that many updates are removed, too. fairseq
-looks at --max-update only after a step, so that a training started again from its final checkpoint
-would have one update too many; going on from the one before repeats the last interval and ends as
-it should.
+--below N also removes checkpoints of N updates or more; give it the training's --max-update.
+fairseq compares with --max-update only after a step, so that a training resumed from its final
+checkpoint would do one update too many. Resuming from the one before repeats the last interval and
+ends at the right update.
 
     python -m fairseq_aiayn.checkpoints.newest exp/demo/aiayn-tiny-1/checkpoints --below 1450
 """
@@ -24,11 +24,10 @@ UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt$")
 
 
 def newest_whole_checkpoint(directory: Path, below: int | None = None) -> Path | None:
-    """Return the whole checkpoint to go on from; delete those that are not whole or, with `below`,
-    final.
+    """Return the checkpoint to resume from; delete truncated and, with `below`, final ones.
 
-    That is the checkpoint_EPOCH_UPDATES.pt of most updates. fairseq writes none at the end of an
-    epoch, so where there is none at all it is checkpoint_last.pt.
+    This is the checkpoint_EPOCH_UPDATES.pt with the most updates. fairseq writes no such file at
+    the end of an epoch; if there is none at all, it is checkpoint_last.pt.
     """
     if below is not None:
         remove_final(directory, below)
@@ -45,23 +44,23 @@ def newest_whole_checkpoint(directory: Path, below: int | None = None) -> Path |
 
 
 def remove_final(directory: Path, updates: int) -> None:
-    """Delete the checkpoints of so many updates or more, and the copy of the newest of them."""
+    """Delete the checkpoints with `updates` or more, and the copy of the newest of them."""
     found = [path for path in directory.glob("checkpoint*.pt") if updates_of(path) is not None]
     final = [path for path in found if updates_of(path) >= updates]
     copy = [directory / LAST] if final and (directory / LAST).exists() else []
-    # The copy first: who is stopped between the two, or comes then, still sees that it is final.
+    # The copy first: if this is interrupted, the next call still sees that the training is final.
     for path in copy + sorted(final):
         remove(path, f"has {updates:,} updates or more")
 
 
 def updates_of(path: Path) -> int | None:
-    """Return the updates in a checkpoint's name; None where the name has none."""
+    """Return the number of updates in a checkpoint's name, or None if there is none."""
     match = UPDATES.search(path.name)
     return int(match[1]) if match else None
 
 
 def remove(path: Path, why: str) -> None:
-    """Delete a checkpoint, which another node may have done already, and say so."""
+    """Delete a checkpoint, unless another node already has, and print why."""
     path.unlink(missing_ok=True)
     print(f"{path} {why}: removed", file=sys.stderr)
 
@@ -71,7 +70,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--below", type=int, metavar="UPDATES", help="remove those of so many")
+    parser.add_argument("--below", type=int, metavar="UPDATES", help="remove those with so many")
     arguments = parser.parse_args()
     if newest := newest_whole_checkpoint(arguments.directory, arguments.below):
         print(newest)

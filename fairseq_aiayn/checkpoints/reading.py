@@ -1,4 +1,4 @@
-"""Read fairseq's checkpoints with weights_only on: plain data loads, nothing is run."""
+"""Read fairseq's checkpoints with weights_only: plain data is loaded, nothing is run."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from fairseq_aiayn.checkpoints.contents import (
 from fairseq_aiayn.checkpoints.sizes import require_tensors_of_the_file
 
 FORCED = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
-OLDEST_TORCH = (2, 6)  # the first whose allow-list takes (object, name) and whose default refuses
+OLDEST_TORCH = (2, 6)  # the first with (object, name) in its allow-list and weights_only by default
 
 
 def require_torch(version: str) -> None:
-    """Raise ValueError for a PyTorch whose torch.load would run what a checkpoint asks for."""
+    """Raise ValueError for a PyTorch whose torch.load would run code from a checkpoint."""
     major, minor = version.split(".")[:2]
     if (int(major), int(minor)) < OLDEST_TORCH:
         oldest = ".".join(map(str, OLDEST_TORCH))
@@ -34,7 +34,7 @@ _REFUSED = re.compile(r"(?:Unsupported global: GLOBAL|unsupported GLOBAL) (\S+)"
 
 
 def allow_fairseq_checkpoints() -> None:
-    """Let torch.load in this process read fairseq's checkpoints with weights_only on.
+    """Let torch.load in this process read fairseq's checkpoints with weights_only.
 
     Raises ValueError for a PyTorch older than 2.6.
     """
@@ -43,7 +43,7 @@ def allow_fairseq_checkpoints() -> None:
 
 
 def require_safe_loading() -> None:
-    """Raise ValueError where the environment makes torch.load run what a checkpoint asks for."""
+    """Raise ValueError if an environment variable lets torch.load run code from a checkpoint."""
     if os.environ.get(FORCED, "0").lower() in ("1", "y", "yes", "true"):
         raise ValueError(f"{FORCED} lets a checkpoint run any command: unset it")
 
@@ -51,9 +51,9 @@ def require_safe_loading() -> None:
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """Return the checkpoint in `path`; its tensors stay on disk until they are used.
 
-    Raises OSError where the file cannot be opened, ValueError naming it where it is truncated, has
-    a class that is not plain data (nothing is run), reads the environment, takes more memory than
-    it is large, or is no checkpoint of fairseq.
+    Raises OSError if the file cannot be opened. Raises ValueError, with the path, if the file is
+    truncated, asks for anything but plain data (nothing is run), reads the environment, needs more
+    memory than the size of the file, or is not a checkpoint of fairseq.
     """
     state = read_plain_data(path)
     require_contents(path, state)
@@ -63,17 +63,20 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def read_plain_data(path: Path) -> Any:
-    """Return what torch.save wrote to `path`, as `read_checkpoint` does, whatever it is."""
+    """Return what torch.save wrote to `path`, checked only for being plain data.
+
+    Raises OSError and ValueError as `read_checkpoint` does.
+    """
     allow_fairseq_checkpoints()
     require_safe_loading()
     require_plain_file(path)
     try:
         require_stored(path)
-        # Checkpoints of PyTorch 1.5 and older are no zip files and cannot be mapped into memory.
+        # Checkpoints of PyTorch 1.5 and older are not zip files and cannot be mapped into memory.
         state = torch.load(
             path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path)
         )
-    except Exception as error:  # the unpickler answers broken bytes with any error there is
+    except Exception as error:  # broken bytes can make the unpickler raise any error
         reason = explain_load_error(error)
         if reason is None:
             raise
@@ -82,13 +85,13 @@ def read_plain_data(path: Path) -> Any:
 
 
 def require_plain_file(path: Path) -> None:
-    """Raise ValueError for a pipe, which would be waited for, and a device, which may never end."""
+    """Raise ValueError unless `path` is a plain file: reading a pipe or a device may never end."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path}: must be a plain file, is a directory, a pipe or a device")
 
 
 def require_stored(path: Path) -> None:
-    """Raise ValueError for a zip archive that is larger unpacked, which torch.save never writes."""
+    """Raise ValueError for a compressed zip archive, which torch.save never writes."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(part.file_size for part in archive.infolist())
@@ -97,12 +100,12 @@ def require_stored(path: Path) -> None:
 
 
 def require_intact(path: Path) -> None:
-    """Raise ValueError if bytes of a checkpoint changed since it was written.
+    """Raise ValueError if a checkpoint's bytes changed since it was written.
 
-    Mapping a file into memory skips the checksums that torch.load compares otherwise.
+    torch.load does not compare checksums when it maps a file into memory.
     """
     if not zipfile.is_zipfile(path):
-        return  # an old checkpoint: read whole, and without checksums
+        return  # an old checkpoint has no checksums and is read as a whole
     with zipfile.ZipFile(path) as archive:
         damaged = archive.testzip()
     if damaged:
@@ -110,14 +113,14 @@ def require_intact(path: Path) -> None:
 
 
 def explain_load_error(error: Exception) -> str | None:
-    """Return in a few words why torch.load refused a file, None if the file is not to blame."""
+    """Return in a few words why torch.load refused a file; None if the file is not the cause."""
     refused = _REFUSED.search(str(error))
     if refused:
         return (
             f"refused, it asks for {refused[1]}, which is not plain data;"
             " nothing of the file was run"
         )
-    # Looking for the end of a short file, PyTorch seeks to before its beginning: EINVAL.
+    # In a short file, PyTorch looks for the end by seeking to before the beginning: EINVAL.
     by_system = isinstance(error, OSError) and error.errno != errno.EINVAL
     if by_system or isinstance(error, MemoryError) or "allocate memory" in str(error):
         return None
@@ -125,9 +128,9 @@ def explain_load_error(error: Exception) -> str | None:
 
 
 def update_number(path: Path) -> int:
-    """Return the number of updates after which fairseq wrote the checkpoint, as the file has it.
+    """Return the number of updates after which fairseq wrote the checkpoint, read from the file.
 
-    Raises as read_checkpoint does, and ValueError if the file has no such number.
+    Raises OSError and ValueError as read_checkpoint does, and ValueError if the number is missing.
     """
     last = read_checkpoint(path)["optimizer_history"][-1]
     if "num_updates" not in last:
@@ -136,11 +139,12 @@ def update_number(path: Path) -> int:
 
 
 def last_checkpoints(directory: Path, count: int) -> list[Path]:
-    """Return the `count` checkpoints of most updates in `directory`, fewest updates first.
+    """Return the `count` checkpoints with the most updates in `directory`, fewest updates first.
 
-    They are those of --save-interval-updates (checkpoint_EPOCH_UPDATES.pt), or where there is none
-    of these, those of whole epochs (checkpointEPOCH.pt); never checkpoint_best or checkpoint_last,
-    which are copies. Raises ValueError for count < 1, too few files, or two of one update.
+    These are checkpoints of --save-interval-updates (checkpoint_EPOCH_UPDATES.pt) or, if there are
+    none, of whole epochs (checkpointEPOCH.pt); never the copies checkpoint_best and
+    checkpoint_last. Raises ValueError for count < 1, for too few files, or if two have the same
+    number of updates.
     """
     if count < 1:
         raise ValueError(f"--last must be at least 1, got {count}")

@@ -1,8 +1,8 @@
-"""How much memory a checkpoint may make its reader take: no more than what is in the file.
+"""Refuse checkpoints that need more memory than the size of their file.
 
-A tensor's shape and a configuration's sizes are numbers that a file of a few KB can choose as it
-likes, and both are believed before anything else is looked at: a copy of a tensor has as many
-numbers as its shape says, and fairseq builds the model that the configuration declares.
+A file of a few KB can declare a tensor's shape and a configuration's sizes as large as it likes,
+and both are used unchecked: a copy of a tensor has as many elements as its shape says, and fairseq
+builds the model that the configuration declares.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from torch import Tensor
 
 from fairseq_aiayn.checkpoints.contents import CONFIGURATIONS, leaves, parts
 
-# Endings of fairseq's names for the sizes of a model
+# Suffixes of fairseq's names for the sizes of a model
 SIZES = ("_layers", "_dim", "_heads", "d_k", "d_v")
 
 
 def require_tensors_of_the_file(path: Path, state: Mapping[str, Any]) -> None:
-    """Raise ValueError, naming path, unless all tensors of a checkpoint fit into its file.
+    """Raise ValueError, with the path, unless all tensors of a checkpoint fit into its file.
 
-    A tensor with strides of 0 repeats its numbers, and can have more elements than the file has
+    A tensor with a stride of 0 repeats its numbers and can have more elements than the file has
     bytes. A tensor with two names (tied embeddings) counts once.
     """
     found = list(tensors(state))
@@ -43,7 +43,7 @@ def require_tensors_of_the_file(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def tensors(value: Any) -> Iterator[Tensor]:
-    """Yield every tensor within dicts and lists, once for each that refers to it."""
+    """Yield every tensor in nested dicts and lists, once per reference to it."""
     waiting, seen = [value], set()
     while waiting:
         value = waiting.pop()
@@ -55,29 +55,29 @@ def tensors(value: Any) -> Iterator[Tensor]:
 
 
 def is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor has its numbers in memory of its own, one after the other."""
+    """Return whether a tensor is a dense array of plain numbers in CPU memory."""
     kind = type(tensor) in (Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
     odd = tensor.is_quantized or tensor.is_nested or tensor.layout != torch.strided
     return kind and not odd
 
 
 def distinct(found: Iterable[Tensor]) -> Iterable[Tensor]:
-    """Leave out tensors that are another under a second name."""
+    """Return each tensor once, however many names it has."""
     return {identity(one): one for one in found}.values()
 
 
 def identity(tensor: Tensor) -> tuple:
-    """What is the same for all names of one tensor, and differs between tensors with elements."""
+    """Return a key that is the same for all names of a tensor and differs between nonempty ones."""
     return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
 
 
 def require_declared_sizes(path: Path, state: Mapping[str, Any]) -> None:
-    """Raise ValueError, naming path, for a configuration whose layers have more parameters than the
+    """Raise ValueError, with the path, if a configuration's layers have more parameters than the
     file.
 
-    Counted are the matrices of attention and feed-forward, which every Transformer has, fairseq's
-    as well as the paper's; there is no second list of what a model consists of. What is left, an
-    embedding of the user's dictionary, is no wider than these allow.
+    This counts the matrices of attention and feed-forward, which fairseq's Transformer and the
+    paper's both have; so this module needs no list of a model's other parameters. The rest, an
+    embedding of the user's dictionary, cannot be wider than these matrices allow.
     """
     held = sum(one.numel() for one in distinct(state["model"].values()))
     for key in CONFIGURATIONS:
@@ -92,9 +92,9 @@ def require_declared_sizes(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def declared_sizes(path: Path, key: str, state: Mapping[str, Any], most: int) -> dict[str, int]:
-    """The sizes in the model's part of a configuration, by fairseq's names (encoder_layers).
+    """Return the sizes in the model's part of a configuration, by fairseq's names (encoder_layers).
 
-    Raises ValueError for one that is not a whole number of at most `most`.
+    Raises ValueError for a size that is not a whole number of at most `most`.
     """
     configuration = state.get(key)
     model = dict(parts(configuration)).get("model") if key == "cfg" else configuration
@@ -113,12 +113,12 @@ def declared_sizes(path: Path, key: str, state: Mapping[str, Any], most: int) ->
 
 
 def layer_parameters(side: str, sizes: Mapping[str, int]) -> int:
-    """The weights of W^Q, W^K, W^V, W^O, W_1 and W_2 in all layers of "encoder" or "decoder"."""
+    """Count the weights of W^Q, W^K, W^V, W^O, W_1 and W_2 in the layers of one side."""
     N, d_model, d_ff, h = (
         sizes.get(f"{side}_{name}", 0)
         for name in ("layers", "embed_dim", "ffn_embed_dim", "attention_heads")
     )
-    # fairseq's own has d_k = d_v = d_model / h
+    # fairseq's own Transformer has d_k = d_v = d_model / h.
     own = "d_k" in sizes and "d_v" in sizes
     attention = h * (sizes["d_k"] + sizes["d_v"]) if own else 2 * d_model
     return 2 * N * d_model * (attention + d_ff)

@@ -1,15 +1,16 @@
 """draw what a model's heads attend to (Figures 3-5), or its positions (section 3.5)
 
-The ending of --output decides what is made: .png, .svg or .pdf, one layer in a picture, or .html,
-one page for a browser, which opens with what is chosen here and has everything else to choose from.
---kind says who attends to what: encoder, source to source; decoder, target to target; cross, target
-to source. Without --target the model's own translation is taken, and printed. A row of the decoder
-is named by the word that is written there, its columns by the words read, the first of which is
-<s>.
+The suffix of --output chooses the format. A picture (.png, .svg, .pdf) shows one layer. A page for
+a browser (.html) holds all layers and heads; it opens with the ones chosen here.
 
---bpe-codes cuts plain text as the recipes do, into Moses' tokens and these byte pairs
-(--normalize where the recipe did: wmt14_en_de, multi30k), --sentencepiece-model into word pieces;
-without either, sentences must be in pieces already. --word shows what one word attends to.
+--kind says what attends to what: encoder, source to source; decoder, target to target; cross,
+target to source. Without --target, the command prints the model's own translation and uses that.
+Each row of the decoder is labelled with the word that it predicts. The columns are the words that
+the decoder reads; the first is <s>.
+
+Plain text must be cut into pieces as in training. --bpe-codes cuts it into Moses tokens, then byte
+pairs; add --normalize if the recipe did so (wmt14_en_de, multi30k). --sentencepiece-model cuts it
+into word pieces. Without either option, sentences must already be in pieces.
 
 examples:
   aiayn attention --checkpoint average.pt --data-bin bin --bpe-codes codes \\
@@ -44,10 +45,8 @@ OF_SENTENCES = ("source", "target", "kind", "layer", "heads", "word", "style", "
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn attention`."""
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="the trained model")
-    parser.add_argument(
-        "--data-bin", type=Path, metavar="DIR", help="the data that it was trained on"
-    )
-    parser.add_argument("--source", metavar="SENTENCE", help="what the encoder reads")
+    parser.add_argument("--data-bin", type=Path, metavar="DIR", help="the data it was trained on")
+    parser.add_argument("--source", metavar="SENTENCE", help="the source sentence")
     parser.add_argument("--target", metavar="SENTENCE", help="its translation")
     parser.add_argument(
         "--output", type=Path, required=True, metavar="FILE", help=".png, .svg, .pdf or .html"
@@ -57,47 +56,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_choices(shown: argparse._ArgumentGroup) -> None:
-    shown.add_argument("--kind", choices=KINDS, help="default: encoder; of a page, all three")
+    shown.add_argument("--kind", choices=KINDS, help="default: encoder; for a page, all three")
     shown.add_argument(
         "--layer",
         type=int,
         metavar="N",
-        help="from 1; default: the last but one, as in Figures 3-5",
+        help="from 1; default: the second to last, as in Figures 3-5",
     )
-    shown.add_argument(
-        "--heads", type=_numbers, metavar="1,2", help="from 1; default: all of the layer"
-    )
+    shown.add_argument("--heads", type=_numbers, metavar="1,2", help="from 1; default: all")
     shown.add_argument(
         "--word",
-        help="only what this word attends to, each time that it occurs (of a page the first time)",
+        help="show only what this word attends to, at each occurrence (on a page: at the first)",
     )
     shown.add_argument(
         "--style",
         choices=STYLES,
-        help="all heads in one drawing of lines (the default), a drawing for each of the heads, or "
-        "heat maps",
+        help="lines, all heads in one drawing (the default); heads, one drawing of lines per head; "
+        "or heat, one heat map per head",
     )
     shown.add_argument(
         "--merge",
         action="store_true",
         default=None,
-        help="put words together: weights summed over pieces attended to, averaged over those that "
-        "attend",
+        help="merge pieces into words: sum the weights over the pieces attended to, average them "
+        "over the pieces that attend",
     )
     shown.add_argument(
         "--positions",
         action="store_true",
-        help="positional encodings and their dot products instead; of a checkpoint, learned ones "
-        "(row E) beside the sinusoids",
+        help="draw positional encodings and their dot products instead; if the checkpoint has "
+        "learned ones (row E), draw them beside the sinusoids",
     )
 
 
 def _add_text_options(text: argparse._ArgumentGroup) -> None:
     pieces = text.add_mutually_exclusive_group()
-    pieces.add_argument("--bpe-codes", type=Path, metavar="FILE", help="of subword-nmt")
-    pieces.add_argument("--sentencepiece-model", type=Path, metavar="FILE", help="its model")
+    pieces.add_argument("--bpe-codes", type=Path, metavar="FILE", help="codes of subword-nmt")
+    pieces.add_argument("--sentencepiece-model", type=Path, metavar="FILE", help="a model")
     text.add_argument(
-        "--normalize", action="store_true", help="normalise punctuation before byte pairs"
+        "--normalize", action="store_true", help="normalize punctuation before byte pairs"
     )
 
 
@@ -121,7 +118,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Raise ValueError, before anything slow, for options that do not go together."""
+    """Raise ValueError for options that do not go together, before anything slow starts."""
     from fairseq_aiayn.inspection.picture_files import FORMATS
 
     path = arguments.output
@@ -220,7 +217,7 @@ def _write_page(maps: list[AttentionMap], arguments: argparse.Namespace) -> None
 
 
 def _first_with_word(maps: list[AttentionMap], arguments: argparse.Namespace) -> Selection:
-    """What the page opens with: the first kind that has the word; ValueError where none has."""
+    """Select from the first map that has the word; raises UnknownWord if none has it."""
     from fairseq_aiayn.inspection.selection import UnknownWord
 
     *others, last = maps

@@ -1,9 +1,9 @@
 """average the last checkpoints of a run into one
 
-The last are those of most updates: of --save-interval-updates (checkpoint_EPOCH_UPDATES.pt) if
-there are any, else of whole epochs (checkpointEPOCH.pt). The result translates, validates and
-starts fine-tuning as any checkpoint does; the optimizer's state is left out. Checkpoints of stock
-fairseq work too.
+The last checkpoints are those with the most updates. If the run wrote checkpoints of
+--save-interval-updates (checkpoint_EPOCH_UPDATES.pt), these are averaged, otherwise those of whole
+epochs (checkpointEPOCH.pt). The average can translate, validate and start fine-tuning like any
+other checkpoint; it has no optimizer state. Checkpoints of stock fairseq work, too.
 
   aiayn average --last 5 --dir checkpoints --output checkpoints/average.pt
   fairseq-generate DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\

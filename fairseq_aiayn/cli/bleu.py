@@ -1,7 +1,7 @@
-"""score a translation: the paper's BLEU, and sacreBLEU beside it
+"""score a translation with the paper's BLEU and with sacreBLEU
 
-The paper's BLEU is cased, in Moses tokens, with the hyphenated compounds of German split, and
-not smoothed. Files have one sentence a line, detokenised unless --tokenized is given.
+The paper's BLEU is cased and not smoothed. It is computed on Moses tokens; for German, hyphenated
+compounds are split. Files have one sentence per line, detokenized unless --tokenized is given.
 
   aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de
   aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de --json > bleu.json
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--reference", required=True, metavar="FILE", help="the reference")
     parser.add_argument(
-        "--target-lang", required=True, metavar="LANG", help="language of both: de, fr, ..."
+        "--target-lang", required=True, metavar="LANG", help="their language: de, fr, ..."
     )
     parser.add_argument(
         "--tokenized", action="store_true", help="the files are already in Moses tokens"
@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tokens",
         nargs=2,
         metavar=("HYPOTHESIS", "REFERENCE"),
-        help="the same sentences in any tokens: adds their BLEU as they are, which fairseq-generate"
-        " prints and many papers report",
+        help="the same sentences in tokens of any kind: also print the BLEU of these tokens, which"
+        " fairseq-generate prints and many papers report",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 

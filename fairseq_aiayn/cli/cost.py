@@ -1,12 +1,12 @@
-"""set the paper's estimate of a row's training cost beside the FLOPs of its model
+"""compare the paper's estimate of a row's training cost with a count of its FLOPs
 
-The paper's rule (Table 2): training time x GPUs x single-precision TFLOPS of a GPU. It says what
-the GPUs could have computed. The count is what the model needs: its matrix products, two FLOPs a
-multiply-add, three times the forward pass, for every step of the row's batch.
+The paper's rule (Table 2) is training time x GPUs x single-precision TFLOPS of a GPU. It says what
+the GPUs could have computed. The count says what the model needs: its matrix products, at two FLOPs
+per multiply-add, times three for the backward pass, over all steps and the row's batch.
 
-The paper's 9.5 TFLOPS of a P100 is its authors' sustained figure. Those of later GPUs are peaks
-from NVIDIA's data sheets, dense: with them the rule gives more, and the utilisation is less. A
-training in 16 bits can use more than the single-precision peak.
+The paper's 9.5 TFLOPS for a P100 is its authors' sustained figure. Figures for later GPUs are dense
+peaks from NVIDIA's data sheets: they make the rule's result higher and the utilization lower.
+Training in 16 bits can exceed the single-precision peak.
 
 examples:
   aiayn cost base
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=USUAL_LENGTH,
         metavar="N",
-        help="tokens of a sentence (default: %(default)s, assumed: about WMT's in byte pairs)",
+        help="tokens per sentence (default: %(default)s, an assumption: about WMT's in byte pairs)",
     )
     run = parser.add_argument_group("a training of your own")
     run.add_argument("--gpu", metavar="NAME", help=f"one of {', '.join(GPUS)}")
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _own_estimate(arguments: argparse.Namespace, counted: int) -> Estimate | None:
-    """The user's own training; ValueError where one of its three options is missing."""
+    """Estimate the user's own training; raises ValueError if some of its options are missing."""
     given = {f"--{name}": getattr(arguments, name) for name in ("gpu", "gpus", "hours")}
     missing = [option for option, value in given.items() if value is None]
     if len(missing) == len(given):
@@ -104,7 +104,7 @@ def _as_json(
 
 
 def _forward_lines(forward: ForwardFlops) -> list[list[str]]:
-    """The parts of the forward pass with their shares."""
+    """Return the parts of the forward pass with their shares."""
     parts = {
         "matrices of the encoder": forward.encoder,
         "matrices of the decoder": forward.decoder,
@@ -112,17 +112,17 @@ def _forward_lines(forward: ForwardFlops) -> list[list[str]]:
         "projection to the vocabulary": forward.projection,
     }
     return [
-        ["FLOPs of a source and a target token", "forward", ""],
+        ["FLOPs per source and target token", "forward", ""],
         *([f"  {name}", _millions(n), f"{n / forward.total:.1%}"] for name, n in parts.items()),
         ["  all", _millions(forward.total), ""],
     ]
 
 
 def _estimate_lines(paper: Estimate | None, own: Estimate | None) -> list[list[str]]:
-    """A column for each estimate; the lines on tensor cores only where there are any."""
+    """Return a column per estimate; lines about tensor cores only if the GPU has them."""
     titles = ["", "GPUs", "hours", "TFLOPS of a GPU, single precision"]
-    titles += ["training FLOPs by the paper's rule", "utilisation: counted / rule"]
-    titles += ["TFLOPS of a GPU, 16-bit tensor cores", "utilisation of these"]
+    titles += ["training FLOPs by the paper's rule", "utilization: counted / rule"]
+    titles += ["TFLOPS of a GPU, 16-bit tensor cores", "utilization of these"]
     columns = [titles, _column("the paper", paper), *([_column("your run", own)] if own else [])]
     lines = [list(cells) for cells in zip(*columns, strict=True)]
     return lines if own and own.gpu.tensor_tflops else lines[:-2]
@@ -145,7 +145,7 @@ def _column(name: str, found: Estimate | None) -> list[str]:
 
 
 def _flops(count: float) -> str:
-    """Two digits, as Table 2 prints them: 3.3e18."""
+    """Write FLOPs with two digits, as Table 2 does: 3.3e18."""
     return f"{count:.1e}".replace("e+", "e")
 
 

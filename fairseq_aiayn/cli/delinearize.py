@@ -1,19 +1,20 @@
-"""write sequences as trees again, one a line
+"""turn sequences back into trees, one per line
 
-The reverse of `aiayn linearize`: LINEARISED is what a model printed (- for standard input), --words
-has the words of each of its lines, with spaces. A sequence that is not a tree over exactly these
-words is repaired; standard error, and --report as JSON, says how many needed which repair. The
-output is trees in Penn Treebank brackets under TOP, which `aiayn evalb` scores.
+This reverses `aiayn linearize`. LINEARISED holds a model's output (- for standard input); --words
+holds the words of each line, separated by spaces. A sequence that is not a tree over exactly these
+words is repaired. Standard error says how many sequences needed which repair; --report writes the
+same as JSON. The output is trees in Penn Treebank brackets under TOP, which `aiayn evalb` scores.
 
-EVALB leaves out words tagged , . : `` or ''. So that these are the right ones, tags may
-change, also those of a sequence that is well-formed; its brackets and all other tags stay:
+EVALB does not count words tagged , . : `` or ''. To make sure that exactly the punctuation has
+these five tags, some tags change, even in well-formed sequences. Brackets and other tags stay.
 
-- One of the marks , . ? ! : ; .. ... `` ` '' " gets its usual tag of these five unless it has one
-  of them: (NN ?) becomes (. ?), and (: ,) stays. So do the signs of Unicode for an ellipsis, a
-  bullet, quotation marks (double ones and the opening single one) and two en dashes in a row.
-- A word with a letter or digit in it that has one of the five gets XX: (, board) is (XX board).
-- XX, which stands for no tag, becomes the usual tag of such a mark or of a dash, -- or those of
-  Unicode (en, em), and stays for any other word.
+- Each of the marks , . ? ! : ; .. ... `` ` '' " gets its usual tag among the five unless it already
+  has one of the five: (NN ?) becomes (. ?), and (: ,) stays. The same holds for Unicode's ellipsis,
+  bullet, double quotation marks, opening single quotation mark, and two en dashes in a row.
+- A word with a letter or digit must not have one of the five and gets XX: (, board) becomes
+  (XX board).
+- XX stands for no tag. It becomes the usual tag of a mark above or of a dash (--, Unicode's en and
+  em dash), and stays for any other word.
 
 Changes of the first two kinds are counted as "punctuation tags".
 
@@ -40,7 +41,7 @@ from fairseq_aiayn.treebank.trees import write_tree
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn delinearize`."""
     parser.add_argument(
-        "linearised", nargs="?", default=STANDARD_INPUT, metavar="LINEARISED", help="what to read"
+        "linearised", nargs="?", default=STANDARD_INPUT, metavar="LINEARISED", help="sequences"
     )
     parser.add_argument("--words", required=True, metavar="FILE", help="the words of each line")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the repairs as JSON")
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
             print(line, file=sys.stderr)
         if file:
             file.write(json.dumps(report.as_json(), indent=2) + "\n")
-            sys.stdout.flush()  # there is no report of trees that cannot be written
+            sys.stdout.flush()  # no report if the trees cannot be written
 
 
 def _print_trees(arguments: argparse.Namespace) -> RepairReport:
@@ -72,7 +73,7 @@ def _print_trees(arguments: argparse.Namespace) -> RepairReport:
 
 
 def _sentences(linearised: str, words: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Read both files side by side; raises ValueError if their numbers of lines differ."""
+    """Read both files in parallel; raises ValueError if their numbers of lines differ."""
     if linearised == words == STANDARD_INPUT:
         raise ValueError("LINEARISED and --words must not both be standard input")
     count = [0, 0]

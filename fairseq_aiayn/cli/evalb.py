@@ -1,21 +1,21 @@
 """score constituency trees as EVALB does, with the parameters of COLLINS.prm
 
-Both files have one tree per line, as brackets: (TOP (NP (DT the) (NN board))). Treebank files
-have a tree over several lines: `aiayn linearize FILE --trees OUT > /dev/null` puts each on one.
-Traces and function tags may stand in either. The output is that of the C program, to the digit, for
-balanced trees within its limits. Sentences that are errors (other words than gold's, brackets that
-do not balance) or skipped (no words) do not count, and the first of them are listed on standard
-error.
+Both files have one tree per line, in brackets: (TOP (NP (DT the) (NN board))). Treebank files
+spread a tree over several lines: `aiayn linearize FILE --trees OUT > /dev/null` puts each tree on
+one line. Both files may have traces and function tags. For balanced trees within the limits of the
+C program EVALB, the output is the same to the last digit. Two kinds of sentences do not count:
+errors (words that differ from gold, unbalanced brackets) and skipped sentences (no words). The
+first of these are listed on standard error.
 
   aiayn evalb gold.trees predicted.trees
   aiayn evalb gold.trees predicted.trees --per-sentence > evalb.txt
   aiayn evalb gold.trees.gz - -p new --json < predicted.trees
 
-With --json --per-sentence the JSON also has "sentences", one object for each: "number" (from 1),
-"status" (valid, error or skipped; if not valid, "reason" says why), "length", "recall",
-"precision", "matched", "gold", "predicted", "crossing", "words", "correct_tags" and
-"tagging_accuracy". All but "recall", "precision" and "tagging_accuracy", in per cent, are counts.
-The ten sentences of least recall:
+With --json --per-sentence, the JSON also has a list "sentences" of one object per sentence:
+"number" (from 1), "status" (valid, error or skipped; if not valid, "reason" says why), "length",
+"recall", "precision", "matched", "gold", "predicted", "crossing", "words", "correct_tags" and
+"tagging_accuracy". "recall", "precision" and "tagging_accuracy" are in per cent, the other numbers
+are counts. This prints the ten sentences with the lowest recall:
 
   aiayn evalb gold.trees predicted.trees --json --per-sentence > evalb.json
   jq -c '[.sentences[] | select(.status == "valid")] | sort_by(.recall)[:10][]' evalb.json
@@ -46,13 +46,13 @@ from fairseq_aiayn.treebank.lines import source_name
 
 MOST_ERRORS = 10**9
 MOST_WORKERS = 64
-ENOUGH_WORKERS = 8  # more wait for the process that reads the files and adds up
-LISTED = 10  # sentences that do not count; the totals have the number of all
+ENOUGH_WORKERS = 8  # more would only wait for the process that reads the files and adds up
+LISTED = 10  # sentences that do not count; the totals include the rest
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `aiayn evalb`."""
-    parser.add_argument("gold", metavar="GOLD", help="the right trees, - for standard input")
+    parser.add_argument("gold", metavar="GOLD", help="the correct trees, - for standard input")
     parser.add_argument("predicted", metavar="PREDICTED", help="the trees to score")
     parser.add_argument(
         *("-p", "--parameters"),
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         *("-e", "--max-errors"),
         metavar="N",
-        help="end with an error after so many sentences that are errors (default: never)",
+        help="stop with an error at the N-th sentence that is an error (default: never)",
     )
     parser.add_argument(
         "--workers",
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--per-sentence",
         action="store_true",
-        help='print a line a sentence before the summary; with --json, a list "sentences" in it',
+        help='print one line per sentence before the summary; with --json, add "sentences"',
     )
 
 
@@ -105,14 +105,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _whole_number(option: str, text: str, most: int) -> int:
-    """Read an option's N; raises ValueError unless it is from 1 to `most`."""
+    """Return the number given to an option; raises ValueError unless it is from 1 to `most`."""
     if not text.isdecimal() or len(text) > len(str(most)) or not 1 <= int(text) <= most:
         raise ValueError(f"{option} must be a whole number from 1 to {most:,}, got {text:.60}")
     return int(text)
 
 
 def _cores() -> int:
-    """The cores that this process may use, where the system says that; else all."""
+    """Return how many cores this process may use; all cores where the system does not say."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -121,7 +121,7 @@ def _cores() -> int:
 def _list_uncounted(
     scores: Iterator[SentenceScore], predicted: str, max_errors: float
 ) -> Iterator[SentenceScore]:
-    """Pass scores on; list those that do not count, and ValueError after so many errors."""
+    """Pass scores on and list those that do not count; raises ValueError at error `max_errors`."""
     uncounted = errors = unbalanced = 0
     for number, score in enumerate(scores, start=1):
         if score.status is Status.VALID:
@@ -147,7 +147,7 @@ def _list_uncounted(
 
 
 def _warn_of_roots(scores: Scores) -> None:
-    """An empty root label counts as a constituent, TOP does not: the two never match."""
+    """Warn if only one side has empty root labels: these count as constituents, TOP does not."""
     roots = scores.labels.get("")
     if roots and roots.gold != roots.predicted:
         print(
@@ -160,14 +160,14 @@ def _warn_of_roots(scores: Scores) -> None:
 def _gather(
     scores: Iterator[SentenceScore], rows: list[dict[str, int | float | str]]
 ) -> Iterator[SentenceScore]:
-    """Pass scores on; put each into `rows` as --json has it."""
+    """Pass scores on and append each to `rows` in the form of --json."""
     for number, score in enumerate(scores, start=1):
         rows.append(sentence_fields(number, score))
         yield score
 
 
 def _print_table(scores: Iterator[SentenceScore]) -> Iterator[SentenceScore]:
-    """Pass scores on; print a line of each."""
+    """Pass scores on and print one line for each."""
     for number, score in enumerate(scores, start=1):
         if number == 1:
             print(TABLE_HEAD)

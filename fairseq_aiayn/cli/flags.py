@@ -1,17 +1,18 @@
 """print a row's training regime, or its search, as options of fairseq's commands
 
-The batch is the row's on any number of GPUs: about 25,000 source and 25,000 target tokens (section
-5.1), by the update frequency. You add data, task, precision (--fp16, --bf16, --amp) and
-directories.
+The update frequency keeps the row's batch on any number of GPUs: about 25,000 source and 25,000
+target tokens (section 5.1). Add data, task, precision (--fp16, --bf16, --amp) and directories
+yourself.
 
-A smaller budget than the paper's has its own --batch-tokens, --warmup-updates and --max-update;
-checkpoints keep their share of the updates.
+For a smaller budget than the paper's, set --batch-tokens, --warmup-updates and --max-update; the
+interval between checkpoints shrinks in proportion to the updates.
 
-With --system stock they are those of the nearest model that fairseq has by itself, in the same
-regime; a row whose heads are not of size d_model / h has none.
+--system stock prints the same regime for the nearest model of stock fairseq. A row whose heads are
+not of size d_model / h has no such model.
 
---search prints options of fairseq-generate instead: beam size, α and longest output of the row's
-task (sections 6.1 and 6.3). This package's tasks have them as defaults, stock fairseq has others.
+--search prints options of fairseq-generate instead: beam size, α and longest output for the row's
+task (sections 6.1 and 6.3). They are the defaults of this package's tasks, but not of stock
+fairseq.
 
 examples:
   aiayn flags base --gpus 8
@@ -34,8 +35,8 @@ from fairseq_aiayn.rows import find_row
 
 SYSTEMS = {"aiayn": train_flags, "stock": stock_flags}
 BUDGET = (
-    ("--batch-tokens", "T", "source tokens, and target tokens, of a batch"),
-    ("--max-update", "U", "updates"),
+    ("--batch-tokens", "T", "source tokens per batch, and target tokens per batch"),
+    ("--max-update", "U", "updates of the training"),
     ("--warmup-updates", "U", "updates of the warm-up"),
     ("--save-interval-updates", "U", "updates between checkpoints"),
 )
@@ -45,13 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `aiayn flags`."""
     parser.add_argument("row", help="name of a row, see aiayn rows")
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--gpus", type=int, metavar="N", help="GPUs of all nodes together")
-    what.add_argument("--search", action="store_true", help="the row's search instead")
+    what.add_argument("--gpus", type=int, metavar="N", help="number of GPUs, over all nodes")
+    what.add_argument("--search", action="store_true", help="print the row's search instead")
     parser.add_argument(
         "--max-tokens",
         type=int,
         metavar="M",
-        help="tokens that a GPU takes at once (default: at most 4096)",
+        help="tokens that a GPU processes at once (default: at most 4096)",
     )
     for option, unit, meaning in BUDGET:
         parser.add_argument(option, type=int, metavar=unit, help=f"{meaning} (default: the row's)")
@@ -59,12 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--system",
         choices=SYSTEMS,
         default="aiayn",
-        help="whose model: this package's or stock fairseq's (default: %(default)s)",
+        help="the model of this package or of stock fairseq (default: %(default)s)",
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the options on one line; none needs quoting."""
+    """Print the options on one line; no option needs quoting."""
     row = find_row(arguments.row)
     if arguments.search:
         for option in ("--max-tokens", *(option for option, _, _ in BUDGET)):

@@ -1,16 +1,16 @@
-"""write trees as sequences, one sentence a line
+"""write trees as sequences, one sentence per line
 
-Reads trees in Penn Treebank brackets, takes function tags and traces off, and prints each tree
-depth first: "(LABEL" and ")LABEL" for its brackets and, for each word, its tag (--tags pos) or XX
-(--tags XX). The words themselves are only in --words.
+Reads trees in Penn Treebank brackets, removes function tags and traces, and prints each tree depth
+first: "(LABEL" and ")LABEL" for its brackets and, for each word, its tag (--tags pos) or XX
+(--tags XX). The words themselves are not printed; --words writes them to a file.
 
   aiayn linearize wsj/22 --words valid.words --trees valid.trees > valid.tree
   aiayn linearize wsj_0001.mrg wsj_0002.mrg.gz --tags XX > train.tree
   aiayn parse --checkpoint average.pt ... < sentences | aiayn linearize --collapse-unary
 
-TREES is a file, a .gz file, a directory (every *.mrg, *.ptb and those with .gz below it) or - for
-standard input. --words and --trees have the same lines as the output. With --skip, files have one
-tree per line, as parsers write them, and lines that are no tree are left out and counted.
+TREES is a file, a .gz file, a directory (all *.mrg, *.ptb, *.mrg.gz and *.ptb.gz below it) or - for
+standard input. Line N of --words and of --trees belongs to line N of the output. With --skip, the
+input has one tree per line, as parsers write it; lines that are not a tree are skipped and counted.
 """
 
 from __future__ import annotations
@@ -28,27 +28,30 @@ from fairseq_aiayn.treebank.linearization import Tags, linearize
 from fairseq_aiayn.treebank.reader import input_files
 from fairseq_aiayn.treebank.trees import Constituent, words_of, write_tree
 
-LISTED = 10  # lines that are left out; their number is printed
+LISTED = 10  # skipped lines whose reason is printed; of all, only the number is
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn linearize`."""
-    parser.add_argument("trees_in", nargs="*", default=["-"], metavar="TREES", help="what to read")
+    parser.add_argument("trees_in", nargs="*", default=["-"], metavar="TREES", help="trees to read")
     parser.add_argument(
-        "--tags", choices=get_args(Tags), default="pos", help="what stands for a word (%(default)s)"
+        "--tags",
+        choices=get_args(Tags),
+        default="pos",
+        help="each word's symbol (default: %(default)s)",
     )
     parser.add_argument(
-        "--collapse-unary", action="store_true", help="make one NP of an NP over a single NP"
+        "--collapse-unary", action="store_true", help="merge an NP over a single NP into one NP"
     )
     parser.add_argument(
-        "--skip", action="store_true", help="leave lines out that are no tree, and count them"
+        "--skip", action="store_true", help="skip and count lines that are not a tree"
     )
     parser.add_argument("--words", type=Path, metavar="FILE", help="write the words here")
-    parser.add_argument("--trees", type=Path, metavar="FILE", help="and the normalised trees here")
+    parser.add_argument("--trees", type=Path, metavar="FILE", help="write normalized trees here")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the linearised trees and write the files that were asked for."""
+    """Print the linearized trees and write the requested files."""
     outputs = [path.resolve() for path in (arguments.words, arguments.trees) if path]
     if len(set(outputs)) < len(outputs):
         raise ValueError(f"--words and --trees must be two files, both are {arguments.trees}")
@@ -73,7 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
             first, *more = arguments.trees_in
             others = f" and {len(more):,} more" if more else ""
             raise ValueError(f"{first}{others}: must have a tree, has none")
-        for output in (sys.stdout, words, trees):  # so that none is there if another cannot be
+        for output in (sys.stdout, words, trees):  # no file appears if another cannot be written
             if output:
                 output.flush()
 

@@ -1,6 +1,6 @@
-"""what "Attention Is All You Need" needs around fairseq-train
+"""the commands of "Attention Is All You Need" that fairseq does not have
 
-The usual order of work:
+The usual order:
   aiayn rows
   fairseq-train DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
       $(aiayn flags base --gpus 8)
@@ -17,7 +17,7 @@ and for constituency parsing (section 6.3):
   aiayn delinearize test.tree --words test.words > predicted.trees
   aiayn evalb gold.trees predicted.trees
 
-`aiayn COMMAND --help` explains a command. Bad input ends with one line and exit status 2.
+`aiayn COMMAND --help` explains a command. Bad input gives an error of one line and exit status 2.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ COMMANDS = (
 )
 
 BAD_INPUT = 2
-NO_MEMORY = "allocate memory"  # what PyTorch says then, in a RuntimeError
+NO_MEMORY = "allocate memory"  # in the RuntimeError that PyTorch raises without enough memory
 NO_MEMORY_LINE = "there is not enough memory for this"
 INTERRUPTED = 128 + 2  # what a shell reports for SIGINT
-NO_READER = 128 + 13  # and for SIGPIPE
+NO_READER = 128 + 13  # what a shell reports for SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,17 +86,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's parser, whose messages are as short as all others."""
+    """argparse's parser, with error messages shortened like all others."""
 
     def error(self, message: str) -> NoReturn:
-        """Print usage and the message, and exit."""
+        """Print the usage and the shortened message, and exit."""
         super().error(shortened(message))
 
 
 def _open_streams() -> bool:
-    """Let a closed standard input be an empty one, and say whether there is an output to print to.
+    """Replace closed streams but standard output; return whether standard output is open.
 
-    Of a closed stream Python makes None.
+    Python sets a closed stream to None. A closed standard input becomes an empty one.
     """
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
@@ -137,7 +137,7 @@ def _read_docstring(module: ModuleType) -> tuple[str, str]:
 
 
 def _versions() -> str:
-    """Return the versions that a report of a fault needs."""
+    """Return the versions that a bug report needs."""
     found = []
     for name in ("fairseq-aiayn", "fairseq", "fairseq-fixed", "torch"):
         try:
@@ -157,7 +157,7 @@ def _flush_stdout() -> None:
 
 
 def _one_line(error: ValueError | OSError) -> str:
-    """Return the message of an error; for an OSError the file first, without its number."""
+    """Return the message of an error; for an OSError, the file and the reason, no error number."""
     if isinstance(error, OSError) and error.strerror:
         message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     else:

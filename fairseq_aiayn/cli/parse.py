@@ -1,16 +1,17 @@
 """parse sentences with a trained model (section 6.3)
 
-Prints a tree in Penn Treebank brackets for every SENTENCE (quote each), or for every line of
-standard input; from a terminal it asks line by line until Ctrl-D. What the model wrote is repaired
-where it is no tree over the words; with --constrained it can write nothing else, and only tags of
-punctuation may still be changed. Brackets in words are escaped as the treebank does (-LRB-).
+Prints a tree in Penn Treebank brackets for every SENTENCE (quote each one), or for every line of
+standard input. In a terminal, it asks for one sentence after the other until Ctrl-D. Output of the
+model that is not a tree over the words is repaired. With --constrained, the model can only write
+trees over the words, so that only tags of punctuation may be repaired. Brackets in words are
+escaped as in the treebank (-LRB-).
 
   aiayn parse --checkpoint average.pt --data-bin bin "The board met." "It isn't over."
   aiayn parse --checkpoint average.pt --data-bin bin --pretty
   aiayn parse --checkpoint average.pt --data-bin bin --tokenized < words.txt > trees.txt
 
---data-bin is the directory that the model was trained on: it has dict.words.txt, dict.tree.txt and
-the word pieces, pieces.model.
+--data-bin is the data directory of the training, with dict.words.txt, dict.tree.txt and the model
+of the word pieces, pieces.model.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ BATCH = 16  # sentences
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn parse`."""
-    parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="what to parse")
+    parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="a sentence to parse")
     parser.add_argument(
         "--checkpoint", type=Path, required=True, metavar="FILE", help="the trained model"
     )
@@ -40,29 +41,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--pretty", action="store_true", help="draw the trees")
     form.add_argument(
-        "--linearised", action="store_true", help="print what the model wrote, not repaired"
+        "--linearised", action="store_true", help="print the model's output without repairs"
     )
     parser.add_argument(
-        "--tokenized", action="store_true", help="sentences are words with white space between"
+        "--tokenized", action="store_true", help="white space already separates all words"
     )
     parser.add_argument(
         "--beam",
         type=int,
         default=PARSING_DECODING.beam,
         metavar="N",
-        help="hypotheses that the search keeps (default: %(default)s)",
+        help="beam size (default: %(default)s)",
     )
     parser.add_argument(
-        "--constrained", action="store_true", help="search among trees over the words only"
+        "--constrained", action="store_true", help="search only among trees over the words"
     )
-    parser.add_argument("--cpu", action="store_true", help="leave the GPU alone")
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print a tree for each sentence, in their order; an empty line for an empty one."""
+    """Print a tree for each sentence, in order; an empty line for an empty sentence."""
     from fairseq_aiayn.plugin.parser import load_parser
 
-    logging.getLogger("fairseq").setLevel(logging.WARNING)  # it tells the size of its dictionaries
+    logging.getLogger("fairseq").setLevel(logging.WARNING)  # it logs its dictionaries' sizes
     parser = load_parser(
         arguments.checkpoint,
         arguments.data_bin,
@@ -94,7 +95,7 @@ def _given(sentences: list[str], tokenized: bool) -> Iterator[list[str]]:
 
 
 def _asked_for(tokenized: bool) -> Iterator[list[str]]:
-    """Ask for lines on the terminal, again for one that cannot be parsed, and yield their words."""
+    """Ask for sentences on the terminal and yield their words; report bad ones and go on."""
     lines = read_symbols(STANDARD_INPUT)
     while True:
         print("> ", end="", file=sys.stderr, flush=True)
@@ -111,7 +112,7 @@ def _asked_for(tokenized: bool) -> Iterator[list[str]]:
 
 
 def _words(line: list[str], tokenized: bool) -> list[str]:
-    """Split what white space parts further, as the treebank does, if that is not done."""
+    """Return the words of a line, split further as in the treebank unless they are tokenized."""
     from fairseq_aiayn.treebank.tokenization import penn_words
 
     words = line if tokenized else penn_words(" ".join(line))
@@ -121,7 +122,7 @@ def _words(line: list[str], tokenized: bool) -> list[str]:
 
 
 def _batches(sentences: Iterable[list[str]], size: int) -> Iterator[list[list[str]]]:
-    """Cut sentences into batches; ValueError comes when those before it are given out."""
+    """Cut sentences into batches; after a ValueError, yield the sentences before it first."""
     batch: list[list[str]] = []
     try:
         for words in sentences:
@@ -136,7 +137,7 @@ def _batches(sentences: Iterable[list[str]], size: int) -> Iterator[list[list[st
 
 
 def _written(symbols: list[str], words: list[str], arguments: argparse.Namespace) -> str:
-    """The model's symbols for a sentence in the form that was asked for."""
+    """Return the model's symbols for a sentence in the requested form."""
     from fairseq_aiayn.treebank.brackets_nltk import pretty
     from fairseq_aiayn.treebank.repair import repair
     from fairseq_aiayn.treebank.trees import write_tree

@@ -1,16 +1,16 @@
-"""list the paper's models with their sizes and what they cost; say how two of them differ
+"""list the paper's models with their sizes and costs, or compare two of them
 
-What is computed, at the given vocabulary:
-  params      parameters of our model. Parsing, which keeps words and trees apart, has so many types
-              on either side.
+Computed for the given vocabulary:
+  params      parameters of our model. Parsing has separate vocabularies of this size for words and
+              for trees.
   FLOPs/pair  of the forward pass for one source token and one target token
-  training    FLOPs of all steps, as aiayn cost counts them
-  memory      what a training holds whatever its batch: weights, gradients and Adam's two moments in
-              float32, 16 bytes a parameter. Activations come on top: they grow with the batch and
+  training    FLOPs of all steps, as counted by aiayn cost
+  memory      what training needs for any batch: weights, gradients and Adam's two moments in
+              float32, 16 bytes per parameter. Activations come on top: they grow with the batch and
               depend on the attention kernel that PyTorch chooses.
 The last three columns are the paper's: its parameters, development perplexity and BLEU.
 
---diff names cells as --json does; its ratio is the first row's value over the second's.
+--diff names cells as --json does. Its ratio is the first row's value divided by the second's.
 
 examples:
   aiayn rows
@@ -39,18 +39,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `aiayn rows`."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="rows to list (default: all)")
     parser.add_argument(
-        "--diff", nargs=2, metavar=("A", "B"), help="print only the cells in which two rows differ"
+        "--diff", nargs=2, metavar=("A", "B"), help="print the cells in which two rows differ"
     )
     add_vocabulary_option(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print a table in Markdown")
     form.add_argument(
-        "--json", action="store_true", help="print JSON with every cell of a row, in full"
+        "--json", action="store_true", help="print JSON with all cells, in full precision"
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print a row a line, or the cells in which two rows differ."""
+    """Print one row per line, or the cells in which two rows differ."""
     if not arguments.diff:
         rows = [find_row(name) for name in arguments.names] or list(ROWS.values())
         _print_rows(rows, arguments)

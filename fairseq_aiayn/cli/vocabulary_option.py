@@ -1,4 +1,4 @@
-"""The option --vocab of the commands that compute a row's cost."""
+"""The option --vocab, for the commands that compute a row's cost."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from fairseq_aiayn.paper import VOCABULARY_EN_DE
 
 
 def add_vocabulary_option(parser: argparse.ArgumentParser) -> None:
-    """Declare --vocab, in types, with English-German's as the default."""
+    """Declare --vocab, the number of types, by default English-German's."""
     parser.add_argument(
         "--vocab",
         type=int,
         default=VOCABULARY_EN_DE,
         metavar="V",
-        help="types (default: %(default)s)",
+        help="types in the vocabulary (default: %(default)s)",
     )

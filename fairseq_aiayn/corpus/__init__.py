@@ -1,1 +1,1 @@
-"""From raw parallel text to pieces (section 5.1); the recipes run these modules as scripts."""
+"""From raw parallel text to subword pieces (section 5.1); recipes run these modules as scripts."""

@@ -1,7 +1,7 @@
-"""Cut the training text into pieces and join its shards to train.SRC and train.TGT.
+"""Cut the training text into pieces and join its shards into train.SRC and train.TGT.
 
-A run that was stopped goes on: shards finished with the same codes or model are kept until all are
-joined.
+An interrupted run resumes: shards finished with the same codes or model are kept until all shards
+are joined.
 
     python -m fairseq_aiayn.corpus.apply_pieces --shards tokens --languages en de \\
         --codes pieces/codes \\
@@ -26,7 +26,7 @@ from fairseq_aiayn.messages import one_line_errors
 
 @dataclass(frozen=True)
 class PiecesFile:
-    """What text is cut with: byte pair codes or a sentencepiece model, the other is None."""
+    """The file that text is cut with: byte pair codes or a sentencepiece model; one is None."""
 
     codes: Path | None
     model: Path | None
@@ -45,7 +45,10 @@ class ShardTask:
 
 
 def read_pieces_file(codes: Path | None, model: Path | None) -> PiecesFile:
-    """Identify codes or model by their content; raises OSError or ValueError if they are none."""
+    """Return codes or a model with a hash of the content.
+
+    Raises OSError if the file cannot be read, ValueError if it is neither.
+    """
     pieces = PiecesFile(codes, model, hashlib.sha256((codes or model).read_bytes()).hexdigest())
     _open(pieces)
     return pieces
@@ -68,7 +71,7 @@ def apply_pieces(
 
 
 def apply_to_shard(task: ShardTask) -> dict[str, int]:
-    """Cut a shard, unless that is done with the same pieces and tokens; return its counts."""
+    """Cut a shard unless it is finished for the same pieces and tokens; return its counts."""
     marker = (task.tokens / f"{task.name}.done").read_bytes()
     made = {
         "languages": list(task.languages),

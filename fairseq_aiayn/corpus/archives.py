@@ -1,4 +1,4 @@
-"""Read the lines of a text where it lies, in an archive or not, without unpacking it to disk."""
+"""Read the lines of a text, in an archive or not, without unpacking it to disk."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import BinaryIO
 from fairseq_aiayn.corpus.manifest import Location
 
 BUFFER_BYTES = 1 << 20
-LONGEST_LINE = 1 << 20  # bytes; a gigabyte of one character is a megabyte in an archive
-LONGEST_HEADER = 1 << 20  # bytes of one member in a tar archive
+LONGEST_LINE = 1 << 20  # bytes; an archive of a megabyte can hold one line of a gigabyte
+LONGEST_HEADER = 1 << 20  # bytes of one member's header in a tar archive
 NAMES_SHOWN = 5
 DAMAGE = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError)
 
@@ -25,10 +25,10 @@ DAMAGE = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError)
 def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
     """Yield the lines of a text in `directory`, without their line ends.
 
-    Only "\\n" ends a line; the "\\r" before it and a byte order mark at the start are dropped. An
-    archive is read up to the end of the member, in constant memory, by each call for itself.
-    Raises OSError for a missing file, ValueError for a missing member, a damaged archive or a line
-    of more than LONGEST_LINE bytes, which may show only after some lines.
+    Only "\\n" ends a line; the "\\r" before it and a byte order mark at the start are dropped. Each
+    call reads the archive anew, up to the end of the member, in constant memory. Raises OSError for
+    a missing file, ValueError for a missing member, a damaged archive or a line of more than
+    LONGEST_LINE bytes; an error may come after some lines.
     """
     path = directory / location.file
     try:
@@ -44,8 +44,10 @@ def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
 
 
 def bounded_lines(stream: BinaryIO, name: str | Path) -> Iterator[bytes]:
-    """Yield the lines of a stream with their ends; ValueError, naming it, for one of more than
-    LONGEST_LINE bytes."""
+    """Yield the lines of a stream with their line ends.
+
+    Raises ValueError, with `name`, for a line of more than LONGEST_LINE bytes.
+    """
     lines = iter(partial(stream.readline, LONGEST_LINE + 1), b"")
     for number, line in enumerate(lines, start=1):
         if len(line) > LONGEST_LINE:
@@ -60,7 +62,7 @@ def _open_text(path: Path, member: str | None) -> Iterator[BinaryIO]:
         if path.suffix in (".gz", ".tgz"):
             stream = opened.enter_context(_gunzip(stream))
         if member is not None:
-            # Neither the search for a member nor its reading goes back: gzip is unpacked once.
+            # Finding and reading a member only moves forward, so that gzip is unpacked once.
             parts = _BoundedReads(stream)
             archive = opened.enter_context(tarfile.open(fileobj=parts, mode="r:"))
             stream = opened.enter_context(_find_member(archive, stream, member, path))
@@ -70,13 +72,13 @@ def _open_text(path: Path, member: str | None) -> Iterator[BinaryIO]:
 
 
 class _BoundedReads:
-    """A stream for tarfile, which would read a header of whatever length the header claims."""
+    """A stream that limits reads: tarfile would read a header of any length that it claims."""
 
     def __init__(self, stream: BinaryIO):
         self.seek, self.tell, self._read = stream.seek, stream.tell, stream.read
 
     def read(self, size: int) -> bytes:
-        """Read `size` bytes; tarfile.ReadError for more than LONGEST_HEADER."""
+        """Read `size` bytes; raises tarfile.ReadError for more than LONGEST_HEADER."""
         if size > LONGEST_HEADER:
             raise tarfile.ReadError
         return self._read(size)
@@ -84,7 +86,7 @@ class _BoundedReads:
 
 def _gunzip(stream: io.BufferedReader) -> gzip.GzipFile:
     if not stream.peek(1):
-        raise EOFError  # to gzip an empty file is an empty text
+        raise EOFError  # gzip would take an empty file for an empty text
     return gzip.GzipFile(fileobj=stream, mode="rb")
 
 
@@ -97,7 +99,7 @@ def _find_member(
             names.append(entry.name.removeprefix("./"))
             if names[-1] == wanted.removeprefix("./"):
                 return archive.extractfile(entry)
-    # tarfile takes a damaged header for the end of the archive.
+    # tarfile takes a damaged header for the end of the archive: look for the real end.
     stream.seek(archive.offset)
     if stream.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
         raise tarfile.ReadError

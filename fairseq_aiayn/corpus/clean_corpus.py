@@ -1,8 +1,8 @@
 """Turn the training texts of a manifest into clean tokens, in shards.
 
-Each text is read where it lies in its archive; clean_pairs.py says what becomes of its pairs. A run
-that was stopped goes on: what is finished is read past. At the end OUTPUT holds the shards of this
-corpus, no others, and statistics.json.
+Each text is read directly from its archive; clean_pairs.py cleans its pairs. An interrupted run
+resumes and skips finished shards. At the end, OUTPUT holds statistics.json and the shards of this
+corpus only.
 
     python -m fairseq_aiayn.corpus.clean_corpus --manifest corpus.toml --directory downloads \\
         --source-lang en \\
@@ -32,7 +32,7 @@ from fairseq_aiayn.messages import one_line_errors
 TextCounts = tuple[str, dict[str, int]]  # name, and pairs by COLUMNS
 
 COLUMNS = ("read", "kept", *REASONS)
-MOST_NOT_UTF8 = 0.01  # of a text's pairs; where there are more, the text has another encoding
+MOST_NOT_UTF8 = 0.01  # of a text's pairs; with more, the text must have another encoding
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def clean_corpus(
 ) -> list[TextCounts]:
     """Make the shards of all texts in `output`; return the counts of each text.
 
-    Raises ValueError naming the text and what is wrong with it, or if no pair is kept.
+    Raises ValueError if a text is broken, with its name and the fault, or if no pair is kept.
     """
     output.mkdir(parents=True, exist_ok=True)
     statistics = output / "statistics.json"
@@ -76,8 +76,8 @@ def clean_corpus(
 def read_pairs(directory: Path, text: Text, languages: tuple[str, str]) -> Iterator[Pair]:
     """Yield the pairs of a text.
 
-    Raises ValueError after the last if there is none, or if there are more lines on one side, or
-    more or fewer than the manifest says.
+    Raises ValueError after the last pair if there is none, if one side has more lines, or if the
+    number differs from the manifest's.
     """
     sides = [open_lines(directory, location) for location in (text.source, text.target)]
     count = 0
@@ -98,7 +98,7 @@ def read_pairs(directory: Path, text: Text, languages: tuple[str, str]) -> Itera
 
 
 def clean_shard(task: ShardTask) -> dict[str, int]:
-    """Make a shard, unless it is there from the same lines and settings; return its counts."""
+    """Make a shard unless it is finished for the same lines and settings; return its counts."""
     lines = b"\n".join(line for pair in task.pairs for line in pair)
     made = {**task.settings.record(), "sha256": hashlib.sha256(lines).hexdigest()}
     counts = shards.finished_counts(task.output, task.name, made)
@@ -134,7 +134,7 @@ def _clean_text(text: Text, tasks: Iterator[ShardTask], workers: int) -> dict[st
 
 
 def table(counts: Sequence[TextCounts]) -> str:
-    """Return the counts of each text and of all as aligned lines."""
+    """Return the counts of each text and their sums as aligned lines."""
     total = {column: sum(of_text[column] for _, of_text in counts) for column in COLUMNS}
     rows = [["pairs", *COLUMNS]]
     rows += [

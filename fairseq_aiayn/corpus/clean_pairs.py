@@ -1,4 +1,4 @@
-"""Tokenise pairs of lines and drop what is no sentence pair, as Moses' clean-corpus-n.perl does."""
+"""Tokenize pairs of lines and drop unusable pairs, as Moses' clean-corpus-n.perl does."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Pair = tuple[bytes, bytes]
 
 TOKENIZERS = ("moses", "none")
 REASONS = ("empty", "too long", "ratio", "not UTF-8")
-LONGEST_WORD = 1000  # characters; clean-corpus-n.perl's
+LONGEST_WORD = 1000  # characters, as in clean-corpus-n.perl
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How text is tokenised and which pairs are kept; raises ValueError for a wrong value."""
+    """How text is tokenized and which pairs are kept; raises ValueError for a wrong value."""
 
     languages: tuple[str, str]
-    tokenizer: str  # one of TOKENIZERS; "none" makes white space single and does nothing else
-    normalize: bool  # for "moses": see moses_tokenizer
-    max_length: int  # tokens of a side
-    max_ratio: float | None  # of the longer side's tokens to the shorter's
-    lowercase: bool = False  # for "moses": see moses_tokenizer
+    tokenizer: str  # one of TOKENIZERS; "none" only reduces white space to single spaces
+    normalize: bool  # only for "moses"; see moses_tokenizer
+    max_length: int  # tokens per side
+    max_ratio: float | None  # longer side / shorter side, in tokens
+    lowercase: bool = False  # only for "moses"; see moses_tokenizer
 
     def __post_init__(self) -> None:
         if self.tokenizer not in TOKENIZERS:
@@ -40,7 +40,7 @@ class Settings:
             raise ValueError(f"max-ratio must be at least 1, got {self.max_ratio}")
 
     def record(self) -> dict[str, object]:
-        """Return all that the tokens of a text depend on, as JSON has it."""
+        """Return everything that a text's tokens depend on, ready for json.dump."""
         library = version("sacremoses") if self.tokenizer == "moses" else None
         return {**asdict(self), "languages": list(self.languages), "sacremoses": library}
 
@@ -48,9 +48,9 @@ class Settings:
 def clean(
     pairs: Sequence[Pair], settings: Settings
 ) -> tuple[list[tuple[str, str]], dict[str, int]]:
-    """Return the pairs to keep, their tokens with a space between, and the counts.
+    """Return the kept pairs, as tokens separated by spaces, and the counts.
 
-    The counts are those of the pairs read, kept and dropped for each of REASONS.
+    The counts are the pairs read, kept, and dropped for each of REASONS.
     """
     tokenizers = [_tokenizer(settings, language) for language in settings.languages]
     counts: Counter[str] = Counter()
@@ -70,7 +70,7 @@ def clean(
 
 
 def reason_to_drop(source: Sequence[str], target: Sequence[str], settings: Settings) -> str | None:
-    """Return why a pair is dropped, None if it is kept."""
+    """Return why a pair is dropped, or None if it is kept."""
     shorter, longer = sorted((len(source), len(target)))
     if not shorter:
         return "empty"

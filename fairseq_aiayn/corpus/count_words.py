@@ -1,8 +1,8 @@
 """Count the words of a corpus in shards, over both languages together.
 
-Prints "WORD COUNT" lines, the most frequent first: what subword-nmt learn-bpe --dict-input reads.
-Memory grows with the number of different words only. Words seen less often than --min-count are
-left out: in running text most different words are seen once, and learn-bpe keeps an index of each.
+Prints "WORD COUNT" lines, most frequent first, as input of subword-nmt learn-bpe --dict-input.
+Memory grows only with the number of distinct words. Words that occur less often than --min-count
+are left out: in running text most distinct words occur once, and learn-bpe keeps an index of each.
 
     python -m fairseq_aiayn.corpus.count_words --shards tokens --languages en de --workers 2 \\
         --min-count 2 > words
@@ -43,16 +43,16 @@ def count_words(directory: Path, languages: tuple[str, ...], workers: int) -> Co
 
 
 def count_shard(task: ShardTask) -> tuple[int, Counter[bytes]]:
-    """Return the number of pairs of a shard and its words' counts."""
+    """Return the number of pairs in a shard and the counts of its words."""
     counts: Counter[bytes] = Counter()
     for language in task.languages:
-        # Bytes are enough: cleaning left a space between words and no other white space.
+        # Splitting bytes is enough: after cleaning, the only white space is a space between words.
         counts.update((task.directory / f"{task.name}.{language}").read_bytes().split())
     return read_counts(task.directory, task.name)["kept"], counts
 
 
 def dictionary(counts: Mapping[bytes, int], min_count: int) -> Iterator[bytes]:
-    """Yield a "WORD COUNT" line for each word seen so often, by frequency, then by the word.
+    """Yield "WORD COUNT" for each word with at least `min_count`, by frequency, then by word.
 
     Raises ValueError for a min_count below 1 or above all counts.
     """

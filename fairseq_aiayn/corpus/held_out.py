@@ -1,7 +1,7 @@
-"""Write a corpus's development and test set as plain text, each sentence as it is.
+"""Write a corpus's development and test set as plain text, each sentence unchanged.
 
 They are the references of BLEU, so nothing is cleaned: text that cannot be scored is an error.
-With --lowercase they are those of models that write lower-cased text.
+--lowercase writes lower-cased references, for models that write lower-cased text.
 
     python -m fairseq_aiayn.corpus.held_out --manifest corpus.toml --directory downloads \
         --source-lang en --target-lang de --output data
@@ -25,8 +25,8 @@ from fairseq_aiayn.messages import one_line_errors
 def read_pair(directory: Path, text: Text) -> tuple[list[str], list[str]]:
     """Return the sentences of both sides.
 
-    Raises ValueError naming file and member where they are not UTF-8, not as many as the manifest
-    or the other side has, or empty.
+    Raises ValueError, with file and member, for text that is not UTF-8, for empty sentences and for
+    a number of sentences that differs from the manifest's or the other side's.
     """
     locations = text.source, text.target
     source, target = (read_sentences(directory, location) for location in locations)
@@ -45,9 +45,9 @@ def read_pair(directory: Path, text: Text) -> tuple[list[str], list[str]]:
 
 
 def read_sentences(directory: Path, location: Location) -> list[str]:
-    """Return the sentences of one side: the lines, or the segments of SGML.
+    """Return the sentences of one side: its lines or, for SGML, its segments.
 
-    Raises ValueError naming file and member where there is none, or one that is empty.
+    Raises ValueError, with file and member, if there is no sentence or an empty one.
     """
     name = _name(directory, location)
     lines = list(_decoded(open_lines(directory, location), name))
@@ -63,7 +63,7 @@ def read_sentences(directory: Path, location: Location) -> list[str]:
 
 
 def write_whole(output: Path, texts: dict[str, list[str]]) -> None:
-    """Write each text to `output` under its name, none before all are written."""
+    """Write each text to `output` under its name; none appears before all are written."""
     output.mkdir(parents=True, exist_ok=True)
     for name, lines in texts.items():
         content = "".join(f"{line}\n" for line in lines)

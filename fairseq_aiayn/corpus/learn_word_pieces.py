@@ -1,7 +1,7 @@
 """Learn word pieces from a sample of the training text, both languages together (section 5.1).
 
-Trains sentencepiece with merges from the bottom up, as word pieces were first learnt. The same
-text gives the same OUTPUT.model and OUTPUT.vocab, byte for byte.
+Trains sentencepiece with bottom-up merges, as word pieces were first learned. The same text gives
+the same OUTPUT.model and OUTPUT.vocab, byte for byte.
 
     python -m fairseq_aiayn.corpus.learn_word_pieces --shards tokens --languages en fr \\
         --vocabulary 32000 \\
@@ -33,9 +33,10 @@ def learn_files(
 
 
 def sample(directory: Path, languages: tuple[str, ...], pairs: int) -> Iterator[str]:
-    """Yield both sides of every k-th pair of a corpus, with the smallest k for at most `pairs`.
+    """Yield both sides of every k-th pair, with the smallest k that gives at most `pairs` pairs.
 
-    Says on standard error how many these are. Raises ValueError if there is no shard.
+    Prints their number to standard error. Raises ValueError if there is no shard or `pairs` is
+    below 1.
     """
     if pairs < 1:
         raise ValueError(f"sample must be at least 1 pair, got {pairs}")
@@ -54,10 +55,10 @@ def sample(directory: Path, languages: tuple[str, ...], pairs: int) -> Iterator[
 def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_nfkc") -> bytes:
     """Return a sentencepiece model of at most `vocabulary` pieces.
 
-    `normalization` is one of sentencepiece's rules. Raises ValueError if there are no sentences or
-    more characters than pieces.
+    `normalization` names one of sentencepiece's rules. Raises ValueError if there are no sentences
+    or more distinct characters than pieces.
     """
-    model = io.BytesIO()  # a model written to a file would have the file's name in it
+    model = io.BytesIO()  # a model written to a file would contain the file's name
     try:
         SentencePieceTrainer.train(
             sentence_iterator=iter(sentences),
@@ -67,8 +68,8 @@ def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_n
             normalization_rule_name=normalization,
             hard_vocab_limit=False,  # a small corpus has fewer pieces
             character_coverage=1.0,  # no character of the sample becomes <unk>
-            num_threads=4,  # the model has the number in it
-            minloglevel=1,  # no line for every twentieth piece
+            num_threads=4,  # fixed, since the model contains the number
+            minloglevel=1,  # otherwise it logs every twentieth piece
         )
     except RuntimeError as error:
         raise ValueError(f"sentencepiece: {error}") from None
@@ -76,7 +77,7 @@ def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_n
 
 
 def vocabulary_of(model: bytes) -> bytes:
-    """Return the .vocab file that goes with a model: a line of piece, tab, score for each."""
+    """Return the .vocab file of a model: one line of piece, tab and score per piece."""
     processor = SentencePieceProcessor(model_proto=model)
     lines = (
         f"{processor.id_to_piece(index)}\t{processor.get_score(index):g}\n"

@@ -1,14 +1,13 @@
-"""What a corpus consists of: the files to download and where each text lies in them.
+"""The manifest of a corpus: the files to download and the place of each text in them.
 
 A corpus.toml has a table [downloads."FILE"] for every file (url, size in bytes, sha256 or md5), a
-list [[train]] and the tables [valid] and [test]. A text has a name, its file, the member where the
-file is an archive, and the number of sentences where that is known. In file and member, {language}
-stands for the language and {side} for src or ref. Without any [downloads] the files are already
-there.
+list [[train]] and the tables [valid] and [test]. A text has a name, a file, the member if the file
+is an archive, and the number of sentences if it is known. In file and member, {language} stands for
+the language and {side} for src or ref. Without [downloads], the files must be there already.
 
     python -m fairseq_aiayn.corpus.manifest --manifest corpus.toml --source-lang en --target-lang de
 
-prints a line of URL, file, checksum and size, with tabs between, for each file to download.
+prints URL, file, checksum and size, separated by tabs, for each file to download.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ class Download:
 
 @dataclass(frozen=True)
 class Location:
-    """Where the text of one language lies."""
+    """The place of one side of a text."""
 
     file: str
-    member: str | None  # in the archive; None where the file itself is the text, plain or gzip
+    member: str | None  # of the archive; None if the file itself is the text, plain or gzip
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Text:
 class Manifest:
     """A corpus in one language pair."""
 
-    downloads: tuple[Download, ...]  # the files that its texts use, in their order
+    downloads: tuple[Download, ...]  # the files that the texts use, in the order of the texts
     train: tuple[Text, ...]
     valid: Text
     test: Text
@@ -70,7 +69,8 @@ class Manifest:
 def read_manifest(path: Path, source_lang: str, target_lang: str) -> Manifest:
     """Read a corpus.toml for one language pair.
 
-    Raises ValueError naming the file, the table and the rule, OSError where it cannot be read.
+    Raises ValueError, with file, table and rule, for a wrong content; OSError for an unreadable
+    file.
     """
     if source_lang == target_lang:
         raise ValueError(f"source and target language must differ, got {source_lang} twice")
@@ -187,7 +187,7 @@ def _count(where: str, table: dict, key: str) -> int | None:
 
 
 def add_manifest_options(parser: argparse.ArgumentParser) -> None:
-    """Let a script take a manifest in one language pair."""
+    """Add the options that name a manifest and a language pair."""
     parser.add_argument("--manifest", type=Path, required=True)
     parser.add_argument("--source-lang", required=True)
     parser.add_argument("--target-lang", required=True)

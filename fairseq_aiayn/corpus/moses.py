@@ -1,4 +1,4 @@
-"""Moses' treatment of text, by sacremoses: lower-cased, punctuation normalised, tokenised."""
+"""Moses' preprocessing, by sacremoses: lower-casing, punctuation normalization, tokenization."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 def moses_tokenizer(
     language: str, normalize: bool, lowercase: bool = False
 ) -> Callable[[str], str]:
-    """Return a function that turns a line into tokens with a space between.
+    """Return a function that turns a line into tokens separated by spaces.
 
-    It does what `sacremoses -l LANGUAGE tokenize -a` does (tokenizer.perl -a). With `normalize`,
-    what normalize-punctuation.perl and remove-non-printing-char.perl do comes first, in the order
-    in which the published recipes for WMT run the three. With `lowercase`, text is lower-cased
-    before that, and hyphenated words stay whole (tokenizer.perl without -a), as in the files
-    "lc.norm.tok" of Multi30k.
+    It does what `sacremoses -l LANGUAGE tokenize -a` does (tokenizer.perl -a). With `normalize`, it
+    first does what normalize-punctuation.perl and remove-non-printing-char.perl do, in the order of
+    the published recipes for WMT. With `lowercase`, it lower-cases the text before everything else
+    and keeps hyphenated words whole (tokenizer.perl without -a), as in Multi30k's files
+    "lc.norm.tok".
     """
     tokenize = partial(
         MosesTokenizer(lang=language).tokenize,
@@ -28,17 +28,17 @@ def moses_tokenizer(
     steps: list[Callable[[str], str]] = [str.lower] if lowercase else []
     if normalize:
         normalizer = MosesPunctNormalizer(lang=language)
-        # Moses sees a line with its end, and has rules that need a character after a quotation.
+        # As in Moses, with the line end: some rules need a character after a quotation mark.
         steps += [lambda line: normalizer.normalize(f"{line}\n"), without_nonprinting]
     return lambda line: reduce(lambda text, step: step(text), [*steps, tokenize], line)
 
 
 def without_nonprinting(line: str) -> str:
-    """Put a space in the place of every character of the Unicode categories C*.
+    """Replace every character of the Unicode categories C* by a space.
 
-    These are control and format characters (also soft hyphens), and code points for private use
-    or not assigned.
+    These are control characters, format characters (including soft hyphens), and private-use and
+    unassigned code points.
     """
-    if line.isprintable():  # which is false for some white space, too
+    if line.isprintable():  # the common case; false for some white space, too
         return line
     return "".join(" " if unicodedata.category(c).startswith("C") else c for c in line)

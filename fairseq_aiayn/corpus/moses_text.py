@@ -1,4 +1,4 @@
-"""Tokenise text as clean_corpus.py does, but keep every line: for held-out sets.
+"""Tokenize text as clean_corpus.py does, but keep every line, as held-out sets need it.
 
 python -m fairseq_aiayn.corpus.moses_text --language de --normalize < text > tokens
 """
@@ -14,7 +14,7 @@ from fairseq_aiayn.messages import one_line_errors
 
 
 def read_text(lines: Iterable[bytes]) -> Iterator[str]:
-    """Yield lines of UTF-8 without their ends; raises ValueError with the number of a bad one."""
+    """Yield lines of UTF-8 without line ends; raises ValueError with the number of a bad line."""
     for number, line in enumerate(lines, start=1):
         try:
             yield line.removesuffix(b"\n").decode()

@@ -1,4 +1,4 @@
-"""Cut tokenised text into subword pieces (section 5.1): byte pairs, or sentencepiece's pieces."""
+"""Cut text into subword pieces (section 5.1): byte pairs or sentencepiece's pieces."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ def byte_pairs(codes: Path) -> Callable[[str], str]:
     Raises OSError or ValueError if the codes cannot be read.
     """
     try:
-        # It prints what is wrong, then exits.
+        # subword-nmt prints the error, then exits.
         with codes.open(encoding="utf-8", newline="\n") as stream, redirect_stderr(io.StringIO()):
             bpe = BPE(stream)
-            bpe.segment("word")  # fails for codes of a version that it does not know
+            bpe.segment("word")  # fails for codes of an unknown version
     except (ValueError, SystemExit, NotImplementedError):
         raise ValueError(f"{codes}: must be codes of subword-nmt learn-bpe, is not") from None
 
     @lru_cache(CACHED_WORDS)
     def segment(word: str) -> str:
-        bpe.cache.clear()  # it has no bound, the one around this function has
+        bpe.cache.clear()  # it is unbounded, unlike the lru_cache around this function
         return bpe.segment(word)
 
     return lambda line: " ".join(segment(word) for word in line.split(" ") if word)
 
 
 def sentence_pieces(model: Path) -> Callable[[str], str]:
-    """Return a function that puts a space between the pieces that sentencepiece finds in a line.
+    """Return a function that cuts a line into sentencepiece's pieces, separated by spaces.
 
     Raises OSError or ValueError if the model cannot be read.
     """
-    processor = SentencePieceProcessor()  # its own argument takes an empty file for no model at all
+    processor = SentencePieceProcessor()  # given an empty file, its constructor loads no model
     try:
         processor.LoadFromSerializedProto(model.read_bytes())
     except RuntimeError:
@@ -50,12 +50,12 @@ def sentence_pieces(model: Path) -> Callable[[str], str]:
 
 
 def add_pieces_options(parser: ArgumentParser) -> None:
-    """Let a script take either --codes or --model."""
+    """Add the options --codes and --model, of which one must be given."""
     files = parser.add_mutually_exclusive_group(required=True)
-    files.add_argument("--codes", type=Path, help="of subword-nmt learn-bpe")
-    files.add_argument("--model", type=Path, help="of sentencepiece")
+    files.add_argument("--codes", type=Path, help="codes of subword-nmt learn-bpe")
+    files.add_argument("--model", type=Path, help="sentencepiece model")
 
 
 def open_pieces(codes: Path | None, model: Path | None) -> Callable[[str], str]:
-    """Return what cuts a line by the one of the two files that is given."""
+    """Return the function that cuts a line by the given file; the other is None."""
     return byte_pairs(codes) if codes else sentence_pieces(model)

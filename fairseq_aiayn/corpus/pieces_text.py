@@ -1,4 +1,4 @@
-"""Cut text into pieces as apply_pieces.py does, line by line: for held-out sets.
+"""Cut text into pieces line by line, as apply_pieces.py does, for held-out sets.
 
 python -m fairseq_aiayn.corpus.pieces_text --model model.model < text > pieces
 """

@@ -1,8 +1,8 @@
-"""Take plain parallel text as a recipe's corpus.
+"""Prepare plain parallel text as a recipe's corpus.
 
-The directory holds either train.SRC and train.TGT with a valid (or val, dev) and a test set beside
-them, or one pair of files under any name, from which the recipe holds out its own. Files may end
-in .gz. They are checked and written as train.*, valid.* and test.*, or as text.*.
+The directory holds either train.SRC and train.TGT with a valid (or val, dev) and a test set, or one
+pair of files with any name, from which the recipe holds out both sets. Files may end in .gz. They
+are checked and written as train.*, valid.* and test.*, or as text.*.
 
     python -m fairseq_aiayn.corpus.plain_corpus --corpus DIR --source-lang en --target-lang de \\
         --output corpus
@@ -24,9 +24,9 @@ SPLIT_NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("
 
 
 def find_pairs(corpus: Path, languages: tuple[str, str]) -> dict[str, tuple[Path, Path]]:
-    """Return the files of each split, or of "text" where there is one pair only.
+    """Return the pair of files of each split, or of "text" if there is only one pair.
 
-    Raises ValueError where there is no pair, or which pair to take for a split is not clear.
+    Raises ValueError if there is no pair, or if the pair of a split is ambiguous.
     """
     if not corpus.is_dir():
         raise ValueError(f"{corpus}: the corpus must be a directory")
@@ -45,7 +45,7 @@ def find_pairs(corpus: Path, languages: tuple[str, str]) -> dict[str, tuple[Path
 
 
 def _stem_of(split: str, stems: list[str], corpus: Path) -> str:
-    """Find the files of a split: by its names first, otherwise by the start of a name."""
+    """Find the files of a split: by their exact name first, otherwise by its beginning."""
     for name in SPLIT_NAMES[split]:
         if name in stems:
             return name
@@ -61,24 +61,24 @@ def _stem_of(split: str, stems: list[str], corpus: Path) -> str:
 def unpack(pairs: dict[str, tuple[Path, Path]], languages: tuple[str, str], output: Path) -> None:
     """Write each split's two files to `output` and check them.
 
-    Raises ValueError naming file and line for text that is empty, not UTF-8 or not parallel.
+    Raises ValueError, with file and line, for text that is empty, not UTF-8 or not parallel.
     """
     output.mkdir(parents=True, exist_ok=True)
     for split, paths in pairs.items():
         copies = [output / f"{split}.{language}" for language in languages]
         for path, copy in zip(paths, copies):
             unpack_text(path, copy)
-        # Plain files are checked where they lie, so that a message names the file to mend.
+        # Plain files are checked in place, so that a message names the file to fix.
         checked = [c if p.suffix == ".gz" else p for p, c in zip(paths, copies)]
         source, _ = read_parallel(*checked)
         print(f"{split}: {len(source):,} pairs from {paths[0].name}", file=sys.stderr)
 
 
 def unpack_text(path: Path, copy: Path) -> None:
-    """Write a text as it is, unpacked, to `copy`: whole or not at all.
+    """Copy a text to `copy`, unpacked, whole or not at all.
 
-    Raises OSError or ValueError, naming path, for a file that cannot be read, is cut short or has a
-    line longer than any sentence.
+    Raises OSError or ValueError, with the path, for a file that cannot be read, is truncated or has
+    a line longer than any sentence.
     """
     open_packed = gzip.open if path.suffix == ".gz" else open
     try:

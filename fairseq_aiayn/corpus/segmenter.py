@@ -1,4 +1,4 @@
-"""Plain text cut into the pieces that a model reads, as the recipes cut what it was trained on."""
+"""Cut plain text into the pieces that a model reads, as the recipes cut its training text."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from fairseq_aiayn.corpus.pieces import byte_pairs, sentence_pieces
 
 @dataclass(frozen=True)
 class Segmenter:
-    """Byte pairs of Moses' tokens, of text that is normalised first or not; word pieces; or,
-    without either file, text that is in pieces already."""
+    """How text is cut: byte pairs after Moses tokenization, with or without normalization (codes);
+    word pieces (model); or, without either file, at spaces: the text is in pieces already."""
 
     codes: Path | None = None
     model: Path | None = None
     normalize: bool = False
 
     def shown(self, piece: str) -> str:
-        """A piece as its reader knows it: Moses writes &apos; and the like."""
+        """Return a piece as a reader expects it, without Moses' escapes such as &apos;."""
         return unescape(piece) if self.codes else piece
 
     def cut(self, text: str, language: str) -> str:
-        """Pieces with a space between; OSError or ValueError, naming a file of no use."""
+        """Return the pieces separated by spaces; raises OSError or ValueError for a bad file."""
         if self.codes:
             return byte_pairs(self.codes)(moses_tokenizer(language, self.normalize)(text))
         return sentence_pieces(self.model)(text) if self.model else text

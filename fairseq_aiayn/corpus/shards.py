@@ -1,8 +1,8 @@
-"""A corpus in shards: small files of parallel text, made by several processes side by side.
+"""A corpus in shards: small files of parallel text, made by several processes in parallel.
 
-NAME.en and NAME.de hold a shard's text, the same number of lines. NAME.done, written last, is JSON
-that says what they were made from and how, what was counted and how many bytes they have: a shard
-without it, or whose files or making differ from what it says, is made again.
+NAME.en and NAME.de hold a shard's text, with equal numbers of lines. NAME.done is written last: it
+is JSON that says how and from what the two files were made, what was counted and how many bytes
+they have. A shard is made again if its NAME.done is missing or does not match.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tqdm import tqdm
 
 from fairseq_aiayn.processes import end_with_parent
 
-SHARD_PAIRS = 20_000  # pairs read for a shard: a few seconds of work, a few megabytes
-TASKS_PER_WORKER = 2  # one at work, one waiting
+SHARD_PAIRS = 20_000  # pairs read per shard: a few seconds of work, a few megabytes
+TASKS_PER_WORKER = 2  # one running, one waiting
 SHARD_FILE = re.compile(r"\d{2,}-.+\.\d{5}\.[^.]+(\.part)?")
 
 Task = TypeVar("Task")
@@ -33,9 +33,10 @@ Result = TypeVar("Result")
 
 
 def shard_name(place: int, text: str, number: int) -> str:
-    """Name a shard so that sorting by name is the order of the corpus.
+    """Name a shard so that sorting by name gives the order of the corpus.
 
-    `place` is that of the text in the corpus, from 1, `number` that of the shard, from 0.
+    `place` is the position of the text in the corpus, from 1; `number` that of the shard in the
+    text, from 0.
     """
     return f"{place:02d}-{text}.{number:05d}"
 
@@ -62,9 +63,9 @@ def write_shard(
     made: Mapping[str, object],
     counts: Mapping[str, int],
 ) -> None:
-    """Write a shard's lines by language, then its marker; `made` says from what and how."""
+    """Write a shard's lines by language, then its marker; `made` says how they were made."""
     marker = directory / f"{name}.done"
-    marker.unlink(missing_ok=True)  # it must never stand beside text that it does not describe
+    marker.unlink(missing_ok=True)  # it must never describe other text
     sizes = {}
     for language, lines in texts.items():
         content = "".join(f"{line}\n" for line in lines).encode()
@@ -80,14 +81,14 @@ def read_shard(directory: Path, name: str, language: str) -> list[str]:
 
 
 def read_counts(directory: Path, name: str) -> dict[str, int]:
-    """Return what was counted when a finished shard was made."""
+    """Return the counts in a finished shard's marker."""
     return json.loads((directory / f"{name}.done").read_bytes())["counts"]
 
 
 def finished_counts(
     directory: Path, name: str, made: Mapping[str, object]
 ) -> dict[str, int] | None:
-    """Return a shard's counts, or None where it must be made (again), as `made` says."""
+    """Return a shard's counts, or None unless it is finished and was made as `made` says."""
     try:
         record = json.loads((directory / f"{name}.done").read_bytes())
         sizes = {
@@ -100,11 +101,11 @@ def finished_counts(
 
 
 def remove_shards(directory: Path, keep: Collection[str]) -> None:
-    """Delete the files of all shards but those to keep, and what killed runs left of any."""
+    """Delete the files of all shards but those to keep, and the unfinished files of killed runs."""
     stale = [
         path
         for path in directory.iterdir()
-        if SHARD_FILE.fullmatch(path.name) and path.stem not in keep  # that of a .part never is
+        if SHARD_FILE.fullmatch(path.name) and path.stem not in keep  # the stem of a .part never is
     ]
     for path in sorted(stale, key=lambda path: path.suffix != ".done"):  # the markers first
         path.unlink()
@@ -116,10 +117,10 @@ def remove_shards(directory: Path, keep: Collection[str]) -> None:
 def run_tasks(
     function: Callable[[Task], Result], tasks: Iterable[Task], workers: int
 ) -> Iterator[Result]:
-    """Yield what `function` makes of each task in `workers` processes, as they finish.
+    """Run `function` on each task in `workers` processes; yield the results as they finish.
 
-    Tasks are drawn as workers need them, so that few are in memory at a time. The first error, of
-    a task or of drawing one, is raised at once and tasks that have not begun are dropped. Raises
+    Tasks are drawn only as workers need them, so that few are in memory at a time. The first error
+    of a task, or of drawing one, is raised at once; tasks that have not begun are dropped. Raises
     OSError if a worker is killed, ValueError for less than one worker.
     """
     if workers < 1:
@@ -139,10 +140,10 @@ def run_tasks(
     except BrokenProcessPool:
         raise OSError("a worker process was killed; is there too little memory?") from None
     finally:
-        # After an error nobody needs what still runs.
+        # After an error, the results of running tasks are not needed.
         pool.shutdown(wait=not running, cancel_futures=True)
 
 
 def pairs_bar(name: str, total: int | None) -> tqdm:
-    """Make a progress bar of sentence pairs; `total` is None where it is not known."""
+    """Make a progress bar of sentence pairs; `total` is None if it is not known."""
     return tqdm(desc=name, total=total, unit=" pairs", unit_scale=True, dynamic_ncols=True)

@@ -1,9 +1,9 @@
 """Clean a corpus and hold out its development and test sets.
 
-The corpus is either train.*, valid.* and test.*, whose held-out sets stay as they are, or text.*,
-from which this holds some out: whole documents where text.documents names each line's document,
-otherwise two blocks of neighbouring lines at the end. What is held out leaves training: no
-sentence of it, in either language, stays there.
+The corpus is either train.*, valid.* and test.*, which stay separate, or text.*, from which this
+script holds out both sets: whole documents if text.documents names each line's document, otherwise
+two blocks of consecutive lines at the end. No sentence of a held-out set, in either language, stays
+in the training text.
 
     python -m fairseq_aiayn.corpus.split_corpus --corpus corpus --source-lang en \\
         --target-lang de --output data --max-words 40 --held-out 1000
@@ -23,16 +23,16 @@ from fairseq_aiayn.messages import one_line_errors
 Pair = tuple[str, str]
 
 SPLITS = ("train", "valid", "test")
-LONGEST_HELD_OUT = 250  # words; a longer "sentence" of a given test set is a broken line
+LONGEST_HELD_OUT = 250  # words; in a given test set, a longer line is not a sentence
 MIN_PAIRS = 20
-HELD_OUT_SHARE = 0.05  # at most this much of a small corpus becomes each held-out set
-DOCUMENT_SHARE = 0.1  # a document with more than this much of a held-out set stays in training
+HELD_OUT_SHARE = 0.05  # the largest share of the corpus for each held-out set
+DOCUMENT_SHARE = 0.1  # a document larger than this share of a held-out set stays in training
 
 
 def clean(pairs: list[Pair], max_words: int, what: str) -> list[bool]:
-    """Say of each pair whether it is kept: neither side empty nor of more than `max_words` words.
+    """Return for each pair whether both sides have 1 to `max_words` words.
 
-    Prints how many are dropped; raises ValueError if none is left.
+    Prints how many pairs are dropped; raises ValueError if none is left.
     """
     counts: Counter[str] = Counter()
     kept = []
@@ -54,10 +54,10 @@ def clean(pairs: list[Pair], max_words: int, what: str) -> list[bool]:
 
 
 def split_by_document(documents: list[str], size: int) -> list[str]:
-    """Assign every line a split, whole documents at a time, until each held-out set has `size`.
+    """Assign each line a split, by whole documents, until each held-out set has `size` lines.
 
-    The documents' order is that of a hash of their names: the same on every machine, and not that
-    of the corpus, whose neighbouring documents are alike.
+    Documents are ordered by a hash of their names. This order is the same on every machine and
+    unrelated to the order of the corpus, in which neighbouring documents are alike.
     """
     lines = Counter(documents)
     order = sorted(lines, key=lambda name: hashlib.sha256(name.encode()).digest())
@@ -72,12 +72,12 @@ def split_by_document(documents: list[str], size: int) -> list[str]:
 
 
 def split_by_block(count: int, size: int) -> list[str]:
-    """Assign every line a split: the last `size` lines test, the `size` before them valid."""
+    """Assign each line a split: test for the last `size` lines, valid for the `size` before."""
     return ["train"] * (count - 2 * size) + ["valid"] * size + ["test"] * size
 
 
 def without_sentences_of(pairs: list[Pair], held_out: list[Pair]) -> list[Pair]:
-    """Return the pairs neither side of which stands in `held_out`."""
+    """Return the pairs that have no side in common with `held_out`."""
     sources, targets = map(set, zip(*held_out))
     return [pair for pair in pairs if pair[0] not in sources and pair[1] not in targets]
 

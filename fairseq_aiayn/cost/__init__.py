@@ -1,1 +1,1 @@
-"""What a row costs: parameters, FLOPs, memory, GPUs; rows as tables."""
+"""The cost of a row: parameters, FLOPs, memory, GPUs; rows as tables."""

@@ -1,4 +1,4 @@
-"""What a row costs: parameters, memory, the FLOPs of its training, the paper's estimate of them."""
+"""The cost of a row: parameters, memory, training FLOPs, and the paper's estimate of these."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from fairseq_aiayn.paper import TRAINING_GPU, TRAINING_GPUS, Row
 
 LONGEST_LEARNED = 1_024  # fairseq's --max-source-positions and --max-target-positions
 
-# Not stated. Assumed: about the length of a WMT sentence in byte pairs. Only the attention's part,
-# 1% of base's count, depends on it.
+# Not stated in the paper. Assumed: about the length of a WMT sentence in byte pairs. Only the FLOPs
+# of attention depend on it, 1% of base's count.
 USUAL_LENGTH = 30
 
 BYTES_PER_PARAMETER = 4 * 4  # weight, gradient and Adam's two moments, each in float32
 
 
 def attention_parameters(row: Row) -> int:
-    """Section 3.2.2: W^Q, W^K (d_model × h·d_k), W^V (d_model × h·d_v), W^O (h·d_v × d_model)."""
+    """Count W^Q, W^K (d_model × h·d_k), W^V (d_model × h·d_v) and W^O (h·d_v × d_model)."""
     return 2 * row.d_model * row.h * row.d_k + 2 * row.d_model * row.h * row.d_v
 
 
 def layer_parameters(row: Row, attentions: int) -> int:
-    """Attentions, feed-forward network (Equation 2) and a norm's gain and bias after each."""
+    """Count a layer's attentions, feed-forward network (Equation 2) and a norm after each."""
     feed_forward = 2 * row.d_model * row.d_ff + row.d_ff + row.d_model
     norms = (attentions + 1) * 2 * row.d_model
     return attentions * attention_parameters(row) + feed_forward + norms
 
 
 def parameters(row: Row, vocabulary: int) -> int:
-    """Number of parameters of a row over `vocabulary` types on either side.
+    """Return the number of parameters of a row, with `vocabulary` types on each side.
 
-    One embedding matrix where the row shares it between both sides, two (source, target and
-    projection) otherwise. Raises ValueError for an empty vocabulary.
+    Embeddings are one matrix if the row shares it between both sides, otherwise two (source; target
+    and projection). Raises ValueError for an empty vocabulary.
     """
     require_types(vocabulary)
     layers = row.N * (layer_parameters(row, attentions=1) + layer_parameters(row, attentions=2))
@@ -49,7 +49,7 @@ def require_types(vocabulary: int) -> None:
 
 
 def training_bytes(row: Row, vocabulary: int) -> int:
-    """Bytes that a row's training holds whatever its batch, without activations.
+    """Return the bytes that a row's training needs for any batch, without activations.
 
     Raises ValueError for an empty vocabulary.
     """
@@ -67,16 +67,16 @@ class ForwardFlops:
 
     @property
     def total(self) -> int:
-        """All four parts."""
+        """The sum of all four parts."""
         return self.encoder + self.decoder + self.attention + self.projection
 
 
 def forward_flops(row: Row, vocabulary: int, length: int) -> ForwardFlops:
-    """Count a row's matrix products over sentences of `length` tokens on either side.
+    """Count the FLOPs of a row's matrix products, for sentences of `length` tokens on each side.
 
-    A multiply-add is two FLOPs. Masked connections count: Equation 1 computes them. Biases, norms,
-    softmax, dropout and the look-up of embeddings do not; they are not matrix products. Raises
-    ValueError for an empty vocabulary or sentence.
+    A multiply-add is two FLOPs. Masked connections count, because Equation 1 computes them. Biases,
+    norms, softmax, dropout and embedding lookups do not, because they are not matrix products.
+    Raises ValueError for an empty vocabulary or sentence.
     """
     require_types(vocabulary)
     if length < 1:
@@ -93,26 +93,26 @@ def forward_flops(row: Row, vocabulary: int, length: int) -> ForwardFlops:
 
 
 def training_flops(row: Row, vocabulary: int, length: int) -> int:
-    """FLOPs of all steps of a row; the backward pass takes two products for each forward one."""
+    """Return the FLOPs of all steps; the backward pass has two products per forward product."""
     return 3 * forward_flops(row, vocabulary, length).total * row.batch_tokens * row.steps
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The paper's estimate of a training's cost, and how much of it a count of FLOPs explains."""
+    """The paper's estimate of a training's cost, compared with a count of FLOPs."""
 
     gpu: Gpu
     gpus: int
     hours: float
     flops: float  # section 6.1: time × GPUs × single-precision rate
-    utilisation: float  # the count over `flops`
-    tensor_utilisation: float | None  # the count over what the tensor cores could have done
+    utilisation: float  # the count divided by `flops`
+    tensor_utilisation: float | None  # the count divided by the FLOPs of the tensor cores
 
 
 def estimate(counted: float, gpu: Gpu, gpus: int, hours: float) -> Estimate:
-    """Apply Table 2's rule to a training of `counted` FLOPs.
+    """Apply the paper's rule (section 6.1, Table 2) to a training of `counted` FLOPs.
 
-    Raises ValueError for fewer than one GPU or a time that is not positive and finite.
+    Raises ValueError for less than one GPU, or for hours that are not positive and finite.
     """
     if gpus < 1:
         raise ValueError(f"--gpus must be at least 1, got {gpus}")
@@ -125,7 +125,7 @@ def estimate(counted: float, gpu: Gpu, gpus: int, hours: float) -> Estimate:
 
 
 def paper_estimate(row: Row, counted: float) -> Estimate | None:
-    """Table 2's estimate from the hours and GPUs of section 5.2; None where no hours are stated."""
+    """Return the estimate from section 5.2's hours and GPUs; None if the paper states no hours."""
     if row.published.hours is None:
         return None
     return estimate(counted, find_gpu(TRAINING_GPU), TRAINING_GPUS, row.published.hours)

@@ -1,8 +1,8 @@
-"""Arithmetic rates of GPUs: the paper's sustained figures, and the peaks of later ones.
+"""Arithmetic rates of GPUs: the paper's sustained figures, and peaks of later GPUs.
 
-A peak is what the manufacturer prints: dense, without sparsity; 16-bit products summed in 32 bits.
-No program reaches it, so that a cost or a utilisation from a peak is not to be compared with one
-from the paper's sustained figures.
+A peak is the manufacturer's figure: dense, without sparsity; 16-bit products summed in 32 bits. No
+program reaches it, so do not compare a cost or utilization based on a peak with one based on the
+paper's sustained figures.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from fairseq_aiayn.paper import SUSTAINED_TFLOPS
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU with its rates, both sustained or both peaks: in single precision, and in 16 bits on
-    tensor cores if it has any."""
+    """A GPU with its rates, both sustained or both peaks.
+
+    The rates are TFLOPS in single precision and, if the GPU has tensor cores, in 16 bits on these.
+    """
 
     name: str
     rate: Literal["sustained", "peak"]
@@ -75,7 +77,7 @@ LATER = [
         "NVIDIA Ada GPU Architecture, whitepaper,"
         f" {IMAGES}/aem-dam/Solutions/geforce/ada/nvidia-ada-gpu-architecture.pdf",
     ),
-    # Of these NVIDIA prints the 16-bit rate with sparsity, which is twice the dense one.
+    # For these GPUs, NVIDIA prints the 16-bit rate with sparsity, which is twice the dense rate.
     Gpu(
         "L4",
         "peak",
@@ -109,7 +111,7 @@ GPUS: dict[str, Gpu] = {gpu.name: gpu for gpu in (*PAPERS, *LATER)}
 
 
 def find_gpu(name: str) -> Gpu:
-    """Return the GPU called `name`, in capitals or not; ValueError if there is none."""
+    """Return the GPU called `name`, in any case; raises ValueError if there is none."""
     gpu = GPUS.get(name.upper())
     if gpu is None:
         raise ValueError(f"unknown GPU {name!r}: the GPUs are {', '.join(GPUS)}")

@@ -9,13 +9,12 @@ from fairseq_aiayn.cost.estimate import USUAL_LENGTH
 from fairseq_aiayn.cost.row_table import COST_CELLS, row_as_json
 from fairseq_aiayn.paper import Row
 
-NAMES = ("name", "arch")  # differ between any two rows
+NAMES = ("name", "arch")  # left out: they differ between any two rows
 
 
 @dataclass(frozen=True)
 class CellDifference:
-    """A cell that two rows have different values in; `ratio` is the first over the second, of a
-    cost."""
+    """A cell in which two rows differ; for a cost, `ratio` is the first value over the second."""
 
     cell: str
     values: tuple[object, object]
@@ -23,7 +22,7 @@ class CellDifference:
 
 
 def row_differences(first: Row, second: Row, vocabulary: int) -> list[CellDifference]:
-    """Return the cells that differ, in a row's order; ValueError for an empty vocabulary."""
+    """Return the cells that differ, in a row's order; raises ValueError for an empty vocabulary."""
     a, b = (_flat(row_as_json(row, vocabulary)) for row in (first, second))
     pairs = {cell: (a[cell], b[cell]) for cell in a if cell not in NAMES}
     return [
@@ -34,7 +33,10 @@ def row_differences(first: Row, second: Row, vocabulary: int) -> list[CellDiffer
 
 
 def difference_table(first: Row, second: Row, vocabulary: int) -> list[list[str]]:
-    """Return a header and the cells that differ, with ratios where a cost is among them."""
+    """Return a header and the cells that differ, with a column of ratios if a cost differs.
+
+    Raises ValueError for an empty vocabulary.
+    """
     found = row_differences(first, second, vocabulary)
     header = ["", first.name, second.name, f"{first.name} / {second.name}"]
     lines = [
@@ -50,7 +52,10 @@ def difference_table(first: Row, second: Row, vocabulary: int) -> list[list[str]
 
 
 def difference_as_json(first: Row, second: Row, vocabulary: int) -> dict:
-    """Return the cells that differ, ready for json.dump; ValueError for an empty vocabulary."""
+    """Return the cells that differ, ready for json.dump.
+
+    Raises ValueError for an empty vocabulary.
+    """
     return {
         "rows": [first.name, second.name],
         "vocabulary": vocabulary,
@@ -60,7 +65,7 @@ def difference_as_json(first: Row, second: Row, vocabulary: int) -> dict:
 
 
 def _flat(row: Mapping[str, object]) -> dict[str, object]:
-    """A row's cells with those of an inner object as OBJECT.CELL."""
+    """Return a row's cells; cells of an inner object are called OBJECT.CELL."""
     flat = {}
     for name, value in row.items():
         inner = isinstance(value, dict)

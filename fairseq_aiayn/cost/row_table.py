@@ -1,4 +1,4 @@
-"""Rows side by side: their sizes, what they cost, and what the paper prints of them."""
+"""Rows as a table: their sizes, their costs and the paper's figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fairseq_aiayn.regime.search import decoding
 
 @dataclass(frozen=True)
 class RowCost:
-    """What a row costs over a vocabulary, at sentences of USUAL_LENGTH tokens."""
+    """The costs of a row for a vocabulary and sentences of USUAL_LENGTH tokens."""
 
     parameters: int
     forward_flops: int  # for one source token and one target token
@@ -28,7 +28,7 @@ class RowCost:
 
 
 def row_cost(row: Row, vocabulary: int) -> RowCost:
-    """Compute a row's costs; ValueError for an empty vocabulary."""
+    """Compute a row's costs; raises ValueError for an empty vocabulary."""
     return RowCost(
         parameters(row, vocabulary),
         forward_flops(row, vocabulary, USUAL_LENGTH).total,
@@ -38,17 +38,17 @@ def row_cost(row: Row, vocabulary: int) -> RowCost:
 
 
 def in_millions(count: float) -> str:
-    """63,045,632 → 63.05M."""
+    """Format a count in millions: 63,045,632 becomes 63.05M."""
     return f"{count / 1e6:.2f}M"
 
 
 def in_powers(count: float) -> str:
-    """Two digits, as Table 2 prints FLOPs: 3.3e18."""
+    """Format a count with two digits, as Table 2 prints FLOPs: 3.3e18."""
     return f"{count:.1e}".replace("e+", "e")
 
 
 def in_gibibytes(count: float) -> str:
-    """1,008,730,112 → 0.94 GiB."""
+    """Format bytes in GiB: 1,008,730,112 becomes 0.94 GiB."""
     return f"{count / 2**30:.2f} GiB"
 
 
@@ -61,7 +61,7 @@ COST_CELLS: dict[str, Callable[[float], str]] = {
 
 
 def _printed(field: str, form: str) -> Callable[[Row], str]:
-    """A figure that the paper prints for some rows."""
+    """Return a function that formats a figure which the paper prints for some rows."""
 
     def cell(row: Row) -> str:
         value = getattr(row.published, field)
@@ -93,12 +93,12 @@ PRINTED: dict[str, Callable[[Row], str]] = {
 
 
 def row_table(rows: Sequence[Row], vocabulary: int) -> list[list[str]]:
-    """Return the header and the cells of every row; ValueError for an empty vocabulary."""
+    """Return the header and the cells of every row; raises ValueError for an empty vocabulary."""
     return [[*SIZES, *COSTS, *PRINTED], *(_cells(row, vocabulary) for row in rows)]
 
 
 def explanation(vocabulary: int) -> str:
-    """Return what a reader must know of the columns that `row_table` computes, as Markdown."""
+    """Return an explanation of the columns of `row_table`, as Markdown."""
     return (
         f"Params: ours over {vocabulary:,} types; parsing has so many on either side. FLOPs/pair:"
         " the forward pass for one source token and one target token, in sentences of"
@@ -110,7 +110,7 @@ def explanation(vocabulary: int) -> str:
 
 
 def row_as_json(row: Row, vocabulary: int) -> dict:
-    """Return all of a row, ready for json.dump; ValueError for an empty vocabulary."""
+    """Return all cells of a row, ready for json.dump; raises ValueError for an empty vocabulary."""
     return (
         asdict(row)
         | {"arch": row.arch, "decoding": asdict(decoding(row))}

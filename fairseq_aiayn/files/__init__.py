@@ -1,1 +1,1 @@
-"""How files are written: whole, or not at all."""
+"""Reading text and JSON, formatting tables, and writing files whole or not at all."""

@@ -1,4 +1,4 @@
-"""JSON files, and dataclasses made of what is in them."""
+"""Read JSON files, and turn their content into dataclasses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Kind = TypeVar("Kind")
 
 
 def read_json(path: Path) -> object:
-    """Read a JSON file; raises OSError, or ValueError where it is not JSON."""
+    """Read a JSON file; raises OSError if it is unreadable, ValueError if it is not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError):
@@ -20,9 +20,9 @@ def read_json(path: Path) -> object:
 
 
 def dataclass_of(content: object, kind: type[Kind], where: object) -> Kind:
-    """Make a dataclass, and those in it, of a JSON object, whose other keys are not looked at.
+    """Turn a JSON object into a dataclass, with nested dataclasses; unknown keys are ignored.
 
-    Raises ValueError, with the place, for a value that is missing or of the wrong type.
+    Raises ValueError, with `where`, for a value that is missing or has the wrong type.
     """
     for field in fields(kind):
         needed = field.default is MISSING and field.default_factory is MISSING
@@ -32,7 +32,7 @@ def dataclass_of(content: object, kind: type[Kind], where: object) -> Kind:
 
 
 def known_fields(content: Mapping, kind: type, where: object) -> dict[str, object]:
-    """Return what a dataclass has fields for; ValueError where a value is of the wrong type."""
+    """Return the values for a dataclass's fields; raises ValueError for a wrong type."""
     kinds = get_type_hints(kind)
     return {key: _value(content[key], kinds[key], where, key) for key in kinds if key in content}
 

@@ -1,4 +1,4 @@
-"""Read plain and parallel text, one sentence a line, and say exactly what is wrong with it."""
+"""Read plain and parallel text, one sentence per line, with exact error messages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ BREAKING = {"Cc", "Zl", "Zp"}  # Unicode's categories of control characters and 
 def read_lines(path: str | Path) -> list[str]:
     """Return the lines of a UTF-8 file, or of standard input for "-".
 
-    Only "\\n" ends a line: U+2028, U+0085 and the like may stand inside a sentence, and
-    `str.splitlines` would shift every line after them. The "\\r" of a Windows line end and a
-    byte order mark are dropped. Raises ValueError where bytes are not UTF-8, OSError where the
-    file cannot be read.
+    Only "\\n" ends a line: U+2028, U+0085 and the like may occur inside a sentence, and
+    `str.splitlines` would shift all later lines. The "\\r" of a Windows line end and a byte order
+    mark are dropped. Raises ValueError for bytes that are not UTF-8, OSError if the file cannot be
+    read.
     """
     return decode_lines(_read_bytes(path), path)
 
@@ -30,9 +30,9 @@ def decode_lines(content: bytes, path: str | Path) -> list[str]:
 
 
 def read_parallel(first: str | Path, second: str | Path) -> tuple[list[str], list[str]]:
-    """Return the lines of two files whose lines belong together.
+    """Return the lines of two parallel files.
 
-    Raises ValueError if either file has no line or their numbers of lines differ.
+    Raises ValueError if a file has no line or their numbers of lines differ.
     """
     texts = read_lines(first), read_lines(second)
     for path, lines in zip((first, second), texts, strict=True):
@@ -47,12 +47,12 @@ def read_parallel(first: str | Path, second: str | Path) -> tuple[list[str], lis
 
 
 def one_line(text: str) -> str:
-    """Put a space in the place of each character that breaks a line or only controls something."""
+    """Replace line breaks and control characters by spaces."""
     return "".join(" " if unicodedata.category(c) in BREAKING else c for c in text)
 
 
 def require_text(path: str | Path, lines: list[str]) -> None:
-    """Raise ValueError naming the first of `lines` that is empty or only white space."""
+    """Raise ValueError, with its number, for the first line that is empty or only white space."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             raise ValueError(f"{_name(path)}: line {number} is empty")

@@ -1,4 +1,4 @@
-"""Tables in plain text, for terminals and logs."""
+"""Format tables in plain text, for terminals and logs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def aligned_lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a line for each row: the first cell to the left of its column, others to the right."""
+    """Return one line per row: the first column aligned to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Write files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import TextIO
 
 @contextmanager
 def whole_path(path: Path) -> Iterator[Path]:
-    """Give a path to write to, whose file becomes `path` when the block ends, or never if that
-    fails.
+    """Yield a temporary path to write to; its file becomes `path` when the block ends.
 
-    What a killed run left there is written over. A device or a pipe is never replaced: it is
-    written to as it is. Raises OSError where that cannot be.
+    If the block fails, the temporary file is removed. The file of a killed run is overwritten. A
+    device or a pipe is never replaced but written to directly. Raises OSError if replacing `path`
+    fails.
     """
     if path.exists() and not path.is_file():
         yield path
         return
-    path = path.resolve()  # a link stays, what it leads to is replaced
+    path = path.resolve()  # replace the target of a link, not the link
     part = path.with_name(f"{path.name}.part")
     try:
         yield part
@@ -33,7 +33,7 @@ def whole_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[TextIO]:
-    """Open a text file for writing that appears when the block ends, or not at all."""
+    """Open a text file for writing; it appears when the block ends, whole or not at all."""
     with whole_path(path) as part, part.open("w", encoding="utf-8", newline="\n") as file:
         yield file
 
@@ -47,7 +47,7 @@ def write_whole(path: Path, text: str) -> None:
 def require_not_among(
     option: str, output: Path | None, inputs: Iterable[str | os.PathLike]
 ) -> None:
-    """Raise ValueError where an output would take the place of an input."""
+    """Raise ValueError if an output would replace an input."""
     for path in inputs if output is not None and output.exists() else ():
         if Path(path).exists() and output.samefile(path):
-            raise ValueError(f"{option} {output}: is what is read, and would be replaced")
+            raise ValueError(f"{option} {output}: is also an input, and would be replaced")

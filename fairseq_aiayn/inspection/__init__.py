@@ -1,1 +1,1 @@
-"""To look at: attention weights and positional encodings as pictures (section 3.5, Figures 3-5)."""
+"""Pictures of attention weights (Figures 3-5) and positional encodings (section 3.5)."""

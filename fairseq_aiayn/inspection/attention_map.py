@@ -12,8 +12,8 @@ class AttentionMap:
     """One kind of attention in all layers and heads of a model.
 
     kind is encoder (source to source), decoder (target to target) or cross (target to source).
-    weights [N, h, Q, K]: those of a query, a row, sum to 1. Raises ValueError where their numbers
-    are not those of the words.
+    weights is [N, h, Q, K]; each row, the weights of one query, sums to 1. Raises ValueError if Q
+    and K are not the numbers of queries and keys.
     """
 
     kind: str

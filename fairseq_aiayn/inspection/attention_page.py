@@ -1,4 +1,4 @@
-"""Attention as one HTML file that needs nothing besides: a reader chooses layer, heads and word."""
+"""Attention as a self-contained HTML page, on which a reader chooses layer, heads and word."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from fairseq_aiayn.inspection.selection import Selection
 
 LARGEST_PAGE = 1_000_000  # bytes
 DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-LEVELS = len(DIGITS) ** 2 - 1  # a weight is two digits, its rounding error at most 1/8190
+LEVELS = len(DIGITS) ** 2 - 1  # a weight has two digits, with a rounding error of at most 1/8190
 STYLES = ("page_style.css", "attention_page.css")
-SCRIPTS = (  # one after the other, as one script
+SCRIPTS = (  # joined, in this order, into one script
     "attention_data.js",
     "attention_drawing.js",
     "attention_controls.js",
@@ -31,11 +31,11 @@ SCRIPTS = (  # one after the other, as one script
 
 
 def attention_page(maps: Sequence[AttentionMap], title: str, start: str = "") -> str:
-    """Return the HTML page of the maps, each of another kind: the text of one file without network.
+    """Return a self-contained HTML page of the maps, which must be of different kinds.
 
-    It opens with the view of `start`, a fragment as `view_of` makes, unless its address has one.
-    Raises ValueError for no map, two of a kind, weights outside 0 to 1 and a page of more than
-    1 MB; two bytes for a weight are most of it.
+    The page opens with the view `start`, a fragment from `view_of`, unless its address has a
+    fragment. Raises ValueError for no map, two maps of a kind, weights outside 0 to 1, or a page of
+    more than 1 MB; most of its size are the weights, at two bytes per weight.
     """
     _require_kinds([one.kind for one in maps])
     _require_size(2 * sum(one.weights.numel() for one in maps))
@@ -47,7 +47,7 @@ def attention_page(maps: Sequence[AttentionMap], title: str, start: str = "") ->
         "script": script,
         "digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     }
-    # In one go: a title may hold {{data}}
+    # In a single pass, since a title may contain {{data}}.
     page = re.sub(r"\{\{(\w+)\}\}", lambda name: parts[name[1]], _read("attention_page.html"))
     _require_size(len(page.encode()))
     return page
@@ -61,7 +61,7 @@ def _require_kinds(kinds: list[str]) -> None:
 
 
 def _require_size(size: int) -> None:
-    """Refuse a page of at least `size` bytes if that is too large."""
+    """Raise ValueError if a page of at least `size` bytes is too large."""
     if size > LARGEST_PAGE:
         raise ValueError(
             f"the page must have at most {LARGEST_PAGE:,} bytes, would have {size:,} or more: "
@@ -70,8 +70,10 @@ def _require_size(size: int) -> None:
 
 
 def view_of(selection: Selection, view: str, words: str) -> str:
-    """Return a view of the page as the fragment of its address: `view` lines or heat, `words` whole
-    or pieces."""
+    """Return a view of the page as a fragment of its address.
+
+    `view` is lines or heat, `words` is whole or pieces.
+    """
     chosen = {
         "kind": selection.map.kind,
         "layer": selection.layer + 1,
@@ -85,7 +87,7 @@ def view_of(selection: Selection, view: str, words: str) -> str:
 
 
 def _data_block(maps: Sequence[AttentionMap], start: str) -> str:
-    """The maps as JSON that can stand in a script element: no < and nothing outside ASCII."""
+    """Return the maps as JSON that is safe in a script element: without <, ASCII only."""
     shown = [_content(one) for one in maps]
     content = {"colours": HEAD_COLOURS, "maps": shown, "start": start}
     return json.dumps(content).replace("<", "\\u003c")
@@ -104,7 +106,7 @@ def _content(one: AttentionMap) -> dict:
 
 
 def _encode(one: AttentionMap) -> str:
-    """Two digits a weight, in the order of [N, h, Q, K]."""
+    """Return the weights as two digits each, in the order of [N, h, Q, K]."""
     weights = one.weights.detach().cpu().double().numpy().ravel()
     outside = ~((weights >= 0) & (weights <= 1 + 1e-4))
     if outside.any():

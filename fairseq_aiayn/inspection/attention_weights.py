@@ -1,4 +1,4 @@
-"""The weights softmax(QKᵀ/√d_k) of Equation 1 that a model computes, of every layer and head."""
+"""The attention weights softmax(QKᵀ/√d_k) (Equation 1) of every layer and head of a model."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from fairseq_aiayn.nn.transformer import Transformer
 def attention_weights(model: nn.Module, source: Tensor, target: Tensor) -> dict[str, Tensor]:
     """Run a model over tokens and return what every head of every layer attends to.
 
-    model is a Transformer or has one as `.transformer`; source [S] or [B, S], padded on either
-    side; target [T] or [B, T], shifted right, padded on the right. Returns "encoder"
-    [N, h, S, S], "decoder" [N, h, T, T] and "cross" [N, h, T, S], of a batch [N, B, h, ...]: each
-    row sums to 1, exactly 0 at padding of the source and at later target positions. Dropout is off
-    meanwhile. Raises ValueError where source and target are not one sentence or one batch each.
+    model is a Transformer or has one as `.transformer`. source is [S] or [B, S], padded on either
+    side; target is [T] or [B, T], shifted right and padded on the right. Returns "encoder"
+    [N, h, S, S], "decoder" [N, h, T, T] and "cross" [N, h, T, S]; for a batch [N, B, h, ...]. Each
+    row sums to 1 and is exactly 0 at source padding and at later target positions. Dropout is off
+    during the call. Raises ValueError unless source and target are both one sentence or both one
+    batch.
     """
     if source.dim() != target.dim() or source.dim() not in (1, 2):
         shapes = f"{list(source.shape)} and {list(target.shape)}"
@@ -44,7 +45,7 @@ def attention_weights(model: nn.Module, source: Tensor, target: Tensor) -> dict[
 
 
 def attentions(transformer: Transformer) -> dict[str, list[MultiHeadAttention]]:
-    """The attentions of each kind, first layer first."""
+    """Return the attention modules of each kind, first layer first."""
     encoder, decoder = transformer.encoder.layers, transformer.decoder.layers
     return {
         "encoder": [layer.self_attention for layer in encoder],
@@ -55,7 +56,7 @@ def attentions(transformer: Transformer) -> dict[str, list[MultiHeadAttention]]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model into evaluation mode, and every module of it back where it was."""
+    """Put a model into evaluation mode; afterwards restore the mode of each module."""
     training = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -67,7 +68,10 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def recording(module: MultiHeadAttention, weights: list[Tensor]) -> Iterator[None]:
-    """Append to `weights` those of every call of the module, [B, h, Q, K], from its own inputs."""
+    """Append the weights [B, h, Q, K] of every call of the module to `weights`.
+
+    They are recomputed from the inputs of the call.
+    """
     signature = inspect.signature(module.forward)
 
     def record(_: nn.Module, args: tuple, kwargs: dict) -> None:

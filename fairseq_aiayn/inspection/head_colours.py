@@ -1,9 +1,9 @@
-"""The colours of attention heads, in every picture."""
+"""The colours of attention heads, the same in every picture."""
 
 from __future__ import annotations
 
-# On white and on #16181d each has a contrast of 3:1 or more, and they differ for readers without
-# red or without green cones too (Machado et al.'s matrices; OKLab distance 0.06 or more).
+# Each has a contrast of at least 3:1 on white and on #16181d. They also differ for readers without
+# red or green cones (Machado et al.'s matrices; OKLab distance of at least 0.06).
 HEAD_COLOURS = (
     "#1560ee",  # blue
     "#b04a00",  # brown
@@ -17,8 +17,9 @@ HEAD_COLOURS = (
 
 
 def head_colour(head: int) -> str:
-    """Return the colour of a head, counted from 0, as #rrggbb; the ninth has the first's again.
+    """Return the colour of a head, counted from 0, as #rrggbb.
 
-    Sixteen colours could not be told apart, so pictures write the head's number beside its colour.
+    Colours repeat after eight heads: sixteen could not be told apart. So pictures write the head's
+    number beside its colour.
     """
     return HEAD_COLOURS[head % len(HEAD_COLOURS)]

@@ -1,4 +1,4 @@
-"""Attention weights as heat maps, one for each head: queries are rows, keys are columns."""
+"""Attention weights as heat maps, one per head, with queries as rows and keys as columns."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from fairseq_aiayn.inspection.labels import COLUMNS, FAINT, Writer, label, title
 from fairseq_aiayn.inspection.panels import ACROSS, Heading, Panels
 from fairseq_aiayn.inspection.selection import Selection
 
-SIDE = 4.0  # inches of a map, where its cells are no smaller and no larger than these
-SMALLEST, LARGEST = 0.09, 0.24
-POINTS, LARGEST_TEXT = 60, 10  # in an inch of a cell's height, and at most
-CAPTION, GAP = 0.28, 0.06  # inches: what stands above a map, between map and words
+SIDE = 4.0  # inches: the longer side of a map, if its cells can have the sizes below
+SMALLEST, LARGEST = 0.09, 0.24  # inches: the side of a cell
+POINTS, LARGEST_TEXT = 60, 10  # text size: points per inch of a cell's height, and its maximum
+CAPTION, GAP = 0.28, 0.06  # inches: the caption above a map, the gap between map and words
 SCALE = "white is weight 0, full colour 1"
 
 
 def draw_heat_maps(selection: Selection) -> Figure:
-    """The chosen heads of a layer side by side, each from white to its colour."""
+    """Draw the selected heads side by side, each in a scale from white to the head's colour."""
     shown = selection.map
     rows, columns = [shown.queries[i] for i in selection.queries], shown.keys
     cell = min(LARGEST, max(SMALLEST, SIDE / max(len(rows), len(columns))))
@@ -44,7 +44,7 @@ def draw_heat_maps(selection: Selection) -> Figure:
 
 
 def _draw_map(axes: Axes, selection: Selection, head: int, place: tuple[float, float]) -> None:
-    """Draw a head's weights from x = left on, in cells of so many inches."""
+    """Draw a head's weights; `place` is the left edge and the side of a cell, in inches."""
     left, cell = place
     weights = selection.weights(head)
     right, bottom = left + cell * weights.size(1), CAPTION + cell * weights.size(0)

@@ -1,4 +1,4 @@
-"""Words as a picture writes them: their fonts, their widths, and what stands above them."""
+"""Words in a picture: their fonts, their widths, and the titles above them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from matplotlib.font_manager import FontProperties, findfont, fontManager, get_f
 
 from fairseq_aiayn.inspection.selection import Selection
 
-FAMILY = "DejaVu Sans"  # comes with matplotlib
-LAST_RESORT = "Last Resort High-Efficiency"  # as well: a box for every character
+FAMILY = "DejaVu Sans"  # part of matplotlib
+LAST_RESORT = "Last Resort High-Efficiency"  # part of matplotlib; has a box for every character
 NOT_FOR_TEXT = ("cm", "STIX", "Last Resort", "DejaVu")
 LONGEST_WORD = 32  # characters
-DPI = 100  # in which widths are measured
+DPI = 100  # for measuring widths
 INK, FAINT = "#1b1b1f", "#77777f"
 
 TITLES = {
@@ -25,7 +25,7 @@ TITLES = {
     "decoder": "Decoder self-attention",
     "cross": "Encoder-decoder attention",
 }
-# What a row of words is: who attends, and to what
+# The captions of the words that attend and of the words that they attend to
 COLUMNS = {
     "encoder": ("source", "attends to source"),
     "decoder": ("word being written", "attends to words read"),
@@ -34,13 +34,13 @@ COLUMNS = {
 
 
 def title(selection: Selection) -> str:
-    """The heading of a picture: kind and layer."""
+    """Return the title of a picture: kind and layer."""
     shown = selection.map
     return f"{TITLES[shown.kind]}, layer {selection.layer + 1} of {shown.weights.size(0)}"
 
 
 def label(word: str) -> str:
-    """A word without what XML cannot have (control characters), cut where it is very long."""
+    """Return a word without control characters, which XML forbids, and cut if it is very long."""
     visible = "".join("\ufffd" if _is_not_text(c) else c for c in word)
     return visible if len(visible) <= LONGEST_WORD else f"{visible[: LONGEST_WORD - 1]}…"
 
@@ -50,7 +50,7 @@ def _is_not_text(character: str) -> bool:
 
 
 def families(texts: Iterable[str]) -> list[str]:
-    """Fonts that together have the characters of the texts, as far as they are installed."""
+    """Return installed fonts that together cover the texts' characters as far as possible."""
     missing = {c for text in texts for c in text} - _characters(_path(FAMILY))
     found = [FAMILY]
     for entry in fontManager.ttflist if missing else ():
@@ -64,7 +64,7 @@ def families(texts: Iterable[str]) -> list[str]:
 
 
 def undrawable(texts: Iterable[str]) -> str:
-    """The characters that no installed font has, of which a PNG or PDF shows boxes."""
+    """Return the characters that no installed font has; a PNG or PDF shows boxes for them."""
     shown = [label(text) for text in texts]
     have = frozenset().union(*(_characters(_path(name)) for name in families(shown)[:-2]))
     return "".join(sorted({c for text in shown for c in text} - have))
@@ -80,10 +80,10 @@ def _characters(path: str) -> frozenset[str]:
 
 
 class Writer:
-    """Writes words in fonts that have the characters of `texts`, `size` points large.
+    """Writes words of `size` points, in fonts that have the characters of `texts`.
 
-    Characters that no installed font has are boxes. Scripts are shaped, and words from right to
-    left drawn so, by matplotlib's libraqm.
+    Characters that no installed font has become boxes. matplotlib's libraqm shapes scripts and
+    draws right-to-left words.
     """
 
     def __init__(self, texts: Iterable[str], size: float):
@@ -93,7 +93,7 @@ class Writer:
         self._renderer = FigureCanvasAgg(Figure(dpi=DPI)).get_renderer()
 
     def width(self, texts: Iterable[str]) -> float:
-        """Inches of the widest; 0 without any."""
+        """Return the width of the widest text in inches, or 0 without texts."""
         measure = self._renderer.get_text_width_height_descent
         widths = (measure(text, self._font, False)[0] for text in texts)
         return max(widths, default=0.0) / DPI
@@ -108,7 +108,7 @@ class Writer:
         colour: str = INK,
         rotation: float = 0,
     ) -> None:
-        """Write at a place of the axes, with the text's middle at y; turned, with its end at y."""
+        """Write a text at x with its middle at y; a rotated text is centred at x, its top at y."""
         axes.text(
             *(x, y, text),
             fontproperties=self._font,
@@ -116,5 +116,5 @@ class Writer:
             horizontalalignment="center" if rotation else align,
             verticalalignment="top" if rotation else "center",
             rotation=rotation,
-            parse_math=False,  # a word may have dollar signs
+            parse_math=False,  # a word may contain dollar signs
         )

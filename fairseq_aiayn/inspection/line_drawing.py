@@ -1,4 +1,4 @@
-"""Figures 3 to 5: lines between words, opaque by weight, a colour for each head."""
+"""Drawings as in Figures 3-5: lines between words, with opacity by weight and a colour per head."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from fairseq_aiayn.inspection.selection import Selection
 INVISIBLE = 1 / 255  # an opacity below this changes no pixel
 GAP, SQUARE = 0.08, 0.12  # inches
 NOTE = "a line's opacity is the weight"
-CAPTION_ROWS = 2.5  # above the words: the heads, and what the columns are
+CAPTION_ROWS = 2.5  # above the words, for the heads and the columns' captions
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Inches of a row and between the columns, points of text."""
+    """The height of a row and the space between columns in inches, the text size in points."""
 
     row: float
     lines: float
@@ -37,12 +37,12 @@ SMALL_MULTIPLES = Sizes(row=0.19, lines=1.5, text=8)
 
 
 def draw_lines(selection: Selection) -> Figure:
-    """All chosen heads in one drawing: who attends on the left, to what on the right."""
+    """Draw all selected heads in one drawing: queries on the left, keys on the right."""
     return _draw([selection], ONE_DRAWING)
 
 
 def draw_lines_by_head(selection: Selection) -> Figure:
-    """The same with a small drawing for each head."""
+    """Draw the selected heads in a small drawing each."""
     return _draw([replace(selection, heads=(head,)) for head in selection.heads], SMALL_MULTIPLES)
 
 
@@ -66,7 +66,7 @@ def _draw(drawings: Sequence[Selection], sizes: Sizes) -> Figure:
 
 @dataclass(frozen=True)
 class _Drawing:
-    """One panel, in inches from its upper left: lines between x of `ends`, keys from `keys_at`."""
+    """One panel, in inches: lines run between the two x of `ends`, keys start at x `keys_at`."""
 
     axes: Axes
     selection: Selection
@@ -116,19 +116,19 @@ class _Drawing:
             self._mark_keys(slot, colour, weights.amax(dim=0).tolist())
 
     def _spread(self, slot: int) -> float:
-        """How far from the middle of a word the lines of a head end: not one upon another."""
+        """Return a head's offset from the middle of a word, so that lines do not overlap."""
         heads = len(self.selection.heads)
         return (slot - (heads - 1) / 2) * min(0.03, 0.5 * self.sizes.row / heads)
 
     def _mark_keys(self, slot: int, colour: str, weights: list[float]) -> None:
-        """Squares beside the keys, as opaque as the strongest line to them."""
+        """Draw a square beside each key, as opaque as the strongest line to it."""
         for key, weight in enumerate(weights):
             corner = (self.ends[1] + slot * SQUARE, self._y(key) - SQUARE / 2)
             colour_here = to_rgba(colour, weight)
             self.axes.add_patch(Rectangle(corner, SQUARE, SQUARE, color=colour_here, linewidth=0))
 
     def _name_heads(self) -> None:
-        """Above all: a square of each head's colour, and its number."""
+        """Write the legend at the top: a square of each head's colour and its number."""
         y = 0.5 * self.sizes.row
         self.write(self.axes, 0, y, "head", colour=FAINT)
         heads = self.selection.heads
@@ -141,6 +141,6 @@ class _Drawing:
 
 
 def _name_places(heads: Sequence[int], write: Writer) -> list[float]:
-    """x of each head's square in the line that names them, and at last where the line ends."""
+    """Return the x of each head's square in the legend, and the x at which the legend ends."""
     first, step = write.width(["head"]) + GAP, SQUARE + write.width(["00"]) + GAP
     return [first + step * slot for slot in range(len(heads) + 1)]

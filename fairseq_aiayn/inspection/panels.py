@@ -1,4 +1,4 @@
-"""A picture of equal panels in rows, with a title; its coordinates are inches."""
+"""A picture of equal panels in rows, with a title; coordinates are in inches."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from matplotlib.figure import Figure
 
 from fairseq_aiayn.inspection.labels import FAINT, Writer
 
-MARGIN, HEAD = 0.3, 0.95  # inches: around panels, the title with what is around it
+MARGIN, HEAD = 0.3, 0.95  # inches: the margin around panels, the height of the heading
 ACROSS = 4  # panels in a row
 TITLE, NOTE = 13, 9  # points
 
 
 @dataclass(frozen=True)
 class Heading:
-    """What stands above a picture, and in smaller letters how to read it."""
+    """A picture's title, and below it, in smaller letters, a note on how to read it."""
 
     title: str
     note: str
 
 
 class Panels:
-    """Makes `figure`, without pyplot and its global state, and axes of `width` by `height` inches.
+    """A `figure`, made without pyplot and its global state, of `count` panels.
 
-    `below` is left free under the last panel of each column.
+    Panels are `width` by `height` inches; `below` inches stay free below the last row.
     """
 
     def __init__(self, count: int, width: float, height: float, heading: Heading, below: float):
@@ -45,7 +45,7 @@ class Panels:
         note(whole, MARGIN, 0.62, heading.note, colour=FAINT)
 
     def axes(self, number: int) -> Axes:
-        """The axes of a panel, from left to right and from top to bottom; y points down."""
+        """Return the axes of a panel, counted by rows from the top left; y points down."""
         row, column = divmod(number, self.across)
         x = MARGIN + column * (self.width + MARGIN)
         y = HEAD + row * (self.height + MARGIN)

@@ -1,4 +1,4 @@
-"""Figures as files that appear whole or not at all."""
+"""Write figures to files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from fairseq_aiayn.files.whole import whole_path
 
 FORMATS = (".png", ".svg", ".pdf")
 DPI = 160  # of PNG
-# Text stays text in SVG, so that it can be searched and its reader's fonts are used.
+# Text in SVG stays text: it can be searched, and the reader's fonts are used.
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "fairseq_aiayn", "pdf.fonttype": 42}
 NO_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
 def save_picture(figure: Figure, path: Path) -> None:
-    """Write a figure in the format of the path's suffix, one of FORMATS, the same at any time.
+    """Write a figure in the format of the path's suffix, one of FORMATS.
 
-    Raises ValueError for another suffix, OSError where the file cannot be written.
+    The same figure gives the same bytes at any time. Raises ValueError for another suffix, OSError
+    if the file cannot be written.
     """
     suffix = path.suffix.lower()
     if suffix not in FORMATS:

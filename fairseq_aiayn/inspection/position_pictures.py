@@ -1,4 +1,4 @@
-"""Section 3.5 as a picture: positional encodings, and how alike they make positions."""
+"""Pictures of positional encodings and of their dot products (section 3.5)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from torch import Tensor
 from fairseq_aiayn.nn.positions import LearnedPositions, sinusoids
 from fairseq_aiayn.nn.transformer import Transformer
 
-POSITIONS = 100  # that are drawn, of a longer table
-WIDTH, HEIGHT = 15.0, 4.4  # inches of a table's two pictures: a wide one, for many dimensions
+POSITIONS = 100  # of a longer table, only these are drawn
+WIDTH, HEIGHT = 15.0, 4.4  # inches: the two pictures of a table together
 
 
 def sinusoid_table(d_model: int) -> dict[str, Tensor]:
-    """The sinusoids of the first POSITIONS, [POSITIONS, d_model], under the name to show."""
+    """Return the sinusoids of the first POSITIONS, [POSITIONS, d_model], by the name to show."""
     return {"sinusoids": sinusoids(POSITIONS, d_model)}
 
 
 def position_tables(transformer: Transformer) -> dict[str, Tensor]:
-    """The sinusoids of a model's size and, where its positions are learned (row E), those of either
-    stack: [at most POSITIONS, d_model] each, under the name to show."""
+    """Return a model's positional encodings by the name to show.
+
+    These are the sinusoids of the model's size and, if positions are learned (row E), those of the
+    encoder and of the decoder. Each table is [at most POSITIONS, d_model].
+    """
     stacks = {"encoder": transformer.encoder, "decoder": transformer.decoder}
     tables = sinusoid_table(transformer.encoder.embedding.weight.size(1))
     for name, stack in stacks.items():
@@ -32,9 +35,9 @@ def position_tables(transformer: Transformer) -> dict[str, Tensor]:
 
 
 def draw_positions(tables: Mapping[str, Tensor]) -> Figure:
-    """Each table's encodings [L, d_model], and beside them the dot products of positions, [L, L].
+    """Draw each table's encodings [L, d_model] beside the dot products of its positions [L, L].
 
-    Blue is below 0 and red above; each picture has its own scale.
+    Values below 0 are blue, values above 0 red; each picture has its own scale.
     """
     figure = Figure(figsize=(WIDTH, HEIGHT * len(tables)), layout="constrained", facecolor="white")
     axes = figure.subplots(len(tables), 2, squeeze=False, width_ratios=(9, 4))

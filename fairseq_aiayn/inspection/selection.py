@@ -1,4 +1,4 @@
-"""What of an attention map a picture shows: a layer, some heads, all words or one."""
+"""The part of an attention map that a picture shows: a layer, some heads, all words or one."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from torch import Tensor
 from fairseq_aiayn.inspection.attention_map import AttentionMap
 from fairseq_aiayn.inspection.word_merging import word_spans, word_text
 
-LONGEST = 120  # words a side: what can still be read in one picture
+LONGEST = 120  # words per side: more cannot be read in one picture
 
 
 class UnknownWord(ValueError):
-    """A word that is none of a map's queries."""
+    """A word that is not among a map's queries."""
 
 
 @dataclass(frozen=True)
 class Selection:
     """One layer of a map; layer, heads and queries count from 0.
 
-    `isolated` says that the queries are those of one word, otherwise they are all.
+    If `isolated`, the queries are those of one word, otherwise all of the map.
     """
 
     map: AttentionMap
@@ -31,19 +31,19 @@ class Selection:
     isolated: bool
 
     def weights(self, head: int) -> Tensor:
-        """Those of a head of the layer, between 0 and 1: [queries, K] float32."""
+        """Return a head's weights for the queries, from 0 to 1: [queries, K] float32."""
         rows = self.map.weights[self.layer, head][list(self.queries)]
-        return rows.float().cpu().clamp(max=1.0)  # a sum may be a rounding error above it
+        return rows.float().cpu().clamp(max=1.0)  # a sum may exceed 1 by a rounding error
 
 
 def select(
     shown: AttentionMap, layer: int | None, heads: Sequence[int] | None, word: str | None
 ) -> Selection:
-    """Choose what to draw; layer and heads count from 1, as the paper's do.
+    """Select what to draw; layer and heads count from 1, as in the paper.
 
-    Without a layer the last but one, as in Figures 3-5 (5 of 6), the only one of a single one;
-    without heads all; without a word all queries, otherwise those of each time that it occurs.
-    Raises ValueError for what the map does not have.
+    The default layer is the second to last, as in Figures 3-5 (5 of 6), or the only one. By
+    default, all heads and all queries are selected; with a word, the queries of its occurrences.
+    Raises ValueError for a layer, head or word that the map does not have.
     """
     N, h, Q, _ = shown.weights.shape
     layer = max(1, N - 1) if layer is None else layer
@@ -58,14 +58,17 @@ def select(
 
 
 def require_readable(shown: AttentionMap) -> None:
-    """Raise ValueError for more words than a picture can show."""
+    """Raise ValueError if a map has more words than a picture can show."""
     most = max(shown.weights.shape[2:])
     if most > LONGEST:
         raise ValueError(f"a picture shows at most {LONGEST} words or pieces a side, got {most}")
 
 
 def occurrences(word: str, pieces: tuple[str, ...]) -> tuple[int, ...]:
-    """Where a word stands, each of its pieces; UnknownWord, with the words, where it does not."""
+    """Return the indices of all pieces of a word, at each occurrence.
+
+    Raises UnknownWord, with the words to choose from, if it does not occur.
+    """
     spans = [(word_text(pieces[slice(*span)]), span) for span in word_spans(pieces)]
     found = [i for text, span in spans if text == word for i in range(*span)]
     found = found or [i for i, piece in enumerate(pieces) if piece == word]

@@ -1,4 +1,4 @@
-"""Subword pieces put together again: attention between words instead of pieces."""
+"""Merge subword pieces: attention between words instead of pieces."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor
 
 from fairseq_aiayn.inspection.attention_map import AttentionMap
 
-GOES_ON = "@@"  # subword-nmt: ends a piece whose word goes on in the next
+GOES_ON = "@@"  # subword-nmt: ends every piece of a word but the last
 BEGINS = "\u2581"  # sentencepiece: begins the first piece of a word
-SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>"})  # words of their own
+SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>"})  # each is a word
 
 Span = tuple[int, int]
 
@@ -20,7 +20,7 @@ Span = tuple[int, int]
 def merge_words(pieces: AttentionMap) -> AttentionMap:
     """Return the map of words: weights are summed over a word's keys and averaged over its queries.
 
-    A row sums to 1 as before. Pieces of neither subword-nmt nor sentencepiece are words already.
+    Rows still sum to 1. Pieces without marks of subword-nmt or sentencepiece are words already.
     """
     queries, keys = word_spans(pieces.queries), word_spans(pieces.keys)
     from_keys = _membership(keys, len(pieces.keys)).to(pieces.weights)  # [K, words]
@@ -35,7 +35,7 @@ def merge_words(pieces: AttentionMap) -> AttentionMap:
 
 
 def word_spans(pieces: tuple[str, ...]) -> list[Span]:
-    """Where each word begins and ends among the pieces of a sentence."""
+    """Return the start and end of each word among the pieces of a sentence."""
     marked = any(piece.startswith(BEGINS) for piece in pieces)
     starts = [i for i in range(len(pieces)) if _begins_word(pieces, i, marked)]
     return list(pairwise([*starts, len(pieces)]))
@@ -48,13 +48,13 @@ def _begins_word(pieces: tuple[str, ...], i: int, marked: bool) -> bool:
 
 
 def word_text(pieces: tuple[str, ...]) -> str:
-    """A word as it is written without the marks of its pieces; a mark alone stays."""
+    """Return a word without the marks of its pieces; a word that is only a mark stays."""
     text = "".join(piece.removesuffix(GOES_ON) for piece in pieces).removeprefix(BEGINS)
     return text or "".join(pieces)
 
 
 def _membership(spans: list[Span], pieces: int) -> Tensor:
-    """[pieces, words]: 1 where the piece is of the word."""
+    """Return a matrix [pieces, words] with 1 where the piece belongs to the word."""
     member = torch.zeros(pieces, len(spans))
     for word, (start, end) in enumerate(spans):
         member[start:end, word] = 1.0

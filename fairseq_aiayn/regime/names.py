@@ -1,6 +1,6 @@
-"""fairseq's names for the paper's symbols: the one place where the two meet.
+"""fairseq's names for the paper's symbols; no other module translates between the two.
 
-fairseq has an option for the encoder and another for the decoder where the paper has one symbol.
+For each symbol, fairseq has one option for the encoder and another for the decoder.
 """
 
 ENCODER_AND_DECODER = {
@@ -13,5 +13,5 @@ SIDES = ("encoder", "decoder")
 
 
 def option(name: str) -> str:
-    """Return the command-line spelling of an argument's name: --encoder-embed-dim."""
+    """Return an argument's name as a command-line option, such as --encoder-embed-dim."""
     return "--" + name.replace("_", "-")

@@ -1,4 +1,4 @@
-"""Section 5: the whole regime of a row as fairseq-train options, on any number of GPUs."""
+"""The complete regime of a row (section 5) as fairseq-train options, for any number of GPUs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields, replace
 
 from fairseq_aiayn.paper import ADAM, Row
 
-TOLERANCE = 0.1  # a batch this far from the paper's still counts as "approximately"
-USUAL_MAX_TOKENS = 4_096  # at most, where no --max-tokens is given
-# What users type for a budget, by its field.
+TOLERANCE = 0.1  # a batch within this share of the paper's is "approximately" equal
+USUAL_MAX_TOKENS = 4_096  # the most tokens per GPU without --max-tokens
+# The command-line options of a budget, by field.
 BUDGET_OPTIONS = {
     "steps": "--max-update",
     "warmup": "--warmup-updates",
@@ -20,9 +20,9 @@ BUDGET_OPTIONS = {
 
 @dataclass(frozen=True)
 class Budget:
-    """What a user with other means than the paper's changes of a row; None leaves it.
+    """A user's changes to a row's training budget; None leaves the row's value.
 
-    Raises ValueError, naming the option, for a number below 1.
+    Raises ValueError, with the option, for a number below 1.
     """
 
     steps: int | None = None
@@ -38,8 +38,10 @@ class Budget:
                 raise ValueError(f"{option} must be at least 1, got {value}")
 
     def of(self, row: Row) -> Row:
-        """The row with this budget; without a number of its own, checkpoints keep their share of
-        the steps."""
+        """Return the row with this budget.
+
+        Unless it is given, the interval between checkpoints shrinks in proportion to the steps.
+        """
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.steps and not self.checkpoint_updates:
             given["checkpoint_updates"] = max(1, row.checkpoint_updates * self.steps // row.steps)
@@ -47,12 +49,12 @@ class Budget:
 
 
 def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]:
-    """(max_tokens, update_freq) with gpus · max_tokens · update_freq ≈ the row's batch.
+    """Return (max_tokens, update_freq) with gpus · max_tokens · update_freq ≈ the row's batch.
 
-    fairseq's --max-tokens counts the longer side of the padded pairs, so that the batch has at most
-    so many source and at most so many target tokens. Without max_tokens the batch is met exactly
-    (but for rounding up). Raises ValueError, with the arithmetic, where no update frequency comes
-    within 10% of the batch.
+    fairseq's --max-tokens counts the longer side of the padded pairs, so that it bounds both the
+    source tokens and the target tokens. Without `max_tokens`, the product equals the row's batch
+    (rounded up). Raises ValueError, with the arithmetic, if no update frequency comes within 10% of
+    the batch.
     """
     if gpus < 1:
         raise ValueError(f"--gpus must be at least 1, got {gpus}")
@@ -74,7 +76,7 @@ def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]
 
 
 def regime_options(row: Row, gpus: int, max_tokens: int | None = None) -> dict[str, object]:
-    """The row's regime as options that fairseq's own models and the package's have in common.
+    """Return the row's regime as options that stock fairseq's models and ours share.
 
     Raises ValueError as `batch` does.
     """
@@ -95,14 +97,15 @@ def regime_options(row: Row, gpus: int, max_tokens: int | None = None) -> dict[s
 
 
 def as_words(options: dict[str, object]) -> list[str]:
-    """Options and their values in turn, as a command has them."""
+    """Return options and values as the words of a command line."""
     return [str(part) for option in options.items() for part in option]
 
 
 def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]:
-    """The row's architecture and regime as arguments of fairseq-train; none needs quoting.
+    """Return the row's architecture and regime as arguments of fairseq-train.
 
-    Data, task, precision and directories are not among them. Raises ValueError as `batch` does.
+    No argument needs quoting. Data, task, precision and directories are not included. Raises
+    ValueError as `batch` does.
     """
     model = {
         "--arch": row.arch,

@@ -1,4 +1,4 @@
-"""Sections 6.1 and 6.3: the search of a row's task, as options of fairseq-generate."""
+"""The search for a row's task (sections 6.1 and 6.3) as options of fairseq-generate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION, Decoding, Row
 
 
 def decoding(row: Row) -> Decoding:
-    """Return the search of the row's task: only parsing keeps two vocabularies (section 6.3)."""
+    """Return the search for the row's task; rows with two vocabularies are for parsing."""
     return TRANSLATION if row.shared_vocabulary else PARSING_DECODING
 
 

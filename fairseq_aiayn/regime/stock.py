@@ -1,6 +1,6 @@
-"""A row as stock fairseq can have it: its own Transformer, loss and schedule, in the row's regime.
+"""A row in stock fairseq: stock's own Transformer, loss and schedule, in the row's regime.
 
-What stock fairseq does otherwise stays different: README.md has the list.
+README.md lists the differences that remain.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from fairseq_aiayn.regime.names import ENCODER_AND_DECODER, SIDES, option
 from fairseq_aiayn.regime.ours import as_words, regime_options
 from fairseq_aiayn.training.learning_rate import learning_rate
 
-# Rows that stock fairseq has a name for; the explicit shape makes any other --arch the row's too.
+# Rows for which stock fairseq has a name; for others, explicit options set the shape.
 NAMED = {
     "base": "transformer_wmt_en_de",
     "big": "transformer_vaswani_wmt_en_de_big",
     "big_en_fr": "transformer_vaswani_wmt_en_fr_big",
 }
-FIRST_RATE = 1e-7  # of the linear warm-up, which Equation 3 begins at 0
+FIRST_RATE = 1e-7  # where the linear warm-up starts; Equation 3 starts at 0
 
 
 def stock_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]:
-    """The row's nearest model and its regime as arguments of stock fairseq-train.
+    """Return stock fairseq's nearest model and the row's regime as arguments of fairseq-train.
 
-    Data, task, precision and directories are not among them; none needs quoting. Raises ValueError
-    where d_k or d_v is not d_model / h, and as `batch` does.
+    No argument needs quoting. Data, task, precision and directories are not included. Raises
+    ValueError if d_k or d_v is not d_model / h, and as `batch` does.
     """
     model = {
         "--arch": NAMED.get(row.name, "transformer"),
@@ -39,7 +39,10 @@ def stock_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
 
 
 def shape_options(row: Row) -> dict[str, object]:
-    """The row's shape in stock fairseq's options; ValueError where its heads have another size."""
+    """Return the row's shape as options of stock fairseq.
+
+    Raises ValueError if d_k or d_v is not d_model / h.
+    """
     if {row.h * row.d_k, row.h * row.d_v} != {row.d_model}:
         raise ValueError(
             f"row {row.name} has d_k {row.d_k} and d_v {row.d_v}; a head of stock fairseq has"
@@ -53,7 +56,7 @@ def shape_options(row: Row) -> dict[str, object]:
 
 
 def switches(row: Row) -> list[str]:
-    """Shared matrices (section 3.4), learned positions (Table 3, row E)."""
+    """Return the switches for shared matrices (section 3.4) and learned positions (row E)."""
     words = ["--share-all-embeddings"]
     if not row.shared_vocabulary:
         words = ["--share-decoder-input-output-embed"]

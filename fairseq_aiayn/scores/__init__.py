@@ -1,1 +1,1 @@
-"""How good translations are: BLEU, its significance, where two systems disagree."""
+"""Scores of translations: BLEU, its significance, and where systems disagree."""

@@ -1,8 +1,8 @@
-"""BLEU as Table 2 reports it, and sacreBLEU beside it (section 6.1).
+"""BLEU as Table 2 reports it, and sacreBLEU (section 6.1).
 
 The paper's BLEU is that of multi-bleu.perl: the geometric mean of the n-gram precisions up to
-n = 4, unsmoothed, times the brevity penalty, on cased text in Moses tokens; for German the
-hyphenated compounds of both sides are split first, as earlier work did.
+n = 4, unsmoothed, times the brevity penalty, on cased Moses tokens. For German, hyphenated
+compounds are first split on both sides, as in earlier work.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
-# Bytes, as perl reads a file unless told otherwise; see split_compounds.
+# On bytes, as perl reads files by default; see split_compounds.
 COMPOUND = re.compile(rb"(\S)-(\S)")
 SPLIT_COMPOUND = rb"\1 ##AT##-##AT## \2"
 
-# What sacrebleu calls "none" in its signature is Moses tokens here.
+# sacrebleu's signature says "none" for text that comes in tokens; here these are Moses tokens.
 UNTOKENIZED = "tok:none"
 
 
 @dataclass(frozen=True)
 class Bleu:
-    """One corpus score with all it is made of."""
+    """A corpus score with its parts."""
 
     score: float  # 0 to 100
     precisions: tuple[float, ...]  # per cent, of 1-grams to 4-grams
@@ -39,7 +39,7 @@ class Bleu:
 
 @dataclass(frozen=True)
 class Scores:
-    """The same sentences scored both ways."""
+    """The scores of one set of sentences."""
 
     sentences: int
     paper: Bleu
@@ -48,10 +48,10 @@ class Scores:
 
 
 def score(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str) -> Scores:
-    """Score plain detokenised text, one sentence an item.
+    """Score plain detokenized text, one sentence per item.
 
-    Raises ValueError if Moses has no rules for `target_lang`, there is no sentence or the numbers
-    of sentences differ.
+    Raises ValueError if Moses has no rules for `target_lang`, if there is no sentence, or if the
+    numbers of sentences differ.
     """
     _check(hypothesis, reference, target_lang)
     moses = MosesTokenizer(target_lang)
@@ -69,7 +69,7 @@ def score(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str)
 def score_tokenized(
     hypothesis: Sequence[str], reference: Sequence[str], target_lang: str
 ) -> Scores:
-    """Score Moses tokens separated by spaces; sacreBLEU is given them detokenised.
+    """Score Moses tokens separated by spaces; they are detokenized for sacreBLEU.
 
     Raises ValueError as `score` does.
     """
@@ -86,18 +86,20 @@ def score_tokenized(
 
 
 def sacre_bleu(hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:
-    """Return sacreBLEU with its defaults, for plain detokenised text."""
+    """Return sacreBLEU of plain detokenized text, with sacreBLEU's defaults."""
     return _corpus_bleu(BLEU(), hypothesis, reference)
 
 
 def paper_bleu(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str) -> Bleu:
-    """Return the BLEU of Table 2 for Moses tokens separated by spaces."""
+    """Return the BLEU of Table 2, from Moses tokens separated by spaces."""
     compounds = "kept"
     if target_lang == "de":
         compounds = "split"
         hypothesis = [split_compounds(sentence) for sentence in hypothesis]
         reference = [split_compounds(sentence) for sentence in reference]
-    metric = BLEU(tokenize="none", smooth_method="none", force=True)  # force: tokens are meant
+    metric = BLEU(
+        tokenize="none", smooth_method="none", force=True
+    )  # force: no warning about tokens
     result = _corpus_bleu(
         metric,
         [_perl_words(sentence) for sentence in hypothesis],
@@ -108,8 +110,10 @@ def paper_bleu(hypothesis: Sequence[str], reference: Sequence[str], target_lang:
 
 
 def token_bleu(hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:
-    """Return BLEU of tokens as they are: what fairseq-generate prints in its last line without
-    --tokenizer, and many papers report. It depends on how the reference was tokenised."""
+    """Return BLEU of the given tokens, which depends on how the reference was tokenized.
+
+    fairseq-generate prints it in its last line without --tokenizer, and many papers report it.
+    """
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     sides = ([_perl_words(sentence) for sentence in side] for side in (hypothesis, reference))
     result = _corpus_bleu(metric, *sides)
@@ -120,17 +124,17 @@ def split_compounds(sentence: str) -> str:
     """Split hyphenated words as earlier work did: `rich-text` to `rich ##AT##-##AT## text`.
 
     The published scores come from perl's s{(\\S)-(\\S)}{$1 ##AT##-##AT## $2}g on bytes. A match
-    uses up the character after its hyphen, so that `a-b-c` becomes `a ##AT##-##AT## b-c`; but of a
-    character of several bytes only the first is used up, and `a-ü-c` is split twice.
+    consumes the byte after its hyphen. So `a-b-c` becomes `a ##AT##-##AT## b-c`, but `a-ü-c` is
+    split twice, because `ü` has two bytes.
     """
     return COMPOUND.sub(SPLIT_COMPOUND, sentence.encode()).decode()
 
 
 def _perl_words(sentence: str) -> str:
-    """Name each word by its bytes in hexadecimal, one name a word.
+    """Replace each word by its bytes in hexadecimal.
 
-    multi-bleu.perl splits bytes at ASCII white space; sacrebleu would split at a no-break space,
-    too, wherever a tokenizer left one inside a word.
+    multi-bleu.perl splits bytes at ASCII white space only. sacrebleu also splits at no-break
+    spaces, which a tokenizer may leave inside a word.
     """
     return " ".join(word.hex() for word in sentence.encode().split())
 
@@ -149,7 +153,7 @@ def _corpus_bleu(metric: BLEU, hypothesis: Sequence[str], reference: Sequence[st
 
 
 def check_language(target_lang: str) -> None:
-    """Raise ValueError if Moses has no rules for a language."""
+    """Raise ValueError if Moses has no rules for `target_lang`."""
     languages = sorted(set(NonbreakingPrefixes().available_langs.values()))
     if target_lang not in languages:
         raise ValueError(

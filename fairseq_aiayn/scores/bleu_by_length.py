@@ -1,4 +1,4 @@
-"""BLEU of short and of long sentences."""
+"""BLEU by sentence length."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLASSES = 5
 
 @dataclass(frozen=True)
 class LengthClass:
-    """Sentences of about one length."""
+    """Sentences of similar length."""
 
     shortest: int  # words of the source
     longest: int
@@ -23,10 +23,10 @@ class LengthClass:
 def bleu_by_length(
     source: Sequence[str], reference: Sequence[str], translations: Mapping[str, Sequence[str]]
 ) -> list[LengthClass]:
-    """Score at most CLASSES classes of source lengths, of about as many sentences each.
+    """Score at most CLASSES classes of source lengths, with similar numbers of sentences.
 
-    A length, in words between spaces, is in one class only, so that classes differ in size where
-    many sentences have the same length.
+    Lengths are in words separated by white space. Sentences of the same length are in one class, so
+    that classes differ in size if many sentences have the same length.
     """
     metric = BLEU()
     found = []
@@ -43,7 +43,7 @@ def bleu_by_length(
 
 
 def _classes(lengths: Sequence[int]) -> list[list[int]]:
-    """Indices of sentences by rising length, cut between lengths next to equal shares."""
+    """Return the indices of sentences by increasing length, cut into nearly equal shares."""
     order = sorted(range(len(lengths)), key=lambda k: lengths[k])
     classes: list[list[int]] = [[]]
     for done, k in enumerate(order):

@@ -1,4 +1,4 @@
-"""End with one line if translations into a language could not be scored: before they are trained.
+"""Fail with one line, before a training, if translations into a language cannot be scored.
 
 python -m fairseq_aiayn.scores.check_language --language de
 """

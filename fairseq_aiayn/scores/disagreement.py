@@ -1,4 +1,4 @@
-"""Sentences in whose translation systems differ most."""
+"""The sentences whose translations differ most between systems."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from sacrebleu.metrics import CHRF
 
-EVEN = 0.005  # chrF points; less is no difference in the two digits that are shown
+EVEN = 0.005  # chrF points; a smaller difference is invisible in the two digits shown
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One sentence, and how well each system translated it."""
+    """One sentence, with the score of each system's translation."""
 
     index: int  # of the sentence, from 0
     chrf: dict[str, float]  # by the name of the system
@@ -20,17 +20,17 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A system beside the first one, sentence by sentence."""
+    """A system compared with the first one, sentence by sentence."""
 
     better: int  # sentences
     worse: int
-    even: int  # as good, often the same words
+    even: int  # equally good, often identical
 
 
 def sentence_chrf(
     translations: Mapping[str, Sequence[str]], reference: Sequence[str]
 ) -> dict[str, list[float]]:
-    """chrF of every sentence, which unlike BLEU tells single sentences apart, by system."""
+    """Return chrF of every sentence, by system; unlike BLEU, it is meaningful for one sentence."""
     metric = CHRF()
     return {
         name: [
@@ -42,7 +42,10 @@ def sentence_chrf(
 
 
 def largest_disagreements(chrf: Mapping[str, Sequence[float]], count: int) -> list[Disagreement]:
-    """The `count` sentences whose best and worst chrF lie furthest apart; none where all agree."""
+    """Return the `count` sentences with the largest gap between best and worst chrF.
+
+    Sentences on which all systems are even are left out.
+    """
     by_sentence = list(zip(*chrf.values(), strict=True))
     spread = [max(scores) - min(scores) for scores in by_sentence]
     order = sorted(range(len(spread)), key=lambda k: (-spread[k], k))
@@ -54,7 +57,7 @@ def largest_disagreements(chrf: Mapping[str, Sequence[float]], count: int) -> li
 
 
 def contrasts(chrf: Mapping[str, Sequence[float]]) -> dict[str, Contrast]:
-    """Every system but the first beside the first, by name."""
+    """Compare every other system with the first; return the contrasts by name."""
     first, *others = chrf
     found = {}
     for name in others:

@@ -3,7 +3,7 @@
     python -m fairseq_aiayn.scores.hypotheses < generate-test.txt > hypothesis.txt
     python -m fairseq_aiayn.scores.hypotheses --tokens < generate-test.txt > hypothesis.tokens
 
-The first are detokenised, the second are not.
+The first command prints detokenized text, the second tokens.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ HYPOTHESIS = re.compile(r"([DH])-(\d+)\t[^\t]*\t(.*)")
 
 
 def hypotheses(lines: Iterable[str], kind: str = "D") -> list[str]:
-    """Return the best hypothesis of every sentence (n-best lists are best first): detokenised (D),
-    or the tokens it was made of (H).
+    """Return the best hypothesis of every sentence, detokenized (D) or as tokens (H).
 
-    Raises ValueError if a sentence has none.
+    n-best lists have the best hypothesis first. Raises ValueError if a sentence has none.
     """
     found: dict[int, str] = {}
     for line in lines:
@@ -39,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--tokens", action="store_true", help="as they are before detokenisation")
+    parser.add_argument("--tokens", action="store_true", help="print tokens, not detokenized")
     arguments = parser.parse_args()
     sys.stdin.reconfigure(encoding="utf-8", newline="\n")
     sys.stdout.reconfigure(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Is one translation better than another, or only luckier with its test set?"""
+"""Test whether a difference between translations is significant or chance."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from sacrebleu.significance import PairedTest, Result
 
 SAMPLES = 1_000  # of the test set; sacrebleu's default
 LEVEL = 0.05
-FEWEST = 100  # sentences; resampling fewer says little of the difference
+FEWEST = 100  # sentences; resampling fewer says little about the difference
 
 
 @dataclass(frozen=True)
 class Tested:
-    """One system's sacreBLEU over resampled test sets; of the first, p_value is None."""
+    """One system's sacreBLEU over resampled test sets; p_value is None for the first system."""
 
     score: float
     mean: float
     interval: float  # 95% of the samples lie within mean ± interval
-    p_value: float | None  # that its difference from the first system is chance
+    p_value: float | None  # of the difference from the first system
 
 
 @dataclass(frozen=True)
 class Significance:
-    """Systems against the first of them."""
+    """Systems tested against the first of them."""
 
     signature: str
     systems: dict[str, Tested]  # by name
@@ -36,8 +36,8 @@ def paired_bootstrap(
 ) -> Significance:
     """Test systems against the first by sacreBLEU's paired bootstrap (Koehn, 2004).
 
-    Samples are drawn with sacrebleu's seed, 12345 unless SACREBLEU_SEED is another: the same texts
-    give the same result. Raises ValueError for fewer than two systems.
+    Samples are drawn with sacrebleu's seed (12345 unless SACREBLEU_SEED is set), so that the same
+    texts give the same result. Raises ValueError for fewer than two systems.
     """
     if len(translations) < 2:
         raise ValueError(f"a test needs two systems, got {len(translations)}")
@@ -55,5 +55,5 @@ def paired_bootstrap(
 def _tested(found: Result, first: Result) -> Tested:
     p_value = None if found.p_value is None else float(found.p_value)
     if p_value is not None and found.score == first.score:
-        p_value = 1.0  # to no difference sacrebleu gives the smallest p that there is
+        p_value = 1.0  # for equal scores, sacrebleu returns the smallest possible p
     return Tested(float(found.score), float(found.mean), float(found.ci), p_value)

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # The demo's English-German text; run.sh sources this file and calls get_corpus.
 #
-# Debian's LibreOffice help packages (MPL-2.0) where there is apt: they are downloaded and unpacked
-# into EXP, not installed. Elsewhere the interface texts of PyPI's homeassistant (Apache-2.0).
+# With apt, the text is from Debian's LibreOffice help packages (MPL-2.0), which are downloaded and
+# unpacked into EXP, not installed. Without apt, it is from the interface texts of PyPI's
+# homeassistant (Apache-2.0).
 
 : "${exp:?}" "${here:?}" "${recipe_lib:?}" "${recipe_log?}" "${dry_run:?}"
 : "${corpus?}" "${source:?}" "${source_lang:?}" "${target_lang:?}"
@@ -13,7 +14,7 @@ interface_package=homeassistant==2026.11.0
 interface_wheel=homeassistant-2026.11.0-py3-none-any.whl
 interface_checksum=sha256:7ca5fbde9dea879ac7723949fc84347aac5182e6309c357b2e4973fd391b00f7
 
-# Make EXP/corpus: text.* with text.documents, or what --corpus holds.
+# Make EXP/corpus: text.* with text.documents, or a copy of --corpus.
 get_corpus() {
     local made=$exp/corpus.part
     run -q rm -rf "$made" "$exp/corpus"
@@ -35,7 +36,7 @@ get_corpus() {
     run -q mv "$made" "$exp/corpus"
 }
 
-# Can apt download the packages? If not, apt_problem says why.
+# Check whether apt can download the packages; if not, set apt_problem to the reason.
 apt_problem=
 apt_has_help() {
     local command
@@ -56,8 +57,8 @@ apt_has_help() {
     fi
 }
 
-# Download and unpack the packages. Any version is good; the first download's checksums are kept,
-# and what is there already is checked against them.
+# Download and unpack the packages, in any version. The first download's checksums are kept, and
+# existing files are checked against them.
 get_help() {
     local downloads=$exp/downloads/help package
     if [[ -e $downloads/SHA256SUMS ]]; then
@@ -81,7 +82,7 @@ get_help() {
     done
 }
 
-# Drop broken pairs, hold out what the corpus does not hold out itself.
+# Drop broken pairs; hold out a development and a test set if the corpus has none.
 split_corpus() {
     run -q rm -rf "$exp/data"
     run python -P -m fairseq_aiayn.corpus.split_corpus --corpus "$exp/corpus" "${pair[@]}" \

@@ -1,7 +1,7 @@
 """Extract parallel text from LibreOffice's help pages.
 
-Each language's package holds the same HTML files; paragraphs and headings carry the same ids in
-all of them, so the text is aligned by (file, id).
+Each language's package holds the same HTML files, with the same ids for paragraphs and headings, so
+the text is aligned by (file, id).
 
     python help_corpus.py --help-root unpacked/usr/share/libreoffice/help \
         --source-lang en --target-lang de --output corpus
@@ -42,8 +42,8 @@ def blocks(page: bytes) -> dict[str, str]:
 def visible_text(element: html.HtmlElement) -> Iterator[str]:
     """Yield the text inside an element as the help shows it on Linux.
 
-    The pages hold one hidden variant of a passage for each system or application; the variant
-    whose id starts with "default" is the one that is shown.
+    For some passages, a page has one hidden variant per system or application; the variant whose id
+    starts with "default" is shown.
     """
     hidden = element.get("hidden") is not None
     if hidden and not element.get("id", "").startswith("default"):
@@ -65,7 +65,7 @@ def paragraph_pairs(
 
 
 def page_names(source_root: Path, target_root: Path) -> list[str]:
-    """List the pages that both languages have; ValueError where there is none."""
+    """List the pages that both languages have; raises ValueError if there is none."""
     names = [
         {page.relative_to(root).as_posix() for page in root.rglob("*.html")}
         for root in (source_root, target_root)
@@ -79,7 +79,7 @@ def page_names(source_root: Path, target_root: Path) -> list[str]:
 def extract(
     help_root: Path, source_lang: str, target_lang: str, output: Path, workers: int = 2
 ) -> str:
-    """Write one language pair's text to `output`; return a one-line summary."""
+    """Write a language pair's text to `output`; return a summary of one line."""
     roots = [help_root / HELP_DIRECTORY[lang] / "text" for lang in (source_lang, target_lang)]
     names = page_names(*roots)
     align = partial(paragraph_pairs, source_root=roots[0], target_root=roots[1])

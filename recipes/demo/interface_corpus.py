@@ -1,7 +1,7 @@
 """Extract parallel text from the interface translations in Home Assistant's wheel.
 
-Every integration of the wheel has translations/LANG.json, nested objects with the same keys in
-all languages: the text is aligned by (integration, key).
+Every integration in the wheel has translations/LANG.json, nested objects with the same keys in all
+languages, so the text is aligned by (integration, key).
 
     python interface_corpus.py --wheel homeassistant.whl \
         --source-lang en --target-lang de --output corpus
@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 
 def leaves(tree: dict | str, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (key path, text) of every string in a nest of objects."""
+    """Yield (key path, text) for every string in nested objects."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             yield from leaves(value, f"{path}/{key}")
@@ -45,7 +45,7 @@ def documents(
 
 
 def extract(wheel: Path, source_lang: str, target_lang: str, output: Path) -> str:
-    """Write one language pair's text to `output`; return a one-line summary."""
+    """Write a language pair's text to `output`; return a summary of one line."""
     with zipfile.ZipFile(wheel) as archive:
         counts = write_pairs(
             documents(archive, source_lang, target_lang), (source_lang, target_lang), output

@@ -1,8 +1,9 @@
-"""Which pairs of the demo's corpora are kept, and how paragraphs become sentences.
+"""The rules that choose the demo's pairs, and the splitting of paragraphs into sentences.
 
-The rules throw away what is no sentence or no translation: text that is empty, equal on both
-sides, markup-like or mostly not letters, shorter than 3 or longer than 40 words on either side,
-or more than twice as long on one side as on the other. A pair is kept once: pages share passages.
+The rules drop text that is not a sentence or not a translation: text that is empty, equal on both
+sides, markup-like or mostly not letters, shorter than 3 or longer than 40 words on either side, or
+more than twice as long on one side as on the other. Each pair is kept once, as pages share
+passages.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ABBREVIATION = re.compile(
 
 
 def sentences(paragraph: str) -> list[str]:
-    """Split one paragraph at the ends of its sentences; white space is normalised."""
+    """Split a paragraph into sentences and normalize its white space."""
     text = " ".join(paragraph.split())
     pieces, start = [], 0
     for end in SENTENCE_END.finditer(text):
@@ -40,7 +41,7 @@ def sentences(paragraph: str) -> list[str]:
 
 
 def sentence_pairs(source: str, target: str) -> list[tuple[str, str]]:
-    """Pair two paragraphs sentence by sentence where the counts agree, otherwise as a whole."""
+    """Pair two paragraphs sentence by sentence if their numbers agree, otherwise as a whole."""
     source_sentences, target_sentences = sentences(source), sentences(target)
     if len(source_sentences) == len(target_sentences):
         return list(zip(source_sentences, target_sentences))
@@ -48,7 +49,7 @@ def sentence_pairs(source: str, target: str) -> list[tuple[str, str]]:
 
 
 def reason_to_drop(source: str, target: str) -> str | None:
-    """Name the first rule that a pair breaks; None where it is kept."""
+    """Name the first rule that a pair breaks, or None if it is kept."""
     lengths = [len(source.split()), len(target.split())]
     if not all(lengths):
         return "empty"
@@ -66,7 +67,7 @@ def reason_to_drop(source: str, target: str) -> str | None:
 
 
 def letter_share(text: str) -> float:
-    """Return the share of letters among the characters that are not white space."""
+    """Return the share of letters among all characters but white space."""
     characters = "".join(text.split())
     return sum(map(str.isalpha, characters)) / max(1, len(characters))
 
@@ -74,11 +75,11 @@ def letter_share(text: str) -> float:
 def write_pairs(
     documents: Iterable[tuple[str, list[tuple[str, str]]]], languages: tuple[str, str], output: Path
 ) -> Counter[str]:
-    """Write the pairs that are kept as text.SRC, text.TGT and text.documents in `output`.
+    """Write the kept pairs as text.SRC, text.TGT and text.documents in `output`.
 
-    `documents` gives each document's name with its pairs of paragraphs. Line n of the three files
-    belongs together; text.documents names the document, so that whole documents can be held out.
-    Returns the number of pairs kept and dropped by each rule.
+    `documents` yields each document's name with its pairs of paragraphs. The three files are
+    parallel; text.documents names each line's document, so that whole documents can be held out.
+    Returns the numbers of pairs kept and dropped, by rule.
     """
     output.mkdir(parents=True, exist_ok=True)
     counts: Counter[str] = Counter()
@@ -97,7 +98,7 @@ def write_pairs(
 def kept_pairs(
     paragraphs: list[tuple[str, str]], seen: set[tuple[str, str]], counts: Counter[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield one document's sentence pairs that no rule drops; add to `seen` and `counts`."""
+    """Yield a document's sentence pairs that no rule drops; update `seen` and `counts`."""
     for paragraph in paragraphs:
         for pair in sentence_pairs(*paragraph):
             reason = reason_to_drop(*pair) or ("repeated" if pair in seen else None)
@@ -108,6 +109,6 @@ def kept_pairs(
 
 
 def summary(counts: Counter[str]) -> str:
-    """Say in one line how many pairs were kept and why the others were not."""
+    """Return one line with the numbers of pairs kept and dropped, by rule."""
     dropped = ", ".join(f"{reason} {n:,}" for reason, n in counts.most_common() if reason != "kept")
     return f"{counts['kept']:,} pairs kept; dropped: {dropped or 'none'}"

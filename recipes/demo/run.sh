@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Train the paper's Transformer, and stock fairseq's, on real text in minutes; compare them.
+# Train the paper's Transformer and stock fairseq's on real text in minutes, and compare them.
 #
-#   recipes/demo/run.sh                              everything, 20 minutes on two CPU cores
-#   recipes/demo/run.sh --dry_run                    show every command, run none
+#   recipes/demo/run.sh                              all stages, 20 minutes on two CPU cores
+#   recipes/demo/run.sh --dry_run                    print every command, run none
 #   recipes/demo/run.sh --system aiayn --exp mine    only ours, in another directory
-#   recipes/demo/run.sh --corpus DIR --max_update 6000 --exp exp/mine    your own text, longer
+#   recipes/demo/run.sh --corpus DIR --max_update 6000 --exp exp/mine    your own text, more updates
 #   recipes/demo/run.sh --stage 7 --force            translate and score again
 #
-# A run that was stopped goes on where it was; stages whose options did not change are skipped.
+# An interrupted run resumes where it stopped; stages whose options did not change are skipped.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/lib/recipe.sh
@@ -18,18 +18,18 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # Options
 system=both       # aiayn, stock or both
 row=tiny          # row to train; aiayn rows lists them
-source=auto       # corpus: libreoffice, homeassistant, or auto: the first that can be had
-corpus=           # directory of your own text instead: one pair of files NAME.SRC and NAME.TGT,
-                  # or train.*, valid.* and test.*; .gz too
+source=auto       # corpus: libreoffice, homeassistant, or auto: the first available
+corpus=           # directory of your own text: one pair of files NAME.SRC and NAME.TGT, or train.*,
+                  # valid.* and test.*; all may be .gz
 target_lang=de    # language to translate to: de or fr with the demo's own corpus
-max_words=auto    # longest sentence of the training text, and of what is held out from it;
+max_words=auto    # longest sentence of the training text and of the sets held out from it;
                   # auto: 12 words on a CPU with the demo's own corpus, otherwise 40
-held_out=1000     # pairs of the development set, and of the test set, that are held out
+held_out=1000     # pairs to hold out for the development set, and as many for the test set
 bpe_codes=4000    # joint byte pair merges
-batch_tokens=auto # tokens of a batch, on either side; auto: the row's on a CPU, 4096 on a GPU
-max_update=auto   # updates; auto: the row's on a CPU, 6000 on a GPU
+batch_tokens=auto # tokens per batch on each side; auto: the row's on a CPU, 4096 on a GPU
+max_update=auto   # updates of the training; auto: the row's on a CPU, 6000 on a GPU
 interval=auto     # updates between checkpoints; auto: the row's on a CPU, 500 on a GPU
-needs_mb=3000     # free disk space the demo needs, in MB
+needs_mb=3000     # free disk space that the demo needs, in MB
 # End of options
 
 corpus_stages() {
@@ -37,7 +37,7 @@ corpus_stages() {
     stage 2 split split_corpus max_words held_out
 }
 
-# bash reads a script while it runs: what is changed in this file meanwhile must not be run.
+# bash reads a script while running it; inside a function, later edits of this file have no effect.
 main() {
     translation_options "$@"
     require_one_of source auto libreoffice homeassistant
@@ -61,10 +61,10 @@ main() {
         [[ $max_update != auto ]] || interval=${interval/auto/500}
         max_update=${max_update/auto/6000}
     fi
-    corpus_state= # changed files run again
+    corpus_state= # if files change, the stage runs again
     if [[ -n $corpus ]]; then
         [[ $corpus == /* ]] || corpus=$PWD/$corpus
-        # shellcheck disable=SC2034  # stage 1 names it
+        # shellcheck disable=SC2034  # stage 1 uses it by name
         corpus_state=$(stat -c '%n %s %Y' "$corpus"/* 2>/dev/null || true)
     fi
 

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# Downloads that can be trusted: resumed, checked, whole or not there. Sourced by recipe.sh.
+# Downloads: resumed, checked, and complete or absent. Sourced by recipe.sh.
 
 : "${dry_run:?}" "${mirror?}" "${run_status?}"
 
 # download SOURCE FILE CHECKSUM [BYTES]
 #
-# SOURCE is a URL, or pypi:NAME==VERSION for a file of PyPI's. A file of the same name in --mirror
-# is taken instead, by a link. FILE appears only with the right CHECKSUM, which is sha256:HEX,
-# md5:HEX, or - where none is known: then that of the first download is kept in FILE.sha256. A
-# broken download goes on where it stopped if its size in BYTES is known.
+# SOURCE is a URL, or pypi:NAME==VERSION for a file from PyPI. A file of the same name in --mirror
+# is linked instead. FILE appears only with the right CHECKSUM, which is sha256:HEX, md5:HEX, or -
+# if none is known; in that case, the checksum of the first download is kept in FILE.sha256. An
+# interrupted download is resumed if its size in BYTES is known.
 download() {
     local source=$1 file=$2 checksum=$3 bytes=${4:--} name=${2##*/}
     if [[ -e $file ]]; then
@@ -29,8 +29,8 @@ download() {
     run -q mv "$file.part" "$file"
 }
 
-# fetch_url URL PART BYTES: go on with PART, again and again as long as it grows, if it can be told
-# from its size whether it is whole; otherwise begin anew.
+# fetch_url URL PART BYTES: download to PART. If BYTES is known, resume PART as often as it grows;
+# otherwise start again.
 fetch_url() {
     local source=$1 part=$2 bytes=$3 before size=0
     [[ $bytes != - && ! -L $part ]] || run -q rm -f "$part"
@@ -44,11 +44,11 @@ fetch_url() {
         run -t curl --fail --location --retry 3 --connect-timeout 30 --speed-limit 1 \
             --speed-time 60 --continue-at - --output "$part" "$source"
         ((run_status != 0)) || return 0
-        if ((run_status == 33)); then run -q rm -f "$part"; fi # a server that cannot go on
+        if ((run_status == 33)); then run -q rm -f "$part"; fi # the server cannot resume
     done
 }
 
-# End the recipe unless FILE has this size and checksum; a wrong download is removed.
+# End the recipe unless FILE has the given size and checksum; remove a wrong download.
 check_download() {
     local file=$1 record=$2 kind=${3%%:*} expected=${3#*:} bytes=$4 found
     if [[ $dry_run == true ]]; then
@@ -71,7 +71,7 @@ check_download() {
     fi
 }
 
-# End the recipe because of a FILE and the RULE it breaks.
+# End the recipe because FILE breaks RULE.
 reject_download() {
     local file=$1 rule=$2 way="run again"
     if [[ -L $file ]]; then

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The options of a recipe: read from the command line, shown by --help. Sourced by recipe.sh.
+# Reads a recipe's options from the command line and shows them in --help. Sourced by recipe.sh.
 
 : "${recipe_script:?}" "${recipe_lib:?}" "${root:?}" "${force:?}" "${dry_run:?}" "${mirror?}"
 : "${recipe_option_files[@]?}" "${exp?}"
@@ -9,14 +9,14 @@ recipe_options() {
     recipe_parse "$@"
     require_whole stage stop_stage needs_mb
     require_one_of force true false
-    ((${SLURM_RESTART_COUNT:-0} == 0)) || force=false # a job that is queued again goes on
+    ((${SLURM_RESTART_COUNT:-0} == 0)) || force=false # a requeued job resumes
     require_one_of dry_run true false
     [[ -n $exp ]] || fatal "--exp must be a directory, got ''"
     [[ -z $mirror || $mirror == /* ]] || mirror=$PWD/$mirror
     [[ -z $mirror || -d $mirror ]] || fatal "--mirror must be a directory, got '$mirror'"
 }
 
-# Print "NAME<tab>COMMENT" of every option that a script declares.
+# Print "NAME<tab>COMMENT" for every option that a script declares.
 recipe_declared() {
     sed -n '/^# Options$/,/^# End of options$/p' "$1" |
         sed -nE -e 's/^([a-z][a-z0-9_]*)=([^#]*[[:space:]])?# (.*)$/\1\t\3/p' \
@@ -59,7 +59,7 @@ recipe_help() {
         printf '\n%s\n' "Options of ${script#"$root"/}, with their defaults:"
         while IFS= read -r comment; do
             name=${comment%%$'\t'*}
-            [[ $said != *" $name "* ]] || continue # the run.sh's own default
+            [[ $said != *" $name "* ]] || continue # run.sh has its own default
             said+="${name:--} "
             [[ -z $name ]] || name="--$name ${!name:-\"\"}"
             printf '  %-24s %s\n' "$name" "${comment#*$'\t'}"
@@ -67,7 +67,7 @@ recipe_help() {
     done
 }
 
-# Each named option must hold a whole number.
+# End the recipe unless each named option is a whole number.
 require_whole() {
     local name
     for name; do
@@ -76,7 +76,7 @@ require_whole() {
     done
 }
 
-# The named option must hold one of the values that follow.
+# End the recipe unless the named option has one of the values that follow.
 require_one_of() {
     local name=$1 value
     for value in "${@:2}"; do
@@ -85,7 +85,7 @@ require_one_of() {
     fatal "--$name must be one of ${*:2}, got '${!name}'"
 }
 
-# The named option must hold different whole numbers, separated by spaces.
+# End the recipe unless the named option has distinct whole numbers, separated by spaces.
 require_seeds() {
     local name=$1 one seen=' '
     for one in ${!name}; do

@@ -1,15 +1,15 @@
 # shellcheck shell=bash
 # The shell library of every recipe: options, log, stages, commands, downloads.
 #
-# A run.sh sources this file, sets its options as commented assignments between "# Options" and
-# "# End of options" (they may set other defaults for the options below, too), and calls
-# `recipe_options "$@"`, which reads the command line, and `recipe_begin`, which locks EXP. Then it
-# lists its stages. Another library with options of its own adds itself to recipe_option_files.
+# A run.sh sources this file and sets its options as commented assignments between "# Options" and
+# "# End of options", which may also change the defaults of the options below. Then it calls
+# `recipe_options "$@"`, which reads the command line, and `recipe_begin`, which locks EXP, and lists
+# its stages. A further library with options adds itself to recipe_option_files.
 #
 #   stage NUMBER NAME FUNCTION [OPTION...]   run FUNCTION unless it is done with these values
 #   run [-t] [-q | -p] [-i INPUT] [-o OUTPUT] COMMAND...
 #                                            run or, in a dry run, print one command of a stage
-#   fresh_directory DIR                      an empty DIR; what a killed stage left in it stays
+#   fresh_directory DIR                      make DIR empty, unless the stage resumes
 #   download SOURCE FILE CHECKSUM [BYTES]    from the web, PyPI or --mirror; checked, resumed
 #   log MESSAGE, fatal MESSAGE, require_whole NAME..., require_one_of NAME VALUE...
 
@@ -25,28 +25,28 @@ root=$(cd "$recipe_lib/../.." && pwd) # the checkout
 [[ -n ${VIRTUAL_ENV:-} || ! -d $root/.venv/bin ]] || export PATH=$root/.venv/bin:$PATH
 export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONUTF8=1
-unset PYTHONIOENCODING # it would come before
-export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} # threads that spin on and on stall where cores are shared
+unset PYTHONIOENCODING # it would override PYTHONUTF8
+export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} # spinning for long stalls other threads where cores are shared
 
 # Options
-exp=$root/exp/$(basename "$(dirname "$recipe_script")") # directory of everything that is made
-stage=0         # first stage to run; those before it must be done
+exp=$root/exp/$(basename "$(dirname "$recipe_script")") # output directory
+stage=0         # first stage to run; all earlier stages must be done
 stop_stage=99   # last stage to run
-force=false     # run the stages again even where they are done
+force=false     # run stages again even if they are done
 dry_run=false   # print every command of every stage and run nothing
-mirror=${AIAYN_MIRROR:-} # directory of already downloaded files, asked before the network
-needs_mb=500    # free disk space the recipe needs, in MB
+mirror=${AIAYN_MIRROR:-} # directory with downloaded files, used before the network
+needs_mb=500    # free disk space that the recipe needs, in MB
 # End of options
 
 recipe_option_files=("$recipe_script" "$recipe_lib/recipe.sh")
-recipe_state=     # directory of the lock, the logs and what is done: EXP, but for further nodes
-recipe_stage=     # NUMBER-NAME of the stage that runs
+recipe_state=     # directory of the lock, logs and done stages: EXP, or a part of it (recipe_begin)
+recipe_stage=     # NUMBER-NAME of the running stage
 recipe_log=       # its log
 recipe_hidden=false # true while the output of a command goes to the log only
-recipe_at=        # file and line of the recipe that runs
-recipe_job=       # process group of the command that runs
-recipe_chain=     # what identifies the state of everything done so far
-recipe_resuming=false
+recipe_at=        # file and line of the recipe that are running
+recipe_job=       # process group of the running command
+recipe_chain=     # identifies the state of everything done so far
+recipe_resuming=false # true if a killed run has begun this stage with the same values
 run_status=0      # of the last command
 recipe_grace=35   # seconds between TERM and KILL; torchrun gives its workers 30
 
@@ -55,7 +55,7 @@ recipe_grace=35   # seconds between TERM and KILL; torchrun gives its workers 30
 # shellcheck source=recipes/lib/download.sh
 . "$recipe_lib/download.sh"
 
-# Set recipe_at to the line of the recipe, outside this library, that is being run.
+# Set recipe_at to the running line of the recipe, outside this library.
 recipe_locate() {
     local frame=1
     while [[ ${BASH_SOURCE[frame]} == */@(recipe|options|download).sh ]]; do
@@ -64,7 +64,7 @@ recipe_locate() {
     recipe_at=${BASH_SOURCE[frame]##*/}:${BASH_LINENO[frame - 1]}
 }
 
-# Log to the terminal and to EXP/recipe.log, with time, file and line of the caller.
+# Log to the terminal and to recipe.log, with time, file and line of the caller.
 log() {
     local line
     recipe_locate
@@ -77,8 +77,8 @@ log() {
 fatal() {
     local line="${recipe_script##*/}: ${recipe_stage:+stage $recipe_stage: }$*"
     line+=${recipe_stage:+; log: $recipe_log}
-    line=${line//[[:cntrl:]]/ } # what a user gave may hold line ends
-    recipe_stage= # or the end would say it again
+    line=${line//[[:cntrl:]]/ } # a user's values may contain line ends
+    recipe_stage= # or recipe_end would report it again
     echo "$line" >&2
     [[ -z $recipe_log ]] || echo "$line" >>"$recipe_state/recipe.log"
     exit 1
@@ -86,7 +86,7 @@ fatal() {
 
 # --- start and end ---------------------------------------------------------------------------
 
-# Lock and prepare EXP, or its part STATE for one of several processes that work in EXP.
+# recipe_begin [STATE]: lock and prepare EXP or, for one of several processes in EXP, EXP/STATE.
 recipe_begin() {
     local free
     [[ $exp == /* ]] || exp=$PWD/$exp
@@ -95,7 +95,7 @@ recipe_begin() {
     [[ $dry_run == false ]] || return 0
     { mkdir -p "$recipe_state/log" "$recipe_state/.done" && : >>"$recipe_state/recipe.log"; } \
         2>/dev/null || fatal "cannot write to $exp: no permission, no space or no directory"
-    free=$(($(recipe_free_mb) + $(du -sm "$exp" | cut -f 1))) # what is there already counts
+    free=$(($(recipe_free_mb) + $(du -sm "$exp" | cut -f 1))) # existing output counts
     ((free >= needs_mb)) ||
         fatal "too little disk space in $exp: $free MB free, $needs_mb MB needed (--needs_mb)"
     recipe_lock
@@ -106,13 +106,14 @@ recipe_begin() {
     log "$recipe_script writes to $exp"
 }
 
-# What recipes make in EXP, and so delete when they make it anew.
+# Names that recipes make in EXP, and delete before they make them again.
 recipe_makes=(bin corpus data help pieces tokens trees)
 
-# EXP must be a recipe's or have nothing of these names, and its path must be one that fairseq reads.
+# End the recipe unless EXP is a recipe's or has none of these names, and has a path that fairseq can
+# read.
 require_own_directory() {
     local name
-    # shellcheck disable=SC2016  # the dollar sign is meant
+    # shellcheck disable=SC2016  # a literal dollar sign
     if [[ $exp == *[:,]* || $exp == *$'\n'* || $exp == *'${'* ]] ||
         ! iconv -f UTF-8 -t UTF-8 <<<"$exp" &>/dev/null; then
         fatal "--exp must be a path in UTF-8 without : , \${ and line ends, which mean something to" \
@@ -126,7 +127,8 @@ require_own_directory() {
     done
 }
 
-# require_outside NAME PATH: what an option names is not where the recipe deletes and writes.
+# require_outside NAME PATH: end the recipe if option NAME's PATH is inside EXP, where the recipe
+# deletes and writes.
 require_outside() {
     local inside
     inside=$(realpath -m -- "$2")/
@@ -136,8 +138,8 @@ require_outside() {
 
 recipe_free_mb() { df -Pm "$exp" | awk 'NR == 2 { print $4 }'; }
 
-# One run at a time in EXP. The commands of a run hold its lock too: where the run itself was
-# killed, they are stopped, or they would write into what this run does.
+# Allow one run at a time in EXP. The commands of a run hold its lock, too. If the last run was
+# killed but a command of it still runs, stop the command: it would interfere with this run.
 recipe_lock() {
     local host=$HOSTNAME owner='' group='' lock status=0
     command -v flock >/dev/null || fatal "needs flock (package util-linux)"
@@ -160,11 +162,11 @@ recipe_lock() {
     echo "$HOSTNAME $$ 0" >"$recipe_state/.lock"
 }
 
-# Is this, read from a file, the number of a process that may be signalled? 0 stands for this one's
-# own group, and 1 for all processes there are.
+# Is this, read from a file, the number of a process that may be signalled? Not 0 or 1: kill would
+# signal this process's own group or all processes.
 is_process() { [[ $1 =~ ^[1-9][0-9]{0,9}$ && $1 != 1 ]]; }
 
-# Say in one line where and why the recipe ended, unless all went well.
+# Report in one line where and why the recipe failed.
 recipe_end() {
     local status=$1 free cause=
     trap - EXIT
@@ -174,7 +176,7 @@ recipe_end() {
         if ((free < 20)); then
             cause=": no space left on the disk of $exp ($free MB free)"
         elif [[ $recipe_hidden == true ]]; then
-            # fairseq-train's last line is what it took, also where it failed
+            # fairseq-train's last line is its peak memory, even if it failed
             cause=": $(grep -v -e '^[[:space:]]*$' -e ' | peak memory: ' "$recipe_log" |
                 tail -n 1 | cut -c 1-300)"
         fi
@@ -208,10 +210,10 @@ recipe_stop_job() {
 # stage NUMBER NAME FUNCTION [OPTION...]
 #
 # Run FUNCTION unless EXP/.done/NUMBER-NAME says that it is done with the same FUNCTION, the same
-# values of the OPTIONs named and the same stages before it. So a changed option runs the first
-# stage that it matters to again, and all after that one. Where stages fork, as for two systems
-# on the same data, set recipe_chain back to its value before the fork. A function before_FUNCTION
-# can end the recipe while all is as it was before the stage.
+# values of the named OPTIONs and the same earlier stages. So if an option changes, the first stage
+# that depends on it runs again, and all stages after it. Where stages fork, as for two systems on
+# the same data, set recipe_chain back to its value before the fork. A function before_FUNCTION is
+# called first and can end the recipe before the stage changes anything.
 stage() {
     local number=$1 name=$1-$2 action=$3 key marker started
     marker=$recipe_state/.done/$name
@@ -252,13 +254,13 @@ stage() {
     recipe_log=$recipe_state/recipe.log
 }
 
-# write_whole FILE TEXT: whoever reads it reads all of it, or what was there before.
+# write_whole FILE TEXT: replace FILE in one step; readers see the old text or the new one.
 write_whole() {
     echo "$2" >"$1.part"
     mv "$1.part" "$1"
 }
 
-# Hash what a stage depends on; an option may be an array.
+# Hash everything that a stage depends on; an option may be an array.
 recipe_key() {
     local recipe_option
     {
@@ -272,7 +274,7 @@ recipe_key() {
     } | sha256sum | cut -d ' ' -f 1
 }
 
-# Make an empty directory; what a killed run of this very stage left in it stays.
+# Make a directory empty, unless the stage resumes a killed run: then its files stay.
 fresh_directory() {
     [[ $recipe_resuming == true ]] || run -q rm -rf "$1"
     run -q mkdir -p "$1"
@@ -282,10 +284,10 @@ fresh_directory() {
 
 # run [-t] [-q | -p] [-i INPUT] [-o OUTPUT] COMMAND...
 #
-# What COMMAND prints goes to the stage's log, and to the terminal unless -q is given; with -p the
-# terminal sees a fairseq command's progress only. OUTPUT takes its standard output and appears
-# only when COMMAND succeeded. A COMMAND that fails ends the recipe; with -t its status is in
-# run_status.
+# COMMAND's output goes to the stage's log and to the terminal; with -q not to the terminal, with -p
+# only as the progress of a fairseq command. With -o, standard output goes to OUTPUT, which appears
+# only if COMMAND succeeds. If COMMAND fails, the recipe ends; with -t it goes on, and run_status has
+# the status.
 run() {
     local OPTIND=1 OPTARG flag show=all input=/dev/null output='' shown try=false
     while getopts 'tqpi:o:' flag; do
@@ -310,7 +312,7 @@ run() {
     recipe_locate
     echo "$(date '+%F %T') $recipe_at $shown" >>"$recipe_log"
     recipe_hidden=$([[ $show == all ]] && echo false || echo true)
-    # A job of its own process group, so that all of it can be stopped, also while bash waits.
+    # A separate process group, so that the whole job can be stopped, even while bash waits.
     set -m
     recipe_execute "$@" &
     recipe_job=$!
@@ -325,10 +327,10 @@ run() {
     [[ -z $output ]] || mv "$output.part" "$output"
 }
 
-# Reads the variables of run; the job of its own that it is ends with COMMAND's status.
+# Run COMMAND as a separate job that ends with its status; uses the variables of run.
 recipe_execute() {
     trap - EXIT INT TERM
-    # Before the command starts: a run that is killed right after leaves nothing that nobody knows of.
+    # Before the command starts, so that the next run can find it even if this one is killed.
     echo "$HOSTNAME $$ $BASHPID" >"$recipe_state/.lock"
     if [[ -n $output ]]; then
         "$@" <"$input" 2>&1 >"$output.part" | recipe_show
@@ -341,11 +343,11 @@ recipe_show() {
     case $show in
     none) cat >>"$recipe_log" ;;
     progress) python -P -m fairseq_aiayn.runs.progress --log "$recipe_log" ;;
-    all) tee >(sed -u 's/.*\r//' >>"$recipe_log") >&2 ;; # a log needs the last state of a bar only
+    all) tee >(sed -u 's/.*\r//' >>"$recipe_log") >&2 ;; # log only the last state of a bar
     esac
 }
 
-# Quote words for the shell; those that stand for the output of a command stay as they are.
+# Quote words for the shell; command substitutions stay unquoted.
 recipe_quote() {
     local word words=()
     for word; do
@@ -358,12 +360,12 @@ recipe_quote() {
     echo "${words[*]}"
 }
 
-# show_report DIR: where to look, as a recipe's last word.
+# show_report DIR: log the path of the report, as the last line of a recipe.
 show_report() {
     if [[ $dry_run == false && -e $1/report.html ]]; then log "report: $1/report.html"; fi
 }
 
-# read_flags ARRAY COMMAND...: set ARRAY to the words of the one line that COMMAND prints.
+# read_flags ARRAY COMMAND...: set ARRAY to the words of the line that COMMAND prints.
 read_flags() {
     local -n recipe_words=$1
     local text

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Systems of a recipe, ours and stock fairseq's: their run directories, their training, what is noted
-# of both. translation.sh and recipes/wsj_parsing source this file.
+# The systems of a recipe, ours and stock fairseq's: their run directories, their training and the
+# records of both. translation.sh and recipes/wsj_parsing source this file.
 #
 # Systems are trained and scored in run directories EXP/SYSTEM-RUN, on the binaries in EXP/bin or, with
-# --prepared, in another recipe's. Of those, what is trained depends on their content alone: text that
-# was made again, the same as before, does not strand a training.
+# --prepared, in another recipe's EXP. A training depends only on the content of these binaries: if
+# the same text is made again, the training stays valid.
 
 : "${exp:?}" "${recipe_lib:?}" "${root:?}" "${dry_run:?}" "${stop_stage:?}"
 
@@ -13,21 +13,21 @@
 
 # Options
 seeds=auto        # seeds of several runs, separated by spaces; auto: --seed
-run=auto          # name of the run directory after the system's; auto: ROW-SEED; with several
-                  # seeds each adds -SEED to another name
-prepared=         # EXP of a recipe whose prepared text is used instead of making it
-workers=auto      # processes that prepare the text; auto: one a core
+run=auto          # name of the run directory, after SYSTEM-; auto: ROW-SEED; with several
+                  # seeds, -SEED is added to any other name
+prepared=         # EXP of a recipe with prepared text, to use instead of preparing text
+workers=auto      # processes that prepare the text; auto: one per core
 # End of options
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
-corpus_name=      # what results call the text
-plugin=(--user-dir "$root/fairseq_aiayn") # stock fairseq needs it too, to load its checkpoints
+corpus_name=      # the text's name in results
+plugin=(--user-dir "$root/fairseq_aiayn") # stock fairseq needs it, too, to load its checkpoints
 pair=()           # flags that name the two sides of the text
-evaluate=()       # what is common to the commands of the system in use
+evaluate=()       # arguments shared by validate and generate
 validate=()
 generate=()
 
-# fairseq cuts batches to a multiple of this (8 by default) and drops the rest of the last one.
+# fairseq cuts batches to a multiple of this (default: 8) and drops the rest of the last batch.
 every_sentence=(--required-batch-size-multiple 1)
 
 check_systems() {
@@ -41,7 +41,7 @@ check_systems() {
     ((workers > 0)) || fatal "--workers must be at least 1, got '$workers'"
 }
 
-# Set several_seeds to those asked for, and seed to the first of them.
+# Set several_seeds to the requested seeds, and seed to the first of them.
 check_seeds() {
     [[ $seeds == auto ]] || require_seeds seeds
     read -ra several_seeds <<<"${seeds/#auto/$seed}"
@@ -50,7 +50,7 @@ check_seeds() {
     seed=${several_seeds[0]}
 }
 
-# Set run to the name of the run with this seed.
+# name_run SEED: set seed, and run to the name of its run.
 name_run() {
     seed=$1
     run=$run_name
@@ -58,7 +58,7 @@ name_run() {
     [[ $run_name == auto ]] || ((${#several_seeds[@]} == 1)) || run+=-$seed
 }
 
-# Lock EXP; a further node, or one of several runs on prepared text, only its own part of it.
+# Lock EXP; a node other than 0, or one of several runs on prepared text, locks only its part.
 systems_begin() {
     run_name=$run
     name_run "$seed"
@@ -67,12 +67,12 @@ systems_begin() {
         recipe_begin "$system-$run/node-$node_rank"
     else
         recipe_begin "${prepared:+$system-$run}"
-        # Other nodes wait until this one has come to the training.
+        # Other nodes wait until this one has reached the training.
         [[ $dry_run == true ]] || rm -f "$exp"/*-"$run"/.attempt
     fi
 }
 
-# check_commands COMMAND...: is everything installed that the stages use?
+# check_commands COMMAND...: end the recipe unless all that the stages use is installed.
 check_commands() {
     local command
     for command; do
@@ -84,13 +84,13 @@ check_commands() {
 
 text_hash='find . -type f ! -name "*.log" ! -name "sha256*" | sort | xargs sha256sum | sha256sum'
 
-# Complete the binaries in DIR with the name and the hash of what they were made of.
+# seal_text DIR: add the corpus's name and a hash to the binaries in DIR.
 seal_text() {
     run -q -o "$1/corpus" echo "$corpus_name"
     run -q -o "$1/sha256" env -C "$1" sh -c "$text_hash"
 }
 
-# Set recipe_chain to the content of the text that the recipe in EXP prepared.
+# know_text EXP: set recipe_chain to the hash of the text that the recipe in EXP prepared.
 know_text() {
     [[ $dry_run == false ]] || return 0
     [[ -e $1/bin/sha256 ]] ||
@@ -104,7 +104,7 @@ know_text() {
     recipe_chain=$(<"$1/bin/sha256")
 }
 
-# What the result of a training must be traced back to, at its start,
+# Record at the start of a training what its result must be traceable to.
 note_training() {
     run -q -o "$run_dir/training.json" python -P -m fairseq_aiayn.runs.write_settings training \
         --name "${run_dir##*/}" --system "$system" --row "$row" --corpus "$corpus_name" \
@@ -126,7 +126,8 @@ system_commands() {
     validate=(fairseq-validate "${evaluate[@]}" --max-tokens 4096 --log-format json)
 }
 
-# search_set SET FILE: run generate into FILE, and measure the development perplexity of the model.
+# search_set SET FILE: run generate, write its output to FILE, and measure the model's development
+# perplexity.
 search_set() {
     run -q -o "$run_dir/valid.log" "${validate[@]}"
     run -q rm -rf "$run_dir/search"
@@ -134,7 +135,7 @@ search_set() {
     run -q mv "$run_dir/search/generate-$1.txt" "$2"
 }
 
-# note_evaluation FILE SUBSET [--command NAME COMMAND]...: and what was done with its model.
+# note_evaluation FILE SUBSET [--command NAME COMMAND]...: record how the model was evaluated.
 note_evaluation() {
     run -q -o "$1" python -P -m fairseq_aiayn.runs.write_settings evaluation \
         --training "$run_dir/training.json" --subset "$2" --average "$average" \
@@ -149,9 +150,9 @@ train_system() {
     train_model note_training
 }
 
-# Everything but the table: corpus_stages and text_stages, which make EXP/bin, are the recipe's, so are
-# check_setup, use_system, which sets run_dir and the commands of $system, and system_stages, which
-# trains and evaluates it.
+# Run all stages but the table. The recipe defines check_setup; corpus_stages and text_stages, which
+# make EXP/bin; use_system, which sets run_dir and the commands of $system; and system_stages, which
+# train and evaluate it.
 systems_stages() {
     if ((node_rank > 0)); then
         use_system
@@ -160,7 +161,7 @@ systems_stages() {
     fi
     stage 0 set_up check_setup
     ((stop_stage < 5)) || know_systems
-    recipe_chain= # how that is checked is nothing that the text depends on
+    recipe_chain= # the text does not depend on this check
     if [[ -n $prepared ]]; then
         know_text "$prepared"
     else
@@ -171,15 +172,15 @@ systems_stages() {
     each_system
 }
 
-# Find what is wrong with the options of a training before text is made for hours: can stock fairseq
-# build the row, is the batch met, are there enough checkpoints?
+# Find errors in the training options before hours of text preparation: whether stock fairseq can
+# build the row, the batch is met, and there are enough checkpoints.
 know_systems() {
     local both=$system
     for system in ${both/both/aiayn stock}; do use_system; done
     system=$both
 }
 
-# Every system, with every seed, starts from the same text.
+# Run the stages of every system with every seed, each from the same text.
 each_system() {
     local text=$recipe_chain chains=() one systems=${system/both/aiayn stock}
     for system in $systems; do

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# From raw parallel text to what fairseq trains on; translation.sh sources this file.
+# From raw parallel text to fairseq's binaries; translation.sh sources this file.
 #
-# EXP/data has the held-out text as it is; EXP/tokens (cleaned, in shards), EXP/pieces (subwords)
-# and EXP/bin (fairseq's binaries) are made of the manifest's text.
+# EXP/data has the unchanged held-out text. EXP/tokens (cleaned, in shards), EXP/pieces (subwords)
+# and EXP/bin (fairseq's binaries) are made from the manifest's text.
 
 : "${exp:?}" "${recipe_lib:?}" "${workers:?}"
 
@@ -15,21 +15,21 @@ recipe_option_files+=("${BASH_SOURCE[0]}")
 
 # The recipe's own choices
 manifest=         # corpus.toml: which archives and files hold the text
-files=            # directory they are in
-tokenizer=moses   # moses, or none
-normalize=()      # (--normalize): punctuation is normalised before it is tokenised
-lowercase=()      # (--lowercase): of all text, the held-out text too, which scores are measured on
-limits=()         # options of clean_corpus.py: which pairs are kept
+files=            # directory of these files
+tokenizer=moses   # moses or none
+normalize=()      # (--normalize) to normalize punctuation before tokenization
+lowercase=()      # (--lowercase) to lower-case all text, including the held-out text that is scored
+limits=()         # options of clean_corpus.py that limit which pairs are kept
 pieces=           # byte_pairs or word_pieces
-piece_flags=()    # options of what learns them
-min_count=1       # how often a word must be seen for byte pairs to be learned from it
+piece_flags=()    # options of the program that learns them
+min_count=1       # byte pairs are learned from words that occur at least this often
 
 check_text() {
     languages=("$source_lang" "$target_lang")
     pair=(--source-lang "$source_lang" --target-lang "$target_lang")
 }
 
-# Every file that the manifest's text of these languages is in.
+# Download every file with the manifest's text for these languages.
 download_corpus() {
     local downloads url file checksum bytes
     downloads=$(python -P -m fairseq_aiayn.corpus.manifest --manifest "$manifest" "${pair[@]}") ||
@@ -39,14 +39,14 @@ download_corpus() {
     done 3<<<"$downloads"
 }
 
-# The development and test sets as they are.
+# Write the development and test sets unchanged.
 hold_out() {
     run -q rm -rf "$exp/data"
     run python -P -m fairseq_aiayn.corpus.held_out --manifest "$manifest" --directory "$files" \
         "${pair[@]}" "${lowercase[@]}" --output "$exp/data"
 }
 
-# The training text clean and in tokens, the held-out text in tokens.
+# Clean and tokenize the training text; tokenize the held-out text.
 clean_corpus() {
     local part language
     fresh_directory "$exp/tokens"
@@ -66,7 +66,7 @@ clean_corpus() {
     done
 }
 
-# One vocabulary of byte pairs for both languages (section 5.1, English-German).
+# Learn one vocabulary of byte pairs for both languages (section 5.1, English-German).
 learn_byte_pairs() {
     run -q mkdir -p "$exp/pieces"
     run -o "$exp/pieces/words" python -P -m fairseq_aiayn.corpus.count_words --shards "$exp/tokens" \
@@ -75,7 +75,7 @@ learn_byte_pairs() {
         "${piece_flags[@]}"
 }
 
-# One vocabulary of word pieces for both languages (section 5.1, English-French).
+# Learn one vocabulary of word pieces for both languages (section 5.1, English-French).
 learn_word_pieces() {
     run -q mkdir -p "$exp/pieces"
     run python -P -m fairseq_aiayn.corpus.learn_word_pieces --shards "$exp/tokens" \
@@ -98,7 +98,7 @@ apply_pieces() {
     done
 }
 
-# One dictionary for both languages, as the shared embedding needs it (section 3.4).
+# Use one dictionary for both languages, as shared embeddings need it (section 3.4).
 binarize() {
     run -q rm -rf "$exp/bin" "$exp/bin.part"
     run -q fairseq-preprocess "${pair[@]}" --joined-dictionary --workers "$workers" \
@@ -108,16 +108,16 @@ binarize() {
     run -q mv "$exp/bin.part" "$exp/bin"
 }
 
-# Get the text that the manifest names.
+# Download the text that the manifest names, and write the held-out sets.
 manifest_stages() {
     [[ -r $manifest ]] || fatal "--manifest $manifest: cannot be read"
-    # shellcheck disable=SC2034  # stage 1 names it
-    manifest_text=$(<"$manifest") # a changed manifest runs again
+    # shellcheck disable=SC2034  # stage 1 uses it by name
+    manifest_text=$(<"$manifest") # if the manifest changes, the stage runs again
     stage 1 download download_corpus manifest_text pair
     stage 2 held_out hold_out lowercase
 }
 
-# Make fairseq's binaries of the text in FILES and EXP/data.
+# Make fairseq's binaries from the text in $files and EXP/data.
 text_stages() {
     stage 2 clean clean_corpus tokenizer normalize lowercase limits
     stage 3 pieces "learn_$pieces" piece_flags min_count

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# How a recipe trains a row of the paper: on what hardware, with which flags, and on after a failure.
+# How a recipe trains a row of the paper: hardware, flags, and resuming after a failure.
 #
-# check_training settles the options by the hardware; find_regime, find_launch and find_checkpoint
-# give what a recipe makes its commands of; train_model runs the command in train.
+# check_training sets automatic options by the hardware; find_regime, find_launch and find_checkpoint
+# set the parts of a recipe's commands; train_model runs the command in train.
 
 : "${dry_run:?}" "${force:?}" "${recipe_lib:?}" "${recipe_resuming:?}" "${run_status?}" \
     "${recipe_state?}" "${stop_stage:?}"
@@ -10,39 +10,40 @@
 # Options
 row=base          # row of Table 2 or 3 to train; aiayn rows lists them
 system=aiayn      # aiayn, stock (stock fairseq's nearest model, loss, schedule and search) or both
-seed=1            # of the weights, the order of batches and dropout
-max_update=auto   # updates; auto: the row's
+seed=1            # seed of the weights, the order of batches and dropout
+max_update=auto   # updates of the training; auto: the row's
 warmup=auto       # updates of the warm-up; auto: the row's
-batch_tokens=auto # tokens of a batch, on either side; auto: the row's, as section 5.1 says
-max_tokens=auto   # tokens that a GPU takes at once; auto: at most 4096
+batch_tokens=auto # tokens per batch on each side; auto: the row's (section 5.1)
+max_tokens=auto   # tokens that a GPU processes at once; auto: at most 4096
 interval=auto     # updates between checkpoints; auto: the row's, in proportion to --max_update
-patience=never    # checkpoints in a row without a better development loss, or --best_by, after which
-                  # a training ends before --max_update; never: it goes on to the end
-initialization=auto # whose initial values our models start from: tensor2tensor, fairseq-0.9 or
-                  # fairseq (docs/deviations.md); auto: the row's
-dev_score=auto    # measure development BLEU (of our parsers F1) at every checkpoint, by greedy search;
-                  # auto: on a GPU
-best_by=loss      # what --patience and the best checkpoint go by: loss or, with --dev_score, score
-train_options=    # further options of fairseq-train, which win over the row's
-average=auto      # how many of the last checkpoints are averaged; 1: the final one alone;
-                  # auto: as section 6.1 says of the row
-device=auto       # cpu, cuda or auto: cuda where there is a GPU
+patience=never    # stop early after this many checkpoints in a row without a better development
+                  # loss (or score, see --best_by); never: train up to --max_update
+initialization=auto # initial values of our models: tensor2tensor, fairseq-0.9 or fairseq
+                  # (docs/deviations.md); auto: the row's
+dev_score=auto    # measure development BLEU (for our parsers, F1) at every checkpoint, by greedy
+                  # search; auto: on a GPU
+best_by=loss      # criterion of --patience and of the best checkpoint: loss or, with --dev_score,
+                  # score
+train_options=    # further options of fairseq-train, which override the row's
+average=auto      # number of last checkpoints to average; 1: use the final one; auto: the row's
+                  # (section 6.1)
+device=auto       # cpu, cuda or auto: cuda if there is a GPU
 precision=auto    # fp32, fp16, bf16 or auto: fp16 on GPUs that compute it fast, otherwise fp32;
-                  # bf16 of the plugin's models is of matrix products alone, and also for a CPU
-gpus=auto         # GPUs of each node; auto: all of this one
-nodes=1           # nodes that train together, on a file system that they share
-node_rank=0       # which of them this one is; others than 0 only train
+                  # for the plugin's models, bf16 applies to matrix products only; it works on a CPU
+gpus=auto         # GPUs per node; auto: all GPUs of this node
+nodes=1           # number of nodes that train together, on a shared file system
+node_rank=0       # this node's number, from 0; nodes other than 0 only train
 master=           # HOST:PORT of node 0, without Slurm
-restarts=3        # how often a training that failed between two checkpoints is started again
+restarts=3        # how often to restart a training that fails between two checkpoints
 # End of options
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
-stock_training=() # options of stock fairseq-train, which win over the row's: a recipe's own choice
+stock_training=() # a recipe's own options of stock fairseq-train, which override the row's
 regime=()    # the row's flags for fairseq-train
-launch=()    # what starts fairseq-train
-train=()     # the whole command
-run_dir=     # where it writes
-attempt=     # name of the present attempt of several nodes
+launch=()    # the words that start fairseq-train
+train=()     # the complete training command
+run_dir=     # its output directory
+attempt=     # with several nodes, the name of the current attempt
 
 check_training() {
     local name
@@ -70,7 +71,7 @@ check_training() {
     [[ $best_by == loss || $dev_score == true ]] || fatal "--best_by score needs --dev_score"
 }
 
-# Settle device, gpus and precision. Only the driver is asked: a dry run needs no torch.
+# Set device, gpus and precision. This asks only the driver, so that a dry run needs no torch.
 find_hardware() {
     local there
     there=$(nvidia-smi --list-gpus 2>/dev/null | wc -l) || there=0
@@ -92,8 +93,8 @@ find_hardware() {
     [[ $precision != auto ]] || precision=$(find_precision)
 }
 
-# fp16 is fast from compute capability 7.0; where no GPU is there to ask, as in a dry run, the answer
-# is a current GPU's. bf16 would keep 8 bits of each weight in a checkpoint, fp16 keeps 11.
+# Print the precision for this GPU; without a GPU, as in a dry run, for a current one. fp16 is fast
+# from compute capability 7.0. It keeps 11 bits of each weight in a checkpoint, bf16 only 8.
 find_precision() {
     local capability
     capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
@@ -101,8 +102,8 @@ find_precision() {
     ((${capability:-90} >= 70)) && echo fp16 || echo fp32
 }
 
-# Set regime to the row's flags with what the options change of them (a flag that stands twice
-# counts the second time), and average to a number.
+# Set regime to the row's flags, changed by the options (of a repeated flag, the last counts), and
+# average to a number.
 find_regime() {
     local asked=(--system "$system" --gpus $((gpus * nodes))) kept further
     [[ $max_update == auto ]] || asked+=(--max-update "$max_update")
@@ -114,7 +115,7 @@ find_regime() {
     kept=$(flag_value --keep-interval-updates "${regime[@]}")
     [[ $average != auto ]] || average=$kept
     require_checkpoints
-    # Not fewer than the row's, or they could not be averaged later.
+    # Keep at least as many as the row averages, so that they can be averaged later.
     regime+=(--keep-interval-updates $((average > kept ? average : kept)) --seed "$seed")
     [[ $patience == never ]] || regime+=(--patience "$patience")
     [[ $initialization == auto || $system == stock ]] ||
@@ -124,10 +125,10 @@ find_regime() {
     regime+=("${further[@]}")
 }
 
-# Set search to the paper's search for the row, for a task whose defaults are others.
+# Set search to the paper's search for the row, for a task with other defaults.
 find_search() { read_flags search aiayn flags "$row" --search; }
 
-# As many checkpoints must be written as are averaged: that is known before a training, not after it.
+# End the recipe before a training that would write fewer checkpoints than are averaged.
 require_checkpoints() {
     local updates every
     updates=$(flag_value --max-update "${regime[@]}")
@@ -140,7 +141,7 @@ require_checkpoints() {
             "--average $average needs more"
 }
 
-# Print the word that follows the flag NAME in the arguments after it.
+# flag_value NAME WORD...: print the word that follows the flag NAME.
 flag_value() {
     local name=$1
     shift
@@ -149,8 +150,8 @@ flag_value() {
     echo "$2"
 }
 
-# The plugin's --autocast keeps weights, and so checkpoints, in fp32. Stock fairseq's --bf16 and --fp16
-# do not, and end with an error on a CPU.
+# Add the flags for precision. The plugin's --autocast keeps weights, and so checkpoints, in fp32.
+# Stock fairseq's --bf16 and --fp16 do not, and they fail on a CPU.
 add_precision() {
     case $device-$system-$precision in
         *-fp32) ;;
@@ -159,8 +160,8 @@ add_precision() {
     esac
 }
 
-# Set launch and hardware_flags. On one node fairseq-train starts a process a GPU itself; between
-# nodes torchrun does, or fairseq's own reading of Slurm's variables.
+# Set launch and hardware_flags. On one node, fairseq-train itself starts one process per GPU; on
+# several nodes, torchrun does or, within Slurm, fairseq from Slurm's variables.
 find_launch() {
     launch=(fairseq-train)
     hardware_flags=(--cpu --num-workers 0 --log-interval 10)
@@ -179,8 +180,8 @@ find_launch() {
     fi
 }
 
-# End the recipe before a training that would replace another: days of computing are not lost by a
-# mistyped option.
+# End the recipe before it replaces another training, so that a mistyped option does not destroy days
+# of computing.
 keep_training() {
     if [[ $recipe_resuming == false && $force == false ]] &&
         compgen -G "$run_dir/checkpoints/*.pt" >/dev/null; then
@@ -189,8 +190,7 @@ keep_training() {
     fi
 }
 
-# train_model NOTE: run train after the function NOTE, which may write down what is to be known
-# of the run.
+# train_model NOTE: call the function NOTE, which may record facts about the run, then run train.
 train_model() {
     [[ $recipe_resuming == true ]] ||
         run -q rm -rf "$run_dir/checkpoints" "$run_dir/train.log" "$run_dir/training.json"
@@ -199,17 +199,17 @@ train_model() {
     train_on
 }
 
-# As train_model on a node other than 0, when that one has begun.
+# Do what train_model does on a node other than 0, once node 0 has begun.
 join_training() { train_on; }
 
-# Train until it is done. A lost node or GPU ends fairseq-train: it goes on from the newest
-# checkpoint, unless it fails at once, or again and again before the next one.
+# Train until the training is done. If fairseq-train fails, as after the loss of a node or a GPU,
+# restart it from the newest checkpoint, unless it fails at once or too often before the next one.
 train_on() {
     local newest='' before tried=0 started finished=false within=()
     while true; do
         before=$newest
         ((node_rank > 0)) || find_newest
-        # Node 0 decides for all: what ends on another may be what it ended there.
+        # Only node 0 decides: a failure on another node may be a consequence of its decision.
         if ((node_rank == 0 && run_status != 0 && run_status != stale)) &&
             [[ $newest == "$before" ]]; then
             ((SECONDS - started >= 60 && tried < restarts)) || give_up
@@ -226,20 +226,20 @@ train_on() {
         started=$SECONDS
         run -t -p "${within[@]}" "${train[@]}" ${newest:+--restore-file "$newest"}
         [[ $dry_run == false ]] || return 0
-        # A further node is done when node 0 is: what ended well here may have failed there.
+        # Another node is done when node 0 is: a success here may be a failure there.
         ((run_status != 0)) && finished=false || finished=true
         [[ $finished == false || $node_rank != 0 ]] || return 0
     done
 }
 
-# End the recipe, and tell other nodes.
+# End the recipe and tell the other nodes.
 give_up() {
     ((nodes == 1)) || write_whole "$run_dir/.attempt" failed
     exit "$run_status"
 }
 
-# Set newest to the checkpoint to go on from. Only node 0 knows whether the training is done; others
-# must not touch its final checkpoint.
+# Set newest to the checkpoint to resume from. Only node 0 may call this: others do not know whether
+# the training is done and must not touch its final checkpoint.
 find_newest() {
     [[ $dry_run == false ]] || return 0
     newest=$(python -P -m fairseq_aiayn.checkpoints.newest "$run_dir/checkpoints" \
@@ -248,16 +248,16 @@ find_newest() {
 
 # --- several nodes ---
 #
-# Node 0 starts every attempt: it writes a new name and the checkpoint to go on from into
-# RUN/.attempt, and then starts torchrun. Another node joins an attempt once, and never one that it
-# was in before: the processes of that one may still be there, and wait for a node that is gone. It
-# asks node 0 for a new one instead (RUN/.wanted-NODE). An attempt that is over is ended by those
-# who are still in it.
+# Node 0 starts every attempt: it writes a new name and the checkpoint to resume from into
+# RUN/.attempt, and then starts torchrun. Another node joins each attempt at most once, because
+# processes of an earlier attempt may still exist and wait for a lost node. Instead, it asks node 0
+# for a new attempt (RUN/.wanted-NODE). When an attempt is over, the nodes that are still in it end
+# it.
 
-stale=75 # status of a training whose attempt was over
+stale=75 # status of a training that ended because its attempt was over
 
-# meet_nodes FINISHED: set attempt, and on other nodes newest; fail on those when the training is done.
-# A node whose part is FINISHED waits for the others' and asks for nothing.
+# meet_nodes FINISHED: set attempt and, on nodes other than 0, newest; fail there if the training is
+# done. With FINISHED true, such a node waits for the others and requests no new attempt.
 meet_nodes() {
     local joined='' said=false
     if ((node_rank == 0)); then
@@ -286,7 +286,7 @@ read_attempt() {
     [[ -n $attempt ]]
 }
 
-# Run a command as long as the attempt is the present one; status 75 where it was ended.
+# Run a command as long as the attempt is current; return status 75 if it had to be stopped.
 while_current() {
     local child
     "$@" &
@@ -315,12 +315,12 @@ attempt_is_over() {
     return 1
 }
 
-# Tell other nodes that the training is done, now or before.
+# Tell other nodes that the training is done, in this run or an earlier one.
 training_is_over() {
     ((nodes == 1 || stop_stage < 5)) || [[ $dry_run == true ]] || write_whole "$run_dir/.attempt" over
 }
 
-# Set checkpoint to the model that is evaluated, average_last to what makes it of several.
+# Set checkpoint to the model to evaluate, and average_last to the command that averages it, if any.
 find_checkpoint() {
     checkpoint=$run_dir/checkpoints/checkpoint_last.pt
     average_last=()

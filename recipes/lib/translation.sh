@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The stages that every translation recipe shares: text, training, translation, score.
+# The stages shared by all translation recipes: text, training, translation, score.
 #
 # A run.sh sources this file after recipe.sh, sets the recipe's own choices of text.sh, and calls
 # translation_options, systems_begin and translation_stages. The layout of a run directory is
@@ -13,16 +13,16 @@
 . "$recipe_lib/text.sh"
 
 # Options
-subset="test"     # set that is translated and scored: test (Table 2) or valid (Table 3);
-                  # the scores of one take the place of the other's
+subset="test"     # set to translate and score: test (Table 2) or valid (Table 3); the scores of one
+                  # replace those of the other
 # End of options
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
 
 # The recipe's own choices
-our_search=()     # options of fairseq-generate, where it is not the paper's search
-stock_search=()   # the same of stock fairseq's search, which gets the paper's options otherwise
-token_bleu=false  # BLEU of the tokens as they are, beside the other two
+our_search=()     # options of fairseq-generate for our models; empty: the paper's search
+stock_search=()   # options of fairseq-generate for stock fairseq; empty: the paper's search
+token_bleu=false  # true: also report BLEU of the given tokens
 
 # Read the command line.
 translation_options() {
@@ -39,7 +39,7 @@ check_setup() {
     run -q python -P -m fairseq_aiayn.scores.check_language --language "$target_lang"
 }
 
-# Set the commands of a system; they are run below, and kept in settings.json.
+# Set the commands of a system, which run below and are recorded in settings.json.
 use_system() {
     run_dir=$exp/$system-$run
     local task=aiayn_translation search=("${our_search[@]}") joined=subword_nmt
@@ -67,7 +67,7 @@ use_system() {
 # Translate a held-out set, and measure the development perplexity of the same model.
 translate() { search_set "$subset" "$run_dir/generate-$subset.txt"; }
 
-# Score detokenised text, the paper's way and sacreBLEU's (section 6.1), and write the report.
+# Score detokenized text with the paper's BLEU (section 6.1) and sacreBLEU, and write the report.
 score() {
     local text=${prepared:-$exp}
     note_evaluation "$run_dir/settings.json" "$subset" --command score "$(recipe_quote "${bleu[@]}")"
@@ -86,7 +86,7 @@ score() {
 
 table() { run aiayn compare "${run_dirs[@]}" --output "$exp/table"; }
 
-# Everything; corpus_stages is the recipe's, or manifest_stages.
+# Run all stages. The recipe defines corpus_stages, which may be just manifest_stages.
 translation_stages() {
     run_dirs=()
     systems_stages

@@ -3,13 +3,13 @@
 #
 #   recipes/multi30k/run.sh --system both                    the base model and stock fairseq's
 #   recipes/multi30k/run.sh --target_lang fr
-#   recipes/multi30k/run.sh --max_update 2000                without a GPU: the row tiny
+#   recipes/multi30k/run.sh --max_update 2000                without a GPU, this trains the row tiny
 #   recipes/multi30k/run.sh --row multi30k_tiny --system both --seeds "1 2 3" --patience 10
-#                                                            a published result of stock fairseq, and ours
-#   recipes/multi30k/run.sh --mirror DIR                     the nine files are in DIR already
-#   recipes/multi30k/run.sh --dry_run                        show every command, run none
+#                                                            repeat a published result of stock fairseq
+#   recipes/multi30k/run.sh --mirror DIR                     take the nine files from DIR
+#   recipes/multi30k/run.sh --dry_run                        print every command, run none
 #
-# A run that was stopped goes on where it was; stages whose options did not change are skipped.
+# An interrupted run resumes where it stopped; stages whose options did not change are skipped.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/lib/recipe.sh
@@ -18,23 +18,25 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$recipe_lib/translation.sh"
 
 # Options
-exp=auto          # directory of everything that is made; auto: exp/multi30k_SOURCE_TARGET,
-                  # with _lc of lower-cased text
-text=auto         # cased; or lc.norm.tok: lower-cased as the corpus's own files of that name, which
-                  # published results are measured on; auto: that for the row multi30k_tiny
+exp=auto          # output directory; auto: exp/multi30k_SOURCE_TARGET,
+                  # with _lc added for lower-cased text
+text=auto         # cased, or lc.norm.tok: lower-cased like the corpus's own files of that name, on
+                  # which published results are measured; auto: lc.norm.tok for the row
+                  # multi30k_tiny, otherwise cased
 row=auto          # row to train; auto: base on a GPU, tiny on a CPU
-batch_tokens=auto # tokens of a batch, on either side; auto: the row's on a CPU, 4096 on a GPU
-max_update=auto   # updates; auto: the row's on a CPU, 4000 on a GPU
+batch_tokens=auto # tokens per batch on each side; auto: the row's on a CPU, 4096 on a GPU
+max_update=auto   # updates of the training; auto: the row's on a CPU, 4000 on a GPU
 warmup=auto       # updates of the warm-up; auto: the row's on a CPU, 2000 on a GPU
 interval=auto     # updates between checkpoints; auto: the row's on a CPU, 400 on a GPU
-bpe_codes=auto    # joint byte pair merges; auto: 8000, of lower-cased text 10000
+bpe_codes=auto    # joint byte pair merges; auto: 8000; for lower-cased text, 10000
 manifest=$here/corpus.toml # files with their checksums
-needs_mb=3000     # disk space the recipe needs, in MB; on a GPU 7000 more
+needs_mb=3000     # free disk space that the recipe needs, in MB; on a GPU, 7000 more
 # End of options
 
 corpus_stages() { manifest_stages; }
 
-# The choices for a GPU: 29,000 captions are 15 batches of 25,000 tokens.
+# Set the defaults for a GPU. Batches are smaller than the paper's: 29,000 captions are only 15
+# batches of 25,000 tokens.
 choose_for_gpu() {
     row=${row/auto/base}
     [[ $row != multi30k_tiny ]] || return 0
@@ -43,8 +45,8 @@ choose_for_gpu() {
     warmup=${warmup/auto/2000} needs_mb=$((needs_mb + 7000))
 }
 
-# The text and the search of "Good for Misconceived Reasons" (Wu et al., ACL 2021), and what its
-# trainings had of stock fairseq's defaults; its length penalty and longest output are fairseq's.
+# Set text, search and training options as in "Good for Misconceived Reasons" (Wu et al., ACL 2021).
+# Its length penalty and longest output are fairseq's defaults.
 choose_published() {
     corpus_name+=_lc lowercase=(--lowercase)
     limits=(--max-length 250)
@@ -52,7 +54,7 @@ choose_published() {
     stock_training=(--clip-norm 25 --adam-eps 1e-8)
 }
 
-# bash reads a script while it runs: what is changed in this file meanwhile must not be run.
+# bash reads a script while running it; inside a function, later edits of this file have no effect.
 main() {
     translation_options "$@"
     require_one_of source_lang en de fr

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Table 3: any of its rows on any corpus, with several seeds, and the table beside the paper's.
+# Table 3: train any of its rows on any corpus, with several seeds, and print the table with the
+# paper's figures.
 #
 #   recipes/table3/run.sh -- --gpus 8                        all rows on newstest2013
 #   recipes/table3/run.sh --rows "base a_h1 b_dk16" --seeds "1 2 3" --corpus multi30k
 #   recipes/table3/run.sh --rows "base d_ls0" --max_update 20000 -- --gpus 8 --precision fp16
-#   recipes/table3/run.sh --dry_run -- --gpus 8              show every command, run none
-#   as an array of Slurm jobs, one a row and seed (--count says how many there are):
+#   recipes/table3/run.sh --dry_run -- --gpus 8              print every command, run none
+#   as an array of Slurm jobs, one per row and seed (--count prints how many there are):
 #   recipes/table3/run.sh --stop_stage 1 -- --gpus 8
 #   sbatch --array 0-19 --gpus-per-node 8 recipes/slurm.sbatch recipes/table3/run.sh -- --gpus 8
-#   recipes/table3/run.sh -- --gpus 8                        when they are done: the table
+#   recipes/table3/run.sh -- --gpus 8                        print the table when they are done
 #
-# What follows -- are further options of the corpus's recipe; recipes/CORPUS/run.sh --help lists
-# them. Runs that were stopped go on where they were, and those that are done are skipped.
+# Options after -- are passed to the corpus's recipe; recipes/CORPUS/run.sh --help lists them.
+# Interrupted runs resume where they stopped; finished runs are skipped.
 
 # shellcheck disable=SC2329  # stage calls functions by their names
 
@@ -21,16 +22,16 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 # Options
 rows=all           # rows of Table 3, separated by spaces, or all
-seeds=1            # seeds that every row is trained with, separated by spaces
+seeds=1            # seeds to train every row with, separated by spaces
 system=aiayn       # aiayn, stock or both
-corpus=wmt14_en_de # recipe whose text is used
-max_update=auto    # updates of every row; auto: as the corpus's recipe would
-text=auto          # EXP of that recipe where it has prepared its text; auto: it does so in EXP/text
-exp=auto           # directory of everything that is made; auto: exp/table3/CORPUS
-count=false        # say how many runs these options make, and end
+corpus=wmt14_en_de # recipe that prepares the text
+max_update=auto    # updates of every row; auto: the default of the corpus's recipe
+text=auto          # EXP in which that recipe has prepared its text; auto: prepare it in EXP/text
+exp=auto           # output directory; auto: exp/table3/CORPUS
+count=false        # print the number of runs and end
 # End of options
 
-# Set runs to "SYSTEM ROW SEED" for everything that is asked for.
+# Set runs to "SYSTEM ROW SEED" for every requested run.
 list_runs() {
     local table row seed one
     read_flags table python -c \
@@ -53,7 +54,7 @@ list_runs() {
     ((${#runs[@]} > 0)) || fatal "--rows and --seeds must name at least one run"
 }
 
-# Run the corpus's recipe; a dry run shows what it would run.
+# Run the corpus's recipe; in a dry run, print what it would run.
 run_recipe() {
     if [[ $dry_run == true ]]; then
         echo "# $(recipe_quote "$recipe" "$@")"
@@ -68,7 +69,7 @@ prepare_text() {
     ((run_status == 0)) || exit "$run_status"
 }
 
-# One run after another; one that fails does not keep the others from theirs.
+# Train one run after another; if one fails, the others still run.
 train_rows() {
     local one name row seed failed=()
     for one in "${chosen[@]}"; do
@@ -93,7 +94,7 @@ make_table() {
     show_report "$exp/table"
 }
 
-# bash reads a script while it runs: what is changed in this file meanwhile must not be run.
+# bash reads a script while running it; inside a function, later edits of this file have no effect.
 main() {
     local own=()
     passed=()
@@ -122,7 +123,7 @@ main() {
         echo "${#runs[@]} runs: --array 0-$((${#runs[@]} - 1))"
         exit
     fi
-    sparse=() # nothing is averaged: checkpoints are for going on after a stop only
+    sparse=() # few checkpoints: nothing is averaged, they are only for resuming
     [[ $max_update == auto ]] || sparse=(--interval $((max_update < 20 ? 1 : max_update / 20)))
     chosen=("${runs[@]}")
     if [[ -n ${SLURM_ARRAY_TASK_ID:-} ]]; then

@@ -1,7 +1,7 @@
-"""Print Table 3 with what finished runs measured beside the paper's figures.
+"""Print Table 3 with the results of finished runs and the paper's figures.
 
-Any number of run directories, rows and seeds, of one corpus and one budget; those without a
-finished run are listed below the table. Writes table3.md and table3.json.
+Takes any number of run directories, of any rows and seeds, with one corpus and one training budget.
+Unfinished runs are listed below the table. Writes table3.md and table3.json.
 
     python table.py exp/table3/wmt14_en_de/aiayn-* --output exp/table3/wmt14_en_de
 """

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # WMT 2014 English-German: from the raw archives to newstest2014 (Table 2) or newstest2013 (Table 3).
 #
-#   recipes/wmt14_en_de/run.sh --gpus 8                      the base model, everything
-#   recipes/wmt14_en_de/run.sh --gpus 8 --row big            the big one, on the same text
-#   recipes/wmt14_en_de/run.sh --gpus 8 --system both        stock fairseq beside it
-#   recipes/wmt14_en_de/run.sh --mirror DIR --stop_stage 4   prepare the text, archives from DIR
+#   recipes/wmt14_en_de/run.sh --gpus 8                      the base model, all stages
+#   recipes/wmt14_en_de/run.sh --gpus 8 --row big            the big model, on the same text
+#   recipes/wmt14_en_de/run.sh --gpus 8 --system both        compare with stock fairseq
+#   recipes/wmt14_en_de/run.sh --mirror DIR --stop_stage 4   only prepare the text, archives from DIR
 #   recipes/wmt14_en_de/run.sh --gpus 8 --subset valid --average 1    as Table 3 measures
-#   recipes/wmt14_en_de/run.sh --gpus 8 --dry_run            show every command, run none
+#   recipes/wmt14_en_de/run.sh --gpus 8 --dry_run            print every command, run none
 #   on each of two nodes, R = 0 and 1:
 #   recipes/wmt14_en_de/run.sh --gpus 8 --nodes 2 --node_rank R --master HOST:29500
 #   sbatch --nodes 2 --gpus-per-node 8 recipes/slurm.sbatch \
 #       recipes/wmt14_en_de/run.sh --gpus 8 --nodes 2
 #
-# A run that was stopped goes on where it was; stages whose options did not change are skipped.
+# An interrupted run resumes where it stopped; stages whose options did not change are skipped.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/lib/recipe.sh
@@ -22,14 +22,15 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 # Options
 vocabulary=37000  # byte pairs and characters of both languages together (section 5.1)
-min_count=2       # byte pairs are learned from words seen so often; 1 takes three times the memory
-manifest=$here/corpus.toml # archives with their checksums, and what is taken from each
-needs_mb=20000    # disk space the recipe needs, in MB; big: 60000 more for its checkpoints
+min_count=2       # byte pairs are learned from words that occur at least this often; 1 takes three
+                  # times the memory
+manifest=$here/corpus.toml # archives, their checksums, and the texts in each
+needs_mb=20000    # free disk space that the recipe needs, in MB; for big, 60000 more
 # End of options
 
 corpus_stages() { manifest_stages; }
 
-# bash reads a script while it runs: what is changed in this file meanwhile must not be run.
+# bash reads a script while running it; inside a function, later edits of this file have no effect.
 main() {
     translation_options "$@"
     require_one_of source_lang en de

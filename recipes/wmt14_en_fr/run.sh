@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # WMT 2014 English-French: from the raw archives, 36 million pairs, to newstest2014 (Table 2).
 #
-#   recipes/wmt14_en_fr/run.sh --gpus 8                      the big model, everything
+#   recipes/wmt14_en_fr/run.sh --gpus 8                      the big model, all stages
 #   recipes/wmt14_en_fr/run.sh --gpus 8 --row base           the base model, on the same text
-#   recipes/wmt14_en_fr/run.sh --gpus 8 --system both        stock fairseq beside it
-#   recipes/wmt14_en_fr/run.sh --mirror DIR --stop_stage 4   prepare the text, archives from DIR
-#   recipes/wmt14_en_fr/run.sh --gpus 8 --dry_run            show every command, run none
+#   recipes/wmt14_en_fr/run.sh --gpus 8 --system both        compare with stock fairseq
+#   recipes/wmt14_en_fr/run.sh --mirror DIR --stop_stage 4   only prepare the text, archives from DIR
+#   recipes/wmt14_en_fr/run.sh --gpus 8 --dry_run            print every command, run none
 #   on each of two nodes, R = 0 and 1:
 #   recipes/wmt14_en_fr/run.sh --gpus 8 --nodes 2 --node_rank R --master HOST:29500
 #   sbatch --nodes 2 --gpus-per-node 8 recipes/slurm.sbatch \
 #       recipes/wmt14_en_fr/run.sh --gpus 8 --nodes 2
 #
-# A run that was stopped goes on where it was; stages whose options did not change are skipped.
+# An interrupted run resumes where it stopped; stages whose options did not change are skipped.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/lib/recipe.sh
@@ -23,14 +23,14 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 row=big_en_fr     # row to train: big_en_fr or base in Table 2
 target_lang=fr    # language to translate to
 vocabulary=32000  # word pieces of both languages together (section 5.1)
-sample=1000000    # pairs, evenly from the whole corpus, that the word pieces are learned from
-manifest=$here/corpus.toml # archives with their checksums, and what is taken from each
-needs_mb=120000   # free disk space the recipe needs, in MB
+sample=1000000    # number of pairs, spread over the whole corpus, to learn the word pieces from
+manifest=$here/corpus.toml # archives, their checksums, and the texts in each
+needs_mb=120000   # free disk space that the recipe needs, in MB
 # End of options
 
 corpus_stages() { manifest_stages; }
 
-# bash reads a script while it runs: what is changed in this file meanwhile must not be run.
+# bash reads a script while running it; inside a function, later edits of this file have no effect.
 main() {
     translation_options "$@"
     require_one_of source_lang en fr
@@ -39,7 +39,7 @@ main() {
     systems_begin
 
     corpus_name=wmt14_${source_lang}_$target_lang files=$exp/downloads
-    # Word pieces are learned from text as it is: what Moses would split off is theirs to split.
+    # Word pieces are learned from untokenized text: they split what Moses would split.
     tokenizer=none limits=(--max-length 250 --max-ratio 1.5)
     pieces=word_pieces piece_flags=(--vocabulary "$vocabulary" --sample "$sample")
 

@@ -1,6 +1,6 @@
 """Print the run directory whose model has the best F1 on the development set (section 6.3).
 
-Of equal ones it is the first. Standard error gets the F1 of all of them.
+Among equal ones, it is the first. The F1 of all is printed to standard error.
 
     python choose.py exp/wsj_parsing/wsj/aiayn-parsing-1-dropout*/valid
 """
@@ -21,8 +21,8 @@ from fairseq_aiayn.treebank.evalb.summary import Scores
 def read_f1(parts: Sequence[Path]) -> list[float]:
     """Return the F1 of each directory of a search, RUN/PART.
 
-    Raises ValueError for a score that is missing or not a number, or that is of another number of
-    sentences than the first.
+    Raises ValueError if a score is missing or not a number, or if its number of sentences differs
+    from the first score's.
     """
     scores = [_read(part / "score.json") for part in parts]
     sentences = scores[0].all.sentences
@@ -36,7 +36,7 @@ def read_f1(parts: Sequence[Path]) -> list[float]:
 
 
 def best(parts: Sequence[Path]) -> tuple[Path, list[float]]:
-    """Return the part with the best F1, the first of equal ones, and the F1 of all."""
+    """Return the part with the best F1 (among equal ones, the first) and the F1 of all parts."""
     f1 = read_f1(parts)
     return parts[f1.index(max(f1))], f1
 

@@ -1,4 +1,4 @@
-"""Print, as JSON, what trees there are to train on.
+"""Print the numbers of training trees as JSON.
 
 python count_trees.py --trees trees --tags pos > data.json
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def count_lines(file: Path) -> int:
-    """Return the number of lines of a file, 0 where there is none."""
+    """Return the number of lines of a file, or 0 if it does not exist."""
     if not file.exists():
         return 0
     with file.open("rb") as stream:

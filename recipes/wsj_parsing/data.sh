@@ -1,21 +1,21 @@
 # shellcheck shell=bash
-# Which trees are trained and tested on; run.sh sources this file.
+# The trees for training and testing; run.sh sources this file.
 #
-# EXP/lists says which file of the treebank is in which set, EXP/trees has the trees of each set: SET.trees
-# normalised, SET.words their words, SET.text these for the word pieces, SET.tree what is predicted
-# (section 6.3's linearisation).
+# EXP/lists has the treebank's files of each set. EXP/trees has the trees of each set: SET.trees, the
+# normalized trees; SET.words, their words; SET.text, the words as input of the word pieces; SET.tree,
+# the symbols to predict (section 6.3's linearization).
 
 : "${exp:?}" "${here:?}" "${dry_run:?}" "${needs_mb:?}" "${prepared?}"
 
 # Options
 corpus=wsj        # wsj (needs --treebank) or gum (downloaded)
 treebank=         # directory of bracketed trees, plain or .gz
-lists=            # directory of the lists train, valid and test of files below --treebank;
-                  # without: sections 02-21, 22 and 23 of Treebank-3's wsj
-silver=           # files of automatically parsed trees, or patterns of them, separated by spaces
+lists=            # directory with the lists train, valid and test of files below --treebank;
+                  # default: sections 02-21, 22 and 23 of Treebank-3's wsj
+silver=           # files, or patterns of files, of automatically parsed trees, separated by spaces
                   # (semi-supervised)
-tags=pos          # in each word's place its part of speech (pos) or the same symbol (XX)
-longest=512       # longest tree that is trained on, in symbols
+tags=pos          # symbol for each word: its part of speech (pos) or always the same (XX)
+longest=512       # longest training tree, in symbols
 # End of options
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
@@ -39,13 +39,13 @@ check_trees() {
     [[ -z $treebank || -d $treebank ]] || fatal "--treebank must be a directory, got '$treebank'"
     [[ -z $lists || -d $lists ]] || fatal "--lists must be a directory, got '$lists'"
     corpus_name=$corpus
-    # Sets of your own are not the paper's, nor GUM's, whatever the directory is called.
+    # A user's own sets are not the paper's or GUM's, whatever the directory is called.
     [[ -z $lists ]] || corpus_name=$(basename "$(realpath "$treebank")")_lists
     check_silver
     corpus_name+=${silver:+_semi_supervised}
 }
 
-# What is read must not be where the recipe writes.
+# End the recipe if an input is where the recipe writes.
 require_outside_exp() {
     local file
     [[ -z $treebank ]] || require_outside treebank "$treebank"
@@ -60,12 +60,12 @@ check_silver() {
         [[ $file == /* ]] || file=$PWD/$file
         silver_files+=("$file")
         megabytes=$(($(stat -L -c %s "$file") / 1000000))
-        [[ $file != *.gz ]] || megabytes=$((5 * megabytes)) # trees pack well
-        needs_mb=$((needs_mb + 4 * megabytes)) # normalised, words, symbols, pieces, binaries
+        [[ $file != *.gz ]] || megabytes=$((5 * megabytes)) # trees compress well
+        needs_mb=$((needs_mb + 4 * megabytes)) # normalized, words, symbols, pieces, binaries
     done
 }
 
-# The documents of GUM; those of Reddit have blanks in place of their words and are left out.
+# Download GUM's documents, without those of Reddit, which have blanks instead of words.
 download_gum() {
     local checksum file
     while read -r checksum file <&3; do
@@ -77,7 +77,7 @@ download_gum() {
     done 3<"$here/gum/sha256"
 }
 
-# Sets are made of whole documents.
+# Write the lists of the sets, which consist of whole documents.
 list_trees() {
     run python "$here/list_trees.py" --treebank "$treebank" ${lists:+--lists "$lists"} \
         --output "$exp/lists"
@@ -100,13 +100,13 @@ corpus_stages() {
         stage 1 download download_gum gum_url
         treebank=$exp/downloads lists=$here/gum
     fi
-    # shellcheck disable=SC2034  # stage 2 names it
-    [[ $dry_run == true ]] || tree_files=$(list_files) # changed files run again
+    # shellcheck disable=SC2034  # stage 2 uses it by name
+    [[ $dry_run == true ]] || tree_files=$(list_files) # if files change, the stage runs again
     stage 2 lists list_trees treebank lists tree_files
     stage 2 trees write_trees tags longest silver_files
 }
 
-# Every file that trees may come from, with its size and time; behind links, too.
+# Hash the paths, sizes and times of all files that may hold trees, following links.
 list_files() {
     find -L "$treebank" ${lists:+"$lists"} "${silver_files[@]}" -type f -printf '%p %s %T@\n' |
         sort | sha256sum

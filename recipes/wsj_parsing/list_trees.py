@@ -1,7 +1,7 @@
-"""Write the lists train, valid and test of a treebank's files, a path a line.
+"""Write the lists train, valid and test of a treebank's files, one path per line.
 
-Without --lists these are sections 02 to 21, 22 and 23 of the wsj directory of LDC's Treebank-3,
-the sets of section 6.3. Sets are made of whole files: sentences of one document are alike.
+Without --lists, these are sections 02 to 21, 22 and 23 of the wsj directory of LDC's Treebank-3,
+the sets of section 6.3. Sets consist of whole files, because sentences of a document are alike.
 
     python list_trees.py --treebank wsj --output lists
     python list_trees.py --treebank DIR --lists DIR --output lists
@@ -21,7 +21,7 @@ Lists = dict[str, list[str]]
 
 
 def sections(treebank: Path) -> Lists:
-    """Return the sets of section 6.3; ValueError for a section without trees."""
+    """Return the sets of section 6.3; raises ValueError for a section without trees."""
     found: Lists = {}
     for name, numbers in SECTIONS.items():
         found[name] = []
@@ -34,10 +34,10 @@ def sections(treebank: Path) -> Lists:
 
 
 def given(treebank: Path, lists: Path) -> Lists:
-    """Return the sets that the files of `lists` name.
+    """Return the sets that the files in `lists` name.
 
-    Raises ValueError for an empty list, a directory in one, or a file in two of them, OSError for a
-    missing file.
+    Raises ValueError for an empty list, a directory in a list, or a file that is listed twice,
+    OSError for a missing file.
     """
     found: Lists = {}
     first: dict[Path, str] = {}
@@ -58,13 +58,13 @@ def given(treebank: Path, lists: Path) -> Lists:
 
 
 def read_list(file: Path) -> list[str]:
-    """Read paths, one a line, without the white space around them."""
+    """Read paths, one per line, without the white space around them."""
     lines = (line.strip(" \t\r\n") for line in read_lines(file))
     return [line for line in lines if line]
 
 
 def write_lists(lists: Lists, directory: Path) -> None:
-    """Write one file a set into a directory, which is made where it is missing."""
+    """Write one file per set into a directory, which is created if missing."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, paths in lists.items():
         write_whole(directory / name, "".join(f"{path}\n" for path in paths))
@@ -76,7 +76,7 @@ def main() -> None:
     )
     parser.add_argument("--treebank", type=Path, required=True, metavar="DIR")
     parser.add_argument(
-        "--lists", type=Path, metavar="DIR", help="with the files train, valid, test"
+        "--lists", type=Path, metavar="DIR", help="directory with the files train, valid and test"
     )
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     arguments = parser.parse_args()

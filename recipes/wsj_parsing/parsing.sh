@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # From trees to F1: vocabularies, training, search, repair, EVALB; run.sh sources this file.
 #
-# Sources are the pieces of words ("words"), targets the linearised trees ("tree").
+# Sources are word pieces ("words"), targets are linearized trees ("tree").
 
 : "${exp:?}" "${here:?}" "${recipe_lib:?}" "${dry_run:?}" "${stop_stage:?}" "${recipe_chain?}"
 : "${recipe_log?}"
@@ -12,14 +12,14 @@
 . "$here/data.sh"
 
 # Options
-vocabulary=auto   # word pieces; auto: 16000, with --silver 32000 (section 6.3)
-sample=1000000    # sentences at most, evenly from all, that the word pieces are learned from
-gold_copies=1     # how often the gold trees stand among the training trees, those of --silver once
-dropouts=auto     # P_drop, of sub-layers and of attention weights; of several, separated by spaces,
-                  # the best on the development set is taken; auto: 0.1 0.2 0.3 on a GPU, 0.1 on a CPU
-constrained=false # choose only outputs that are trees over the words; not for --system stock
-subset="test"     # set that is parsed and scored: test (section 23) or valid (section 22)
-search_tokens=1024 # source tokens of a batch of the search
+vocabulary=auto   # number of word pieces; auto: 16000, with --silver 32000 (section 6.3)
+sample=1000000    # most sentences, spread over all, to learn the word pieces from
+gold_copies=1     # how often the training data has each gold tree; it has each --silver tree once
+dropouts=auto     # P_drop of sub-layers and attention weights; of several, separated by spaces, the
+                  # best on the development set is used; auto: 0.1 0.2 0.3 on a GPU, 0.1 on a CPU
+constrained=false # search only among trees over the words; not for --system stock
+subset="test"     # set to parse and score: test (section 23) or valid (section 22)
+search_tokens=1024 # source tokens per batch of the search
 # End of options
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
@@ -49,7 +49,7 @@ check_parsing() {
 
 check_setup() { check_commands aiayn fairseq-train; }
 
-# Word pieces of the words; on the other side every symbol is a piece of its own.
+# Learn word pieces for the source; on the target side, every symbol is a type.
 learn_vocabularies() {
     run python "$here/vocabularies.py" --gold "$exp/trees/train" \
         ${silver:+--silver "$exp/trees/silver"} --vocabulary "$vocabulary" --sample "$sample" \
@@ -65,7 +65,8 @@ apply_pieces() {
     done
 }
 
-# fairseq calls further training text train1; --upsample-primary says how often train counts.
+# Make fairseq's binaries. fairseq calls additional training text train1; --upsample-primary repeats
+# train.
 binarize() {
     local side kind binaries=(fairseq-preprocess "${pair[@]}" --workers "$workers"
         --srcdict "$exp/pieces/dict.words.txt" --tgtdict "$exp/pieces/dict.tree.txt")
@@ -91,14 +92,14 @@ binarize() {
     run -q mv "$exp/bin.part" "$exp/bin"
 }
 
-# Set the commands of $system with $dropout; they are run below, and kept in settings.json.
+# Set the commands of $system with $dropout, which run below and are recorded in settings.json.
 use_system() {
     local task=aiayn_parsing
     run_dir=$exp/$system-$run
     ((${#grid[@]} == 1)) || run_dir+=-dropout$dropout
     search=()
     if [[ $system == stock ]]; then
-        task=translation # whose search has other defaults than the paper
+        task=translation # its search has other defaults than the paper's
         find_search
     fi
     system_commands "$task"
@@ -109,7 +110,7 @@ use_system() {
         train+=(--best-checkpoint-metric f1 --maximize-best-checkpoint-metric)
 }
 
-# use_search SET CONSTRAINED: of the system in use.
+# use_search SET CONSTRAINED: set the search commands of the current system.
 use_search() {
     set_name=$1 part=$1
     local how=("${search[@]}")
@@ -125,11 +126,11 @@ use_search() {
 parse_set() {
     run -q mkdir -p "$part_dir"
     search_set "$set_name" "$part_dir/generate.txt"
-    # How long it took is not among the results of fairseq-generate: it says so in the stage's log.
+    # fairseq-generate writes the time only to the stage's log, not to its results.
     run -q -i "${recipe_log:-LOG}" -o "$part_dir/seconds.json" python "$here/search_seconds.py"
 }
 
-# Make trees of what the model gave, and score them.
+# Turn the model's output into trees and score them.
 score_set() {
     local text=${prepared:-$exp}/bin
     note_evaluation "$part_dir/settings.json" "$set_name" \
@@ -145,15 +146,15 @@ score_set() {
     run -q -o "$part_dir/score.json" "${evalb[@]}" --json
 }
 
-# Section 22 chooses (section 6.3).
+# Choose the dropout by the score on section 22 (section 6.3).
 choose_dropout() {
     run -o "$exp/$system-$run.chosen" python "$here/choose.py" "${tried[@]}"
 }
 
-# With --prepared others may work in EXP.
+# Print the directory of the table; with --prepared, not EXP/table, because other runs may use EXP.
 table_directory() { [[ -z $prepared ]] && echo "$exp/table" || echo "$run_dir/table"; }
 
-# Of the search that was free and of the one that was not, where there are both.
+# Make the table; list the unconstrained search beside the constrained one if both exist.
 table() {
     local one searches=()
     for one in "${parts[@]}"; do
@@ -171,7 +172,7 @@ text_stages() {
     stage 4 binarize binarize corpus_name
 }
 
-# Everything.
+# Run all stages.
 parsing_stages() {
     parts=()
     systems_stages
@@ -179,7 +180,7 @@ parsing_stages() {
     show_report "$(table_directory)"
 }
 
-# Train $system with every dropout, choose one on the development set, parse and score with that.
+# Train $system with every dropout, choose the best on the development set, parse and score with it.
 system_stages() {
     local text=$recipe_chain chains=()
     tried=()
@@ -210,7 +211,7 @@ system_stages() {
     fi
     use_search "$subset" "$constrained"
     parts+=("$part_dir")
-    [[ " ${tried[*]} " != *" $part_dir "* ]] || return 0 # it was parsed to choose
+    [[ " ${tried[*]} " != *" $part_dir "* ]] || return 0 # already parsed for choosing
     stage 10 "parse-${run_dir##*/}-$part" parse_set validate generate
     stage 11 "score-${run_dir##*/}-$part" score_set evalb
 }

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # English constituency parsing (section 6.3): from bracketed trees to F1 on section 23 (Table 4).
 #
-#   recipes/wsj_parsing/run.sh --treebank wsj --gpus 8       wsj: of Treebank-3, sections 02 to 23
+#   recipes/wsj_parsing/run.sh --treebank wsj --gpus 8       wsj has Treebank-3's sections 02 to 23
 #   recipes/wsj_parsing/run.sh --treebank wsj --silver "bllip.gz web.gz" --gold_copies 10 --gpus 8
 #   recipes/wsj_parsing/run.sh --treebank DIR --lists DIR    any trees: DIR/{train,valid,test} list files
-#   recipes/wsj_parsing/run.sh --corpus gum                  the GUM corpus, which anybody may have
-#   recipes/wsj_parsing/run.sh --corpus gum --system both    stock fairseq beside it
-#   recipes/wsj_parsing/run.sh --corpus gum --constrained --stage 10    only outputs that are trees
-#   recipes/wsj_parsing/run.sh --corpus gum --dry_run        show every command, run none
+#   recipes/wsj_parsing/run.sh --corpus gum                  the GUM corpus, freely available
+#   recipes/wsj_parsing/run.sh --corpus gum --system both    compare with stock fairseq
+#   recipes/wsj_parsing/run.sh --corpus gum --constrained --stage 10    search only among trees
+#   recipes/wsj_parsing/run.sh --corpus gum --dry_run        print every command, run none
 #
-# A run that was stopped goes on where it was; stages whose options did not change are skipped.
+# An interrupted run resumes where it stopped; stages whose options did not change are skipped.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/lib/recipe.sh
@@ -18,16 +18,16 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/parsing.sh"
 
 # Options
-exp=auto          # directory of everything that is made; auto: exp/wsj_parsing/CORPUS
+exp=auto          # output directory; auto: exp/wsj_parsing/CORPUS
 row=auto          # row to train; auto: parsing on a GPU, parsing_tiny on a CPU
-batch_tokens=auto # tokens of a batch, on either side; auto: the row's, but 4096 for GUM on a GPU
-max_update=auto   # updates; auto: the row's, but 12000 for GUM on a GPU
+batch_tokens=auto # tokens per batch on each side; auto: the row's, but 4096 for GUM on a GPU
+max_update=auto   # updates of the training; auto: the row's, but 12000 for GUM on a GPU
 warmup=auto       # updates of the warm-up; auto: the row's, but 4000 for GUM on a GPU
 interval=auto     # updates between checkpoints; auto: the row's, but 600 for GUM on a GPU
-needs_mb=3000     # free disk space the recipe needs, in MB; on a GPU 20000 more
+needs_mb=3000     # free disk space that the recipe needs, in MB; on a GPU, 20000 more
 # End of options
 
-# bash reads a script while it runs: what is changed in this file meanwhile must not be run.
+# bash reads a script while running it; inside a function, later edits of this file have no effect.
 main() {
     recipe_options "$@"
     check_systems
@@ -35,7 +35,7 @@ main() {
     if [[ $device == cuda ]]; then
         row=${row/auto/parsing} dropouts=${dropouts/auto/0.1 0.2 0.3}
         needs_mb=$((needs_mb + 20000))
-        if [[ $corpus == gum ]]; then # 10,000 trees are 20 batches of 25,000 tokens
+        if [[ $corpus == gum ]]; then # 10,000 trees are only 20 batches of 25,000 tokens
             [[ $max_update != auto ]] || interval=${interval/auto/600}
             batch_tokens=${batch_tokens/auto/4096} max_update=${max_update/auto/12000}
             warmup=${warmup/auto/4000}

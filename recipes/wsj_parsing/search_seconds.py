@@ -1,6 +1,6 @@
-"""Print, as JSON, how many sentences fairseq-generate searched last and in how many seconds.
+"""Print as JSON how many sentences fairseq-generate searched and in how many seconds.
 
-Standard input is the log of its stage, which may have earlier searches, too.
+Standard input is the log of the stage. If it has several searches, the last counts.
 
 python search_seconds.py < 10-parse-aiayn-parsing-1-test.log > seconds.json
 """
@@ -16,7 +16,7 @@ SEARCHED = re.compile(r"Translated ([\d,]+) sentences \([\d,]+ tokens\) in ([\d.
 
 
 def search_seconds(lines: Iterable[str]) -> dict[str, float]:
-    """Return what fairseq-generate said last at its end; ValueError where it said nothing."""
+    """Return the numbers of the last search; raises ValueError if the log has no search."""
     found = None
     for line in lines:
         found = SEARCHED.search(line) or found

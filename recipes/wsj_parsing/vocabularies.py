@@ -1,8 +1,8 @@
-"""Learn the word pieces of the source, and write both dictionaries that fairseq-preprocess takes.
+"""Learn the word pieces of the source, and write both dictionaries for fairseq-preprocess.
 
-OUTPUT/pieces.model is sentencepiece's, learned from the words as they are: every word begins with a
-piece that begins with U+2581. dict.words.txt has every piece of it, so that no piece is unknown;
-dict.tree.txt has the symbols of the linearised trees, each as a whole.
+OUTPUT/pieces.model is a sentencepiece model of the unchanged words: every word begins with a piece
+that begins with U+2581. dict.words.txt has all its pieces, so that no piece is unknown.
+dict.tree.txt has the symbols of the linearized trees.
 
     python vocabularies.py --gold trees/train --silver trees/silver --vocabulary 32000 \\
         --sample 1000000 --output pieces
@@ -23,9 +23,9 @@ from fairseq_aiayn.corpus.shards import write_whole
 
 
 def sample(files: list[Path], sentences: int) -> Iterator[str]:
-    """Yield every k-th line of the files, with the smallest k for at most `sentences`.
+    """Yield every k-th line of the files, with the smallest k that gives at most `sentences`.
 
-    Says on standard error how many these are.
+    Prints their number to standard error.
     """
     total = sum(sum(1 for _ in lines_of(file)) for file in files)
     step = max(1, -(-total // sentences))
@@ -39,14 +39,14 @@ def sample(files: list[Path], sentences: int) -> Iterator[str]:
 
 
 def lines_of(file: Path) -> Iterator[str]:
-    """Yield the lines of a file without their ends."""
+    """Yield the lines of a file without line ends."""
     with file.open(encoding="utf-8", newline="\n") as stream:
         for line in stream:
             yield line.removesuffix("\n")
 
 
 def piece_dictionary(model: bytes) -> str:
-    """Return fairseq's dictionary of all pieces but sentencepiece's own symbols."""
+    """Return fairseq's dictionary of all pieces except sentencepiece's special symbols."""
     processor = SentencePieceProcessor(model_proto=model)
     pieces = (
         processor.id_to_piece(index)
@@ -57,7 +57,7 @@ def piece_dictionary(model: bytes) -> str:
 
 
 def symbol_dictionary(files: list[Path]) -> str:
-    """Return fairseq's dictionary of the symbols of linearised trees, most frequent first."""
+    """Return fairseq's dictionary of the symbols of linearized trees, most frequent first."""
     counts: Counter[str] = Counter()
     for file in files:
         for line in lines_of(file):
@@ -69,9 +69,9 @@ def symbol_dictionary(files: list[Path]) -> str:
 def write_vocabularies(
     corpora: list[Path], vocabulary: int, sentences: int, output: Path
 ) -> tuple[int, int]:
-    """Write the three files of prefixes PREFIX.text and PREFIX.tree; return the numbers of types.
+    """Write the three files for corpora PREFIX.text and PREFIX.tree; return the numbers of types.
 
-    Raises OSError, or ValueError for a vocabulary or sample that is too small.
+    Raises OSError for an unreadable file, ValueError for a vocabulary or sample that is too small.
     """
     if sentences < 1:
         raise ValueError(f"sample must be at least 1 sentence, got {sentences}")

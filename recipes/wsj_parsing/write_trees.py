@@ -1,8 +1,8 @@
-"""Write what a set of trees is trained and scored with, line for line.
+"""Write a set of trees in the four parallel forms that training and scoring use.
 
-OUTPUT.trees has the normalised trees, OUTPUT.words their words, OUTPUT.text the words as a piece
-model reads them, OUTPUT.tree what is predicted: the tree depth-first as opening brackets, one
-symbol in each word's place and labelled closing brackets (section 6.3).
+OUTPUT.trees has the normalized trees, OUTPUT.words their words, OUTPUT.text the words as input of
+the word pieces, OUTPUT.tree the symbols to predict: the tree depth first, as labelled opening
+brackets, one symbol for each word, and labelled closing brackets (section 6.3).
 
     python write_trees.py --tags pos --list lists/train --longest 512 --output trees/train
     python write_trees.py --tags pos --output trees/silver silver.gz
@@ -31,14 +31,17 @@ SUFFIXES = (".trees", ".words", ".text", ".tree")
 
 @dataclass
 class Counts:
-    """Trees of a set."""
+    """The numbers of trees of a set."""
 
     kept: int = 0
     too_long: int = 0
 
 
 def write_set(files: Iterable[Path], tags: Tags, longest: int | None, output: Path) -> Counts:
-    """Write the trees of `files` of at most `longest` symbols; OSError, ValueError for bad ones."""
+    """Write the trees in `files` that have at most `longest` symbols; return the counts.
+
+    Raises OSError or ValueError for bad files, ValueError if no tree is left.
+    """
     output.parent.mkdir(parents=True, exist_ok=True)
     paths = [output.with_name(output.name + suffix) for suffix in SUFFIXES]
     with ExitStack() as stack:
@@ -52,7 +55,7 @@ def write_set(files: Iterable[Path], tags: Tags, longest: int | None, output: Pa
 def copy_trees(
     files: Iterable[Path], tags: Tags, longest: int | None, streams: list[TextIO]
 ) -> Counts:
-    """Write a line a tree to each stream, in the order of SUFFIXES."""
+    """Write one line per tree to each stream; the streams are in the order of SUFFIXES."""
     counts = Counts()
     trees, words, text, symbols = streams
     with tqdm(unit=" trees", unit_scale=True, disable=not sys.stderr.isatty()) as bar:
@@ -77,7 +80,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="bracketed trees")
-    parser.add_argument("--list", type=Path, metavar="FILE", help="that names further files")
+    parser.add_argument("--list", type=Path, metavar="FILE", help="a list of further files")
     parser.add_argument("--tags", choices=("pos", "XX"), required=True)
     parser.add_argument("--longest", type=int, metavar="SYMBOLS", help="longer trees are left out")
     parser.add_argument("--output", type=Path, required=True, metavar="PREFIX")

@@ -304,7 +304,7 @@ def test_linearize_does_not_replace_a_file_of_the_directory_that_it_reads(
     for option in ("--words", "--trees"):
         assert main(["linearize", ".", option, "a.mrg"]) == 2
         printed = capsys.readouterr()
-        message = f"aiayn linearize: {option} a.mrg: is what is read, and would be replaced\n"
+        message = f"aiayn linearize: {option} a.mrg: is also an input, and would be replaced\n"
         assert (printed.out, printed.err) == ("", message)
     assert Path("a.mrg").read_bytes() == before
 

@@ -66,7 +66,7 @@ def test_an_input_is_not_replaced(tmp_path: Path) -> None:
     path.write_text("x")
     link.symlink_to(path)
     for output in (path, link):
-        with pytest.raises(ValueError, match="--words .*: is what is read, and would be replaced"):
+        with pytest.raises(ValueError, match="--words .*: is also an input, and would be replaced"):
             require_not_among("--words", output, ["-", str(path)])
     require_not_among("--words", None, [str(path)])
     require_not_among("--words", tmp_path / "new", [str(path), "-"])
