@@ -40,7 +40,7 @@ def children(nodes: st.SearchStrategy) -> st.SearchStrategy[tuple]:
     return st.lists(nodes, min_size=1, max_size=3).map(tuple)
 
 
-normalised = trees(labels.filter(lambda label: label != ROOT_LABEL), tags)
+normalized = trees(labels.filter(lambda label: label != ROOT_LABEL), tags)
 
 
 def chain(depth: int, label: str = "NP") -> Constituent:

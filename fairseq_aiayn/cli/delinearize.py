@@ -41,7 +41,7 @@ from fairseq_aiayn.treebank.trees import write_tree
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn delinearize`."""
     parser.add_argument(
-        "linearised", nargs="?", default=STANDARD_INPUT, metavar="LINEARISED", help="sequences"
+        "linearized", nargs="?", default=STANDARD_INPUT, metavar="LINEARISED", help="sequences"
     )
     parser.add_argument("--words", required=True, metavar="FILE", help="the words of each line")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the repairs as JSON")
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the trees, then say what was repaired."""
-    require_not_among("--report", arguments.report, (arguments.linearised, arguments.words))
+    require_not_among("--report", arguments.report, (arguments.linearized, arguments.words))
     with nullcontext() if arguments.report is None else whole_file(arguments.report) as file:
         report = _print_trees(arguments)
         for line in report.lines():
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _print_trees(arguments: argparse.Namespace) -> RepairReport:
     report = RepairReport()
-    for symbols, words in _sentences(arguments.linearised, arguments.words):
+    for symbols, words in _sentences(arguments.linearized, arguments.words):
         try:
             repaired = repair(symbols, words)
         except ValueError as error:
@@ -72,16 +72,16 @@ def _print_trees(arguments: argparse.Namespace) -> RepairReport:
     return report
 
 
-def _sentences(linearised: str, words: str) -> Iterator[tuple[list[str], list[str]]]:
+def _sentences(linearized: str, words: str) -> Iterator[tuple[list[str], list[str]]]:
     """Read both files in parallel; raises ValueError if their numbers of lines differ."""
-    if linearised == words == STANDARD_INPUT:
+    if linearized == words == STANDARD_INPUT:
         raise ValueError("LINEARISED and --words must not both be standard input")
     count = [0, 0]
-    for lines in zip_longest(read_symbols(linearised), read_symbols(words)):
+    for lines in zip_longest(read_symbols(linearized), read_symbols(words)):
         count = [n + (line is not None) for n, line in zip(count, lines, strict=True)]
         if None not in lines:
             yield lines
-    names = source_name(linearised), source_name(words)
+    names = source_name(linearized), source_name(words)
     if count[0] != count[1]:
         raise ValueError(
             f"line counts differ: {names[0]} has {count[0]}, {names[1]} has {count[1]}"

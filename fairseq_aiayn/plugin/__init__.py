@@ -2,7 +2,7 @@
 learning-rate schedule, the optimizer and the tasks."""
 
 from fairseq_aiayn.plugin import (  # noqa: F401
-    binarised_data,
+    binarized_data,
     checkpoints,
     criterion,
     dictionaries,
@@ -21,7 +21,7 @@ from fairseq_aiayn.plugin import (  # noqa: F401
 error_messages.install()  # first, because the next lines may raise errors
 checkpoints.allow_fairseq_checkpoints()
 dictionaries.look_before_use()
-binarised_data.look_before_use()
+binarized_data.look_before_use()
 number_options.look_before_use()
 optimizer.look_before_use()
 prefetch.stop_at_exit()

@@ -1,7 +1,7 @@
 """End fairseq's commands with one line instead of a traceback if the user can act on an error.
 
 An error that a plugin raises normally ends in Python's traceback. In fairseq's commands, and only
-there, `install` adds a hook. The hook tries the functions of RECOGNISERS on the error, and on the
+there, `install` adds a hook. The hook tries the functions of RECOGNIZERS on the error, and on the
 errors that it replaced. An error that none of them recognizes keeps its traceback. Processes that
 fairseq starts report to the first process, whose traceback includes theirs.
 """
@@ -22,7 +22,7 @@ from fairseq_aiayn.messages import shortened
 from fairseq_aiayn.plugin import run_errors
 from fairseq_aiayn.plugin.error_frames import command_name, file_in
 
-Recogniser = Callable[[BaseException], str | None]
+Recognizer = Callable[[BaseException], str | None]
 
 # Variables of fairseq and torch that hold the checkpoint in use: (module, function, variable), in
 # order of preference. Errors raised in these functions do not name the checkpoint.
@@ -84,9 +84,9 @@ def explain(error: BaseException) -> str | None:
     The line begins with the name of the checkpoint in use, unless it already names a file.
     """
     errors = list(_behind(error))
-    for recognise in RECOGNISERS:
+    for recognize in RECOGNIZERS:
         for each in errors:
-            message = recognise(each)
+            message = recognize(each)
             if message is None:
                 continue
             path = next(filter(None, map(_checkpoint_of, errors)), None)
@@ -157,7 +157,7 @@ def our_value_error(error: BaseException) -> str | None:
 
 
 # Tried in this order: an error of the disk explains the errors that follow from it.
-RECOGNISERS: tuple[Recogniser, ...] = (
+RECOGNIZERS: tuple[Recognizer, ...] = (
     no_room,
     run_errors.no_memory,
     run_errors.not_a_number,

@@ -78,7 +78,7 @@ STOCK_DIFFERENCES = (
     ),
     StockDifference(
         "BLEU",
-        "tokenised, German compounds split",
+        "tokenized, German compounds split",
         "of tokens as they come",
         "not Table 2's number",
     ),

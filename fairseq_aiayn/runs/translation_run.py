@@ -7,7 +7,7 @@ A run directory belongs to one training of one system:
     train.log            fairseq-train's --log-file with --log-format json, of a finished training
     valid.log            what fairseq-validate --log-format json prints for the evaluated checkpoint
     generate-SUBSET.txt  fairseq-generate's output (kept for the record, not read)
-    source.txt           the set that was translated, one detokenised sentence a line,
+    source.txt           the set that was translated, one detokenized sentence a line,
     reference.txt        its reference
     hypothesis.txt       and its translation
     score.json           what `aiayn bleu --json` prints for hypothesis.txt

@@ -83,9 +83,9 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
             chunk = slice(first, first + rows)
             x_product = x[chunk].to(product_type)
             logits = (x_product @ E_product.T).to(wide)
-            p, log_normaliser = softmax(logits)
-            nll += (log_normaliser - logits.gather(1, target[chunk, None])).sum()
-            uniform += (log_normaliser - logits.mean(dim=1, keepdim=True)).sum()
+            p, log_normalizer = softmax(logits)
+            nll += (log_normalizer - logits.gather(1, target[chunk, None])).sum()
+            uniform += (log_normalizer - logits.mean(dim=1, keepdim=True)).sum()
             if trains:
                 difference = minus_targets(p, target[chunk], epsilon_ls).to(product_type)
                 x_gradient[chunk] = difference @ E_product

@@ -62,8 +62,8 @@ def copy_trees(
         for file in files:
             for tree in normalized_trees(file):
                 bar.update()
-                linearised = linearize(tree, tags)
-                if longest is not None and len(linearised) > longest:
+                linearized = linearize(tree, tags)
+                if longest is not None and len(linearized) > longest:
                     counts.too_long += 1
                     continue
                 counts.kept += 1
@@ -71,7 +71,7 @@ def copy_trees(
                 forms = [word.form for word in words_of(tree)]
                 words.write(" ".join(forms) + "\n")
                 text.write(f"{source_text(forms)}\n")
-                symbols.write(" ".join(linearised) + "\n")
+                symbols.write(" ".join(linearized) + "\n")
     return counts
 
 

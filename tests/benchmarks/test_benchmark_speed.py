@@ -328,7 +328,7 @@ def test_another_model_has_another_key(model_options):
 
 @pytest.fixture
 def data_like(tmp_path) -> Path:
-    """What looks like binarised text as long as nobody opens it."""
+    """What looks like binarized text as long as nobody opens it."""
     (tmp_path / "train.en-de.en.idx").touch()
     return tmp_path
 

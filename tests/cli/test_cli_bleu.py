@@ -61,7 +61,7 @@ def test_command_takes_tokens_as_they_are(
 def test_bleu_of_given_tokens_stands_beside_the_others(
     files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Breaks if they are tokenised again, or compounds are split in them."""
+    """Breaks if they are tokenized again, or compounds are split in them."""
     tokens = tmp_path / "hyp.tok", tmp_path / "ref.tok"
     for path, line in zip(tokens, ("a-b c,d e f", "a-b c,d e g f"), strict=True):
         path.write_text(f"{line}\n")

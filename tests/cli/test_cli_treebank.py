@@ -22,7 +22,7 @@ TREES = """( (S (NP-SBJ (NP (DT The) (NN board))) (VP (VBD met)
 """
 LINEARISED = ["(S (NP (NP DT NN )NP )NP (VP VBD )VP . )S", "(NP CD -RRB- )NP"]
 WORDS = ["The board met .", "10\u00a0000 -RRB-"]
-NORMALISED = [
+NORMALIZED = [
     "(TOP (S (NP (NP (DT The) (NN board))) (VP (VBD met)) (. .)))",
     "(TOP (NP (CD 10\u00a0000) (-RRB- -RRB-)))",
 ]
@@ -55,7 +55,7 @@ def test_linearize_writes_words_and_trees_line_for_line(
     assert main(["linearize", "a.mrg", "--words", "w", "--trees", "t"]) == 0
     assert lines(capsys.readouterr().out) == LINEARISED
     assert lines(Path("w").read_text(encoding="utf-8")) == WORDS
-    assert lines(Path("t").read_text(encoding="utf-8")) == NORMALISED
+    assert lines(Path("t").read_text(encoding="utf-8")) == NORMALIZED
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_linearize_reads_standard_input_files_and_directories(
     assert lines(capsys.readouterr().out) == LINEARISED * 3
 
 
-def test_normalised_trees_linearise_to_the_same(
+def test_normalized_trees_linearise_to_the_same(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["linearize", "a.mrg", "--trees", "t"])
@@ -139,7 +139,7 @@ def test_linearize_names_a_missing_file(folder: Path, capsys: pytest.CaptureFixt
 def test_delinearize_gives_the_trees_back(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["delinearize", "a.tree", "--words", "a.words"]) == 0
     printed = capsys.readouterr()
-    assert lines(printed.out) == NORMALISED
+    assert lines(printed.out) == NORMALIZED
     assert printed.err == "2 sentences, 2 well-formed (100.00%)\n"
     assert sorted(os.listdir()) == ["a.mrg", "a.tree", "a.words"]
 
@@ -385,4 +385,4 @@ def test_line_ends_of_windows_are_white_space(
     assert main(["linearize", "a.mrg"]) == 0
     assert lines(capsys.readouterr().out) == LINEARISED
     assert main(["delinearize", "a.tree", "--words", "a.words"]) == 0
-    assert lines(capsys.readouterr().out) == NORMALISED
+    assert lines(capsys.readouterr().out) == NORMALIZED

@@ -79,8 +79,8 @@ def test_tokens_are_those_of_the_sacremoses_command(language, normalize):
     assert [tokenize(line) for line in lines] == result.stdout.split("\n")[:-1]
 
 
-def test_lower_cased_text_is_tokenised_as_multi30ks_own_files(monkeypatch):
-    """lc.norm.tok: lower-cased, normalised, and hyphenated words stay whole."""
+def test_lower_cased_text_is_tokenized_as_multi30ks_own_files(monkeypatch):
+    """lc.norm.tok: lower-cased, normalized, and hyphenated words stay whole."""
     tokenize = moses.moses_tokenizer("de", normalize=True, lowercase=True)
     line = "Ein Boston-Terrier läuft über „saftig-grünes“ Gras."
     assert tokenize(line) == "ein boston-terrier läuft über &quot; saftig-grünes &quot; gras ."
@@ -91,12 +91,12 @@ def test_lower_cased_text_is_tokenised_as_multi30ks_own_files(monkeypatch):
     assert written.getvalue().decode() == f"{tokenize(line)}\n"
 
 
-def test_a_quotation_at_the_end_of_a_line_is_normalised_like_others():
+def test_a_quotation_at_the_end_of_a_line_is_normalized_like_others():
     tokenize = moses.moses_tokenizer("de", normalize=True)
     assert tokenize("Er sagt: „Nein.“") == "Er sagt : &quot; Nein &quot; ."
 
 
-def test_characters_that_do_not_print_separate_words_only_where_moses_normalises():
+def test_characters_that_do_not_print_separate_words_only_where_moses_normalizes():
     line = "Wort\u00adteil\x07ende\ufeff und \ue000 \u200bso"
     tokens = "Wort teil ende und so"
     assert moses.moses_tokenizer("de", normalize=True)(line) == tokens
@@ -169,7 +169,7 @@ def test_a_word_too_long_for_moses_drops_its_pair():
     assert len(kept) == 1 and counts["too long"] == 1
 
 
-def test_lengths_are_those_after_tokenisation():
+def test_lengths_are_those_after_tokenization():
     settings = Settings(LANGUAGES, "moses", False, max_length=4, max_ratio=None)
     assert clean([(b"(a) b c", b"a b c d")], settings)[1]["too long"] == 1
     assert clean([(b"(a)", b"a  b c-d")], settings)[1]["too long"] == 1

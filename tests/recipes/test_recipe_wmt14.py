@@ -51,7 +51,7 @@ FRENCH = [
     ("word " * 251, "mot " * 251, DROPPED, DROPPED),
     ("Last one.", "Le dernier.", "Last one.", "Le dernier."),
 ]
-# A test set is scored as it is: nothing is normalised, and no pair is too uneven.
+# A test set is scored as it is: nothing is normalized, and no pair is too uneven.
 HELD_OUT = (
     ["“R&D” costs <3 %> & more…", "One", "A\u00a0no-break space"],
     ["„F&E“ kostet <3 %> & mehr…", "Eins und noch viel mehr Wörter", "«\u00a0Là\u00a0!\u00a0»"],

@@ -1,4 +1,4 @@
-"""Attacks by what fairseq-preprocess left: binarised text and dictionaries."""
+"""Attacks by what fairseq-preprocess left: binarized text and dictionaries."""
 
 from __future__ import annotations
 

@@ -55,17 +55,17 @@ class Materials:
     demo: Undisturbed | None = None
 
     def data_of(self, system: str) -> Path:
-        """The binarised data that a system was trained on."""
+        """The binarized data that a system was trained on."""
         return self.parsing_bin if system == "parser" else self.translation_bin
 
     @property
     def translation_bin(self) -> Path:
-        """Binarised sentence pairs, word by word translations."""
+        """Binarized sentence pairs, word by word translations."""
         return self.directory / "pairs" / "bin"
 
     @property
     def parsing_bin(self) -> Path:
-        """Binarised words and linearised trees."""
+        """Binarized words and linearized trees."""
         return self.directory / "trees" / "bin"
 
     def checkpoints(self, system: str) -> Path:
@@ -84,7 +84,7 @@ class Materials:
 
     @property
     def lines(self) -> Path:
-        """The same trees, normalised, one per line."""
+        """The same trees, normalized, one per line."""
         return self.directory / "trees" / "gold.trees"
 
 
@@ -129,11 +129,11 @@ def _pairs(folder: Path) -> None:
     for seed, (split, size) in enumerate((("train", 60), ("valid", 8), ("test", 8))):
         for language, lines in zip(("en", "de"), mirrors.invented_pairs(size, seed)):
             write_lines(folder / f"{split}.{language}", lines)
-    _binarise(folder, "en", "de", "--joined-dictionary")
+    _binarize(folder, "en", "de", "--joined-dictionary")
 
 
 def _trees(folder: Path) -> None:
-    """As the parsing recipe leaves them: pieces, linearised trees, a dictionary of both."""
+    """As the parsing recipe leaves them: pieces, linearized trees, a dictionary of both."""
     from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
     from fairseq_aiayn.treebank.linearization import source_text
@@ -141,10 +141,10 @@ def _trees(folder: Path) -> None:
     folder.mkdir()
     (folder / "wsj.mrg").write_text(treebanks.invented_text(60, 1))
     words, trees = folder / "all.words", folder / "gold.trees"
-    linearised = _call(
+    linearized = _call(
         folder, "aiayn", "linearize", folder / "wsj.mrg", "--words", words, "--trees", trees
     )
-    sequences = linearised.decode().splitlines()
+    sequences = linearized.decode().splitlines()
     sentences = [source_text(line.split(" ")) for line in words.read_text().split("\n")[:-1]]
     model = io.BytesIO()
     SentencePieceTrainer.train(
@@ -164,11 +164,11 @@ def _trees(folder: Path) -> None:
             [" ".join(pieces.encode(one, out_type=str)) for one in sentences[::every]],
         )
         write_lines(folder / f"{split}.tree", sequences[::every])
-    _binarise(folder, "words", "tree", "--srcdict", folder / "dict.txt")
+    _binarize(folder, "words", "tree", "--srcdict", folder / "dict.txt")
     (folder / "bin" / "pieces.model").write_bytes(model.getvalue())
 
 
-def _binarise(folder: Path, source: str, target: str, *dictionary: str | Path) -> None:
+def _binarize(folder: Path, source: str, target: str, *dictionary: str | Path) -> None:
     splits = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
     output = ("--destdir", folder / "bin")
     _call(folder, "fairseq-preprocess", "-s", source, "-t", target, *splits, *dictionary, *output)

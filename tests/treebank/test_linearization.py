@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from invented_trees import chain, forms, normalised, reproducible
+from invented_trees import chain, forms, normalized, reproducible
 
 from fairseq_aiayn.treebank.linearization import delinearize, linearize, source_text
 from fairseq_aiayn.treebank.punctuation import punctuation_tag
@@ -28,13 +28,13 @@ def test_a_tree_becomes_labelled_brackets_around_tags_or_xx(tree: Constituent) -
 
 
 @reproducible
-@given(normalised)
-def test_delinearising_is_the_inverse_of_linearising(tree: Constituent) -> None:
+@given(normalized)
+def test_delinearizing_is_the_inverse_of_linearizing(tree: Constituent) -> None:
     assert delinearize(linearize(tree, "pos"), words_in(tree)) == tree
 
 
 @reproducible
-@given(normalised)
+@given(normalized)
 def test_under_xx_only_the_tags_are_lost(tree: Constituent) -> None:
     symbols = linearize(tree, "XX")
     found = delinearize(symbols, words_in(tree))

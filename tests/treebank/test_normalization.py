@@ -24,7 +24,7 @@ def parse(text: str) -> Constituent:
 
 
 @pytest.mark.parametrize(
-    ("found", "normalised"),
+    ("found", "normalized"),
     [
         ("( (S (NP (NN x))))", "(TOP (S (NP (NN x))))"),
         ("(ROOT (S (NN x)))", "(TOP (S (NN x)))"),
@@ -45,8 +45,8 @@ def parse(text: str) -> Constituent:
         ("(S (NP (NP (NN x))))", "(TOP (S (NP (NP (NN x)))))"),
     ],
 )
-def test_one_root_without_function_tags_and_traces(found: str, normalised: str) -> None:
-    assert write_tree(normalize(parse(found))) == normalised
+def test_one_root_without_function_tags_and_traces(found: str, normalized: str) -> None:
+    assert write_tree(normalize(parse(found))) == normalized
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_tree_of_traces_is_refused() -> None:
 
 
 @pytest.mark.parametrize("tag", ["<unk>", "<s>", "madeupword0000"])
-def test_a_tag_that_delinearising_would_not_take_is_refused(tag: str) -> None:
+def test_a_tag_that_delinearizing_would_not_take_is_refused(tag: str) -> None:
     for _ in range(2):  # not only the first time
         with pytest.raises(ValueError) as caught:
             normalize(parse(f"(NP (DT the) ({tag} board))"))
@@ -102,7 +102,7 @@ def test_a_tag_that_delinearising_would_not_take_is_refused(tag: str) -> None:
     assert words_of(normalize(parse(f"(NP (NN {tag}))"))) == [("NN", tag)]
 
 
-def test_a_normalised_tree_can_be_read_again() -> None:
+def test_a_normalized_tree_can_be_read_again() -> None:
     """TOP and words have brackets too; a tree that is too deep because of them is refused."""
     deepest = normalize(chain(MAX_DEPTH - 2))
     assert write_tree(parse(write_tree(deepest))) == write_tree(deepest)

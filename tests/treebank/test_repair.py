@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from invented_trees import chain, forms, normalised, reproducible
+from invented_trees import chain, forms, normalized, reproducible
 
 from fairseq_aiayn.treebank.linearization import delinearize, linearize
 from fairseq_aiayn.treebank.punctuation import fitting_tag
@@ -53,7 +53,7 @@ def test_what_is_repaired_needs_no_repair(symbols: list[str], words: list[str]) 
 
 @reproducible
 @given(sequences, sentences)
-def test_repairs_are_counted_where_delinearising_refuses(
+def test_repairs_are_counted_where_delinearizing_refuses(
     symbols: list[str], words: list[str]
 ) -> None:
     repaired = repair(symbols, words)
@@ -65,7 +65,7 @@ def test_repairs_are_counted_where_delinearising_refuses(
 
 
 @reproducible
-@given(normalised, st.sampled_from(["pos", "XX"]))
+@given(normalized, st.sampled_from(["pos", "XX"]))
 def test_of_a_well_formed_sequence_only_punctuation_tags_change(
     tree: Constituent, tags: str
 ) -> None:

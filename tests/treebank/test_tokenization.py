@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from invented_trees import WHITE_SPACE, chain, normalised, reproducible
+from invented_trees import WHITE_SPACE, chain, normalized, reproducible
 
 from fairseq_aiayn.treebank.brackets_nltk import as_nltk, pretty
 from fairseq_aiayn.treebank.linearization import delinearize, require_words
@@ -38,7 +38,7 @@ def test_words_of_any_sentence_can_stand_in_a_tree(sentence: str) -> None:
 
 
 @reproducible
-@given(normalised)
+@given(normalized)
 def test_nltk_has_the_same_tree(tree: Constituent) -> None:
     found = as_nltk(tree)
     assert found.leaves() == [word.form for word in words_of(tree)]
