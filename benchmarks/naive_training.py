@@ -10,7 +10,6 @@ parameter; PyTorch's dropout.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fairseq_aiayn import plugin  # noqa: F401
+from fairseq_aiayn.files.whole import write_whole
 from fairseq_aiayn.nn.attention import MultiHeadAttention, attention, causal_mask
 from fairseq_aiayn.nn.dropout import Dropout
 from fairseq_aiayn.plugin import criterion
@@ -74,9 +74,7 @@ def keep_losses(path: Path) -> None:
     def step(trainer, *arguments, **options):
         logged = train_step(trainer, *arguments, **options)
         if trainer.get_num_updates() == trainer.cfg.optimization.max_update:
-            part = path.with_name(f"{path.name}.part")
-            part.write_text(json.dumps(losses), encoding="utf-8")
-            os.replace(part, path)
+            write_whole(path, json.dumps(losses))
         return logged
 
     criterion.AiaynLabelSmoothedCrossEntropy.forward = forward

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 from scaling_curves import Times
 from side_by_side import number
+
+from fairseq_aiayn.files.whole import whole_path
 
 matplotlib.use("Agg")
 
@@ -29,10 +30,9 @@ def draw(path: Path, measured: Sequence[Times], names: Sequence[str], title: str
         _panel(axes, times, names)
     figure.suptitle(title)
     figure.tight_layout()
-    part = path.with_name(f"{path.name}.part")
-    figure.savefig(part, format="png", dpi=120)
+    with whole_path(path) as part:
+        figure.savefig(part, format="png", dpi=120)
     pyplot.close(figure)
-    os.replace(part, path)
 
 
 def _panel(axes: Axes, times: Times, names: Sequence[str]) -> None:

@@ -32,9 +32,10 @@ from contextlib import nullcontext
 from itertools import zip_longest
 from pathlib import Path
 
+from fairseq_aiayn.files.lines import STANDARD_INPUT, source_name
 from fairseq_aiayn.files.whole import require_not_among, whole_file
-from fairseq_aiayn.treebank.lines import STANDARD_INPUT, read_symbols, source_name
 from fairseq_aiayn.treebank.repair import RepairReport, repair
+from fairseq_aiayn.treebank.symbols import read_symbols
 from fairseq_aiayn.treebank.trees import write_tree
 
 

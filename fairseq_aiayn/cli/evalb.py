@@ -31,6 +31,7 @@ import os
 import sys
 from collections.abc import Iterator
 
+from fairseq_aiayn.files.lines import source_name
 from fairseq_aiayn.treebank.evalb.parameters import find_parameters
 from fairseq_aiayn.treebank.evalb.report import (
     TABLE_HEAD,
@@ -42,7 +43,6 @@ from fairseq_aiayn.treebank.evalb.report import (
 from fairseq_aiayn.treebank.evalb.scoring import score_files
 from fairseq_aiayn.treebank.evalb.sentence import SentenceScore, Status
 from fairseq_aiayn.treebank.evalb.summary import Scores, summarize
-from fairseq_aiayn.treebank.lines import source_name
 
 MOST_ERRORS = 10**9
 MOST_WORKERS = 64

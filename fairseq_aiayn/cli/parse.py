@@ -22,9 +22,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from fairseq_aiayn.files.lines import STANDARD_INPUT, source_name
 from fairseq_aiayn.paper import PARSING_DECODING
 from fairseq_aiayn.treebank.linearization import require_words
-from fairseq_aiayn.treebank.lines import STANDARD_INPUT, SYMBOLS, read_symbols, source_name
+from fairseq_aiayn.treebank.symbols import SYMBOLS, read_symbols
 
 BATCH = 16  # sentences
 

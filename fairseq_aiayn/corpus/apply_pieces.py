@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from fairseq_aiayn.corpus import shards
 from fairseq_aiayn.corpus.pieces import add_pieces_options, open_pieces
+from fairseq_aiayn.files.whole import whole_path
 from fairseq_aiayn.messages import one_line_errors
 
 
@@ -96,12 +96,10 @@ def _open(pieces: PiecesFile) -> Callable[[str], str]:
 
 
 def _join(parts: Sequence[Path], whole: Path) -> None:
-    unfinished = whole.with_name(f"{whole.name}.part")
-    with unfinished.open("wb") as joined:
+    with whole_path(whole) as unfinished, unfinished.open("wb") as joined:
         for part in parts:
             with part.open("rb") as stream:
                 shutil.copyfileobj(stream, joined)
-    os.replace(unfinished, whole)
 
 
 def main() -> None:

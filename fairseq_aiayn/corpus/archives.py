@@ -9,11 +9,11 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from fairseq_aiayn.corpus.manifest import Location
+from fairseq_aiayn.files.lines import bounded_lines
 
 BUFFER_BYTES = 1 << 20
 LONGEST_LINE = 1 << 20  # bytes; an archive of a megabyte can hold one line of a gigabyte
@@ -33,7 +33,9 @@ def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
     path = directory / location.file
     try:
         with _open_text(path, location.member) as stream:
-            lines = bounded_lines(stream, f"{path}: {location.member}" if location.member else path)
+            lines = require_bounded_lines(
+                stream, f"{path}: {location.member}" if location.member else path
+            )
             first = next(lines, b"").removeprefix(codecs.BOM_UTF8)
             if first:
                 yield first.removesuffix(b"\n").removesuffix(b"\r")
@@ -43,13 +45,12 @@ def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
         raise ValueError(f"{path}: is cut short or not a gzip/tar archive") from None
 
 
-def bounded_lines(stream: BinaryIO, name: str | Path) -> Iterator[bytes]:
+def require_bounded_lines(stream: BinaryIO, name: str | Path) -> Iterator[bytes]:
     """Yield the lines of a stream with their line ends.
 
     Raises ValueError, with `name`, for a line of more than LONGEST_LINE bytes.
     """
-    lines = iter(partial(stream.readline, LONGEST_LINE + 1), b"")
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(bounded_lines(stream, LONGEST_LINE), start=1):
         if len(line) > LONGEST_LINE:
             raise ValueError(f"{name}: line {number:,} must have at most {LONGEST_LINE:,} bytes")
         yield line

@@ -27,6 +27,7 @@ from fairseq_aiayn.corpus.archives import open_lines
 from fairseq_aiayn.corpus.clean_pairs import REASONS, TOKENIZERS, Pair, Settings, clean
 from fairseq_aiayn.corpus.manifest import Text, add_manifest_options, read_manifest
 from fairseq_aiayn.files.text_table import aligned_lines
+from fairseq_aiayn.files.whole import write_whole
 from fairseq_aiayn.messages import one_line_errors
 
 TextCounts = tuple[str, dict[str, int]]  # name, and pairs by COLUMNS
@@ -69,7 +70,7 @@ def clean_corpus(
     shards.remove_shards(output, keep=names)
     texts_record = [{"name": name, **of_text} for name, of_text in counts]
     record = {"settings": settings.record(), "texts": texts_record}
-    shards.write_whole(statistics, f"{json.dumps(record, indent=2)}\n".encode())
+    write_whole(statistics, f"{json.dumps(record, indent=2)}\n".encode())
     return counts
 
 

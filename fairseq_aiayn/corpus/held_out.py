@@ -10,15 +10,16 @@ They are the references of BLEU, so nothing is cleaned: text that cannot be scor
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 from fairseq_aiayn.corpus.archives import open_lines
 from fairseq_aiayn.corpus.manifest import Location, Text, add_manifest_options, read_manifest
 from fairseq_aiayn.corpus.sgm import read_segments
 from fairseq_aiayn.files.parallel_text import require_text
+from fairseq_aiayn.files.whole import whole_file
 from fairseq_aiayn.messages import one_line_errors
 
 
@@ -62,14 +63,13 @@ def read_sentences(directory: Path, location: Location) -> list[str]:
     return lines
 
 
-def write_whole(output: Path, texts: dict[str, list[str]]) -> None:
+def write_texts(output: Path, texts: dict[str, list[str]]) -> None:
     """Write each text to `output` under its name; none appears before all are written."""
     output.mkdir(parents=True, exist_ok=True)
-    for name, lines in texts.items():
-        content = "".join(f"{line}\n" for line in lines)
-        (output / f"{name}.part").write_text(content, encoding="utf-8", newline="\n")
-    for name in texts:
-        os.replace(output / f"{name}.part", output / name)
+    with ExitStack() as unfinished:
+        for name, lines in texts.items():
+            file = unfinished.enter_context(whole_file(output / name))
+            file.writelines(f"{line}\n" for line in lines)
 
 
 def _decoded(lines: Iterator[bytes], name: str) -> Iterator[str]:
@@ -107,7 +107,7 @@ def main() -> None:
                 pair = tuple([line.lower() for line in lines] for lines in pair)
             texts |= {f"{split}.{lang}": lines for lang, lines in zip(languages, pair)}
             print(f"{split}: {len(pair[0]):,} sentences of {text.name}", file=sys.stderr)
-        write_whole(arguments.output, texts)
+        write_texts(arguments.output, texts)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from fairseq_aiayn.corpus.shards import list_shards, read_counts, read_shard, write_whole
+from fairseq_aiayn.corpus.shards import list_shards, read_counts, read_shard
+from fairseq_aiayn.files.whole import write_whole
 from fairseq_aiayn.messages import one_line_errors
 
 

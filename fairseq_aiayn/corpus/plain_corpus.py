@@ -15,7 +15,7 @@ import gzip
 import sys
 from pathlib import Path
 
-from fairseq_aiayn.corpus.archives import DAMAGE, bounded_lines
+from fairseq_aiayn.corpus.archives import DAMAGE, require_bounded_lines
 from fairseq_aiayn.files.parallel_text import read_parallel
 from fairseq_aiayn.files.whole import whole_path
 from fairseq_aiayn.messages import one_line_errors
@@ -83,7 +83,7 @@ def unpack_text(path: Path, copy: Path) -> None:
     open_packed = gzip.open if path.suffix == ".gz" else open
     try:
         with open_packed(path, "rb") as packed, whole_path(copy) as part, part.open("wb") as plain:
-            plain.writelines(bounded_lines(packed, path))
+            plain.writelines(require_bounded_lines(packed, path))
     except DAMAGE:
         raise ValueError(f"{path}: is cut short or not gzip") from None
 

@@ -8,7 +8,6 @@ they have. A shard is made again if its NAME.done is missing or does not match.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -19,6 +18,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
+from fairseq_aiayn.files.whole import write_whole
 from fairseq_aiayn.processes import end_with_parent
 
 SHARD_PAIRS = 20_000  # pairs read per shard: a few seconds of work, a few megabytes
@@ -47,13 +47,6 @@ def list_shards(directory: Path) -> list[str]:
     if not names:
         raise ValueError(f"{directory}: must hold shards (NAME.done), has none")
     return names
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears whole or not at all."""
-    part = path.with_name(f"{path.name}.part")
-    part.write_bytes(content)
-    os.replace(part, path)
 
 
 def write_shard(

@@ -7,7 +7,8 @@ import sys
 import unicodedata
 from pathlib import Path
 
-STANDARD_INPUT = "-"
+from fairseq_aiayn.files.lines import STANDARD_INPUT, source_name
+
 BREAKING = {"Cc", "Zl", "Zp"}  # Unicode's categories of control characters and separators
 
 
@@ -37,11 +38,11 @@ def read_parallel(first: str | Path, second: str | Path) -> tuple[list[str], lis
     texts = read_lines(first), read_lines(second)
     for path, lines in zip((first, second), texts, strict=True):
         if not lines:
-            raise ValueError(f"{_name(path)}: empty, expected one sentence a line")
+            raise ValueError(f"{source_name(path)}: empty, expected one sentence a line")
     if len(texts[0]) != len(texts[1]):
         raise ValueError(
-            f"line counts differ: {_name(first)} has {len(texts[0])}, "
-            f"{_name(second)} has {len(texts[1])}"
+            f"line counts differ: {source_name(first)} has {len(texts[0])}, "
+            f"{source_name(second)} has {len(texts[1])}"
         )
     return texts
 
@@ -55,7 +56,7 @@ def require_text(path: str | Path, lines: list[str]) -> None:
     """Raise ValueError, with its number, for the first line that is empty or only white space."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
-            raise ValueError(f"{_name(path)}: line {number} is empty")
+            raise ValueError(f"{source_name(path)}: line {number} is empty")
 
 
 def _read_bytes(path: str | Path) -> bytes:
@@ -67,10 +68,6 @@ def _decode(path: str | Path, number: int, line: bytes) -> str:
         return line.removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{_name(path)}: line {number}, byte {error.start + 1} "
+            f"{source_name(path)}: line {number}, byte {error.start + 1} "
             f"(0x{line[error.start]:02x}) is not UTF-8"
         ) from None
-
-
-def _name(path: str | Path) -> str:
-    return "standard input" if path == STANDARD_INPUT else str(path)

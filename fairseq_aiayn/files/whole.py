@@ -38,10 +38,10 @@ def whole_file(path: Path) -> Iterator[TextIO]:
         yield file
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file that appears whole or not at all."""
-    with whole_file(path) as file:
-        file.write(text)
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file that appears whole or not at all; text becomes UTF-8."""
+    with whole_path(path) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def require_not_among(

@@ -9,11 +9,11 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.logging import metrics
 
+from fairseq_aiayn.files.lines import stream_lines
 from fairseq_aiayn.plugin.generator import BeamSearchGenerator
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.treebank.evalb.scoring import score_sentence
 from fairseq_aiayn.treebank.evalb.sentence import Status
-from fairseq_aiayn.treebank.lines import read_lines
 from fairseq_aiayn.treebank.repair import repair
 from fairseq_aiayn.treebank.trees import write_tree
 
@@ -54,8 +54,8 @@ def read_development_trees(data: Path, sentences: int) -> DevelopmentTrees:
 
     Raises OSError if a file is missing, and ValueError if a file does not have `sentences` lines.
     """
-    words = [line.split() for line in read_lines(data / "held_out" / "valid.words")]
-    gold = list(read_lines(data / "held_out" / "valid.trees"))
+    words = [line.split() for line in stream_lines(data / "held_out" / "valid.words")]
+    gold = list(stream_lines(data / "held_out" / "valid.trees"))
     for name, lines in (("words", words), ("trees", gold)):
         if len(lines) != sentences:
             raise ValueError(

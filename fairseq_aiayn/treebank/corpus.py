@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairseq_aiayn.treebank.lines import read_lines, source_name
+from fairseq_aiayn.files.lines import source_name, stream_lines
 from fairseq_aiayn.treebank.normalization import normalize
 from fairseq_aiayn.treebank.reader import parse_trees, read_trees
 from fairseq_aiayn.treebank.trees import Constituent
@@ -33,7 +33,7 @@ def normalized_lines(
     and ValueError if the text is not UTF-8.
     """
     name = source_name(path)
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(stream_lines(path), start=1):
         try:
             trees = [normalize(tree, collapse_unary) for tree in parse_trees([line.encode()], name)]
             if not trees:

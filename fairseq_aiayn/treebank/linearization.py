@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
-from fairseq_aiayn.treebank.lines import ATOM
 from fairseq_aiayn.treebank.punctuation import punctuation_tag
+from fairseq_aiayn.treebank.symbols import ATOM
 from fairseq_aiayn.treebank.trees import MAX_DEPTH, ROOT_LABEL, Constituent, Word
 
 Tags = Literal["pos", "XX"]

@@ -12,15 +12,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_aiayn.treebank.lines import (
-    ATOM,
+from fairseq_aiayn.files.lines import (
     STANDARD_INPUT,
-    WHITE_SPACE,
     decode_lines,
     opened,
     require_name,
     source_name,
 )
+from fairseq_aiayn.treebank.symbols import ATOM, WHITE_SPACE
 from fairseq_aiayn.treebank.trees import MAX_DEPTH, Constituent, Word
 
 # Endings of file names, in lower or upper case: old disks have WSJ_0301.MRG

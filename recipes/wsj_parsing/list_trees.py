@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fairseq_aiayn.files.lines import stream_lines
 from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.treebank.lines import read_lines
 from fairseq_aiayn.treebank.reader import tree_files
 
 SECTIONS = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
@@ -59,7 +59,7 @@ def given(treebank: Path, lists: Path) -> Lists:
 
 def read_list(file: Path) -> list[str]:
     """Read paths, one per line, without the white space around them."""
-    lines = (line.strip(" \t\r\n") for line in read_lines(file))
+    lines = (line.strip(" \t\r\n") for line in stream_lines(file))
     return [line for line in lines if line]
 
 

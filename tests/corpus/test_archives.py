@@ -385,7 +385,7 @@ def test_held_out_sets_are_written_all_or_none(mirror, tmp_path):
 def test_no_output_has_its_name_before_all_are_written(tmp_path):
     (tmp_path / "test.en.part").mkdir()  # in the way
     with pytest.raises(OSError):
-        held_out.write_whole(tmp_path, {"valid.en": ["a"], "test.en": ["b"]})
+        held_out.write_texts(tmp_path, {"valid.en": ["a"], "test.en": ["b"]})
     assert not (tmp_path / "valid.en").exists()
 
 
@@ -452,5 +452,5 @@ def test_a_sentence_is_written_as_it_is(tmp_path):
     lines = ["  two  spaces ", "a\u2028b\x85c", "tab\there", "«\u00a0oui\u00a0»"]
     content = "".join(f"{line}\n" for line in lines).encode()
     source, _ = held_out.read_pair(tmp_path, parallel(tmp_path, content, content))
-    held_out.write_whole(tmp_path / "data", {"test.en": source})
+    held_out.write_texts(tmp_path / "data", {"test.en": source})
     assert (tmp_path / "data" / "test.en").read_bytes() == content

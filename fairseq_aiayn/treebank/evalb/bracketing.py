@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from fairseq_aiayn.treebank.evalb.parameters import Parameters
-from fairseq_aiayn.treebank.lines import ATOM, WHITE_SPACE
+from fairseq_aiayn.treebank.symbols import ATOM, WHITE_SPACE
 
 # "(LABEL" and, for a word, its form and the closing bracket; or ")"; or an atom by itself
 PIECES = re.compile(

@@ -24,7 +24,7 @@ from fairseq_aiayn.treebank.evalb.sentence import (
     count_crossing,
     matched_labels,
 )
-from fairseq_aiayn.treebank.lines import ATOM, WHITE_SPACE
+from fairseq_aiayn.treebank.symbols import ATOM, WHITE_SPACE
 
 # A word's form and the bracket after it. Requiring a single space before it makes the search faster
 FORM = re.compile(rf" ({ATOM}++)[{WHITE_SPACE}]*+\)")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from fairseq_aiayn.treebank.lines import STANDARD_INPUT, read_lines, source_name
+from fairseq_aiayn.files.lines import STANDARD_INPUT, source_name, stream_lines
 
 
 def read_line_pairs(gold: str | Path, predicted: str | Path) -> Iterator[tuple[str, str]]:
@@ -19,7 +19,7 @@ def read_line_pairs(gold: str | Path, predicted: str | Path) -> Iterator[tuple[s
     paths = gold, predicted
     if all(path == STANDARD_INPUT for path in paths):
         raise ValueError("gold and predicted trees must not both come from standard input")
-    texts = [read_lines(path) for path in paths]
+    texts = [stream_lines(path) for path in paths]
     number = 0
     for number, lines in enumerate(zip_longest(*texts), start=1):
         if None in lines:

@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
+from fairseq_aiayn.files.lines import source_name
 from fairseq_aiayn.treebank.evalb.bracketing import read_bracketing
 from fairseq_aiayn.treebank.evalb.fast import FastScorer
 from fairseq_aiayn.treebank.evalb.files import read_line_pairs
@@ -14,7 +15,6 @@ from fairseq_aiayn.treebank.evalb.parameters import COLLINS, Parameters
 from fairseq_aiayn.treebank.evalb.processes import in_order
 from fairseq_aiayn.treebank.evalb.sentence import SentenceScore, score_bracketings
 from fairseq_aiayn.treebank.evalb.summary import Scores, summarize
-from fairseq_aiayn.treebank.lines import source_name
 
 BATCH = 500  # sentences that a process gets at a time
 

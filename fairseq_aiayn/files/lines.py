@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -15,12 +14,7 @@ from typing import BinaryIO
 
 STANDARD_INPUT = "-"
 
-# For use inside [] of a regular expression. No other character separates words, not even a no-break
-# space.
-WHITE_SPACE = r" \t\r\n\f\v"
-ATOM = rf"[^(){WHITE_SPACE}]"  # a character of a label, a tag or a word
 LONGEST_LINE = 16 << 20  # bytes; without a limit, a .gz file of 1 MB could be a line of 1 GB
-SYMBOLS = re.compile(rf"[^{WHITE_SPACE}]+")
 
 
 def source_name(path: str | Path) -> str:
@@ -40,16 +34,16 @@ def opened(path: str | Path) -> Iterator[Iterator[bytes]]:
     """Open a file and give its lines; "-" is standard input, and a file named *.gz is unpacked."""
     require_name(path)
     if path == STANDARD_INPUT:
-        yield bounded_lines(sys.stdin.buffer)
+        yield bounded_lines(sys.stdin.buffer, LONGEST_LINE)
     else:
         packed = str(path).lower().endswith(".gz")
         with gzip.open(path) if packed else open(path, "rb") as file:
-            yield bounded_lines(file)
+            yield bounded_lines(file, LONGEST_LINE)
 
 
-def bounded_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield lines with their line ends; a longer line comes in pieces of LONGEST_LINE + 1 bytes."""
-    return iter(partial(file.readline, LONGEST_LINE + 1), b"")
+def bounded_lines(file: BinaryIO, longest: int) -> Iterator[bytes]:
+    """Yield lines with their line ends; of a longer line, pieces of `longest` + 1 bytes."""
+    return iter(partial(file.readline, longest + 1), b"")
 
 
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
@@ -70,18 +64,10 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
         raise ValueError(f"{name}:{number}: cut short or not gzip") from None
 
 
-def read_lines(path: str | Path) -> Iterator[str]:
+def stream_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a file with their line ends.
 
     Raises OSError, and ValueError like `decode_lines`.
     """
     with opened(path) as lines:
         yield from decode_lines(lines, source_name(path))
-
-
-def read_symbols(path: str | Path) -> Iterator[list[str]]:
-    """Yield each line split at white space, into words or the symbols of a linearized tree.
-
-    Raises the errors of `read_lines`.
-    """
-    return map(SYMBOLS.findall, read_lines(path))

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_aiayn.treebank import lines as lines_module
-from fairseq_aiayn.treebank.lines import decode_lines, read_lines, read_symbols
+from fairseq_aiayn.files import lines as lines_module
+from fairseq_aiayn.files.lines import decode_lines, stream_lines
+from fairseq_aiayn.treebank.symbols import read_symbols
 
 TEXT = "\ufeffthe\t board \n\n10\u00a0000 a\u2028b\r\n\ufefflast"
 LINES = ["the\t board \n", "\n", "10\u00a0000 a\u2028b\r\n", "\ufefflast"]
@@ -22,12 +23,12 @@ def test_line_feeds_end_lines_and_only_the_first_mark_goes(tmp_path: Path, name:
     content = TEXT.encode()
     packed = name.lower().endswith(".gz")
     (tmp_path / name).write_bytes(gzip.compress(content) if packed else content)
-    assert list(read_lines(tmp_path / name)) == LINES
+    assert list(stream_lines(tmp_path / name)) == LINES
 
 
 def test_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode() + b"\n\xff")))
-    found = read_lines("-")
+    found = stream_lines("-")
     assert [next(found) for _ in LINES] == [*LINES[:-1], f"{LINES[-1]}\n"]
     with pytest.raises(ValueError, match=r"^standard input:5: byte 1 \(0xff\) is not UTF-8$"):
         next(found)
@@ -54,7 +55,7 @@ def test_damaged_gzip_is_refused(tmp_path: Path, content: bytes, line: str) -> N
     path = tmp_path / "a.gz"
     path.write_bytes(content)
     with pytest.raises(ValueError) as caught:
-        list(read_lines(path))
+        list(stream_lines(path))
     assert re.fullmatch(f"{re.escape(str(path))}:{line}: cut short or not gzip", str(caught.value))
 
 
@@ -76,6 +77,6 @@ def test_a_line_without_end_does_not_fill_the_memory(
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(b"ok\n" + b"a" * 101))
     with pytest.raises(ValueError, match=r"bomb\.gz:2: longer than 100 bytes$"):
-        list(read_lines(path))
+        list(stream_lines(path))
     path.write_bytes(gzip.compress(b"a" * 99 + b"\n" + b"b" * 100))
-    assert [len(line) for line in read_lines(path)] == [100, 100]
+    assert [len(line) for line in stream_lines(path)] == [100, 100]
