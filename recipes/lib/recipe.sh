@@ -215,8 +215,7 @@ recipe_stop_job() {
 # the same data, set recipe_chain back to its value before the fork. A function before_FUNCTION is
 # called first and can end the recipe before the stage changes anything.
 stage() {
-    local number=$1 name=$1-$2 action=$3 key marker started
-    marker=$recipe_state/.done/$name
+    local number=$1 name=$1-$2 action=$3 key marker
     ((number <= stop_stage)) || return 0
     if [[ $dry_run == true ]]; then
         ((number >= stage)) || return 0
@@ -225,18 +224,32 @@ stage() {
         return
     fi
     key=$(recipe_key "$name" "$action" "${@:4}")
-    if [[ -e $marker && $(head -n 1 "$marker") == "$key" ]] &&
-        [[ $force == false || $number -lt $stage ]]; then
+    marker=$recipe_state/.done/$name
+    if recipe_is_done; then
         recipe_chain=$(<"$marker")
         ((number < stage)) || log "stage $name is done, skipped"
         return
     fi
     ((number >= stage)) ||
         fatal "stage $name is not done with these options: start with --stage $number"
-    recipe_resuming=false
-    if [[ $force == false && -e $marker.started && $(<"$marker.started") == "$key" ]]; then
-        recipe_resuming=true
-    fi
+    recipe_run_stage
+}
+
+# The functions below read the variables of stage. A marker has the key of its stage in the first
+# line, and when it ended in the second; MARKER.started has the key of a stage that runs, or that
+# was killed.
+recipe_is_done() {
+    [[ -e $marker && $(head -n 1 "$marker") == "$key" ]] || return 1
+    [[ $force == false ]] || ((number < stage))
+}
+
+recipe_was_killed() {
+    [[ $force == false && -e $marker.started && $(<"$marker.started") == "$key" ]]
+}
+
+recipe_run_stage() {
+    local started seconds
+    recipe_resuming=$(recipe_was_killed && echo true || echo false)
     ! declare -F "before_$action" >/dev/null || "before_$action"
     rm -f "$marker"
     write_whole "$marker.started" "$key"
@@ -246,10 +259,11 @@ stage() {
     log "stage $name$([[ $recipe_resuming == false ]] || echo ' goes on')"
     started=$(date +%s)
     "$action"
-    recipe_chain=$(printf '%s\n%s %s s' "$key" "$(date '+%F %T.%N')" "$(($(date +%s) - started))")
+    seconds=$(($(date +%s) - started))
+    recipe_chain=$(printf '%s\n%s %s s' "$key" "$(date '+%F %T.%N')" "$seconds")
     write_whole "$marker" "$recipe_chain"
     rm -f "$marker.started"
-    log "stage $name done in $(($(date +%s) - started)) s"
+    log "stage $name done in $seconds s"
     recipe_stage=
     recipe_log=$recipe_state/recipe.log
 }
@@ -260,13 +274,13 @@ write_whole() {
     mv "$1.part" "$1"
 }
 
-# Hash everything that a stage depends on; an option may be an array.
+# recipe_key NAME FUNCTION [OPTION...]: hash all that a stage depends on; an option may be an array.
 recipe_key() {
     local recipe_option
     {
-        echo "$recipe_chain"
+        echo "$recipe_chain" # the key and the time of the stage before, so of all before it
         echo "$1"
-        declare -f "$2"
+        declare -f "$2" # a changed function runs again
         for recipe_option in "${@:3}"; do
             local -n recipe_value=$recipe_option
             echo "$recipe_option=${recipe_value[*]@Q}"
