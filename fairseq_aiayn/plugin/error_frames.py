@@ -1,4 +1,10 @@
-"""Find the origin of an error: the command, and the functions that it passed through."""
+"""Find the origin of an error: the command, and the functions that it passed through.
+
+Errors of fairseq and torch rarely name the file or the option at fault, but some function that the
+error passed through has it in a variable. For example, `torch.load(f)` of a file that was cut
+short raises "PytorchStreamReader failed reading zip archive", which names no file; the traceback
+holds the frame of `torch.load`, and its variable `f` is the file.
+"""
 
 from __future__ import annotations
 
