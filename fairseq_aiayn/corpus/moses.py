@@ -1,12 +1,21 @@
-"""Moses' preprocessing, by sacremoses: lower-casing, punctuation normalization, tokenization."""
+"""Moses' preprocessing, by sacremoses: lower-casing, punctuation normalization, tokenization.
+
+As a script it tokenizes text as clean_corpus.py does, but keeps every line, for held-out sets:
+
+    python -m fairseq_aiayn.corpus.moses --language de --normalize < text > tokens
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial, reduce
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+from fairseq_aiayn.messages import one_line_errors
 
 
 def moses_tokenizer(
@@ -42,3 +51,30 @@ def without_nonprinting(line: str) -> str:
     if line.isprintable():  # the common case; false for some white space, too
         return line
     return "".join(" " if unicodedata.category(c).startswith("C") else c for c in line)
+
+
+def read_text(lines: Iterable[bytes]) -> Iterator[str]:
+    """Yield lines of UTF-8 without line ends; raises ValueError with the number of a bad line."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.removesuffix(b"\n").decode()
+        except UnicodeDecodeError:
+            raise ValueError(f"line {number:,} must be UTF-8, is not") from None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--language", required=True)
+    parser.add_argument("--normalize", action="store_true")
+    parser.add_argument("--lowercase", action="store_true")
+    given = parser.parse_args()
+    tokenize = moses_tokenizer(given.language, given.normalize, given.lowercase)
+    with one_line_errors("moses"):
+        for line in read_text(sys.stdin.buffer):
+            sys.stdout.buffer.write(f"{tokenize(line)}\n".encode())
+
+
+if __name__ == "__main__":
+    main()

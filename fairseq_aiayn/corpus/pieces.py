@@ -1,8 +1,15 @@
-"""Cut text into subword pieces (section 5.1): byte pairs or sentencepiece's pieces."""
+"""Cut text into subword pieces (section 5.1): byte pairs or sentencepiece's pieces.
+
+As a script it cuts text line by line as apply_pieces.py does, for held-out sets:
+
+    python -m fairseq_aiayn.corpus.pieces --model model.model < text > pieces
+"""
 
 from __future__ import annotations
 
+import argparse
 import io
+import sys
 from argparse import ArgumentParser
 from collections.abc import Callable
 from contextlib import redirect_stderr
@@ -11,6 +18,9 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 from subword_nmt.apply_bpe import BPE
+
+from fairseq_aiayn.corpus.moses import read_text
+from fairseq_aiayn.messages import one_line_errors
 
 CACHED_WORDS = 200_000
 
@@ -59,3 +69,19 @@ def add_pieces_options(parser: ArgumentParser) -> None:
 def open_pieces(codes: Path | None, model: Path | None) -> Callable[[str], str]:
     """Return the function that cuts a line by the given file; the other is None."""
     return byte_pairs(codes) if codes else sentence_pieces(model)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_pieces_options(parser)
+    arguments = parser.parse_args()
+    with one_line_errors("pieces"):
+        pieces = open_pieces(arguments.codes, arguments.model)
+        for line in read_text(sys.stdin.buffer):
+            sys.stdout.buffer.write(f"{pieces(line)}\n".encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -15,7 +15,7 @@ from torch import Tensor
 from fairseq_aiayn.corpus.segmenter import Segmenter
 from fairseq_aiayn.inspection.attention_map import AttentionMap
 from fairseq_aiayn.inspection.attention_weights import attention_weights
-from fairseq_aiayn.plugin.error_messages import explained
+from fairseq_aiayn.plugin.guards.error_messages import explained
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
 

@@ -73,7 +73,7 @@ class AiaynAdam(FairseqOptimizer):
             group.update(options | (optimizer_overrides or {}))
 
 
-def look_before_use() -> None:
+def check_states_of_stock_adam() -> None:
     """Make fairseq's own Adam check its state, too, before it loads it."""
     FairseqAdam.load_state_dict = looking(FairseqAdam.load_state_dict)
 

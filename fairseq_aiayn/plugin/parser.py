@@ -12,7 +12,7 @@ from fairseq.data import data_utils
 from torch import Tensor
 
 from fairseq_aiayn.corpus.pieces import sentence_pieces
-from fairseq_aiayn.plugin.error_messages import explained
+from fairseq_aiayn.plugin.guards.error_messages import explained
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.parsing_task import AiaynParsingConfig, AiaynParsingTask
 from fairseq_aiayn.treebank.linearization import require_words, source_text

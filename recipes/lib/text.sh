@@ -59,7 +59,7 @@ clean_corpus() {
                 run -q cp "$exp/data/$part.$language" "$exp/tokens/$part.$language"
             else
                 run -q -i "$exp/data/$part.$language" -o "$exp/tokens/$part.$language" \
-                    python -P -m fairseq_aiayn.corpus.moses_text --language "$language" "${normalize[@]}" \
+                    python -P -m fairseq_aiayn.corpus.moses --language "$language" "${normalize[@]}" \
                         "${lowercase[@]}"
             fi
         done
@@ -87,7 +87,7 @@ apply_pieces() {
     local encode=(subword-nmt apply-bpe "${with[@]}")
     if [[ $pieces == word_pieces ]]; then
         with=(--model "$exp/pieces/model.model")
-        encode=(python -P -m fairseq_aiayn.corpus.pieces_text "${with[@]}")
+        encode=(python -P -m fairseq_aiayn.corpus.pieces "${with[@]}")
     fi
     run python -P -m fairseq_aiayn.corpus.apply_pieces --shards "$exp/tokens" \
         --languages "${languages[@]}" "${with[@]}" --output "$exp/pieces" --workers "$workers"

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from sacremoses.cli import cli
 
-from fairseq_aiayn.corpus import clean_corpus, clean_pairs, moses, moses_text, shards
+from fairseq_aiayn.corpus import clean_corpus, clean_pairs, moses, shards
 from fairseq_aiayn.corpus.clean_pairs import Settings, clean
 from fairseq_aiayn.corpus.manifest import read_manifest
 
@@ -86,8 +86,8 @@ def test_lower_cased_text_is_tokenized_as_multi30ks_own_files(monkeypatch):
     assert tokenize(line) == "ein boston-terrier läuft über &quot; saftig-grünes &quot; gras ."
     written = standard_streams(monkeypatch, line.encode())
     options = ["--language", "de", "--normalize", "--lowercase"]
-    monkeypatch.setattr(sys, "argv", ["moses_text.py", *options])
-    moses_text.main()
+    monkeypatch.setattr(sys, "argv", ["moses.py", *options])
+    moses.main()
     assert written.getvalue().decode() == f"{tokenize(line)}\n"
 
 
@@ -114,8 +114,8 @@ def standard_streams(monkeypatch, text: bytes) -> io.BytesIO:
 def test_held_out_text_keeps_its_lines(monkeypatch):
     text = "Ein Wort.\r\n\nA\u2028b\x85c\x0bd\n\u200b\n \nEnde".encode()
     written = standard_streams(monkeypatch, text)
-    monkeypatch.setattr(sys, "argv", ["moses_text.py", "--language", "de", "--normalize"])
-    moses_text.main()
+    monkeypatch.setattr(sys, "argv", ["moses.py", "--language", "de", "--normalize"])
+    moses.main()
     assert written.getvalue().decode().split("\n") == [
         "Ein Wort .",
         "",
@@ -129,9 +129,9 @@ def test_held_out_text_keeps_its_lines(monkeypatch):
 
 def test_held_out_text_must_be_utf8(monkeypatch):
     standard_streams(monkeypatch, b"eins\nzw\xe4i\n")
-    monkeypatch.setattr(sys, "argv", ["moses_text.py", "--language", "de"])
-    with pytest.raises(SystemExit, match="^moses_text: line 2 must be UTF-8, is not$"):
-        moses_text.main()
+    monkeypatch.setattr(sys, "argv", ["moses.py", "--language", "de"])
+    with pytest.raises(SystemExit, match="^moses: line 2 must be UTF-8, is not$"):
+        moses.main()
 
 
 # --- pairs ---

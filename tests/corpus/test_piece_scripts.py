@@ -16,7 +16,6 @@ from fairseq_aiayn.corpus import (
     count_words,
     learn_word_pieces,
     pieces,
-    pieces_text,
     shards,
 )
 
@@ -299,6 +298,6 @@ def test_held_out_text_keeps_its_lines(tokens, tmp_path, monkeypatch, option):
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(text).encode())))
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, write_through=True))
-    monkeypatch.setattr(sys, "argv", ["pieces_text.py", option, str(file)])
-    pieces_text.main()
+    monkeypatch.setattr(sys, "argv", ["pieces.py", option, str(file)])
+    pieces.main()
     assert written.getvalue().decode() == "".join(f"{cut(line)}\n" for line in text)

@@ -291,11 +291,11 @@ def test_text_is_cut_as_the_recipes_cut_it(tmp_path):
     corpus = "fairseq_aiayn.corpus"
     for language in ("en", "de"):
         for flags in ((), ("--normalize",)):
-            command = [sys.executable, "-m", f"{corpus}.moses_text", "--language", language, *flags]
+            command = [sys.executable, "-m", f"{corpus}.moses", "--language", language, *flags]
             tokens = subprocess.run(
                 command, input=f"{text}\n".encode(), check=True, capture_output=True
             ).stdout
-            command = [sys.executable, "-m", f"{corpus}.pieces_text", "--codes", codes]
+            command = [sys.executable, "-m", f"{corpus}.pieces", "--codes", codes]
             pieces = subprocess.run(command, input=tokens, check=True, capture_output=True).stdout
             found = Segmenter(codes=codes, normalize=bool(flags)).cut(text, language)
             assert found.split() == pieces.decode().split() and "@@" in found

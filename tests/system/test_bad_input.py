@@ -15,7 +15,7 @@ from fairseq_cli import generate, interactive, train, validate
 from fairseq_commands import PLUGIN, SMALL, Run, environment, installed
 from intruder import Intruder
 
-from fairseq_aiayn.plugin.error_messages import explain
+from fairseq_aiayn.plugin.guards.error_messages import explain
 
 
 @pytest.fixture(scope="module")

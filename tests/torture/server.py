@@ -134,7 +134,7 @@ def _execute(command: list[str]) -> int:
             runpy.run_module(command[0], run_name="__main__", alter_sys=True)
             status = 0
         else:
-            from fairseq_aiayn.plugin import error_messages
+            from fairseq_aiayn.plugin.guards import error_messages
 
             error_messages.install()
             name = command[0].removeprefix("fairseq-").replace("-", "_")

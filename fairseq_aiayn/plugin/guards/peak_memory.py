@@ -9,12 +9,12 @@ from multiprocessing.util import Finalize
 
 import torch
 
-from fairseq_aiayn.plugin.error_frames import command_name
+from fairseq_aiayn.plugin.guards.error_frames import command_name
 
 MIB = 2**20
 
 
-def log_at_exit() -> None:
+def install() -> None:
     """Make fairseq-train call `log` when it ends, also in processes that it starts for GPUs."""
     if command_name(sys.argv[0]) == "fairseq-train":
         Finalize(None, log, exitpriority=0)  # atexit does not run in processes that Python forks

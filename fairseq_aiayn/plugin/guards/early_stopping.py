@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 from fairseq_aiayn.runs.fairseq_log import read_log
 
 
-def count_on() -> None:
+def install() -> None:
     """Make fairseq-train start with the count of its log; other commands stay unchanged."""
     train = sys.modules.get("fairseq_cli.train")
     if train and not hasattr(train.validate_and_save, "counts_on"):

@@ -19,7 +19,7 @@ REPLACES = "#fairseq:overwrite"  # at the end of a line whose word may already b
 BYTE_ORDER_MARK = "\ufeff"
 
 
-def look_before_use() -> None:
+def install() -> None:
     """Make fairseq check every dictionary before it loads it."""
     Dictionary.add_from_file = looking(Dictionary.add_from_file)
 

@@ -21,9 +21,9 @@ pytest.importorskip("fairseq")
 from fairseq import checkpoint_utils
 
 from fairseq_aiayn.checkpoints.reading import require_torch
-from fairseq_aiayn.plugin import error_messages
+from fairseq_aiayn.plugin.guards import error_messages
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def explained(action: Callable, *arguments: object) -> str | None:

@@ -44,7 +44,7 @@ BOUNDS = {
 NEED_A_MODEL = ("fairseq_cli.validate", "fairseq_cli.interactive")
 
 
-def look_before_use() -> None:
+def install() -> None:
     """Make fairseq check numbers before it starts processes, creates a trainer or forms batches."""
     distributed_utils.call_main = starting(distributed_utils.call_main)
     Trainer.__init__ = looking(Trainer.__init__)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from fairseq_cli import train
 
-from fairseq_aiayn.plugin.early_stopping import counting_on
+from fairseq_aiayn.plugin.guards.early_stopping import counting_on
 
 PATIENCE = 3
 

@@ -35,7 +35,7 @@ class Index:
     first: int
 
 
-def look_before_use() -> None:
+def install() -> None:
     """Make fairseq check every file of binarized data before it creates a dataset from it."""
     indexed_dataset.make_dataset = looking(indexed_dataset.make_dataset)
     indexed_dataset.dataset_exists = looking_for_both(indexed_dataset.dataset_exists)

@@ -14,7 +14,7 @@ import traceback
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from fairseq_aiayn.plugin.error_frames import command_name, variables_in
+from fairseq_aiayn.plugin.guards.error_frames import command_name, variables_in
 
 # PyTorch's messages about missing memory: on a CPU, on a GPU, in a process that reads data
 NO_MEMORY = re.compile(

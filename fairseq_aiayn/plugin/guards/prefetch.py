@@ -3,7 +3,7 @@
 fairseq reads batches ahead in daemon threads and never stops them. Python kills these threads when
 it exits. If one is inside torch at that moment, the whole process ends with SIGABRT ("terminate
 called without an active exception"), and the run counts as failed although the last checkpoint is
-written. `stop_at_exit` lets each reader finish its current batch.
+written. `install` lets each reader finish its current batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fairseq.data.iterators import BackgroundConsumer
 PATIENCE = 60.0  # seconds; otherwise a dead file server could keep a finished run from ending
 
 
-def stop_at_exit() -> None:
+def install() -> None:
     """Make Python call `stop` before it kills its daemon threads."""
     atexit.register(stop)
 

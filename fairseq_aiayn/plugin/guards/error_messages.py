@@ -19,8 +19,8 @@ from types import TracebackType
 
 from fairseq_aiayn.checkpoints.reading import explain_load_error
 from fairseq_aiayn.messages import shortened
-from fairseq_aiayn.plugin import run_errors
-from fairseq_aiayn.plugin.error_frames import command_name, file_in
+from fairseq_aiayn.plugin.guards import run_errors
+from fairseq_aiayn.plugin.guards.error_frames import command_name, file_in
 
 Recognizer = Callable[[BaseException], str | None]
 

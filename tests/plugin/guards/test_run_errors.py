@@ -19,8 +19,8 @@ from fairseq.modules.fairseq_dropout import FairseqDropout
 from fairseq.trainer import Trainer
 from test_error_messages import explained
 
-from fairseq_aiayn.plugin import error_messages
-from fairseq_aiayn.plugin.number_options import BOUNDS, require_number, starting
+from fairseq_aiayn.plugin.guards import error_messages
+from fairseq_aiayn.plugin.guards.number_options import BOUNDS, require_number, starting
 
 PETABYTE = 10**15
 

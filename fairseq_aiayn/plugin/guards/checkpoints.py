@@ -49,7 +49,7 @@ REGISTRIES = {
 NAMES = {"model": ("arch", "_name"), "task": ("task", "_name"), "criterion": ("criterion", "_name")}
 
 
-def allow_fairseq_checkpoints() -> None:
+def install() -> None:
     """Make torch.load accept the plain data of fairseq's checkpoints, and check the classes that a
     checkpoint selects before it is used."""
     reading.allow_fairseq_checkpoints()

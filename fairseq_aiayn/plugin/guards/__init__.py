@@ -1,0 +1,33 @@
+"""What the plugin puts around fairseq's own functions: checks before files, options and checkpoints
+are used, one line for an error that a user can act on, and an orderly end.
+
+Each guard is a module with a function `install`. They work for stock models, too.
+"""
+
+from fairseq_aiayn.plugin.guards import (
+    binarized_data,
+    checkpoints,
+    dictionaries,
+    early_stopping,
+    error_messages,
+    number_options,
+    peak_memory,
+    prefetch,
+)
+
+GUARDS = (
+    error_messages,  # first, because the others may raise errors
+    checkpoints,
+    dictionaries,
+    binarized_data,
+    number_options,
+    prefetch,
+    peak_memory,
+    early_stopping,
+)
+
+
+def install() -> None:
+    """Put all guards in place."""
+    for guard in GUARDS:
+        guard.install()
