@@ -66,7 +66,7 @@ demo: $(READY)
 
 # One file stays on one worker, so that a file's fixtures are made once; one thread per worker.
 test: $(READY)
-	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n 2 --dist loadfile --durations 10
+	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 10
 
 # Attacks on every command; prints what did not end as it should, and how to repeat it.
 torture: $(READY)

@@ -7,7 +7,8 @@ does, passes signals on, and takes the command with it when it is killed.
 
     environment = os.environ | {"PATH": f"{fork_server.programs()}:{os.environ['PATH']}"}
 
-`scripts()` has a `python` alone, which runs a script in the same way.
+`python SCRIPT` and `python -P -m MODULE` run in the same way, without fairseq in sys.modules; other
+uses of python start a new one. `WORKER`, beside them, is a python that has fairseq.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from pathlib import Path
 
 MODULES = {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("preprocess", "train", "validate")}
 MODULES |= {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("generate", "interactive")}
-COMMANDS = (*MODULES, "aiayn")
-NEED_FAIRSEQ = ("attention", "parse")  # subcommands of aiayn
+WORKER = "python-with-fairseq"
+COMMANDS = (*MODULES, "aiayn", "python", WORKER)
+NEED_FAIRSEQ = (["attention"], ["parse"])  # subcommands of aiayn
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE = 120  # seconds for the server to import
 
@@ -41,7 +43,8 @@ PATIENCE = 120  # seconds for the server to import
 PROGRAM = """#!{python} -SEs
 import array, json, os, signal, socket, sys
 name = os.path.basename(sys.argv[0])
-if name == "python" and sys.argv[1].startswith("-"):
+script = sys.argv[1:] and not sys.argv[1].startswith("-") or sys.argv[1:3] == ["-P", "-m"]
+if name.startswith("python") and not script:
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 server = socket.socket(socket.AF_UNIX)
 server.connect({address!r})
@@ -66,8 +69,7 @@ def programs() -> Path:
     program = PROGRAM.format(
         python=sys.executable, address=address, forwarded=[int(number) for number in FORWARDED]
     )
-    (directory / "scripts").mkdir()
-    for name in (*COMMANDS, "scripts/python"):
+    for name in COMMANDS:
         (directory / name).write_text(program)
         (directory / name).chmod(0o755)
     log = (directory / "log").open("w")
@@ -85,11 +87,6 @@ def programs() -> Path:
         assert server.poll() is None and time.monotonic() < deadline, Path(log.name).read_text()
         time.sleep(0.05)
     return directory
-
-
-def scripts() -> Path:
-    """Return the directory of a python that runs scripts by the server."""
-    return programs() / "scripts"
 
 
 def serve(address: str) -> None:
@@ -189,15 +186,19 @@ def execute(name: str, words: list[str], environment: dict[str, str]) -> int:
 
 def run(name: str, words: list[str]) -> int | None:
     """Call the function that the command's own script calls."""
-    if name == "python":
-        sys.argv = words
-        sys.path.insert(0, os.path.dirname(words[0]))
-        runpy.run_path(words[0], run_name="__main__")
-        return 0
+    if name != WORKER and name not in MODULES and words[:1] not in NEED_FAIRSEQ:
+        del sys.modules["fairseq"]  # with it, the package would register with it
     if name == "aiayn":
-        if words[:1] not in [[command] for command in NEED_FAIRSEQ]:
-            del sys.modules["fairseq"]  # with it, the package would register with it
         return importlib.import_module("fairseq_aiayn.cli.main").main()
+    if name in ("python", WORKER):
+        if words[0] == "-P":
+            sys.argv = words[2:]
+            runpy.run_module(words[2], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = words
+            sys.path.insert(0, os.path.dirname(words[0]))
+            runpy.run_path(words[0], run_name="__main__")
+        return 0
     command = importlib.import_module(MODULES[name])
     if not logging.getLogger().handlers:  # importing fairseq itself sets it up like this
         logging.basicConfig(level=logging.DEBUG)

@@ -133,14 +133,21 @@ def with_fork_server() -> dict[str, str]:
     return {"PATH": path, "VIRTUAL_ENV": sys.prefix}
 
 
+def without_fork_server() -> dict[str, str]:
+    """Return variables with which every command starts as it does for users."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {"PATH": path, "VIRTUAL_ENV": sys.prefix}
+
+
 def with_stand_ins(directory: Path) -> dict[str, str]:
     """Return variables with which fairseq's commands are stand-ins, made in a directory."""
     directory.mkdir()
     for name in fairseq_stand_in.COMMANDS:
         tool = directory / name
-        tool.write_text(f'#!/bin/sh\nexec python {fairseq_stand_in.__file__} {name} "$@"\n')
+        script = f"{sys.executable} {fairseq_stand_in.__file__}"
+        tool.write_text(f'#!/bin/sh\nexec {script} {name} "$@"\n')
         tool.chmod(0o755)
-    path = f"{directory}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{directory}:{with_fork_server()['PATH']}"
     # Where a virtual environment is active, recipes do not put another before it.
     return {"PATH": path, "VIRTUAL_ENV": sys.prefix, **without_torch(directory)}
 

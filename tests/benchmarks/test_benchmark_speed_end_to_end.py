@@ -52,7 +52,7 @@ def work(tmp_path_factory) -> Path:
 def one_thread(monkeypatch):
     """The machine is shared, and nothing here depends on its cores, nor on how workers start."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setattr(sys, "executable", str(fork_server.scripts() / "python"))
+    monkeypatch.setattr(sys, "executable", str(fork_server.programs() / fork_server.WORKER))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from recipe_runs import (
     lines_of,
     make_corpus,
     mirrored,
+    without_fork_server,
     without_torch,
 )
 
@@ -201,7 +202,7 @@ def test_a_full_disk_is_named_and_with_room_the_same_command_goes_on(make, tmp_p
     disk.mkdir()
     words = mirrored(corpus, disk / "exp", "--stop_stage", "2", "--needs_mb", "0")
     shell = ["unshare", "--mount", "--map-root-user", "bash", "-c", SMALL_DISK, "disk", str(disk)]
-    result = call([*shell, *words], **without_torch(tmp_path / "tools"))
+    result = call([*shell, *words], **without_torch(tmp_path / "tools"), **without_fork_server())
     if result.returncode == 99 or result.stderr.startswith("unshare:"):
         pytest.skip(f"needs the right to mount a small disk: {result.stderr.strip()}")
     first, second = result.stderr.split("status 1\n")

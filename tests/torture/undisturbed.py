@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import sys
 import time
 from pathlib import Path
 
@@ -48,8 +46,8 @@ def make_demo(directory: Path) -> Undisturbed:
     words += ["--corpus", corpus, "--system", "aiayn"]
     words += ["--held_out", "20", "--bpe_codes", "50", "--needs_mb", "1", "--device", "cpu"]
     words += ["--workers", "1", *recipe_runs.SHORT]
-    genuine = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    return Undisturbed([str(word) for word in words], genuine, directory / "exp")
+    variables = recipe_runs.without_fork_server()
+    return Undisturbed([str(word) for word in words], variables, directory / "exp")
 
 
 def make_wmt(directory: Path) -> Undisturbed:
