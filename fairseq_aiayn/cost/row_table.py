@@ -100,12 +100,12 @@ def row_table(rows: Sequence[Row], vocabulary: int) -> list[list[str]]:
 def explanation(vocabulary: int) -> str:
     """Return an explanation of the columns of `row_table`, as Markdown."""
     return (
-        f"Params: ours over {vocabulary:,} types; parsing has so many on either side. FLOPs/pair:"
-        " the forward pass for one source token and one target token, in sentences of"
-        f" {USUAL_LENGTH} tokens. Training: the FLOPs of all steps. Memory: weights, gradients and"
-        f" Adam's two moments in float32, {BYTES_PER_PARAMETER} bytes a parameter, without"
-        " activations. The last three columns are the paper's: parameters, development perplexity,"
-        " BLEU."
+        f"Params: of our model with a vocabulary of {vocabulary:,} types; the parser has one of"
+        " this size on each side. FLOPs/pair: the forward pass for one source token and one target"
+        f" token, in sentences of {USUAL_LENGTH} tokens. Training: the FLOPs of all steps. Memory:"
+        " weights, gradients and Adam's two moments in float32,"
+        f" {BYTES_PER_PARAMETER} bytes per parameter, without activations. The last three columns"
+        " are the paper's: parameters, development perplexity, BLEU."
     )
 
 

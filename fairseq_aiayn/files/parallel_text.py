@@ -38,7 +38,7 @@ def read_parallel(first: str | Path, second: str | Path) -> tuple[list[str], lis
     texts = read_lines(first), read_lines(second)
     for path, lines in zip((first, second), texts, strict=True):
         if not lines:
-            raise ValueError(f"{source_name(path)}: empty, expected one sentence a line")
+            raise ValueError(f"{source_name(path)}: empty, expected one sentence per line")
     if len(texts[0]) != len(texts[1]):
         raise ValueError(
             f"line counts differ: {source_name(first)} has {len(texts[0])}, "

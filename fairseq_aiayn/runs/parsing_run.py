@@ -7,7 +7,7 @@ valid-constrained or test-constrained.
     train.log           as of a translation, see translation_run.py
     valid.log           as of a translation
     PART/settings.json  how it was made, see settings.py
-    PART/words.txt      the words of the sentences that were parsed, one sentence a line,
+    PART/words.txt      the words of the sentences that were parsed, one sentence per line,
     PART/gold.trees     and their trees
     PART/repairs.json   how many outputs were trees already, and what had to be repaired in others
     PART/score.json     what `aiayn evalb --json` prints

@@ -90,8 +90,8 @@ def test_command_reads_standard_input(
     ("name", "content", "message"),
     [
         ("test.de", b"Das ist ein Haus.\n\n", "{folder}/test.de: line 2 is empty"),
-        ("test.de", b"", "{folder}/test.de: empty, expected one sentence a line"),
-        ("test.hyp", b"", "{folder}/test.hyp: empty, expected one sentence a line"),
+        ("test.de", b"", "{folder}/test.de: empty, expected one sentence per line"),
+        ("test.hyp", b"", "{folder}/test.hyp: empty, expected one sentence per line"),
         ("test.hyp", b"ja\nf\xfcr\n", "{folder}/test.hyp: line 2, byte 2 (0xfc) is not UTF-8"),
         (
             "test.hyp",

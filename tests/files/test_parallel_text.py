@@ -63,7 +63,7 @@ def test_an_empty_file_is_refused_on_either_side(tmp_path: Path, empty: int) -> 
     paths[1 - empty].write_text("one\n")
     with pytest.raises(ValueError) as caught:
         read_parallel(*paths)
-    assert str(caught.value) == f"{paths[empty]}: empty, expected one sentence a line"
+    assert str(caught.value) == f"{paths[empty]}: empty, expected one sentence per line"
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\u00a0\t"])

@@ -72,7 +72,9 @@ def test_the_rows_stand_first_as_the_command_beside_them_prints_them(results, tm
     _, rows, _, _ = results_page.make_page(results, tmp_path / "page.md").split("\n## ")
     assert rows.startswith("The rows\n\nFrom `aiayn rows --markdown`: computed, not measured.\n\n|")
     assert aiayn(["rows", "--markdown"]) == 0
-    assert f"\n\n{capsys.readouterr().out}\nParams: ours over 37,000 types" in rows
+    assert (
+        f"\n\n{capsys.readouterr().out}\nParams: of our model with a vocabulary of 37,000" in rows
+    )
 
 
 def test_check_fails_when_a_table_changes_and_writes_nothing(results, tmp_path, monkeypatch):
