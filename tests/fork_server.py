@@ -22,6 +22,7 @@ import logging
 import os
 import runpy
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -63,41 +64,54 @@ os._exit(status)
 
 @cache
 def programs() -> Path:
-    """Start the server, which ends with this process, and return the directory of the programs."""
-    directory = Path(tempfile.mkdtemp(prefix="fork-server-"))
-    address = str(directory / "socket")
-    program = PROGRAM.format(
-        python=sys.executable, address=address, forwarded=[int(number) for number in FORWARDED]
-    )
-    for name in COMMANDS:
-        (directory / name).write_text(program)
-        (directory / name).chmod(0o755)
-    log = (directory / "log").open("w")
-    server = subprocess.Popen(
-        [sys.executable, __file__, address],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"},
-        start_new_session=True,
-    )
-    atexit.register(server.kill)
+    """Return the directory of the programs, whose server this starts for all workers of a run."""
+    worker = "PYTEST_XDIST_WORKER" in os.environ
+    run = os.environ["PYTEST_XDIST_TESTRUNUID"] if worker else str(os.getpid())
+    directory = Path(tempfile.gettempdir()) / f"fork-server-{run}"
+    try:
+        directory.mkdir(mode=0o700)
+    except FileExistsError:  # another worker starts it
+        pass
+    else:
+        start(directory, os.getppid() if worker else os.getpid())
     deadline = time.monotonic() + PATIENCE
-    while not Path(address).exists():
-        assert server.poll() is None and time.monotonic() < deadline, Path(log.name).read_text()
+    while not (directory / "socket").exists():
+        assert time.monotonic() < deadline, (directory / "log").read_text()
         time.sleep(0.05)
     return directory
 
 
-def serve(address: str) -> None:
-    """Import fairseq, then fork a process for each order."""
+def start(directory: Path, user: int) -> None:
+    """Start the server of a directory; both are gone when process `user` has ended."""
+    program = PROGRAM.format(
+        python=sys.executable,
+        address=str(directory / "socket"),
+        forwarded=[int(number) for number in FORWARDED],
+    )
+    for name in COMMANDS:
+        (directory / name).write_text(program)
+        (directory / name).chmod(0o755)
+    with (directory / "log").open("w") as log:
+        subprocess.Popen(
+            [sys.executable, __file__, directory, str(user)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"},
+            start_new_session=True,
+        )
+
+
+def serve(directory: Path, user: int) -> None:
+    """Import fairseq, then fork a process for each order, as long as process `user` lives."""
     import_fairseq()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the processes that wait
     listening = socket.socket(socket.AF_UNIX)
-    listening.bind(f"{address}.new")
+    listening.bind(str(directory / "unready"))
     listening.listen(64)
-    os.rename(f"{address}.new", address)
-    while True:
+    os.rename(directory / "unready", directory / "socket")
+    ended = os.pidfd_open(user)
+    while ended not in select.select([ended, listening], [], [])[0]:
         client, _ = listening.accept()
         if not os.fork():
             listening.close()
@@ -105,6 +119,7 @@ def serve(address: str) -> None:
             answer(client)
             os._exit(0)
         client.close()
+    shutil.rmtree(directory)
 
 
 def import_fairseq() -> None:
@@ -206,4 +221,4 @@ def run(name: str, words: list[str]) -> int | None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(Path(sys.argv[1]), int(sys.argv[2]))
