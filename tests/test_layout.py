@@ -1,6 +1,7 @@
 """The layout that CONTRIBUTING.md promises: imports run one way, files and functions stay short."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,3 +97,17 @@ def test_files_and_functions_are_short_and_have_names() -> None:
                 first = node.body[1 if ast.get_docstring(node) else 0 :][:1]
                 short = not first or node.end_lineno - first[0].lineno < LONGEST_BODY
                 assert short, f"{path}: {node.name}"
+
+
+def test_the_map_leads_to_files_that_exist() -> None:
+    """docs/map.md names files below fairseq_aiayn/ and tests/; {a,b} stands for both."""
+    root = ROOT.parent
+    names = re.findall(r"`([\w./{},*-]+(?:\.py|\.sh|/))`", (root / "docs" / "map.md").read_text())
+    assert len(names) > 100
+    for name in names:
+        before, _, rest = name.partition("{")
+        inside, _, after = rest.partition("}")
+        for one in inside.split(","):
+            path = f"{before}{one}{after}"
+            found = [*ROOT.glob(path), *(root / "tests").glob(path), *root.glob(path)]
+            assert found or (ROOT / path).exists(), path
