@@ -26,7 +26,7 @@ from workers import Worker, log_file
 
 from fairseq_aiayn.rows import find_row
 
-PROGRAM = Path(__file__).with_name("naive_training.py")
+PROGRAM = Path(__file__).with_name("reference_training.py")
 SHOWN = 5  # updates, of all, in the table
 
 
@@ -58,28 +58,28 @@ def largest_difference(losses: Sequence[float], others: Sequence[float]) -> floa
 
 def compare(arguments: argparse.Namespace) -> tuple[str, list[Finding], dict[str, object]]:
     """Train three times, and return a table, the finding and all losses."""
-    kinds = [("naive", "float32"), ("fast", "float32"), ("fast", "bfloat16")]
+    kinds = [("reference", "float32"), ("fast", "float32"), ("fast", "bfloat16")]
     with tempfile.TemporaryDirectory() as directory:
         losses = {
             f"{kind} {precision}": train(kind, precision, arguments, Path(directory))
             for kind, precision in kinds
         }
-    naive, *fast = losses
+    reference, *fast = losses
     found = []
     for name in fast:
-        apart = float(f"{largest_difference(losses[naive], losses[name]):.3g}")
+        apart = float(f"{largest_difference(losses[reference], losses[name]):.3g}")
         bound = arguments.tolerance if name.endswith("float32") else None
         found.append(
             Finding(
                 "largest difference of the loss",
                 f"{arguments.row}, {arguments.updates} updates",
-                f"{name} − {naive}, nats a token",
+                f"{name} − {reference}, nats a token",
                 spread([apart]),
                 None if bound is None else f"at most {bound:g}",
                 None if bound is None else apart <= bound,
             )
         )
-    last = len(losses[naive]) - 1
+    last = len(losses[reference]) - 1
     shown = sorted({round(last * part / (SHOWN - 1)) for part in range(SHOWN)})
     rows = [["update", *losses]]
     rows += [[f"{n + 1}", *(f"{each[n]:.6f}" for each in losses.values())] for n in shown]

@@ -17,14 +17,14 @@ from fairseq_aiayn.rows import ROWS
 MODEL_NAME = "aiayn"
 
 # fairseq's name for the encoder, its name for the decoder, and the paper's symbol for both
-TWINS = tuple(
+SHARED_SIZES = tuple(
     (*(f"{side}_{name}" for side in SIDES), symbol) for name, symbol in ENCODER_AND_DECODER.items()
 )
 
 
 def add_model_options(parser: ArgumentParser) -> None:
     """Declare the options of the model; their defaults are the values of the --arch's row."""
-    for encoder_name, decoder_name, symbol in TWINS:
+    for encoder_name, decoder_name, symbol in SHARED_SIZES:
         parser.add_argument(
             option(encoder_name), type=int, help=f"{symbol} of the encoder and the decoder"
         )
@@ -83,7 +83,7 @@ def apply_row(row: Row, args: Namespace) -> None:
 
     A second call changes nothing. Raises ValueError if options contradict each other.
     """
-    for encoder_name, decoder_name, symbol in TWINS:
+    for encoder_name, decoder_name, symbol in SHARED_SIZES:
         given = {
             name: value
             for name in (encoder_name, decoder_name)
@@ -152,7 +152,7 @@ def set_schedule_width(args: Namespace) -> None:
 def read_dimensions(args: Namespace) -> Dimensions:
     """Return the dimensions, in the paper's symbols, that completed options select."""
     return Dimensions(
-        **{symbol: getattr(args, encoder_name) for encoder_name, _, symbol in TWINS},
+        **{symbol: getattr(args, encoder_name) for encoder_name, _, symbol in SHARED_SIZES},
         d_k=args.d_k,
         d_v=args.d_v,
         P_drop=args.dropout,

@@ -18,7 +18,7 @@ def smoothed_targets(target: Tensor, K: int, epsilon_ls: float, dtype: torch.dty
     return (1.0 - epsilon_ls) * one_hot + epsilon_ls / K
 
 
-def smoothed_nll_as_defined(
+def reference_smoothed_nll(
     log_p: Tensor, target: Tensor, epsilon_ls: float, padding: int
 ) -> tuple[Tensor, Tensor]:
     """Compute −Σ_k q'(k) log p(k) term by term: the reference for `smoothed_nll`."""

@@ -29,7 +29,7 @@ def rows_of_logits(budgets: Mapping[str, int], E: Tensor) -> int:
     return max(1, budgets.get(E.device.type, budgets["cuda"]) // E.size(0))
 
 
-def projected_smoothed_nll_as_defined(
+def reference_projected_smoothed_nll(
     x: Tensor, E: Tensor, target: Tensor, epsilon_ls: float, padding: int
 ) -> tuple[Tensor, Tensor]:
     """Compute `smoothed_nll` of log_softmax(xEᵀ): the reference for `projected_smoothed_nll`."""

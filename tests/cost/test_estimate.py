@@ -46,10 +46,10 @@ def logits(model: Transformer, length: int) -> Tensor:
 def plain_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equation 1 as written in place of the fused kernels, of which PyTorch counts only some."""
 
-    def twin(Q: Tensor, K: Tensor, V: Tensor, **_: object) -> Tensor:
+    def reference(Q: Tensor, K: Tensor, V: Tensor, **_: object) -> Tensor:
         return attention(Q, K, V)
 
-    monkeypatch.setattr(F, "scaled_dot_product_attention", twin)
+    monkeypatch.setattr(F, "scaled_dot_product_attention", reference)
 
 
 def count(run: Callable[[], object]) -> int:

@@ -32,7 +32,7 @@ def model() -> Transformer:
     return model
 
 
-def naive(module: MultiHeadAttention, x: Tensor, memory: Tensor, causal: bool) -> Tensor:
+def reference(module: MultiHeadAttention, x: Tensor, memory: Tensor, causal: bool) -> Tensor:
     """Equation 1 with loops over heads, queries and keys: [h, Q, K] of x [Q, d_model]."""
     size = module.projection_sizes[0] // module.h
     W_Q, W_K, _ = module.W_QKV.weight.split(module.projection_sizes)
@@ -57,12 +57,12 @@ def attended(module: MultiHeadAttention, weights: Tensor, memory: Tensor) -> Ten
 
 
 @torch.no_grad()
-def naive_weights(model: Transformer, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
-    """The weights of every layer by a forward pass whose attentions are `naive`."""
+def expected_weights(model: Transformer, source: Tensor, target: Tensor) -> dict[str, list[Tensor]]:
+    """The weights of every layer by a forward pass whose attentions are `reference`."""
     found: dict[str, list[Tensor]] = {"encoder": [], "decoder": [], "cross": []}
 
     def sublayer(kind: str, module: MultiHeadAttention, x: Tensor, memory: Tensor) -> Tensor:
-        found[kind].append(naive(module, x, memory, causal=kind == "decoder"))
+        found[kind].append(reference(module, x, memory, causal=kind == "decoder"))
         return attended(module, found[kind][-1], memory)
 
     pos = positions(source[None], PAD)
@@ -85,7 +85,7 @@ def hooks(model: nn.Module) -> int:
 
 def test_weights_are_those_of_the_equation_in_every_layer_and_head(model: Transformer) -> None:
     """Breaks if queries and keys are swapped, or layers, heads or kinds change places."""
-    expected = naive_weights(model, SOURCE, TARGET)
+    expected = expected_weights(model, SOURCE, TARGET)
     found = attention_weights(model, SOURCE, TARGET)
     assert {kind: list(w.shape) for kind, w in found.items()} == {
         "encoder": [2, 3, 4, 4],

@@ -113,7 +113,7 @@ def test_dropout_does_what_its_naive_twin_does(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     n, p = 1_000_001, 0.1  # odd: the last element has a draw of its own
     x = (1.0 + torch.rand(n)).to(dtype).requires_grad_()
-    fast, twin = Dropout(p)(x), F.dropout(x.detach(), p)
+    fast, reference = Dropout(p)(x), F.dropout(x.detach(), p)
     assert fast.dtype == dtype and fast.shape == x.shape
     kept = fast.detach().ne(0)
     torch.testing.assert_close(fast[kept], x[kept] / (1 - p))
@@ -122,7 +122,7 @@ def test_dropout_does_what_its_naive_twin_does(dtype: torch.dtype) -> None:
     share, both = fast.eq(0).double().mean(), fast[:-1].view(-1, 2).eq(0).all(1).double().mean()
     deviation = math.sqrt(p * (1 - p) / n)
     assert abs(share - p) < 4 * deviation
-    assert abs(share - twin.eq(0).double().mean()) < 6 * deviation
+    assert abs(share - reference.eq(0).double().mean()) < 6 * deviation
     assert abs(both - p * p) < 4 * math.sqrt(p * p / (n / 2))
     fast.sum().backward()
     torch.testing.assert_close(x.grad, kept.to(dtype) / (1 - p))

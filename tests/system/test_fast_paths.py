@@ -11,7 +11,7 @@ import pytest
 import torch
 from fairseq_commands import PLUGIN, ROOT, SMALL, Run, losses
 
-NAIVE = ROOT / "benchmarks" / "naive_training.py"
+REFERENCE = ROOT / "benchmarks" / "reference_training.py"
 
 
 def train(run: Run, kind: str, data_bin: Path, folder: Path, *options: str) -> list[float]:
@@ -20,7 +20,7 @@ def train(run: Run, kind: str, data_bin: Path, folder: Path, *options: str) -> l
     quiet = ("--no-save", "--save-dir", folder, "--disable-validation", "--log-format", "none")
     # At the rates of SMALL, 20 times those of a real row, rounding errors double every few updates
     rates = ("--warmup-updates", "1000")
-    run("python", NAIVE, kind, path, data_bin, *PLUGIN, *SMALL, *quiet, *rates, *options)
+    run("python", REFERENCE, kind, path, data_bin, *PLUGIN, *SMALL, *quiet, *rates, *options)
     return json.loads(path.read_text())
 
 
@@ -29,13 +29,13 @@ def test_the_loss_curves_of_fast_and_naive_paths_agree(run, data_bin, tmp_path):
     the fused attention, the loss in chunks or the fused Adam compute a different result."""
     curves = [
         train(run, kind, data_bin, tmp_path, "--max-update", "200", "--seed", "3")
-        for kind in ("fast", "naive")
+        for kind in ("fast", "reference")
     ]
-    fast, naive = (torch.tensor(curve) for curve in curves)
+    fast, reference = (torch.tensor(curve) for curve in curves)
     assert len(fast) == 200 and fast[-1] < fast[0] / 1.3, "it learns"
-    torch.testing.assert_close(fast, naive, rtol=0.0, atol=1e-3)
+    torch.testing.assert_close(fast, reference, rtol=0.0, atol=1e-3)
     other = torch.tensor(train(run, "fast", data_bin, tmp_path, "--max-update", "9", "--seed", "4"))
-    assert (other - naive[:9]).abs().max() > 0.01, "the tolerance tells two curves apart"
+    assert (other - reference[:9]).abs().max() > 0.01, "the tolerance tells two curves apart"
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from fairseq_aiayn.plugin.criterion import AiaynLabelSmoothedCrossEntropy
 from fairseq_aiayn.training.label_smoothing import (
+    reference_smoothed_nll,
     smoothed_nll,
-    smoothed_nll_as_defined,
     smoothed_targets,
 )
 
@@ -41,7 +41,7 @@ def test_target_distribution_by_hand() -> None:
 def test_fast_loss_equals_the_defined_one(epsilon: float) -> None:
     """Breaks if the rearranged sum lacks a term, or if padding is left out of one part only."""
     losses, gradients = [], []
-    for loss_of in (smoothed_nll, smoothed_nll_as_defined):
+    for loss_of in (smoothed_nll, reference_smoothed_nll):
         log_p, target = random_batch()
         loss, nll = loss_of(log_p, target, epsilon, PAD)
         loss.backward()
@@ -62,7 +62,7 @@ def test_without_smoothing_it_is_the_negative_log_likelihood() -> None:
             torch.testing.assert_close(loss, expected)
 
 
-@pytest.mark.parametrize("loss_of", [smoothed_nll, smoothed_nll_as_defined])
+@pytest.mark.parametrize("loss_of", [smoothed_nll, reference_smoothed_nll])
 def test_padding_changes_nothing(loss_of: object) -> None:
     """Breaks if the uniform part of padding enters the loss or the gradient, even if a probability
     there is 0."""
@@ -137,7 +137,7 @@ def test_criterion_logs_bits_a_token_and_perplexity(epsilon: float) -> None:
         assert sample_size == n
         logs.append(log)
         log_p = logits.log_softmax(-1).flatten(0, 1)
-        parts = smoothed_nll_as_defined(log_p, target.flatten(), epsilon, PAD)
+        parts = reference_smoothed_nll(log_p, target.flatten(), epsilon, PAD)
         torch.testing.assert_close(summed, parts[0])
         loss, nll, tokens = loss + parts[0].item(), nll + parts[1].item(), tokens + n
     with metrics.aggregate() as logged:

@@ -7,7 +7,7 @@ from torch import Tensor
 from fairseq_aiayn.training import projected_loss
 from fairseq_aiayn.training.projected_loss import (
     projected_smoothed_nll,
-    projected_smoothed_nll_as_defined,
+    reference_projected_smoothed_nll,
 )
 
 PAD, V, N, D_MODEL = 1, 23, 14, 8
@@ -38,18 +38,18 @@ def test_chunks_equal_the_naive_twin(
     monkeypatch.setitem(projected_loss.CHUNK, "cpu", rows * V + V // 2)
     x, E, target = tensors()
     loss, nll = projected_smoothed_nll(x, E, target, epsilon, PAD, torch.float64)
-    expected = projected_smoothed_nll_as_defined(x, E, target, epsilon, PAD)
+    expected = reference_projected_smoothed_nll(x, E, target, epsilon, PAD)
     torch.testing.assert_close(loss, expected[0])
     torch.testing.assert_close(nll, expected[1])
-    for mine, twin in zip(gradients(loss, x, E), gradients(expected[0], x, E), strict=True):
-        torch.testing.assert_close(mine, twin)
+    for mine, reference in zip(gradients(loss, x, E), gradients(expected[0], x, E), strict=True):
+        torch.testing.assert_close(mine, reference)
 
 
 def test_a_device_that_no_chunk_was_measured_on_has_a_loss_too(monkeypatch) -> None:
     monkeypatch.delitem(projected_loss.CHUNK, "cpu")
     x, E, target = tensors()
     found = projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
-    expected = projected_smoothed_nll_as_defined(x, E, target, 0.1, PAD)
+    expected = reference_projected_smoothed_nll(x, E, target, 0.1, PAD)
     torch.testing.assert_close(found[0], expected[0])
 
 
@@ -68,12 +68,12 @@ def test_bfloat16_products_keep_the_loss_and_the_type_of_gradients() -> None:
     x, E, target = tensors(torch.float32)
     loss, _ = projected_smoothed_nll(x, E, target, 0.1, PAD, torch.bfloat16)
     with torch.autocast("cpu", torch.bfloat16):
-        expected, _ = projected_smoothed_nll_as_defined(x, E, target, 0.1, PAD)
+        expected, _ = reference_projected_smoothed_nll(x, E, target, 0.1, PAD)
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0.0)
-    for mine, twin in zip(gradients(loss, x, E), gradients(expected, x, E), strict=True):
+    for mine, reference in zip(gradients(loss, x, E), gradients(expected, x, E), strict=True):
         assert mine.dtype == torch.float32
-        torch.testing.assert_close(mine, twin, rtol=0.02, atol=0.02)
+        torch.testing.assert_close(mine, reference, rtol=0.02, atol=0.02)
 
 
 def test_a_batch_of_padding_costs_nothing() -> None:

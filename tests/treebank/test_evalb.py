@@ -349,7 +349,7 @@ def random_tree(rng: random.Random, words: list[str]) -> Constituent:
     return Constituent(rng.choice(["NP", "VP", "ADVP", "PRT"]), tuple(flat))
 
 
-def naive_constituents(tree: Constituent) -> Counter[tuple[int, int, str]]:
+def reference_constituents(tree: Constituent) -> Counter[tuple[int, int, str]]:
     """The labelled spans of a tree that has nothing to delete, with ADVP in place of PRT."""
     found: Counter[tuple[int, int, str]] = Counter()
 
@@ -378,7 +378,7 @@ def random_pairs() -> list[tuple[Constituent, Constituent]]:
 def test_matched_is_the_common_part_of_both_bags_of_constituents() -> None:
     partial = 0
     for gold, predicted in random_pairs():
-        bags = naive_constituents(gold), naive_constituents(predicted)
+        bags = reference_constituents(gold), reference_constituents(predicted)
         common = (bags[0] & bags[1]).total()
         expected = common, bags[0].total(), bags[1].total()
         assert counts(write_tree(gold), write_tree(predicted)) == expected

@@ -1,4 +1,4 @@
-"""The fast scorer of a sentence agrees with the reference, `score_plainly`."""
+"""The fast scorer of a sentence agrees with the reference, `reference_score`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from fairseq_aiayn.treebank.evalb import fast
 from fairseq_aiayn.treebank.evalb.fast import FastScorer
 from fairseq_aiayn.treebank.evalb.parameters import COLLINS, NEW, Parameters
-from fairseq_aiayn.treebank.evalb.scoring import score_plainly
+from fairseq_aiayn.treebank.evalb.scoring import reference_score
 from fairseq_aiayn.treebank.evalb.sentence import Status
 
 TREE = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (DT a) (NN bird))) (. .)))"
@@ -72,7 +72,7 @@ def line(draw: random.Random, forms: list[str]) -> str:
 def said(gold: str, predicted: str, parameters: Parameters) -> object:
     """The score of the reference, or its reason to refuse the text."""
     try:
-        return score_plainly(gold, predicted, parameters)
+        return reference_score(gold, predicted, parameters)
     except ValueError as error:
         return str(error)
 
@@ -113,7 +113,7 @@ def test_the_fast_way_scores_as_the_plain_one(parameters: Parameters) -> None:
 def test_usual_sentences_go_the_fast_way(predicted: str) -> None:
     """Breaks if the reference silently does the work."""
     scored = FastScorer(COLLINS).score(TREE, predicted)
-    assert scored is not None and scored == score_plainly(TREE, predicted, COLLINS)
+    assert scored is not None and scored == reference_score(TREE, predicted, COLLINS)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_usual_sentences_go_the_fast_way(predicted: str) -> None:
 def test_anything_else_does_not(odd: str) -> None:
     for pair in ((odd, TREE), (TREE, odd), (odd, odd)):
         scored = FastScorer(COLLINS).score(*pair)
-        assert scored is None or scored == score_plainly(*pair, COLLINS)
+        assert scored is None or scored == reference_score(*pair, COLLINS)
         assert scored is None or pair[0] == pair[1]
 
 
@@ -148,7 +148,7 @@ def test_what_is_remembered_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = FastScorer(COLLINS)
     for number in range(20):
         tree = TREE.replace("VP", f"VP{number}")
-        assert scorer.score(tree, tree) == score_plainly(tree, tree, COLLINS)
+        assert scorer.score(tree, tree) == reference_score(tree, tree, COLLINS)
         assert len(scorer._before_forms) <= 5
 
 
@@ -159,5 +159,5 @@ def test_many_constituents_that_only_one_tree_has(words: int) -> None:
     left = "(L " * (words - 1) + " ".join([forms[0], *(f"{form})" for form in forms[1:])])
     right = " ".join([*(f"(R {form}" for form in forms[:-1]), forms[-1]]) + ")" * (words - 1)
     scored = FastScorer(COLLINS).score(left, right)
-    assert scored == score_plainly(left, right, COLLINS)
+    assert scored == reference_score(left, right, COLLINS)
     assert scored is not None and scored.crossing == words - 2

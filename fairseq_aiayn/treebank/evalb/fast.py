@@ -1,4 +1,4 @@
-"""Score usual sentences as `score_plainly` does, in less than half the time.
+"""Score usual sentences as `reference_score` does, in less than half the time.
 
 Most sentences have balanced brackets and the same words on both sides. Two things save time for
 them:
@@ -84,7 +84,7 @@ class FastScorer:
         self._before_forms = _BeforeForms(parameters)
 
     def score(self, gold: str, predicted: str) -> SentenceScore | None:
-        """Score two lines as `score_plainly` does; None if anything in them is unusual."""
+        """Score two lines as `reference_score` does; None if anything in them is unusual."""
         gold_tree = self._read(gold)
         if gold_tree is None or not gold_tree.words:
             return None

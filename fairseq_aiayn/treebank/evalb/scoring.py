@@ -23,10 +23,12 @@ _scorer = lru_cache(maxsize=4)(FastScorer)  # cached, because a scorer remembers
 
 def score_sentence(gold: str, predicted: str, parameters: Parameters = COLLINS) -> SentenceScore:
     """Score a predicted tree; raises ValueError for text outside of `(TAG word)`."""
-    return _scorer(parameters).score(gold, predicted) or score_plainly(gold, predicted, parameters)
+    return _scorer(parameters).score(gold, predicted) or reference_score(
+        gold, predicted, parameters
+    )
 
 
-def score_plainly(
+def reference_score(
     gold: str,
     predicted: str,
     parameters: Parameters,
@@ -103,7 +105,7 @@ def _score_batch(
         if scored is None:
             where = f"{names[0]}:{number}", f"{names[1]}:{number}"
             try:
-                scored = score_plainly(gold, predicted, parameters, where)
+                scored = reference_score(gold, predicted, parameters, where)
             except ValueError as error:
                 return scores, error
         scores.append(scored)

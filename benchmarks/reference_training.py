@@ -1,8 +1,8 @@
 """Run fairseq-train on the fast paths or on the reference, and record the loss of every update.
 
-    python benchmarks/naive_training.py fast|naive LOSSES.json DATA OPTIONS...    (agreement.py)
+    python benchmarks/reference_training.py fast|reference LOSSES.json DATA OPTIONS...
 
-The reference (naive): Equation 1 as written, with separate matrices for queries, keys and values;
+The reference: Equation 1 as written, with separate matrices for queries, keys and values;
 the smoothed loss by its definition, from all log-probabilities at once; Adam parameter by
 parameter; PyTorch's dropout.
 """
@@ -23,10 +23,10 @@ from fairseq_aiayn.nn.attention import MultiHeadAttention, attention, causal_mas
 from fairseq_aiayn.nn.dropout import Dropout
 from fairseq_aiayn.plugin import criterion
 from fairseq_aiayn.plugin.optimizer import AiaynAdam
-from fairseq_aiayn.training.label_smoothing import smoothed_nll_as_defined
+from fairseq_aiayn.training.label_smoothing import reference_smoothed_nll
 
 
-def attend_as_written(
+def reference_attend(
     layer: MultiHeadAttention,
     x: Tensor,
     memory: Tensor,
@@ -44,20 +44,20 @@ def attend_as_written(
     return layer.W_O(heads.transpose(1, 2).flatten(2))
 
 
-def adam_step_by_step(optimizer: AiaynAdam, closure: None = None, scale: float = 1.0) -> None:
+def reference_adam_step(optimizer: AiaynAdam, closure: None = None, scale: float = 1.0) -> None:
     """Do one update, one operation and one parameter at a time."""
     for group in optimizer.param_groups:
         group["fused"] = group["foreach"] = False
     optimizer.optimizer.step()
 
 
-def install_naive_twins() -> None:
+def install_references() -> None:
     """Replace every fast path of a training step by the reference."""
-    MultiHeadAttention.forward = attend_as_written
+    MultiHeadAttention.forward = reference_attend
     Dropout.forward = lambda module, x: F.dropout(x, module.p, module.training)
     criterion.AiaynLabelSmoothedCrossEntropy.projects = lambda *arguments: False
-    criterion.smoothed_nll = smoothed_nll_as_defined
-    AiaynAdam.step = adam_step_by_step
+    criterion.smoothed_nll = reference_smoothed_nll
+    AiaynAdam.step = reference_adam_step
 
 
 def keep_losses(path: Path) -> None:
@@ -83,8 +83,8 @@ def keep_losses(path: Path) -> None:
 
 def main() -> None:
     kind, path, *options = sys.argv[1:]
-    if kind == "naive":
-        install_naive_twins()
+    if kind == "reference":
+        install_references()
     keep_losses(Path(path))
     sys.argv = ["fairseq-train", *options]
     from fairseq_cli.train import cli_main
