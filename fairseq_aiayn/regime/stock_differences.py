@@ -12,7 +12,7 @@ class StockDifference:
     what: str
     paper: str
     stock: str  # fairseq 0.12.3.1
-    so: str
+    consequence: str
 
 
 STOCK_DIFFERENCES = (
@@ -26,31 +26,31 @@ STOCK_DIFFERENCES = (
         "length penalty",
         "log P / ((5 + |Y|)/6)^α",
         "log P / |Y|^α",
-        "α 0.6 is another search",
+        "α 0.6 means something else",
     ),
     StockDifference(
         "end of the search",
         "when no open hypothesis can win any more",
         "when k hypotheses are finished",
-        "a better one can be missed",
+        "a better hypothesis can be missed",
     ),
     StockDifference(
         "longest output",
-        "own input + 50",
-        "200, or by the longest source of the batch",
-        "a translation depends on its batch",
+        "the sentence's own input + 50",
+        "200, or by the longest source in the batch",
+        "a translation depends on the batch it is in",
     ),
     StockDifference(
         "label smoothing",
         "ε/K over all K classes",
         "ε/(K − 1) over the others",
-        "a hair's breadth; perplexities stay comparable",
+        "the difference is negligible; perplexities stay comparable",
     ),
     StockDifference(
         "sinusoids",
         "interleaved, from position 0",
         "concatenated, other wavelengths, from position 2",
-        "checkpoints do not fit each other",
+        "checkpoints are not interchangeable",
     ),
     StockDifference(
         "projections",
@@ -68,7 +68,7 @@ STOCK_DIFFERENCES = (
         "learning rate",
         "Equation 3 from step 1",
         "`--lr` is reached at the end of the warm-up",
-        "the peak is yours to compute",
+        "you have to compute the peak",
     ),
     StockDifference(
         "batches",
@@ -79,8 +79,8 @@ STOCK_DIFFERENCES = (
     StockDifference(
         "BLEU",
         "tokenized, German compounds split",
-        "of tokens as they come",
-        "not Table 2's number",
+        "of the tokens in the files",
+        "it is not Table 2's measure",
     ),
     StockDifference(
         "test set",
@@ -92,11 +92,11 @@ STOCK_DIFFERENCES = (
         "checkpoints on PyTorch ≥ 2.6",
         "load, with `weights_only` on",
         "do not load",
-        "no resuming, no translating",
+        "training cannot resume, models cannot translate",
     ),
     StockDifference(
         "resumed run",
-        "same batches as an undisturbed one",
+        "the batches of an undisturbed run",
         "other batches after the first epoch",
         "runs cannot be repeated",
     ),

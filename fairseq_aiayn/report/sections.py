@@ -58,14 +58,14 @@ def differences_section(
     blocks: list[Block] = []
     if len(names) > 1:
         text = (
-            "All that the runs were asked for differently, also where one of them has no use for "
-            "it. An empty cell: not given."
+            "Every fact and option in which the runs differ, even if one of the systems does not "
+            "use it. An empty cell means that it was not given."
         )
         rows = [[one.where, one.what, *one.values] for one in found]
         blocks += [Paragraph(text), Table(["where", "what", *names], rows, left=len(names) + 2)]
     if "stock" in systems:
-        text = "What stock fairseq's own code does otherwise, whatever the options:"
-        rows = [[one.what, one.paper, one.stock, one.so] for one in STOCK_DIFFERENCES]
-        header = ["", "the paper, and aiayn", "stock fairseq (0.12.3.1)", "so"]
+        text = "What stock fairseq's code does differently, whatever the options:"
+        rows = [[one.what, one.paper, one.stock, one.consequence] for one in STOCK_DIFFERENCES]
+        header = ["", "the paper, and aiayn", "stock fairseq (0.12.3.1)", "consequence"]
         blocks += [Paragraph(text), Table(header, rows, left=4)]
     return [Section("What differs", blocks)] if blocks else []

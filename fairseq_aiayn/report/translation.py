@@ -144,7 +144,7 @@ def _significance_section(
         if tested.p_value is not None:
             p, verdict = f"{tested.p_value:.3f}", "may be chance"
             if sentences < FEWEST:
-                verdict = f"of fewer than {FEWEST} sentences nothing is said"
+                verdict = f"fewer than {FEWEST} sentences are too few to say"
             elif tested.p_value < LEVEL:
                 verdict = "significant"
         interval = f"{tested.mean:.2f} ± {tested.interval:.2f}"
@@ -208,7 +208,7 @@ def _examples_section(examples: Sequence[Example]) -> list[Section]:
     """Return the sentences at equal distances; nothing if there are none."""
     if not examples:
         return []
-    text = Paragraph("Taken at equal distances from the test set.")
+    text = Paragraph("Sentences at equal distances in the test set.")
     return [Section("Examples", [text, *map(example_block, examples)])]
 
 

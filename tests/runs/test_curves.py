@@ -189,7 +189,9 @@ def test_the_docs_print_what_differs_from_stock_fairseq():
     lines = DIFFERENCES.read_text(encoding="utf-8").split("\n")
     rows = [
         f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-        for cells in ((one.what, one.paper, one.stock, one.so) for one in STOCK_DIFFERENCES)
+        for cells in (
+            (one.what, one.paper, one.stock, one.consequence) for one in STOCK_DIFFERENCES
+        )
     ]
     first = lines.index(rows[0])
     assert lines[first : first + len(rows)] == rows

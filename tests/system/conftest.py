@@ -73,6 +73,4 @@ def data_bin(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def _tests_may_read_checkpoints() -> None:
     """Let the tests read checkpoints with torch.load, which keeps weights_only on."""
-    from fairseq_aiayn.plugin.guards.checkpoints import install
-
-    install()
+    from fairseq_aiayn import plugin  # noqa: F401  (installs the guards, once)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ def literal(evaluate: Callable) -> Callable:
     """Wrap a function of fairseq that evaluates a string, so that it accepts only literals such as
     `[1, 2]`."""
 
+    @wraps(evaluate)
     def read(value: Any, *arguments: Any, **options: Any) -> Any:
         if isinstance(value, str):
             try:
