@@ -129,13 +129,18 @@ def call(words: list[str], **values: str) -> subprocess.CompletedProcess:
 
 def with_fork_server() -> dict[str, str]:
     """Return variables with which fairseq's commands are run by the fork server."""
-    path = f"{fork_server.programs()}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {"PATH": path, "VIRTUAL_ENV": sys.prefix}
+    return in_front(fork_server.programs(), without_fork_server())
+
+
+def in_front(directory: Path, variables: dict[str, str]) -> dict[str, str]:
+    """Return variables in which the programs of a directory come before all others."""
+    return variables | {"PATH": f"{directory}:{variables['PATH']}"}
 
 
 def without_fork_server() -> dict[str, str]:
     """Return variables with which every command starts as it does for users."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    # Where a virtual environment is active, recipes do not put another before it.
     return {"PATH": path, "VIRTUAL_ENV": sys.prefix}
 
 
@@ -147,9 +152,7 @@ def with_stand_ins(directory: Path) -> dict[str, str]:
         script = f"{sys.executable} {fairseq_stand_in.__file__}"
         tool.write_text(f'#!/bin/sh\nexec {script} {name} "$@"\n')
         tool.chmod(0o755)
-    path = f"{directory}:{with_fork_server()['PATH']}"
-    # Where a virtual environment is active, recipes do not put another before it.
-    return {"PATH": path, "VIRTUAL_ENV": sys.prefix, **without_torch(directory)}
+    return in_front(directory, with_fork_server()) | without_torch(directory)
 
 
 def without_torch(directory: Path) -> dict[str, str]:

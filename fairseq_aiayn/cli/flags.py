@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import argparse
 
+from fairseq_aiayn.regime.names import argument
 from fairseq_aiayn.regime.ours import Budget, as_words, train_flags
 from fairseq_aiayn.regime.search import decoding, search_options
 from fairseq_aiayn.regime.stock import stock_flags
@@ -69,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
     row = find_row(arguments.row)
     if arguments.search:
         for option in ("--max-tokens", *(option for option, _, _ in BUDGET)):
-            if getattr(arguments, option.removeprefix("--").replace("-", "_")) is not None:
+            if getattr(arguments, argument(option)) is not None:
                 raise ValueError(f"--search has no {option}, which is of a training")
         print(*as_words(search_options(decoding(row))))
         return

@@ -10,11 +10,12 @@ from __future__ import annotations
 import argparse
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial, reduce
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
+from fairseq_aiayn.files.lines import decode_stream
 from fairseq_aiayn.messages import one_line_errors
 
 
@@ -53,15 +54,6 @@ def without_nonprinting(line: str) -> str:
     return "".join(" " if unicodedata.category(c).startswith("C") else c for c in line)
 
 
-def read_text(lines: Iterable[bytes]) -> Iterator[str]:
-    """Yield lines of UTF-8 without line ends; raises ValueError with the number of a bad line."""
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield line.removesuffix(b"\n").decode()
-        except UnicodeDecodeError:
-            raise ValueError(f"line {number:,} must be UTF-8, is not") from None
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -72,7 +64,7 @@ def main() -> None:
     given = parser.parse_args()
     tokenize = moses_tokenizer(given.language, given.normalize, given.lowercase)
     with one_line_errors("moses"):
-        for line in read_text(sys.stdin.buffer):
+        for line in decode_stream(sys.stdin.buffer):
             sys.stdout.buffer.write(f"{tokenize(line)}\n".encode())
 
 

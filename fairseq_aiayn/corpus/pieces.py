@@ -19,7 +19,7 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor
 from subword_nmt.apply_bpe import BPE
 
-from fairseq_aiayn.corpus.moses import read_text
+from fairseq_aiayn.files.lines import decode_stream
 from fairseq_aiayn.messages import one_line_errors
 
 CACHED_WORDS = 200_000
@@ -79,7 +79,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with one_line_errors("pieces"):
         pieces = open_pieces(arguments.codes, arguments.model)
-        for line in read_text(sys.stdin.buffer):
+        for line in decode_stream(sys.stdin.buffer):
             sys.stdout.buffer.write(f"{pieces(line)}\n".encode())
 
 

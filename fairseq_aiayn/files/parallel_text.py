@@ -20,11 +20,11 @@ def read_lines(path: str | Path) -> list[str]:
     mark are dropped. Raises ValueError for bytes that are not UTF-8, OSError if the file cannot be
     read.
     """
-    return decode_lines(_read_bytes(path), path)
+    return split_lines(_read_bytes(path), path)
 
 
-def decode_lines(content: bytes, path: str | Path) -> list[str]:
-    """Return the lines of what a file contains, as `read_lines` does; `path` names it in errors."""
+def split_lines(content: bytes, path: str | Path) -> list[str]:
+    """Return the lines of a file's content as `read_lines` does; `path` names it in errors."""
     content = content.removeprefix(codecs.BOM_UTF8)
     lines = content.removesuffix(b"\n").split(b"\n") if content else []
     return [_decode(path, number, line) for number, line in enumerate(lines, start=1)]

@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 import numpy as np
 
 from fairseq_aiayn.inspection.attention_map import AttentionMap
-from fairseq_aiayn.inspection.head_colours import HEAD_COLOURS
 from fairseq_aiayn.inspection.selection import Selection
+from fairseq_aiayn.palette import LINE_COLOURS
 
 LARGEST_PAGE = 1_000_000  # bytes
 DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -89,7 +89,7 @@ def view_of(selection: Selection, view: str, words: str) -> str:
 def _data_block(maps: Sequence[AttentionMap], start: str) -> str:
     """Return the maps as JSON that is safe in a script element: without <, ASCII only."""
     shown = [_content(one) for one in maps]
-    content = {"colours": HEAD_COLOURS, "maps": shown, "start": start}
+    content = {"colours": LINE_COLOURS, "maps": shown, "start": start}
     return json.dumps(content).replace("<", "\\u003c")
 
 

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-# Each has a contrast of at least 3:1 on white and on #16181d. They also differ for readers without
-# red or green cones (Machado et al.'s matrices; OKLab distance of at least 0.06).
-HEAD_COLOURS = (
-    "#1560ee",  # blue
-    "#b04a00",  # brown
-    "#007d5a",  # green
-    "#bb3399",  # magenta
-    "#5599cc",  # sky
-    "#998800",  # olive
-    "#9977ff",  # lilac
-    "#cc7777",  # rose
-)
+from fairseq_aiayn.palette import LINE_COLOURS
 
 
 def head_colour(head: int) -> str:
@@ -22,4 +11,4 @@ def head_colour(head: int) -> str:
     Colours repeat after eight heads: sixteen could not be told apart. So pictures write the head's
     number beside its colour.
     """
-    return HEAD_COLOURS[head % len(HEAD_COLOURS)]
+    return LINE_COLOURS[head % len(LINE_COLOURS)]

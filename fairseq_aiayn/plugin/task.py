@@ -13,6 +13,7 @@ from fairseq_aiayn.paper import TRANSLATION, Decoding
 from fairseq_aiayn.plugin.batches import PairsByLength
 from fairseq_aiayn.plugin.generator import BeamSearchGenerator, MaximumLength
 from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.regime.names import argument
 from fairseq_aiayn.regime.search import search_options
 
 # fairseq's generation options that the paper's search does not have, with the values that turn them
@@ -41,8 +42,7 @@ REFUSED = {
 def search_defaults(decoding: Decoding) -> dict[str, float]:
     """Return the options of the search with their defaults, under fairseq's names: the paper's
     options, then fairseq's own."""
-    papers = search_options(decoding).items()
-    papers = {name.removeprefix("--").replace("-", "_"): value for name, value in papers}
+    papers = {argument(option): value for option, value in search_options(decoding).items()}
     return papers | {"min_len": 1, "nbest": 1, "unnormalized": False}
 
 

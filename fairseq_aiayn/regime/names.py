@@ -12,6 +12,11 @@ ENCODER_AND_DECODER = {
 SIDES = ("encoder", "decoder")
 
 
+def argument(option: str) -> str:
+    """Return the name of the argument that an option sets: --max-len-a sets max_len_a."""
+    return option.removeprefix("--").replace("-", "_")
+
+
 def option(name: str) -> str:
     """Return an argument's name as a command-line option, such as --encoder-embed-dim."""
     return "--" + name.replace("_", "-")

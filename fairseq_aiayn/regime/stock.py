@@ -1,6 +1,6 @@
 """A row in stock fairseq: stock's own Transformer, loss and schedule, in the row's regime.
 
-README.md lists the differences that remain.
+docs/differences.md lists the differences that remain.
 """
 
 from __future__ import annotations

@@ -10,22 +10,11 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
+from fairseq_aiayn.palette import LINE_COLOURS
 from fairseq_aiayn.report.document import Block, Figure, Paragraph, Section, Table
 from fairseq_aiayn.runs.learning_curves import Curve, LearningCurves
 from fairseq_aiayn.scores.bleu_by_length import LengthClass
 
-# Each has a contrast of 3:1 or more on the page's ground, light and dark, and readers without red
-# or without green cones tell them apart; for that reason attention heads have the same colours.
-LINE_COLOURS = (
-    "#1560ee",  # blue
-    "#b04a00",  # brown
-    "#007d5a",  # green
-    "#bb3399",  # magenta
-    "#5599cc",  # sky
-    "#998800",  # olive
-    "#9977ff",  # lilac
-    "#cc7777",  # rose
-)
 VALIDATIONS = 25  # of a run that are printed
 POINTS = 1_800  # of all lines of a panel together; more make the page larger and not clearer
 DOTTED = 40  # points of a line that are few enough for a dot on each

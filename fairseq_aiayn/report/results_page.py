@@ -7,7 +7,7 @@ computes.
 --check writes nothing and fails if the page is out of date.
 
     cp exp/wmt14_en_de/table/table.json docs/results/wmt14_en_de_base.json
-    python fairseq_aiayn/report/results_page.py --results docs/results --output docs/results.md
+    python -m fairseq_aiayn.report.results_page --results docs/results --output docs/results.md
 """
 
 from __future__ import annotations

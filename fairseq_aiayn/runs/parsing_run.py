@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_aiayn.files.json_fields import Kind, dataclass_of, read_json
-from fairseq_aiayn.files.parallel_text import decode_lines
+from fairseq_aiayn.files.parallel_text import split_lines
 from fairseq_aiayn.runs.fairseq_log import Log, read_log
 from fairseq_aiayn.runs.run_directory import (
     TrainedRun,
@@ -176,7 +176,7 @@ def _read_test_set(directory: Path) -> tuple[int, str]:
     """Return how many sentences were parsed, and the SHA-256 of their words and trees."""
     paths = words, trees = directory / "words.txt", directory / "gold.trees"
     contents = [path.read_bytes() for path in paths]
-    sentences, count = (len(decode_lines(*one)) for one in zip(contents, paths, strict=True))
+    sentences, count = (len(split_lines(*one)) for one in zip(contents, paths, strict=True))
     if not sentences:
         raise ValueError(f"{words}: must have sentences, has none")
     _require_sentences(trees, count, sentences)

@@ -20,6 +20,8 @@ from lxml import etree, html
 from pair_rules import summary, write_pairs
 from tqdm import tqdm
 
+from fairseq_aiayn.messages import one_line_errors
+
 HELP_DIRECTORY = {"en": "en-US", "de": "de", "fr": "fr"}
 SKIPPED_CLASSES = ("code", "example", "image", "youtube")
 BLOCK_IDS = ("par_", "hd_")
@@ -100,10 +102,8 @@ def main() -> None:
     parser.add_argument("--target-lang", choices=HELP_DIRECTORY, required=True)
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
-    try:
+    with one_line_errors("help_corpus"):
         print(extract(**vars(arguments)), file=sys.stderr)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"help_corpus: {error}") from None
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from pathlib import Path
 from pair_rules import summary, write_pairs
 from tqdm import tqdm
 
+from fairseq_aiayn.messages import one_line_errors
+
 
 def leaves(tree: dict | str, path: str = "") -> Iterator[tuple[str, str]]:
     """Yield (key path, text) for every string in nested objects."""
@@ -64,10 +66,11 @@ def main() -> None:
     parser.add_argument("--target-lang", default="de")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
-    try:
-        print(extract(**vars(arguments)), file=sys.stderr)
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise SystemExit(f"interface_corpus: {error}") from None
+    with one_line_errors("interface_corpus"):
+        try:
+            print(extract(**vars(arguments)), file=sys.stderr)
+        except zipfile.BadZipFile as error:
+            raise ValueError(error) from None
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fairseq_aiayn.messages import one_line_errors
 from fairseq_aiayn.report.markdown import blocks_as_markdown
 from fairseq_aiayn.report.markdown_and_json import write_markdown_and_json
 from fairseq_aiayn.report.table3 import as_json, full_blocks, read_table3, summary_blocks
@@ -23,12 +24,10 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN_DIRECTORY")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     arguments = parser.parse_args()
-    try:
+    with one_line_errors("table"):
         table = read_table3(arguments.runs)
         full = blocks_as_markdown(full_blocks(table))
         write_markdown_and_json(arguments.output, "table3", full, as_json(table))
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"table: {error}") from None
     print(blocks_as_markdown(summary_blocks(table)), end="")
 
 

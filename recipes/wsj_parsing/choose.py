@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_aiayn.files.text_table import aligned_lines
+from fairseq_aiayn.messages import one_line_errors
 from fairseq_aiayn.runs.parsing_run import read_scores
 from fairseq_aiayn.treebank.evalb.summary import Scores
 
@@ -57,10 +58,8 @@ def main() -> None:
     )
     parser.add_argument("parts", nargs="+", type=Path, metavar="RUN/PART")
     arguments = parser.parse_args()
-    try:
+    with one_line_errors("choose"):
         chosen, f1 = best(arguments.parts)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"choose: {error}") from None
     rows = [(str(part), f"{value:.2f}") for part, value in zip(arguments.parts, f1, strict=True)]
     print("\n".join(aligned_lines([("run", "F1"), *rows])), file=sys.stderr)
     print(chosen.parent)

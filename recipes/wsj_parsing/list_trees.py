@@ -14,6 +14,7 @@ from pathlib import Path
 
 from fairseq_aiayn.files.lines import stream_lines
 from fairseq_aiayn.files.whole import write_whole
+from fairseq_aiayn.messages import one_line_errors
 from fairseq_aiayn.treebank.reader import tree_files
 
 SECTIONS = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
@@ -81,15 +82,13 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     arguments = parser.parse_args()
     treebank = arguments.treebank
-    try:
+    with one_line_errors("list_trees"):
         lists = given(treebank, arguments.lists) if arguments.lists else sections(treebank)
         absolute = {
             name: [str((treebank / path).absolute()) for path in paths]
             for name, paths in lists.items()
         }
         write_lists(absolute, arguments.output)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"list_trees: {error}") from None
     print(", ".join(f"{name}: {len(paths):,} files" for name, paths in lists.items()))
 
 

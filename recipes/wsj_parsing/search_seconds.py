@@ -12,6 +12,8 @@ import re
 import sys
 from collections.abc import Iterable
 
+from fairseq_aiayn.messages import one_line_errors
+
 SEARCHED = re.compile(r"Translated ([\d,]+) sentences \([\d,]+ tokens\) in ([\d.]+)s")
 
 
@@ -27,10 +29,8 @@ def search_seconds(lines: Iterable[str]) -> dict[str, float]:
 
 def main() -> None:
     sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")
-    try:
+    with one_line_errors("search_seconds"):
         print(json.dumps(search_seconds(sys.stdin)))
-    except ValueError as error:
-        raise SystemExit(f"search_seconds: {error}") from None
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from sentencepiece import SentencePieceProcessor
 
 from fairseq_aiayn.corpus.learn_word_pieces import learn
 from fairseq_aiayn.files.whole import write_whole
+from fairseq_aiayn.messages import one_line_errors
 
 
 def sample(files: list[Path], sentences: int) -> Iterator[str]:
@@ -97,12 +98,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     arguments = parser.parse_args()
     corpora = [arguments.gold, *([arguments.silver] if arguments.silver else [])]
-    try:
+    with one_line_errors("vocabularies"):
         pieces, symbols = write_vocabularies(
             corpora, arguments.vocabulary, arguments.sample, arguments.output
         )
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"vocabularies: {error}") from None
     print(f"{pieces:,} word pieces, {symbols:,} symbols of trees")
 
 

@@ -22,6 +22,7 @@ from list_trees import read_list
 from tqdm import tqdm
 
 from fairseq_aiayn.files.whole import whole_file
+from fairseq_aiayn.messages import one_line_errors
 from fairseq_aiayn.treebank.corpus import normalized_trees
 from fairseq_aiayn.treebank.linearization import Tags, linearize, source_text
 from fairseq_aiayn.treebank.trees import words_of, write_tree
@@ -85,13 +86,11 @@ def main() -> None:
     parser.add_argument("--longest", type=int, metavar="SYMBOLS", help="longer trees are left out")
     parser.add_argument("--output", type=Path, required=True, metavar="PREFIX")
     arguments = parser.parse_args()
-    try:
+    with one_line_errors("write_trees"):
         files = list(arguments.files)
         if arguments.list:
             files += map(Path, read_list(arguments.list))
         counts = write_set(files, arguments.tags, arguments.longest, arguments.output)
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"write_trees: {error}") from None
     left_out = f", {counts.too_long:,} left out as too long" if arguments.longest else ""
     print(f"{arguments.output.name}: {counts.kept:,} trees{left_out}")
 

@@ -18,7 +18,8 @@ from style_colours import colours_of, contrast
 import fairseq_aiayn
 from fairseq_aiayn.inspection.attention_map import AttentionMap
 from fairseq_aiayn.inspection.attention_page import LARGEST_PAGE, attention_page
-from fairseq_aiayn.inspection.head_colours import HEAD_COLOURS, head_colour
+from fairseq_aiayn.inspection.head_colours import head_colour
+from fairseq_aiayn.palette import LINE_COLOURS
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 SEPARATOR = "\u2028"
@@ -130,12 +131,12 @@ def test_colours_are_legible(scheme: int) -> None:
         assert contrast(colours["edge"], colours[ground]) >= 3
     assert contrast(colours["ink"], colours["mark"]) >= 4.5
     assert contrast(colours["on-accent"], colours["accent"]) >= 4.5
-    assert all(contrast(head, colours["paper"]) >= 3 for head in HEAD_COLOURS)
+    assert all(contrast(head, colours["paper"]) >= 3 for head in LINE_COLOURS)
 
 
 def test_the_ninth_head_has_the_colour_of_the_first() -> None:
-    assert len(set(HEAD_COLOURS)) == 8
-    assert [head_colour(head) for head in range(16)] == [*HEAD_COLOURS, *HEAD_COLOURS]
+    assert len(set(LINE_COLOURS)) == 8
+    assert [head_colour(head) for head in range(16)] == [*LINE_COLOURS, *LINE_COLOURS]
 
 
 def test_the_page_s_files_are_installed_with_the_package() -> None:

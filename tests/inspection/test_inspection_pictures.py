@@ -16,7 +16,6 @@ from matplotlib.patches import Rectangle
 
 from fairseq_aiayn.inspection import picture_files
 from fairseq_aiayn.inspection.attention_map import AttentionMap
-from fairseq_aiayn.inspection.head_colours import HEAD_COLOURS
 from fairseq_aiayn.inspection.heat_maps import draw_heat_maps
 from fairseq_aiayn.inspection.labels import undrawable
 from fairseq_aiayn.inspection.line_drawing import draw_lines, draw_lines_by_head
@@ -30,6 +29,7 @@ from fairseq_aiayn.inspection.selection import LONGEST, require_readable, select
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.positions import sinusoids
 from fairseq_aiayn.nn.transformer import create_transformer
+from fairseq_aiayn.palette import LINE_COLOURS
 
 WORDS = ("the", "law", "with@@", "out", "the", "</s>")
 HOSTILE = (
@@ -176,7 +176,7 @@ def test_each_head_has_its_colour_and_in_small_drawings_its_own_axes() -> None:
     for draw, drawings in ((draw_lines, 1), (draw_lines_by_head, 9)):
         figure = draw(select(shown, None, None, None))
         colours = [to_hex(c.get_colors()[0]) for axes in figure.axes for c in axes.collections]
-        assert colours == [*HEAD_COLOURS, HEAD_COLOURS[0]]
+        assert colours == [*LINE_COLOURS, LINE_COLOURS[0]]
         assert sum(bool(axes.collections) for axes in figure.axes) == drawings
         assert texts(figure).count("law") == 2 * drawings
 
@@ -188,7 +188,7 @@ def test_heat_maps_have_the_weights_on_one_scale() -> None:
     for image, head in zip(images, (2, 0), strict=True):
         assert image.get_clim() == (0, 1)
         torch.testing.assert_close(torch.tensor(image.get_array()), shown.weights[0, head])
-        assert to_hex(image.to_rgba(1.0)) == HEAD_COLOURS[head]
+        assert to_hex(image.to_rgba(1.0)) == LINE_COLOURS[head]
         assert to_hex(image.to_rgba(0.0)) == "#ffffff"
     isolated = draw_heat_maps(select(shown, 1, [1], "the"))
     (image,) = (image for axes in isolated.axes for image in axes.images)

@@ -16,7 +16,8 @@ from style_colours import colours_of, contrast
 
 import fairseq_aiayn
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.report.curves import LINE_COLOURS, draw_learning_curves
+from fairseq_aiayn.palette import LINE_COLOURS
+from fairseq_aiayn.report.curves import draw_learning_curves
 from fairseq_aiayn.report.document import (
     Bullets,
     Document,

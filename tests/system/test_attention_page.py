@@ -21,8 +21,8 @@ from attention_pages import (
     weights,
 )
 
-from fairseq_aiayn.inspection.head_colours import HEAD_COLOURS
 from fairseq_aiayn.inspection.word_merging import merge_words
+from fairseq_aiayn.palette import LINE_COLOURS
 
 pytest_plugins = ["browser"]
 
@@ -55,7 +55,7 @@ def test_heads_are_switched_one_by_one_and_all_at_once(chromium) -> None:
     choose(page, "heads", "3")
     assert_drawn(lines(page), weights(MAPS["encoder"], 1, [2]))
     colours = page.tab.eval_on_selector_all("line", "all => all.map(l => l.getAttribute('stroke'))")
-    assert set(colours) == {HEAD_COLOURS[2]}
+    assert set(colours) == {LINE_COLOURS[2]}
     page.tab.click("#all")
     assert_drawn(lines(page), weights(MAPS["encoder"], 1, range(HEADS)))
 
@@ -179,7 +179,7 @@ def test_sixteen_heads_repeat_eight_colours_and_say_so(chromium) -> None:
         "line", "all => all.map(l => [l.dataset.head - 1, l.getAttribute('stroke')])"
     )
     assert {head: stroke for head, stroke in strokes} == {
-        head: HEAD_COLOURS[head % 8] for head in range(16)
+        head: LINE_COLOURS[head % 8] for head in range(16)
     }
     assert "a colour, which repeats after 8." in page.tab.text_content("footer")
 
