@@ -110,7 +110,8 @@ binarize() {
 
 # Download the text that the manifest names, and write the held-out sets.
 manifest_stages() {
-    [[ -r $manifest ]] || fatal "--manifest $manifest: cannot be read"
+    [[ -f $manifest && -r $manifest ]] ||
+        fatal "--manifest must be a file that can be read, got '$manifest'"
     # shellcheck disable=SC2034  # stage 1 uses it by name
     manifest_text=$(<"$manifest") # if the manifest changes, the stage runs again
     stage 1 download download_corpus manifest_text pair

@@ -228,3 +228,21 @@ def test_a_directory_that_cannot_be_made_is_one_line(make, tmp_path):
 def test_the_vocabulary_has_the_size_of_section_5_1(recipe, vocabulary):
     script = (RECIPES / recipe / "run.sh").read_text()
     assert f"\nvocabulary={vocabulary} " in script
+
+
+@pytest.mark.parametrize("name", ["", "none.toml", "-inf"])
+def test_a_manifest_that_cannot_be_read_is_named(name, tmp_path):
+    manifest = f"{tmp_path}/{name}" if name != "-inf" else name
+    script = str(RECIPES / "wmt14_en_fr" / "run.sh")
+    refused = call([script, "--exp", f"{tmp_path}/exp", "--dry_run", "--manifest", manifest])
+    assert refused.returncode == 1
+    message = f"run.sh: --manifest must be a file that can be read, got '{manifest}'\n"
+    assert refused.stderr == message
+
+
+def test_a_value_with_line_ends_is_refused_in_one_line(tmp_path):
+    script = str(RECIPES / "wmt14_en_fr" / "run.sh")
+    words = [script, "--exp", f"{tmp_path}/exp", "--dry_run", "--max_update", "1\n2\r3"]
+    refused = call(words)
+    assert refused.returncode == 1
+    assert refused.stderr == "run.sh: --max_update must be a whole number, got '1 2 3'\n"
