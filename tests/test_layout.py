@@ -17,6 +17,7 @@ LAYERS = [
     {"decoding", "treebank", "corpus", "regime"},
     {"checkpoints", "scores", "cost"},
     {"runs", "inspection"},
+    {"diagnosis"},
     {"report", "plugin"},
     {"cli"},
 ]

@@ -65,6 +65,21 @@ def leaves(path: Path, value: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
             yield names, value
 
 
+def plain_configuration(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of a checkpoint that `require_plain_configuration` has accepted, as
+    dictionaries, lists and values."""
+    configuration = state.get("cfg") if state.get("cfg") is not None else state.get("args")
+    return _plain(configuration)
+
+
+def _plain(value: Any) -> Any:
+    value = written(value)
+    if isinstance(value, Mapping | argparse.Namespace):
+        return {str(name): _plain(part) for name, part in parts(value)}
+    is_list = isinstance(value, Sequence | set) and not isinstance(value, str | bytes)
+    return [_plain(part) for _, part in parts(value)] if is_list else value
+
+
 def parts(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield the members of a container in a configuration, uninterpolated, by name or index."""
     value = written(value)

@@ -37,6 +37,7 @@ from fairseq_aiayn.cli import (
     compare,
     cost,
     delinearize,
+    diagnose,
     evalb,
     flags,
     linearize,
@@ -47,7 +48,7 @@ from fairseq_aiayn.cli import (
 from fairseq_aiayn.messages import shortened
 
 COMMANDS = (
-    *(rows, flags, cost, user_dir, average, bleu, compare, attention),
+    *(rows, flags, cost, user_dir, average, bleu, compare, diagnose, attention),
     *(linearize, parse, delinearize, evalb),
 )
 

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose
+from fairseq_aiayn.diagnosis.diagnosis import as_json as diagnosis_as_json
+from fairseq_aiayn.diagnosis.reading import evidence_of_run
 from fairseq_aiayn.report.curves import curves_section
 from fairseq_aiayn.report.document import Document, Section
 from fairseq_aiayn.report.provenance import how_made, machines
@@ -38,6 +41,7 @@ class ParsingReport:
     table: Table4
     seeds: list[OverSeeds]
     differences: list[Difference]
+    diagnoses: dict[str, Diagnosis]
     curves: dict[str, LearningCurves]  # by the name of the training, which may have two searches
 
 
@@ -54,6 +58,7 @@ def read_report(directories: Sequence[Path]) -> ParsingReport:
         table=Table4(runs),
         seeds=over_seeds(runs, options, FIGURES),
         differences=run_differences(runs, options),
+        diagnoses={one.run.name: diagnose(evidence_of_run(one.run, one.log)) for one in found},
         curves={name: learning_curves_of(log) for name, log in logs.items()},
     )
 
@@ -75,7 +80,7 @@ def _logs_by_training(found: Sequence[ReadSearch]) -> dict[str, Log]:
 def document(report: ParsingReport) -> Document:
     """Arrange the page."""
     runs = report.table.runs
-    names, systems = [run.name for run in runs], {run.settings.system for run in runs}
+    names = [run.name for run in runs]
     results = [details_table(runs), evalb_parameters(runs), machines(runs)]
     return Document(
         " · ".join(names),
@@ -84,7 +89,7 @@ def document(report: ParsingReport) -> Document:
             *over_seeds_section(report.seeds),
             Section("Table 4", [parsers_table(runs), *caveat(runs)]),
             Section("Labels", [labels_table(runs)]),
-            *differences_section(names, systems, report.differences),
+            *differences_section(report.differences, report.diagnoses),
             *curves_section(report.curves),
             Section("How the runs were made", how_made(runs)),
         ],
@@ -93,4 +98,5 @@ def document(report: ParsingReport) -> Document:
 
 def as_json(report: ParsingReport) -> dict:
     """Return all of a report, ready for json.dump."""
-    return {"kind": KIND, **asdict(report)}
+    diagnoses = {name: diagnosis_as_json(one) for name, one in report.diagnoses.items()}
+    return {"kind": KIND, **asdict(report), "diagnoses": diagnoses}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from fairseq_aiayn.regime.stock_differences import STOCK_DIFFERENCES
+from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, unequal_aspects
 from fairseq_aiayn.report.document import Block, Paragraph, Section, Table
 from fairseq_aiayn.report.provenance import clock
 from fairseq_aiayn.runs.differences import Difference
@@ -52,20 +52,38 @@ def over_seeds_section(groups: Sequence[OverSeeds]) -> list[Section]:
 
 
 def differences_section(
-    names: Sequence[str], systems: set[str], found: Sequence[Difference]
+    found: Sequence[Difference], diagnoses: Mapping[str, Diagnosis]
 ) -> list[Section]:
-    """Return what the runs were asked for differently, and what stock fairseq does differently."""
-    blocks: list[Block] = []
-    if len(names) > 1:
+    """Return what runs did otherwise than their rows, and in what they differ from each other.
+
+    `diagnoses` has every run by its name.
+    """
+    blocks = [*_diagnosis_blocks(diagnoses)]
+    if len(diagnoses) > 1:
         text = (
             "Every fact and option in which the runs differ, even if one of the systems does not "
             "use it. An empty cell means that it was not given."
         )
         rows = [[one.where, one.what, *one.values] for one in found]
-        blocks += [Paragraph(text), Table(["where", "what", *names], rows, left=len(names) + 2)]
-    if "stock" in systems:
-        text = "What stock fairseq's code does differently, whatever the options:"
-        rows = [[one.what, one.paper, one.stock, one.consequence] for one in STOCK_DIFFERENCES]
-        header = ["", "the paper, and aiayn", "stock fairseq (0.12.3.1)", "consequence"]
-        blocks += [Paragraph(text), Table(header, rows, left=4)]
+        table = Table(["where", "what", *diagnoses], rows, left=len(diagnoses) + 2)
+        blocks += [Paragraph(text), table]
     return [Section("What differs", blocks)] if blocks else []
+
+
+def _diagnosis_blocks(diagnoses: Mapping[str, Diagnosis]) -> list[Block]:
+    """Return a table of what a run did otherwise than its row; nothing if no run did."""
+    by_aspect = {
+        aspect: [one.findings.get(aspect) for one in diagnoses.values()]
+        for aspect in unequal_aspects(diagnoses.values())
+    }
+    if not by_aspect:
+        return []
+    rows = []
+    for aspect, findings in by_aspect.items():
+        known = [one for one in findings if one]
+        heaviest = max(known, key=lambda one: (one.differs, one.weight))
+        cells = [(one.here if one.differs else "the same") if one else "" for one in findings]
+        rows.append([aspect, heaviest.paper, *cells, heaviest.effect])
+    header = ["", "the row of the paper or of aiayn", *diagnoses, "effect"]
+    text = "What a run did otherwise than its row, the most important first (`aiayn diagnose`)."
+    return [Paragraph(text), Table(header, rows, left=len(header))]

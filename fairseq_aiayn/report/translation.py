@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fairseq_aiayn.cost.row_table import explanation, row_table
+from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose
+from fairseq_aiayn.diagnosis.diagnosis import as_json as diagnosis_as_json
+from fairseq_aiayn.diagnosis.reading import evidence_of_run
 from fairseq_aiayn.report.comparison import caveat, example_block, measured_table, signatures
 from fairseq_aiayn.report.curves import curves_section, draw_bleu_by_length, length_range
 from fairseq_aiayn.report.document import Block, Document, Figure, Paragraph, Section, Table
@@ -56,6 +59,7 @@ class TranslationReport:
     comparison: Comparison
     seeds: list[OverSeeds]
     differences: list[Difference]
+    diagnoses: dict[str, Diagnosis]
     curves: dict[str, LearningCurves]
     lengths: list[LengthClass]
     significance: Significance | None  # of two runs or more, against the first
@@ -82,6 +86,10 @@ def read_report(directories: Sequence[Path], examples: int) -> TranslationReport
         comparison=comparison,
         seeds=over_seeds(runs, options, figures_of(runs)),
         differences=run_differences(runs, options),
+        diagnoses={
+            one.run.name: diagnose(evidence_of_run(one.run, one.log, one.run.bleu["signature"]))
+            for one in found
+        },
         curves={one.run.name: learning_curves_of(one.log) for one in found},
         lengths=bleu_by_length(source, reference, translations),
         significance=paired_bootstrap(translations, reference) if several else None,
@@ -107,7 +115,7 @@ def _require_own_score(read: ReadRun) -> None:
 def document(report: TranslationReport) -> Document:
     """Arrange the page."""
     runs = report.comparison.runs
-    names, systems = [run.name for run in runs], {run.settings.system for run in runs}
+    names = [run.name for run in runs]
     results = [measured_table(runs), machines(runs), *caveat(runs), *signatures(runs[0])]
     return Document(
         " · ".join(names),
@@ -115,7 +123,7 @@ def document(report: TranslationReport) -> Document:
             Section("Results", results),
             *over_seeds_section(report.seeds),
             *_significance_section(report.significance, report.contrasts, runs[0].sentences),
-            *differences_section(names, systems, report.differences),
+            *differences_section(report.differences, report.diagnoses),
             *curves_section(report.curves),
             _length_section(runs, report.lengths),
             *_disagreement_section(report.disagreements),
@@ -128,7 +136,8 @@ def document(report: TranslationReport) -> Document:
 
 def as_json(report: TranslationReport) -> dict:
     """Return all of a report, ready for json.dump."""
-    return {"kind": KIND, **asdict(report)}
+    diagnoses = {name: diagnosis_as_json(one) for name, one in report.diagnoses.items()}
+    return {"kind": KIND, **asdict(report), "diagnoses": diagnoses}
 
 
 def _significance_section(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass
 
+from fairseq_aiayn.runs.configuration import flat_options, printed_configuration
 from fairseq_aiayn.runs.fairseq_log import Log
 
 PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")  # once per start
@@ -13,7 +13,6 @@ DONE = "done training in"
 # What plugin/guards/peak_memory.py logs at the end of every start
 PEAK_MEMORY = re.compile(r"peak memory: (\d+) MiB(?:, of the GPU (\d+) MiB)?")
 TYPES = re.compile(r"\] dictionary: (\d+) types")
-CONFIGURATION = "{'_name'"  # starts the line that fairseq-train writes before it builds the model
 
 
 @dataclass(frozen=True)
@@ -79,27 +78,12 @@ def validation_of(log: Log) -> Validation:
     return Validation(values[-1], target, source)
 
 
-def train_options_of(log: Log) -> dict[str, str]:
+def train_options_of(log: Log) -> dict[str, object]:
     """Return all options of the newest start with their values, defaults included.
 
-    fairseq writes the printed form of its configuration, in which a Namespace has every option.
     The result is empty if the log has no configuration that can be read.
     """
-    lines = [line for line in log.lines if line.startswith(CONFIGURATION)]
-    try:
-        tree = ast.parse(lines[-1], mode="eval") if lines else ast.Module([], [])
-    except SyntaxError:
-        return {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            return {one.arg: _without_quotes(one.value) for one in node.keywords if one.arg}
-    return {}
-
-
-def _without_quotes(value: ast.expr) -> str:
-    """Return a value as Python writes it; a text has no quotation marks around it."""
-    is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
-    return value.value if is_text else ast.unparse(value)
+    return flat_options(printed_configuration(log.lines))
 
 
 def _parameters_of_finished(log: Log) -> int:

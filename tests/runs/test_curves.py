@@ -3,22 +3,17 @@ say of how runs were made and went."""
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from run_directories import MADE, PARAMETERS, inner, valid, write_run
 
-from fairseq_aiayn.regime.stock_differences import STOCK_DIFFERENCES
 from fairseq_aiayn.runs.differences import Difference, options_of, run_differences
 from fairseq_aiayn.runs.fairseq_log import Log, read_log
 from fairseq_aiayn.runs.learning_curves import learning_curves_of
 from fairseq_aiayn.runs.train_log import train_options_of, training_of
 from fairseq_aiayn.runs.translation_run import read_run
-
-DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"
 
 
 @pytest.fixture
@@ -84,7 +79,7 @@ def test_options_are_those_of_the_newest_start(log):
         for rate in (0.1, 0.25)
     )
     options = train_options_of(log(first, "words", second, inner(10, 9.0)))
-    assert options == {"arch": "tiny", "lr": "[0.25]"}
+    assert options == {"seed": 1, "arch": "tiny", "lr": [0.25]}
 
 
 @pytest.mark.parametrize(
@@ -183,16 +178,3 @@ def test_the_largest_peak_of_all_starts_is_the_runs(tmp_path, lines, peaks):
     path.write_text(path.read_text() + "\n".join(["", *lines]), encoding="utf-8")
     training = training_of(read_log(path))
     assert (training.peak_memory, training.peak_gpu_memory) == peaks
-
-
-def test_the_docs_print_what_differs_from_stock_fairseq():
-    lines = DIFFERENCES.read_text(encoding="utf-8").split("\n")
-    rows = [
-        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-        for cells in (
-            (one.what, one.paper, one.stock, one.consequence) for one in STOCK_DIFFERENCES
-        )
-    ]
-    first = lines.index(rows[0])
-    assert lines[first : first + len(rows)] == rows
-    assert re.match("^$", lines[first + len(rows)]), "no row of the page is missing here"

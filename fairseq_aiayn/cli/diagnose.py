@@ -1,0 +1,87 @@
+"""say what a training did otherwise than the paper, what it costs, and what to change
+
+Reads any training of fairseq, stock or of this plugin: a checkpoint, a log of fairseq-train, a
+--save-dir, or a run directory of the recipes. Compares batch, schedule, regularization, model,
+search and BLEU with a row of the paper. What costs most comes first; where nobody is known to have
+measured an effect, it says so. A file is read as data, nothing in it is executed.
+
+A checkpoint does not say how the model was evaluated, nor whether it is an average: add the output
+of fairseq-generate (--generate) and the signature of the score (--bleu).
+
+examples:
+  aiayn diagnose checkpoints/checkpoint_best.pt
+  aiayn diagnose train.log --row big --generate generate.log --bleu "BLEU|case:mixed|tok:13a"
+  aiayn diagnose exp/wmt14_en_de/stock-base-1 --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, as_json, diagnose
+from fairseq_aiayn.diagnosis.finding import Finding, Weight
+from fairseq_aiayn.diagnosis.reading import read_evidence
+from fairseq_aiayn.paper import Row
+from fairseq_aiayn.rows import OWN, find_row
+
+HEADINGS = {
+    Weight.LARGE: "costs or gains 1 BLEU or more",
+    Weight.MEDIUM: "costs or gains 0.3 to 1 BLEU",
+    Weight.UNKNOWN: "how much is not known",
+    Weight.SMALL: "less than 0.3 BLEU",
+    Weight.NONE: "no effect",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `aiayn diagnose`."""
+    parser.add_argument("training", type=Path, metavar="CHECKPOINT|LOG|DIR", help="what to read")
+    parser.add_argument("--row", help="compare with this row (default: the one with its sizes)")
+    parser.add_argument(
+        "--generate", type=Path, metavar="LOG", help="output of fairseq-generate with the model"
+    )
+    parser.add_argument("--bleu", metavar="SIGNATURE", help="signature of the score")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the diagnosis."""
+    row = find_row(arguments.row) if arguments.row else None
+    found = diagnose(read_evidence(arguments.training, arguments.generate, arguments.bleu), row)
+    if arguments.json:
+        print(json.dumps(as_json(found), indent=2, ensure_ascii=False))
+    else:
+        print(*_lines(found), sep="\n")
+
+
+def _lines(found: Diagnosis) -> Iterator[str]:
+    yield f"{found.name}: {found.arch}, beside row {found.row.name}"
+    heading = None
+    for name, one in found.findings.items():
+        if one.differs:
+            if one.weight is not heading:
+                heading = one.weight
+                yield f"\n{HEADINGS[heading]}"
+            yield from _finding_lines(name, one, found.row)
+    same = [name for name, one in found.findings.items() if not one.differs]
+    yield f"\nas in the {_whose(found.row)}: {', '.join(same) or 'nothing'}"
+    if found.not_known:
+        yield f"the files do not say: {', '.join(found.not_known)}"
+    if found.other_options:
+        options = ", ".join(f"{name} {value}" for name, value in found.other_options.items())
+        yield f"also set, and not judged: {options}"
+
+
+def _finding_lines(name: str, one: Finding, row: Row) -> Iterator[str]:
+    yield f"  {name}"
+    lines = {_whose(row): one.paper, "here": one.here, "effect": one.effect, "change": one.change}
+    for label, text in lines.items():
+        if text:
+            yield f"    {label + ':':<8}{text}"
+
+
+def _whose(row: Row) -> str:
+    return "row" if row in OWN else "paper"

@@ -1,0 +1,137 @@
+"""How a trained model was averaged, searched with and scored, beside section 6.1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from fairseq_aiayn.diagnosis.evidence import Evidence, as_number
+from fairseq_aiayn.diagnosis.finding import Aspect, Finding, Weight, compare
+from fairseq_aiayn.paper import Decoding, Row
+from fairseq_aiayn.regime.search import decoding
+
+OUR_SEARCH = "--task aiayn_translation"
+NEWSTEST2014 = 3_003  # sentences
+LEFT_OUT = 7  # at most, by stock fairseq's --required-batch-size-multiple 8
+TRACKER = "tensor2tensor#317"
+BY_TOKENS = {  # of sacreBLEU, what its figure is beside the paper's measure
+    "13a": "the authors' base model has 27.52 by sacreBLEU and 29.02 by their script",
+    "intl": "the authors' base model has 28.33 by sacreBLEU's intl and 29.02 by their script",
+}
+
+
+def _averaged(found: Evidence, row: Row) -> Finding | None:
+    if found.averaged is None:
+        return None
+    paper = f"the last {row.averaged} checkpoints" if row.averaged > 1 else "none"
+    here = f"the last {found.averaged}" if found.averaged > 1 else "none"
+    change = f"aiayn average --last {row.averaged}"
+    same = found.averaged == row.averaged
+    effect = "averaging gains up to 1 BLEU, usually less (tensor2tensor#317)"
+    return compare(paper, here, same, Weight.MEDIUM, effect, change)
+
+
+def _number_of_the_search(
+    option: str, paper: Callable[[Decoding], float]
+) -> Callable[[Evidence, Row], Finding | None]:
+    """Return the comparison of an option of fairseq-generate with the row's search."""
+
+    def judge(found: Evidence, row: Row) -> Finding | None:
+        here, wanted = as_number(found.search.get(option)), paper(decoding(row))
+        if here is None:
+            return None
+        change = f"--{option} {wanted:g}"
+        same = here == wanted
+        return compare(f"{wanted:g}", f"{here:g}", same, Weight.SMALL, "another search", change)
+
+    return judge
+
+
+def _length_penalty(found: Evidence, row: Row) -> Finding | None:
+    if not found.search:
+        return None
+    paper = "log P / ((5 + |Y|)/6)^α"
+    if found.is_our_search:
+        return Finding(paper, paper)
+    effect = "the same α means something else; BLEU of one model 22.45 and 22.46 (row tiny)"
+    return Finding(paper, "log P / |Y|^α", Weight.SMALL, effect, OUR_SEARCH)
+
+
+def _end_of_the_search(found: Evidence, row: Row) -> Finding | None:
+    if not found.search:
+        return None
+    paper = "when no open hypothesis can win any more"
+    if found.is_our_search:
+        return Finding(paper, paper)
+    effect = "a better hypothesis can be missed"
+    return Finding(paper, "when k hypotheses are finished", Weight.SMALL, effect, OUR_SEARCH)
+
+
+def _longest_output(found: Evidence, row: Row) -> Finding | None:
+    a, b = (as_number(found.search.get(name)) for name in ("max_len_a", "max_len_b"))
+    if a is None or b is None:
+        return None
+    extra = decoding(row).extra_length
+    paper = f"the sentence's own input + {extra}"
+    change = f"{OUR_SEARCH} --max-len-a 1 --max-len-b {extra}"
+    if (a, b) == (1, extra) and found.is_our_search:
+        return Finding(paper, paper)
+    here = f"{a:g} x the longest input of the batch + {b:g}"
+    effect = "a translation depends on the batch that it is in"
+    return Finding(paper, here, Weight.SMALL, effect, change)
+
+
+def _test_set(found: Evidence, row: Row) -> Finding | None:
+    multiple = as_number(found.search.get("required_batch_size_multiple"))
+    if not found.search or (found.translated is None and multiple is None):
+        return None
+    here = "every sentence" if found.translated is None else f"{found.translated:,} sentences"
+    missing = NEWSTEST2014 - (found.translated or NEWSTEST2014)
+    may_drop = not found.is_our_search and (multiple is None or multiple > 1)
+    is_short = 0 < missing <= LEFT_OUT
+    effect = "the last sentences of the test set are left out, which makes it another test set"
+    change = f"--required-batch-size-multiple 1, or {OUR_SEARCH}"
+    if is_short:
+        here += f" of newstest2014's {NEWSTEST2014:,}"
+    elif may_drop:
+        here += ", batches in multiples of 8"
+        effect = f"up to {LEFT_OUT} sentences are left out"
+    same = not is_short and not may_drop
+    return compare("every sentence", here, same, Weight.SMALL, effect, change)
+
+
+def _pieces(found: Evidence, row: Row) -> Finding | None:
+    if not found.search:
+        return None
+    joined = found.search.get("post_process") or found.search.get("remove_bpe")
+    effect = "BLEU of byte pairs or word pieces is far higher than BLEU of words"
+    here = "pieces joined to words" if joined else "as pieces"
+    change = "--post-process subword_nmt or sentencepiece"
+    return compare("words", here, bool(joined), Weight.LARGE, effect, change)
+
+
+def _bleu(found: Evidence, row: Row) -> Finding | None:
+    """Read a signature of sacreBLEU or of `aiayn bleu`, or a line of fairseq's."""
+    if found.signature is None:
+        return None
+    parts = dict(re.findall(r"([a-z]+)[:.]([^|+ ]+)", found.signature))
+    paper = "cased, of Moses tokens, Unicode quotes as ASCII, German compounds split"
+    if "compounds" in parts or parts.get("tok", "").startswith("sacremoses"):
+        return Finding(paper, found.signature)
+    effect = BY_TOKENS.get(parts.get("tok", ""), "without the splitting 0.7 to 1 lower")
+    if parts.get("case") == "lc":
+        effect += "; without case 0.5 higher"
+    return Finding(paper, found.signature, Weight.LARGE, f"{effect} ({TRACKER})", "aiayn bleu")
+
+
+EVALUATION = (
+    Aspect("averaging", (), _averaged),
+    Aspect("beam", (), _number_of_the_search("beam", lambda search: search.beam)),
+    Aspect("α", (), _number_of_the_search("lenpen", lambda search: search.alpha)),
+    Aspect("length penalty", (), _length_penalty),
+    Aspect("end of the search", (), _end_of_the_search),
+    Aspect("longest output", (), _longest_output),
+    Aspect("test set", (), _test_set),
+    Aspect("text that is scored", (), _pieces),
+    Aspect("BLEU", (), _bleu),
+)

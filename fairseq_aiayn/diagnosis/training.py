@@ -1,0 +1,226 @@
+"""How a training was done, beside section 5: batch, steps, Adam, learning rate, regularization."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from fairseq_aiayn.diagnosis.evidence import OURS, Evidence
+from fairseq_aiayn.diagnosis.finding import Aspect, Finding, Weight, compare, number_aspect
+from fairseq_aiayn.paper import ADAM, BASE, D_DROP0, D_LS0, Row
+from fairseq_aiayn.regime.ours import TOLERANCE, batch
+from fairseq_aiayn.training.learning_rate import learning_rate
+
+# The target tokens of a batch are fewer than its --max-tokens: sides differ, and padding counts
+FULL = 0.75
+HALF = 0.5
+SMALL_BATCH = (
+    "on one GPU base came to 26.57 with 4,096 tokens per update and to 25.15 with 3,072, after "
+    "500,000 updates (tensor2tensor#129)"
+)
+LARGE_BATCH = "it needs another learning rate"
+UPDATES = "base: 27.0 after 100,000, 27.4 after 200,000, 27.5 after 300,000 (tensor2tensor#444)"
+
+SAME_RATE = 0.05  # a peak no further from the paper's is the same
+OUR_RATE = "aiayn_inverse_sqrt"
+ADAMS = {"adam", "aiayn_adam"}
+
+
+def _batch(found: Evidence, row: Row) -> Finding | None:
+    gpus = int(found.gpus or found.number("distributed_world_size") or 1)
+    every = int(found.number("update_freq") or 1)
+    longest = found.number("max_tokens")
+    if found.tokens_per_update:
+        tokens, least = found.tokens_per_update, FULL
+        here = f"{tokens:,.0f}, by the log"
+    elif longest:
+        tokens, least = longest * gpus * every, 1 - TOLERANCE
+        here = f"at most {tokens:,.0f}: {longest:g} on each of {gpus} devices, x {every}"
+    else:
+        return None
+    ratio = tokens / row.batch_tokens
+    weight = Weight.LARGE if ratio < HALF else Weight.MEDIUM if ratio < least else Weight.UNKNOWN
+    effect = f"{ratio:.2f} of the paper's batch; {SMALL_BATCH if ratio < 1 else LARGE_BATCH}"
+    return compare(
+        f"about {row.batch_tokens:,} target tokens per update",
+        here,
+        least <= ratio <= 1 + TOLERANCE,
+        weight,
+        effect,
+        _batch_options(row, gpus, longest),
+    )
+
+
+def _batch_options(row: Row, gpus: int, longest: float | None) -> str:
+    """Return the options that give the paper's batch on so many GPUs."""
+    try:
+        tokens, every = batch(row, gpus, int(longest) if longest else None)
+    except ValueError:  # no whole number of such batches comes near
+        tokens, every = batch(row, gpus)
+    return f"--max-tokens {tokens} --update-freq {every}"
+
+
+def _batches(found: Evidence, row: Row) -> Finding | None:
+    task = found.text("task")
+    if task is None:
+        return None
+    paper = "pairs of nearly one length on both sides"
+    if task.startswith(OURS):
+        return Finding(paper, paper)
+    effect = (
+        "fewer tokens for the same --max-tokens; development perplexity 10.86 against 10.30, after "
+        "1,450 updates of tiny (docs/results.md#ablation_tiny)"
+    )
+    return Finding(paper, "by source length", Weight.UNKNOWN, effect, "--task aiayn_translation")
+
+
+def _updates(found: Evidence, row: Row) -> Finding | None:
+    if found.updates is None:
+        return None
+    ratio = found.updates / row.steps
+    weight = Weight.LARGE if ratio < HALF else Weight.MEDIUM
+    effect = f"{'fewer' if ratio < 1 else 'more'} than the paper's; {UPDATES}"
+    same = abs(ratio - 1) <= TOLERANCE
+    change = f"--max-update {row.steps}"
+    return compare(f"{row.steps:,}", f"{found.updates:,}", same, weight, effect, change)
+
+
+def _rate(found: Evidence, row: Row) -> Finding | None:
+    schedule = found.text("lr_scheduler")
+    if schedule is None:
+        return None
+    peak = learning_rate(row.warmup, row.d_model, row.warmup, row.lr_factor)
+    paper, ours = f"Equation 3, {peak:.3g} at its peak", f"--lr-scheduler {OUR_RATE}"
+    if schedule not in ("inverse_sqrt", OUR_RATE):
+        return Finding(paper, schedule, Weight.LARGE, "another schedule", ours)
+    here, change = _peak(found, schedule), f"--lr {peak:.9g}, or {ours}"
+    if not here:
+        return None
+    # A longer warm-up has a lower peak, but the same rate after it; it is an aspect of its own
+    ratio = here * math.sqrt((found.number("warmup_updates") or row.warmup) / row.warmup) / peak
+    weight = Weight.UNKNOWN if HALF <= ratio <= 1 / HALF else Weight.LARGE
+    effect = f"{ratio:.2f} of the paper's rate after the warm-up"
+    same = abs(ratio - 1) <= SAME_RATE
+    return compare(paper, f"{schedule}, {here:.3g} at its peak", same, weight, effect, change)
+
+
+def _peak(found: Evidence, schedule: str) -> float | None:
+    """Return the highest learning rate."""
+    if schedule != OUR_RATE:
+        return found.number("lr")
+    warmup, d_model = found.number("warmup_updates"), found.number("encoder_embed_dim")
+    factor = found.number("lr_factor")
+    return learning_rate(int(warmup), int(d_model), int(warmup), factor or 1.0) if warmup else None
+
+
+def _adam(found: Evidence, row: Row) -> Finding | None:
+    optimizer, betas = found.text("optimizer"), found.text("adam_betas")
+    if optimizer is None:
+        return None
+    wanted = (ADAM.beta_1, ADAM.beta_2, ADAM.epsilon)
+    paper = f"Adam, β1 {ADAM.beta_1:g}, β2 {ADAM.beta_2:g}, ε {ADAM.epsilon:g}"
+    change = f"--optimizer adam --adam-betas {ADAM.beta_1},{ADAM.beta_2} --adam-eps {ADAM.epsilon}"
+    if optimizer not in ADAMS or betas is None:
+        return compare(paper, optimizer, False, Weight.LARGE, "another optimizer", change)
+    numbers = [float(number) for number in re.findall(r"\d[\d.e-]*", betas)]
+    here = (*numbers, found.number("adam_eps"))
+    text = "Adam, β1 {:g}, β2 {:g}, ε {:g}".format(*here) if len(here) == 3 and here[2] else betas
+    return compare(paper, text, here == wanted, Weight.UNKNOWN, "other constants", change)
+
+
+def _dropout(found: Evidence, row: Row) -> Finding | None:
+    here = found.number("dropout")
+    if here is None:
+        return None
+    effect, weight = "another regularization", Weight.MEDIUM
+    if here == 0:
+        loss = BASE.published.bleu - D_DROP0.published.bleu
+        effect, weight = f"{loss:.1f} BLEU less for base (Table 3, row D)", Weight.LARGE
+    change = f"--dropout {row.P_drop}"
+    return compare(f"{row.P_drop:g}", f"{here:g}", here == row.P_drop, weight, effect, change)
+
+
+def _other_dropout(found: Evidence, row: Row) -> Finding | None:
+    options = ("attention_dropout", "activation_dropout", "relu_dropout")
+    given = {name: value for name in options if (value := found.number(name))}
+    here = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in given.items())
+    effect = "the paper has none in attention weights or within the feed-forward network"
+    change = " ".join(f"--{name.replace('_', '-')} 0" for name in given)
+    return compare("none", here or "none", not given, Weight.UNKNOWN, effect, change)
+
+
+def _smoothing(found: Evidence, row: Row) -> Finding | None:
+    criterion = found.text("criterion")
+    here = 0.0 if criterion == "cross_entropy" else found.number("label_smoothing")
+    if here is None:
+        return None
+    effect = "another loss: perplexities do not compare either"
+    if here == 0:
+        loss = BASE.published.bleu - D_LS0.published.bleu
+        effect = f"{loss:.1f} BLEU less for base, perplexity better (Table 3, row D)"
+    change = f"--criterion aiayn_label_smoothed_cross_entropy --label-smoothing {row.epsilon_ls:g}"
+    same = here == row.epsilon_ls
+    return compare(f"{row.epsilon_ls:g}", f"{here:g}", same, Weight.MEDIUM, effect, change)
+
+
+def _smoothed_over(found: Evidence, row: Row) -> Finding | None:
+    kinds = {
+        "label_smoothed_cross_entropy": "ε/(K - 1) over the other types",
+        "aiayn_label_smoothed_cross_entropy": "ε/K over all K types",
+    }
+    here = kinds.get(found.text("criterion") or "")
+    paper = kinds["aiayn_label_smoothed_cross_entropy"]
+    return here and compare(paper, here, here == paper, Weight.NONE, "negligible for large K")
+
+
+def _precision(found: Evidence, row: Row) -> Finding | None:
+    if "fp16" not in found.options:
+        return None
+    kinds = [name for name in ("fp16", "bf16", "amp") if found.options.get(name) is True]
+    autocast = found.text("autocast")
+    here = " and ".join(kinds) or (f"autocast {autocast}" if autocast else "single")
+    if found.gave_up_scaling:
+        effect = "training stopped; mostly it had diverged before (fairseq#2488, #512)"
+        change = "a smaller --lr, a longer warm-up, a larger batch, --clip-norm 1; --bf16"
+        text = f"{here}, minimum loss scale reached"
+        return Finding("single", text, Weight.LARGE, effect, change)
+    if found.overflows:
+        share = found.overflows / max(1, (found.updates or 0) + found.overflows)
+        text = f"{here}, {found.overflows:,} updates left out"
+        weight = Weight.SMALL if share < 0.01 else Weight.MEDIUM
+        effect = f"{share:.1%} of the updates overflowed; some at the start are normal"
+        return Finding("single", text, weight, effect, "--bf16 where the GPU has it")
+    return Finding("single", here)
+
+
+TRAINING = (
+    Aspect("batch", ("max_tokens", "update_freq", "distributed_world_size"), _batch),
+    Aspect("batches", ("task",), _batches),
+    Aspect("updates", ("max_update",), _updates),
+    Aspect(
+        "learning rate",
+        ("lr_scheduler", "lr", "lr_factor", "warmup_updates", "encoder_embed_dim"),
+        _rate,
+    ),
+    number_aspect(
+        "warm-up",
+        "warmup_updates",
+        lambda row: row.warmup,
+        Weight.UNKNOWN,
+        "negligible, or crucial where it prevents divergence (tensor2tensor#991)",
+    ),
+    Aspect("Adam", ("optimizer", "adam_betas", "adam_eps"), _adam),
+    number_aspect(
+        "clipping", "clip_norm", lambda row: 0, Weight.UNKNOWN, "the paper has no clipping"
+    ),
+    number_aspect(
+        "weight decay", "weight_decay", lambda row: 0, Weight.UNKNOWN, "the paper has none", 0
+    ),
+    Aspect("dropout", ("dropout",), _dropout),
+    Aspect(
+        "other dropout", ("attention_dropout", "activation_dropout", "relu_dropout"), _other_dropout
+    ),
+    Aspect("label smoothing", ("criterion", "label_smoothing"), _smoothing),
+    Aspect("smoothing is spread", ("criterion",), _smoothed_over),
+    Aspect("precision", ("fp16", "bf16", "amp", "autocast"), _precision),
+)

@@ -1,0 +1,232 @@
+"""diagnosis/: what a training did otherwise than the paper. Its options are fairseq's own parse."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from trainings import STOCK, evidence, stock_words
+
+from fairseq_aiayn.diagnosis.diagnosis import ASPECTS, as_json, diagnose, unequal_aspects
+from fairseq_aiayn.diagnosis.evidence import Evidence
+from fairseq_aiayn.diagnosis.finding import Weight
+from fairseq_aiayn.diagnosis.other_options import other_options
+from fairseq_aiayn.paper import BASE, BIG, Row
+from fairseq_aiayn.regime.ours import train_flags
+from fairseq_aiayn.rows import ROWS
+
+DOCS = Path(__file__).parents[2] / "docs"
+# What stock fairseq cannot do otherwise, with any options
+STOCKS_OWN = {"positions", "projections", "smoothing is spread", "initial values", "batches"}
+
+
+def differing(found: Evidence, row: Row | None = None) -> set[str]:
+    return set(unequal_aspects([diagnose(found, row)]))
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
+def test_a_row_as_aiayn_flags_gives_it_differs_in_nothing(row):
+    """Breaks if an aspect judges by other numbers than those of paper.py and rows.py."""
+    task = "aiayn_translation" if row.shared_vocabulary else "aiayn_parsing"
+    words = ["--distributed-world-size", "8", *train_flags(row, gpus=8)]
+    found = evidence(words, task)
+    assert diagnose(found).row is row
+    assert differing(found) == set()
+    assert not diagnose(found).other_options
+
+
+@pytest.mark.parametrize("name", ["base", "big", "c_n2", "e_learned", "tiny", "parsing"])
+def test_a_row_in_stock_fairseq_differs_in_what_no_option_changes(name):
+    row = ROWS[name]
+    found = evidence([*stock_words(row)])
+    assert differing(found, row) <= STOCKS_OWN
+    assert not diagnose(found).other_options
+
+
+def test_rows_are_recognized_by_their_sizes():
+    big = evidence(["--arch", "transformer_wmt_en_de_big", *STOCK])
+    assert diagnose(big).row.name == "big"
+    french = evidence(["--arch", "transformer_vaswani_wmt_en_fr_big", *STOCK])
+    assert diagnose(french).row.name == "big_en_fr"
+    assert diagnose(evidence(["--arch", "transformer_iwslt_de_en", *STOCK])).row is BASE
+    without = evidence([*stock_words(), "--dropout", "0.0"])
+    assert diagnose(without).row is BASE, "and not Table 3's row without dropout"
+    assert diagnose(evidence([*stock_words(ROWS["parsing_tiny"])])).row.name == "parsing_tiny"
+
+
+@pytest.mark.parametrize(
+    ("changed", "aspect", "weight"),
+    [
+        (["--distributed-world-size", "1"], "batch", Weight.LARGE),
+        (["--lr", "0.0001"], "learning rate", Weight.LARGE),
+        (["--warmup-updates", "400"], "warm-up", Weight.UNKNOWN),
+        (["--adam-betas", "(0.9, 0.999)"], "Adam", Weight.UNKNOWN),
+        (["--clip-norm", "0.1"], "clipping", Weight.UNKNOWN),
+        (["--weight-decay", "0.0001"], "weight decay", Weight.UNKNOWN),
+        (["--dropout", "0.0"], "dropout", Weight.LARGE),
+        (["--attention-dropout", "0.1"], "other dropout", Weight.UNKNOWN),
+        (["--label-smoothing", "0.0"], "label smoothing", Weight.MEDIUM),
+        (["--encoder-layers", "2", "--decoder-layers", "2"], "sizes", Weight.LARGE),
+        (["--encoder-normalize-before"], "norms", Weight.UNKNOWN),
+        (["--no-token-positional-embeddings"], "positions", Weight.LARGE),
+        (["--activation-fn", "gelu"], "activation", Weight.UNKNOWN),
+    ],
+)
+def test_each_difference_is_found(changed, aspect, weight):
+    usual = differing(evidence([*stock_words()]), BASE)
+    found = diagnose(evidence([*stock_words(), *changed]), BASE)
+    assert found.findings[aspect].weight is weight
+    assert found.findings[aspect].change
+    assert set(unequal_aspects([found])) - usual <= {aspect, "learning rate"}
+    assert aspect in unequal_aspects([found])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "aspect", "weight"),
+    [
+        ("lr_scheduler", "fixed", "learning rate", Weight.LARGE),
+        ("optimizer", "sgd", "Adam", Weight.LARGE),
+        ("criterion", "cross_entropy", "label smoothing", Weight.MEDIUM),
+    ],
+)
+def test_another_part_of_fairseq_is_found(option, value, aspect, weight):
+    found = evidence([*stock_words()])
+    found = replace(found, options={**found.options, option: value})
+    assert diagnose(found, BASE).findings[aspect].weight is weight
+
+
+def test_a_longer_warm_up_with_the_same_rate_after_it_is_one_difference():
+    """The peak is then lower by √(4,000/16,000)."""
+    words = [*stock_words(), "--warmup-updates", "16000", "--lr", "0.000349385622"]
+    assert differing(evidence(words), BASE) - STOCKS_OWN == {"warm-up"}
+
+
+def test_the_batch_is_that_of_the_log_and_its_options_are_those_of_the_row():
+    found = evidence([*stock_words(), "--max-tokens", "4096"], tokens_per_update=3_512.0, gpus=1)
+    one = diagnose(found, BASE).findings["batch"]
+    assert one.here == "3,512, by the log"
+    assert one.change == "--max-tokens 4096 --update-freq 6"
+    assert one.effect.startswith("0.14 of the paper's batch")
+    full = replace(found, tokens_per_update=23_000.0)
+    assert not diagnose(full, BASE).findings["batch"].differs
+
+
+@pytest.mark.parametrize(
+    ("updates", "weight"), [(30_000, Weight.LARGE), (70_000, Weight.MEDIUM), (98_000, None)]
+)
+def test_updates(updates, weight):
+    one = diagnose(evidence([*stock_words()], updates=updates), BASE).findings["updates"]
+    assert (one.weight if one.differs else None) is weight
+
+
+def test_overflowing_gradients():
+    half = evidence([*stock_words(), "--fp16"], updates=1_000, overflows=5)
+    assert diagnose(half, BASE).findings["precision"].weight is Weight.SMALL
+    often = diagnose(replace(half, overflows=100), BASE).findings["precision"]
+    assert (often.weight, often.here) == (Weight.MEDIUM, "fp16, 100 updates left out")
+    stopped = diagnose(replace(half, gave_up_scaling=True), BASE).findings["precision"]
+    assert (stopped.weight, stopped.here) == (Weight.LARGE, "fp16, minimum loss scale reached")
+
+
+SEARCH = {"task": "translation", "beam": 5, "lenpen": 1.0, "max_len_a": 0.0, "max_len_b": 200}
+SEARCH |= {"required_batch_size_multiple": 8, "post_process": None}
+OURS = {"task": "aiayn_translation", "beam": 4, "lenpen": 0.6, "max_len_a": 1, "max_len_b": 50}
+OURS |= {"post_process": "subword_nmt"}
+OF_THE_SEARCH = {"beam", "α", "length penalty", "end of the search", "longest output", "test set"}
+
+
+def test_the_search():
+    words = [*stock_words()]
+    stock = differing(evidence(words, search=SEARCH), BASE) - STOCKS_OWN
+    assert stock == OF_THE_SEARCH | {"text that is scored"}
+    ours = differing(evidence(words, search=OURS, translated=3_003, averaged=5), BASE)
+    assert ours <= STOCKS_OWN
+    short = evidence(words, search=OURS, translated=3_000)
+    assert diagnose(short).findings["test set"].here == "3,000 sentences of newstest2014's 3,003"
+
+
+@pytest.mark.parametrize(
+    ("signature", "figure"),
+    [
+        ("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0", "27.52"),
+        ("BLEU+case.mixed+numrefs.1+smooth.exp+tok.intl+version.1.2.17", "28.33"),
+        ("nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.6.0", "without case 0.5 higher"),
+        ("BLEU4 = 27.30, 58.6/33.1", "0.7 to 1 lower"),
+        ("nrefs:1|case:mixed|tok:sacremoses-0.2.0-de|compounds:split|smooth:none", None),
+    ],
+)
+def test_which_bleu(signature, figure):
+    one = diagnose(evidence([*stock_words()], signature=signature), BASE).findings["BLEU"]
+    assert one.differs is (figure is not None)
+    assert (figure or "") in one.effect
+
+
+def test_what_costs_most_comes_first_and_what_is_not_known_is_said():
+    found = diagnose(evidence([*stock_words(), "--dropout", "0.0", "--clip-norm", "1"]), BASE)
+    weights = [one.weight for one in found.findings.values() if one.differs]
+    assert weights == sorted(weights, reverse=True)
+    assert {"averaging", "beam", "BLEU", "updates"} <= set(found.not_known)
+    assert json.loads(json.dumps(as_json(found)))["findings"]["dropout"]["weight"] == "large"
+
+
+class Watched(Mapping):
+    """Options that remember which were asked for."""
+
+    def __init__(self, options: Mapping[str, object]) -> None:
+        self.options, self.asked = options, set()
+
+    def __getitem__(self, name: str) -> object:
+        self.asked.add(name)
+        return self.options[name]
+
+    def __contains__(self, name: object) -> bool:
+        self.asked.add(name)
+        return name in self.options
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.options)
+
+    def __len__(self) -> int:
+        return len(self.options)
+
+
+def test_aspects_declare_the_options_that_they_read():
+    """What is declared is not listed as an option that nothing judges."""
+    for aspect in ASPECTS:
+        options = Watched(evidence([*stock_words()]).options)
+        aspect.judge(replace(evidence([*stock_words()]), options=options), BIG)
+        assert options.asked - {"arch", "task"} <= set(aspect.options), aspect.name
+
+
+def test_options_that_nothing_judges_are_listed():
+    found = evidence([*stock_words(), "--encoder-layerdrop", "0.2", "--patience", "5"])
+    options = {**found.options, "new_idea": 3, "another": None}
+    found = replace(found, options=options)
+    others = {"encoder_layerdrop": 0.2, "patience": 5, "new_idea": 3}
+    assert diagnose(found).other_options == others
+    assert other_options(options, judged={"new_idea", "patience"})["encoder_layerdrop"] == 0.2
+
+
+def test_figures_of_the_ablation_are_those_of_the_results():
+    """Breaks if docs/results.md is measured anew and the texts here stay behind."""
+    table = (DOCS / "results.md").read_text(encoding="utf-8")
+    rows = {
+        "sinusoids": "stock's sinusoids",
+        "order": "stock's order of batches",
+        "fairseq": "feed-forward network as torch.nn.Linear draws it (`fairseq`)",
+        "tensor2tensor": "W^Q of the encoder-decoder attention drawn apart (`tensor2tensor`)",
+        "ours": "ours, `fairseq-0.9`",
+    }
+    figure = {
+        name: re.search(rf"\| {re.escape(row)} +\| +([\d.]+)", table)[1]
+        for name, row in rows.items()
+    }
+    found = diagnose(evidence([*stock_words()]), BASE).findings
+    assert f"{figure['sinusoids']} against {figure['ours']}" in found["positions"].effect
+    assert f"{figure['order']} against {figure['ours']}" in found["batches"].effect
+    drawn = found["initial values"].effect
+    assert all(figure[name] in drawn for name in ("fairseq", "tensor2tensor", "ours"))

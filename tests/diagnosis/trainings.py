@@ -1,0 +1,59 @@
+"""Trainings as fairseq writes them down, for the tests of diagnosis/."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections import OrderedDict
+from functools import cache
+from pathlib import Path
+
+import torch
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+from fairseq_aiayn.diagnosis.evidence import Evidence
+from fairseq_aiayn.paper import BASE, Row
+from fairseq_aiayn.regime.stock import stock_flags
+
+STOCK = ["--criterion", "label_smoothed_cross_entropy", "--optimizer", "adam"]
+STOCK += ["--lr-scheduler", "inverse_sqrt"]
+
+
+def parsed(words: list[str], task: str = "translation") -> Namespace:
+    """What fairseq-train makes of options; every architecture fills in its sizes."""
+    command = ["data", "--task", task, *words]
+    return options.parse_args_and_arch(options.get_training_parser(task), command)
+
+
+def evidence(words: list[str], task: str = "translation", **known: object) -> Evidence:
+    """A training with these options."""
+    return Evidence("run", vars(parsed(words, task)), **known)
+
+
+@cache
+def stock_words(row: Row = BASE) -> tuple[str, ...]:
+    """A row in stock fairseq's options, on 8 GPUs."""
+    return ("--distributed-world-size", "8", *stock_flags(row, gpus=8))
+
+
+def configuration_line(words: list[str]) -> str:
+    """The line of a train.log with all options."""
+    return str(convert_namespace_to_omegaconf(parsed(words)))
+
+
+def save_checkpoint(path: Path, configuration: dict, **model: torch.Tensor) -> Path:
+    """Write what fairseq would after 70 updates."""
+    history = {
+        "criterion_name": "x",
+        "optimizer_name": "FairseqAdam",
+        "lr_scheduler_state": {"best": None},
+        "num_updates": 70,
+    }
+    state = {
+        **configuration,
+        "model": OrderedDict(model or {"encoder.embed_tokens.weight": torch.ones(9, 4)}),
+        "optimizer_history": [history],
+        "extra_state": {"train_iterator": {"epoch": 1}},
+    }
+    torch.save(state, path)
+    return path
