@@ -78,7 +78,7 @@ STOCK_DIFFERENCES = (
     ),
     StockDifference(
         "BLEU",
-        "tokenized, German compounds split",
+        "tokenized; German quotes ASCII, compounds split",
         "of the tokens in the files",
         "it is not Table 2's measure",
     ),
