@@ -11,7 +11,7 @@ from fairseq_aiayn.report.provenance import how_made, machines
 from fairseq_aiayn.report.sections import TRAINING_CELLS, column_per_run, over_seeds_blocks
 from fairseq_aiayn.rows import ROWS
 from fairseq_aiayn.runs.paper_conditions import conditions_of, differences
-from fairseq_aiayn.runs.published import published
+from fairseq_aiayn.runs.published import OTHER_MEASURE, published
 from fairseq_aiayn.runs.seeds import over_seeds
 from fairseq_aiayn.runs.translation_run import (
     Comparison,
@@ -73,13 +73,17 @@ def signatures(run: Run) -> list[Block]:
 
 
 def caveat(runs: Sequence[Run]) -> list[Block]:
-    """Return in what runs differ from the paper's; nothing if no paper's figure is beside them."""
+    """Return in what runs, and the measures, differ from the paper's whose figures are beside them.
+
+    It is nothing if none are.
+    """
+    measures = [Paragraph(OTHER_MEASURE)] if any(map(_printed_bleu, runs)) else []
     if not _paper(runs):
-        return []
+        return measures
     settings = runs[0].settings
     paper = conditions_of(ROWS[settings.row], settings.corpus, settings.subset)
     text = differences(runs, paper)
-    return [Paragraph(text)] if text else []
+    return [*([Paragraph(text)] if text else []), *measures]
 
 
 def example_block(example: Example, chrf: Mapping[str, float] | None = None) -> Texts:

@@ -13,6 +13,7 @@ from fairseq_aiayn.report.comparison import signatures
 from fairseq_aiayn.report.document import Block, Bullets, Paragraph, Table
 from fairseq_aiayn.report.provenance import how_made, machines
 from fairseq_aiayn.runs.paper_conditions import TABLE_3_CONDITIONS, differences
+from fairseq_aiayn.runs.published import OTHER_MEASURE
 from fairseq_aiayn.runs.run_directory import read_settings, require_same
 from fairseq_aiayn.runs.translation_run import SAME_SCORE, Run, read_run, run_from_json
 
@@ -196,6 +197,7 @@ def summary_blocks(table: Table3) -> list[Block]:
         blocks += [*signatures(table.runs[0]), machines(table.runs)]
         if text := differences(table.runs, TABLE_3_CONDITIONS):
             blocks.append(Paragraph(text))
+        blocks.append(Paragraph(OTHER_MEASURE))
     if table.unfinished:
         reasons = [f"{run.name}: {run.reason}" for run in table.unfinished]
         blocks += [Paragraph("Not finished:"), Bullets(reasons)]

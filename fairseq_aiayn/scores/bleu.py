@@ -1,8 +1,9 @@
 """BLEU as Table 2 reports it, and sacreBLEU (section 6.1).
 
 The paper's BLEU is that of multi-bleu.perl: the geometric mean of the n-gram precisions up to
-n = 4, unsmoothed, times the brevity penalty, on cased Moses tokens. For German, hyphenated
-compounds are first split on both sides, as in earlier work.
+n = 4, unsmoothed, times the brevity penalty, on cased Moses tokens. For German, quotes are first
+made ASCII (quotes.py) and hyphenated compounds split, as in the authors' script. For French no
+script of theirs is known: there, as for other languages, Moses tokens are scored as they are.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import sacremoses
 from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
+
+from fairseq_aiayn.scores.quotes import escape, replace_in_hypothesis, replace_in_reference
+
+Quotes = Literal["ascii", "keep"]
 
 # On bytes, as perl reads files by default; see split_compounds.
 COMPOUND = re.compile(rb"(\S)-(\S)")
@@ -47,37 +53,50 @@ class Scores:
     tokens: Bleu | None = None  # see token_bleu
 
 
-def score(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str) -> Scores:
+def score(
+    hypothesis: Sequence[str],
+    reference: Sequence[str],
+    target_lang: str,
+    quotes: Quotes | None = None,
+) -> Scores:
     """Score plain detokenized text, one sentence per item.
+
+    `quotes` is only of the paper's BLEU; None is what `quotes_of` says of the language.
 
     Raises ValueError if Moses has no rules for `target_lang`, if there is no sentence, or if the
     numbers of sentences differ.
     """
     _check(hypothesis, reference, target_lang)
+    quotes = quotes or quotes_of(target_lang)
+    sides = _replace_quotes(hypothesis, reference, quotes)
     moses = MosesTokenizer(target_lang)
+    tokens = [[moses.tokenize(sentence, return_str=True) for sentence in side] for side in sides]
     return Scores(
         sentences=len(reference),
-        paper=paper_bleu(
-            [moses.tokenize(sentence, return_str=True) for sentence in hypothesis],
-            [moses.tokenize(sentence, return_str=True) for sentence in reference],
-            target_lang,
-        ),
+        paper=paper_bleu(*tokens, target_lang, quotes),
         sacrebleu=sacre_bleu(hypothesis, reference),
     )
 
 
 def score_tokenized(
-    hypothesis: Sequence[str], reference: Sequence[str], target_lang: str
+    hypothesis: Sequence[str],
+    reference: Sequence[str],
+    target_lang: str,
+    quotes: Quotes | None = None,
 ) -> Scores:
     """Score Moses tokens separated by spaces; they are detokenized for sacreBLEU.
 
-    Raises ValueError as `score` does.
+    Quotes are replaced within the tokens. Raises ValueError as `score` does.
     """
     _check(hypothesis, reference, target_lang)
+    quotes = quotes or quotes_of(target_lang)
+    tokens = _replace_quotes(hypothesis, reference, quotes)
+    if quotes == "ascii":
+        tokens = [[escape(sentence) for sentence in side] for side in tokens]
     moses = MosesDetokenizer(target_lang)
     return Scores(
         sentences=len(reference),
-        paper=paper_bleu(hypothesis, reference, target_lang),
+        paper=paper_bleu(*tokens, target_lang, quotes),
         sacrebleu=sacre_bleu(
             [moses.detokenize(sentence.split()) for sentence in hypothesis],
             [moses.detokenize(sentence.split()) for sentence in reference],
@@ -85,13 +104,34 @@ def score_tokenized(
     )
 
 
+def quotes_of(target_lang: str) -> Quotes:
+    """Return what the paper's BLEU does with quotes: only of German do we know that it did."""
+    return "ascii" if target_lang == "de" else "keep"
+
+
+def _replace_quotes(
+    hypothesis: Sequence[str], reference: Sequence[str], quotes: Quotes
+) -> list[Sequence[str]]:
+    if quotes == "keep":
+        return [hypothesis, reference]
+    return [
+        [replace_in_hypothesis(sentence) for sentence in hypothesis],
+        [replace_in_reference(sentence) for sentence in reference],
+    ]
+
+
 def sacre_bleu(hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:
     """Return sacreBLEU of plain detokenized text, with sacreBLEU's defaults."""
     return _corpus_bleu(BLEU(), hypothesis, reference)
 
 
-def paper_bleu(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str) -> Bleu:
-    """Return the BLEU of Table 2, from Moses tokens separated by spaces."""
+def paper_bleu(
+    hypothesis: Sequence[str], reference: Sequence[str], target_lang: str, quotes: Quotes = "keep"
+) -> Bleu:
+    """Return the BLEU of Table 2, from Moses tokens separated by spaces.
+
+    `quotes` says what was done with them before they were tokenized; the signature names it.
+    """
     compounds = "kept"
     if target_lang == "de":
         compounds = "split"
@@ -106,6 +146,8 @@ def paper_bleu(hypothesis: Sequence[str], reference: Sequence[str], target_lang:
         [_perl_words(sentence) for sentence in reference],
     )
     tokens = f"tok:sacremoses-{sacremoses.__version__}-{target_lang}|compounds:{compounds}"
+    if quotes == "ascii":  # signatures from before there was this choice name no quotes
+        tokens += "|quotes:ascii"
     return replace(result, signature=result.signature.replace(UNTOKENIZED, tokens))
 
 

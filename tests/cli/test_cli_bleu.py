@@ -49,6 +49,23 @@ def test_command_prints_json(files: tuple[Path, Path], capsys: pytest.CaptureFix
         assert len(printed[part]["precisions"]) == 4
 
 
+def test_command_has_ascii_quotes_unless_they_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hypothesis, reference = tmp_path / "test.hyp", tmp_path / "test.de"
+    hypothesis.write_text('Das ist ein "Haus" hier.\n', encoding="utf-8")
+    reference.write_text("Das ist ein „Haus“ hier.\n", encoding="utf-8")
+    found = {}
+    for options in ((), ("--quotes", "ascii"), ("--quotes", "keep")):
+        assert run(hypothesis, reference, "--json", *options) == 0
+        found[options] = json.loads(capsys.readouterr().out)
+    by_default, replaced, kept = found.values()
+    assert by_default == replaced
+    assert by_default["paper"]["score"] == pytest.approx(100)
+    assert kept["paper"]["precisions"][0] == pytest.approx(100 * 6 / 8)  # „ and “ are missed
+    assert kept["sacrebleu"] == replaced["sacrebleu"]
+
+
 def test_command_takes_tokens_as_they_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,7 @@ from run_directories import (
 from fairseq_aiayn.cli import compare
 from fairseq_aiayn.report.comparison import as_json, from_json, full_blocks, summary_blocks
 from fairseq_aiayn.report.markdown import blocks_as_markdown
+from fairseq_aiayn.runs.published import OTHER_MEASURE
 from fairseq_aiayn.runs.settings import settings_from_json
 from fairseq_aiayn.runs.translation_run import Comparison, Texts, choose_examples, read_run
 
@@ -161,6 +162,7 @@ def test_the_papers_column_has_what_the_paper_prints(make_run, row, corpus, subs
     assert table_rows(text)[0] == ["", "aiayn-base-1", "stock", "paper"]
     cells = column(text, "paper")
     assert {label: cell for label, cell in cells.items() if cell.strip("-: ")} == printed
+    assert text.count(OTHER_MEASURE) == 1
 
 
 @pytest.mark.parametrize(
@@ -177,11 +179,14 @@ def test_there_is_no_such_column_where_the_paper_prints_nothing(make_run, other)
     text = markdown(read_comparison([make_run("a", MADE | other)], 0))
     assert table_rows(text)[0] == ["", "aiayn-base-1"]
     assert "The paper's figures" not in text
+    assert OTHER_MEASURE not in text
 
 
 def test_nor_for_runs_of_different_rows(make_run):
     runs = [make_run("a", MADE), make_run("b", MADE | {"row": "big", "name": "b"})]
-    assert "paper" not in table_rows(markdown(read_comparison(runs, 0)))[0]
+    text = markdown(read_comparison(runs, 0))
+    assert "paper" not in table_rows(text)[0]
+    assert text.count(OTHER_MEASURE) == 1  # for each run's own figure of the paper
 
 
 def test_the_report_says_how_each_run_was_made(make_run):

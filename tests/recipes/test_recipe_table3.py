@@ -19,6 +19,7 @@ from fairseq_aiayn.report.table3 import (
     read_table3,
     summary_blocks,
 )
+from fairseq_aiayn.runs.published import OTHER_MEASURE
 
 SCRIPT = Path(__file__).parents[2] / "recipes" / "table3" / "table.py"
 
@@ -84,6 +85,10 @@ def test_rows_stand_in_the_papers_order_with_its_cells(make_run):
         "36",
     ]
     assert not by_row["a_h1"]["10⁶ params, paper"].strip()
+
+
+def test_the_table_says_that_its_measures_differ(make_run):
+    assert markdown(read_table3([make_run("base")])).count(OTHER_MEASURE) == 1
 
 
 def test_seeds_give_mean_and_sample_standard_deviation(make_run):

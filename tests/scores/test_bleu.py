@@ -148,9 +148,38 @@ def test_tokens_and_plain_text_give_the_same_scores() -> None:
         "„ Der Rich-Text , z.B. dieser “ &amp; mehr .",
         "Es sind : 2.000 Euro !",
     ]
-    plain = score(PLAIN, reference, "de")
-    assert 0 < plain.paper.score < 100
-    assert score_tokenized(TOKENS, reference_tokens, "de") == plain
+    for quotes in ("ascii", "keep"):
+        plain = score(PLAIN, reference, "de", quotes)
+        assert 0 < plain.paper.score < 100
+        assert score_tokenized(TOKENS, reference_tokens, "de", quotes) == plain
+
+
+def test_a_german_reference_is_scored_with_ascii_quotes() -> None:
+    """Breaks if „ stays in the reference, or if what Moses leaves in a hypothesis is replaced."""
+    reference = ["Er sagt „ja“, sie nein"]  # er sagt &quot; ja &quot; , sie nein: 8 tokens
+    ascii_quotes = score(['Er sagt "ja", sie nein'], reference, "de")
+    assert ascii_quotes.paper.score == pytest.approx(100)
+    assert "|compounds:split|quotes:ascii|smooth:none|" in ascii_quotes.paper.signature
+    low = score(["Er sagt „ja“, sie nein"], reference, "de")  # the third token is wrong
+    assert low.paper.score == pytest.approx(mean(7 / 8, 5 / 7, 3 / 6, 2 / 5))
+    assert low.sacrebleu.score == pytest.approx(100)  # of the text as it is
+
+
+def test_quotes_can_be_kept() -> None:
+    kept = score(['Er sagt "ja", sie nein'], ["Er sagt „ja“, sie nein"], "de", quotes="keep")
+    # &quot; stands where the reference has „ and “
+    assert kept.paper.precisions == pytest.approx((100 * 6 / 8, 100 * 3 / 7, 100 * 1 / 6, 0))
+    assert "|compounds:split|smooth:none|" in kept.paper.signature
+
+
+def test_french_quotes_are_kept_unless_ascii_is_asked_for() -> None:
+    hypothesis, reference = ['il dit "oui" à tous'], ["il dit « oui » à tous"]
+    assert score(hypothesis, reference, "fr") == score(hypothesis, reference, "fr", "keep")
+    assert "quotes" not in score(hypothesis, reference, "fr").paper.signature
+    assert score(hypothesis, reference, "fr").paper.precisions[0] == pytest.approx(100 * 5 / 7)
+    replaced = score(hypothesis, reference, "fr", "ascii").paper
+    assert replaced.score == pytest.approx(100)
+    assert "|compounds:kept|quotes:ascii|" in replaced.signature
 
 
 @pytest.mark.parametrize(
