@@ -11,6 +11,7 @@ import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+import fairseq_aiayn.plugin  # noqa: F401, registers our architectures
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import BASE, Row
 from fairseq_aiayn.regime.stock import stock_flags
