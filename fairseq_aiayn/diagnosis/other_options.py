@@ -24,9 +24,9 @@ WITHOUT_INFLUENCE = set(
     load_checkpoint_on_all_dp_ranks localsgd_frequency log_file log_format log_interval
     match_source_len max_epoch max_len_a max_len_b max_sentences max_sentences_valid
     max_tokens_valid max_valid_steps maximize_best_checkpoint_metric memory_efficient_bf16
-    memory_efficient_fp16 min_len min_loss_scale model_overrides model_parallel_size nbest
-    no_early_stop no_epoch_checkpoints no_last_checkpoints no_progress_bar
-    no_reshard_after_forward no_save no_save_optimizer_state no_seed_provided
+    memory_efficient_fp16 min_len min_loss_scale min_params_to_wrap model_overrides
+    model_parallel_size nbest no_early_stop no_epoch_checkpoints no_last_checkpoints
+    no_progress_bar no_reshard_after_forward no_save no_save_optimizer_state no_seed_provided
     not_fsdp_flatten_parameters nprocs_per_node num_batch_buckets num_shards num_workers
     offload_activations on_cpu_convert_precision pad path pipeline_checkpoint plasma_path
     post_process profile quiet report_accuracy required_batch_size_multiple

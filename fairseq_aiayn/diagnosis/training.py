@@ -35,7 +35,9 @@ def _batch(found: Evidence, row: Row) -> Finding | None:
         here = f"{tokens:,.0f}, by the log"
     elif longest:
         tokens, least = longest * gpus * every, 1 - TOLERANCE
-        here = f"at most {tokens:,.0f}: {longest:g} on each of {gpus} devices, x {every}"
+        here = (
+            f"at most {tokens:,.0f}: --max-tokens {longest:g}, {gpus} GPUs, --update-freq {every}"
+        )
     else:
         return None
     ratio = tokens / row.batch_tokens
@@ -221,6 +223,6 @@ TRAINING = (
         "other dropout", ("attention_dropout", "activation_dropout", "relu_dropout"), _other_dropout
     ),
     Aspect("label smoothing", ("criterion", "label_smoothing"), _smoothing),
-    Aspect("smoothing is spread", ("criterion",), _smoothed_over),
+    Aspect("spread of the smoothing", ("criterion",), _smoothed_over),
     Aspect("precision", ("fp16", "bf16", "amp", "autocast"), _precision),
 )

@@ -21,7 +21,7 @@ from fairseq_aiayn.rows import ROWS
 
 DOCS = Path(__file__).parents[2] / "docs"
 # What stock fairseq cannot do otherwise, with any options
-STOCKS_OWN = {"positions", "projections", "smoothing is spread", "initial values", "batches"}
+STOCKS_OWN = {"positions", "projections", "spread of the smoothing", "initial values", "batches"}
 
 
 def differing(found: Evidence, row: Row | None = None) -> set[str]:
