@@ -5,7 +5,8 @@ target tokens (section 5.1). Add data, task, precision (--fp16, --bf16, --amp) a
 yourself.
 
 For a smaller budget than the paper's, set --batch-tokens, --warmup-updates and --max-update; the
-interval between checkpoints shrinks in proportion to the updates.
+interval between checkpoints shrinks in proportion to the updates. --lr-factor multiplies Equation 3
+(section 5.3) for either system.
 
 --system stock prints the same regime for the nearest model of stock fairseq. A row whose heads are
 not of size d_model / h has no such model.
@@ -36,10 +37,11 @@ from fairseq_aiayn.rows import find_row
 
 SYSTEMS = {"aiayn": train_flags, "stock": stock_flags}
 BUDGET = (
-    ("--batch-tokens", "T", "source tokens per batch, and target tokens per batch"),
-    ("--max-update", "U", "updates of the training"),
-    ("--warmup-updates", "U", "updates of the warm-up"),
-    ("--save-interval-updates", "U", "updates between checkpoints"),
+    ("--batch-tokens", int, "T", "source tokens per batch, and target tokens per batch"),
+    ("--max-update", int, "U", "updates of the training"),
+    ("--warmup-updates", int, "U", "updates of the warm-up"),
+    ("--lr-factor", float, "F", "factor on Equation 3, the learning rate"),
+    ("--save-interval-updates", int, "U", "updates between checkpoints"),
 )
 
 
@@ -55,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="M",
         help="tokens that a GPU processes at once (default: at most 4096)",
     )
-    for option, unit, meaning in BUDGET:
-        parser.add_argument(option, type=int, metavar=unit, help=f"{meaning} (default: the row's)")
+    for option, kind, unit, meaning in BUDGET:
+        parser.add_argument(option, type=kind, metavar=unit, help=f"{meaning} (default: the row's)")
     parser.add_argument(
         "--system",
         choices=SYSTEMS,
@@ -69,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Print the options on one line; no option needs quoting."""
     row = find_row(arguments.row)
     if arguments.search:
-        for option in ("--max-tokens", *(option for option, _, _ in BUDGET)):
+        for option in ("--max-tokens", *(option for option, *_ in BUDGET)):
             if getattr(arguments, argument(option)) is not None:
                 raise ValueError(f"--search has no {option}, which is of a training")
         print(*as_words(search_options(decoding(row))))
@@ -79,6 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
         warmup=arguments.warmup_updates,
         batch_tokens=arguments.batch_tokens,
         checkpoint_updates=arguments.save_interval_updates,
+        lr_factor=arguments.lr_factor,
     )
     flags = SYSTEMS[arguments.system]
     print(*flags(budget.of(row), arguments.gpus, arguments.max_tokens))

@@ -1,6 +1,6 @@
 """list the paper's models with their sizes and costs, or compare two of them
 
-Computed for the given vocabulary:
+Computed, all but t2t for the given vocabulary:
   params      parameters of our model. Parsing has separate vocabularies of this size for words and
               for trees.
   FLOPs/pair  of the forward pass for one source token and one target token
@@ -8,6 +8,8 @@ Computed for the given vocabulary:
   memory      what training needs for any batch: weights, gradients and Adam's two moments in
               float32, 16 bytes per parameter. Activations come on top: they grow with the batch and
               depend on the attention kernel that PyTorch chooses.
+  t2t         parameters of a row of Table 3 as the authors' code, tensor2tensor, counted them, with
+              a vocabulary of its own (docs/deviations.md). All but big's round to the paper's.
 The last three columns are the paper's: its parameters, development perplexity and BLEU.
 
 --diff names cells as --json does. Its ratio is the first row's value divided by the second's.

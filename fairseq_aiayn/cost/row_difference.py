@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from fairseq_aiayn.cost.estimate import USUAL_LENGTH
-from fairseq_aiayn.cost.row_table import COST_CELLS, row_as_json
+from fairseq_aiayn.cost.row_table import COST_CELLS, in_millions, row_as_json
 from fairseq_aiayn.paper import Row
 
 NAMES = ("name", "arch")  # left out: they differ between any two rows
+FORMS = COST_CELLS | {"authors_parameters": in_millions}
 
 
 @dataclass(frozen=True)
@@ -78,4 +79,4 @@ def _text(cell: str, value: object) -> str:
         return "not stated"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return COST_CELLS[cell](value) if cell in COST_CELLS else str(value)
+    return FORMS[cell](value) if cell in FORMS else str(value)

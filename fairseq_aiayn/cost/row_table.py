@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
+from fairseq_aiayn.cost.authors_count import authors_parameters
 from fairseq_aiayn.cost.estimate import (
     BYTES_PER_PARAMETER,
     USUAL_LENGTH,
@@ -70,6 +71,11 @@ def _printed(field: str, form: str) -> Callable[[Row], str]:
     return cell
 
 
+def _authors_count(row: Row) -> str:
+    count = authors_parameters(row)
+    return "" if count is None else in_millions(count)
+
+
 SIZES: dict[str, Callable[[Row], str]] = {
     "name": lambda row: row.name,
     "N": lambda row: str(row.N),
@@ -85,7 +91,8 @@ SIZES: dict[str, Callable[[Row], str]] = {
     "averaged": lambda row: str(row.averaged),
 }
 COSTS = ("params", "FLOPs/pair", "training", "memory")  # in the order of COST_CELLS
-PRINTED: dict[str, Callable[[Row], str]] = {
+AUTHORS: dict[str, Callable[[Row], str]] = {
+    "t2t": _authors_count,
     "paper": lambda row: f"{row.published.parameters}M" if row.published.parameters else "",
     "PPL": _printed("ppl", ".2f"),
     "BLEU": _printed("bleu", ".1f"),
@@ -94,7 +101,7 @@ PRINTED: dict[str, Callable[[Row], str]] = {
 
 def row_table(rows: Sequence[Row], vocabulary: int) -> list[list[str]]:
     """Return the header and the cells of every row; raises ValueError for an empty vocabulary."""
-    return [[*SIZES, *COSTS, *PRINTED], *(_cells(row, vocabulary) for row in rows)]
+    return [[*SIZES, *COSTS, *AUTHORS], *(_cells(row, vocabulary) for row in rows)]
 
 
 def explanation(vocabulary: int) -> str:
@@ -104,8 +111,9 @@ def explanation(vocabulary: int) -> str:
         " this size on each side. FLOPs/pair: the forward pass for one source token and one target"
         f" token, in sentences of {USUAL_LENGTH} tokens. Training: the FLOPs of all steps. Memory:"
         " weights, gradients and Adam's two moments in float32,"
-        f" {BYTES_PER_PARAMETER} bytes per parameter, without activations. The last three columns"
-        " are the paper's: parameters, development perplexity, BLEU."
+        f" {BYTES_PER_PARAMETER} bytes per parameter, without activations. t2t: the parameters as"
+        " the authors' code counted them. The last three columns are the paper's: parameters,"
+        " development perplexity, BLEU."
     )
 
 
@@ -116,6 +124,7 @@ def row_as_json(row: Row, vocabulary: int) -> dict:
         | {"arch": row.arch, "decoding": asdict(decoding(row))}
         | {"vocabulary": vocabulary, "length": USUAL_LENGTH}
         | asdict(row_cost(row, vocabulary))
+        | {"authors_parameters": authors_parameters(row)}
     )
 
 
@@ -124,5 +133,5 @@ def _cells(row: Row, vocabulary: int) -> list[str]:
     return [
         *(cell(row) for cell in SIZES.values()),
         *(form(costs[name]) for name, form in COST_CELLS.items()),
-        *(cell(row) for cell in PRINTED.values()),
+        *(cell(row) for cell in AUTHORS.values()),
     ]

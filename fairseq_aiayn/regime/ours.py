@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass, fields, replace
 
 from fairseq_aiayn.paper import ADAM, Row
+from fairseq_aiayn.rows import ROWS
 
 TOLERANCE = 0.1  # a batch within this share of the paper's is "approximately" equal
 USUAL_MAX_TOKENS = 4_096  # the most tokens per GPU without --max-tokens
-# The command-line options of a budget, by field.
+# The command-line options of a budget that are whole numbers, by field.
 BUDGET_OPTIONS = {
     "steps": "--max-update",
     "warmup": "--warmup-updates",
@@ -20,22 +21,25 @@ BUDGET_OPTIONS = {
 
 @dataclass(frozen=True)
 class Budget:
-    """A user's changes to a row's training budget; None leaves the row's value.
+    """A user's changes to a row's training budget and learning rate; None leaves the row's value.
 
-    Raises ValueError, with the option, for a number below 1.
+    Raises ValueError, with the option, for a number below 1, or an `lr_factor` that is not a
+    positive number.
     """
 
     steps: int | None = None
     warmup: int | None = None
     batch_tokens: int | None = None
     checkpoint_updates: int | None = None
+    lr_factor: float | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name, option in BUDGET_OPTIONS.items():
+            value = getattr(self, name)
             if value is not None and value < 1:
-                option = BUDGET_OPTIONS[field.name]
                 raise ValueError(f"{option} must be at least 1, got {value}")
+        if self.lr_factor is not None and not 0 < self.lr_factor < math.inf:
+            raise ValueError(f"--lr-factor must be a positive number, got {self.lr_factor}")
 
     def of(self, row: Row) -> Row:
         """Return the row with this budget.
@@ -96,6 +100,12 @@ def regime_options(row: Row, gpus: int, max_tokens: int | None = None) -> dict[s
     }
 
 
+def _lr_factor(row: Row) -> dict[str, float]:
+    """Return the option for the factor on Equation 3, or none where --arch already sets 1."""
+    is_equation_3 = row.lr_factor == ROWS[row.name].lr_factor == 1.0
+    return {} if is_equation_3 else {"--lr-factor": row.lr_factor}
+
+
 def as_words(options: dict[str, object]) -> list[str]:
     """Return options and values as the words of a command line."""
     return [str(part) for option in options.items() for part in option]
@@ -112,6 +122,6 @@ def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
         "--criterion": "aiayn_label_smoothed_cross_entropy",
         "--lr-scheduler": "aiayn_inverse_sqrt",
         "--optimizer": "aiayn_adam",
-        **({"--lr-factor": row.lr_factor} if row.lr_factor != 1.0 else {}),
+        **_lr_factor(row),
     }
     return as_words(model | regime_options(row, gpus, max_tokens))

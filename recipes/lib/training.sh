@@ -13,6 +13,7 @@ system=aiayn      # aiayn, stock (stock fairseq's nearest model, loss, schedule 
 seed=1            # seed of the weights, the order of batches and dropout
 max_update=auto   # updates of the training; auto: the row's
 warmup=auto       # updates of the warm-up; auto: the row's
+lr_factor=auto    # factor on Equation 3, the learning rate; auto: the row's (the paper's rows: 1)
 batch_tokens=auto # tokens per batch on each side; auto: the row's (section 5.1)
 max_tokens=auto   # tokens that a GPU processes at once; auto: at most 4096
 interval=auto     # updates between checkpoints; auto: the row's, in proportion to --max_update
@@ -55,6 +56,8 @@ check_training() {
     require_one_of initialization auto tensor2tensor fairseq-0.9 fairseq
     [[ $patience == never || $patience =~ ^[1-9][0-9]*$ ]] ||
         fatal "--patience must be never or a whole number from 1, got '$patience'"
+    [[ $lr_factor == auto || $lr_factor =~ ^[0-9]*\.?[0-9]+$ && $lr_factor == *[1-9]* ]] ||
+        fatal "--lr_factor must be auto or a positive number such as 0.5, got '$lr_factor'"
     for name in max_update warmup batch_tokens max_tokens interval average gpus; do
         [[ ${!name} == auto ]] || require_whole "$name"
     done
@@ -108,6 +111,7 @@ find_regime() {
     local asked=(--system "$system" --gpus $((gpus * nodes))) kept further
     [[ $max_update == auto ]] || asked+=(--max-update "$max_update")
     [[ $warmup == auto ]] || asked+=(--warmup-updates "$warmup")
+    [[ $lr_factor == auto ]] || asked+=(--lr-factor "$lr_factor")
     [[ $batch_tokens == auto ]] || asked+=(--batch-tokens "$batch_tokens")
     [[ $max_tokens == auto ]] || asked+=(--max-tokens "$max_tokens")
     [[ $interval == auto ]] || asked+=(--save-interval-updates "$interval")

@@ -100,7 +100,7 @@ translation_stages() {
 
 system_stages() {
     stage 5 "train-$system-$run" train_system \
-        row system seed max_update warmup batch_tokens interval patience \
+        row system seed max_update warmup lr_factor batch_tokens interval patience \
         initialization dev_score best_by train_options
     training_is_over
     ((average == 1)) || stage 6 "average-$system-$run" average_checkpoints average_last

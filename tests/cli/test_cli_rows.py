@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from fairseq_aiayn.cli.main import main
+from fairseq_aiayn.cost.authors_count import authors_parameters
 from fairseq_aiayn.cost.estimate import forward_flops, parameters, training_bytes
 from fairseq_aiayn.cost.row_difference import row_differences
 from fairseq_aiayn.cost.row_table import row_table
@@ -20,7 +21,7 @@ from fairseq_aiayn.paper import BASE, TRANSLATION
 from fairseq_aiayn.rows import ROWS, find_row
 
 V = 50
-WIDEST = 150
+WIDEST = 160
 COSTS = {"parameters", "forward_flops", "training_flops", "training_bytes"}
 
 
@@ -79,7 +80,7 @@ def test_the_figures_of_base(printed: Callable[..., str]) -> None:
     sizes = "N 6, d_model 512, d_ff 2048, h 8, d_k 64, d_v 64, P_drop 0.1, eps_ls 0.1"
     regime = "positions sinusoid, steps 100000, averaged 5"
     costs = "params 63.05M, FLOPs/pair 127.07M, training 9.5e17, memory 0.94 GiB"
-    paper = "paper 65M, PPL 4.92, BLEU 25.8"
+    paper = "t2t 65.13M, paper 65M, PPL 4.92, BLEU 25.8"
     cells = f"name base, {sizes}, {regime}, {costs}, {paper}".split(", ")
     assert [f"{name} {cell}" for name, cell in zip(header, base, strict=True)] == cells
     assert 3 * 127.07e6 * 25_000 * 100_000 == pytest.approx(9.5e17, rel=0.005)
@@ -89,11 +90,11 @@ def test_the_figures_of_base(printed: Callable[..., str]) -> None:
 def test_printed_figures_keep_the_papers_digits_and_others_stay_empty() -> None:
     """Breaks if 5.00 becomes 5.0, or a row without a figure gets base's."""
     header, *cells = row_table([ROWS[name] for name in ("a_h4", "c_dmodel1024", "tiny")], V)
-    assert header[-3:] == ["paper", "PPL", "BLEU"]
-    assert [row[-3:] for row in cells] == [
-        ["", "5.00", "25.5"],
-        ["168M", "4.66", "26.0"],
-        ["", "", ""],
+    assert header[-4:] == ["t2t", "paper", "PPL", "BLEU"]
+    assert [row[-4:] for row in cells] == [
+        ["65.13M", "", "5.00", "25.5"],
+        ["167.98M", "168M", "4.66", "26.0"],
+        ["", "", "", ""],
     ]
 
 
@@ -115,6 +116,7 @@ def test_json_has_every_cell_in_full(printed: Callable[..., str]) -> None:
         assert found["parameters"] == parameters(row, V)
         assert found["forward_flops"] == forward_flops(row, V, found["length"]).total
         assert found["training_bytes"] == 16 * found["parameters"]
+        assert found["authors_parameters"] == authors_parameters(row)
         beam = found["decoding"]["beam"]
         assert beam == (21 if row.name.startswith("parsing") else TRANSLATION.beam)
 
@@ -158,6 +160,7 @@ def test_costs_that_differ_have_the_first_over_the_second(printed: Callable[...,
     assert lines["training_bytes"] == ["3.19 GiB", "0.94 GiB", "3.397"]
     assert lines["training_flops"] == ["9.7e18", "9.5e17", "10.159"]
     assert lines["d_model"] == ["1024", "512", ""]
+    assert lines["authors_parameters"] == ["218.33M", "65.13M", ""]
 
 
 def test_regime_and_decoding_are_among_what_differs() -> None:

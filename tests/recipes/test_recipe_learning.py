@@ -45,12 +45,17 @@ def value(words: list[str], flag: str) -> str | None:
     return next((b for a, b in reversed(list(pairwise(words))) if a == flag), None)
 
 
+BAD_FACTORS = ("0", "0.0", "-1", "half", "nan", "inf", "", "1e-1", "0.5 1")
+BAD_FACTOR = "--lr_factor must be auto or a positive number such as 0.5"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ("--patience 0", "--patience must be never or a whole number from 1, got '0'"),
         ("--patience -3", "--patience must be never or a whole number from 1, got '-3'"),
         ("--initialization he", "--initialization must be one of auto tensor2tensor fairseq-0.9"),
+        *((f"--lr_factor {bad!r}", f"{BAD_FACTOR}, got {bad!r}") for bad in BAD_FACTORS),
         ("--seeds '1 2 1'", "--seeds must differ from each other, got '1' twice"),
         ("--seeds '1 x'", "--seeds must be whole numbers, got 'x'"),
         ("--seeds ''", "--seeds must be at least one whole number, got ''"),
@@ -83,6 +88,32 @@ def test_stock_fairseq_has_its_own_initial_values(tmp_path):
     options = ("--initialization", "tensor2tensor", "--system", "stock")
     (train,) = commands(MULTI30K, tmp_path, "fairseq-train", *options)
     assert "--initialization" not in train
+
+
+@pytest.mark.parametrize("recipe", [MULTI30K, PARSING])
+def test_a_factor_multiplies_the_learning_rate_of_both_systems(tmp_path, recipe):
+    """Stock's peak is Equation 3's at the end of the warm-up, so that it must shrink with it."""
+    corpus = ("--corpus", "gum") if recipe == PARSING else ()
+    options = (*corpus, "--system", "both")
+    ours, stock = commands(recipe, tmp_path, "fairseq-train", *options)
+    half, half_stock = commands(recipe, tmp_path, "fairseq-train", *options, "--lr_factor", ".5")
+    assert (value(ours, "--lr-factor"), value(half, "--lr-factor")) == (None, "0.5")
+    assert float(value(half_stock, "--lr")) == pytest.approx(float(value(stock, "--lr")) / 2)
+
+
+def test_a_factor_of_1_wins_over_a_rows_own(tmp_path):
+    """Breaks if the flag is left out where it is 1: the --arch would set its row's 2.53."""
+    options = ("--row", "multi30k_tiny", "--lr_factor", "1")
+    (train,) = commands(MULTI30K, tmp_path, "fairseq-train", *options)
+    assert float(value(train, "--lr-factor")) == 1.0
+
+
+def test_a_factor_that_is_0_or_infinite_as_a_float_is_refused(tmp_path):
+    for factor, number in (("0." + 400 * "0" + "1", "0.0"), ("1" + 400 * "0", "inf")):
+        result = call(MULTI30K, tmp_path, "--lr_factor", factor)
+        assert result.returncode == 1 and "fairseq-train" not in result.stdout
+        first, _ = result.stderr.splitlines()
+        assert first == f"aiayn flags: --lr-factor must be a positive number, got {number}"
 
 
 def test_every_seed_of_every_system_is_a_run_and_the_table_has_all(tmp_path):

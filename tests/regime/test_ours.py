@@ -1,5 +1,6 @@
 """Section 5: the flags of a row's regime keep the paper's batch on any number of GPUs."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -60,6 +61,7 @@ def test_flags_carry_the_rows_regime(row: object) -> None:
     assert float(flags["--dropout"]) == row.P_drop
     assert int(flags["--max-update"]) == row.steps
     assert int(flags["--warmup-updates"]) == row.warmup
+    assert float(flags.get("--lr-factor", 1)) == row.lr_factor
     assert int(flags["--save-interval-updates"]) == row.checkpoint_updates
     assert int(flags["--keep-interval-updates"]) >= row.averaged
     assert flags["--lr-scheduler"] == "aiayn_inverse_sqrt"
@@ -76,6 +78,7 @@ def test_a_budget_changes_what_it_names_and_scales_checkpoints() -> None:
     assert short == replace(
         base, steps=5_000, warmup=400, batch_tokens=4_096, checkpoint_updates=75
     )
+    assert Budget(lr_factor=0.5).of(base) == replace(base, lr_factor=0.5)
     assert Budget(steps=10).of(base).checkpoint_updates == 1
     assert Budget(steps=5_000, checkpoint_updates=7).of(base).checkpoint_updates == 7
 
@@ -92,3 +95,9 @@ def test_a_budget_changes_what_it_names_and_scales_checkpoints() -> None:
 def test_a_budget_that_is_refused_is_named_as_it_is_typed(field: str, option: str) -> None:
     with pytest.raises(ValueError, match=f"^{option} must be at least 1, got 0$"):
         Budget(**{field: 0})
+
+
+@pytest.mark.parametrize("factor", [0.0, -0.5, math.inf, math.nan])
+def test_a_factor_that_is_no_positive_number_is_refused(factor: float) -> None:
+    with pytest.raises(ValueError, match=f"^--lr-factor must be a positive number, got {factor}$"):
+        Budget(lr_factor=factor)

@@ -2,6 +2,7 @@
 
 import ast
 from argparse import Namespace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -114,9 +115,10 @@ def test_heads_that_stock_fairseq_does_not_have_are_refused(
 
 
 def test_the_command_prints_the_system_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """Breaks if stock's flags become the default, or --max-tokens gets lost on the way."""
-    row = ROWS["base"]
-    asked = ["flags", "base", "--gpus", "4", "--max-tokens", "3125"]
+    """Breaks if stock's flags become the default, or --max-tokens or --lr-factor gets lost on the
+    way."""
+    row = replace(ROWS["base"], lr_factor=0.5)
+    asked = ["flags", "base", "--gpus", "4", "--max-tokens", "3125", "--lr-factor", "0.5"]
     for system, flags in (([], train_flags), (["--system", "stock"], stock_flags)):
         assert main([*asked, *system]) == 0
         assert capsys.readouterr().out == " ".join(flags(row, 4, 3125)) + "\n"
