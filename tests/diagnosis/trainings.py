@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import OrderedDict
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,11 @@ STOCK += ["--lr-scheduler", "inverse_sqrt"]
 
 def parsed(words: list[str], task: str = "translation") -> Namespace:
     """What fairseq-train makes of options; every architecture fills in its sizes."""
+    return deepcopy(_parsed(tuple(words), task))
+
+
+@cache
+def _parsed(words: tuple[str, ...], task: str) -> Namespace:
     command = ["data", "--task", task, *words]
     return options.parse_args_and_arch(options.get_training_parser(task), command)
 
