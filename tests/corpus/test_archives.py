@@ -15,8 +15,8 @@ import pytest
 
 from fairseq_aiayn.corpus import held_out, plain_corpus
 from fairseq_aiayn.corpus.archives import LONGEST_LINE, open_lines
+from fairseq_aiayn.corpus.held_out import read_segments
 from fairseq_aiayn.corpus.manifest import Location, Text
-from fairseq_aiayn.corpus.sgm import read_segments
 
 MANIFEST = Path(__file__).parents[2] / "recipes" / "wmt14_en_de" / "corpus.toml"
 WMT14 = ("europarl-v7", "commoncrawl", "news-commentary-v9", "newstest2013", "newstest2014")
