@@ -151,8 +151,7 @@ def _option(name: str) -> str:
 
 
 def _load(arguments: argparse.Namespace) -> Translator:
-    from fairseq_aiayn.corpus.segmenter import Segmenter
-    from fairseq_aiayn.plugin.attention import load_translator
+    from fairseq_aiayn.plugin.attention import Segmenter, load_translator
 
     segmenter = Segmenter(arguments.bpe_codes, arguments.sentencepiece_model, arguments.normalize)
     return load_translator(arguments.checkpoint, arguments.data_bin, segmenter)
@@ -174,7 +173,7 @@ def _draw_positions(arguments: argparse.Namespace) -> None:
 
 
 def _draw_sentence(arguments: argparse.Namespace) -> None:
-    from fairseq_aiayn.inspection.word_merging import word_spans, word_text
+    from fairseq_aiayn.inspection.attention_map import words_of
 
     translator = _load(arguments)
     source = translator.source(arguments.source)
@@ -185,8 +184,8 @@ def _draw_sentence(arguments: argparse.Namespace) -> None:
         target = translator.target(arguments.target)
     elif wanted != "encoder":
         target = translator.translate(source)
-        words = (word_text(target.pieces[slice(*span)]) for span in word_spans(target.pieces[:-1]))
-        print(f"translation: {' '.join(words)}")
+        words = words_of(target.pieces[:-1])
+        print(f"translation: {' '.join(word.text for word in words)}")
     _warn_of_unknown(source, target)
     found = translator.maps(source, target)
     if page:
@@ -230,8 +229,8 @@ def _first_with_word(maps: list[AttentionMap], arguments: argparse.Namespace) ->
 
 
 def _select(shown: AttentionMap, arguments: argparse.Namespace) -> Selection:
+    from fairseq_aiayn.inspection.attention_map import merge_words
     from fairseq_aiayn.inspection.selection import select
-    from fairseq_aiayn.inspection.word_merging import merge_words
 
     shown = merge_words(shown) if arguments.merge else shown
     return select(shown, arguments.layer, arguments.heads, arguments.word)

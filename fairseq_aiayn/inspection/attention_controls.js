@@ -23,7 +23,6 @@ const KINDS = {
 const LARGEST = 6; // weights that are told as numbers
 const LEAST = 0.005; // none that would be told as 0.00
 const at = (id) => document.getElementById(id);
-const titles = (kind) => KINDS[kind] ?? { name: kind, queries: "Query", keys: "Key", text: "" };
 
 const state = { kind: page.maps[0].kind, layer: 0, heads: new Set(), view: "lines", whole: false };
 let pinned = null; // {side: "query" or "key", index}
@@ -94,7 +93,7 @@ function buildChoices() {
     const { label } = choice(row("heads"), "checkbox", "head", i, i + 1);
     label.style.setProperty("--head", colourOf(i));
   }
-  at("whole").hidden = !hasPieces(maps.get(state.kind));
+  at("whole").hidden = !maps.get(state.kind).words;
   at("repeat").textContent = map.heads > page.colours.length ? `, which repeats after ${page.colours.length}` : "";
 }
 
@@ -113,8 +112,7 @@ function buildWords() {
   for (const side of ["query", "key"]) {
     const box = at(side === "query" ? "queries" : "keys");
     const group = document.createElement("optgroup");
-    group.label = at(`${side}-title`).textContent =
-      titles(state.kind)[side === "query" ? "queries" : "keys"];
+    group.label = at(`${side}-title`).textContent = KINDS[state.kind][side === "query" ? "queries" : "keys"];
     if (side === "key") group.label += ", looked at";
     const buttons = wordsOf(side).map((word, index) => {
       group.append(new Option(word, `${side} ${index}`));
@@ -129,7 +127,7 @@ function buildWords() {
 }
 
 function chooseKind() {
-  at("kind-text").textContent = titles(state.kind).text;
+  at("kind-text").textContent = KINDS[state.kind].text;
   buildChoices();
   buildWords();
 }

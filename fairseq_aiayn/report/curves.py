@@ -10,7 +10,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
-from fairseq_aiayn.palette import LINE_COLOURS
+from fairseq_aiayn.palette import LINE_COLOURS, line_colour
 from fairseq_aiayn.report.document import Block, Figure, Paragraph, Section, Table
 from fairseq_aiayn.runs.learning_curves import Curve, LearningCurves
 from fairseq_aiayn.scores.bleu_by_length import LengthClass
@@ -147,9 +147,8 @@ def _draw_losses(
 
 def _look(place: int) -> dict[str, object]:
     """Return the colour and the dashes of a run, by its place among the runs."""
-    colour = LINE_COLOURS[place % len(LINE_COLOURS)]
     dashes = DASHES[place // len(LINE_COLOURS) % len(DASHES)]
-    return {"color": colour, "linestyle": dashes, "linewidth": 1.5}
+    return {"color": line_colour(place), "linestyle": dashes, "linewidth": 1.5}
 
 
 def _name_lines(figure: Drawing, axes: Axes, names: Sequence[str]) -> None:
