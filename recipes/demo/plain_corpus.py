@@ -4,7 +4,7 @@ The directory holds either train.SRC and train.TGT with a valid (or val, dev) an
 pair of files with any name, from which the recipe holds out both sets. Files may end in .gz. They
 are checked and written as train.*, valid.* and test.*, or as text.*.
 
-    python -m fairseq_aiayn.corpus.plain_corpus --corpus DIR --source-lang en --target-lang de \\
+    python recipes/demo/plain_corpus.py --corpus DIR --source-lang en --target-lang de \\
         --output corpus
 """
 

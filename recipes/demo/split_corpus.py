@@ -5,7 +5,7 @@ script holds out both sets: whole documents if text.documents names each line's 
 two blocks of consecutive lines at the end. No sentence of a held-out set, in either language, stays
 in the training text.
 
-    python -m fairseq_aiayn.corpus.split_corpus --corpus corpus --source-lang en \\
+    python recipes/demo/split_corpus.py --corpus corpus --source-lang en \\
         --target-lang de --output data --max-words 40 --held-out 1000
 """
 
