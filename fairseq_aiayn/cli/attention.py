@@ -127,7 +127,9 @@ def _check(arguments: argparse.Namespace) -> None:
     if not path.parent.is_dir():
         raise ValueError(f"--output {path}: there is no directory {path.parent}")
     if arguments.positions:
-        _refuse(arguments, OF_SENTENCES, "--positions")
+        for name in OF_SENTENCES:
+            if getattr(arguments, name) is not None:
+                raise ValueError(f"--positions does not go with {_option(name)}")
         if path.suffix.lower() == PAGE:
             raise ValueError(f"--positions is a picture: --output must not end in {PAGE}")
     needed = ("checkpoint", "data_bin", "source")
@@ -138,12 +140,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"{' and '.join(missing)} must be given")
     if arguments.normalize and not arguments.bpe_codes:
         raise ValueError("--normalize goes with --bpe-codes")
-
-
-def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], what: str) -> None:
-    for name in names:
-        if getattr(arguments, name) is not None:
-            raise ValueError(f"{what} does not go with {_option(name)}")
 
 
 def _option(name: str) -> str:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from fairseq_aiayn.files.whole import write_whole
@@ -65,7 +66,8 @@ def run(arguments: argparse.Namespace) -> None:
     output, page = arguments.output, pages.document(report)
     full = blocks_as_markdown(tables.full_blocks(table))
     write_markdown_and_json(output, "table", full, tables.as_json(table))
-    write_markdown_and_json(output, "report", as_markdown(page), pages.as_json(report))
+    content = {"kind": pages.KIND, **asdict(report)}
+    write_markdown_and_json(output, "report", as_markdown(page), content)
     write_whole(output / "report.html", as_html(page))
     print(blocks_as_markdown(tables.summary_blocks(table)), end="")
 

@@ -29,10 +29,8 @@ let pinned = null; // {side: "query" or "key", index}
 let writing = null; // the timer of the address
 let preview = null; // the same, of the word under the pointer; in a heat map also its `key`
 
-function wordsOf(side) {
-  const map = mapOf(state);
-  return side === "query" ? map.queries : map.keys;
-}
+const COLUMN = { query: "queries", key: "keys" }; // of a side: in a map, in KINDS, and as an element
+const wordsOf = (side) => mapOf(state)[COLUMN[side]];
 
 // Layers and heads of another kind may be fewer, a sentence's words others.
 function keepInRange() {
@@ -110,9 +108,8 @@ function buildWords() {
   const select = at("word");
   select.replaceChildren(new Option("all words", ""));
   for (const side of ["query", "key"]) {
-    const box = at(side === "query" ? "queries" : "keys");
     const group = document.createElement("optgroup");
-    group.label = at(`${side}-title`).textContent = KINDS[state.kind][side === "query" ? "queries" : "keys"];
+    group.label = at(`${side}-title`).textContent = KINDS[state.kind][COLUMN[side]];
     if (side === "key") group.label += ", looked at";
     const buttons = wordsOf(side).map((word, index) => {
       group.append(new Option(word, `${side} ${index}`));
@@ -121,7 +118,7 @@ function buildWords() {
       Object.assign(button.dataset, { side, index });
       return button;
     });
-    box.replaceChildren(...buttons);
+    at(COLUMN[side]).replaceChildren(...buttons);
     select.append(group);
   }
 }

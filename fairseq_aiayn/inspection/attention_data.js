@@ -67,14 +67,12 @@ function strongest(map, state, limit) {
 // The weights of one word as {head, query, key, weight}: a query's to all keys, a key's from all
 // queries.
 function weightsAt(map, state, word) {
-  const found = [];
-  const others = word.side === "query" ? map.keys : map.queries;
-  for (const head of state.heads) {
+  const isQuery = word.side === "query";
+  return [...state.heads].flatMap((head) => {
     const weights = weightsOf(map, state.layer, head);
-    others.forEach((_, other) => {
-      const [query, key] = word.side === "query" ? [word.index, other] : [other, word.index];
-      found.push({ head, query, key, weight: weights[query * map.keys.length + key] });
+    return (isQuery ? map.keys : map.queries).map((_, other) => {
+      const [query, key] = isQuery ? [word.index, other] : [other, word.index];
+      return { head, query, key, weight: weights[query * map.keys.length + key] };
     });
-  }
-  return found;
+  });
 }

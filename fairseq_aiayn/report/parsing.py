@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_aiayn.report.curves import curves_section
 from fairseq_aiayn.report.document import Document, Section
 from fairseq_aiayn.report.provenance import how_made, machines
-from fairseq_aiayn.report.sections import (
-    differences_section,
-    over_seeds_section,
-)
+from fairseq_aiayn.report.sections import differences_section, over_seeds_section
 from fairseq_aiayn.report.table4 import (
     Table4,
     caveat,
@@ -89,8 +86,3 @@ def document(report: ParsingReport) -> Document:
             Section("How the runs were made", how_made(runs)),
         ],
     )
-
-
-def as_json(report: ParsingReport) -> dict:
-    """Return all of a report, ready for json.dump."""
-    return {"kind": KIND, **asdict(report)}

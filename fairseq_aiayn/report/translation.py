@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_aiayn.cost.row_table import explanation, row_table
@@ -124,11 +124,6 @@ def document(report: TranslationReport) -> Document:
             Section("How the runs were made", how_made(runs)),
         ],
     )
-
-
-def as_json(report: TranslationReport) -> dict:
-    """Return all of a report, ready for json.dump."""
-    return {"kind": KIND, **asdict(report)}
 
 
 def _significance_section(
