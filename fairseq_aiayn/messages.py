@@ -1,5 +1,6 @@
-"""Messages of one short line."""
+"""Messages of one short line, and scripts that end with one."""
 
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,3 +22,12 @@ def one_line_errors(script: str) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:
         raise SystemExit(f"{script}: {shortened(str(error))}") from None
+
+
+@contextmanager
+def script(description: str) -> Iterator[ArgumentParser]:
+    """Yield the parser of a script, whose help is its docstring; the block reads the options and
+    does the work. An error in it ends the script as in `one_line_errors`."""
+    parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
+    with one_line_errors(parser.prog.removesuffix(".py")):
+        yield parser

@@ -13,11 +13,12 @@ ends at the right update.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import zipfile
 from pathlib import Path
+
+from fairseq_aiayn.messages import script
 
 LAST = "checkpoint_last.pt"
 UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt$")
@@ -66,14 +67,14 @@ def remove(path: Path, why: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--below", type=int, metavar="UPDATES", help="remove those with so many")
-    arguments = parser.parse_args()
-    if newest := newest_whole_checkpoint(arguments.directory, arguments.below):
-        print(newest)
+    with script(__doc__) as parser:
+        parser.add_argument("directory", type=Path)
+        parser.add_argument(
+            "--below", type=int, metavar="UPDATES", help="remove those from there on"
+        )
+        arguments = parser.parse_args()
+        if newest := newest_whole_checkpoint(arguments.directory, arguments.below):
+            print(newest)
 
 
 if __name__ == "__main__":

@@ -127,7 +127,9 @@ def _check(arguments: argparse.Namespace) -> None:
     if not path.parent.is_dir():
         raise ValueError(f"--output {path}: there is no directory {path.parent}")
     if arguments.positions:
-        _refuse(arguments, OF_SENTENCES, "--positions")
+        for name in OF_SENTENCES:
+            if getattr(arguments, name) is not None:
+                raise ValueError(f"--positions does not go with {_option(name)}")
         if path.suffix.lower() == PAGE:
             raise ValueError(f"--positions is a picture: --output must not end in {PAGE}")
     needed = ("checkpoint", "data_bin", "source")
@@ -140,19 +142,12 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ValueError("--normalize goes with --bpe-codes")
 
 
-def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], what: str) -> None:
-    for name in names:
-        if getattr(arguments, name) is not None:
-            raise ValueError(f"{what} does not go with {_option(name)}")
-
-
 def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
 def _load(arguments: argparse.Namespace) -> Translator:
-    from fairseq_aiayn.corpus.segmenter import Segmenter
-    from fairseq_aiayn.plugin.attention import load_translator
+    from fairseq_aiayn.plugin.attention import Segmenter, load_translator
 
     segmenter = Segmenter(arguments.bpe_codes, arguments.sentencepiece_model, arguments.normalize)
     return load_translator(arguments.checkpoint, arguments.data_bin, segmenter)
@@ -174,7 +169,7 @@ def _draw_positions(arguments: argparse.Namespace) -> None:
 
 
 def _draw_sentence(arguments: argparse.Namespace) -> None:
-    from fairseq_aiayn.inspection.word_merging import word_spans, word_text
+    from fairseq_aiayn.inspection.attention_map import words_of
 
     translator = _load(arguments)
     source = translator.source(arguments.source)
@@ -185,8 +180,8 @@ def _draw_sentence(arguments: argparse.Namespace) -> None:
         target = translator.target(arguments.target)
     elif wanted != "encoder":
         target = translator.translate(source)
-        words = (word_text(target.pieces[slice(*span)]) for span in word_spans(target.pieces[:-1]))
-        print(f"translation: {' '.join(words)}")
+        words = words_of(target.pieces[:-1])
+        print(f"translation: {' '.join(word.text for word in words)}")
     _warn_of_unknown(source, target)
     found = translator.maps(source, target)
     if page:
@@ -230,8 +225,8 @@ def _first_with_word(maps: list[AttentionMap], arguments: argparse.Namespace) ->
 
 
 def _select(shown: AttentionMap, arguments: argparse.Namespace) -> Selection:
+    from fairseq_aiayn.inspection.attention_map import merge_words
     from fairseq_aiayn.inspection.selection import select
-    from fairseq_aiayn.inspection.word_merging import merge_words
 
     shown = merge_words(shown) if arguments.merge else shown
     return select(shown, arguments.layer, arguments.heads, arguments.word)

@@ -22,8 +22,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
+from fairseq_aiayn.diagnosis.diagnosis import as_json
 from fairseq_aiayn.files.whole import write_whole
 from fairseq_aiayn.report import comparison, table4
 from fairseq_aiayn.report.markdown import as_markdown, blocks_as_markdown
@@ -65,7 +67,9 @@ def run(arguments: argparse.Namespace) -> None:
     output, page = arguments.output, pages.document(report)
     full = blocks_as_markdown(tables.full_blocks(table))
     write_markdown_and_json(output, "table", full, tables.as_json(table))
-    write_markdown_and_json(output, "report", as_markdown(page), pages.as_json(report))
+    diagnoses = {name: as_json(one) for name, one in report.diagnoses.items()}
+    content = {"kind": pages.KIND, **asdict(report), "diagnoses": diagnoses}
+    write_markdown_and_json(output, "report", as_markdown(page), content)
     write_whole(output / "report.html", as_html(page))
     print(blocks_as_markdown(tables.summary_blocks(table)), end="")
 

@@ -10,18 +10,17 @@ are joined.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from fairseq_aiayn.corpus import shards
 from fairseq_aiayn.corpus.pieces import add_pieces_options, open_pieces
 from fairseq_aiayn.files.whole import whole_path
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 
 
 @dataclass(frozen=True)
@@ -31,17 +30,6 @@ class PiecesFile:
     codes: Path | None
     model: Path | None
     sha256: str
-
-
-@dataclass(frozen=True)
-class ShardTask:
-    """One shard to cut into pieces."""
-
-    tokens: Path
-    output: Path
-    name: str
-    languages: tuple[str, ...]
-    pieces: PiecesFile
 
 
 def read_pieces_file(codes: Path | None, model: Path | None) -> PiecesFile:
@@ -59,35 +47,33 @@ def apply_pieces(
 ) -> None:
     """Write train.LANGUAGE for each language; raises ValueError if there is no shard."""
     output.mkdir(parents=True, exist_ok=True)
-    names = shards.list_shards(tokens)
-    total = sum(shards.read_counts(tokens, name)["kept"] for name in names)
-    tasks = [ShardTask(tokens, output, name, languages, pieces) for name in names]
-    with shards.pairs_bar("pieces", total) as bar:
-        for counts in shards.run_tasks(apply_to_shard, tasks, workers):
-            bar.update(counts["kept"])
+    cut = partial(cut_shard, tokens, output, languages, pieces)
+    names = sorted(shards.over_shards("pieces", cut, tokens, workers))
     for language in languages:
         _join([output / f"{name}.{language}" for name in names], output / f"train.{language}")
     shards.remove_shards(output, keep=())
 
 
-def apply_to_shard(task: ShardTask) -> dict[str, int]:
-    """Cut a shard unless it is finished for the same pieces and tokens; return its counts."""
-    marker = (task.tokens / f"{task.name}.done").read_bytes()
+def cut_shard(
+    tokens: Path, output: Path, languages: tuple[str, ...], pieces: PiecesFile, name: str
+) -> tuple[int, str]:
+    """Cut a shard unless it is finished for the same pieces and tokens.
+
+    Returns the number of its pairs and its name.
+    """
+    marker = (tokens / f"{name}.done").read_bytes()
     made = {
-        "languages": list(task.languages),
-        "pieces": task.pieces.sha256,
+        "languages": list(languages),
+        "pieces": pieces.sha256,
         "tokens": hashlib.sha256(marker).hexdigest(),
     }
-    counts = shards.finished_counts(task.output, task.name, made)
+    counts = shards.finished_counts(output, name, made)
     if counts is None:
-        cut = _open(task.pieces)
-        texts = {
-            language: [cut(line) for line in shards.read_shard(task.tokens, task.name, language)]
-            for language in task.languages
-        }
-        counts = {"kept": len(texts[task.languages[0]])}
-        shards.write_shard(task.output, task.name, texts, made, counts)
-    return counts
+        cut = _open(pieces)
+        texts = {x: [cut(line) for line in shards.read_shard(tokens, name, x)] for x in languages}
+        counts = {"kept": len(texts[languages[0]])}
+        shards.write_shard(output, name, texts, made, counts)
+    return counts["kept"], name
 
 
 @cache
@@ -103,16 +89,12 @@ def _join(parts: Sequence[Path], whole: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--shards", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--languages", nargs="+", required=True)
-    add_pieces_options(parser)
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--workers", type=int, required=True, metavar="PROCESSES")
-    given = parser.parse_args()
-    with one_line_errors("apply_pieces"):
+    with script(__doc__) as parser:
+        shards.add_shards_options(parser)
+        add_pieces_options(parser)
+        parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+        parser.add_argument("--workers", type=int, required=True, metavar="PROCESSES")
+        given = parser.parse_args()
         pieces = read_pieces_file(given.codes, given.model)
         apply_pieces(given.shards, tuple(given.languages), pieces, given.output, given.workers)
 

@@ -12,13 +12,12 @@ corpus only.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 
@@ -28,22 +27,13 @@ from fairseq_aiayn.corpus.clean_pairs import REASONS, TOKENIZERS, Pair, Settings
 from fairseq_aiayn.corpus.manifest import Text, add_manifest_options, read_manifest
 from fairseq_aiayn.files.text_table import aligned_lines
 from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 
+Chunk = tuple[str, list[Pair]]  # the name of a shard and the pairs that it is made from
 TextCounts = tuple[str, dict[str, int]]  # name, and pairs by COLUMNS
 
 COLUMNS = ("read", "kept", *REASONS)
 MOST_NOT_UTF8 = 0.01  # of a text's pairs; with more, the text must have another encoding
-
-
-@dataclass(frozen=True)
-class ShardTask:
-    """One shard to make."""
-
-    output: Path
-    name: str
-    pairs: list[Pair]
-    settings: Settings
 
 
 def clean_corpus(
@@ -59,8 +49,8 @@ def clean_corpus(
     counts: list[TextCounts] = []
     names: set[str] = set()
     for place, text in enumerate(texts, start=1):
-        pairs = read_pairs(directory, text, settings.languages)
-        of_text = _clean_text(text, _tasks(pairs, place, text, settings, output), workers)
+        chunks = _chunks(read_pairs(directory, text, settings.languages), place, text)
+        of_text = _clean_text(text, partial(clean_shard, output, settings), chunks, workers)
         counts.append((text.name, of_text))
         number = -(-of_text["read"] // shards.SHARD_PAIRS)
         names |= {shards.shard_name(place, text.name, shard) for shard in range(number)}
@@ -98,33 +88,32 @@ def read_pairs(directory: Path, text: Text, languages: tuple[str, str]) -> Itera
         raise ValueError(f"{text.name}: must have {text.sentences:,} sentences, has {count:,}")
 
 
-def clean_shard(task: ShardTask) -> dict[str, int]:
+def clean_shard(output: Path, settings: Settings, chunk: Chunk) -> dict[str, int]:
     """Make a shard unless it is finished for the same lines and settings; return its counts."""
-    lines = b"\n".join(line for pair in task.pairs for line in pair)
-    made = {**task.settings.record(), "sha256": hashlib.sha256(lines).hexdigest()}
-    counts = shards.finished_counts(task.output, task.name, made)
+    name, pairs = chunk
+    lines = b"\n".join(line for pair in pairs for line in pair)
+    made = {**settings.record(), "sha256": hashlib.sha256(lines).hexdigest()}
+    counts = shards.finished_counts(output, name, made)
     if counts is None:
-        kept, counts = clean(task.pairs, task.settings)
-        texts = {
-            language: [pair[side] for pair in kept]
-            for side, language in enumerate(task.settings.languages)
-        }
-        shards.write_shard(task.output, task.name, texts, made, counts)
+        kept, counts = clean(pairs, settings)
+        texts = {x: [pair[side] for pair in kept] for side, x in enumerate(settings.languages)}
+        shards.write_shard(output, name, texts, made, counts)
     return counts
 
 
-def _tasks(
-    pairs: Iterator[Pair], place: int, text: Text, settings: Settings, output: Path
-) -> Iterator[ShardTask]:
+def _chunks(pairs: Iterator[Pair], place: int, text: Text) -> Iterator[Chunk]:
+    """Yield the name and the pairs of each shard of a text."""
     chunks = iter(lambda: list(islice(pairs, shards.SHARD_PAIRS)), [])
     for number, chunk in enumerate(chunks):
-        yield ShardTask(output, shards.shard_name(place, text.name, number), chunk, settings)
+        yield shards.shard_name(place, text.name, number), chunk
 
 
-def _clean_text(text: Text, tasks: Iterator[ShardTask], workers: int) -> dict[str, int]:
+def _clean_text(
+    text: Text, make: Callable[[Chunk], dict[str, int]], chunks: Iterator[Chunk], workers: int
+) -> dict[str, int]:
     total: Counter[str] = Counter()
     with shards.pairs_bar(text.name, text.sentences) as bar:
-        for counts in shards.run_tasks(clean_shard, tasks, workers):
+        for counts in shards.run_tasks(make, chunks, workers):
             total.update(counts)
             bar.update(counts["read"])
     if total["not UTF-8"] > MOST_NOT_UTF8 * total["read"]:
@@ -146,21 +135,18 @@ def table(counts: Sequence[TextCounts]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_manifest_options(parser)
-    parser.add_argument("--directory", type=Path, required=True, help="the manifest's files")
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--workers", type=int, required=True, metavar="PROCESSES")
-    parser.add_argument("--tokenizer", choices=TOKENIZERS, required=True)
-    parser.add_argument("--normalize", action="store_true")
-    parser.add_argument("--lowercase", action="store_true")
-    parser.add_argument("--max-length", type=int, required=True, metavar="TOKENS")
-    parser.add_argument("--max-ratio", type=float)
-    given = parser.parse_args()
-    languages = given.source_lang, given.target_lang
-    with one_line_errors("clean_corpus"):
+    with script(__doc__) as parser:
+        add_manifest_options(parser)
+        parser.add_argument("--directory", type=Path, required=True, help="the manifest's files")
+        parser.add_argument("--output", type=Path, required=True)
+        parser.add_argument("--workers", type=int, required=True, metavar="PROCESSES")
+        parser.add_argument("--tokenizer", choices=TOKENIZERS, required=True)
+        parser.add_argument("--normalize", action="store_true")
+        parser.add_argument("--lowercase", action="store_true")
+        parser.add_argument("--max-length", type=int, required=True, metavar="TOKENS")
+        parser.add_argument("--max-ratio", type=float)
+        given = parser.parse_args()
+        languages = given.source_lang, given.target_lang
         settings = Settings(
             languages,
             given.tokenizer,
@@ -171,7 +157,7 @@ def main() -> None:
         )
         texts = read_manifest(given.manifest, *languages).train
         counts = clean_corpus(texts, given.directory, settings, given.output, given.workers)
-    print(table(counts), file=sys.stderr)
+        print(table(counts), file=sys.stderr)
 
 
 if __name__ == "__main__":

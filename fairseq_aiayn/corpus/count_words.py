@@ -10,45 +10,35 @@ are left out: in running text most distinct words occur once, and learn-bpe keep
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from fairseq_aiayn.corpus.shards import list_shards, pairs_bar, read_counts, run_tasks
-from fairseq_aiayn.messages import one_line_errors
-
-
-@dataclass(frozen=True)
-class ShardTask:
-    """One shard to count."""
-
-    directory: Path
-    name: str
-    languages: tuple[str, ...]
+from fairseq_aiayn.corpus.shards import add_shards_options, over_shards, read_counts
+from fairseq_aiayn.messages import script
 
 
 def count_words(directory: Path, languages: tuple[str, ...], workers: int) -> Counter[bytes]:
     """Count the words of all shards in all languages; raises ValueError if there is no shard."""
     total: Counter[bytes] = Counter()
-    names = list_shards(directory)
-    tasks = [ShardTask(directory, name, languages) for name in names]
-    with pairs_bar("words", sum(read_counts(directory, name)["kept"] for name in names)) as bar:
-        for pairs, counts in run_tasks(count_shard, tasks, workers):
-            total.update(counts)
-            bar.update(pairs)
+    for counts in over_shards(
+        "words", partial(count_shard, directory, languages), directory, workers
+    ):
+        total.update(counts)
     return total
 
 
-def count_shard(task: ShardTask) -> tuple[int, Counter[bytes]]:
+def count_shard(
+    directory: Path, languages: tuple[str, ...], name: str
+) -> tuple[int, Counter[bytes]]:
     """Return the number of pairs in a shard and the counts of its words."""
     counts: Counter[bytes] = Counter()
-    for language in task.languages:
+    for language in languages:
         # Splitting bytes is enough: after cleaning, the only white space is a space between words.
-        counts.update((task.directory / f"{task.name}.{language}").read_bytes().split())
-    return read_counts(task.directory, task.name)["kept"], counts
+        counts.update((directory / f"{name}.{language}").read_bytes().split())
+    return read_counts(directory, name)["kept"], counts
 
 
 def dictionary(counts: Mapping[bytes, int], min_count: int) -> Iterator[bytes]:
@@ -66,15 +56,11 @@ def dictionary(counts: Mapping[bytes, int], min_count: int) -> Iterator[bytes]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--shards", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--languages", nargs="+", required=True)
-    parser.add_argument("--workers", type=int, required=True, metavar="PROCESSES")
-    parser.add_argument("--min-count", type=int, default=1, metavar="N")
-    arguments = parser.parse_args()
-    with one_line_errors("count_words"):
+    with script(__doc__) as parser:
+        add_shards_options(parser)
+        parser.add_argument("--workers", type=int, required=True, metavar="PROCESSES")
+        parser.add_argument("--min-count", type=int, default=1, metavar="N")
+        arguments = parser.parse_args()
         counts = count_words(arguments.shards, tuple(arguments.languages), arguments.workers)
         sys.stdout.buffer.writelines(dictionary(counts, arguments.min_count))
 

@@ -9,18 +9,26 @@ They are the references of BLEU, so nothing is cleaned: text that cannot be scor
 
 from __future__ import annotations
 
-import argparse
+import html
+import re
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
+from html.entities import html5
 from pathlib import Path
 
 from fairseq_aiayn.corpus.archives import open_lines
 from fairseq_aiayn.corpus.manifest import Location, Text, add_manifest_options, read_manifest
-from fairseq_aiayn.corpus.sgm import read_segments
-from fairseq_aiayn.files.parallel_text import require_text
+from fairseq_aiayn.files.parallel_text import decode_line, require_text
 from fairseq_aiayn.files.whole import whole_file
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
+
+# WMT's test sets come as SGML
+SEGMENT = re.compile(
+    r"<seg(?:\s[^>]*)?>(?P<text>.*?)(?P<end></seg\s*>|(?=<seg[\s>])|\Z)", re.IGNORECASE | re.DOTALL
+)
+ENTITY = re.compile(r"&(?:#\w+|(?P<name>\w+));")
+# ASCII only: French no-break spaces belong to the text.
+WHITE_SPACE = re.compile(r"[ \t\n\r\f\v]+")
 
 
 def read_pair(directory: Path, text: Text) -> tuple[list[str], list[str]]:
@@ -51,7 +59,8 @@ def read_sentences(directory: Path, location: Location) -> list[str]:
     Raises ValueError, with file and member, if there is no sentence or an empty one.
     """
     name = _name(directory, location)
-    lines = list(_decoded(open_lines(directory, location), name))
+    content = enumerate(open_lines(directory, location), start=1)
+    lines = [decode_line(line, name, number) for number, line in content]
     if (location.member or location.file).endswith((".sgm", ".sgm.gz")):
         try:
             return read_segments("\n".join(lines))
@@ -72,15 +81,29 @@ def write_texts(output: Path, texts: dict[str, list[str]]) -> None:
             file.writelines(f"{line}\n" for line in lines)
 
 
-def _decoded(lines: Iterator[bytes], name: str) -> Iterator[str]:
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{name}: line {number}, byte {error.start + 1} (0x{line[error.start]:02x}) "
-                "is not UTF-8"
-            ) from None
+def read_segments(text: str) -> list[str]:
+    """Return the text of each <seg> as one line, with its entities replaced.
+
+    Raises ValueError if there is no segment, or if one is empty or not closed.
+    """
+    segments = []
+    for number, segment in enumerate(SEGMENT.finditer(text), start=1):
+        if not segment["end"]:
+            raise ValueError(f"segment {number} must end with </seg>, does not")
+        # Entities come first: they may stand for white space.
+        line = ENTITY.sub(_character, segment["text"])
+        segments.append(WHITE_SPACE.sub(" ", line).strip(" "))
+        if not segments[-1].strip():
+            raise ValueError(f"segment {number} is empty")
+    if not segments:
+        raise ValueError("must have segments <seg>...</seg>, has none")
+    return segments
+
+
+def _character(entity: re.Match[str]) -> str:
+    """Replace an entity if it is complete and known; html.unescape alone replaces "&para", too."""
+    known = entity["name"] is None or f"{entity['name']};" in html5
+    return html.unescape(entity[0]) if known else entity[0]
 
 
 def _name(directory: Path, location: Location) -> str:
@@ -89,17 +112,14 @@ def _name(directory: Path, location: Location) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_manifest_options(parser)
-    parser.add_argument("--directory", type=Path, required=True, help="the manifest's files")
-    parser.add_argument("--lowercase", action="store_true")
-    parser.add_argument("--output", type=Path, required=True)
-    arguments = parser.parse_args()
-    languages = arguments.source_lang, arguments.target_lang
-    texts = {}
-    with one_line_errors("held_out"):
+    with script(__doc__) as parser:
+        add_manifest_options(parser)
+        parser.add_argument("--directory", type=Path, required=True, help="the manifest's files")
+        parser.add_argument("--lowercase", action="store_true")
+        parser.add_argument("--output", type=Path, required=True)
+        arguments = parser.parse_args()
+        languages = arguments.source_lang, arguments.target_lang
+        texts = {}
         manifest = read_manifest(arguments.manifest, *languages)
         for split, text in (("valid", manifest.valid), ("test", manifest.test)):
             pair = read_pair(arguments.directory, text)

@@ -10,7 +10,6 @@ the same OUTPUT.model and OUTPUT.vocab, byte for byte.
 
 from __future__ import annotations
 
-import argparse
 import io
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,9 +17,9 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from fairseq_aiayn.corpus.shards import list_shards, read_counts, read_shard
+from fairseq_aiayn.corpus.shards import add_shards_options, count_pairs, list_shards, read_shard
 from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 
 
 def learn_files(
@@ -42,7 +41,7 @@ def sample(directory: Path, languages: tuple[str, ...], pairs: int) -> Iterator[
     if pairs < 1:
         raise ValueError(f"sample must be at least 1 pair, got {pairs}")
     names = list_shards(directory)
-    total = sum(read_counts(directory, name)["kept"] for name in names)
+    total = count_pairs(directory, names)
     step = max(1, -(-total // pairs))
     print(f"learning from {-(-total // step):,} of {total:,} pairs", file=sys.stderr)
     ahead = 0  # lines from the start of a shard to the next pair to take
@@ -88,16 +87,12 @@ def vocabulary_of(model: bytes) -> bytes:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--shards", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--languages", nargs="+", required=True)
-    parser.add_argument("--vocabulary", type=int, required=True, metavar="PIECES")
-    parser.add_argument("--sample", type=int, required=True, metavar="PAIRS")
-    parser.add_argument("--output", type=Path, required=True, metavar="PREFIX")
-    given = parser.parse_args()
-    with one_line_errors("learn_word_pieces"):
+    with script(__doc__) as parser:
+        add_shards_options(parser)
+        parser.add_argument("--vocabulary", type=int, required=True, metavar="PIECES")
+        parser.add_argument("--sample", type=int, required=True, metavar="PAIRS")
+        parser.add_argument("--output", type=Path, required=True, metavar="PREFIX")
+        given = parser.parse_args()
         languages = tuple(given.languages)
         learn_files(given.shards, languages, given.vocabulary, given.sample, given.output)
 

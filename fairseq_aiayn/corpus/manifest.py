@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 
 ARCHIVES = (".tgz", ".tar.gz", ".tar")
 DIGITS_OF = {"sha256": 64, "md5": 32}  # hexadecimal
@@ -194,16 +194,13 @@ def add_manifest_options(parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_manifest_options(parser)
-    arguments = parser.parse_args()
-    with one_line_errors("manifest"):
+    with script(__doc__) as parser:
+        add_manifest_options(parser)
+        arguments = parser.parse_args()
         manifest = read_manifest(arguments.manifest, arguments.source_lang, arguments.target_lang)
-    for download in manifest.downloads:
-        size = download.size or UNKNOWN
-        print(download.url, download.file, download.checksum, size, sep="\t")
+        for download in manifest.downloads:
+            size = download.size or UNKNOWN
+            print(download.url, download.file, download.checksum, size, sep="\t")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ As a script it tokenizes text as clean_corpus.py does, but keeps every line, for
 
 from __future__ import annotations
 
-import argparse
 import sys
 import unicodedata
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from functools import partial, reduce
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from fairseq_aiayn.files.lines import decode_stream
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 
 
 def moses_tokenizer(
@@ -55,15 +54,12 @@ def without_nonprinting(line: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--language", required=True)
-    parser.add_argument("--normalize", action="store_true")
-    parser.add_argument("--lowercase", action="store_true")
-    given = parser.parse_args()
-    tokenize = moses_tokenizer(given.language, given.normalize, given.lowercase)
-    with one_line_errors("moses"):
+    with script(__doc__) as parser:
+        parser.add_argument("--language", required=True)
+        parser.add_argument("--normalize", action="store_true")
+        parser.add_argument("--lowercase", action="store_true")
+        given = parser.parse_args()
+        tokenize = moses_tokenizer(given.language, given.normalize, given.lowercase)
         for line in decode_stream(sys.stdin.buffer):
             sys.stdout.buffer.write(f"{tokenize(line)}\n".encode())
 

@@ -7,7 +7,6 @@ As a script it cuts text line by line as apply_pieces.py does, for held-out sets
 
 from __future__ import annotations
 
-import argparse
 import io
 import sys
 from argparse import ArgumentParser
@@ -20,7 +19,7 @@ from sentencepiece import SentencePieceProcessor
 from subword_nmt.apply_bpe import BPE
 
 from fairseq_aiayn.files.lines import decode_stream
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 
 CACHED_WORDS = 200_000
 
@@ -72,12 +71,9 @@ def open_pieces(codes: Path | None, model: Path | None) -> Callable[[str], str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_pieces_options(parser)
-    arguments = parser.parse_args()
-    with one_line_errors("pieces"):
+    with script(__doc__) as parser:
+        add_pieces_options(parser)
+        arguments = parser.parse_args()
         pieces = open_pieces(arguments.codes, arguments.model)
         for line in decode_stream(sys.stdin.buffer):
             sys.stdout.buffer.write(f"{pieces(line)}\n".encode())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from argparse import ArgumentParser
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -78,6 +79,17 @@ def read_counts(directory: Path, name: str) -> dict[str, int]:
     return json.loads((directory / f"{name}.done").read_bytes())["counts"]
 
 
+def count_pairs(directory: Path, names: Iterable[str]) -> int:
+    """Return how many pairs finished shards have together."""
+    return sum(read_counts(directory, name)["kept"] for name in names)
+
+
+def add_shards_options(parser: ArgumentParser) -> None:
+    """Add the options that name a directory of shards and their languages."""
+    parser.add_argument("--shards", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--languages", nargs="+", required=True)
+
+
 def finished_counts(
     directory: Path, name: str, made: Mapping[str, object]
 ) -> dict[str, int] | None:
@@ -135,6 +147,21 @@ def run_tasks(
     finally:
         # After an error, the results of running tasks are not needed.
         pool.shutdown(wait=not running, cancel_futures=True)
+
+
+def over_shards(
+    what: str, function: Callable[[str], tuple[int, Result]], directory: Path, workers: int
+) -> Iterator[Result]:
+    """Run `function` on the name of each finished shard, as `run_tasks` does, with a progress bar.
+
+    `function` returns how many pairs the shard has, and its result. Raises ValueError if there is
+    no shard.
+    """
+    names = list_shards(directory)
+    with pairs_bar(what, count_pairs(directory, names)) as bar:
+        for pairs, result in run_tasks(function, names, workers):
+            bar.update(pairs)
+            yield result
 
 
 def pairs_bar(name: str, total: int | None) -> tqdm:

@@ -27,7 +27,21 @@ def split_lines(content: bytes, path: str | Path) -> list[str]:
     """Return the lines of a file's content as `read_lines` does; `path` names it in errors."""
     content = content.removeprefix(codecs.BOM_UTF8)
     lines = content.removesuffix(b"\n").split(b"\n") if content else []
-    return [_decode(path, number, line) for number, line in enumerate(lines, start=1)]
+    return [
+        decode_line(line.removesuffix(b"\r"), path, number)
+        for number, line in enumerate(lines, start=1)
+    ]
+
+
+def decode_line(line: bytes, path: str | Path, number: int) -> str:
+    """Return a line's text; raises ValueError, with the number and the byte, if it is not UTF-8."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{source_name(path)}: line {number}, byte {error.start + 1} "
+            f"(0x{line[error.start]:02x}) is not UTF-8"
+        ) from None
 
 
 def read_parallel(first: str | Path, second: str | Path) -> tuple[list[str], list[str]]:
@@ -61,13 +75,3 @@ def require_text(path: str | Path, lines: list[str]) -> None:
 
 def _read_bytes(path: str | Path) -> bytes:
     return sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
-
-
-def _decode(path: str | Path, number: int, line: bytes) -> str:
-    try:
-        return line.removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{source_name(path)}: line {number}, byte {error.start + 1} "
-            f"(0x{line[error.start]:02x}) is not UTF-8"
-        ) from None

@@ -23,17 +23,14 @@ const KINDS = {
 const LARGEST = 6; // weights that are told as numbers
 const LEAST = 0.005; // none that would be told as 0.00
 const at = (id) => document.getElementById(id);
-const titles = (kind) => KINDS[kind] ?? { name: kind, queries: "Query", keys: "Key", text: "" };
 
 const state = { kind: page.maps[0].kind, layer: 0, heads: new Set(), view: "lines", whole: false };
 let pinned = null; // {side: "query" or "key", index}
 let writing = null; // the timer of the address
 let preview = null; // the same, of the word under the pointer; in a heat map also its `key`
 
-function wordsOf(side) {
-  const map = mapOf(state);
-  return side === "query" ? map.queries : map.keys;
-}
+const COLUMN = { query: "queries", key: "keys" }; // of a side: in a map, in KINDS, and as an element
+const wordsOf = (side) => mapOf(state)[COLUMN[side]];
 
 // Layers and heads of another kind may be fewer, a sentence's words others.
 function keepInRange() {
@@ -94,7 +91,7 @@ function buildChoices() {
     const { label } = choice(row("heads"), "checkbox", "head", i, i + 1);
     label.style.setProperty("--head", colourOf(i));
   }
-  at("whole").hidden = !hasPieces(maps.get(state.kind));
+  at("whole").hidden = !maps.get(state.kind).words;
   at("repeat").textContent = map.heads > page.colours.length ? `, which repeats after ${page.colours.length}` : "";
 }
 
@@ -111,10 +108,8 @@ function buildWords() {
   const select = at("word");
   select.replaceChildren(new Option("all words", ""));
   for (const side of ["query", "key"]) {
-    const box = at(side === "query" ? "queries" : "keys");
     const group = document.createElement("optgroup");
-    group.label = at(`${side}-title`).textContent =
-      titles(state.kind)[side === "query" ? "queries" : "keys"];
+    group.label = at(`${side}-title`).textContent = KINDS[state.kind][COLUMN[side]];
     if (side === "key") group.label += ", looked at";
     const buttons = wordsOf(side).map((word, index) => {
       group.append(new Option(word, `${side} ${index}`));
@@ -123,13 +118,13 @@ function buildWords() {
       Object.assign(button.dataset, { side, index });
       return button;
     });
-    box.replaceChildren(...buttons);
+    at(COLUMN[side]).replaceChildren(...buttons);
     select.append(group);
   }
 }
 
 function chooseKind() {
-  at("kind-text").textContent = titles(state.kind).text;
+  at("kind-text").textContent = KINDS[state.kind].text;
   buildChoices();
   buildWords();
 }

@@ -2,9 +2,6 @@
 
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const LEVELS = DIGITS.length ** 2 - 1; // a weight is two digits: 0 to 4095 of 4095
-const SPECIAL = new Set(["<s>", "</s>", "<pad>", "<unk>"]);
-const GOES_ON = "@@"; // subword-nmt: ends a piece whose word goes on in the next
-const BEGINS = "\u2581"; // sentencepiece: begins the first piece of a word
 
 function decode(text) {
   const value = new Uint8Array(128);
@@ -21,47 +18,20 @@ function weightsOf(map, layer, head) {
   return map.weights.subarray((layer * map.heads + head) * size).subarray(0, size);
 }
 
-function beginsWord(pieces, i, marked) {
-  if (i === 0 || SPECIAL.has(pieces[i]) || SPECIAL.has(pieces[i - 1])) return true;
-  return marked ? pieces[i].startsWith(BEGINS) : !pieces[i - 1].endsWith(GOES_ON);
-}
-
-// For every piece, the number of its word.
-function wordNumbers(pieces) {
-  const marked = pieces.some((piece) => piece.startsWith(BEGINS));
-  let word = -1;
-  return pieces.map((_, i) => (word += beginsWord(pieces, i, marked)));
-}
-
-function wordTexts(pieces, numbers) {
-  const parts = [];
-  pieces.forEach((piece, i) => (parts[numbers[i]] ??= []).push(piece));
-  return parts.map((word) => {
-    const ends = word.map((p) => (p.endsWith(GOES_ON) ? p.slice(0, -GOES_ON.length) : p)).join("");
-    return (ends.startsWith(BEGINS) ? ends.slice(1) : ends) || word.join("");
-  });
-}
-
 // Weights are summed over a word's keys and averaged over its queries: a row sums to 1 as before.
 function merged(map) {
-  const [ofQuery, ofKey] = [wordNumbers(map.queries), wordNumbers(map.keys)];
-  const [queries, keys] = [wordTexts(map.queries, ofQuery), wordTexts(map.keys, ofKey)];
-  const pieces = queries.map(() => 0);
-  ofQuery.forEach((word) => pieces[word]++);
-  const weights = new Float32Array(map.layers * map.heads * queries.length * keys.length);
+  const { queries, keys } = map.words; // the `texts` of words; `of` every piece, the number of its word
+  const [height, width] = [queries.texts.length, keys.texts.length];
+  const pieces = queries.texts.map((_, word) => queries.of.filter((one) => one === word).length);
+  const weights = new Float32Array(map.layers * map.heads * height * width);
   let i = 0;
   for (let row = 0; row < map.layers * map.heads; row++) {
-    for (const query of ofQuery) {
-      const start = (row * queries.length + query) * keys.length;
-      for (const key of ofKey) weights[start + key] += map.weights[i++] / pieces[query];
+    for (const query of queries.of) {
+      const start = (row * height + query) * width;
+      for (const key of keys.of) weights[start + key] += map.weights[i++] / pieces[query];
     }
   }
-  return { ...map, queries, keys, weights };
-}
-
-function hasPieces(map) {
-  const isPart = (piece) => piece.endsWith(GOES_ON) || piece.startsWith(BEGINS);
-  return [...map.queries, ...map.keys].some(isPart);
+  return { ...map, queries: queries.texts, keys: keys.texts, weights };
 }
 
 const page = JSON.parse(document.getElementById("attention").textContent);
@@ -70,7 +40,7 @@ const mergedMaps = new Map();
 
 function mapOf(state) {
   const map = maps.get(state.kind);
-  if (!state.whole || !hasPieces(map)) return map;
+  if (!state.whole || !map.words) return map;
   if (!mergedMaps.has(state.kind)) mergedMaps.set(state.kind, merged(map));
   return mergedMaps.get(state.kind);
 }
@@ -97,14 +67,12 @@ function strongest(map, state, limit) {
 // The weights of one word as {head, query, key, weight}: a query's to all keys, a key's from all
 // queries.
 function weightsAt(map, state, word) {
-  const found = [];
-  const others = word.side === "query" ? map.keys : map.queries;
-  for (const head of state.heads) {
+  const isQuery = word.side === "query";
+  return [...state.heads].flatMap((head) => {
     const weights = weightsOf(map, state.layer, head);
-    others.forEach((_, other) => {
-      const [query, key] = word.side === "query" ? [word.index, other] : [other, word.index];
-      found.push({ head, query, key, weight: weights[query * map.keys.length + key] });
+    return (isQuery ? map.keys : map.queries).map((_, other) => {
+      const [query, key] = isQuery ? [word.index, other] : [other, word.index];
+      return { head, query, key, weight: weights[query * map.keys.length + key] };
     });
-  }
-  return found;
+  });
 }

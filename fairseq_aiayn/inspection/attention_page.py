@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from fairseq_aiayn.inspection.attention_map import AttentionMap
+from fairseq_aiayn.inspection.attention_map import AttentionMap, words_of
 from fairseq_aiayn.inspection.selection import Selection
 from fairseq_aiayn.palette import LINE_COLOURS
 
@@ -99,10 +99,25 @@ def _content(one: AttentionMap) -> dict:
         "kind": one.kind,
         "queries": one.queries,
         "keys": one.keys,
+        "words": _words(one),
         "layers": layers,
         "heads": heads,
         "weights": _encode(one),
     }
+
+
+def _words(one: AttentionMap) -> dict | None:
+    """Return the texts of each side's words, and for every piece the number of its word, from 0.
+
+    Returns None if every piece is a word already.
+    """
+    sides = {}
+    for side, pieces in (("queries", one.queries), ("keys", one.keys)):
+        words = words_of(pieces)
+        numbers = [number for number, word in enumerate(words) for _ in word.pieces]
+        sides[side] = {"texts": [word.text for word in words], "of": numbers}
+    merged = any(sides[side]["texts"] != [*getattr(one, side)] for side in sides)
+    return sides if merged else None
 
 
 def _encode(one: AttentionMap) -> str:

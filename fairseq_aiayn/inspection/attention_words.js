@@ -20,7 +20,7 @@ function markWords(word, found) {
   }
 }
 
-const buttonsOf = (side) => [...at(side === "query" ? "queries" : "keys").children];
+const buttonsOf = (side) => [...at(COLUMN[side]).children];
 const isPinned = (word) => pinned?.side === word.side && pinned.index === word.index;
 
 function isolate(text) {
@@ -34,12 +34,11 @@ function tell(map, word, found) {
   list.replaceChildren();
   at("reading").replaceChildren("Point at a word, or choose one, to read its weights.");
   if (!word) return;
-  const pair = word.key ?? null;
-  const own = wordsOf(word.side)[word.index];
-  const verb = word.side === "query" ? " looks at" : " is looked at by";
-  const isOwn = word.side === "query";
-  at("reading").replaceChildren(isolate(own), `${verb}${state.heads.size ? "" : ": no head is chosen"}`);
-  const asked = found.filter(({ key, weight }) => (pair === null ? weight >= LEAST : key === pair));
+  const isQuery = word.side === "query";
+  const verb = isQuery ? " looks at" : " is looked at by";
+  const none = state.heads.size ? "" : ": no head is chosen";
+  at("reading").replaceChildren(isolate(wordsOf(word.side)[word.index]), verb + none);
+  const asked = found.filter(({ key, weight }) => (word.key == null ? weight >= LEAST : key === word.key));
   asked.sort((a, b) => b.weight - a.weight);
   for (const { head, query, key, weight } of asked.slice(0, LARGEST)) {
     const item = document.createElement("li");
@@ -48,7 +47,7 @@ function tell(map, word, found) {
     number.textContent = weight.toFixed(2);
     const where = document.createElement("small");
     where.textContent = `head ${head + 1}`;
-    item.append(number, " ", isolate(isOwn ? map.keys[key] : map.queries[query]), " ", where);
+    item.append(number, " ", isolate(isQuery ? map.keys[key] : map.queries[query]), " ", where);
     list.append(item);
   }
 }

@@ -7,10 +7,10 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from fairseq_aiayn.inspection.head_colours import head_colour
 from fairseq_aiayn.inspection.labels import COLUMNS, FAINT, Writer, label, title
 from fairseq_aiayn.inspection.panels import ACROSS, Heading, Panels
 from fairseq_aiayn.inspection.selection import Selection
+from fairseq_aiayn.palette import line_colour
 
 SIDE = 4.0  # inches: the longer side of a map, if its cells can have the sizes below
 SMALLEST, LARGEST = 0.09, 0.24  # inches: the side of a cell
@@ -48,7 +48,7 @@ def _draw_map(axes: Axes, selection: Selection, head: int, place: tuple[float, f
     left, cell = place
     weights = selection.weights(head)
     right, bottom = left + cell * weights.size(1), CAPTION + cell * weights.size(0)
-    colours = LinearSegmentedColormap.from_list("", ["white", head_colour(head)])
+    colours = LinearSegmentedColormap.from_list("", ["white", line_colour(head)])
     limits = axes.axis()
     axes.imshow(
         weights.numpy(),
@@ -64,4 +64,4 @@ def _draw_map(axes: Axes, selection: Selection, head: int, place: tuple[float, f
     frame.set(facecolor="none", edgecolor=FAINT, linewidth=0.6, clip_on=False)
     axes.add_patch(frame)
     name = f"head {head + 1}"
-    Writer([name], 10)(axes, left, CAPTION / 2, name, colour=head_colour(head))
+    Writer([name], 10)(axes, left, CAPTION / 2, name, colour=line_colour(head))

@@ -12,10 +12,10 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from fairseq_aiayn.inspection.head_colours import head_colour
 from fairseq_aiayn.inspection.labels import COLUMNS, FAINT, INK, Writer, label, title
 from fairseq_aiayn.inspection.panels import Heading, Panels
 from fairseq_aiayn.inspection.selection import Selection
+from fairseq_aiayn.palette import line_colour
 
 INVISIBLE = 1 / 255  # an opacity below this changes no pixel
 GAP, SQUARE = 0.08, 0.12  # inches
@@ -100,7 +100,7 @@ class _Drawing:
         self.write(self.axes, self.keys_at, y, right, colour=FAINT)
 
     def _draw_head(self, slot: int, head: int) -> None:
-        weights, colour = self.selection.weights(head), head_colour(head)
+        weights, colour = self.selection.weights(head), line_colour(head)
         lines, colours = [], []
         beside = self._spread(slot)
         for query, row in zip(self.selection.queries, weights.tolist(), strict=True):
@@ -134,7 +134,7 @@ class _Drawing:
         heads = self.selection.heads
         for head, x in zip(heads, _name_places(heads, self.write), strict=False):
             box = Rectangle(
-                (x, y - SQUARE / 2), SQUARE, SQUARE, color=head_colour(head), linewidth=0
+                (x, y - SQUARE / 2), SQUARE, SQUARE, color=line_colour(head), linewidth=0
             )
             self.axes.add_patch(box)
             self.write(self.axes, x + SQUARE + 0.5 * GAP, y, str(head + 1))

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fairseq_aiayn.inspection.attention_map import AttentionMap
-from fairseq_aiayn.inspection.word_merging import word_spans, word_text
+from fairseq_aiayn.inspection.attention_map import AttentionMap, words_of
 
 LONGEST = 120  # words per side: more cannot be read in one picture
 
@@ -69,10 +68,10 @@ def occurrences(word: str, pieces: tuple[str, ...]) -> tuple[int, ...]:
 
     Raises UnknownWord, with the words to choose from, if it does not occur.
     """
-    spans = [(word_text(pieces[slice(*span)]), span) for span in word_spans(pieces)]
-    found = [i for text, span in spans if text == word for i in range(*span)]
+    words = words_of(pieces)
+    found = [i for one in words if one.text == word for i in one.pieces]
     found = found or [i for i, piece in enumerate(pieces) if piece == word]
     if not found:
-        words = " ".join(dict.fromkeys(text for text, _ in spans))
-        raise UnknownWord(f"{word!r} is none of the words to choose from: {words}")
+        choices = " ".join(dict.fromkeys(one.text for one in words))
+        raise UnknownWord(f"{word!r} is none of the words to choose from: {choices}")
     return tuple(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 
 import torch
@@ -12,7 +13,8 @@ from fairseq.data import Dictionary
 from fairseq.tokenizer import tokenize_line
 from torch import Tensor
 
-from fairseq_aiayn.corpus.segmenter import Segmenter
+from fairseq_aiayn.corpus.moses import moses_tokenizer
+from fairseq_aiayn.corpus.pieces import byte_pairs, sentence_pieces
 from fairseq_aiayn.inspection.attention_map import AttentionMap
 from fairseq_aiayn.inspection.attention_weights import attention_weights
 from fairseq_aiayn.plugin.guards.error_messages import explained
@@ -20,6 +22,26 @@ from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
 
 START = "<s>"  # shown as the first key of the decoder, where fairseq has its </s>
+
+
+@dataclass(frozen=True)
+class Segmenter:
+    """How text is cut: byte pairs after Moses tokenization, with or without normalization (codes);
+    word pieces (model); or, without either file, at spaces: the text is in pieces already."""
+
+    codes: Path | None = None
+    model: Path | None = None
+    normalize: bool = False
+
+    def shown(self, piece: str) -> str:
+        """Return a piece as a reader expects it, without Moses' escapes such as &apos;."""
+        return unescape(piece) if self.codes else piece
+
+    def cut(self, text: str, language: str) -> str:
+        """Return the pieces separated by spaces; raises OSError or ValueError for a bad file."""
+        if self.codes:
+            return byte_pairs(self.codes)(moses_tokenizer(language, self.normalize)(text))
+        return sentence_pieces(self.model)(text) if self.model else text
 
 
 @dataclass(frozen=True)

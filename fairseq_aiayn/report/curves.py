@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
-from fairseq_aiayn.palette import LINE_COLOURS
+from fairseq_aiayn.palette import LINE_COLOURS, line_colour
 from fairseq_aiayn.report.document import Block, Figure, Paragraph, Section, Table
 from fairseq_aiayn.runs.learning_curves import Curve, LearningCurves
 from fairseq_aiayn.scores.bleu_by_length import LengthClass
@@ -18,6 +18,8 @@ from fairseq_aiayn.scores.bleu_by_length import LengthClass
 VALIDATIONS = 25  # of a run that are printed
 POINTS = 1_800  # of all lines of a panel together; more make the page larger and not clearer
 DOTTED = 40  # points of a line that are few enough for a dot on each
+THIN, THICK = {"linewidth": 0.8, "alpha": 0.6}, {"linewidth": 2.0}
+DOTS = {"marker": "o", "markersize": 3}
 DASHES = ("-", "--", ":", "-.")  # the ninth run has the first one's colour, and other dashes
 LONGEST_NAME = 40  # characters
 INK = "#010203"  # stands for the page's own text colour
@@ -59,7 +61,7 @@ def curves_section(curves: Mapping[str, LearningCurves]) -> list[Section]:
 
 def _validations(curves: Mapping[str, LearningCurves]) -> Table:
     """Return a table of at most VALIDATIONS of each run, with its last one."""
-    measures = list(dict.fromkeys(one.measure for one in curves.values() if one.measure))
+    measures = _measures(curves)
     header = ["run", "updates", "minutes", "validation loss", "validation perplexity"]
     header += [f"development {measure}" for measure in measures]
     rows = []
@@ -71,13 +73,9 @@ def _validations(curves: Mapping[str, LearningCurves]) -> Table:
                 f"{both.score[place]:.2f}" if both.measure == measure else ""
                 for measure in measures
             ]
-            minutes = curve.seconds[place] / 60
-            figures = [
-                f"{minutes:.1f}",
-                f"{curve.loss[place]:.3f}",
-                f"{curve.perplexity[place]:.2f}",
-            ]
-            rows.append([name, f"{curve.updates[place]:,}", *figures, *scores])
+            updates, minutes = f"{curve.updates[place]:,}", f"{curve.seconds[place] / 60:.1f}"
+            loss, perplexity = f"{curve.loss[place]:.3f}", f"{curve.perplexity[place]:.2f}"
+            rows.append([name, updates, minutes, loss, perplexity, *scores])
     return Table(header, rows)
 
 
@@ -86,22 +84,19 @@ def draw_learning_curves(curves: Mapping[str, LearningCurves]) -> str:
 
     Training is thin, validation thick. Without a development score there is no panel of it.
     """
-    measures = list(dict.fromkeys(one.measure for one in curves.values() if one.measure))
+    measures = _measures(curves)
     labels = ["loss, bits a token", "perplexity", "learning rate"]
     labels += [f"development {' and '.join(measures)}"] if measures else []
+    most = POINTS // (2 * len(curves))
     with matplotlib.rc_context(STYLE):
         figure = Drawing(figsize=(9.5, 3 * len(labels)), layout="constrained")
         axes = figure.subplots(len(labels), 2, sharex="col", sharey="row")
-        most = POINTS // (2 * len(curves))
-        for place, curve in enumerate(curves.values()):
-            for column, unit in enumerate((None, 60.0)):
-                _draw_losses(axes[0, column], curve, "loss", unit, place, most)
-                _draw_losses(axes[1, column], curve, "perplexity", unit, place, most)
-                x = _thin(_x(curve.training, unit), most)
-                axes[2, column].plot(x, _thin(curve.rate, most), **_look(place))
-                if curve.score:
-                    x = _thin(_x(curve.validation, unit), most)
-                    axes[3, column].plot(x, _thin(curve.score, most), **_look(place))
+        for place, both in enumerate(curves.values()):
+            for row, curve, values, look in _lines(both):
+                minutes = [seconds / 60 for seconds in curve.seconds]
+                for column, x in enumerate((curve.updates, minutes)):
+                    line = _look(place) | look
+                    axes[row, column].plot(_thin(x, most), _thin(values, most), **line)
         for row, label in enumerate(labels):
             axes[row, 0].set_ylabel(label)
         axes[1, 0].set_yscale("log")
@@ -109,6 +104,22 @@ def draw_learning_curves(curves: Mapping[str, LearningCurves]) -> str:
         axes[-1, 1].set_xlabel("minutes")
         _name_lines(figure, axes[2, 0], list(curves))
         return _svg(figure, "curves")
+
+
+def _lines(both: LearningCurves) -> Iterator[tuple[int, Curve, Sequence[float], dict]]:
+    """Yield the lines of a run: the row of the panel, whose updates, the values, and the look."""
+    for curve, look in ((both.training, THIN), (both.validation, THICK)):
+        dots = DOTS if look is THICK and len(curve.updates) <= DOTTED else {}
+        yield 0, curve, curve.loss, look | dots
+        yield 1, curve, curve.perplexity, look | dots
+    yield 2, both.training, both.rate, {}
+    if both.score:
+        yield 3, both.validation, both.score, {}
+
+
+def _measures(curves: Mapping[str, LearningCurves]) -> list[str]:
+    """Return what the development scores of the runs are."""
+    return list(dict.fromkeys(one.measure for one in curves.values() if one.measure))
 
 
 def draw_bleu_by_length(classes: Sequence[LengthClass]) -> str:
@@ -134,22 +145,10 @@ def length_range(one: LengthClass) -> str:
     return f"{both[0]}–{both[1]}" if both[0] < both[1] else str(both[0])
 
 
-def _draw_losses(
-    axes: Axes, curves: LearningCurves, what: str, unit: float | None, place: int, most: int
-) -> None:
-    thin, thick = {"linewidth": 0.8, "alpha": 0.6}, {"linewidth": 2.0}
-    if len(curves.validation.updates) <= DOTTED:
-        thick |= {"marker": "o", "markersize": 3}
-    for curve, look in ((curves.training, thin), (curves.validation, thick)):
-        x, y = _x(curve, unit), getattr(curve, what)
-        axes.plot(_thin(x, most), _thin(y, most), **(_look(place) | look))
-
-
 def _look(place: int) -> dict[str, object]:
     """Return the colour and the dashes of a run, by its place among the runs."""
-    colour = LINE_COLOURS[place % len(LINE_COLOURS)]
     dashes = DASHES[place // len(LINE_COLOURS) % len(DASHES)]
-    return {"color": colour, "linestyle": dashes, "linewidth": 1.5}
+    return {"color": line_colour(place), "linestyle": dashes, "linewidth": 1.5}
 
 
 def _name_lines(figure: Drawing, axes: Axes, names: Sequence[str]) -> None:
@@ -162,11 +161,6 @@ def _name_lines(figure: Drawing, axes: Axes, names: Sequence[str]) -> None:
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set_parse_math(False)
         text.set_text(name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…")
-
-
-def _x(curve: Curve, unit: float | None) -> Sequence[float]:
-    """Return updates, or time in a unit of so many seconds."""
-    return curve.updates if unit is None else [seconds / unit for seconds in curve.seconds]
 
 
 def _thin(values: Sequence[float], most: int) -> Sequence[float]:

@@ -12,6 +12,7 @@ from fairseq_aiayn.files.parallel_text import one_line
 from fairseq_aiayn.report.document import Document
 
 HERE = files("fairseq_aiayn.report")
+STYLES = (files("fairseq_aiayn.inspection") / "page_style.css", HERE / "report.css")
 
 
 def as_html(document: Document) -> str:
@@ -21,10 +22,8 @@ def as_html(document: Document) -> str:
     environment.filters["anchor"] = anchor
     environment.filters["one_line"] = one_line
     template = environment.from_string((HERE / "report.html").read_text(encoding="utf-8"))
-    return template.render(
-        document=document,
-        style=Markup((HERE / "report.css").read_text(encoding="utf-8")),
-    )
+    style = "".join(sheet.read_text(encoding="utf-8") for sheet in STYLES)
+    return template.render(document=document, style=Markup(style))
 
 
 def code(text: str) -> Markup:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose
-from fairseq_aiayn.diagnosis.diagnosis import as_json as diagnosis_as_json
 from fairseq_aiayn.diagnosis.reading import evidence_of_run
 from fairseq_aiayn.report.curves import curves_section
 from fairseq_aiayn.report.document import Document, Section
 from fairseq_aiayn.report.provenance import how_made, machines
-from fairseq_aiayn.report.sections import (
-    differences_section,
-    over_seeds_section,
-)
+from fairseq_aiayn.report.sections import differences_section, over_seeds_section
 from fairseq_aiayn.report.table4 import (
     Table4,
     caveat,
@@ -94,9 +90,3 @@ def document(report: ParsingReport) -> Document:
             Section("How the runs were made", how_made(runs)),
         ],
     )
-
-
-def as_json(report: ParsingReport) -> dict:
-    """Return all of a report, ready for json.dump."""
-    diagnoses = {name: diagnosis_as_json(one) for name, one in report.diagnoses.items()}
-    return {"kind": KIND, **asdict(report), "diagnoses": diagnoses}

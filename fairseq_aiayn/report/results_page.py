@@ -12,7 +12,6 @@ computes.
 
 from __future__ import annotations
 
-import argparse
 import os
 from pathlib import Path
 from urllib.parse import quote
@@ -20,7 +19,7 @@ from urllib.parse import quote
 from fairseq_aiayn.cost.row_table import explanation, row_table
 from fairseq_aiayn.files.json_fields import read_json
 from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 from fairseq_aiayn.paper import VOCABULARY_EN_DE
 from fairseq_aiayn.report import comparison, table3, table4
 from fairseq_aiayn.report.document import Paragraph, Table
@@ -86,14 +85,11 @@ def read_report(path: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--results", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--output", type=Path, required=True, metavar="PAGE")
-    parser.add_argument("--check", action="store_true")
-    arguments = parser.parse_args()
-    with one_line_errors("results_page"):
+    with script(__doc__) as parser:
+        parser.add_argument("--results", type=Path, required=True, metavar="DIR")
+        parser.add_argument("--output", type=Path, required=True, metavar="PAGE")
+        parser.add_argument("--check", action="store_true")
+        arguments = parser.parse_args()
         page = make_page(arguments.results, arguments.output)
         if not arguments.check:
             write_whole(arguments.output, page)

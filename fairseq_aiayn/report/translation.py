@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_aiayn.cost.row_table import explanation, row_table
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose
-from fairseq_aiayn.diagnosis.diagnosis import as_json as diagnosis_as_json
 from fairseq_aiayn.diagnosis.reading import evidence_of_run
 from fairseq_aiayn.report.comparison import caveat, example_block, measured_table, signatures
 from fairseq_aiayn.report.curves import curves_section, draw_bleu_by_length, length_range
@@ -132,12 +131,6 @@ def document(report: TranslationReport) -> Document:
             Section("How the runs were made", how_made(runs)),
         ],
     )
-
-
-def as_json(report: TranslationReport) -> dict:
-    """Return all of a report, ready for json.dump."""
-    diagnoses = {name: diagnosis_as_json(one) for name, one in report.diagnoses.items()}
-    return {"kind": KIND, **asdict(report), "diagnoses": diagnoses}
 
 
 def _significance_section(

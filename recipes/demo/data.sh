@@ -19,7 +19,7 @@ get_corpus() {
     local made=$exp/corpus.part
     run -q rm -rf "$made" "$exp/corpus"
     if [[ -n $corpus ]]; then
-        run python -P -m fairseq_aiayn.corpus.plain_corpus --corpus "$corpus" \
+        run python "$here/plain_corpus.py" --corpus "$corpus" \
             --source-lang "$source_lang" --target-lang "$target_lang" --output "$made"
     elif [[ $source == libreoffice || $source == auto ]] && apt_has_help; then
         get_help
@@ -85,6 +85,6 @@ get_help() {
 # Drop broken pairs; hold out a development and a test set if the corpus has none.
 split_corpus() {
     run -q rm -rf "$exp/data"
-    run python -P -m fairseq_aiayn.corpus.split_corpus --corpus "$exp/corpus" "${pair[@]}" \
+    run python "$here/split_corpus.py" --corpus "$exp/corpus" "${pair[@]}" \
         --output "$exp/data" --max-words "$max_words" --held-out "$held_out"
 }

@@ -9,7 +9,6 @@ the text is aligned by (file, id).
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -20,7 +19,7 @@ from lxml import etree, html
 from pair_rules import summary, write_pairs
 from tqdm import tqdm
 
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 
 HELP_DIRECTORY = {"en": "en-US", "de": "de", "fr": "fr"}
 SKIPPED_CLASSES = ("code", "example", "image", "youtube")
@@ -94,15 +93,12 @@ def extract(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--help-root", type=Path, required=True)
-    parser.add_argument("--source-lang", choices=HELP_DIRECTORY, required=True)
-    parser.add_argument("--target-lang", choices=HELP_DIRECTORY, required=True)
-    parser.add_argument("--output", type=Path, required=True)
-    arguments = parser.parse_args()
-    with one_line_errors("help_corpus"):
+    with script(__doc__) as parser:
+        parser.add_argument("--help-root", type=Path, required=True)
+        parser.add_argument("--source-lang", choices=HELP_DIRECTORY, required=True)
+        parser.add_argument("--target-lang", choices=HELP_DIRECTORY, required=True)
+        parser.add_argument("--output", type=Path, required=True)
+        arguments = parser.parse_args()
         print(extract(**vars(arguments)), file=sys.stderr)
 
 

@@ -9,7 +9,6 @@ languages, so the text is aligned by (integration, key).
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import zipfile
@@ -19,7 +18,7 @@ from pathlib import Path
 from pair_rules import summary, write_pairs
 from tqdm import tqdm
 
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 
 
 def leaves(tree: dict | str, path: str = "") -> Iterator[tuple[str, str]]:
@@ -58,15 +57,12 @@ def extract(wheel: Path, source_lang: str, target_lang: str, output: Path) -> st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--wheel", type=Path, required=True)
-    parser.add_argument("--source-lang", default="en")
-    parser.add_argument("--target-lang", default="de")
-    parser.add_argument("--output", type=Path, required=True)
-    arguments = parser.parse_args()
-    with one_line_errors("interface_corpus"):
+    with script(__doc__) as parser:
+        parser.add_argument("--wheel", type=Path, required=True)
+        parser.add_argument("--source-lang", default="en")
+        parser.add_argument("--target-lang", default="de")
+        parser.add_argument("--output", type=Path, required=True)
+        arguments = parser.parse_args()
         try:
             print(extract(**vars(arguments)), file=sys.stderr)
         except zipfile.BadZipFile as error:

@@ -8,27 +8,23 @@ Unfinished runs are listed below the table. Writes table3.md and table3.json.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 from fairseq_aiayn.report.markdown import blocks_as_markdown
 from fairseq_aiayn.report.markdown_and_json import write_markdown_and_json
 from fairseq_aiayn.report.table3 import as_json, full_blocks, read_table3, summary_blocks
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN_DIRECTORY")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR")
-    arguments = parser.parse_args()
-    with one_line_errors("table"):
+    with script(__doc__) as parser:
+        parser.add_argument("runs", nargs="+", type=Path, metavar="RUN_DIRECTORY")
+        parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+        arguments = parser.parse_args()
         table = read_table3(arguments.runs)
         full = blocks_as_markdown(full_blocks(table))
         write_markdown_and_json(arguments.output, "table3", full, as_json(table))
-    print(blocks_as_markdown(summary_blocks(table)), end="")
+        print(blocks_as_markdown(summary_blocks(table)), end="")
 
 
 if __name__ == "__main__":

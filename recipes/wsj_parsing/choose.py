@@ -7,14 +7,13 @@ Among equal ones, it is the first. The F1 of all is printed to standard error.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_aiayn.files.text_table import aligned_lines
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 from fairseq_aiayn.runs.parsing_run import read_scores
 from fairseq_aiayn.treebank.evalb.summary import Scores
 
@@ -53,16 +52,13 @@ def _read(path: Path) -> Scores:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("parts", nargs="+", type=Path, metavar="RUN/PART")
-    arguments = parser.parse_args()
-    with one_line_errors("choose"):
+    with script(__doc__) as parser:
+        parser.add_argument("parts", nargs="+", type=Path, metavar="RUN/PART")
+        arguments = parser.parse_args()
         chosen, f1 = best(arguments.parts)
-    rows = [(str(part), f"{value:.2f}") for part, value in zip(arguments.parts, f1, strict=True)]
-    print("\n".join(aligned_lines([("run", "F1"), *rows])), file=sys.stderr)
-    print(chosen.parent)
+        rows = [(str(part), f"{value:.2f}") for part, value in zip(arguments.parts, f1)]
+        print("\n".join(aligned_lines([("run", "F1"), *rows])), file=sys.stderr)
+        print(chosen.parent)
 
 
 if __name__ == "__main__":

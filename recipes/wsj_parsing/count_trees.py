@@ -5,9 +5,10 @@ python count_trees.py --trees trees --tags pos > data.json
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
+
+from fairseq_aiayn.messages import script
 
 
 def count_lines(file: Path) -> int:
@@ -19,20 +20,18 @@ def count_lines(file: Path) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--trees", type=Path, required=True, metavar="DIR")
-    parser.add_argument("--tags", required=True)
-    arguments = parser.parse_args()
-    counts = {
-        "gold": count_lines(arguments.trees / "train.tree"),
-        "silver": count_lines(arguments.trees / "silver.tree"),
-        "tags": arguments.tags,
-    }
-    if not counts["gold"]:
-        raise SystemExit(f"count_trees: {arguments.trees}/train.tree: must have a line, has none")
-    print(json.dumps(counts))
+    with script(__doc__) as parser:
+        parser.add_argument("--trees", type=Path, required=True, metavar="DIR")
+        parser.add_argument("--tags", required=True)
+        arguments = parser.parse_args()
+        counts = {
+            "gold": count_lines(arguments.trees / "train.tree"),
+            "silver": count_lines(arguments.trees / "silver.tree"),
+            "tags": arguments.tags,
+        }
+        if not counts["gold"]:
+            raise ValueError(f"{arguments.trees}/train.tree: must have a line, has none")
+        print(json.dumps(counts))
 
 
 if __name__ == "__main__":

@@ -9,12 +9,11 @@ the sets of section 6.3. Sets consist of whole files, because sentences of a doc
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 from fairseq_aiayn.files.lines import stream_lines
 from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 from fairseq_aiayn.treebank.reader import tree_files
 
 SECTIONS = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
@@ -72,24 +71,19 @@ def write_lists(lists: Lists, directory: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--treebank", type=Path, required=True, metavar="DIR")
-    parser.add_argument(
-        "--lists", type=Path, metavar="DIR", help="directory with the files train, valid and test"
-    )
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR")
-    arguments = parser.parse_args()
-    treebank = arguments.treebank
-    with one_line_errors("list_trees"):
+    with script(__doc__) as parser:
+        parser.add_argument("--treebank", type=Path, required=True, metavar="DIR")
+        parser.add_argument("--lists", type=Path, metavar="DIR", help="of train, valid and test")
+        parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+        arguments = parser.parse_args()
+        treebank = arguments.treebank
         lists = given(treebank, arguments.lists) if arguments.lists else sections(treebank)
         absolute = {
             name: [str((treebank / path).absolute()) for path in paths]
             for name, paths in lists.items()
         }
         write_lists(absolute, arguments.output)
-    print(", ".join(f"{name}: {len(paths):,} files" for name, paths in lists.items()))
+        print(", ".join(f"{name}: {len(paths):,} files" for name, paths in lists.items()))
 
 
 if __name__ == "__main__":

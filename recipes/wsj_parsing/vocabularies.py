@@ -10,7 +10,6 @@ dict.tree.txt has the symbols of the linearized trees.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from sentencepiece import SentencePieceProcessor
 
 from fairseq_aiayn.corpus.learn_word_pieces import learn
 from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 
 
 def sample(files: list[Path], sentences: int) -> Iterator[str]:
@@ -88,21 +87,18 @@ def write_vocabularies(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--gold", type=Path, required=True, metavar="PREFIX")
-    parser.add_argument("--silver", type=Path, metavar="PREFIX")
-    parser.add_argument("--vocabulary", type=int, required=True, metavar="PIECES")
-    parser.add_argument("--sample", type=int, required=True, metavar="SENTENCES")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR")
-    arguments = parser.parse_args()
-    corpora = [arguments.gold, *([arguments.silver] if arguments.silver else [])]
-    with one_line_errors("vocabularies"):
+    with script(__doc__) as parser:
+        parser.add_argument("--gold", type=Path, required=True, metavar="PREFIX")
+        parser.add_argument("--silver", type=Path, metavar="PREFIX")
+        parser.add_argument("--vocabulary", type=int, required=True, metavar="PIECES")
+        parser.add_argument("--sample", type=int, required=True, metavar="SENTENCES")
+        parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+        arguments = parser.parse_args()
+        corpora = [arguments.gold, *([arguments.silver] if arguments.silver else [])]
         pieces, symbols = write_vocabularies(
             corpora, arguments.vocabulary, arguments.sample, arguments.output
         )
-    print(f"{pieces:,} word pieces, {symbols:,} symbols of trees")
+        print(f"{pieces:,} word pieces, {symbols:,} symbols of trees")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ brackets, one symbol for each word, and labelled closing brackets (section 6.3).
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -22,7 +21,7 @@ from list_trees import read_list
 from tqdm import tqdm
 
 from fairseq_aiayn.files.whole import whole_file
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 from fairseq_aiayn.treebank.corpus import normalized_trees
 from fairseq_aiayn.treebank.linearization import Tags, linearize, source_text
 from fairseq_aiayn.treebank.trees import words_of, write_tree
@@ -77,22 +76,19 @@ def copy_trees(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="bracketed trees")
-    parser.add_argument("--list", type=Path, metavar="FILE", help="a list of further files")
-    parser.add_argument("--tags", choices=("pos", "XX"), required=True)
-    parser.add_argument("--longest", type=int, metavar="SYMBOLS", help="longer trees are left out")
-    parser.add_argument("--output", type=Path, required=True, metavar="PREFIX")
-    arguments = parser.parse_args()
-    with one_line_errors("write_trees"):
+    with script(__doc__) as parser:
+        parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="bracketed trees")
+        parser.add_argument("--list", type=Path, metavar="FILE", help="a list of further files")
+        parser.add_argument("--tags", choices=("pos", "XX"), required=True)
+        parser.add_argument("--longest", type=int, metavar="SYMBOLS", help="leave out longer ones")
+        parser.add_argument("--output", type=Path, required=True, metavar="PREFIX")
+        arguments = parser.parse_args()
         files = list(arguments.files)
         if arguments.list:
             files += map(Path, read_list(arguments.list))
         counts = write_set(files, arguments.tags, arguments.longest, arguments.output)
-    left_out = f", {counts.too_long:,} left out as too long" if arguments.longest else ""
-    print(f"{arguments.output.name}: {counts.kept:,} trees{left_out}")
+        left_out = f", {counts.too_long:,} left out as too long" if arguments.longest else ""
+        print(f"{arguments.output.name}: {counts.kept:,} trees{left_out}")
 
 
 if __name__ == "__main__":

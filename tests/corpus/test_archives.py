@@ -13,10 +13,10 @@ from pathlib import Path
 import mirrors
 import pytest
 
-from fairseq_aiayn.corpus import held_out, plain_corpus
+from fairseq_aiayn.corpus import held_out
 from fairseq_aiayn.corpus.archives import LONGEST_LINE, open_lines
+from fairseq_aiayn.corpus.held_out import read_segments
 from fairseq_aiayn.corpus.manifest import Location, Text
-from fairseq_aiayn.corpus.sgm import read_segments
 
 MANIFEST = Path(__file__).parents[2] / "recipes" / "wmt14_en_de" / "corpus.toml"
 WMT14 = ("europarl-v7", "commoncrawl", "news-commentary-v9", "newstest2013", "newstest2014")
@@ -246,32 +246,6 @@ def test_a_member_that_is_no_text_is_not_followed(tmp_path, kind):
         entry.type, entry.linkname = kind, "/etc/hostname"
         archive.addfile(entry)
     assert "must have a member text, has none" in refusal(tmp_path, "x.tar", "text")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (gzip.compress(b"one\ntwo\n")[:-9], "is cut short or not gzip"),
-        (b"\x1f\x8b" + b"garbage" * 9, "is cut short or not gzip"),
-        (b"text", "is cut short or not gzip"),
-        (gzip.compress(b"one\n" + b"x" * (2 << 20)), "line 2 must have at most 1,048,576 bytes"),
-    ],
-    ids=["cut short", "garbage", "not gzip", "a long line"],  # gzip's header holds the time of day
-)
-def test_plain_text_is_unpacked_whole_or_not_at_all(tmp_path, content, message):
-    packed, copy = tmp_path / "train.en.gz", tmp_path / "train.en"
-    packed.write_bytes(content)
-    with pytest.raises(ValueError) as caught:
-        plain_corpus.unpack_text(packed, copy)
-    assert str(caught.value) == f"{packed}: {message}"
-    assert [path.name for path in tmp_path.iterdir()] == ["train.en.gz"]
-
-
-def test_plain_text_is_copied_as_it_is(tmp_path):
-    packed, copy = tmp_path / "train.en.gz", tmp_path / "train.en"
-    packed.write_bytes(gzip.compress(CONTENT + b"\r\nno end"))
-    plain_corpus.unpack_text(packed, copy)
-    assert copy.read_bytes() == CONTENT + b"\r\nno end"
 
 
 # --- SGML ---

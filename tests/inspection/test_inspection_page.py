@@ -18,8 +18,7 @@ from style_colours import colours_of, contrast
 import fairseq_aiayn
 from fairseq_aiayn.inspection.attention_map import AttentionMap
 from fairseq_aiayn.inspection.attention_page import LARGEST_PAGE, attention_page
-from fairseq_aiayn.inspection.head_colours import head_colour
-from fairseq_aiayn.palette import LINE_COLOURS
+from fairseq_aiayn.palette import LINE_COLOURS, line_colour
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 SEPARATOR = "\u2028"
@@ -136,7 +135,7 @@ def test_colours_are_legible(scheme: int) -> None:
 
 def test_the_ninth_head_has_the_colour_of_the_first() -> None:
     assert len(set(LINE_COLOURS)) == 8
-    assert [head_colour(head) for head in range(16)] == [*LINE_COLOURS, *LINE_COLOURS]
+    assert [line_colour(head) for head in range(16)] == [*LINE_COLOURS, *LINE_COLOURS]
 
 
 def test_the_page_s_files_are_installed_with_the_package() -> None:

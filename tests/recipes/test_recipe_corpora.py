@@ -11,9 +11,9 @@ from pathlib import Path
 import help_corpus
 import interface_corpus
 import pair_rules
+import plain_corpus
 import pytest
-
-from fairseq_aiayn.corpus import plain_corpus, split_corpus
+import split_corpus
 
 LANGUAGES = ("en", "de")
 ROOT = Path(__file__).parents[2]
@@ -250,7 +250,7 @@ def test_bad_plain_files_end_with_one_line(tmp_path, german, message):
     (tmp_path / "a.en").write_bytes(b"one\ntwo\n")
     if german is not None:
         (tmp_path / "a.de").write_bytes(german)
-    command = [sys.executable, "-m", "fairseq_aiayn.corpus.plain_corpus", "--corpus", str(tmp_path)]
+    command = [sys.executable, plain_corpus.__file__, "--corpus", str(tmp_path)]
     command += ["--source-lang", "en", "--target-lang", "de", "--output", str(tmp_path / "out")]
     result = subprocess.run(
         command,
@@ -267,3 +267,30 @@ def test_the_demo_corpus_counts_what_it_drops(tmp_path):
     paragraphs = [("Open the file.", "Öffnen Sie sie."), ("Same", "Same")] * 2
     counts = pair_rules.write_pairs([("page", paragraphs)], LANGUAGES, tmp_path)
     assert counts == Counter(kept=1, repeated=1, identical=2)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (gzip.compress(b"one\ntwo\n")[:-9], "is cut short or not gzip"),
+        (b"\x1f\x8b" + b"garbage" * 9, "is cut short or not gzip"),
+        (b"text", "is cut short or not gzip"),
+        (gzip.compress(b"one\n" + b"x" * (2 << 20)), "line 2 must have at most 1,048,576 bytes"),
+    ],
+    ids=["cut short", "garbage", "not gzip", "a long line"],  # gzip's header holds the time of day
+)
+def test_plain_text_is_unpacked_whole_or_not_at_all(tmp_path, content, message):
+    packed, copy = tmp_path / "train.en.gz", tmp_path / "train.en"
+    packed.write_bytes(content)
+    with pytest.raises(ValueError) as caught:
+        plain_corpus.unpack_text(packed, copy)
+    assert str(caught.value) == f"{packed}: {message}"
+    assert [path.name for path in tmp_path.iterdir()] == ["train.en.gz"]
+
+
+def test_plain_text_is_copied_as_it_is(tmp_path):
+    packed, copy = tmp_path / "train.en.gz", tmp_path / "train.en"
+    content = "one\n\u00a0two \u2028\n\r\nno end".encode()
+    packed.write_bytes(gzip.compress(content))
+    plain_corpus.unpack_text(packed, copy)
+    assert copy.read_bytes() == content

@@ -94,12 +94,12 @@ def test_no_words_become_markup_in_markdown():
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_colours_are_legible(scheme):
-    style = Path(fairseq_aiayn.__file__).parent / "report" / "report.css"
+    style = Path(fairseq_aiayn.__file__).parent / "inspection" / "page_style.css"
     colours = colours_of(style)[scheme]
     for text in ("ink", "muted", "accent"):
-        assert contrast(colours[text], colours["ground"]) >= 4.5
+        assert contrast(colours[text], colours["paper"]) >= 4.5
     for line in (colours["edge"], *LINE_COLOURS):
-        assert contrast(line, colours["ground"]) >= 3
+        assert contrast(line, colours["paper"]) >= 3
 
 
 @pytest.fixture

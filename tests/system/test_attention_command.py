@@ -17,9 +17,8 @@ from fairseq_commands import PLUGIN, SMALL
 from sentencepiece import SentencePieceTrainer
 
 from fairseq_aiayn.cli import main as cli
-from fairseq_aiayn.corpus.segmenter import Segmenter
 from fairseq_aiayn.inspection.attention_weights import attention_weights
-from fairseq_aiayn.plugin.attention import load_translator
+from fairseq_aiayn.plugin.attention import Segmenter, load_translator
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
 
 SOURCE, TARGET = "w3 w5 w4", "v3 v5 v5 v4"

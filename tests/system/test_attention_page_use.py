@@ -19,9 +19,9 @@ from attention_pages import (
     weights,
 )
 
+from fairseq_aiayn.inspection.attention_map import merge_words
 from fairseq_aiayn.inspection.attention_page import attention_page, view_of
 from fairseq_aiayn.inspection.selection import select
-from fairseq_aiayn.inspection.word_merging import merge_words
 
 pytest_plugins = ["browser"]
 

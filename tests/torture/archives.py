@@ -16,6 +16,7 @@ from torture.materials import Materials
 from torture.mutation import damage_file, damage_text
 
 CORPUS = "fairseq_aiayn.corpus"
+PLAIN_CORPUS = Path(__file__).parents[2] / "recipes" / "demo" / "plain_corpus.py"
 LANGUAGES = ("--source-lang", "en", "--target-lang", "de")
 BOMB = 3 << 30  # bytes of one character
 
@@ -121,4 +122,4 @@ def _plain(attempt: Attempt, materials: Materials) -> None:
     else:
         damage_file(path, rng)
     output = attempt.directory / "texts"
-    attempt.run(f"{CORPUS}.plain_corpus", "--corpus", corpus, *LANGUAGES, "--output", output)
+    attempt.run(PLAIN_CORPUS, "--corpus", corpus, *LANGUAGES, "--output", output)

@@ -133,6 +133,9 @@ def _execute(command: list[str]) -> int:
         elif command[0].startswith("fairseq_aiayn."):
             runpy.run_module(command[0], run_name="__main__", alter_sys=True)
             status = 0
+        elif command[0].endswith(".py"):
+            runpy.run_path(command[0], run_name="__main__")
+            status = 0
         else:
             from fairseq_aiayn.plugin.guards import error_messages
 

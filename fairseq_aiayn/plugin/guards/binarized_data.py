@@ -17,6 +17,7 @@ import numpy as np
 from fairseq.data import Dictionary, FairseqDataset, indexed_dataset
 
 from fairseq_aiayn.checkpoints.reading import require_plain_file
+from fairseq_aiayn.plugin.guards.checked import checked
 
 AGAIN = "run fairseq-preprocess again"
 CHUNK = 1 << 20  # tokens that are checked at a time, to stay in the cache of the processor
@@ -38,7 +39,7 @@ class Index:
 def install() -> None:
     """Make fairseq check every file of binarized data before it creates a dataset from it."""
     indexed_dataset.make_dataset = looking(indexed_dataset.make_dataset)
-    indexed_dataset.dataset_exists = looking_for_both(indexed_dataset.dataset_exists)
+    indexed_dataset.dataset_exists = checked(indexed_dataset.dataset_exists, require_both)
 
 
 def looking(make_dataset: Callable) -> Callable:
@@ -55,7 +56,7 @@ def looking(make_dataset: Callable) -> Callable:
         fix_lua_indexing: bool = False,
         dictionary: Dictionary | None = None,
     ) -> FairseqDataset | None:
-        require_both(path)
+        require_both(path, impl)
         if impl in READERS and Path(f"{path}.idx").exists():
             require_sound(path, impl, dictionary)
         try:
@@ -69,19 +70,7 @@ def looking(make_dataset: Callable) -> Callable:
     return make
 
 
-def looking_for_both(dataset_exists: Callable) -> Callable:
-    """Wrap the function by which fairseq checks whether data exists; if only one of the two files
-    does, it raises ValueError."""
-
-    @wraps(dataset_exists)
-    def exists(path: str, impl: str) -> bool:
-        require_both(path)
-        return dataset_exists(path, impl)
-
-    return exists
-
-
-def require_both(path: str) -> None:
+def require_both(path: str, impl: str) -> None:
     """Raise ValueError if only one of .idx and .bin exists, or if one is a pipe or a device."""
     files = [Path(f"{path}{ending}") for ending in (".idx", ".bin")]
     missing = [file for file in files if not file.exists()]

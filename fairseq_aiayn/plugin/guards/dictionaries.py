@@ -5,8 +5,6 @@ fairseq's own errors name neither the file nor the line.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import TextIO
 
@@ -14,6 +12,7 @@ from fairseq.data import Dictionary
 from fairseq.file_io import PathManager
 
 from fairseq_aiayn.checkpoints.reading import require_plain_file
+from fairseq_aiayn.plugin.guards.checked import checked
 
 REPLACES = "#fairseq:overwrite"  # at the end of a line whose word may already be there
 BYTE_ORDER_MARK = "\ufeff"
@@ -21,24 +20,16 @@ BYTE_ORDER_MARK = "\ufeff"
 
 def install() -> None:
     """Make fairseq check every dictionary before it loads it."""
-    Dictionary.add_from_file = looking(Dictionary.add_from_file)
+    Dictionary.add_from_file = checked(Dictionary.add_from_file, require_named)
 
 
-def looking(add_from_file: Callable) -> Callable:
-    """Wrap the function through which fairseq loads dictionaries: it raises ValueError, with the
-    file and the line of a fault.
+def require_named(dictionary: Dictionary, file: str | TextIO) -> None:
+    """Raise ValueError, with the file and the line, for a fault in the file of a dictionary.
 
-    Given a file name, fairseq calls the function again with the open file; that second call is not
-    checked.
+    Given a file name, fairseq loads the open file in a second call, which needs no check.
     """
-
-    @wraps(add_from_file)
-    def add(dictionary: Dictionary, file: str | TextIO) -> None:
-        if isinstance(file, str):
-            require_dictionary(Path(PathManager.get_local_path(file)), set(dictionary.symbols))
-        add_from_file(dictionary, file)
-
-    return add
+    if isinstance(file, str):
+        require_dictionary(Path(PathManager.get_local_path(file)), set(dictionary.symbols))
 
 
 def require_dictionary(path: Path, known: set[str]) -> None:

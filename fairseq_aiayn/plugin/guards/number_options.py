@@ -6,7 +6,6 @@ They are fairseq's own options, for stock classes and for the classes of this pa
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from inspect import signature
 from math import inf
 from pathlib import Path
@@ -19,6 +18,7 @@ from fairseq.trainer import Trainer
 from omegaconf import DictConfig, ListConfig
 
 from fairseq_aiayn.checkpoints.reading import require_plain_file
+from fairseq_aiayn.plugin.guards.checked import checked
 from fairseq_aiayn.plugin.optimizer import read_betas
 from fairseq_aiayn.regime.names import option
 
@@ -46,25 +46,15 @@ NEED_A_MODEL = ("fairseq_cli.validate", "fairseq_cli.interactive")
 
 def install() -> None:
     """Make fairseq check numbers before it starts processes, creates a trainer or forms batches."""
-    distributed_utils.call_main = starting(distributed_utils.call_main)
-    Trainer.__init__ = looking(Trainer.__init__)
-    data_utils.batch_by_size = dividing(data_utils.batch_by_size)
+    distributed_utils.call_main = checked(distributed_utils.call_main, require_processes)
+    Trainer.__init__ = checked(Trainer.__init__, require_sound)
+    data_utils.batch_by_size = checked(data_utils.batch_by_size, require_divisor)
 
 
-def looking(begin: Callable) -> Callable:
-    """Wrap the trainer's constructor: it raises ValueError for options that do not work."""
-
-    @wraps(begin)
-    def start(trainer: Trainer, cfg: DictConfig, *arguments: object, **options: object) -> None:
-        if isinstance(cfg, DictConfig):  # other programs may create a trainer in other ways
-            require_sound(cfg)
-        begin(trainer, cfg, *arguments, **options)
-
-    return start
-
-
-def require_sound(cfg: DictConfig) -> None:
+def require_sound(trainer: Trainer, cfg: DictConfig, *others: object, **more: object) -> None:
     """Raise ValueError for options with which a trainer cannot work."""
+    if not isinstance(cfg, DictConfig):  # other programs may create a trainer in other ways
+        return
     for (section, name), (least, largest) in BOUNDS.items():
         require_number(name, getattr(cfg[section], name, None), least, largest)
     betas = getattr(cfg.optimizer, "adam_betas", None)
@@ -75,41 +65,29 @@ def require_sound(cfg: DictConfig) -> None:
             require_plain_file(Path(file))
 
 
-def starting(call_main: Callable) -> Callable:
-    """Wrap the function that starts a command in one process per GPU; if there is no process to
-    start, it raises ValueError, where fairseq would silently do nothing."""
-
-    @wraps(call_main)
-    def start(cfg: DictConfig, main: Callable, **options: object) -> None:
-        if getattr(main, "__module__", None) in NEED_A_MODEL and not cfg.common_eval.path:
-            raise ValueError("--path must name a checkpoint")
-        given = cfg.distributed_training
-        if given.distributed_init_method is None:
-            distributed_utils.infer_init_method(given)
-        processes = min(torch.cuda.device_count(), given.distributed_world_size)
-        spawns = given.distributed_init_method is not None and not given.distributed_no_spawn
-        if spawns and processes < 1:
-            raise ValueError(
-                f"--distributed-world-size {given.distributed_world_size}: no process can start,"
-                f" there are {torch.cuda.device_count()} GPUs"
-            )
-        call_main(cfg, main, **options)
-
-    return start
+def require_processes(cfg: DictConfig, main: Callable, **options: object) -> None:
+    """Raise ValueError if a model is not named, or if there is no process to start, where fairseq
+    would silently do nothing."""
+    if getattr(main, "__module__", None) in NEED_A_MODEL and not cfg.common_eval.path:
+        raise ValueError("--path must name a checkpoint")
+    given = cfg.distributed_training
+    if given.distributed_init_method is None:
+        distributed_utils.infer_init_method(given)
+    processes = min(torch.cuda.device_count(), given.distributed_world_size)
+    spawns = given.distributed_init_method is not None and not given.distributed_no_spawn
+    if spawns and processes < 1:
+        raise ValueError(
+            f"--distributed-world-size {given.distributed_world_size}: no process can start,"
+            f" there are {torch.cuda.device_count()} GPUs"
+        )
 
 
-def dividing(batch_by_size: Callable) -> Callable:
-    """Wrap the function that forms batches; its compiled code divides by the batch-size multiple,
-    and kills the process if that is 0."""
-
-    @wraps(batch_by_size)
-    def cut(*arguments: object, **options: object) -> object:
-        given = signature(batch_by_size).bind(*arguments, **options).arguments
-        name = "required_batch_size_multiple"
-        require_number(name, given.get(name), 1, inf)
-        return batch_by_size(*arguments, **options)
-
-    return cut
+def require_divisor(*arguments: object, **options: object) -> None:
+    """Raise ValueError for a batch-size multiple of 0: compiled code divides by it, and the process
+    would be killed."""
+    given = signature(data_utils.batch_by_size).bind(*arguments, **options).arguments
+    name = "required_batch_size_multiple"
+    require_number(name, given.get(name), 1, inf)
 
 
 def require_number(name: str, given: object, least: float, largest: float) -> None:

@@ -20,7 +20,8 @@ from fairseq.trainer import Trainer
 from test_error_messages import explained
 
 from fairseq_aiayn.plugin.guards import error_messages
-from fairseq_aiayn.plugin.guards.number_options import BOUNDS, require_number, starting
+from fairseq_aiayn.plugin.guards.checked import checked
+from fairseq_aiayn.plugin.guards.number_options import BOUNDS, require_number, require_processes
 
 PETABYTE = 10**15
 
@@ -197,7 +198,7 @@ def test_usual_numbers_pass():
 def test_a_training_that_would_start_no_process_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     begun = []
-    start = starting(lambda cfg, main: begun.append(main))
+    start = checked(lambda cfg, main: begun.append(main), require_processes)
     start(training("--distributed-world-size", "1"), training)
     assert begun == [training]
     for flags in (["--distributed-world-size", "0"], ["--distributed-init-method", "tcp://x:1"]):

@@ -4,13 +4,12 @@ The directory holds either train.SRC and train.TGT with a valid (or val, dev) an
 pair of files with any name, from which the recipe holds out both sets. Files may end in .gz. They
 are checked and written as train.*, valid.* and test.*, or as text.*.
 
-    python -m fairseq_aiayn.corpus.plain_corpus --corpus DIR --source-lang en --target-lang de \\
+    python recipes/demo/plain_corpus.py --corpus DIR --source-lang en --target-lang de \\
         --output corpus
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 from fairseq_aiayn.corpus.archives import DAMAGE, require_bounded_lines
 from fairseq_aiayn.files.parallel_text import read_parallel
 from fairseq_aiayn.files.whole import whole_path
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 
 SPLIT_NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
 
@@ -89,16 +88,13 @@ def unpack_text(path: Path, copy: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--corpus", type=Path, required=True)
-    parser.add_argument("--source-lang", required=True)
-    parser.add_argument("--target-lang", required=True)
-    parser.add_argument("--output", type=Path, required=True)
-    arguments = parser.parse_args()
-    languages = arguments.source_lang, arguments.target_lang
-    with one_line_errors("plain_corpus"):
+    with script(__doc__) as parser:
+        parser.add_argument("--corpus", type=Path, required=True)
+        parser.add_argument("--source-lang", required=True)
+        parser.add_argument("--target-lang", required=True)
+        parser.add_argument("--output", type=Path, required=True)
+        arguments = parser.parse_args()
+        languages = arguments.source_lang, arguments.target_lang
         unpack(find_pairs(arguments.corpus, languages), languages, arguments.output)
 
 

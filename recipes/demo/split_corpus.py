@@ -5,20 +5,19 @@ script holds out both sets: whole documents if text.documents names each line's 
 two blocks of consecutive lines at the end. No sentence of a held-out set, in either language, stays
 in the training text.
 
-    python -m fairseq_aiayn.corpus.split_corpus --corpus corpus --source-lang en \\
+    python recipes/demo/split_corpus.py --corpus corpus --source-lang en \\
         --target-lang de --output data --max-words 40 --held-out 1000
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
 from fairseq_aiayn.files.parallel_text import read_lines, read_parallel
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 
 Pair = tuple[str, str]
 
@@ -130,18 +129,15 @@ def make_splits(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--corpus", type=Path, required=True)
-    parser.add_argument("--source-lang", required=True)
-    parser.add_argument("--target-lang", required=True)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--max-words", type=int, required=True)
-    parser.add_argument("--held-out", type=int, required=True, metavar="PAIRS")
-    arguments = parser.parse_args()
-    languages = arguments.source_lang, arguments.target_lang
-    with one_line_errors("split_corpus"):
+    with script(__doc__) as parser:
+        parser.add_argument("--corpus", type=Path, required=True)
+        parser.add_argument("--source-lang", required=True)
+        parser.add_argument("--target-lang", required=True)
+        parser.add_argument("--output", type=Path, required=True)
+        parser.add_argument("--max-words", type=int, required=True)
+        parser.add_argument("--held-out", type=int, required=True, metavar="PAIRS")
+        arguments = parser.parse_args()
+        languages = arguments.source_lang, arguments.target_lang
         splits = make_splits(arguments.corpus, languages, arguments.max_words, arguments.held_out)
         arguments.output.mkdir(parents=True, exist_ok=True)
         for name, pairs in splits.items():
