@@ -29,9 +29,13 @@ class Transformer(nn.Module):
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """source [B, S], padded on either side, and target [B, T], shifted right by one → logits
         [B, T, V]."""
+        return self.decoder.projection.project(self.decoder(target, *self.encode(source)))
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
+        """source [B, S], padded on either side → the memory [B, S, d_model], and its mask
+        [B, 1, 1, S] or None."""
         source_mask = non_padding(source, self.padding)
-        memory = self.encoder(source, positions(source, self.padding), source_mask)
-        return self.decoder.projection.project(self.decoder(target, memory, source_mask))
+        return self.encoder(source, positions(source, self.padding), source_mask), source_mask
 
 
 def non_padding(tokens: Tensor, padding: int) -> Tensor | None:

@@ -13,6 +13,7 @@ from fairseq.tasks import register_task
 from torch import Tensor
 
 from fairseq_aiayn.decoding.beam_search import Continuations, SearchOptions
+from fairseq_aiayn.decoding.maximum_length import MaximumLength
 from fairseq_aiayn.decoding.tree_constraint import (
     ConstrainedContinuations,
     TreeSymbols,
@@ -24,7 +25,7 @@ from fairseq_aiayn.plugin.development_f1 import (
     log_f1,
     read_development_trees,
 )
-from fairseq_aiayn.plugin.generator import BeamSearchGenerator, MaximumLength
+from fairseq_aiayn.plugin.generator import BeamSearchGenerator
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
 from fairseq_aiayn.treebank.linearization import MAX_OPEN, split_symbol

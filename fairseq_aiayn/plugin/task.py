@@ -9,9 +9,10 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_aiayn.decoding.beam_search import SearchOptions
+from fairseq_aiayn.decoding.maximum_length import MaximumLength
 from fairseq_aiayn.paper import TRANSLATION, Decoding
 from fairseq_aiayn.plugin.batches import PairsByLength
-from fairseq_aiayn.plugin.generator import BeamSearchGenerator, MaximumLength
+from fairseq_aiayn.plugin.generator import BeamSearchGenerator
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.regime.names import argument
 from fairseq_aiayn.regime.search import search_options

@@ -12,10 +12,10 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.sequence_generator import SequenceGenerator
 
 import fairseq_aiayn.plugin  # noqa: F401
+from fairseq_aiayn.decoding.ensemble import LOGITS
 from fairseq_aiayn.decoding.reference import plain_beam_search
 from fairseq_aiayn.nn.decoder import DecoderLayer
 from fairseq_aiayn.plugin.architectures import apply_row
-from fairseq_aiayn.plugin.generator import LOGITS
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
 from fairseq_aiayn.rows import TINY

@@ -1,0 +1,35 @@
+"""The longest output of a search, by the length of its source (section 6.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fairseq_aiayn.decoding.candidates import Symbols
+
+# Limits of --max-len-a and --max-len-b. Without them, a model that never ends its output could take
+# far too many steps.
+LONGEST_OUTPUT = (100, 100_000)
+
+
+@dataclass(frozen=True)
+class MaximumLength:
+    """The limit ⌊a·n + b⌋ of the output length for a source of n tokens; neither length counts the
+    end-of-sentence token. Raises ValueError for a or b out of range."""
+
+    a: float
+    b: int
+
+    def __post_init__(self) -> None:
+        largest_a, largest_b = LONGEST_OUTPUT
+        if not 0 <= self.a <= largest_a:
+            raise ValueError(f"--max-len-a must be a number from 0 to {largest_a}, got {self.a}")
+        if self.b > largest_b:
+            raise ValueError(f"--max-len-b must be at most {largest_b:,}, got {self.b:,}")
+
+    def of(self, source: Tensor, symbols: Symbols) -> Tensor:
+        """source [B, S], with `symbols` → [B]; a sentence's limit depends only on its
+        own length."""
+        real = source.ne(symbols.padding) & source.ne(symbols.end)
+        return (self.a * real.sum(dim=1) + self.b).long()
