@@ -16,6 +16,7 @@ from __future__ import annotations
 import array
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import logging
@@ -29,13 +30,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from functools import cache
 from pathlib import Path
 
 MODULES = {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("preprocess", "train", "validate")}
 MODULES |= {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("generate", "interactive")}
 WORKER = "python-with-fairseq"
-COMMANDS = (*MODULES, "aiayn", "python", WORKER)
+COMMANDS = (*MODULES, "aiayn", "torchrun", "python", WORKER)
 NEED_FAIRSEQ = (["attention"], ["parse"])  # subcommands of aiayn
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE = 120  # seconds for the server to import
@@ -132,10 +134,15 @@ def import_fairseq() -> None:
         importlib.import_module(module)
     for name in ("matplotlib.pyplot", "nltk", "sacrebleu", "sacremoses", "sentencepiece"):
         importlib.import_module(name)
+    for name in ("torch._dynamo", "torch.distributed.run"):  # by every optimizer; by torchrun
+        importlib.import_module(name)
     for module in MODULES.values():
         del sys.modules[module]
     logging.getLogger().handlers.clear()
     logging.getLogger().setLevel(logging.WARNING)
+    for finalizer in weakref.finalize._registry:
+        finalizer.atexit = False  # no fork needs to take torch apart at its end
+    gc.freeze()  # nor to look for garbage in what was here before it
 
 
 def answer(client: socket.socket) -> None:
@@ -205,6 +212,8 @@ def run(name: str, words: list[str]) -> int | None:
         del sys.modules["fairseq"]  # with it, the package would register with it
     if name == "aiayn":
         return importlib.import_module("fairseq_aiayn.cli.main").main()
+    if name == "torchrun":
+        return importlib.import_module("torch.distributed.run").main()
     if name in ("python", WORKER):
         if words[0] == "-P":
             sys.argv = words[2:]

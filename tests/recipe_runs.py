@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +26,10 @@ SMALL = {
     "wmt14_en_fr": ["--vocabulary", "200"],
     "multi30k": ["--bpe_codes", "100"],
 }
-# The smallest row, trained for six updates.
+# The smallest row with one layer a stack, trained for six updates.
 SHORT = (
     *("--row", "tiny", "--max_update", "6", "--interval", "2", "--average", "2"),
-    *("--batch_tokens", "256"),
+    *("--batch_tokens", "256", "--train_options", "--encoder-layers 1 --decoder-layers 1"),
 )
 
 
@@ -110,19 +110,21 @@ def environment(**values: str) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("AIAYN_", "SLURM_")) and not name.lower().endswith("_proxy")
     }
-    if "PATH" not in values:
-        values |= with_fork_server()
-    return {**kept, "OMP_NUM_THREADS": "1", **values}
+    return {**kept, "OMP_NUM_THREADS": "1", **with_fork_server(), **values}
 
 
-def call(words: list[str], **values: str) -> subprocess.CompletedProcess:
-    """Run a command to its end, with these variables in its environment."""
+def call(
+    words: Sequence[object], directory: Path | None = None, **values: str
+) -> subprocess.CompletedProcess:
+    """Run a command to its end, in a directory, with these variables in its environment."""
     return subprocess.run(
-        words,
+        [str(word) for word in words],
         capture_output=True,
         text=True,
+        errors="surrogateescape",
         timeout=600,
         check=False,
+        cwd=directory,
         env=environment(**values),
     )
 

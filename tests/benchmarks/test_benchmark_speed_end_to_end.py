@@ -37,7 +37,7 @@ def data(tmp_path_factory) -> Path:
             ]
             (folder / f"{split}.{language}").write_text("\n".join(words) + "\n")
     prefixes = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
-    program = Path(sys.executable).with_name("fairseq-preprocess")
+    program = fork_server.programs() / "fairseq-preprocess"
     command = [program, "-s", "en", "-t", "de", *prefixes, "--joined-dictionary"]
     subprocess.run([*command, "--destdir", folder / "bin"], check=True, capture_output=True)
     return folder / "bin"

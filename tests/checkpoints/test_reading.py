@@ -13,6 +13,7 @@ import typing
 import zipfile
 from pathlib import Path
 
+import fork_server
 import numpy
 import omegaconf
 import pytest
@@ -234,7 +235,9 @@ def test_a_loaded_checkpoint_can_be_sent_to_other_processes(tmp_path: Path) -> N
     """Resuming on several GPUs: fairseq sends what it loaded by torch.save and torch.load."""
     state = checkpoint(cfg={"model": argparse.Namespace(arch="aiayn_base"), "lr": [0.1]}, args=None)
     torch.save(state, tmp_path / "checkpoint.pt")
-    command = [sys.executable, "-c", SENT, tmp_path / "checkpoint.pt"]
+    (tmp_path / "sent.py").write_text(SENT)
+    program = fork_server.programs() / fork_server.WORKER
+    command = [program, tmp_path / "sent.py", tmp_path / "checkpoint.pt"]
     result = subprocess.run(
         command,
         check=False,

@@ -4,30 +4,18 @@ import fcntl
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from recipe_runs import RECIPES, call, environment
 
-RECIPES = Path(__file__).parents[2] / "recipes"
 DEMO = RECIPES / "demo" / "run.sh"
 PARSING = RECIPES / "wsj_parsing" / "run.sh"
 
 
-def call(recipe: Path, directory: Path, *options: object) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [str(recipe), "--device", "cpu", *map(str, options)],
-        capture_output=True,
-        text=True,
-        errors="surrogateescape",
-        timeout=120,
-        check=False,
-        cwd=directory,
-        env={**os.environ, "VIRTUAL_ENV": sys.prefix},
-    )
-
-
-def one_line(result: subprocess.CompletedProcess) -> str:
+def refusal(recipe: Path, directory: Path, *options: object) -> str:
+    """The line with which a recipe with these options ends."""
+    result = call([recipe, "--device", "cpu", *options], directory)
     assert result.returncode == 1
     assert result.stderr.count("\n") == 1, result.stderr
     return result.stderr
@@ -44,7 +32,7 @@ def precious(directory: Path) -> Path:
 def test_a_corpus_inside_exp_is_refused_and_stays(tmp_path, where):
     corpus = precious(tmp_path / where)
     for name in (corpus, Path(where), corpus / ".." / corpus.name):
-        line = one_line(call(DEMO, tmp_path, "--exp", "exp", "--corpus", name))
+        line = refusal(DEMO, tmp_path, "--exp", "exp", "--corpus", name)
         assert "must not be inside --exp" in line or "that no recipe made" in line
     assert (corpus / "train.en").read_text() == "mine\n"
 
@@ -56,27 +44,28 @@ def test_a_directory_with_folders_of_its_own_is_no_exp(tmp_path, name, exp):
     (tmp_path / "mine").mkdir()
     (tmp_path / "link").symlink_to("mine")
     kept = precious(tmp_path / ("mine" if exp == "link" else ".") / name)
-    line = one_line(call(DEMO, tmp_path, "--exp", exp))
+    line = refusal(DEMO, tmp_path, "--exp", exp)
     assert f"has a {name} that no recipe made" in line
     assert (kept / "train.en").read_text() == "mine\n"
 
 
 def test_no_exp_is_not_this_directory(tmp_path):
-    assert "--exp must be a directory, got ''" in one_line(call(DEMO, tmp_path, "--exp", ""))
+    assert "--exp must be a directory, got ''" in refusal(DEMO, tmp_path, "--exp", "")
 
 
 @pytest.mark.parametrize(
     "exp", ["a:b", "a,b", "a\nb", "a${HOME}b", b"a\xffb".decode(errors="surrogateescape")]
 )
 def test_a_path_that_fairseq_would_take_apart_is_refused_at_the_start(tmp_path, exp):
-    line = one_line(call(DEMO, tmp_path, "--exp", exp))
+    line = refusal(DEMO, tmp_path, "--exp", exp)
     assert "--exp must be a path in UTF-8 without : , ${ and line ends" in line
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("exp", ["with space", "quote'd", 'two"quotes', "ümläut", "a$b", "-a"])
 def test_other_paths_are_fine(tmp_path, exp):
-    result = call(DEMO, tmp_path, "--exp", f"{tmp_path}/{exp}", "--dry_run", "--system", "aiayn")
+    words = [DEMO, "--device", "cpu", "--exp", f"{tmp_path}/{exp}", "--dry_run"]
+    result = call([*words, "--system", "aiayn"])
     assert (result.returncode, result.stderr) == (0, "")
 
 
@@ -84,7 +73,7 @@ def test_trees_inside_exp_are_refused_and_stay(tmp_path):
     (tmp_path / "exp" / ".done").mkdir(parents=True)
     trees = precious(tmp_path / "exp" / "trees")
     options = ("--exp", "exp", "--treebank", trees, "--lists", trees, "--dry_run")
-    assert "--treebank must not be inside --exp" in one_line(call(PARSING, tmp_path, *options))
+    assert "--treebank must not be inside --exp" in refusal(PARSING, tmp_path, *options)
     assert (trees / "train.en").exists()
 
 
@@ -112,21 +101,24 @@ def held(tmp_path):
 def test_a_lock_is_no_command_and_signals_nobody(tmp_path, held):
     """Breaks if what stands there is taken for arithmetic, or process group 1 for one.
 
-    Each run waits ten seconds for the lock, so they wait together.
+    Each run waits for the lock, here a second instead of ten.
     """
     contents = (
         *("{host} 0 a[$(touch {mark})]", "{host} a[$(touch {mark})] 0", "{host} 99999999999 1"),
         *("{host} 1 1", "{host} -1 -1", "{host} $(touch${{IFS}}{mark}) 08", ""),
     )
     mark, kills = tmp_path / "mark", tmp_path / "kills"
-    told = f'kill() {{ echo "$@" >>{kills}; }}; export -f kill'
+    told = f"""
+        kill() {{ echo "$@" >>{kills}; }}
+        flock() {{ [[ $1 != -w ]] || set -- -w 1 "${{@:3}}"; command flock "$@"; }}
+        export -f kill flock
+    """
     runs = []
     for number, content in enumerate(contents):
         exp = held(content.format(host=os.uname().nodename, mark=mark), str(number))
-        command = ["bash", "-c", f"{told}; {DEMO} --exp {exp} --device cpu"]
-        environment = {**os.environ, "VIRTUAL_ENV": sys.prefix}
+        command = ["bash", "-c", f"{told} {DEMO} --exp {exp} --device cpu"]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        runs.append(subprocess.Popen(command, env=environment, **quiet))
+        runs.append(subprocess.Popen(command, env=environment(), **quiet))
     assert [run.wait(timeout=120) for run in runs] == [1] * len(contents)
     assert not mark.exists()
     assert not kills.exists() or "-TERM" not in kills.read_text()
@@ -164,11 +156,6 @@ def test_the_lock_knows_a_command_before_it_starts(tmp_path):
     script = tmp_path / "sample" / "run.sh"
     script.parent.mkdir()
     script.write_text(LOCKED)
-    options = ("--exp", tmp_path / "exp", "--needs_mb", "1")
-    result = subprocess.run(
-        ["bash", str(script), *map(str, options)],
-        capture_output=True, text=True, timeout=60, check=False,
-        env={**os.environ, "VIRTUAL_ENV": sys.prefix},
-    )  # fmt: skip
+    result = call(["bash", script, "--exp", tmp_path / "exp", "--needs_mb", "1"])
     found = re.search(r"group (\d+) of +(\d+)", result.stderr)
     assert found and found[1] == found[2], result.stderr

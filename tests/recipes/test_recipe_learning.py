@@ -1,37 +1,28 @@
 """What recipes offer to compare how well systems learn: seeds, early stopping, development scores,
 initial values, and a published result of stock fairseq."""
 
-import os
 import re
 import shlex
 import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from recipe_runs import RECIPES, call
 
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS
 
-RECIPES = Path(__file__).parents[2] / "recipes"
 MULTI30K = RECIPES / "multi30k" / "run.sh"
 PARSING = RECIPES / "wsj_parsing" / "run.sh"
 
 
-def call(recipe: Path, directory: Path, *options: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [str(recipe), "--dry_run", "--exp", f"{directory}/exp", "--device", "cpu", *options],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "VIRTUAL_ENV": sys.prefix},
-    )
+def dry_run(recipe: Path, directory: Path, *options: str) -> subprocess.CompletedProcess:
+    return call([recipe, "--dry_run", "--exp", directory / "exp", "--device", "cpu", *options])
 
 
 def commands(recipe: Path, directory: Path, start: str, *options: str) -> list[list[str]]:
     """The commands of a dry run that start so, in words."""
-    result = call(recipe, directory, *options)
+    result = dry_run(recipe, directory, *options)
     assert (result.returncode, result.stderr) == (0, "")
     return [
         shlex.split(line)
@@ -70,7 +61,7 @@ BAD_FACTOR = "--lr_factor must be auto or a positive number such as 0.5"
     ],
 )
 def test_wrong_options_are_one_line_before_anything_runs(tmp_path, options, message):
-    result = call(MULTI30K, tmp_path, *shlex.split(options))
+    result = dry_run(MULTI30K, tmp_path, *shlex.split(options))
     assert result.returncode == 1
     assert set(re.findall("# stage (.*)", result.stdout)) <= {"0-set_up"}
     assert result.stderr.startswith(f"run.sh: {message}") and result.stderr.count("\n") == 1
@@ -80,7 +71,7 @@ def test_the_shell_knows_the_schemes_of_initial_values(tmp_path):
     for scheme in INITIALIZATIONS:
         (train,) = commands(MULTI30K, tmp_path, "fairseq-train", "--initialization", scheme)
         assert value(train, "--initialization") == scheme
-    message = call(MULTI30K, tmp_path, "--initialization", "x").stderr
+    message = dry_run(MULTI30K, tmp_path, "--initialization", "x").stderr
     assert f"one of auto {' '.join(INITIALIZATIONS)}, got" in message
 
 
@@ -158,16 +149,8 @@ def test_options_of_ones_own_win(tmp_path):
 def test_the_published_transformer_tiny_of_multi30k(tmp_path, system):
     """Breaks if a setting of Wu et al. (2021) is lost on stock fairseq's side, or the paper's Adam
     on ours."""
-    options = (
-        "--row",
-        "multi30k_tiny",
-        "--system",
-        system,
-        "--patience",
-        "10",
-        "--dev_score",
-        "true",
-    )
+    options = ("--row", "multi30k_tiny", "--system", system)
+    options += ("--patience", "10", "--dev_score", "true")
     (train,) = commands(MULTI30K, tmp_path, "fairseq-train", *options)
     for side in ("encoder", "decoder"):
         shape = {"layers": "4", "embed-dim": "128", "ffn-embed-dim": "256", "attention-heads": "4"}
@@ -201,14 +184,7 @@ def test_published_text_is_lower_cased_on_both_sides_of_the_score(tmp_path):
 @pytest.mark.parametrize("language", ["xx", "zh-CN"])
 def test_a_language_that_cannot_be_scored_is_refused_before_it_is_trained(tmp_path, language):
     options = ("--corpus", tmp_path, "--exp", tmp_path / "exp", "--target_lang", language)
-    result = subprocess.run(
-        [str(RECIPES / "demo" / "run.sh"), *map(str, options), "--device", "cpu"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, "VIRTUAL_ENV": sys.prefix},
-    )
+    result = call([RECIPES / "demo" / "run.sh", *options, "--device", "cpu"])
     assert result.returncode == 1
     assert f"Moses has no rules for '{language}', only for" in result.stderr.splitlines()[-1]
     assert "stage 0-set_up failed" in result.stderr.splitlines()[-1]

@@ -1,16 +1,14 @@
 """Nodes that train together find each other again after one was lost, in whatever order they come
 back."""
 
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from recipe_runs import TRAINING_SAMPLE, write_tool
+from recipe_runs import TRAINING_SAMPLE, environment, in_front, with_fork_server, write_tool
 
 # Runs until it is told how to end; a peer that is lost goes unnoticed, as it can with NCCL.
 TORCHRUN = """
@@ -42,19 +40,18 @@ class Nodes:
     def __init__(self, directory: Path) -> None:
         self.exp = directory / "exp"
         self.script = write_tool(directory / "sample" / "run.sh", TRAINING_SAMPLE) / "run.sh"
+        write_tool(directory / "tools" / "sleep", "exec /bin/sleep 0.1")  # for the recipe's seconds
         self.tools = write_tool(directory / "tools" / "torchrun", TORCHRUN)
         self.running: dict[int, subprocess.Popen] = {}
 
     def start(self, node: int) -> None:
         command = [self.script, "--exp", self.exp, "--needs_mb", "1", "--gpus", "2"]
         command += ["--nodes", "2", "--master", "127.0.0.1:29400", "--node_rank", str(node)]
-        path = f"{self.tools}:{os.environ['PATH']}"
         self.running[node] = subprocess.Popen(
             [str(part) for part in command],
             stdout=subprocess.DEVNULL,
             stderr=(self.exp.parent / f"stderr-{node}").open("a"),
-            env={**os.environ, "VIRTUAL_ENV": sys.prefix, "PATH": path, "EXP": str(self.exp)}
-            | {"SLURM_JOB_ID": ""},
+            env=environment(**in_front(self.tools, with_fork_server()), EXP=str(self.exp)),
         )
 
     def lose(self, node: int) -> None:
@@ -138,7 +135,7 @@ def test_a_node_that_comes_back_late_joins_the_attempt_that_waits_for_it(nodes):
     (nodes.exp / "run" / "checkpoints" / "checkpoint_1_5.pt").write_bytes(b"PK\5\6" + bytes(18))
     nodes.end(0, 1, 1)
     nodes.started(0, 2)
-    time.sleep(1)
+    time.sleep(0.5)
     nodes.start(1)
     nodes.meet(2, 2)
     nodes.finish(2, 2)

@@ -34,7 +34,8 @@ TEXT_STAGES = ["0-set_up", "2-lists", "2-trees", "3-vocabularies", "3-apply", "4
 SHORT = (
     *("--max_update", "6", "--interval", "2", "--average", "2", "--batch_tokens", "1536"),
     *("--vocabulary", "200", "--device", "cpu", "--workers", "1", "--needs_mb", "1"),
-    *("--train_options", "--encoder-layers 1 --decoder-layers 1"),  # of both systems
+    # Of both systems; untrained, they end no tree before the longest that is allowed.
+    *("--train_options", "--encoder-layers 1 --decoder-layers 1 --max-target-positions 80"),
 )
 
 

@@ -1,38 +1,20 @@
 """How recipes start trainings on one GPU or many nodes, and go on after failures."""
 
-import os
 import re
 import socket
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from recipe_runs import TRAINING_SAMPLE, write_tool
+from recipe_runs import RECIPES, TRAINING_SAMPLE, call, in_front, with_fork_server, write_tool
 
-ROOT = Path(__file__).parents[2]
-RECIPES = ROOT / "recipes"
 WMT = RECIPES / "wmt14_en_de" / "run.sh"
-
-
-def call(*command, directory: Path, **environment):
-    return subprocess.run(
-        [str(part) for part in command],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        cwd=directory,
-        # With an environment named, the recipe leaves PATH, and what stands in for tools, as it is.
-        env={**os.environ, "VIRTUAL_ENV": sys.prefix, **environment},
-    )
 
 
 def train_command(directory: Path, *options: str, **environment) -> list[str]:
     """Return the words of the fairseq-train command that a dry run shows."""
-    result = call(WMT, "--dry_run", "--stage", "5", *options, directory=directory, **environment)
+    result = call([WMT, "--dry_run", "--stage", "5", *options], directory, **environment)
     assert (result.returncode, result.stderr) == (0, "")
     (line,) = re.findall(r"^(?:fairseq-train|torchrun|srun) .*", result.stdout, re.MULTILINE)
     return line.split()
@@ -43,19 +25,24 @@ def value(words: list[str], flag: str) -> str:
     return [after for word, after in pairwise(words) if word == flag][-1]
 
 
-def no_gpu(directory: Path) -> str:
-    return f"{write_tool(directory / 'no_gpu' / 'nvidia-smi', 'exit 9')}:{os.environ['PATH']}"
+def with_tool(path: Path, body: str) -> dict[str, str]:
+    """Return variables with which a recipe finds a program of this name before all others."""
+    return in_front(write_tool(path, body), with_fork_server())
 
 
-def gpus(directory: Path, count: int, capability: str) -> str:
-    """Return a PATH on which the driver knows so many GPUs."""
+def no_gpu(directory: Path) -> dict[str, str]:
+    return with_tool(directory / "no_gpu" / "nvidia-smi", "exit 9")
+
+
+def gpus(directory: Path, count: int, capability: str) -> dict[str, str]:
+    """Return variables with which the driver knows so many GPUs."""
     body = f"""
 case $* in
 --list-gpus) for ((i = 0; i < {count}; i++)); do echo "GPU $i"; done ;;
 *compute_cap*) for ((i = 0; i < {count}; i++)); do echo {capability}; done ;;
 esac
 """
-    return f"{write_tool(directory / 'gpus' / 'nvidia-smi', body)}:{os.environ['PATH']}"
+    return with_tool(directory / "gpus" / "nvidia-smi", body)
 
 
 # --- where it runs ---
@@ -68,7 +55,7 @@ esac
 def test_all_gpus_are_used_in_the_precision_they_are_fast_in(
     tmp_path, count, capability, precision
 ):
-    words = train_command(tmp_path, PATH=gpus(tmp_path, count, capability))
+    words = train_command(tmp_path, **gpus(tmp_path, count, capability))
     assert words[0] == "fairseq-train"
     assert value(words, "--distributed-world-size") == str(count)
     assert {"--fp16", "--bf16"} & set(words) == ({precision} if precision else set())
@@ -77,11 +64,11 @@ def test_all_gpus_are_used_in_the_precision_they_are_fast_in(
 
 
 def test_without_a_gpu_the_cpu_trains_and_asked_for_gpus_are_taken_on_trust(tmp_path):
-    path = no_gpu(tmp_path)
-    words = train_command(tmp_path, PATH=path)
+    tools = no_gpu(tmp_path)
+    words = train_command(tmp_path, **tools)
     assert "--cpu" in words and "--distributed-world-size" not in words
     assert not {"--fp16", "--bf16"} & set(words)
-    words = train_command(tmp_path, "--gpus", "8", "--precision", "fp32", PATH=path)
+    words = train_command(tmp_path, "--gpus", "8", "--precision", "fp32", **tools)
     assert "--cpu" not in words and value(words, "--distributed-world-size") == "8"
     assert not {"--fp16", "--bf16"} & set(words)
 
@@ -98,7 +85,7 @@ def test_without_a_gpu_the_cpu_trains_and_asked_for_gpus_are_taken_on_trust(tmp_
 def test_bf16_is_each_systems_own(tmp_path, system, device, flags):
     """Breaks if checkpoints of ours keep 8 bits of a weight, or a CPU gets what ends in errors."""
     options = ("--precision", "bf16", "--device", device, "--gpus", "1", "--system", system)
-    words = train_command(tmp_path, *options, PATH=no_gpu(tmp_path))
+    words = train_command(tmp_path, *options, **no_gpu(tmp_path))
     assert {"--autocast", "--bf16", "--fp16", "--cpu"} & set(words) == flags
     assert "--autocast" not in words or value(words, "--autocast") == "bfloat16"
 
@@ -107,7 +94,6 @@ def test_nodes_share_the_batch_through_torchrun(tmp_path):
     words = train_command(
         tmp_path,
         *("--gpus", "4", "--nodes", "2", "--node_rank", "1", "--master", "node0:29500"),
-        SLURM_JOB_ID="",
     )
     assert words[0] == "torchrun"
     assert words[words.index("--no-python") + 1] == "fairseq-train"
@@ -145,7 +131,7 @@ def test_within_slurm_srun_starts_a_task_a_node_and_fairseq_reads_its_variables(
     ],
 )
 def test_wrong_options_are_one_line(tmp_path, options, message):
-    result = call(WMT, "--dry_run", *options, directory=tmp_path, SLURM_JOB_ID="")
+    result = call([WMT, "--dry_run", *options], tmp_path)
     assert result.returncode == 1
     assert result.stderr.startswith(f"run.sh: {message}")
     assert len(result.stderr.splitlines()) == 1
@@ -153,12 +139,12 @@ def test_wrong_options_are_one_line(tmp_path, options, message):
 
 def test_fairseq_takes_all_that_a_slurm_job_has(tmp_path):
     def refusal(*options, **environment):
-        path = gpus(tmp_path, 4, "9.0")
-        result = call(WMT, "--dry_run", *options, directory=tmp_path, PATH=path, **environment)
+        tools = gpus(tmp_path, 4, "9.0")
+        result = call([WMT, "--dry_run", *options], tmp_path, **tools, **environment)
         assert result.returncode == 1
         return result.stderr
 
-    words = train_command(tmp_path, PATH=gpus(tmp_path, 8, "9.0"), CUDA_VISIBLE_DEVICES="2,5")
+    words = train_command(tmp_path, **gpus(tmp_path, 8, "9.0"), CUDA_VISIBLE_DEVICES="2,5")
     assert value(words, "--distributed-world-size") == "2"
     assert refusal("--gpus", "8") == "run.sh: --gpus must be at most the 4 here, got '8'\n"
     job = {"SLURM_JOB_ID": "7", "SLURM_NNODES": "2"}
@@ -177,10 +163,10 @@ def test_a_dry_run_leaves_nodes_that_wait_alone(tmp_path):
 
 
 def test_an_unknown_row_and_one_that_stock_fairseq_cannot_build(tmp_path):
-    result = call(WMT, "--dry_run", "--row", "huge", directory=tmp_path)
+    result = call([WMT, "--dry_run", "--row", "huge"], tmp_path)
     assert result.returncode == 1
     assert "unknown row 'huge'" in result.stderr
-    result = call(WMT, "--dry_run", "--row", "b_dk16", "--system", "stock", directory=tmp_path)
+    result = call([WMT, "--dry_run", "--row", "b_dk16", "--system", "stock"], tmp_path)
     assert result.returncode == 1
     assert "b_dk16" in result.stderr and "d_k" in result.stderr
 
@@ -215,7 +201,7 @@ def test_stock_fairseq_reaches_equation_3s_peak_after_another_warm_up_too(tmp_pa
 
 def test_the_final_model_is_evaluated_where_none_are_averaged(tmp_path):
     def shown(*options):
-        return call(WMT, "--dry_run", *options, directory=tmp_path).stdout
+        return call([WMT, "--dry_run", *options], tmp_path).stdout
 
     alone = shown("--average", "1", "--subset", "valid")
     assert "# stage 6" not in alone and "aiayn average" not in alone
@@ -246,22 +232,16 @@ def trains(tmp_path):
     script = write_tool(tmp_path / "sample" / "run.sh", TRAINING_SAMPLE) / "run.sh"
 
     def run(stand_in: str, *options: str):
-        tools = write_tool(tmp_path / "tools" / "fairseq-train", stand_in)
-        return call(
-            *(script, "--exp", tmp_path / "exp", "--needs_mb", "1", *options),
-            directory=tmp_path,
-            PATH=f"{tools}:{os.environ['PATH']}",
-            SLURM_JOB_ID="",
-            OMP_NUM_THREADS="1",
-        )
+        tools = with_tool(tmp_path / "tools" / "fairseq-train", stand_in)
+        words = [script, "--exp", tmp_path / "exp", "--needs_mb", "1", *options]
+        return call(words, tmp_path, **tools)
 
     return run
 
 
 # Four processes on two nodes that sum their ranks; one of the second node dies the first time,
 # after a checkpoint.
-RANKS = f"""
-exec {sys.executable} - "$@" <<'END'
+RANKS = """
 import os, sys, zipfile
 from pathlib import Path
 import torch
@@ -283,10 +263,9 @@ if first and rank == 3:
 dist.barrier()
 restored = sys.argv[-1] if "--restore-file" in sys.argv else "nothing"
 node = os.environ["GROUP_RANK"]
-(exp / f"rank{{rank}}").write_text(f"{{node}} {{total.item():g}} {{Path(restored).name}}")
+(exp / f"rank{rank}").write_text(f"{node} {total.item():g} {Path(restored).name}")
 dist.barrier()
 dist.destroy_process_group()  # or gloo's threads may abort the process at its end
-END
 """
 
 
@@ -295,8 +274,11 @@ def test_two_nodes_train_together_and_start_again_when_one_is_lost(trains, tmp_p
         free.bind(("127.0.0.1", 0))
         master = f"127.0.0.1:{free.getsockname()[1]}"
     options = ("--gpus", "2", "--nodes", "2", "--master", master)
+    ranks = tmp_path / "ranks.py"
+    ranks.write_text(RANKS)
+    stand_in = f'exec python {ranks} "$@"'
     with ThreadPoolExecutor() as nodes:
-        done = [nodes.submit(trains, RANKS, *options, "--node_rank", str(n)) for n in range(2)]
+        done = [nodes.submit(trains, stand_in, *options, "--node_rank", str(n)) for n in range(2)]
     for result in (future.result() for future in done):
         assert result.returncode == 0, result.stderr
         assert "it is started again" in result.stderr

@@ -3,16 +3,17 @@ where."""
 
 from __future__ import annotations
 
+import resource
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from fairseq import checkpoint_utils
 from fairseq_cli import generate, interactive, train, validate
-from fairseq_commands import PLUGIN, SMALL, Run, environment, installed
+from fairseq_commands import PLUGIN, SMALL, Run, installed
 from intruder import Intruder
 
 from fairseq_aiayn.plugin.guards.error_messages import explain
@@ -257,21 +258,18 @@ def test_the_command_itself_prints_that_line_and_fails(run: Run, data_bin, tmp_p
     assert "Traceback" not in done.stderr
 
 
-def test_a_full_disk_keeps_the_checkpoints_before_it(data_bin, checkpoint, tmp_path):
-    """A limit on the size of files simulates a full disk."""
+def test_a_full_disk_keeps_the_checkpoints_before_it(data_bin, checkpoint, tmp_path, monkeypatch):
+    """A limit on the size of files simulates a full disk; fairseq tries three times."""
     before = checkpoint.read_bytes()
     (tmp_path / "checkpoint_last.pt").write_bytes(before)
-    arguments = ["fairseq-train", data_bin, *PLUGIN, *SMALL, "--max-update", "2", "--save-dir"]
-    limited = ["bash", "-c", f'ulimit -f {len(before) // 4096}; exec "$@"', "bash"]
-    done = subprocess.run(
-        [*limited, *installed(*arguments, tmp_path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=environment(),
-    )
-    assert done.returncode == 1
-    assert "fairseq-train: error: " in done.stderr.splitlines()[-1]
-    assert "File too large" in done.stderr.splitlines()[-1]
+    arguments = [data_bin, *PLUGIN, *SMALL, "--max-update", "2", "--save-dir", tmp_path]
+    monkeypatch.setattr(checkpoint_utils.time, "sleep", lambda seconds: None)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 4, hard))
+    try:
+        line = line_of(train.cli_main, arguments, monkeypatch)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "File too large" in line
     assert (tmp_path / "checkpoint_last.pt").read_bytes() == before
     assert torch.load(tmp_path / "checkpoint_last.pt")["model"]

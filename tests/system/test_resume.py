@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import torch
-from fairseq_commands import PLUGIN, SMALL, Run, environment, installed, losses
+from fairseq_commands import PLUGIN, SMALL, Run, command, environment, losses
 
 UPDATES = 40
 
@@ -27,15 +27,16 @@ def kill_after_first_checkpoint(arguments: list[str | Path], save_dir: Path) -> 
     """Start a training and kill it, without a chance to clean up, when it continues after its
     second checkpoint."""
     process = subprocess.Popen(
-        installed(*arguments),
+        command(*arguments),
         env=environment(),
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
     while process.poll() is None and not second_is_written(save_dir):
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL, "the training ended before it could be killed"
+    process.communicate()  # the training holds the pipe until it is gone
+    assert process.returncode == -signal.SIGKILL, "the training ended before it could be killed"
 
 
 def second_is_written(save_dir: Path) -> bool:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import torch
-from fairseq_commands import PLUGIN, SMALL, Run
+from fairseq_commands import PLUGIN, SMALL, Run, command
 
 UPDATES = 6
 # Dropout is off, because its draws differ between two processes and two accumulated batches
@@ -36,7 +36,7 @@ def test_two_processes_equal_one_with_update_frequency_2(run: Run, data_bin, tmp
     arguments = [data_bin, *PLUGIN, *OPTIONS]
     run(
         *("torchrun", "--nproc_per_node", "2", "--master_port", str(20_000 + os.getpid() % 20_000)),
-        *(entry, *arguments, "--save-dir", tmp_path / "two"),
+        *("--no-python", *command("python", entry), *arguments, "--save-dir", tmp_path / "two"),
     )
     run("fairseq-train", *arguments, "--update-freq", "2", "--save-dir", tmp_path / "one")
     two, one = (torch.load(tmp_path / name / "checkpoint_last.pt") for name in ("two", "one"))

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import fork_server
 import pytest
 import torch
 from intruder import Intruder
@@ -177,7 +178,7 @@ def test_fairseq_generate_refuses_a_malicious_checkpoint(tmp_path: Path) -> None
         "--cpu",
     ]
     result = subprocess.run(
-        [Path(sys.executable).parent / "fairseq-generate", tmp_path, *options],
+        [fork_server.programs() / "fairseq-generate", tmp_path, *options],
         check=False,
         capture_output=True,
         text=True,
