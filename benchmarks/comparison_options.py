@@ -1,83 +1,94 @@
-"""The options that the comparisons share."""
+"""The options that the comparisons share; each checks its own value."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from side_by_side import ROOT
-
 from fairseq_aiayn.rows import ROWS
+from fairseq_aiayn.runs.write_settings import ROOT
 
-DEFAULT_WORK = ROOT / "exp" / "bench"
-DEFAULT_DATA = DEFAULT_WORK / "multi30k_en_de" / "bin"
+WORK = ROOT / "exp" / "bench"
+DATA = WORK / "multi30k_en_de" / "bin"
 LANGUAGE_FILES = "train.*-*.*.idx"  # fairseq-preprocess's
-COUNTS = (
-    *("turns", "updates", "starts", "max_tokens", "batch_size", "train_updates", "points"),
-    *("length", "seeds"),
-)
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of all comparisons."""
-    parser.add_argument(
-        "--against",
-        default="stock",
-        metavar="stock|DIR",
-        help="stock fairseq, or another checkout of this project (default: stock)",
+def comparison_parser(description: str) -> argparse.ArgumentParser:
+    """Return a parser with the options of all comparisons."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
-    parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="seed of data and model (default: 1)"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
+    parser.add_argument("--json", type=new_file, metavar="FILE", help="write all figures as JSON")
     parser.add_argument(
         "--work",
-        type=Path,
-        default=DEFAULT_WORK,
+        type=lambda text: Path(text).resolve(),
+        default=WORK,
         metavar="DIR",
         help="directory for logs and models (default: exp/bench)",
     )
+    return parser
 
 
-def add_data_option(parser: argparse.ArgumentParser) -> None:
+def add_row(parser: argparse.ArgumentParser) -> None:
+    """Declare --row, which is one row."""
+    parser.add_argument(
+        "--row", type=row_name, default="tiny", help="of aiayn rows (default: tiny)"
+    )
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
     """Declare --data."""
     parser.add_argument(
         "--data",
-        type=Path,
-        default=DEFAULT_DATA,
+        type=binaries,
+        default=str(DATA),  # a string is checked like an option
         metavar="DIR",
         help="output of fairseq-preprocess (default: Multi30k, as `make bench` prepares it)",
     )
 
 
-def add_turns(parser: argparse.ArgumentParser, default: int) -> None:
-    """Declare --turns."""
-    parser.add_argument(
-        "--turns",
-        type=int,
-        default=default,
-        metavar="N",
-        help=f"turns that count, per system (default: {default})",
-    )
+def add_count(
+    parser: argparse.ArgumentParser, option: str, default: int | None, meaning: str
+) -> None:
+    """Declare an option that is a number from 1 on."""
+    shown = "" if default is None else f" (default: {default})"
+    parser.add_argument(option, type=count, default=default, metavar="N", help=meaning + shown)
 
 
-def check_options(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
-    """End with status 2 for options that no comparison takes, and complete the paths of others."""
-    for name in COUNTS:
-        value = getattr(arguments, name, None)
-        if value is not None and value < 1:
-            parser.error(f"--{name.replace('_', '-')} must be at least 1, got {value}")
-    if arguments.json and not arguments.json.absolute().parent.is_dir():
-        parser.error(f"--json must be in a directory that exists, got {arguments.json}")
-    rows = getattr(arguments, "row", [])
-    for row in [rows] if isinstance(rows, str) else rows:
-        if row not in ROWS:
-            parser.error(f"--row must be of {', '.join(ROWS)}; got {row}")
-    package = Path(arguments.against) / "fairseq_aiayn" / "__init__.py"
-    if arguments.against != "stock" and not package.is_file():
-        parser.error(f"--against must be stock or a checkout, got {arguments.against}")
-    data = getattr(arguments, "data", None)
-    if data and not any(data.glob(LANGUAGE_FILES)):
-        parser.error(f"--data must have been made by fairseq-preprocess, got {data}")
-    arguments.work = arguments.work.resolve()
+def count(text: str) -> int:
+    """Read a number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a number from 1 on, got {text}")
+    return int(text)
+
+
+def row_name(text: str) -> str:
+    """Read the name of a row."""
+    if text not in ROWS:
+        raise argparse.ArgumentTypeError(f"must be of {', '.join(ROWS)}; got {text}")
+    return text
+
+
+def new_file(text: str) -> Path:
+    """Read the path of a file that can be written."""
+    path = Path(text)
+    if not path.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"must be in a directory that exists, got {text}")
+    return path
+
+
+def old_file(text: str) -> Path:
+    """Read the path of a file that exists."""
+    path = Path(text)
+    if not path.is_file():
+        raise argparse.ArgumentTypeError(f"must be a file, got {text}")
+    return path
+
+
+def binaries(text: str) -> Path:
+    """Read the path of a directory with a training split."""
+    path = Path(text)
+    if not any(path.glob(LANGUAGE_FILES)):
+        raise argparse.ArgumentTypeError(f"must have been made by fairseq-preprocess, got {text}")
+    return path

@@ -18,17 +18,20 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from comparison_options import add_data_option, add_options, add_turns, check_options
-from side_by_side import Finding, aligned_lines, finding, number, ratios, run_comparison, spread
-from sides import SEARCH, Side, on_device, opponents
-from targets import TRANSLATING, TRANSLATING_TOKENS
-from trained_models import find_model
-from workers import Answer, Worker, log_file
+from comparison import run_comparison
+from comparison_options import add_count, add_data, add_row, comparison_parser, old_file
+from findings import TRANSLATING, TRANSLATING_TOKENS, Finding, find_target, finding
+from sides import Side, translating_sides
+from spreads import number, ratios, spread
+from workers import Answer, start
+
+from fairseq_aiayn.files.text_table import aligned_lines
 
 TRANSLATED = re.compile(
     r"Translated ([\d,]+) sentences \(([\d,]+) tokens\) in [\d,.]+s "
@@ -48,121 +51,108 @@ COMPARED = {  # what is printed as a ratio, by the name of the figure
     "time of the process": "s of the process",
     "peak memory of the process": "peak MiB",
 }
-Turns = dict[str, list[Answer]]
+BATCH_TOKENS = 1_024  # a short training learns more from many small updates
+WARMUP = 1_000  # with fewer updates, Equation 3's rates are too high to learn anything
 
 
-def generation_command(side: Side, checkpoint: Path, arguments: argparse.Namespace) -> list[str]:
-    """Return fairseq-generate's arguments; stock needs the plugin to load its checkpoints."""
-    size = ("--batch-size", arguments.batch_size)
-    if arguments.batch_size is None:
-        size = ("--max-tokens", arguments.max_tokens)
-    return [
-        *(str(arguments.data), *side.plugin, *SEARCH[side.system], *map(str, size)),
-        *("--path", str(checkpoint), "--gen-subset", "test", "--seed", str(arguments.seed)),
-        *("--required-batch-size-multiple", "1", "--post-process", "subword_nmt"),
-        *(["--fp16"] if side.precision == "float16" else []),
-        *on_device(arguments.device),
-        *(_exactly(arguments.length) if arguments.length else ()),
+def compare(arguments: argparse.Namespace) -> tuple[str, list[Finding], dict[str, object]]:
+    """Let both sides translate in turns; OSError or ValueError if one of them fails."""
+    stock, ours = sides = translating_sides(arguments.device)
+    if arguments.checkpoints:
+        models = dict(zip((ours, stock), arguments.checkpoints, strict=True))
+    else:
+        models = {side: train(side, arguments) for side in sides}
+    turns: dict[str, list[Answer]] = {side.name: [] for side in sides}
+    for turn in range(1, arguments.turns + 1):
+        for side in sides:
+            print(f"turn {turn} of {arguments.turns}: {side.name}", file=sys.stderr, flush=True)
+            turns[side.name].append(translate(side, models[side], arguments))
+    found = []
+    for name, figure in COMPARED.items():
+        values = [list(map(FIGURES[figure], turns[side.name])) for side in (ours, stock)]
+        target = find_target(name, arguments.device, arguments.row, ours.precision)
+        unit = f"{ours.system} ÷ {stock.name}"
+        found.append(finding(name, arguments.row, unit, ratios(*values), target))
+    return table(turns, arguments), found, {"turns": turns}
+
+
+def train(side: Side, arguments: argparse.Namespace) -> Path:
+    """Train a model for --train-updates and return its checkpoint; WorkerDied if that fails."""
+    folder = arguments.work / "models" / f"{arguments.row}-{side.system}"
+    shutil.rmtree(folder, ignore_errors=True)  # fairseq would go on from there
+    options = [
+        *(str(arguments.data), "--save-dir", str(folder)),
+        *side.training_options(arguments.row, BATCH_TOKENS, arguments.train_updates, WARMUP),
+        *("--save-interval-updates", "0", "--no-epoch-checkpoints"),
     ]
+    updates = f"{arguments.train_updates:,} updates"
+    print(f"training {side.name} for {updates}: {folder}", file=sys.stderr, flush=True)
+    command = ["fairseq-train", *options]
+    with start(f"training {side.name}", "command_worker.py", command, arguments) as worker:
+        worker.answer()
+    return folder / "checkpoint_last.pt"
 
 
-def _exactly(length: int) -> list[str]:
-    """Return options that force a length; they override those of the search."""
-    return ["--min-len", str(length), "--max-len-a", "0", "--max-len-b", str(length)]
-
-
-def translate(side: Side, command: list[str], arguments: argparse.Namespace) -> Answer:
-    """Run fairseq-generate once; raises WorkerDied if it fails."""
-    log = log_file(arguments.work, side.name)
-    script = Path(__file__).with_name("command_worker.py")
-    line = [script, arguments.device, "fairseq-generate", *command]
-    with Worker(side.name, line, log, side.environment) as worker:
+def translate(side: Side, checkpoint: Path, arguments: argparse.Namespace) -> Answer:
+    """Run fairseq-generate once; WorkerDied if it fails."""
+    options = [
+        *(str(arguments.data), *side.translating_options(), "--path", str(checkpoint)),
+        *("--max-tokens", str(arguments.max_tokens), "--gen-subset", "test"),
+        *("--post-process", "subword_nmt"),
+        *(exactly(arguments.length) if arguments.length else ()),
+    ]
+    command = ["fairseq-generate", *options]
+    with start(side.name, "command_worker.py", command, arguments) as worker:
         answer = worker.answer()
         seconds = time.monotonic() - worker.started
-    translated = TRANSLATED.search(log.read_text(encoding="utf-8", errors="replace"))
+    translated = TRANSLATED.search(worker.log.read_text(encoding="utf-8", errors="replace"))
     if translated is None:
-        raise ValueError(f"{log} has no line 'Translated N sentences (T tokens)'")
+        raise ValueError(f"{worker.log} has no line 'Translated N sentences (T tokens)'")
     figures = [float(group.replace(",", "")) for group in translated.groups()]
     names = ("sentences", "tokens", "sentences_per_second", "tokens_per_second")
     return answer | dict(zip(names, figures, strict=True)) | {"process_seconds": round(seconds, 3)}
 
 
-def measure(sides: list[Side], arguments: argparse.Namespace) -> Turns:
-    """Let the sides translate in turns; missing models are trained first."""
-    models = arguments.checkpoints or [find_model(side, arguments) for side in sides]
-    commands = [generation_command(*each, arguments) for each in zip(sides, models, strict=True)]
-    turns: Turns = {side.name: [] for side in sides}
-    for turn in range(1, arguments.turns + 1):
-        for side, command in reversed(list(zip(sides, commands, strict=True))):
-            print(f"turn {turn} of {arguments.turns}: {side.name}", file=sys.stderr, flush=True)
-            turns[side.name].append(translate(side, command, arguments))
-    return turns
+def exactly(length: int) -> list[str]:
+    """Return options that force a length; they override those of the search."""
+    return ["--min-len", str(length), "--max-len-a", "0", "--max-len-b", str(length)]
 
 
-def compare(arguments: argparse.Namespace) -> tuple[str, list[Finding], dict[str, object]]:
-    """Translate with ours and its rival; OSError or ValueError if one of them fails."""
-    own, rival = opponents(arguments.against, arguments.device)
-    turns = measure([own, rival], arguments)
-    unit, about = f"{own.label} ÷ {rival.name}", (arguments, arguments.row, own.precision)
-    found = []
-    for name, figure in COMPARED.items():
-        values = ([FIGURES[figure](turn) for turn in turns[side.name]] for side in (own, rival))
-        found.append(finding(name, arguments.row, unit, ratios(*values), *about))
-    return table(turns, arguments), found, {"turns": turns}
-
-
-def table(turns: Turns, arguments: argparse.Namespace) -> str:
+def table(turns: dict[str, list[Answer]], arguments: argparse.Namespace) -> str:
     """Return the measurements of each side as text."""
     sentences = next(iter(turns.values()))[0]["sentences"]
     rows = [["", *FIGURES]]
-    for name, measured in reversed(turns.items()):
+    for name, measured in turns.items():
         cells = (str(spread(list(map(figure, measured)))) for figure in FIGURES.values())
         rows.append([name, *cells])
-    batch = f"--max-tokens {arguments.max_tokens}"
-    if arguments.batch_size is not None:
-        batch = f"--batch-size {arguments.batch_size}"
     length = f" of {arguments.length} tokens each" if arguments.length else ""
     title = (
-        f"{arguments.row}, {number(sentences)} sentences{length}, beam 4, {batch}, "
-        f"{arguments.device}: {arguments.turns} turns"
+        f"{arguments.row}, {number(sentences)} sentences{length}, beam 4, "
+        f"--max-tokens {arguments.max_tokens}, {arguments.device}: {arguments.turns} turns"
     )
     return "\n".join([title, *aligned_lines(rows)])
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    number_of = {"type": int, "metavar": "N"}
-    parser.add_argument("--row", default="tiny", help="a row of aiayn rows (default: tiny)")
+    parser = comparison_parser(__doc__)
     parser.add_argument(
         "--checkpoints",
-        type=Path,
+        type=old_file,
         nargs=2,
-        metavar=("OURS", "OTHER"),
+        metavar=("OURS", "STOCK"),
         help="models to translate with, instead of training them",
     )
-    parser.add_argument(
-        "--train-updates", default=300, **number_of, help="updates of both models (default: 300)"
-    )
-    parser.add_argument("--length", **number_of, help="tokens per translation, without its end")
-    parser.add_argument(
-        "--max-tokens", default=4096, **number_of, help="tokens per batch (default: 4096)"
-    )
-    parser.add_argument("--batch-size", **number_of, help="sentences per batch, instead of tokens")
-    add_turns(parser, 3)
-    add_data_option(parser)
-    add_options(parser)
-    arguments = parser.parse_args()
-    check_options(parser, arguments)
-    for checkpoint in arguments.checkpoints or ():
-        if not checkpoint.is_file():
-            parser.error(f"--checkpoints must be files, got {checkpoint}")
-    return arguments
+    add_row(parser)
+    add_count(parser, "--train-updates", 300, "updates of both models")
+    add_count(parser, "--length", None, "tokens per translation, without its end")
+    add_count(parser, "--max-tokens", 4096, "tokens per batch")
+    add_count(parser, "--turns", 3, "turns per side")
+    add_data(parser)
+    return parser.parse_args()
 
 
 def main() -> None:
-    run_comparison("generate", compare, parse())
+    run_comparison(compare, parse())
 
 
 if __name__ == "__main__":

@@ -9,56 +9,57 @@ examples:
     python benchmarks/memory.py --json memory.json       tiny and base: 4 minutes on two cores
     python benchmarks/memory.py --row tiny --precision float32               a trial, 1 minute
     python benchmarks/memory.py --device cuda --row base big --max-tokens 4096
-    python benchmarks/memory.py --against ../before --precision float32      another checkout
 """
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 
-from side_by_side import Finding, aligned_lines, finding, ratios, run_comparison, spread
+from comparison import run_comparison
+from findings import MEMORY, Finding
 from sides import Side
-from targets import MEMORY
-from training_turns import RowTurns, compare_rows, parse_training
+from spreads import spread
+from training_turns import RowTurns, compare_rows, parse_training, training_parser
+
+from fairseq_aiayn.files.text_table import aligned_lines
 
 WHOLE = "peak memory of the process"
 HEAD = ["peak MiB of a step", "of the process", "held before the model"]
 
 
-def steps(measured: RowTurns, side: Side) -> list[float]:
-    """Return the MiB of every turn, without what the process held before the model was built."""
-    return [peak - measured.held_before[side.name] for peak in measured.values(side, "peak")]
-
-
-def findings_of(measured: RowTurns, arguments: argparse.Namespace) -> list[Finding]:
+def findings_of(measured: RowTurns) -> list[Finding]:
     """Return the ratios of a row."""
     found = []
     for side in measured.ours:
-        rival = measured.rival(side)
-        subject, unit = f"{measured.row} {side.precision}", f"{side.label} ÷ {rival.name}"
-        kind = (arguments, measured.row, side.precision)
-        step = ratios(steps(measured, side), steps(measured, rival))
-        whole = ratios(measured.values(side, "peak"), measured.values(rival, "peak"))
-        found.append(finding(MEMORY, subject, unit, step, *kind))
-        found.append(finding(WHOLE, subject, unit, whole, *kind))
+        found.append(measured.compared(MEMORY, side, partial(steps, measured)))
+        found.append(measured.compared(WHOLE, side, partial(peaks, measured)))
     return found
+
+
+def peaks(measured: RowTurns, side: Side) -> list[float]:
+    """Return the MiB of every turn."""
+    return measured.figures(side, lambda turn: turn["peak_mib"])
+
+
+def steps(measured: RowTurns, side: Side) -> list[float]:
+    """Return the MiB of every turn, without what the process held before the model was built."""
+    return [peak - measured.held_before[side.name] for peak in peaks(measured, side)]
 
 
 def table(measured: RowTurns) -> str:
     """Return the measurements of each side as text."""
     rows = [["", *HEAD]]
-    for side in (*measured.rivals, *measured.ours):
-        peaks = (steps(measured, side), measured.values(side, "peak"))
+    for side in measured.sides:
+        step, whole = spread(steps(measured, side)), spread(peaks(measured, side))
         held = f"{measured.held_before[side.name]:,.0f}"
-        rows.append([side.name, *(str(spread(values)) for values in peaks), held])
+        rows.append([side.name, str(step), str(whole), held])
     return "\n".join(aligned_lines(rows))
 
 
 def main() -> None:
-    arguments = parse_training(__doc__, turns=2, updates=4, starts=1)
-    compare = partial(compare_rows, table=table, findings=findings_of)
-    run_comparison("memory", compare, arguments)
+    parser = training_parser(__doc__, turns=2, updates=4)
+    parser.set_defaults(starts=1)
+    run_comparison(partial(compare_rows, table, findings_of), parse_training(parser))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Run fairseq-train on the fast paths or on the reference, and record the loss of every update.
+"""A worker that is fairseq-train on the fast paths or on the reference.
 
-    python benchmarks/reference_training.py fast|reference LOSSES.json DATA OPTIONS...
+    python benchmarks/reference_training.py cpu fast|reference DATA OPTIONS...
+
+It answers every update with the smoothed loss of its batch in nats per token: {"loss": 4.2}.
 
 The reference: Equation 1 as written, with separate matrices for queries, keys and values;
 the smoothed loss by its definition, from all log-probabilities at once; Adam parameter by
@@ -9,16 +11,13 @@ parameter; PyTorch's dropout.
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
 
-import fairseq.trainer
 import torch.nn.functional as F
 from torch import Tensor
+from turn_taking import Channel, find_device
 
 from fairseq_aiayn import plugin  # noqa: F401
-from fairseq_aiayn.files.whole import write_whole
 from fairseq_aiayn.nn.attention import MultiHeadAttention, attention, causal_mask
 from fairseq_aiayn.nn.dropout import Dropout
 from fairseq_aiayn.plugin import criterion
@@ -60,32 +59,25 @@ def install_references() -> None:
     AiaynAdam.step = reference_adam_step
 
 
-def keep_losses(path: Path) -> None:
-    """Let the trainer write the smoothed loss of each batch, summed, in nats, after the last."""
-    losses: list[float] = []
-    train_step = fairseq.trainer.Trainer.train_step
+def report_losses(channel: Channel) -> None:
+    """Let the criterion answer with the loss of each batch."""
     get_loss = criterion.AiaynLabelSmoothedCrossEntropy.forward
 
     def forward(self, model, sample, reduce=True):
         loss, size, log = get_loss(self, model, sample, reduce)
-        losses.append(float(loss) / size)
+        channel.answer({"loss": float(loss) / size})
         return loss, size, log
 
-    def step(trainer, *arguments, **options):
-        logged = train_step(trainer, *arguments, **options)
-        if trainer.get_num_updates() == trainer.cfg.optimization.max_update:
-            write_whole(path, json.dumps(losses))
-        return logged
-
     criterion.AiaynLabelSmoothedCrossEntropy.forward = forward
-    fairseq.trainer.Trainer.train_step = step
 
 
 def main() -> None:
-    kind, path, *options = sys.argv[1:]
+    channel = Channel()
+    device, kind, *options = sys.argv[1:]
+    find_device(device)
     if kind == "reference":
         install_references()
-    keep_losses(Path(path))
+    report_losses(channel)
     sys.argv = ["fairseq-train", *options]
     from fairseq_cli.train import cli_main
 

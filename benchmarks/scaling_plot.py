@@ -7,27 +7,26 @@ from pathlib import Path
 
 import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 from scaling_curves import Times
-from side_by_side import number
+from spreads import spread
 
 from fairseq_aiayn.files.whole import whole_path
+from fairseq_aiayn.palette import LINE_COLOURS
 
 matplotlib.use("Agg")
 
 from matplotlib import pyplot
 
-COLOURS = ("tab:gray", "tab:blue")
-MARKERS = ("s", "o")
 COLUMNS = 3
 
 
-def draw(path: Path, measured: Sequence[Times], names: Sequence[str], title: str) -> None:
+def draw(path: Path, measured: Sequence[Times], title: str) -> None:
     """Write a PNG, whole or not at all: with a panel per curve and a line per side."""
     rows = -(-len(measured) // COLUMNS)
     figure, panels = pyplot.subplots(rows, COLUMNS, figsize=(13, 4.1 * rows), squeeze=False)
     for axes, times in zip(panels.flat, measured, strict=True):
-        _panel(axes, times, names)
+        _panel(axes, times)
     figure.suptitle(title)
     figure.tight_layout()
     with whole_path(path) as part:
@@ -35,20 +34,17 @@ def draw(path: Path, measured: Sequence[Times], names: Sequence[str], title: str
     pyplot.close(figure)
 
 
-def _panel(axes: Axes, times: Times, names: Sequence[str]) -> None:
-    sizes = sorted(times.seconds)
-    for name, colour, marker in zip(names, COLOURS, MARKERS, strict=True):
-        spreads = times.of(name)
+def _panel(axes: Axes, times: Times) -> None:
+    sizes = list(times.seconds)
+    for name, colour in zip(times.seconds[sizes[0]], LINE_COLOURS, strict=False):
+        spreads = [spread(times.seconds[size][name]) for size in sizes]
         medians = [each.median for each in spreads]
         below, above = [each.lowest for each in spreads], [each.highest for each in spreads]
-        axes.plot(sizes, medians, color=colour, marker=marker, label=name)
+        axes.plot(sizes, medians, color=colour, marker="o", label=name)
         axes.fill_between(sizes, below, above, color=colour, alpha=0.2, linewidth=0)
     axes.set(xscale="log", yscale="log", title=times.curve.title)
     axes.set(xlabel=times.curve.axis, ylabel="seconds")
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 1.5, 2, 3, 5, 7)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.grid(alpha=0.3)
     axes.legend()

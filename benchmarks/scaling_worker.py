@@ -1,26 +1,27 @@
-"""A system that trains and decodes batches of any size with fairseq's own trainer and tasks.
+"""A worker that trains and decodes batches of any size with fairseq's own trainer and tasks.
 
     python benchmarks/scaling_worker.py cpu OPTIONS...    (of fairseq-train; started by scaling.py)
 
-An order has "sentences", "length", "beam" (null: a training step) and "data", a directory with
-dictionaries. The answer has the seconds of one step or one batch. The model has its initial
-weights. Decoded outputs have exactly "length" tokens, so that all systems write the same amount.
+An order is a Work of scaling_curves.py. The answer has the seconds of one step or one batch. The
+model has its initial weights. Decoded outputs have exactly "length" tokens, so that both systems
+write the same amount.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable
 
 import torch
 from fairseq import options, tasks, utils
+from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import FairseqEncoderDecoderModel
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
-from turn_taking import Channel, Device, find_device_or_exit
+from scaling_curves import Work
+from turn_taking import Channel, Device, find_device, mean_seconds
 
 from fairseq_aiayn.paper import TRANSLATION
 
@@ -29,31 +30,32 @@ SEED = 1
 
 
 class System:
-    """The model of the latest order's vocabulary: built anew when that or the work changes."""
+    """A model, which is built anew for another vocabulary or kind of work."""
 
     def __init__(self, device: Device, flags: list[str]):
         self._device = device
         self._flags = flags
-        self._built: tuple[str, bool] | None = None
+        self._built: tuple[int, bool] | None = None
 
-    def work(self, order: dict) -> Callable[[], object]:
-        """Return a function that does an order's work once."""
-        training = order["beam"] is None
-        if self._built != (order["data"], training):
-            self._build(order["data"], training)
-        batch = self._batch(order["sentences"], order["length"])
+    def action(self, work: Work) -> Callable[[], object]:
+        """Return a function that does a piece of work once."""
+        training = work.beam is None
+        if self._built != (work.vocabulary, training):
+            self._build(work.vocabulary, training)
+        batch = self._batch(work)
         if training:
             return lambda: self._trainer.train_step([batch])
-        return self._search(batch, order["length"], order["beam"])
+        return self._search(batch, work)
 
-    def _build(self, data: str, training: bool) -> None:
-        sys.argv = ["fairseq-train", data, *self._flags]
+    def _build(self, types: int, training: bool) -> None:
+        sys.argv = ["fairseq-train", "no data", *self._flags]
         parser = options.get_training_parser()
         config = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser))
         utils.set_torch_seed(SEED)
-        self._task = tasks.setup_task(config.task)
+        words = dictionary(types)
+        self._task = tasks.TASK_REGISTRY[config.task._name](config.task, words, words)
         self._model = self._task.build_model(config.model)
-        self._built = data, training
+        self._built = types, training
         if training:
             criterion = self._task.build_criterion(config.criterion)
             self._trainer = Trainer(config, self._task, self._model, criterion)
@@ -61,40 +63,48 @@ class System:
             self._trainer = None
             prepare_to_decode(self._model, config, self._device)
 
-    def _batch(self, sentences: int, length: int) -> dict:
+    def _batch(self, work: Work) -> dict:
         """A batch as fairseq's collater makes it, without padding; lengths have the end in them."""
         random = torch.Generator().manual_seed(SEED)
         words = self._task.target_dictionary
-        size = (sentences, length)
+        size = (work.sentences, work.length)
         source, target = (
             torch.randint(words.nspecial, len(words), size, generator=random) for _ in range(2)
         )
         source[:, -1] = target[:, -1] = words.eos()
         batch = {
-            "id": torch.arange(sentences),
-            "nsentences": sentences,
+            "id": torch.arange(work.sentences),
+            "nsentences": work.sentences,
             "ntokens": target.numel(),
             "target": target,
             "net_input": {
                 "src_tokens": source,
-                "src_lengths": torch.full((sentences,), length),
+                "src_lengths": torch.full((work.sentences,), work.length),
                 "prev_output_tokens": target.roll(1, dims=1),
             },
         }
         return utils.move_to_cuda(batch) if self._device.name == "cuda" else batch
 
-    def _search(self, batch: dict, length: int, beam: int) -> Callable[[], object]:
-        exactly = {"min_len": length, "max_len_a": 0, "max_len_b": length}
-        search = Namespace(beam=beam, lenpen=TRANSLATION.alpha, **exactly)
+    def _search(self, batch: dict, work: Work) -> Callable[[], object]:
+        exactly = {"min_len": work.length, "max_len_a": 0, "max_len_b": work.length}
+        search = Namespace(beam=work.beam, lenpen=TRANSLATION.alpha, **exactly)
         generator = self._task.build_generator([self._model], search)
 
         def decode() -> None:
             found = self._task.inference_step(generator, [self._model], batch)
             lengths = {len(hypotheses[0]["tokens"]) - 1 for hypotheses in found}
-            if lengths != {length}:
-                raise SystemExit(f"outputs must have {length} tokens, have {sorted(lengths)}")
+            if lengths != {work.length}:
+                raise SystemExit(f"outputs must have {work.length} tokens, have {sorted(lengths)}")
 
         return decode
+
+
+def dictionary(types: int) -> Dictionary:
+    """Return a dictionary with so many types, fairseq's special ones included."""
+    words = Dictionary()
+    for number in range(types - words.nspecial):
+        words.add_symbol(f"w{number}")
+    return words
 
 
 def prepare_to_decode(
@@ -108,24 +118,13 @@ def prepare_to_decode(
     model.eval()
 
 
-def seconds(device: Device, work: Callable[[], object]) -> float:
-    """Return how long the work takes, by as many repetitions as SECONDS have."""
-    device.finish()
-    started, times = time.monotonic(), 0
-    while (elapsed := time.monotonic() - started) < SECONDS:
-        work()
-        device.finish()
-        times += 1
-    return elapsed / times
-
-
 def main() -> None:
     channel = Channel()
-    device = find_device_or_exit(sys.argv[1])
+    device = find_device(sys.argv[1])
     system = System(device, sys.argv[2:])
     while True:
-        work = system.work(channel.order())
-        channel.answer({"seconds": seconds(device, work)})
+        action = system.action(Work(**channel.order()))
+        channel.answer({"seconds": mean_seconds(device, action, SECONDS)})
 
 
 if __name__ == "__main__":

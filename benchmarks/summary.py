@@ -6,31 +6,29 @@ python benchmarks/summary.py exp/bench/results    (what train.py and the others 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-from side_by_side import Finding, Spread, findings_table
+from findings import Finding, findings_table
 
-COMPARISONS = ("train", "generate", "memory", "scaling")
+from fairseq_aiayn.files.json_fields import dataclass_of, read_json
+from fairseq_aiayn.messages import one_line_errors
+
+FILES = ("train.json", "generate.json", "memory.json", "scaling.json")
 
 
 def read_findings(directory: Path) -> list[Finding]:
     """Return what is found in the comparisons' files, of which some may be missing.
 
-    Raises ValueError if all of them are, or for one that is no comparison's.
+    Raises OSError or ValueError if all of them are, or for one that is no comparison's.
     """
     found = []
-    for path in (directory / f"{name}.json" for name in COMPARISONS):
-        if not path.exists():
-            continue
-        try:
-            entries = json.loads(path.read_text(encoding="utf-8"))["found"]
-            found += [Finding(**entry | {"value": Spread(**entry["value"])}) for entry in entries]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path}: must be a comparison's results, {error!r}") from None
+    for path in filter(Path.exists, (directory / name for name in FILES)):
+        content = read_json(path)
+        if not isinstance(content, dict) or not isinstance(content.get("found"), list):
+            raise ValueError(f"{path}: must be a comparison's results")
+        found += [dataclass_of(entry, Finding, path) for entry in content["found"]]
     if not found:
-        names = ", ".join(f"{name}.json" for name in COMPARISONS)
-        raise ValueError(f"{directory}: must have one of {names}")
+        raise ValueError(f"{directory}: must have one of {', '.join(FILES)}")
     return found
 
 
@@ -46,10 +44,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("directory", type=Path, help="directory of train.json and the others")
-    try:
-        print(summary(read_findings(parser.parse_args().directory)))
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"summary: {error}") from None
+    arguments = parser.parse_args()
+    with one_line_errors("summary"):
+        print(summary(read_findings(arguments.directory)))
 
 
 if __name__ == "__main__":

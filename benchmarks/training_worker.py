@@ -1,4 +1,4 @@
-"""Run fairseq-train in turns; a turn includes everything that it does between two updates.
+"""A worker that is fairseq-train in turns: a turn includes all that it does between two updates.
 
     python benchmarks/training_worker.py cpu DATA OPTIONS...    (started by training_turns.py)
 
@@ -13,7 +13,7 @@ import functools
 import sys
 from collections import Counter
 
-from turn_taking import Channel, Device, Watch, find_device_or_exit
+from turn_taking import Channel, Device, Watch, find_device
 
 
 class Turns:
@@ -25,11 +25,11 @@ class Turns:
         self._watch: Watch | None = None  # None before the first order
         self._left = 1
         self._counted: Counter[str] = Counter()
-        self.held_before = 0.0  # MiB, before the model was built
+        self._held_before = 0.0  # MiB, before the model was built
 
     def before_model(self) -> None:
         """The model is about to be built."""
-        self.held_before = self._device.memory()["held_mib"]
+        self._held_before = self._device.memory()["held_mib"]
 
     def before_update(self) -> None:
         """Answer a turn that is over, and wait for the next one."""
@@ -45,7 +45,7 @@ class Turns:
         """Count what the update was made of; after the very first one, say so."""
         if self._watch is None:
             self._device.finish()
-            ready = {"vocabulary": vocabulary, "held_before_mib": self.held_before}
+            ready = {"vocabulary": vocabulary, "held_before_mib": self._held_before}
             self._channel.answer(ready)
         for sample in filter(None, samples):
             self._counted += Counter(sizes(sample))
@@ -87,8 +87,7 @@ def install(turns: Turns) -> None:
 
 def main() -> None:
     channel = Channel()
-    device = find_device_or_exit(sys.argv[1])
-    install(Turns(channel, device))
+    install(Turns(channel, find_device(sys.argv[1])))
     sys.argv = ["fairseq-train", *sys.argv[2:]]
     from fairseq_cli.train import cli_main
 

@@ -8,8 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -41,21 +40,6 @@ class Channel:
         self._answers.write(f"{json.dumps(content)}\n")
 
 
-class Device(Protocol):
-    """What measuring time and memory needs to know about a device."""
-
-    name: str
-
-    def finish(self) -> None:
-        """Wait until everything that was begun is done."""
-
-    def forget_peak(self) -> None:
-        """Start measuring the peak memory anew."""
-
-    def memory(self) -> dict[str, float]:
-        """MiB: "peak_mib" since it began, "held_mib" now."""
-
-
 class Cpu:
     """Memory is the resident set of this process, as the kernel counts it."""
 
@@ -65,12 +49,12 @@ class Cpu:
         """Nothing is done later on a CPU."""
 
     def forget_peak(self) -> None:
-        """The kernel's high-water mark begins at what is resident."""
+        """Let the peak begin at what is resident."""
         with open("/proc/self/clear_refs", "w") as file:
             file.write(RESET_PEAK)
 
     def memory(self) -> dict[str, float]:
-        """VmHWM and VmRSS of /proc/self/status."""
+        """MiB: "peak_mib" since `forget_peak`, "held_mib" now."""
         with open("/proc/self/status") as file:
             fields = dict(line.split(":", 1) for line in file)
         names = {"peak_mib": "VmHWM", "held_mib": "VmRSS"}
@@ -82,36 +66,29 @@ class Cuda:
 
     name = "cuda"
 
-    def __init__(self) -> None:
-        """Raises ValueError without a GPU: fairseq would go on without one, on the CPU."""
-        if not torch.cuda.is_available():
-            raise ValueError("--device cuda: PyTorch finds no GPU")
-
     def finish(self) -> None:
         """Wait for the kernels."""
         torch.cuda.synchronize()
 
     def forget_peak(self) -> None:
-        """The peak begins at what is allocated."""
+        """Let the peak begin at what is allocated."""
         torch.cuda.reset_peak_memory_stats()
 
     def memory(self) -> dict[str, float]:
-        """max_memory_allocated and memory_allocated."""
+        """MiB: "peak_mib" since `forget_peak`, "held_mib" now."""
         peak, held = torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
         return {"peak_mib": peak / MIB, "held_mib": held / MIB}
 
 
+Device = Cpu | Cuda
+
+
 def find_device(name: str) -> Device:
-    """Return the device called cpu or cuda; raises ValueError if it is not available."""
+    """Return the device called cpu or cuda; without a GPU, on which fairseq would go on on the CPU,
+    the process ends with one line."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("--device cuda: PyTorch finds no GPU")
     return Cuda() if name == "cuda" else Cpu()
-
-
-def find_device_or_exit(name: str) -> Device:
-    """As `find_device`, but the process ends with one line."""
-    try:
-        return find_device(name)
-    except ValueError as error:
-        raise SystemExit(str(error)) from None
 
 
 class Watch:
@@ -127,3 +104,15 @@ class Watch:
         """{"seconds", "peak_mib", "held_mib"}."""
         self._device.finish()
         return {"seconds": time.monotonic() - self._started, **self._device.memory()}
+
+
+def mean_seconds(device: Device, work: Callable[[], object], budget: float) -> float:
+    """Return the mean seconds of a piece of work that is repeated for `budget` seconds or more."""
+    device.finish()
+    started, times = time.monotonic(), 0
+    while (elapsed := time.monotonic() - started) < budget:
+        for _ in range(1 + times):  # few looks at the clock: each waits for a GPU
+            work()
+        times += 1 + times
+        device.finish()
+    return elapsed / times

@@ -1,12 +1,13 @@
 """Processes that measure in turns: each JSON line in is an order, each JSON line out its answer.
 
 While one process measures, the others wait, so that other load on the machine affects all of them
-equally. They are killed, with all their children, when the `with` block ends. turn_taking.py runs
-in these processes.
+equally. They are killed, with all their children, when the `with` block ends. turn_taking.py is
+their part of it.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -15,10 +16,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 Answer = dict[str, float]
+HERE = Path(__file__).parent
 # Waiting threads spin only briefly before they sleep: on shared cores, long spinning multiplies the
 # time.
 CALM = {"GOMP_SPINCOUNT": "10000"}
@@ -32,33 +33,26 @@ class WorkerDied(OSError):
 class Worker:
     """A process that answers orders; what it prints beside the answers goes to its log."""
 
-    def __init__(
-        self, name: str, command: Sequence[str | Path], log: Path, environment: Mapping[str, str]
-    ):
-        """Start the command with `environment` added to this process's."""
+    def __init__(self, name: str, command: Sequence[str | Path], log: Path):
+        """Start Python with these arguments."""
         self.name = name
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
         self.started = time.monotonic()
         with log.open("wb") as file:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [sys.executable, *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
                 text=True,
-                env=CALM | os.environ | environment,
+                env=CALM | os.environ,
                 start_new_session=True,
             )
 
-    @property
-    def pid(self) -> int:
-        """Of the process, and of the group of all that it starts."""
-        return self._process.pid
-
     def answer(self) -> Answer:
         """Wait for the next answer; WorkerDied if the process ends without one."""
-        line = self._process.stdout.readline()
+        line = self.process.stdout.readline()
         if not line:
             raise WorkerDied(self._obituary())
         return json.loads(line)
@@ -66,15 +60,15 @@ class Worker:
     def ask(self, **order: object) -> Answer:
         """Give an order and wait for the answer; WorkerDied if the process ends without one."""
         try:
-            self._process.stdin.write(f"{json.dumps(order)}\n")
-            self._process.stdin.flush()
+            self.process.stdin.write(f"{json.dumps(order)}\n")
+            self.process.stdin.flush()
         except BrokenPipeError:
             raise WorkerDied(self._obituary()) from None
         return self.answer()
 
     def _obituary(self) -> str:
         try:
-            status = self._process.wait(PATIENCE)
+            status = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             return f"{self.name} closed its output"
         lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
@@ -83,29 +77,17 @@ class Worker:
         )
         return f"{self.name} ended with status {status}: {last} (all of it: {self.log})"
 
-    def wait(self) -> None:
-        """Let a process without orders end by itself; WorkerDied if it fails."""
-        for _ in self._process.stdout:
-            pass  # a full pipe would stop it
-        if self._process.wait():
-            raise WorkerDied(self._obituary())
-
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Kill the process and all that it started."""
         try:
-            os.killpg(self.pid, signal.SIGKILL)
+            os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass  # it ended by itself, and nothing of it is left
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
             try:
                 pipe.close()
             except BrokenPipeError:
@@ -131,6 +113,7 @@ def alternate(
     return answers
 
 
-def log_file(work: Path, name: str) -> Path:
-    """Return where the output of a process of this script goes."""
-    return work / "logs" / Path(sys.argv[0]).stem / f"{name.replace(' ', '-')}.log"
+def start(name: str, program: str, words: Sequence[str], arguments: argparse.Namespace) -> Worker:
+    """Start a program of this directory on the device of the options; its log goes to --work."""
+    log = arguments.work / "logs" / Path(sys.argv[0]).stem / f"{name.replace(' ', '-')}.log"
+    return Worker(name, [HERE / program, arguments.device, *words], log)

@@ -2,7 +2,6 @@
 
 import json
 import random
-import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import agreement
 import fork_server
 import generate
 import memory
@@ -102,7 +102,7 @@ def test_training_is_compared_by_the_tokens_of_every_turn(data, work, monkeypatc
         assert turn["peak_mib"] > row["held_before"]["ours float32"] > 50
     assert row["vocabulary"] == 24
     assert all(len(starts) == 1 and starts[0] > 0 for starts in row["starts"].values())
-    assert {"float32", "bfloat16"} < row["limits"].keys()
+    assert row["limits"].keys() == {"float32", "bfloat16"}
     assert [each["figure"] for each in found["found"]] == [
         "training, target tokens/s",
         "start-up to first update",
@@ -113,39 +113,44 @@ def test_training_is_compared_by_the_tokens_of_every_turn(data, work, monkeypatc
     assert nothing_left(started)
 
 
-def test_memory_is_compared_against_another_checkout(
-    data, work, monkeypatch, started, tmp_path, capsys
-):
-    before = tmp_path / "before"
-    shutil.copytree(ROOT / "fairseq_aiayn", before / "fairseq_aiayn")
+def test_memory_is_compared_without_what_was_held_before(data, work, monkeypatch, started, capsys):
     short = ("--turns", "1", "--updates", "1", "--max-tokens", "64", "--precision", "float32")
-    found = run(memory, work, monkeypatch, "--data", data, *short, "--against", before)
+    found = run(memory, work, monkeypatch, "--data", data, *short)
     step, whole = found["found"]
-    assert step["unit"] == whole["unit"] == "ours ÷ before float32"
-    assert step["target"] is None
-    assert 0.5 < step["value"]["median"] < 2
-    assert found["against"] == "not under git"
+    assert step["unit"] == whole["unit"] == "ours ÷ stock float32"
+    assert step["target"] == "at most 0.75" and whole["target"] is None
+    assert 0.2 < step["value"]["median"] < 5
     assert nothing_left(started)
 
 
-def test_what_another_checkout_fails_with_is_one_line(data, work, monkeypatch, started, tmp_path):
-    shutil.copytree(ROOT / "fairseq_aiayn", tmp_path / "fairseq_aiayn")
-    with (tmp_path / "fairseq_aiayn" / "plugin" / "task.py").open("a") as file:
-        file.write("\nraise RuntimeError('this checkout is broken')\n")
+def test_what_a_system_fails_with_is_one_line(data, work, monkeypatch, started, tmp_path):
+    for file in data.iterdir():
+        (tmp_path / file.name).write_bytes(b"" if file.suffix == ".idx" else file.read_bytes())
     short = ("--turns", "1", "--updates", "1", "--max-tokens", "64", "--precision", "float32")
     with pytest.raises(SystemExit) as raised:
-        run(train, work, monkeypatch, "--data", data, *short, "--against", tmp_path)
-    assert str(raised.value).startswith(
-        f"train: {tmp_path.name} float32 ended with status 1: RuntimeError: this checkout is broken"
-    )
+        run(train, work, monkeypatch, "--data", tmp_path, *short)
+    assert str(raised.value).startswith("train: stock float32 ended with status 1: ")
     assert "\n" not in str(raised.value)
+    assert nothing_left(started)
+
+
+def test_the_losses_of_fast_and_reference_training_are_compared(
+    data, work, monkeypatch, started, capsys
+):
+    found = run(
+        agreement, work, monkeypatch, "--data", data, "--updates", "3", "--max-tokens", "64"
+    )
+    assert [len(losses) for losses in found["losses"].values()] == [3, 3, 3]
+    float32, bfloat16 = found["found"]
+    assert (float32["target"], float32["met"]) == ("at most 0.001", True)
+    assert bfloat16["target"] is None and bfloat16["value"]["median"] > 0
     assert nothing_left(started)
 
 
 def test_translating_is_compared_with_models_of_the_same_budget(
     data, work, monkeypatch, started, capsys
 ):
-    short = ("--turns", "1", "--train-updates", "2", "--batch-size", "4", "--length", "5")
+    short = ("--turns", "1", "--train-updates", "2", "--max-tokens", "64", "--length", "5")
     found = run(generate, work, monkeypatch, "--data", data, *short)
     assert len(started) == 4  # two trainings, two translations
     for name in ("stock float32", "ours float32"):
@@ -157,8 +162,8 @@ def test_translating_is_compared_with_models_of_the_same_budget(
     figures = {each["figure"]: each for each in found["found"]}
     assert figures["translating, sentences/s"]["target"] == "at least 1.7"
     assert "tokens a sentence" in capsys.readouterr().out
-    systems = sorted(path.name.split("-")[1] for path in (work / "models").iterdir())
-    assert systems == ["aiayn", "stock"]
+    models = sorted(path.name for path in (work / "models").iterdir())
+    assert models == ["tiny-ours", "tiny-stock"]
     assert nothing_left(started)
 
 
