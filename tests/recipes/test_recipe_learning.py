@@ -101,7 +101,7 @@ def test_a_factor_of_1_wins_over_a_rows_own(tmp_path):
 
 def test_a_factor_that_is_0_or_infinite_as_a_float_is_refused(tmp_path):
     for factor, number in (("0." + 400 * "0" + "1", "0.0"), ("1" + 400 * "0", "inf")):
-        result = call(MULTI30K, tmp_path, "--lr_factor", factor)
+        result = dry_run(MULTI30K, tmp_path, "--lr_factor", factor)
         assert result.returncode == 1 and "fairseq-train" not in result.stdout
         first, _ = result.stderr.splitlines()
         assert first == f"aiayn flags: --lr-factor must be a positive number, got {number}"
