@@ -112,8 +112,10 @@ def _biases(found: Evidence, row: Row) -> Finding | None:
 
 def _vocabulary(found: Evidence, row: Row) -> Finding | None:
     here = found.vocabulary or (found.weights.vocabulary if found.weights else None)
-    if here is None or row.published.bleu is None:
+    if here is None:
         return None
+    if row.published.bleu is None:
+        return Finding("that of its text", f"{here:,} types")
     same = abs(here / VOCABULARY_EN_DE - 1) <= ABOUT
     effect = "another text, or another number of merges: perplexities per piece do not compare"
     change = f"subword-nmt learn-bpe --total-symbols -s {VOCABULARY_EN_DE}"

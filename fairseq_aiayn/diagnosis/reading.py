@@ -84,13 +84,12 @@ def _of_directory(directory: Path) -> Evidence:
     """Read a run directory of the recipes, or the newest checkpoint of a --save-dir."""
     settings = directory / "settings.json"
     if settings.exists():
-        log = next(
-            (at for at in (directory, directory.parent) if (at / "train.log").exists()), directory
-        )
-        return replace(
-            _of_settings(read_settings(settings), read_log(log / "train.log")),
-            **_score_of(directory / "score.json"),
-        )
+        has_log = (directory / "train.log").exists()  # a parser's search stands below its training
+        training = directory if has_log else directory.parent
+        found = _of_settings(read_settings(settings), read_log(training / "train.log"))
+        valid = training / "valid.log"
+        types = _vocabulary("\n".join(read_log(valid).lines)) if valid.exists() else None
+        return replace(found, vocabulary=types, **_score_of(directory / "score.json"))
     for name in ("train.log", *CHECKPOINTS):
         if (directory / name).exists():
             return _of_file(directory / name)
@@ -144,7 +143,7 @@ def _of_log(log: Log) -> Evidence:
     text = "\n".join(line for line in log.lines if "Namespace(" not in line)
     tokens = [float(found.replace(",", "")) for found in TOKENS.findall(text)]
     updates = [int(found) for found in UPDATES.findall(text)]
-    devices, types = DEVICES.findall(text), TYPES.findall(text)
+    devices = DEVICES.findall(text)
     return Evidence(
         name=str(log.path),
         options=flat_options(printed_configuration(log.lines)),
@@ -153,8 +152,14 @@ def _of_log(log: Log) -> Evidence:
         gpus=int(devices[-1]) if devices else None,
         overflows=text.count(OVERFLOW),
         gave_up_scaling=GAVE_UP in text,
-        vocabulary=int(types[-1]) if types else None,
+        vocabulary=_vocabulary(text),
     )
+
+
+def _vocabulary(text: str) -> int | None:
+    """Return the types of the target language, which a log names last."""
+    types = TYPES.findall(text)
+    return int(types[-1]) if types else None
 
 
 def _search_of(path: Path) -> dict[str, object]:

@@ -110,7 +110,7 @@ def test_the_batch_is_that_of_the_log_and_its_options_are_those_of_the_row():
     one = diagnose(found, BASE).findings["batch"]
     assert one.here == "3,512, by the log"
     assert one.change == "--max-tokens 4096 --update-freq 6"
-    assert one.effect.startswith("0.14 of the paper's batch")
+    assert one.effect.startswith("0.14 of this batch")
     full = replace(found, tokens_per_update=23_000.0)
     assert not diagnose(full, BASE).findings["batch"].differs
 
