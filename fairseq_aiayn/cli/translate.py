@@ -1,0 +1,87 @@
+"""translate raw text with a model folder
+
+Reads a sentence per line from standard input, or asks for one after the other in a terminal, and
+prints one translation per line, in the same order; an empty line stays empty. Text is tokenized and
+cut into pieces as in the model's training, and put together again. The beam search is the paper's
+(section 6.1). fairseq is not needed.
+
+examples:
+  aiayn translate demo-en-de < text.en > text.de
+  aiayn translate demo-en-de --beam 1 --threads 4 < text.en
+  aiayn translate demo-en-de --nbest 3 --scores < text.en
+  aiayn translate demo-en-de
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from fairseq_aiayn.files.lines import decode_stream
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `aiayn translate`."""
+    parser.add_argument("model", type=Path, metavar="FOLDER", help="what aiayn export wrote")
+    parser.add_argument("--beam", type=int, metavar="N", help="beam size (default: the model's)")
+    parser.add_argument(
+        "--alpha", type=float, metavar="A", help="length penalty (default: the model's)"
+    )
+    parser.add_argument(
+        "--nbest",
+        type=int,
+        default=1,
+        metavar="N",
+        help="outputs per sentence, one per line (default: 1)",
+    )
+    parser.add_argument(
+        "--scores", action="store_true", help="print score and log P before each output, with tabs"
+    )
+    parser.add_argument(
+        "--batch-tokens",
+        type=int,
+        metavar="N",
+        help="source tokens per batch, with padding (default: 4096)",
+    )
+    parser.add_argument("--threads", type=int, metavar="N", help="threads of PyTorch")
+    parser.add_argument("--device", help="cpu or cuda (default: a GPU if there is one)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the translations of standard input."""
+    import torch
+    from tqdm import tqdm
+
+    from fairseq_aiayn.model_folder.folder import read_folder
+    from fairseq_aiayn.model_folder.translator import BATCH_TOKENS, Translator
+
+    if arguments.threads is not None:
+        if arguments.threads < 1:
+            raise ValueError(f"--threads must be at least 1, got {arguments.threads}")
+        torch.set_num_threads(arguments.threads)
+    batch_tokens = BATCH_TOKENS if arguments.batch_tokens is None else arguments.batch_tokens
+    translator = Translator(read_folder(arguments.model), arguments.device, batch_tokens)
+    options = (arguments.beam, arguments.alpha, arguments.nbest)
+    if sys.stdin.isatty():
+        found = translator.stream(_asked_for(), *options, at_once=1)
+    else:
+        lines = tqdm(decode_stream(sys.stdin.buffer), unit=" sentences", disable=None)
+        found = translator.stream(lines, *options)
+    for outputs in found:
+        for one in outputs:
+            scores = f"{one.score:.4f}\t{one.log_p:.4f}\t" if arguments.scores else ""
+            print(f"{scores}{one.text}", flush=sys.stdin.isatty())
+
+
+def _asked_for() -> Iterator[str]:
+    """Ask for sentences on the terminal until it ends."""
+    print("A sentence a line; Ctrl-D ends.", file=sys.stderr)
+    while True:
+        print("> ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            print(file=sys.stderr)
+            return
+        yield line.rstrip("\n")

@@ -1,0 +1,64 @@
+"""What config.json says of a model, beside its weights."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+from fairseq_aiayn.files.json_fields import dataclass_of
+from fairseq_aiayn.model_folder.text import TextProcessing
+from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.paper import Decoding
+
+FORMAT = 1  # of the folder; a reader refuses any other
+PRECISIONS = ("float32", "float16", "bfloat16")
+TASKS = ("translation", "parsing")
+SHARING = ("all", "target", "none")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A trained model: what it is, how its text is made, how it searches."""
+
+    format: int
+    task: str
+    row: str  # of aiayn rows, without aiayn_
+    source_lang: str
+    target_lang: str
+    sizes: Dimensions
+    sharing: str  # see nn/transformer.py
+    search: Decoding
+    text: TextProcessing
+    precision: str = "float32"  # of the weights in the file
+    learned_lengths: list | None = None  # longest source and target; None: sinusoids
+    versions: dict = field(default_factory=dict)  # of the packages that wrote the folder
+    options: dict = field(default_factory=dict)  # of the training, under fairseq's names
+    told: dict = field(default_factory=dict)  # data, scores, licence: for the model card
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a value that this version does not know."""
+        if self.format != FORMAT:
+            raise ValueError(
+                f"'format' must be {FORMAT}, is {self.format}: another version's folder"
+            )
+        for name, known in (("task", TASKS), ("sharing", SHARING), ("precision", PRECISIONS)):
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"{name!r} must be one of {', '.join(known)}, is {getattr(self, name)!r}"
+                )
+        lengths = self.learned_lengths
+        if lengths is not None and [*map(type, lengths)] != [int, int]:
+            raise ValueError(f"'learned_lengths' must be two whole numbers, is {lengths!r}")
+
+
+def config_from_json(content: object, where: object) -> Config:
+    """Make a Config of a JSON object; raises ValueError, with the place, for any other content."""
+    try:
+        return dataclass_of(content, Config, where)
+    except ValueError as error:
+        message = str(error)
+        raise ValueError(message if str(where) in message else f"{where}: {message}") from None
+
+
+def as_json(config: Config) -> dict:
+    """Return a Config, ready for json.dump."""
+    return asdict(config)

@@ -1,0 +1,105 @@
+"""A checkpoint of this plugin's models becomes a model folder, and back again, bit for bit."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fairseq_aiayn.checkpoints.contents import plain_configuration
+from fairseq_aiayn.checkpoints.reading import read_checkpoint
+from fairseq_aiayn.files.whole import whole_path
+from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.transformer import Transformer
+from fairseq_aiayn.regime.names import ENCODER_AND_DECODER
+from fairseq_aiayn.runs.configuration import flat_options
+
+OURS = "aiayn_"
+SHARING = {  # the option that is on
+    "share_all_embeddings": "all",
+    "share_decoder_input_output_embed": "target",
+    "untied_embeddings": "none",
+}
+# Where things lay on the machine of the training; a folder goes elsewhere
+PLACES = ("data", "user_dir", "save_dir", "log_file", "tensorboard_logdir", "restore_file")
+
+
+def read_model(path: Path) -> tuple[dict[str, object], dict[str, Tensor]]:
+    """Return the options of a checkpoint's training, and its parameters by the names of
+    nn/transformer.py, each shared one once.
+
+    Raises OSError and ValueError as checkpoints/reading.py does, and ValueError for a model that is
+    not this plugin's.
+    """
+    state = read_checkpoint(path)
+    options = flat_options(plain_configuration(state))
+    arch = str(options.get("arch"))
+    if not arch.startswith(OURS):
+        raise ValueError(
+            f"{path}: must be a model of this plugin, is {arch!r}: stock fairseq's have other "
+            "positions, biases and norms"
+        )
+    return options, {_short(name): tensor for name, tensor in state["model"].items()}
+
+
+def sizes_of(options: Mapping[str, object], where: object) -> Dimensions:
+    """Return the sizes that options give; raises ValueError if one is missing or impossible."""
+    names = {symbol: f"encoder_{name}" for name, symbol in ENCODER_AND_DECODER.items()}
+    names |= {"d_k": "d_k", "d_v": "d_v", "P_drop": "dropout"}
+    try:
+        return Dimensions(
+            **{symbol: options[name] for symbol, name in names.items()},
+            attention_dropout=options.get("attention_dropout") or 0.0,
+        )
+    except KeyError as error:
+        raise ValueError(f"{where}: its configuration lacks {error.args[0]!r}") from None
+    except TypeError:
+        raise ValueError(f"{where}: the sizes in its configuration must be numbers") from None
+
+
+def sharing_of(options: Mapping[str, object]) -> str:
+    """Return which embeddings are one matrix, as nn/transformer.py calls it."""
+    return next((kind for name, kind in SHARING.items() if options.get(name) is True), "all")
+
+
+def kept_options(options: Mapping[str, object]) -> dict[str, object]:
+    """Return the options that a folder keeps: all that are plain data and no place."""
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in PLACES and isinstance(value, str | int | float | bool | list | None)
+    }
+
+
+def write_checkpoint(transformer: Transformer, options: Mapping[str, object], path: Path) -> None:
+    """Write a checkpoint with which fairseq-generate and --finetune-from-model work."""
+    own = dict(transformer.named_parameters(remove_duplicate=False))
+    state = {
+        "args": Namespace(**options),
+        "model": OrderedDict((_long(name), tensor.detach()) for name, tensor in own.items()),
+        "optimizer_history": [
+            {
+                "criterion_name": "",
+                "optimizer_name": "",
+                "lr_scheduler_state": {},
+                "num_updates": 0,
+            }
+        ],
+        "extra_state": {"train_iterator": {"epoch": 1}},
+    }
+    with whole_path(path) as part:
+        torch.save(state, part)
+
+
+def _short(name: str) -> str:
+    """encoder.stack.layers.0... → encoder.layers.0..."""
+    return name.replace(".stack.", ".", 1)
+
+
+def _long(name: str) -> str:
+    side, _, rest = name.partition(".")
+    return f"{side}.stack.{rest}"

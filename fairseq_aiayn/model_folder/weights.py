@@ -1,0 +1,85 @@
+"""A model's parameters in a safetensors file; a matrix that several parts share is stored once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fairseq_aiayn.messages import optional
+from fairseq_aiayn.model_folder.config import Config
+from fairseq_aiayn.nn.positions import SinusoidalPositions
+from fairseq_aiayn.nn.transformer import Transformer, create_transformer
+
+TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def empty_transformer(config: Config, V_source: int, V_target: int, padding: int) -> Transformer:
+    """Build the model that a Config describes, without memory for its weights.
+
+    Raises ValueError for sizes that no Transformer can have.
+    """
+    lengths = tuple(config.learned_lengths) if config.learned_lengths else None
+    with torch.device("meta"):
+        transformer = create_transformer(
+            config.sizes, V_source, V_target, padding, config.sharing, learned_lengths=lengths
+        )
+    if lengths is None:  # sinusoids are computed, not loaded
+        for stack in (transformer.encoder, transformer.decoder):
+            stack.position = SinusoidalPositions(config.sizes.d_model)
+    return transformer.eval()
+
+
+def save_weights(transformer: Transformer, precision: str, path: Path) -> None:
+    """Write a model's parameters in a precision; raises ValueError for one that is not finite."""
+    with optional("safetensors"):
+        from safetensors.torch import save_file
+    converted = {  # a shared matrix has one name
+        name: one.detach().to(TYPES[precision]).contiguous()
+        for name, one in transformer.named_parameters()
+    }
+    for name, tensor in converted.items():
+        require_finite(f"{name} in {precision}", tensor)
+    save_file(converted, path)
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file; raises OSError, or ValueError for a damaged one."""
+    with optional("safetensors"):
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    try:
+        return load_file(path)
+    except SafetensorError:
+        raise ValueError(f"{path}: must be a safetensors file, is not or is cut short") from None
+
+
+def fill(transformer: Transformer, found: Mapping[str, Tensor], where: object) -> None:
+    """Give a model of `empty_transformer` these parameters, as float32.
+
+    Raises ValueError, with the place that they are from, for other parameters or shapes than the
+    model's, and for a value that is not finite.
+    """
+    names = dict(transformer.named_parameters())
+    if odd := sorted(names.keys() ^ found.keys()):
+        has = "lacks" if odd[0] in names else "has"
+        raise ValueError(f"{where}: must have the parameters of its configuration, {has} {odd[0]}")
+    for name, own in names.items():
+        if found[name].shape != own.shape:
+            raise ValueError(
+                f"{where}: does not fit its configuration and vocabularies, {name} is "
+                f"{list(found[name].shape)} there and {list(own.shape)} by them"
+            )
+        require_finite(f"{where}: {name}", found[name])
+    for name, tensor in found.items():
+        module, _, attribute = name.rpartition(".")
+        parameter = torch.nn.Parameter(tensor.float(), requires_grad=False)
+        setattr(transformer.get_submodule(module), attribute, parameter)
+
+
+def require_finite(name: str, tensor: Tensor) -> None:
+    """Raise ValueError, with the name, unless all values are numbers."""
+    if not tensor.isfinite().all():
+        raise ValueError(f"{name} must have finite values, has infinite ones or NaN")
