@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from fairseq_aiayn.diagnosis.evidence import OURS, Evidence
+from fairseq_aiayn.diagnosis.evidence import OURS, Evidence, as_number
 from fairseq_aiayn.diagnosis.finding import Aspect, Finding, Weight, compare, number_aspect
 from fairseq_aiayn.paper import ADAM, BASE, D_DROP0, D_LS0, Row
 from fairseq_aiayn.regime.ours import TOLERANCE, batch
@@ -27,7 +27,7 @@ ADAMS = {"adam", "aiayn_adam"}
 
 
 def _batch(found: Evidence, row: Row) -> Finding | None:
-    gpus = int(found.gpus or found.number("distributed_world_size") or 1)
+    gpus = max(1, int(found.gpus or found.number("distributed_world_size") or 1))
     every = int(found.number("update_freq") or 1)
     longest = found.number("max_tokens")
     if found.tokens_per_update:
@@ -112,7 +112,9 @@ def _peak(found: Evidence, schedule: str) -> float | None:
         return found.number("lr")
     warmup, d_model = found.number("warmup_updates"), found.number("encoder_embed_dim")
     factor = found.number("lr_factor")
-    return learning_rate(int(warmup), int(d_model), int(warmup), factor or 1.0) if warmup else None
+    if not warmup or not d_model:
+        return None
+    return learning_rate(int(warmup), int(d_model), int(warmup), factor or 1.0)
 
 
 def _adam(found: Evidence, row: Row) -> Finding | None:
@@ -124,9 +126,9 @@ def _adam(found: Evidence, row: Row) -> Finding | None:
     change = f"--optimizer adam --adam-betas {ADAM.beta_1},{ADAM.beta_2} --adam-eps {ADAM.epsilon}"
     if optimizer not in ADAMS or betas is None:
         return compare(paper, optimizer, False, Weight.LARGE, "another optimizer", change)
-    numbers = [float(number) for number in re.findall(r"\d[\d.e-]*", betas)]
-    here = (*numbers, found.number("adam_eps"))
-    text = "Adam, β1 {:g}, β2 {:g}, ε {:g}".format(*here) if len(here) == 3 and here[2] else betas
+    here = (*map(as_number, re.findall(r"[\d.e-]+", betas)), found.number("adam_eps"))
+    known = len(here) == 3 and None not in here
+    text = "Adam, β1 {:g}, β2 {:g}, ε {:g}".format(*here) if known else f"Adam, {betas}"
     return compare(paper, text, here == wanted, Weight.UNKNOWN, "other constants", change)
 
 
