@@ -54,6 +54,16 @@ def parse(attempt: Attempt, materials: Materials, system: str, bad: Path) -> Non
     attempt.run("aiayn", "parse", *given, "the cat saw it .")
 
 
+def diagnose(attempt: Attempt, materials: Materials, system: str, bad: Path) -> None:
+    attempt.run("aiayn", "diagnose", bad, *attempt.rng.choice(((), ("--json",))))
+
+
+def export(attempt: Attempt, materials: Materials, system: str, bad: Path) -> None:
+    output = attempt.directory / "model"
+    given = ("--checkpoint", bad, "--data-bin", materials.data_of(system))
+    attempt.run("aiayn", "export", *given, "--output", output, output=output)
+
+
 def generate(attempt: Attempt, materials: Materials, system: str, bad: Path) -> None:
     attempt.run("fairseq-generate", *reading(materials.data_of(system), system, bad), *SHORT)
 
@@ -79,7 +89,7 @@ def fine_tune(attempt: Attempt, materials: Materials, system: str, bad: Path) ->
 
 
 READERS = {"average": average, "generate": generate, "interactive": interactive}
-READERS |= {"validate": validate}
+READERS |= {"validate": validate, "diagnose": diagnose, "export": export}
 TRAINERS = {"resume": resume, "fine_tune": fine_tune}
 USES = {
     "ours": READERS | TRAINERS | {"attention": attention},

@@ -44,6 +44,7 @@ SYSTEMS = {
     "parser": tuple(PARSER.get(word, word) for word in OURS),
 }
 TRANSLATORS = ("ours", "stock")
+FOLDERS = ("ours", "parser")  # whose models aiayn export takes
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,15 @@ class Materials:
     def checkpoints(self, system: str) -> Path:
         """The directory of a training of two updates: ours, stock or parser."""
         return self.directory / system
+
+    def model_folder(self, system: str) -> Path:
+        """What aiayn export made of a checkpoint of ours or of the parser."""
+        return self.directory / f"{system}-folder"
+
+    @property
+    def train_log(self) -> Path:
+        """The log of a training of ours."""
+        return self.directory / "train.log"
 
     @property
     def mirror(self) -> Path:
@@ -103,7 +113,12 @@ def make(directory: Path, areas: Collection[str]) -> Materials:
     _trees(directory / "trees")
     for system in SYSTEMS:
         folder = materials.checkpoints(system)
-        _call(directory, *training(materials.data_of(system), system, folder))
+        log = ("--log-file", materials.train_log) if system == "ours" else ()
+        _call(directory, *training(materials.data_of(system), system, folder), *log)
+    for system in FOLDERS:
+        model = materials.checkpoints(system) / "checkpoint_last.pt"
+        given = ("--checkpoint", model, "--data-bin", materials.data_of(system))
+        _call(directory, "aiayn", "export", *given, "--output", materials.model_folder(system))
     return materials
 
 

@@ -81,6 +81,11 @@ def sound_arguments(name: str, materials: Materials, output: Path) -> list[str]:
             "the cat",
         ],
         "delinearize": [words, "--words", words],
+        "diagnose": [materials.train_log],
+        "export": [
+            *("--checkpoint", model, "--data-bin", materials.translation_bin, "--output", output)
+        ],
+        "translate": [materials.model_folder("ours"), "--beam", "1"],
         "evalb": [lines, lines],
     }
     return [str(word) for word in found[name]]
