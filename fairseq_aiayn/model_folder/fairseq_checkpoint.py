@@ -30,7 +30,7 @@ PLACES = ("data", "user_dir", "save_dir", "log_file", "tensorboard_logdir", "res
 
 def read_model(path: Path) -> tuple[dict[str, object], dict[str, Tensor]]:
     """Return the options of a checkpoint's training, and its parameters by the names of
-    nn/transformer.py, each shared one once.
+    nn/transformer.py.
 
     Raises OSError and ValueError as checkpoints/reading.py does, and ValueError for a model that is
     not this plugin's.
@@ -44,6 +44,23 @@ def read_model(path: Path) -> tuple[dict[str, object], dict[str, Tensor]]:
             "positions, biases and norms"
         )
     return options, {_short(name): tensor for name, tensor in state["model"].items()}
+
+
+def once(
+    parameters: Mapping[str, Tensor], transformer: Transformer, where: object
+) -> dict[str, Tensor]:
+    """Return the parameters without all names but the first of each matrix that a model shares.
+
+    Raises ValueError, with the place, if they differ under two names of one matrix.
+    """
+    first: dict[Tensor, str] = {}
+    found = dict(parameters)
+    for name, own in transformer.named_parameters(remove_duplicate=False):
+        other = first.setdefault(own, name)
+        is_second = other != name and {name, other} <= found.keys()
+        if is_second and not torch.equal(found.pop(name), found[other]):
+            raise ValueError(f"{where}: {other} and {name} must be one matrix, differ")
+    return found
 
 
 def sizes_of(options: Mapping[str, object], where: object) -> Dimensions:
@@ -78,8 +95,10 @@ def kept_options(options: Mapping[str, object]) -> dict[str, object]:
 def write_checkpoint(transformer: Transformer, options: Mapping[str, object], path: Path) -> None:
     """Write a checkpoint with which fairseq-generate and --finetune-from-model work."""
     own = dict(transformer.named_parameters(remove_duplicate=False))
+    args = Namespace()
+    vars(args).update(options)
     state = {
-        "args": Namespace(**options),
+        "args": args,
         "model": OrderedDict((_long(name), tensor.detach()) for name, tensor in own.items()),
         "optimizer_history": [
             {
