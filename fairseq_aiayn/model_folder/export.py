@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
 from fairseq_aiayn.files.json_fields import read_json
-from fairseq_aiayn.model_folder.config import FORMAT, Config
+from fairseq_aiayn.model_folder.config import FORMAT, Config, config_from_json
 from fairseq_aiayn.model_folder.fairseq_checkpoint import (
     OURS,
     kept_options,
@@ -75,20 +75,21 @@ def of_checkpoint(
     source_lang, target_lang = _languages(options, data)
     files = Files(data / f"dict.{source_lang}.txt", data / f"dict.{target_lang}.txt", pieces)
     lengths = [options.get(f"max_{side}_positions") for side in ("source", "target")]
-    config = Config(
-        format=FORMAT,
-        task="parsing" if is_parser else "translation",
-        row=str(options["arch"]).removeprefix(OURS),
-        source_lang=source_lang,
-        target_lang=target_lang,
-        sizes=sizes_of(options, checkpoint),
-        sharing=sharing_of(options),
-        search=PARSING_DECODING if is_parser else TRANSLATION,
-        text=text,
-        learned_lengths=lengths if options.get("learned_positions") else None,
-        versions={name: version(name) for name in ("fairseq-aiayn", "torch")},
-        options=kept_options(options),
-    )
+    content = {  # a checkpoint may say anything: it is checked as config.json is
+        "format": FORMAT,
+        "task": "parsing" if is_parser else "translation",
+        "row": str(options["arch"]).removeprefix(OURS),
+        "source_lang": source_lang,
+        "target_lang": target_lang,
+        "sizes": sizes_of(options, checkpoint),
+        "sharing": sharing_of(options),
+        "search": asdict(PARSING_DECODING if is_parser else TRANSLATION),
+        "text": asdict(text),
+        "learned_lengths": lengths if options.get("learned_positions") else None,
+        "versions": {name: version(name) for name in ("fairseq-aiayn", "torch")},
+        "options": kept_options(options),
+    }
+    config = config_from_json(content, checkpoint)
     sizes = (len(read_vocabulary(file)) for file in (files.source, files.target))
     transformer = empty_transformer(config, *sizes, PADDING)
     fill(transformer, once(parameters, transformer, checkpoint), checkpoint)
@@ -127,7 +128,7 @@ def _languages(options: Mapping[str, object], data: Path) -> tuple[str, str]:
     found = [match[1] for name in names if (match := DICTIONARY.fullmatch(name))]
     pairs = [match.groups() for name in names if (match := PAIR.match(name))]
     given = tuple(options.get(f"{side}_lang") for side in ("source", "target"))
-    if not all(given):
+    if not all(isinstance(language, str) and language for language in given):
         given = (pairs or [PARSING_LANGUAGES])[0]
     if sorted(given) != found:
         raise ValueError(

@@ -13,7 +13,6 @@ from torch import Tensor
 from fairseq_aiayn.checkpoints.contents import plain_configuration
 from fairseq_aiayn.checkpoints.reading import read_checkpoint
 from fairseq_aiayn.files.whole import whole_path
-from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.regime.names import ENCODER_AND_DECODER
 from fairseq_aiayn.runs.configuration import flat_options
@@ -63,19 +62,14 @@ def once(
     return found
 
 
-def sizes_of(options: Mapping[str, object], where: object) -> Dimensions:
-    """Return the sizes that options give; raises ValueError if one is missing or impossible."""
+def sizes_of(options: Mapping[str, object], where: object) -> dict[str, object]:
+    """Return the sizes that options give; raises ValueError, with the place, if one is missing."""
     names = {symbol: f"encoder_{name}" for name, symbol in ENCODER_AND_DECODER.items()}
     names |= {"d_k": "d_k", "d_v": "d_v", "P_drop": "dropout"}
-    try:
-        return Dimensions(
-            **{symbol: options[name] for symbol, name in names.items()},
-            attention_dropout=options.get("attention_dropout") or 0.0,
-        )
-    except KeyError as error:
-        raise ValueError(f"{where}: its configuration lacks {error.args[0]!r}") from None
-    except TypeError:
-        raise ValueError(f"{where}: the sizes in its configuration must be numbers") from None
+    if missing := [name for name in names.values() if name not in options]:
+        raise ValueError(f"{where}: its configuration lacks {missing[0]!r}")
+    sizes = {symbol: options[name] for symbol, name in names.items()}
+    return sizes | {"attention_dropout": options.get("attention_dropout") or 0.0}
 
 
 def sharing_of(options: Mapping[str, object]) -> str:

@@ -95,6 +95,7 @@ def test_a_file_that_is_cut_off_or_missing_or_a_pipe(
     [
         ("format", 2, "'format' must be 1, is 2: another version's folder"),
         ("sizes.N", "2", "'N' must be int, got '2'"),
+        ("search.beam", True, "'beam' must be int, got True"),
         ("sizes.N", -1, "N must be at least 1, got -1"),
         ("sizes.N", 10**6, "N must be at most 1000, got 1000000"),
         ("sizes.N", 3, "must have the parameters of its configuration, lacks decoder.layers.2"),
@@ -213,7 +214,7 @@ def changed(small: Small, path: Path, **options: object) -> Path:
         ),
         (
             lambda path, small: changed(small, path, encoder_layers="3"),
-            "the sizes in its configuration must be numbers",
+            "'sizes': 'N' must be int, got '3'",
         ),
         (
             lambda path, small: changed(small, path, source_lang="../en"),
