@@ -38,7 +38,7 @@ MODULES = {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("preprocess", "
 MODULES |= {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("generate", "interactive")}
 WORKER = "python-with-fairseq"
 COMMANDS = (*MODULES, "aiayn", "torchrun", "python", WORKER)
-NEED_FAIRSEQ = (["attention"], ["parse"])  # subcommands of aiayn
+NEED_FAIRSEQ = (["attention"],)  # subcommands of aiayn
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE = 120  # seconds for the server to import
 

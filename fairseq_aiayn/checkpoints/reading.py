@@ -17,6 +17,7 @@ from fairseq_aiayn.checkpoints.contents import (
     require_plain_configuration,
 )
 from fairseq_aiayn.checkpoints.sizes import require_tensors_of_the_file
+from fairseq_aiayn.files.lines import require_plain_file
 
 FORCED = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 OLDEST_TORCH = (2, 6)  # the first with (object, name) in its allow-list and weights_only by default
@@ -82,12 +83,6 @@ def read_plain_data(path: Path) -> Any:
             raise
         raise ValueError(f"{path}: {reason}") from error
     return state
-
-
-def require_plain_file(path: Path) -> None:
-    """Raise ValueError unless `path` is a plain file: reading a pipe or a device may never end."""
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path}: must be a plain file, is a directory, a pipe or a device")
 
 
 def require_stored(path: Path) -> None:

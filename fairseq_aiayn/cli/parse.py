@@ -7,25 +7,28 @@ trees over the words, so that only tags of punctuation may be repaired. Brackets
 escaped as in the treebank (-LRB-).
 
   aiayn parse --checkpoint average.pt --data-bin bin "The board met." "It isn't over."
-  aiayn parse --checkpoint average.pt --data-bin bin --pretty
-  aiayn parse --checkpoint average.pt --data-bin bin --tokenized < words.txt > trees.txt
+  aiayn parse --model parser --pretty
+  aiayn parse --model parser --tokenized < words.txt > trees.txt
 
---data-bin is the data directory of the training, with dict.words.txt, dict.tree.txt and the model
-of the word pieces, pieces.model.
+--model is a folder that aiayn export wrote. --data-bin is the data directory of the training, with
+dict.words.txt, dict.tree.txt and the model of the word pieces, pieces.model. fairseq is not needed.
 """
 
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairseq_aiayn.files.lines import STANDARD_INPUT, source_name
 from fairseq_aiayn.paper import PARSING_DECODING
 from fairseq_aiayn.treebank.linearization import require_words
 from fairseq_aiayn.treebank.symbols import SYMBOLS, read_symbols
+
+if TYPE_CHECKING:
+    from fairseq_aiayn.model_folder.parser import Parser
 
 BATCH = 16  # sentences
 
@@ -33,11 +36,11 @@ BATCH = 16  # sentences
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn parse`."""
     parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="a sentence to parse")
+    model = parser.add_mutually_exclusive_group(required=True)
+    model.add_argument("--model", type=Path, metavar="FOLDER", help="what aiayn export wrote")
+    model.add_argument("--checkpoint", type=Path, metavar="FILE", help="the trained model")
     parser.add_argument(
-        "--checkpoint", type=Path, required=True, metavar="FILE", help="the trained model"
-    )
-    parser.add_argument(
-        "--data-bin", type=Path, required=True, metavar="DIR", help="the data it was trained on"
+        "--data-bin", type=Path, metavar="DIR", help="the data that the checkpoint was trained on"
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--pretty", action="store_true", help="draw the trees")
@@ -62,16 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print a tree for each sentence, in order; an empty line for an empty sentence."""
-    from fairseq_aiayn.plugin.parser import load_parser
-
-    logging.getLogger("fairseq").setLevel(logging.WARNING)  # it logs its dictionaries' sizes
-    parser = load_parser(
-        arguments.checkpoint,
-        arguments.data_bin,
-        arguments.beam,
-        arguments.constrained,
-        arguments.cpu,
-    )
+    parser = _load(arguments)
     if arguments.sentences or not sys.stdin.isatty():
         sentences, size = _given(arguments.sentences, arguments.tokenized), BATCH
     else:
@@ -81,6 +75,20 @@ def run(arguments: argparse.Namespace) -> None:
         found = iter(parser.symbols(list(filter(None, batch))))
         for words in batch:
             print(_written(next(found), words, arguments) if words else "", flush=True)
+
+
+def _load(arguments: argparse.Namespace) -> Parser:
+    """Load the parser; raises OSError or ValueError for one that cannot be used."""
+    if (arguments.checkpoint is None) != (arguments.data_bin is None):
+        raise ValueError("--data-bin must be given with --checkpoint, and only with it")
+    from fairseq_aiayn.model_folder import parser
+
+    if arguments.model:
+        model = parser.parser_folder(arguments.model)
+    else:
+        model = parser.parser_checkpoint(arguments.checkpoint, arguments.data_bin)
+    device = "cpu" if arguments.cpu else None
+    return parser.Parser(model, arguments.beam, arguments.constrained, device)
 
 
 def _given(sentences: list[str], tokenized: bool) -> Iterator[list[str]]:

@@ -18,8 +18,12 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairseq_aiayn.files.lines import decode_stream
+
+if TYPE_CHECKING:
+    from fairseq_aiayn.model_folder.translator import Translation, Translator
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,9 +54,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the translations of standard input."""
-    import torch
+    """Print the translations of standard input; in a terminal, report a bad line and go on."""
     from tqdm import tqdm
+
+    translator = _load(arguments)
+    options = (arguments.beam, arguments.alpha, arguments.nbest)
+    if not sys.stdin.isatty():
+        lines = tqdm(decode_stream(sys.stdin.buffer), unit=" sentences", disable=None)
+        for outputs in translator.stream(lines, *options):
+            _print(outputs, arguments.scores)
+        return
+    for line in _asked_for():
+        try:
+            found = translator.stream(decode_stream([line]), *options)
+            _print(next(found), arguments.scores)
+        except ValueError as error:
+            print(error, file=sys.stderr)
+
+
+def _load(arguments: argparse.Namespace) -> Translator:
+    """Load the model; raises OSError or ValueError for one that cannot be used."""
+    import torch
 
     from fairseq_aiayn.model_folder.folder import read_folder
     from fairseq_aiayn.model_folder.translator import BATCH_TOKENS, Translator
@@ -62,26 +84,25 @@ def run(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--threads must be at least 1, got {arguments.threads}")
         torch.set_num_threads(arguments.threads)
     batch_tokens = BATCH_TOKENS if arguments.batch_tokens is None else arguments.batch_tokens
-    translator = Translator(read_folder(arguments.model), arguments.device, batch_tokens)
-    options = (arguments.beam, arguments.alpha, arguments.nbest)
-    if sys.stdin.isatty():
-        found = translator.stream(_asked_for(), *options, at_once=1)
-    else:
-        lines = tqdm(decode_stream(sys.stdin.buffer), unit=" sentences", disable=None)
-        found = translator.stream(lines, *options)
-    for outputs in found:
-        for one in outputs:
-            scores = f"{one.score:.4f}\t{one.log_p:.4f}\t" if arguments.scores else ""
-            print(f"{scores}{one.text}", flush=sys.stdin.isatty())
+    model = read_folder(arguments.model)
+    if model.config.task != "translation":
+        raise ValueError(f"{arguments.model}: must translate, is for {model.config.task}")
+    return Translator(model, arguments.device, batch_tokens)
 
 
-def _asked_for() -> Iterator[str]:
+def _print(outputs: list[Translation], scores: bool) -> None:
+    for one in outputs:
+        numbers = f"{one.score:.4f}\t{one.log_p:.4f}\t" if scores else ""
+        print(f"{numbers}{one.text}", flush=sys.stdin.isatty())
+
+
+def _asked_for() -> Iterator[bytes]:
     """Ask for sentences on the terminal until it ends."""
     print("A sentence a line; Ctrl-D ends.", file=sys.stderr)
     while True:
         print("> ", end="", file=sys.stderr, flush=True)
-        line = sys.stdin.readline()
+        line = sys.stdin.buffer.readline()
         if not line:
             print(file=sys.stderr)
             return
-        yield line.rstrip("\n")
+        yield line

@@ -15,11 +15,8 @@ from contextlib import redirect_stderr
 from functools import lru_cache
 from pathlib import Path
 
-from sentencepiece import SentencePieceProcessor
-from subword_nmt.apply_bpe import BPE
-
 from fairseq_aiayn.files.lines import decode_stream
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.messages import optional, script
 
 CACHED_WORDS = 200_000
 
@@ -27,8 +24,10 @@ CACHED_WORDS = 200_000
 def byte_pairs(codes: Path) -> Callable[[str], str]:
     """Return a function that does to a line what `subword-nmt apply-bpe --codes` does.
 
-    Raises OSError or ValueError if the codes cannot be read.
+    Raises OSError or ValueError if the codes cannot be read, or subword-nmt is missing.
     """
+    with optional("subword-nmt"):
+        from subword_nmt.apply_bpe import BPE
     try:
         # subword-nmt prints the error, then exits.
         with codes.open(encoding="utf-8", newline="\n") as stream, redirect_stderr(io.StringIO()):
@@ -48,8 +47,10 @@ def byte_pairs(codes: Path) -> Callable[[str], str]:
 def sentence_pieces(model: Path) -> Callable[[str], str]:
     """Return a function that cuts a line into sentencepiece's pieces, separated by spaces.
 
-    Raises OSError or ValueError if the model cannot be read.
+    Raises OSError or ValueError if the model cannot be read, or sentencepiece is missing.
     """
+    with optional("sentencepiece"):
+        from sentencepiece import SentencePieceProcessor
     processor = SentencePieceProcessor()  # given an empty file, its constructor loads no model
     try:
         processor.LoadFromSerializedProto(model.read_bytes())

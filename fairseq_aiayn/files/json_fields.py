@@ -42,7 +42,8 @@ def _value(value: object, kind: type, where: object, key: str) -> object:
         return dataclass_of(value, kind, f"{where}: {key!r}")
     of = get_args(kind)[1] if get_origin(kind) is dict else None  # dict[str, of]
     kind = dict if of else int | float if kind is float else kind
-    if not isinstance(value, kind):
+    is_odd = isinstance(value, bool) and kind in (int, int | float)  # to Python, True is a number
+    if not isinstance(value, kind) or is_odd:
         name = getattr(kind, "__name__", str(kind)).replace(" | None", "").replace(" | ", " or ")
         raise ValueError(f"{where}: {key!r} must be {name}, got {value!r}")
     if of:

@@ -29,6 +29,12 @@ def require_name(path: str | Path) -> None:
         raise ValueError("the name of a file must not be empty")
 
 
+def require_plain_file(path: Path) -> None:
+    """Raise ValueError unless `path` is a plain file: reading a pipe or a device may never end."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: must be a plain file, is a directory, a pipe or a device")
+
+
 @contextmanager
 def opened(path: str | Path) -> Iterator[Iterator[bytes]]:
     """Open a file and give its lines; "-" is standard input, and a file named *.gz is unpacked."""

@@ -24,7 +24,7 @@ def model_card(config: Config, parameters: int) -> str:
         "initial values": options.get("initialization", NOT_TOLD),
     }
     told = {name: config.told.get(name, NOT_TOLD) for name in ("data", "scores", "licence")}
-    command = "translate" if config.task == "translation" else "parse"
+    command = "translate" if config.task == "translation" else "parse --model"
     return f"""# {config.source_lang} to {config.target_lang}, row {config.row}
 
 A Transformer as in [Attention Is All You Need](https://arxiv.org/abs/1706.03762), for

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 
+from fairseq_aiayn.decoding.beam_search import SearchOptions
+from fairseq_aiayn.decoding.maximum_length import MaximumLength
 from fairseq_aiayn.files.json_fields import dataclass_of
 from fairseq_aiayn.model_folder.text import TextProcessing
 from fairseq_aiayn.nn.dimensions import Dimensions
@@ -13,6 +16,7 @@ FORMAT = 1  # of the folder; a reader refuses any other
 PRECISIONS = ("float32", "float16", "bfloat16")
 TASKS = ("translation", "parsing")
 SHARING = ("all", "target", "none")
+LANGUAGE = re.compile(r"[\w-]+")  # it becomes part of file names in Moses' packages
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Config:
     text: TextProcessing
     precision: str = "float32"  # of the weights in the file
     learned_lengths: list | None = None  # longest source and target; None: sinusoids
+    sha256: dict[str, str] = field(default_factory=dict)  # of every text file and pieces file
     versions: dict = field(default_factory=dict)  # of the packages that wrote the folder
     options: dict = field(default_factory=dict)  # of the training, under fairseq's names
     told: dict = field(default_factory=dict)  # data, scores, licence: for the model card
@@ -45,9 +50,14 @@ class Config:
                 raise ValueError(
                     f"{name!r} must be one of {', '.join(known)}, is {getattr(self, name)!r}"
                 )
+        for language in (self.source_lang, self.target_lang):
+            if not LANGUAGE.fullmatch(language):
+                raise ValueError(f"a language must be letters, digits, - or _, is {language!r}")
+        SearchOptions(self.search.beam, self.search.alpha)
+        MaximumLength(1, self.search.extra_length)
         lengths = self.learned_lengths
-        if lengths is not None and [*map(type, lengths)] != [int, int]:
-            raise ValueError(f"'learned_lengths' must be two whole numbers, is {lengths!r}")
+        if lengths is not None and ([*map(type, lengths)] != [int, int] or min(lengths) < 1):
+            raise ValueError(f"'learned_lengths' must be two numbers from 1 on, is {lengths!r}")
 
 
 def config_from_json(content: object, where: object) -> Config:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
 from fairseq_aiayn.files.json_fields import read_json
-from fairseq_aiayn.model_folder.config import FORMAT, Config
+from fairseq_aiayn.model_folder.config import FORMAT, Config, config_from_json
 from fairseq_aiayn.model_folder.fairseq_checkpoint import (
     OURS,
     kept_options,
+    once,
     read_model,
     sharing_of,
     sizes_of,
     write_checkpoint,
 )
-from fairseq_aiayn.model_folder.folder import Files, read_folder, write_folder
+from fairseq_aiayn.model_folder.folder import Files, Model, read_folder, write_folder
 from fairseq_aiayn.model_folder.text import TextProcessing, text_of_data
 from fairseq_aiayn.model_folder.vocabulary import PADDING, read_vocabulary
 from fairseq_aiayn.model_folder.weights import empty_transformer, fill
@@ -28,8 +29,9 @@ from fairseq_aiayn.runs.differences import SEARCH, options_of
 from fairseq_aiayn.runs.run_directory import read_settings
 
 DICTIONARY = re.compile(r"dict\.(.+)\.txt")
+PAIR = re.compile(r"[^.]+\.([^.-]+)-([^.-]+)\.")  # train.en-de.en.bin
 PARSING_TASK = "aiayn_parsing"
-TREES = "tree"  # the target language of a parser
+PARSING_LANGUAGES = ("words", "tree")
 
 
 @dataclass(frozen=True)
@@ -73,25 +75,32 @@ def of_checkpoint(
     source_lang, target_lang = _languages(options, data)
     files = Files(data / f"dict.{source_lang}.txt", data / f"dict.{target_lang}.txt", pieces)
     lengths = [options.get(f"max_{side}_positions") for side in ("source", "target")]
-    config = Config(
-        format=FORMAT,
-        task="parsing" if is_parser else "translation",
-        row=str(options["arch"]).removeprefix(OURS),
-        source_lang=source_lang,
-        target_lang=target_lang,
-        sizes=sizes_of(options, checkpoint),
-        sharing=sharing_of(options),
-        search=PARSING_DECODING if is_parser else TRANSLATION,
-        text=text,
-        learned_lengths=lengths if options.get("learned_positions") else None,
-        versions={name: version(name) for name in ("fairseq-aiayn", "torch")},
-        options=kept_options(options),
-    )
+    content = {  # a checkpoint may say anything: it is checked as config.json is
+        "format": FORMAT,
+        "task": "parsing" if is_parser else "translation",
+        "row": str(options["arch"]).removeprefix(OURS),
+        "source_lang": source_lang,
+        "target_lang": target_lang,
+        "sizes": sizes_of(options, checkpoint),
+        "sharing": sharing_of(options),
+        "search": asdict(PARSING_DECODING if is_parser else TRANSLATION),
+        "text": asdict(text),
+        "learned_lengths": lengths if options.get("learned_positions") else None,
+        "versions": {name: version(name) for name in ("fairseq-aiayn", "torch")},
+        "options": kept_options(options),
+    }
+    config = config_from_json(content, checkpoint)
     sizes = (len(read_vocabulary(file)) for file in (files.source, files.target))
     transformer = empty_transformer(config, *sizes, PADDING)
-    own = dict(transformer.named_parameters())
-    fill(transformer, {name: one for name, one in parameters.items() if name in own}, checkpoint)
+    fill(transformer, once(parameters, transformer, checkpoint), checkpoint)
     return Trained(config, transformer, files)
+
+
+def model_of(trained: Trained) -> Model:
+    """Return a trained model, ready for use; raises as `read_vocabulary` does."""
+    files = trained.files
+    source, target = read_vocabulary(files.source), read_vocabulary(files.target)
+    return Model(trained.config, trained.transformer, source, target, files.pieces)
 
 
 def to_folder(trained: Trained, precision: str, told: Mapping[str, str], path: Path) -> None:
@@ -110,20 +119,23 @@ def to_fairseq(folder: Path, path: Path) -> None:
 
 
 def _languages(options: Mapping[str, object], data: Path) -> tuple[str, str]:
-    """Return the source and the target language; without them in the options, by the dictionaries.
+    """Return the source and the target language; without them in the options, those in the names of
+    the data, as fairseq does, or else a parser's.
 
-    Raises ValueError if `data` does not have exactly two dictionaries, or has no such languages.
+    Raises ValueError unless `data` has exactly their two dictionaries.
     """
-    found = [match[1] for path in sorted(data.iterdir()) if (match := DICTIONARY.match(path.name))]
-    given = [options.get(f"{side}_lang") for side in ("source", "target")]
-    if not all(given):
-        given = sorted(found, key=lambda language: language == TREES)
-    if len(found) != 2 or set(given) != set(found):
+    names = sorted(path.name for path in data.iterdir())
+    found = [match[1] for name in names if (match := DICTIONARY.fullmatch(name))]
+    pairs = [match.groups() for name in names if (match := PAIR.match(name))]
+    given = tuple(options.get(f"{side}_lang") for side in ("source", "target"))
+    if not all(isinstance(language, str) and language for language in given):
+        given = (pairs or [PARSING_LANGUAGES])[0]
+    if sorted(given) != found:
         raise ValueError(
-            f"{data}: must have the dictionaries of {' and '.join(map(str, given))}, has those of "
+            f"{data}: must have the dictionaries of {' and '.join(given)}, has those of "
             f"{' and '.join(found) or 'no language'}"
         )
-    return given[0], given[1]
+    return given
 
 
 def _scores(path: Path) -> str:

@@ -13,7 +13,6 @@ from torch import Tensor
 from fairseq_aiayn.checkpoints.contents import plain_configuration
 from fairseq_aiayn.checkpoints.reading import read_checkpoint
 from fairseq_aiayn.files.whole import whole_path
-from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.regime.names import ENCODER_AND_DECODER
 from fairseq_aiayn.runs.configuration import flat_options
@@ -30,7 +29,7 @@ PLACES = ("data", "user_dir", "save_dir", "log_file", "tensorboard_logdir", "res
 
 def read_model(path: Path) -> tuple[dict[str, object], dict[str, Tensor]]:
     """Return the options of a checkpoint's training, and its parameters by the names of
-    nn/transformer.py, each shared one once.
+    nn/transformer.py.
 
     Raises OSError and ValueError as checkpoints/reading.py does, and ValueError for a model that is
     not this plugin's.
@@ -46,19 +45,31 @@ def read_model(path: Path) -> tuple[dict[str, object], dict[str, Tensor]]:
     return options, {_short(name): tensor for name, tensor in state["model"].items()}
 
 
-def sizes_of(options: Mapping[str, object], where: object) -> Dimensions:
-    """Return the sizes that options give; raises ValueError if one is missing or impossible."""
+def once(
+    parameters: Mapping[str, Tensor], transformer: Transformer, where: object
+) -> dict[str, Tensor]:
+    """Return the parameters without all names but the first of each matrix that a model shares.
+
+    Raises ValueError, with the place, if they differ under two names of one matrix.
+    """
+    first: dict[Tensor, str] = {}
+    found = dict(parameters)
+    for name, own in transformer.named_parameters(remove_duplicate=False):
+        other = first.setdefault(own, name)
+        is_second = other != name and {name, other} <= found.keys()
+        if is_second and not torch.equal(found.pop(name), found[other]):
+            raise ValueError(f"{where}: {other} and {name} must be one matrix, differ")
+    return found
+
+
+def sizes_of(options: Mapping[str, object], where: object) -> dict[str, object]:
+    """Return the sizes that options give; raises ValueError, with the place, if one is missing."""
     names = {symbol: f"encoder_{name}" for name, symbol in ENCODER_AND_DECODER.items()}
     names |= {"d_k": "d_k", "d_v": "d_v", "P_drop": "dropout"}
-    try:
-        return Dimensions(
-            **{symbol: options[name] for symbol, name in names.items()},
-            attention_dropout=options.get("attention_dropout") or 0.0,
-        )
-    except KeyError as error:
-        raise ValueError(f"{where}: its configuration lacks {error.args[0]!r}") from None
-    except TypeError:
-        raise ValueError(f"{where}: the sizes in its configuration must be numbers") from None
+    if missing := [name for name in names.values() if name not in options]:
+        raise ValueError(f"{where}: its configuration lacks {missing[0]!r}")
+    sizes = {symbol: options[name] for symbol, name in names.items()}
+    return sizes | {"attention_dropout": options.get("attention_dropout") or 0.0}
 
 
 def sharing_of(options: Mapping[str, object]) -> str:
@@ -78,8 +89,10 @@ def kept_options(options: Mapping[str, object]) -> dict[str, object]:
 def write_checkpoint(transformer: Transformer, options: Mapping[str, object], path: Path) -> None:
     """Write a checkpoint with which fairseq-generate and --finetune-from-model work."""
     own = dict(transformer.named_parameters(remove_duplicate=False))
+    args = Namespace()
+    vars(args).update(options)
     state = {
-        "args": Namespace(**options),
+        "args": args,
         "model": OrderedDict((_long(name), tensor.detach()) for name, tensor in own.items()),
         "optimizer_history": [
             {

@@ -11,14 +11,16 @@ README.md           the model card
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
 
 from fairseq_aiayn.files.json_fields import read_json
+from fairseq_aiayn.files.lines import require_plain_file
 from fairseq_aiayn.model_folder.card import model_card
 from fairseq_aiayn.model_folder.config import Config, as_json, config_from_json
 from fairseq_aiayn.model_folder.text import PIECES_FILES
@@ -61,14 +63,17 @@ def write_folder(config: Config, transformer: Transformer, files: Files, path: P
     part = Path(mkdtemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent))
     try:
         save_weights(transformer, config.precision, part / WEIGHTS)
-        content = json.dumps(as_json(config), indent=2, ensure_ascii=False)
-        (part / CONFIG).write_text(f"{content}\n", encoding="utf-8")
-        shutil.copyfile(files.source, part / SOURCE)
-        shutil.copyfile(files.target, part / TARGET)
+        copies = [(files.source, SOURCE), (files.target, TARGET)]
         if files.pieces:
-            shutil.copyfile(files.pieces, part / PIECES_FILES[config.text.pieces])
+            copies.append((files.pieces, PIECES_FILES[config.text.pieces]))
+        for file, name in copies:
+            shutil.copyfile(file, part / name)
+        config = replace(config, sha256={name: _sha256(part / name) for _, name in copies})
         card = model_card(config, sum(one.numel() for one in transformer.parameters()))
         (part / "README.md").write_text(card, encoding="utf-8")
+        content = json.dumps(as_json(config), indent=2, ensure_ascii=False)
+        # Last: what a killed run leaves has no configuration, and is no model
+        (part / CONFIG).write_text(f"{content}\n", encoding="utf-8")
         part.chmod(0o755)  # mkdtemp and safetensors let only their user read
         (part / WEIGHTS).chmod(0o644)
         os.rename(part, path)
@@ -85,12 +90,31 @@ def read_folder(path: Path) -> Model:
     """
     if not path.is_dir():
         raise ValueError(f"{path}: must be the folder of a model, which aiayn export writes")
-    config = config_from_json(read_json(path / CONFIG), path / CONFIG)
+    config = _read_config(path)
     source, target = (read_vocabulary(path / name) for name in (SOURCE, TARGET))
     try:
         transformer = empty_transformer(config, len(source), len(target), PADDING)
     except ValueError as error:
         raise ValueError(f"{path / CONFIG}: {error}") from None
+    require_plain_file(path / WEIGHTS)
+    (path / WEIGHTS).stat()  # a missing file; safetensors would say it in words of its own
     fill(transformer, read_weights(path / WEIGHTS), path / WEIGHTS)
     name = PIECES_FILES[config.text.pieces]
     return Model(config, transformer, source, target, path / name if name else None)
+
+
+def _read_config(path: Path) -> Config:
+    """Read the configuration; raises as `read_folder` does, and ValueError for a file beside it
+    that is not the one that was exported: half of the byte pairs would cut text, too, but wrongly.
+    """
+    require_plain_file(path / CONFIG)
+    config = config_from_json(read_json(path / CONFIG), path / CONFIG)
+    for name in filter(None, (SOURCE, TARGET, PIECES_FILES[config.text.pieces])):
+        require_plain_file(path / name)
+        if config.sha256.get(name) != _sha256(path / name):
+            raise ValueError(f"{path / name}: must be as it was exported, its SHA-256 is another")
+    return config
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

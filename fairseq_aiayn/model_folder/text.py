@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairseq_aiayn.corpus.pieces import byte_pairs, sentence_pieces
 from fairseq_aiayn.files.json_fields import dataclass_of, read_json
 from fairseq_aiayn.messages import optional
 
@@ -38,16 +39,15 @@ class TextProcessing:
         """Return the function that cuts a sentence; `file` has the byte pairs or the word pieces.
 
         Raises OSError or ValueError if the file cannot be read, and ValueError if a package is
-        missing or Moses does not know the language.
+        missing.
         """
         if self.pieces == NONE:
             return str.split
-        with optional("sacremoses", "subword-nmt", "sentencepiece"):
-            from fairseq_aiayn.corpus.moses import moses_tokenizer
-            from fairseq_aiayn.corpus.pieces import byte_pairs, sentence_pieces
         if self.pieces == WORD_PIECES:
             cut = sentence_pieces(file)
             return lambda sentence: cut(sentence).split()
+        with optional("sacremoses"):
+            from fairseq_aiayn.corpus.moses import moses_tokenizer
         tokenize = moses_tokenizer(language, self.normalize, self.lowercase)
         segment = byte_pairs(file)
         return lambda sentence: segment(tokenize(sentence)).split()

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fairseq_aiayn.files.parallel_text import read_lines
+from fairseq_aiayn.files.lines import require_plain_file
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # the first types of every dictionary of fairseq
-PADDING, END, UNKNOWN = 1, 2, 3
-OVERWRITES = " #fairseq:overwrite"  # lets a line replace one of the special types
+BEGIN, PADDING, END, UNKNOWN = range(4)
+REPLACES = "#fairseq:overwrite"  # at the end of a line whose type may already be there
+BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Vocabulary:
 
     @cached_property
     def number(self) -> dict[str, int]:
-        """The number of each type."""
+        """The number of each type; of a type that a later line replaces, the later one."""
         return {one: number for number, one in enumerate(self.types)}
 
     def numbers(self, pieces: Iterable[str]) -> list[int]:
@@ -33,22 +34,43 @@ class Vocabulary:
         return [*(self.number.get(piece, UNKNOWN) for piece in pieces), END]
 
     def pieces(self, numbers: Sequence[int]) -> list[str]:
-        """Return the types of these numbers without end tokens."""
-        return [self.types[number] for number in numbers if number != END]
+        """Return the types of these numbers without <s> and </s>."""
+        return [self.types[number] for number in numbers if number not in (BEGIN, END)]
 
 
-def read_vocabulary(path: Path) -> Vocabulary:
-    """Read lines of a type and its count, in the order of their numbers.
+def read_vocabulary(path: Path, special: Iterable[str] = SPECIAL) -> Vocabulary:
+    """Read lines of a type and its count; the special types come first.
 
-    Raises OSError, or ValueError with the line if it is not such a line or repeats a type.
+    Raises OSError, or ValueError with the file and the line for another line or a type that is
+    there already.
     """
-    types = {one: None for one in SPECIAL}
-    for number, line in enumerate(read_lines(path), start=1):
-        overwrites = line.endswith(OVERWRITES)
-        one, space, count = line.removesuffix(OVERWRITES).rpartition(" ")
-        if not space or not count.removeprefix("-").isdigit():
-            raise ValueError(f"{path}: line {number} must be a type and its count, is {line!r}")
-        if one in types and not overwrites:
-            raise ValueError(f"{path}: line {number} repeats the type {one!r}")
-        types[one] = None
+    require_plain_file(path)
+    try:
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        number = error.object[: error.start].count(b"\n") + 1
+        raise ValueError(f"{path}:{number}: must be UTF-8, is not") from None
+    if lines == [""]:
+        raise ValueError(f"{path}: must have one word per line, is empty")
+    if lines[0].startswith(BYTE_ORDER_MARK):
+        raise ValueError(f"{path}:1: must begin with a word, begins with a byte order mark")
+    types = list(special)
+    known = set(types)
+    for number, line in enumerate(lines, start=1):
+        word, replaces = _word(line, f"{path}:{number}")
+        if word in known and not replaces:
+            raise ValueError(f"{path}:{number}: must be a new word, {word[:60]!r} is there already")
+        types.append(word)
+        known.add(word)
     return Vocabulary(tuple(types))
+
+
+def _word(line: str, where: str) -> tuple[str, bool]:
+    """Return the type of a line, and whether it may replace another."""
+    word, _, count = line.rstrip().rpartition(" ")
+    replaces = count == REPLACES
+    if replaces:
+        word, _, count = word.rpartition(" ")
+    if not word.strip() or not (count.isascii() and count.isdigit() and len(count) < 19):
+        raise ValueError(f"{where}: must be a word and how often it occurs, is {line[:60]!r}")
+    return word, replaces

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from fairseq_aiayn.messages import optional
 from fairseq_aiayn.model_folder.config import Config
@@ -16,17 +17,34 @@ from fairseq_aiayn.nn.transformer import Transformer, create_transformer
 TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
+class NoInitialValues(TorchFunctionMode):
+    """Draws no initial values: on the meta device, PyTorch imports its compiler for each kind of
+    draw, which takes longer than everything else that reads a folder."""
+
+    def __torch_function__(
+        self, function: Callable, types: object, args: tuple = (), kwargs: dict | None = None
+    ) -> object:
+        kwargs = kwargs or {}
+        module = getattr(function, "__module__", None)  # functions in C have none
+        if module == "torch.nn.init" or function.__name__ == "uniform_":
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return function(*args, **kwargs)
+
+
 def empty_transformer(config: Config, V_source: int, V_target: int, padding: int) -> Transformer:
     """Build the model that a Config describes, without memory for its weights.
 
     Raises ValueError for sizes that no Transformer can have.
     """
     lengths = tuple(config.learned_lengths) if config.learned_lengths else None
-    with torch.device("meta"):
-        transformer = create_transformer(
-            config.sizes, V_source, V_target, padding, config.sharing, learned_lengths=lengths
-        )
-    if lengths is None:  # sinusoids are computed, not loaded
+    try:
+        with torch.device("meta"), NoInitialValues():
+            transformer = create_transformer(
+                config.sizes, V_source, V_target, padding, config.sharing, learned_lengths=lengths
+            )
+    except (RuntimeError, TypeError):  # how PyTorch refuses numbers beyond 64 bits
+        raise ValueError("its sizes must fit into 64 bits, do not") from None
+    if lengths is None:  # sinusoids are computed when they are needed, not loaded
         for stack in (transformer.encoder, transformer.decoder):
             stack.position = SinusoidalPositions(config.sizes.d_model)
     return transformer.eval()

@@ -30,12 +30,12 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 class SinusoidalPositions(nn.Module):
     """Sinusoids for any length; the table grows when needed and is not saved with the model."""
 
-    def __init__(self, d_model: int, length: int = 256):
+    def __init__(self, d_model: int):
         super().__init__()
         if d_model % 2:
             raise ValueError(f"d_model must be even, sine and cosine come in pairs; got {d_model}")
         self.d_model = d_model
-        self.register_buffer("table", sinusoids(length, d_model), persistent=False)
+        self.register_buffer("table", torch.empty(0, d_model), persistent=False)
 
     def forward(self, pos: Tensor, longest: int) -> Tensor:
         """pos [B, L] or [L], every value below `longest` → encodings [..., d_model]."""

@@ -14,11 +14,8 @@ from torch import Tensor
 
 from fairseq_aiayn.decoding.beam_search import Continuations, SearchOptions
 from fairseq_aiayn.decoding.maximum_length import MaximumLength
-from fairseq_aiayn.decoding.tree_constraint import (
-    ConstrainedContinuations,
-    TreeSymbols,
-    classify_tokens,
-)
+from fairseq_aiayn.decoding.tree_constraint import ConstrainedContinuations
+from fairseq_aiayn.model_folder.parser import tree_symbols
 from fairseq_aiayn.paper import PARSING_DECODING
 from fairseq_aiayn.plugin.development_f1 import (
     DevelopmentTrees,
@@ -28,7 +25,7 @@ from fairseq_aiayn.plugin.development_f1 import (
 from fairseq_aiayn.plugin.generator import BeamSearchGenerator
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
-from fairseq_aiayn.treebank.linearization import MAX_OPEN, split_symbol
+from fairseq_aiayn.treebank.linearization import MAX_OPEN
 
 SOURCE, TARGET = "words", "tree"
 WORD_BEGINS = "\u2581"  # the first character of the first piece of every word
@@ -67,7 +64,7 @@ class TreeGenerator(BeamSearchGenerator):
                 f"--min-len {options.min_length} and --constrained: a tree's words decide how"
                 " short it may be"
             )
-        self.tree_symbols = tree_symbols(target_dictionary)
+        self.tree_symbols = tree_symbols(target_dictionary.symbols, target_dictionary.eos())
         self.begins_word = torch.tensor(
             [symbol.startswith(WORD_BEGINS) for symbol in source_dictionary.symbols]
         )
@@ -163,12 +160,3 @@ class AiaynParsingTask(AiaynTranslationTask):
         """Build the search, which is constrained with --constrained."""
         search = TreeGenerator if self.cfg.constrained else BeamSearchGenerator
         return search(self.source_dictionary, self.target_dictionary, options, maximum_length)
-
-
-def tree_symbols(dictionary: Dictionary) -> TreeSymbols:
-    """Return the role of each token of a target dictionary in a tree; raises ValueError if the
-    dictionary can write no tree."""
-    try:
-        return classify_tokens([split_symbol(s) for s in dictionary.symbols], dictionary.eos())
-    except ValueError as error:
-        raise ValueError(f"--constrained: the target dictionary writes no trees, {error}") from None

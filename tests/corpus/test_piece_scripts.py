@@ -128,7 +128,7 @@ def test_the_words_that_are_remembered_are_bounded(tokens, tmp_path, monkeypatch
             super().__init__(codes)
             made.append(self)
 
-    monkeypatch.setattr(pieces, "BPE", Watched)
+    monkeypatch.setattr("subword_nmt.apply_bpe.BPE", Watched)
     cut = pieces.byte_pairs(learn_codes(plain_text(tokens), tmp_path / "codes"))
     cut(plain_text(tokens).replace("\n", " "))
     assert len(made[0].cache) <= 1

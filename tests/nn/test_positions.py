@@ -69,7 +69,7 @@ def test_a_shift_is_a_linear_map(k: int) -> None:
 def test_sequences_longer_than_any_before(dtype: torch.dtype) -> None:
     """Breaks if the table ends at the longest training sentence, or if growing changes its values
     or its precision."""
-    position = SinusoidalPositions(d_model=6, length=4).to(dtype)
+    position = SinusoidalPositions(d_model=6).to(dtype)
     before = position(torch.arange(4), longest=4)
     for longest in (5, 9, 600):
         grown = position(torch.arange(longest), longest)

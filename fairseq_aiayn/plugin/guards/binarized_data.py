@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from fairseq.data import Dictionary, FairseqDataset, indexed_dataset
 
-from fairseq_aiayn.checkpoints.reading import require_plain_file
+from fairseq_aiayn.files.lines import require_plain_file
 from fairseq_aiayn.plugin.guards.checked import checked
 
 AGAIN = "run fairseq-preprocess again"

@@ -17,7 +17,7 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, ListConfig
 
-from fairseq_aiayn.checkpoints.reading import require_plain_file
+from fairseq_aiayn.files.lines import require_plain_file
 from fairseq_aiayn.plugin.guards.checked import checked
 from fairseq_aiayn.plugin.optimizer import read_betas
 from fairseq_aiayn.regime.names import option

@@ -1,0 +1,84 @@
+"""What translating and parsing with a model folder share: a device, batches, options, lengths.
+
+Shape letters as in fairseq_aiayn.nn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from fairseq_aiayn.decoding.beam_search import SearchOptions
+from fairseq_aiayn.decoding.candidates import Symbols
+from fairseq_aiayn.decoding.maximum_length import MaximumLength
+from fairseq_aiayn.model_folder.config import Config
+from fairseq_aiayn.model_folder.vocabulary import END, PADDING
+from fairseq_aiayn.paper import PARSING_DECODING
+
+SYMBOLS = Symbols(end=END, padding=PADDING)
+
+
+def find_device(name: str | None) -> torch.device:
+    """Return the device; without a name, a GPU if there is one.
+
+    Raises ValueError for a device that PyTorch does not have, or that computes nothing.
+    """
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"--device {name}: {str(error).splitlines()[0]}") from None
+    return device
+
+
+def batches(lengths: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
+    """Yield the places of sentences with tokens, in batches of similar lengths."""
+    batch: list[int] = []
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        if not lengths[place]:
+            break
+        if batch and lengths[batch[0]] * (len(batch) + 1) > most_tokens:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def padded(
+    sentences: Sequence[Sequence[int]], device: torch.device, is_source: bool = True
+) -> Tensor:
+    """Return the tokens of a batch [B, L]; sources are padded on the left, as fairseq's are."""
+    longest = max(map(len, sentences))
+    rows = []
+    for tokens in sentences:
+        room = [PADDING] * (longest - len(tokens))
+        rows.append([*room, *tokens] if is_source else [*tokens, *room])
+    return torch.tensor(rows, device=device)
+
+
+def search_options(
+    config: Config, V: int, beam: int | None = None, alpha: float | None = None, nbest: int = 1
+) -> SearchOptions:
+    """Return the options of a search over V target types; None is the default of the model's task.
+
+    Raises ValueError for a value that is out of range.
+    """
+    usual = config.search
+    beam, alpha = usual.beam if beam is None else beam, usual.alpha if alpha is None else alpha
+    largest = max(V, PARSING_DECODING.beam)  # the paper's largest; each beam takes memory
+    if beam > largest:
+        raise ValueError(
+            f"the beam size must be at most {largest:,}, the types of the target vocabulary, "
+            f"got {beam:,}"
+        )
+    return SearchOptions(beam, alpha, nbest=nbest)
+
+
+def longest_outputs(config: Config, source: Tensor) -> Tensor:
+    """source [B, S] → the number of tokens [B] that each output may have before its end token."""
+    longest = MaximumLength(1, config.search.extra_length).of(source, SYMBOLS)
+    lengths = config.learned_lengths
+    return longest if lengths is None else longest.clamp(max=lengths[1] - 1)  # the end takes one

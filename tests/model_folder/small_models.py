@@ -1,0 +1,125 @@
+"""Small random models with the files that a folder is made of."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from fairseq.data import Dictionary
+from subword_nmt.learn_bpe import learn_bpe
+
+import fairseq_aiayn.plugin  # noqa: F401
+from fairseq_aiayn.corpus.moses import moses_tokenizer
+from fairseq_aiayn.corpus.pieces import byte_pairs
+from fairseq_aiayn.model_folder.export import of_checkpoint, to_folder
+from fairseq_aiayn.model_folder.text import BYTE_PAIRS, TextProcessing
+from fairseq_aiayn.plugin.architectures import apply_row
+from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
+from fairseq_aiayn.rows import ROWS
+
+SENTENCES = (
+    "The cat's hat isn't here, is it?",
+    'A well-known "quote" (in brackets) costs 3.5% & more.',
+    "Mr. Smith saw 1,000 houses in the U.S. on Monday; he left...",
+    "the cat saw the hat",
+    "Naïve café: <b>bold</b> text!",
+)
+SIZES = {
+    "encoder_layers": 2,
+    "encoder_embed_dim": 16,
+    "encoder_ffn_embed_dim": 24,
+    "encoder_attention_heads": 2,
+    "d_k": 8,
+    "d_v": 8,
+    "max_source_positions": 1024,
+    "max_target_positions": 1024,
+}
+# What each kind of model has beside the sizes
+KINDS = {
+    "all embeddings shared": {},
+    "target embeddings shared": {"share_decoder_input_output_embed": True},
+    "no embeddings shared": {"untied_embeddings": True},
+    "learned positions": {
+        "learned_positions": True,
+        "max_source_positions": 80,
+        "max_target_positions": 85,
+    },
+    "keys unlike values": {"d_k": 6, "d_v": 3},
+    "parser": {"arch": "aiayn_parsing_tiny", "task": "aiayn_parsing"},
+}
+SEPARATE = ("target embeddings shared", "no embeddings shared", "parser")  # vocabularies
+
+
+@dataclass(frozen=True)
+class Small:
+    """A model of the plugin, its task, its checkpoint and the other files of its training."""
+
+    model: AiaynModel
+    task: AiaynTranslationTask
+    checkpoint: Path
+    data: Path
+    codes: Path
+
+    def export(self, path: Path, precision: str = "float32") -> Path:
+        """Write the model as a folder."""
+        text = TextProcessing(BYTE_PAIRS)
+        to_folder(of_checkpoint(self.checkpoint, self.data, text, self.codes), precision, {}, path)
+        return path
+
+
+def small_model(root: Path, kind: str = "all embeddings shared", seed: int = 1) -> Small:
+    """Make a model of one of KINDS, with sharp output distributions, in an empty directory."""
+    codes, data = root / "codes", root / "bin"
+    data.mkdir(parents=True)
+    write_codes(codes)
+    options = {"arch": "aiayn_tiny", "task": "aiayn_translation", **SIZES, **KINDS[kind]}
+    languages = ("words", "tree") if kind == "parser" else ("en", "de")
+    source = target = dictionary_of(codes, SENTENCES)
+    if kind in SEPARATE:
+        target = dictionary_of(codes, SENTENCES[:3])
+    for language, dictionary in zip(languages, (source, target), strict=True):
+        dictionary.save(str(data / f"dict.{language}.txt"))
+    task = AiaynTranslationTask(AiaynTranslationConfig(), source, target)
+    torch.manual_seed(seed)
+    args = Namespace(**options, source_lang=languages[0], target_lang=languages[1])
+    apply_row(ROWS[options["arch"].removeprefix("aiayn_")], args)
+    model = AiaynModel.build_model(args, task).eval()
+    with torch.no_grad():
+        model.decoder.stack.projection.weight *= 3.0
+    save_checkpoint(model, args, root / "checkpoint.pt")
+    return Small(model, task, root / "checkpoint.pt", data, codes)
+
+
+def save_checkpoint(model: AiaynModel, args: Namespace, path: Path) -> None:
+    """Write a checkpoint as fairseq does."""
+    history = {"criterion_name": "x", "optimizer_name": "x", "lr_scheduler_state": {}}
+    state = {
+        "args": args,
+        "model": model.state_dict(),
+        "optimizer_history": [{**history, "num_updates": 7}],
+        "extra_state": {"train_iterator": {"epoch": 1}},
+    }
+    torch.save(state, path)
+
+
+def write_codes(path: Path) -> None:
+    """Learn a few byte pairs of the sentences."""
+    tokenize = moses_tokenizer("en", normalize=False)
+    with path.open("w") as file, contextlib.redirect_stderr(io.StringIO()):
+        learn_bpe(io.StringIO("\n".join(map(tokenize, SENTENCES))), file, 40)
+
+
+def dictionary_of(codes: Path, sentences: tuple[str, ...]) -> Dictionary:
+    """Return fairseq's dictionary of the pieces of sentences."""
+    tokenize, segment = moses_tokenizer("en", normalize=False), byte_pairs(codes)
+    dictionary = Dictionary()
+    for sentence in sentences:
+        for piece in segment(tokenize(sentence)).split():
+            dictionary.add_symbol(piece)
+    dictionary.finalize()
+    return dictionary

@@ -1,0 +1,331 @@
+"""What cannot be exported or used is one line of `aiayn`, status 2, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from small_models import Small, small_model
+
+from fairseq_aiayn.cli import main as cli
+from fairseq_aiayn.model_folder import folder as folder_module
+from fairseq_aiayn.model_folder.folder import read_folder
+
+Aiayn = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    return small_model(tmp_path_factory.mktemp("model") / "exp")
+
+
+@pytest.fixture(scope="module")
+def exported(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small.export(tmp_path_factory.mktemp("exported") / "folder")
+
+
+@pytest.fixture
+def folder(exported: Path, tmp_path: Path) -> Path:
+    """A copy to damage."""
+    return shutil.copytree(exported, tmp_path / "folder")
+
+
+@pytest.fixture
+def aiayn(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, str]]:
+    """Run a subcommand; return its status, output and errors."""
+
+    def run(*arguments: str | Path, stdin: bytes = b"the cat\n") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        status = cli.main([*map(str, arguments)])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return run
+
+
+def set_field(folder: Path, names: str, value: object) -> None:
+    """Change a value in config.json, at a place such as sizes.N."""
+    config = json.loads((folder / "config.json").read_text())
+    *outer, last = names.split(".")
+    inside = config
+    for name in outer:
+        inside = inside[name]
+    inside[last] = value
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("model.safetensors", "must be a safetensors file, is not or is cut short"),
+        ("config.json", "must be JSON, is not or is cut short"),
+        ("source.txt", "must be as it was exported, its SHA-256 is another"),
+        ("target.txt", "must be as it was exported, its SHA-256 is another"),
+        ("codes", "must be as it was exported, its SHA-256 is another"),
+    ],
+)
+def test_a_file_that_is_cut_off_or_missing_or_a_pipe(
+    name: str, message: str, folder: Path, aiayn: Aiayn
+) -> None:
+    path = folder / name
+    for end in (path.stat().st_size // 2, path.stat().st_size - 3, 5, 0):
+        path.write_bytes(path.read_bytes()[:end])
+        expected = (2, "", f"aiayn translate: {path}: {message}\n")
+        assert aiayn("translate", folder) == expected
+    path.unlink()
+    missing = (2, "", f"aiayn translate: {path}: No such file or directory\n")
+    assert aiayn("translate", folder) == missing
+    os.mkfifo(path)
+    status, _, err = aiayn("translate", folder)
+    assert status == 2 and f"{path}: must be a plain file" in err
+
+
+@pytest.mark.parametrize(
+    ("names", "value", "message"),
+    [
+        ("format", 2, "'format' must be 1, is 2: another version's folder"),
+        ("sizes.N", "2", "'N' must be int, got '2'"),
+        ("search.beam", True, "'beam' must be int, got True"),
+        ("sizes.N", -1, "N must be at least 1, got -1"),
+        ("sizes.N", 10**6, "N must be at most 1000, got 1000000"),
+        ("sizes.N", 3, "must have the parameters of its configuration, lacks decoder.layers.2"),
+        ("sizes.d_model", 10**12, "does not fit its configuration and vocabularies"),
+        ("sizes.d_model", 10**18, "its sizes must fit into 64 bits, do not"),
+        ("sizes.d_ff", 10**40, "its sizes must fit into 64 bits, do not"),
+        ("sizes.d_model", 15, "d_model must be even"),
+        ("sizes.P_drop", None, "'P_drop' must be int or float, got None"),
+        ("sizes", [], "must have 'N', has not"),
+        ("learned_lengths", [10**15, 9], "must have the parameters of its configuration, lacks"),
+        ("learned_lengths", [-1, 9], "'learned_lengths' must be two numbers from 1 on"),
+        ("task", "chess", "'task' must be one of translation, parsing, is 'chess'"),
+        ("sharing", "some", "'sharing' must be one of all, target, none, is 'some'"),
+        ("source_lang", "../en", "a language must be letters, digits, - or _, is '../en'"),
+        ("text.pieces", "../../etc/passwd", "'pieces' must be one of byte_pairs, word_pieces"),
+        ("search.extra_length", 10**9, "--max-len-b must be at most 100,000, got 1,000,000,000"),
+        (
+            "search.alpha",
+            float("nan"),
+            "config.json: the length penalty α must be a number from 0 to 50, got nan",
+        ),
+        ("search.beam", 10**9, "the beam size must be at most 80, the types of the target"),
+        ("sha256", {}, "source.txt: must be as it was exported"),
+        ("search", None, "must have 'beam', has not"),
+    ],
+)
+def test_a_configuration_that_does_not_fit(
+    names: str, value: object, message: str, folder: Path, aiayn: Aiayn
+) -> None:
+    """Sizes that no memory could hold are refused before any memory is taken for them."""
+    set_field(folder, names, value)
+    status, out, err = aiayn("translate", folder)
+    assert (status, out) == (2, "")
+    assert message in err and err.count("\n") == 1
+    assert str(folder) in err or names == "search.beam"
+
+
+def test_another_models_weights_and_weights_that_are_no_numbers(folder: Path, aiayn: Aiayn) -> None:
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    name = "encoder.layers.1.feed_forward.W_1.bias"
+    for value, message in (
+        (torch.full_like(weights[name], torch.nan), f"{name} must have finite values"),
+        (weights[name][:-1].clone(), f"{name} is [23] there and [24] by them"),
+    ):
+        save_file(weights | {name: value}, path)
+        status, _, err = aiayn("translate", folder)
+        assert status == 2 and message in err and str(path) in err and err.count("\n") == 1
+    save_file(weights | {"more": weights[name].clone()}, path)
+    _, _, err = aiayn("translate", folder)
+    assert f"{path}: must have the parameters of its configuration, has more" in err
+
+
+@pytest.mark.parametrize(
+    ("flags", "stdin", "message"),
+    [
+        (["--beam", "0"], b"x\n", "the beam size must be at least 1, got 0"),
+        (["--alpha", "nan"], b"x\n", "α must be a number from 0 to 50, got nan"),
+        (["--nbest", "5"], b"x\n", "nbest must be between 1 and the beam size 4, got 5"),
+        (["--threads", "0"], b"x\n", "--threads must be at least 1, got 0"),
+        (["--batch-tokens", "0"], b"x\n", "--batch-tokens must be at least 1, got 0"),
+        (["--device", "nowhere"], b"x\n", "--device nowhere: "),
+        ([], b"x\n" + b"word " * 10_000, "sentence 2 must have at most 1,024 tokens, has"),
+        ([], b"x\ncaf\xe9\n", "line 2 must be UTF-8, is not"),
+    ],
+)
+def test_options_and_text_out_of_range(
+    flags: list[str], stdin: bytes, message: str, exported: Path, aiayn: Aiayn
+) -> None:
+    status, out, err = aiayn("translate", exported, *flags, stdin=stdin)
+    assert (status, out) == (2, "") and message in err and err.count("\n") == 1
+
+
+def test_in_a_terminal_a_bad_line_is_reported_and_the_next_one_asked_for(
+    exported: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = io.TextIOWrapper(io.BytesIO(b"caf\xe9\n" + b"x " * 1025 + b"\n\nthe cat\n"))
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", terminal)
+    assert cli.main(["translate", str(exported), "--scores", "--beam", "1"]) == 0
+    printed = capsys.readouterr()
+    empty, translation = printed.out.splitlines()
+    assert empty == "0.0000\t0.0000\t" and float(translation.split("\t")[1]) < 0
+    lines = printed.err.splitlines()
+    assert lines[1] == "> line 1 must be UTF-8, is not"
+    assert lines[2].startswith("> sentence 1 must have at most 1,024 tokens")
+    assert lines[3:] == ["> > > "]
+
+
+def test_a_model_of_the_other_task_is_named(tmp_path: Path, exported: Path, aiayn: Aiayn) -> None:
+    parser = small_model(tmp_path / "parser", "parser").export(tmp_path / "folder")
+    _, _, err = aiayn("translate", parser)
+    assert err == f"aiayn translate: {parser}: must translate, is for parsing\n"
+    _, _, err = aiayn("parse", "--model", exported, "the cat")
+    assert err == f"aiayn parse: {exported}: must be a parser, is a model for translation\n"
+
+
+def changed(small: Small, path: Path, **options: object) -> Path:
+    """Write the model's checkpoint with other options."""
+    state = torch.load(small.checkpoint)
+    vars(state["args"]).update(options)
+    torch.save(state, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            lambda path, small: changed(small, path, arch="transformer"),
+            "must be a model of this plugin, is 'transformer': stock fairseq's have other",
+        ),
+        (
+            lambda path, small: changed(small, path, encoder_layers=3),
+            "must have the parameters of its configuration, lacks decoder.layers.2",
+        ),
+        (
+            lambda path, small: changed(small, path, encoder_layers="3"),
+            "'sizes': 'N' must be int, got '3'",
+        ),
+        (
+            lambda path, small: changed(small, path, source_lang="../en"),
+            "bin: must have the dictionaries of ../en and de, has those of de and en",
+        ),
+        (lambda path, small: path.write_bytes(b"PK"), "truncated, or not a PyTorch checkpoint"),
+        (lambda path, small: None, "checkpoint.pt: No such file or directory"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_exported(
+    damage: Callable, message: str, small: Small, tmp_path: Path, aiayn: Aiayn
+) -> None:
+    path = tmp_path / "checkpoint.pt"
+    damage(path, small)
+    before = sorted(tmp_path.iterdir())
+    given = ("--data-bin", small.data, "--bpe-codes", small.codes, "--output", tmp_path / "out")
+    status, out, err = aiayn("export", "--checkpoint", path, *given)
+    assert (status, out) == (2, "") and message in err and err.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--output", "{root}/bin"], "bin: must not exist yet"),
+        (["--output", "{root}/codes/out"], "codes: File exists"),
+        (["--bpe-codes", "{root}/nowhere"], "nowhere: No such file or directory"),
+        (["--data-bin", "{root}/nowhere"], "nowhere: No such file or directory"),
+        (["--sentencepiece-model", "{root}/codes"], "only one can have cut the text"),
+        (["{root}/bin"], "a run directory or --checkpoint must be given, and not both"),
+        (["--to", "fairseq"], "--to fairseq: must be given a model folder"),
+    ],
+)
+def test_options_of_an_export_that_do_not_fit(
+    more: list[str], message: str, tmp_path: Path, aiayn: Aiayn
+) -> None:
+    root = tmp_path / "exp"
+    small = small_model(root)
+    before = sorted(tmp_path.rglob("*"))
+    given = ["--checkpoint", small.checkpoint, "--data-bin", small.data, "--bpe-codes", small.codes]
+    given += ["--output", tmp_path / "out", *(one.format(root=root) for one in more)]
+    status, out, err = aiayn("export", *given)
+    assert (status, out) == (2, "") and message in err and err.count("\n") == 1
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_dictionary_of_another_training_is_named(
+    small: Small, tmp_path: Path, aiayn: Aiayn
+) -> None:
+    data = shutil.copytree(small.data, tmp_path / "bin")
+    for language in ("en", "de"):
+        with (data / f"dict.{language}.txt").open("a") as file:
+            file.write("another 1\n")
+    given = ("--data-bin", data, "--bpe-codes", small.codes, "--output", tmp_path / "out")
+    status, _, err = aiayn("export", "--checkpoint", small.checkpoint, *given)
+    assert (
+        status == 2 and "does not fit its configuration and vocabularies, encoder.embedding" in err
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_weights_too_large_for_the_precision_leave_nothing(
+    small: Small, tmp_path: Path, aiayn: Aiayn
+) -> None:
+    state = torch.load(small.checkpoint)
+    state["model"]["encoder.stack.layers.0.feed_forward.W_1.bias"][3] = 1e6
+    torch.save(state, tmp_path / "checkpoint.pt")
+    given = ("--checkpoint", tmp_path / "checkpoint.pt", "--data-bin", small.data)
+    given = (*given, "--bpe-codes", small.codes, "--output", tmp_path / "out")
+    status, _, err = aiayn("export", *given, "--precision", "float16")
+    assert status == 2 and "W_1.bias in float16 must have finite values" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.pt"]
+    assert aiayn("export", *given, "--precision", "bfloat16")[0] == 0
+
+
+def test_what_a_killed_export_leaves_is_no_model_and_in_nobodys_way(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before any of its steps, without the chance to tidy up."""
+    steps = ("save_weights", "_sha256", "model_card", "as_json", "shutil.copyfile", "os.rename")
+    for number, step in enumerate(steps):
+        with monkeypatch.context() as patch:
+            patch.setattr(folder_module.shutil, "rmtree", lambda *args, **kwargs: None)
+            module, _, name = step.rpartition(".")
+            where = getattr(folder_module, module) if module else folder_module
+
+            def killed(*args: object, **kwargs: object) -> None:
+                raise KeyboardInterrupt
+
+            patch.setattr(where, name, killed)
+            with pytest.raises(KeyboardInterrupt):
+                small.export(tmp_path / "folder")
+        assert not (tmp_path / "folder").exists()
+        parts = sorted(tmp_path.glob("folder.*.part"))
+        assert len(parts) == number + 1
+    for part in parts:
+        if (part / "config.json").exists():  # only the renaming was left to do
+            read_folder(part)
+        else:
+            with pytest.raises(FileNotFoundError):
+                read_folder(part)
+    assert sum((part / "config.json").exists() for part in parts) == 1
+    read_folder(small.export(tmp_path / "folder"))
+
+
+@pytest.mark.parametrize("there", ["a folder", "another file"])
+def test_a_checkpoint_is_not_written_over_what_exists(
+    there: str, exported: Path, tmp_path: Path, aiayn: Aiayn
+) -> None:
+    path = tmp_path / "there"
+    path.mkdir() if there == "a folder" else path.write_text("x")
+    _, _, err = aiayn("export", exported, "--to", "fairseq", "--output", path)
+    assert err == f"aiayn export: --output {path}: must not exist yet\n"
+    assert path.is_dir() or path.read_text() == "x"

@@ -1,0 +1,92 @@
+"""A checkpoint becomes a folder and a checkpoint again, bit for bit, whatever its model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from small_models import KINDS, small_model
+
+from fairseq_aiayn.cli import main as cli
+from fairseq_aiayn.model_folder.export import to_fairseq
+from fairseq_aiayn.model_folder.folder import read_folder
+from fairseq_aiayn.plugin.architectures import apply_row
+from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.rows import ROWS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_model_comes_back_bit_for_bit(kind: str, tmp_path: Path) -> None:
+    small = small_model(tmp_path / "model", kind)
+    to_fairseq(small.export(tmp_path / "folder"), tmp_path / "again.pt")
+    before, after = torch.load(small.checkpoint), torch.load(tmp_path / "again.pt")
+    assert list(after["model"]) == list(before["model"])
+    assert all(torch.equal(after["model"][name], one) for name, one in before["model"].items())
+    assert after["args"] == before["args"]
+    apply_row(ROWS[before["args"].arch.removeprefix("aiayn_")], after["args"])
+    built = AiaynModel.build_model(after["args"], small.task)
+    built.load_state_dict(after["model"], strict=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_has_the_model_of_the_checkpoint(kind: str, tmp_path: Path) -> None:
+    """With shared matrices as one parameter, in memory and in the file."""
+    small = small_model(tmp_path / "model", kind)
+    model = read_folder(small.export(tmp_path / "folder"))
+    theirs = dict(small.model.transformer.named_parameters())
+    mine = dict(model.transformer.named_parameters())
+    assert list(mine) == [name.replace(".stack", "") for name in theirs]
+    assert all(map(torch.equal, mine.values(), theirs.values()))
+    assert load_file(tmp_path / "folder" / "model.safetensors").keys() == mine.keys()
+    assert not model.transformer.training
+    source = torch.tensor([[1, 5, 6, 7, 2], [8, 9, 5, 6, 2]])
+    with torch.no_grad():
+        assert torch.equal(
+            model.transformer(source, source[:, :-1]),
+            small.model.transformer(source, source[:, :-1]),
+        )
+
+
+@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+def test_half_precision_halves_the_file_and_rounds_the_weights(
+    precision: str, tmp_path: Path
+) -> None:
+    small = small_model(tmp_path / "model")
+    whole, half = small.export(tmp_path / "whole"), small.export(tmp_path / "half", precision)
+    stored = load_file(half / "model.safetensors")
+    assert {str(tensor.dtype) for tensor in stored.values()} == {f"torch.{precision}"}
+    rounded = getattr(torch, precision)
+    read = read_folder(half).transformer.named_parameters()
+    for (name, found), exact in zip(read, read_folder(whole).transformer.parameters(), strict=True):
+        assert found.dtype == torch.float32 and torch.equal(found, exact.to(rounded).float()), name
+
+
+def test_a_run_of_a_recipe_has_everything(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """settings.json has paths from the root of the checkout, score.json the scores."""
+    small = small_model(tmp_path / "exp")
+    run = tmp_path / "exp" / "tiny-1"
+    run.mkdir()
+    small.checkpoint.rename(run / "average.pt")
+    small.codes.rename(small.data / "codes")
+    note = {"pieces": "byte_pairs", "normalize": True, "lowercase": False}
+    (small.data / "text.json").write_text(json.dumps(note))
+    search = "fairseq-generate elsewhere/bin --path elsewhere/tiny-1/average.pt"
+    settings = {"system": "aiayn", "corpus": "invented", "commands": {"generate": search}}
+    (run / "settings.json").write_text(json.dumps(settings))
+    score = {"score": 24.2345, "signature": "case:mixed"}
+    (run / "score.json").write_text(json.dumps({"paper": score, "sacrebleu": score}))
+    status = cli.main(["export", str(run), "--output", str(tmp_path / "out"), "--licence", "CC0"])
+    assert (status, capsys.readouterr().err) == (0, "")
+    config = read_folder(tmp_path / "out").config
+    assert config.text.normalize and config.told["licence"] == "CC0"
+    assert config.told["scores"].startswith("BLEU 24.23 (case:mixed), BLEU 24.23")
+    assert "BLEU 24.23" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_the_card_has_a_command_that_works(tmp_path: Path) -> None:
+    for kind, command in (("keys unlike values", "translate"), ("parser", "parse --model")):
+        folder = small_model(tmp_path / command, kind).export(tmp_path / command / "folder")
+        assert f"    aiayn {command} THIS_FOLDER < text\n" in (folder / "README.md").read_text()
