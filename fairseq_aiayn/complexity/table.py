@@ -34,7 +34,7 @@ class Measured:
 def measure_all(
     lengths: Sequence[int], widths: Sequence[int], path_lengths: Sequence[int]
 ) -> list[Measured]:
-    """Measure every kind at all lengths with the first width, and at all widths with the first
+    """Measure every kind at all lengths with the first width, and at all widths with the last
     length.
 
     Raises ValueError for a width that the heads do not divide, or fewer than two sizes.
@@ -49,7 +49,7 @@ def measure_all(
             Measured(
                 kind,
                 {n: measure(kind.build(widths[0], 0), n, widths[0]) for n in lengths},
-                {d: measure(kind.build(d, 0), lengths[0], d) for d in widths},
+                {d: measure(kind.build(d, 0), lengths[-1], d) for d in widths},
                 {n: path_length(kind, n) for n in path_lengths},
             )
         )
@@ -80,13 +80,8 @@ def draw(found: Sequence[Measured]) -> Figure:
     for axes, (name, of) in zip(figure.subplots(1, 3), MEASURES.items(), strict=True):
         for place, one in enumerate(found):
             values = [of(cost) * units[name] for cost in one.by_length.values()]
-            axes.plot(
-                list(one.by_length),
-                values,
-                marker="o",
-                color=line_colour(place),
-                label=one.kind.name,
-            )
+            sizes, colour = list(one.by_length), line_colour(place)
+            axes.plot(sizes, values, marker="o", color=colour, label=one.kind.name)
         axes.set(xscale="log", yscale="log", xlabel="n, positions", title=titles[name])
         axes.set_xticks(list(found[0].by_length), map(str, found[0].by_length), minor=False)
         axes.minorticks_off()
