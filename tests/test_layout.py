@@ -19,6 +19,7 @@ LAYERS = [
     {"runs", "inspection"},
     {"diagnosis", "model_folder"},
     {"report", "plugin"},
+    {"complexity"},
     {"cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -35,6 +35,7 @@ from fairseq_aiayn.cli import (
     average,
     bleu,
     compare,
+    complexity,
     cost,
     delinearize,
     diagnose,
@@ -50,7 +51,7 @@ from fairseq_aiayn.cli import (
 from fairseq_aiayn.messages import shortened
 
 COMMANDS = (
-    *(rows, flags, cost, user_dir, average, bleu, compare, diagnose, attention),
+    *(rows, flags, cost, complexity, user_dir, average, bleu, compare, diagnose, attention),
     *(export, translate),
     *(linearize, parse, delinearize, evalb),
 )

@@ -116,8 +116,15 @@ class MultiHeadAttention(nn.Module):
 
         Q [B, h, Q, d_k], K [B, h, M, d_k], V [B, h, M, d_v] → [B, Q, d_model].
         """
-        dropout = self.attention_dropout if self.training else 0.0
-        heads = fused_attention(Q, K, V, mask, causal, dropout)
+        return self.join(fused_attention(Q, K, V, mask, causal, self.dropout_now))
+
+    @property
+    def dropout_now(self) -> float:
+        """The rate at which attention weights are dropped: 0 outside training."""
+        return self.attention_dropout if self.training else 0.0
+
+    def join(self, heads: Tensor) -> Tensor:
+        """Return Concat(head_1, …, head_h)W^O: heads [B, h, Q, d_v] → [B, Q, d_model]."""
         return self.W_O(heads.transpose(1, 2).flatten(2))
 
     def _split_heads(self, projected: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from fairseq_aiayn.nn.dropout import Dropout
 from fairseq_aiayn.nn.embeddings import Embedding
 from fairseq_aiayn.nn.feed_forward import FeedForward
 from fairseq_aiayn.nn.residual import AddAndNorm
+from fairseq_aiayn.nn.restricted_attention import self_attention
 
 
 class DecoderLayer(nn.Module):
@@ -20,7 +21,7 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, sizes: Dimensions):
         super().__init__()
-        self.self_attention = MultiHeadAttention(sizes)
+        self.self_attention = self_attention(sizes)
         self.self_attention_norm = AddAndNorm(sizes.d_model, sizes.P_drop)
         self.cross_attention = MultiHeadAttention(sizes)
         self.cross_attention_norm = AddAndNorm(sizes.d_model, sizes.P_drop)
@@ -71,6 +72,7 @@ class Decoder(nn.Module):
         self.dropout = Dropout(sizes.P_drop)
         self.layers = nn.ModuleList(DecoderLayer(sizes) for _ in range(sizes.N))
         self.projection = projection
+        self.window = sizes.attention_window
 
     def forward(self, tokens: Tensor, memory: Tensor, source_mask: Tensor | None) -> Tensor:
         """Return the features of all positions of a target; each attends only to itself and to
@@ -89,7 +91,8 @@ class Decoder(nn.Module):
     def start(self, memory: Tensor, source_mask: Tensor | None) -> DecoderState:
         """Return the state before the first step, for memory [B, S, d_model] and source_mask
         [B, 1, 1, S]."""
-        return DecoderState([layer.start(memory) for layer in self.layers], source_mask)
+        layers = [layer.start(memory) for layer in self.layers]
+        return DecoderState(layers, source_mask, window=self.window)
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Return the features of the next position, which equal the last features of `forward`

@@ -20,10 +20,13 @@ class Dimensions:
     d_v: int
     P_drop: float
     attention_dropout: float = 0.0
+    attention_window: int | None = None  # r of section 4; None = every position, as in the paper
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if value is None and field.name == "attention_window":
+                continue
             if field.name in ("P_drop", "attention_dropout"):
                 if not 0.0 <= value < 1.0:
                     raise ValueError(f"{field.name} must be in [0, 1), got {value}")

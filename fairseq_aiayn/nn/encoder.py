@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.dropout import Dropout
 from fairseq_aiayn.nn.embeddings import Embedding
 from fairseq_aiayn.nn.feed_forward import FeedForward
 from fairseq_aiayn.nn.residual import AddAndNorm
+from fairseq_aiayn.nn.restricted_attention import self_attention
 
 
 class EncoderLayer(nn.Module):
@@ -17,7 +17,7 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, sizes: Dimensions):
         super().__init__()
-        self.self_attention = MultiHeadAttention(sizes)
+        self.self_attention = self_attention(sizes)
         self.self_attention_norm = AddAndNorm(sizes.d_model, sizes.P_drop)
         self.feed_forward = FeedForward(sizes.d_model, sizes.d_ff)
         self.feed_forward_norm = AddAndNorm(sizes.d_model, sizes.P_drop)

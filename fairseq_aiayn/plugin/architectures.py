@@ -38,6 +38,13 @@ def add_model_options(parser: ArgumentParser) -> None:
         help="dropout rate of the attention weights (section 6.3; default: 0)",
     )
     parser.add_argument(
+        "--attention-window",
+        type=int,
+        metavar="R",
+        help="restrict self-attention to R positions on either side (section 4, which names it as"
+        " future work; no row has it)",
+    )
+    parser.add_argument(
         "--learned-positions", action="store_true", help="use learned positions (Table 3, row E)"
     )
     add_sharing_options(parser)
@@ -102,6 +109,7 @@ def apply_row(row: Row, args: Namespace) -> None:
     set_default(args, "d_v", row.d_v)
     set_default(args, "dropout", row.P_drop)
     set_default(args, "attention_dropout", 0.0)
+    args.attention_window = getattr(args, "attention_window", None)
     args.autocast = getattr(args, "autocast", None)
     set_default(args, "initialization", row.initialization)
     set_default(args, "label_smoothing", row.epsilon_ls)
@@ -157,6 +165,7 @@ def read_dimensions(args: Namespace) -> Dimensions:
         d_v=args.d_v,
         P_drop=args.dropout,
         attention_dropout=args.attention_dropout,
+        attention_window=args.attention_window,
     )
 
 
