@@ -18,7 +18,7 @@ from fairseq_aiayn.model_folder.fairseq_checkpoint import (
     sizes_of,
     write_checkpoint,
 )
-from fairseq_aiayn.model_folder.folder import Files, read_folder, write_folder
+from fairseq_aiayn.model_folder.folder import Files, Model, read_folder, write_folder
 from fairseq_aiayn.model_folder.text import TextProcessing, text_of_data
 from fairseq_aiayn.model_folder.vocabulary import PADDING, read_vocabulary
 from fairseq_aiayn.model_folder.weights import empty_transformer, fill
@@ -29,6 +29,7 @@ from fairseq_aiayn.runs.run_directory import read_settings
 
 DICTIONARY = re.compile(r"dict\.(.+)\.txt")
 PARSING_TASK = "aiayn_parsing"
+SETTINGS = "settings.json"  # every run has them
 TREES = "tree"  # the target language of a parser
 
 
@@ -46,7 +47,7 @@ def of_run(run: Path) -> tuple[Trained, dict[str, str]]:
 
     Raises as `of_checkpoint` does, and ValueError for a run without a model or a search.
     """
-    settings = read_settings(run / "settings.json")
+    settings = read_settings(run / SETTINGS)
     command = settings.commands.get(SEARCH, "").split()
     options = options_of(settings.commands.get(SEARCH, ""))
     if len(command) < 2 or "--path" not in options:
@@ -92,6 +93,16 @@ def of_checkpoint(
     own = dict(transformer.named_parameters())
     fill(transformer, {name: one for name, one in parameters.items() if name in own}, checkpoint)
     return Trained(config, transformer, files)
+
+
+def of_run_or_folder(path: Path) -> Model:
+    """Read the model of a run of the recipes or of a model folder; raises as `of_run` and
+    `read_folder` do."""
+    if not (path / SETTINGS).exists():
+        return read_folder(path)
+    trained, _ = of_run(path)
+    vocabularies = (read_vocabulary(file) for file in (trained.files.source, trained.files.target))
+    return Model(trained.config, trained.transformer, *vocabularies, trained.files.pieces)
 
 
 def to_folder(trained: Trained, precision: str, told: Mapping[str, str], path: Path) -> None:

@@ -213,18 +213,25 @@ def load(path: str | Path, device: str | None = None) -> Translator:
     return Translator(read_folder(Path(path)), device)
 
 
-def _numbered(
-    sentences: Sequence[str], cut: Callable[[str], list[str]], vocabulary: Vocabulary, first: int
-) -> list[list[int]]:
-    found = []
-    for number, sentence in enumerate(sentences, start=first):
-        pieces = cut(sentence)
+def in_pieces(
+    sentences: Sequence[str], cut: Callable[[str], list[str]], first: int
+) -> list[list[str]]:
+    """Return the pieces of each sentence; raises ValueError for more than 1,024, with the
+    sentence's number, counted from `first`."""
+    found = [cut(sentence) for sentence in sentences]
+    for number, pieces in enumerate(found, start=first):
         if len(pieces) > LONGEST:
             raise ValueError(
                 f"sentence {number} must have at most {LONGEST:,} tokens, has {len(pieces):,}"
             )
-        found.append(vocabulary.numbers(pieces) if pieces else [])
     return found
+
+
+def _numbered(
+    sentences: Sequence[str], cut: Callable[[str], list[str]], vocabulary: Vocabulary, first: int
+) -> list[list[int]]:
+    found = in_pieces(sentences, cut, first)
+    return [vocabulary.numbers(pieces) if pieces else [] for pieces in found]
 
 
 def _device(name: str | None) -> torch.device:
