@@ -4,8 +4,7 @@ Reads a sentence per line from standard input, or asks for one after the other i
 prints one translation per line, in the same order; an empty line stays empty. Text is tokenized and
 cut into pieces as in the model's training, and put together again. The beam search is the paper's
 (section 6.1). fairseq is not needed. With --runtime ctranslate2, FOLDER is what
-`aiayn export --to ctranslate2` wrote; its search stops earlier than the paper's and ranks in the
-same way.
+`aiayn export --to ctranslate2` wrote; outputs are ranked in the same way.
 
 examples:
   aiayn translate demo-en-de < text.en > text.de

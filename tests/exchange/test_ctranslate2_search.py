@@ -62,8 +62,8 @@ def test_ctranslate2_alone_would_rank_otherwise(trained, tmp_path):
     assert [one.hypotheses[0] for one in own] != [list(found[0].pieces) for found in ranked]
 
 
-def preferring(token: int, model: Model) -> Model:
-    """The same model, to which one token is always likely."""
+def preferring(tokens: list[int], model: Model) -> Model:
+    """The same model, to which some tokens are always likely, the first one most."""
     changed = replace(model, transformer=create_transformer(SIZES, 34, 34, PADDING))
     torch.manual_seed(3)
     with torch.no_grad():
@@ -71,16 +71,17 @@ def preferring(token: int, model: Model) -> Model:
             parameter.copy_(torch.randn_like(parameter) * 0.5)
         decoder = changed.transformer.decoder
         decoder.layers[-1].feed_forward_norm.norm.bias.fill_(1.0)
-        decoder.projection.weight[token] = 0.3  # its logit grows by 16 · 0.3
+        for place, token in enumerate(tokens):
+            decoder.projection.weight[token] = 0.3 - 0.02 * place  # its logit grows by 16 times it
     changed.transformer.eval()
     return changed
 
 
-@pytest.mark.parametrize("token", [END, PADDING, len(SPECIAL)], ids=["end", "padding", "other"])
+@pytest.mark.parametrize("tokens", [[END], [PADDING], [PADDING, END], [len(SPECIAL)]])
 @pytest.mark.parametrize("beam", [1, 4])
-def test_no_output_is_empty_has_padding_or_exceeds_the_longest(token, beam, tmp_path):
+def test_no_output_is_empty_has_padding_or_exceeds_the_longest(tokens, beam, tmp_path):
     """And its log P is that of the model, whatever the search excluded."""
-    model = preferring(token, small_model(KINDS["base"]))
+    model = preferring(tokens, small_model(KINDS["base"]))
     texts = sentences(model.source, [1, 2, 5])
     found = CTranslate2Translator(written(model, tmp_path), "cpu").stream(texts, beam)
     for text, (best,) in zip(texts, found, strict=True):
