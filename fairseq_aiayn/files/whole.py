@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TextIO
 
 
@@ -42,6 +44,24 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file that appears whole or not at all; text becomes UTF-8."""
     with whole_path(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_directory(option: str, path: Path) -> Iterator[Path]:
+    """Yield a temporary directory to write to; it becomes `path` when the block ends, and is
+    removed if the block fails. Raises ValueError, with the option that named it, if `path`
+    exists."""
+    if path.exists():
+        raise ValueError(f"{option} {path}: must not exist yet")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(mkdtemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent))
+    try:
+        yield part
+        part.chmod(0o755)  # mkdtemp lets only its user read
+        os.rename(part, path)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
 
 
 def require_not_among(

@@ -32,6 +32,7 @@ DICTIONARY = re.compile(r"dict\.(.+)\.txt")
 PAIR = re.compile(r"[^.]+\.([^.-]+)-([^.-]+)\.")  # train.en-de.en.bin
 PARSING_TASK = "aiayn_parsing"
 PARSING_LANGUAGES = ("words", "tree")
+SETTINGS = "settings.json"  # every run has them
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def of_run(run: Path) -> tuple[Trained, dict[str, str]]:
 
     Raises as `of_checkpoint` does, and ValueError for a run without a model or a search.
     """
-    settings = read_settings(run / "settings.json")
+    settings = read_settings(run / SETTINGS)
     command = settings.commands.get(SEARCH, "").split()
     options = options_of(settings.commands.get(SEARCH, ""))
     if len(command) < 2 or "--path" not in options:
@@ -101,6 +102,12 @@ def model_of(trained: Trained) -> Model:
     files = trained.files
     source, target = read_vocabulary(files.source), read_vocabulary(files.target)
     return Model(trained.config, trained.transformer, source, target, files.pieces)
+
+
+def of_run_or_folder(path: Path) -> Model:
+    """Read the model of a run of the recipes or of a model folder; raises as `of_run` and
+    `read_folder` do."""
+    return model_of(of_run(path)[0]) if (path / SETTINGS).exists() else read_folder(path)
 
 
 def to_folder(trained: Trained, precision: str, told: Mapping[str, str], path: Path) -> None:

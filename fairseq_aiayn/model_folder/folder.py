@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import mkdtemp
 
 from fairseq_aiayn.files.json_fields import read_json
 from fairseq_aiayn.files.lines import require_plain_file
+from fairseq_aiayn.files.whole import whole_directory
 from fairseq_aiayn.model_folder.card import model_card
 from fairseq_aiayn.model_folder.config import Config, as_json, config_from_json
 from fairseq_aiayn.model_folder.text import PIECES_FILES
@@ -57,12 +56,9 @@ def write_folder(config: Config, transformer: Transformer, files: Files, path: P
     Raises ValueError if `path` exists or a parameter is not finite in the folder's precision, and
     OSError if a file cannot be read or written.
     """
-    if path.exists():
-        raise ValueError(f"--output {path}: must not exist yet")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(mkdtemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent))
-    try:
+    with whole_directory("--output", path) as part:
         save_weights(transformer, config.precision, part / WEIGHTS)
+        (part / WEIGHTS).chmod(0o644)  # safetensors lets only its user read
         copies = [(files.source, SOURCE), (files.target, TARGET)]
         if files.pieces:
             copies.append((files.pieces, PIECES_FILES[config.text.pieces]))
@@ -74,12 +70,6 @@ def write_folder(config: Config, transformer: Transformer, files: Files, path: P
         content = json.dumps(as_json(config), indent=2, ensure_ascii=False)
         # Last: what a killed run leaves has no configuration, and is no model
         (part / CONFIG).write_text(f"{content}\n", encoding="utf-8")
-        part.chmod(0o755)  # mkdtemp and safetensors let only their user read
-        (part / WEIGHTS).chmod(0o644)
-        os.rename(part, path)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
 
 
 def read_folder(path: Path) -> Model:

@@ -5,7 +5,7 @@ Shape letters as in fairseq_aiayn.nn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from fairseq_aiayn.model_folder.config import Config
 from fairseq_aiayn.model_folder.vocabulary import END, PADDING
 from fairseq_aiayn.paper import PARSING_DECODING
 
+LONGEST = 1_024  # tokens of a sentence; attention and the search take far more time for more
 SYMBOLS = Symbols(end=END, padding=PADDING)
 
 
@@ -31,6 +32,26 @@ def find_device(name: str | None) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"--device {name}: {str(error).splitlines()[0]}") from None
     return device
+
+
+def longest_sentence(config: Config, side: int) -> int:
+    """Return how many tokens a source (side 0) or a target (side 1) may have."""
+    lengths = config.learned_lengths
+    return LONGEST if lengths is None else lengths[side] - 1  # the end takes one
+
+
+def in_pieces(
+    sentences: Sequence[str], cut: Callable[[str], list[str]], longest: int, first: int = 1
+) -> list[list[str]]:
+    """Return the pieces of each sentence; raises ValueError for too many, with the sentence's
+    number, counted from `first`."""
+    found = [cut(sentence) for sentence in sentences]
+    for number, pieces in enumerate(found, start=first):
+        if len(pieces) > longest:
+            raise ValueError(
+                f"sentence {number} must have at most {longest:,} tokens, has {len(pieces):,}"
+            )
+    return found
 
 
 def batches(lengths: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
@@ -80,5 +101,8 @@ def search_options(
 def longest_outputs(config: Config, source: Tensor) -> Tensor:
     """source [B, S] → the number of tokens [B] that each output may have before its end token."""
     longest = MaximumLength(1, config.search.extra_length).of(source, SYMBOLS)
-    lengths = config.learned_lengths
-    return longest if lengths is None else longest.clamp(max=lengths[1] - 1)  # the end takes one
+    return (
+        longest
+        if config.learned_lengths is None
+        else longest.clamp(max=longest_sentence(config, side=1))
+    )

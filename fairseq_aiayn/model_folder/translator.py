@@ -23,14 +23,15 @@ from fairseq_aiayn.model_folder.search import (
     SYMBOLS,
     batches,
     find_device,
+    in_pieces,
     longest_outputs,
+    longest_sentence,
     padded,
     search_options,
 )
 from fairseq_aiayn.model_folder.vocabulary import END, PADDING
 
 BATCH_TOKENS = 4_096  # source tokens per batch, with padding
-LONGEST = 1_024  # tokens of a sentence; attention and the search take far more time for more
 AT_ONCE = 2_000  # sentences that a stream sorts by length
 
 
@@ -162,17 +163,8 @@ class Translator:
     def _numbers(self, sentences: Sequence[str], side: int, first: int = 1) -> list[list[int]]:
         """Do what `tokens` does, for sources (side 0) or targets (side 1)."""
         cut, vocabulary = ((self.cut_source, self.source), (self.cut_target, self.target))[side]
-        lengths = self.config.learned_lengths
-        longest = LONGEST if lengths is None else lengths[side] - 1  # the end takes one
-        found = []
-        for number, sentence in enumerate(sentences, start=first):
-            pieces = cut(sentence)
-            if len(pieces) > longest:
-                raise ValueError(
-                    f"sentence {number} must have at most {longest:,} tokens, has {len(pieces):,}"
-                )
-            found.append(vocabulary.numbers(pieces) if pieces else [])
-        return found
+        found = in_pieces(sentences, cut, longest_sentence(self.config, side), first)
+        return [vocabulary.numbers(pieces) if pieces else [] for pieces in found]
 
     def _search(
         self, sources: Sequence[Sequence[int]], options: SearchOptions

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_aiayn.files.whole import require_not_among, whole_file, write_whole
+from fairseq_aiayn.files.whole import (
+    require_not_among,
+    whole_directory,
+    whole_file,
+    write_whole,
+)
 
 
 def test_a_file_appears_when_its_block_ends(tmp_path: Path) -> None:
@@ -70,3 +75,25 @@ def test_an_input_is_not_replaced(tmp_path: Path) -> None:
             require_not_among("--words", output, ["-", str(path)])
     require_not_among("--words", None, [str(path)])
     require_not_among("--words", tmp_path / "new", [str(path), "-"])
+
+
+def test_a_directory_appears_when_its_block_ends(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "directory"
+    with whole_directory("--output", path) as part:
+        (part / "a.txt").write_text("a")
+        assert not path.exists()
+    assert [one.name for one in path.iterdir()] == ["a.txt"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+    assert list(path.parent.iterdir()) == [path]
+    with (
+        pytest.raises(ValueError, match=f"--output {path}: must not exist yet"),
+        whole_directory("--output", path),
+    ):
+        pass
+
+
+def test_a_directory_whose_block_fails_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OSError), whole_directory("--output", tmp_path / "a") as part:
+        (part / "a.txt").write_text("a")
+        raise OSError
+    assert list(tmp_path.iterdir()) == []

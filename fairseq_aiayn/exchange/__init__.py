@@ -1,0 +1,1 @@
+"""Trained models for other software; each module needs the package that it is named after."""

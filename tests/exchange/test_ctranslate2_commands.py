@@ -1,0 +1,154 @@
+"""aiayn export --to ctranslate2, aiayn translate --runtime ctranslate2."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ctranslate2_models import KINDS, small_model, written
+
+from fairseq_aiayn.cli.main import main
+from fairseq_aiayn.exchange.ctranslate2 import write_ctranslate2
+from fairseq_aiayn.model_folder.export import of_run_or_folder
+from fairseq_aiayn.model_folder.fairseq_checkpoint import write_checkpoint
+from fairseq_aiayn.model_folder.folder import Files, write_folder
+from fairseq_aiayn.model_folder.text import BYTE_PAIRS, TextProcessing
+from fairseq_aiayn.model_folder.vocabulary import SPECIAL
+from fairseq_aiayn.paper import TRANSLATION
+from fairseq_aiayn.regime.names import ENCODER_AND_DECODER
+from fairseq_aiayn.runs.differences import SEARCH
+
+CODES = "#version: 0.2\na 1</w>\n"  # joins a and 1 at the end of a word
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A model in a folder; its text is in byte pairs."""
+    model = small_model(KINDS["base"])
+    for name in ("dict.en.txt", "dict.de.txt"):
+        lines = "".join(f"{one} 1\n" for one in model.source.types[len(SPECIAL) :])
+        (tmp_path / name).write_text(lines)
+    (tmp_path / "codes").write_text(CODES)
+    files = Files(*(tmp_path / name for name in ("dict.en.txt", "dict.de.txt", "codes")))
+    config = replace(model.config, text=TextProcessing(BYTE_PAIRS))
+    write_folder(config, model.transformer, files, tmp_path / "folder")
+    return tmp_path / "folder"
+
+
+@pytest.fixture
+def translate(monkeypatch, capsys) -> Callable[..., str]:
+    """What `aiayn translate` prints for a text."""
+
+    def printed(text: str, *options: object) -> str:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert main(["translate", *map(str, options)]) == 0
+        return capsys.readouterr().out
+
+    return printed
+
+
+def refused(capsys: pytest.CaptureFixture, *arguments: object) -> str:
+    """The one line of a command that refuses its input."""
+    assert main([*map(str, arguments)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_from_a_folder_to_translations(folder, translate, tmp_path):
+    other = tmp_path / "new" / "ct2"
+    assert main(["export", str(folder), "--to", "ctranslate2", "--output", str(other)]) == 0
+    assert {path.name for path in other.iterdir()} == {
+        *("model.bin", "config.json", "shared_vocabulary.json", "aiayn.json", "codes")
+    }
+    text = "a1 a2\n\na7 a1 a3 a1 unknown\n"
+    options = ("--scores", "--nbest", 2, "--threads", 1, "--device", "cpu")
+    ours = translate(text, folder, *options)
+    shutil.rmtree(folder)
+    theirs = translate(text, other, "--runtime", "ctranslate2", *options)
+    assert [line.split("\t")[2] for line in theirs.splitlines()] == [
+        line.split("\t")[2] for line in ours.splitlines()
+    ]
+    assert theirs.count("\n") == 5
+
+
+def test_the_target_must_not_exist_and_appears_whole_or_not_at_all(folder, tmp_path, capsys):
+    arguments = ("export", folder, "--to", "ctranslate2", "--output")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    line = f"aiayn export: --output {folder}: must not exist yet"
+    assert refused(capsys, *arguments, folder) == line
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    (folder / "codes").unlink()
+    line = f"aiayn export: {folder / 'codes'}: No such file or directory"
+    assert refused(capsys, *arguments, tmp_path / "ct2") == line
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("folder", "codes", "dict.en.txt", "dict.de.txt")
+    }
+
+
+def test_options_that_do_not_fit_are_refused(folder, tmp_path, capsys):
+    to, output = ("--to", "ctranslate2"), ("--output", tmp_path / "new")
+    given = [
+        (folder, "--quantization", "int8"),
+        (folder, *to, "--precision", "float16"),
+        ("--checkpoint", tmp_path / "codes", *to),
+        (tmp_path, *to),
+    ]
+    assert [refused(capsys, "export", *options, *output) for options in given] == [
+        "aiayn export: --quantization: is of --to ctranslate2; a folder has --precision",
+        "aiayn export: --precision: is of a model folder; --to ctranslate2 has --quantization",
+        "aiayn export: --to ctranslate2: must be given a run directory or a model folder",
+        f"aiayn export: {tmp_path / 'config.json'}: No such file or directory",
+    ]
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_of_another_kind_is_refused(folder, capsys):
+    line = f"aiayn translate: {folder}: must be what aiayn export --to ctranslate2 wrote"
+    assert refused(capsys, "translate", folder, "--runtime", "ctranslate2") == line
+
+
+class WithoutCTranslate2:
+    """Finds no such package."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "ctranslate2":
+            raise ModuleNotFoundError(name=name)
+
+
+def test_without_the_package_both_commands_say_how_to_get_it(folder, tmp_path, capsys, monkeypatch):
+    for name in [name for name in sys.modules if "ctranslate2" in name and "test" not in name]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [WithoutCTranslate2(), *sys.meta_path])
+    needed = "ctranslate2 is needed for this: pip install ctranslate2"
+    to = ("--to", "ctranslate2", "--output", tmp_path / "new")
+    assert refused(capsys, "export", folder, *to) == f"aiayn export: {needed}"
+    line = f"aiayn translate: {needed}"
+    assert refused(capsys, "translate", folder, "--runtime", "ctranslate2") == line
+
+
+def test_from_a_run_of_a_recipe(tmp_path):
+    model = small_model(KINDS["base"])
+    run, data = tmp_path / "aiayn-base-1", tmp_path / "bin"
+    for directory in (run, data):
+        directory.mkdir()
+    for language in ("en", "de"):
+        lines = "".join(f"{one} 1\n" for one in model.source.types[len(SPECIAL) :])
+        (data / f"dict.{language}.txt").write_text(lines)
+    sizes = vars(model.config.sizes)
+    options = {f"encoder_{name}": sizes[symbol] for name, symbol in ENCODER_AND_DECODER.items()}
+    options |= {"arch": "aiayn_base", "source_lang": "en", "target_lang": "de"}
+    options |= {"d_k": sizes["d_k"], "d_v": sizes["d_v"], "dropout": 0.0}
+    write_checkpoint(model.transformer, options, run / "average.pt")
+    command = "fairseq-generate exp/x/bin --path exp/x/aiayn-base-1/average.pt"
+    settings = {"system": "aiayn", "commands": {SEARCH: command}}
+    (run / "settings.json").write_text(json.dumps(settings))
+    write_ctranslate2(of_run_or_folder(run), "float32", tmp_path / "ct2")
+    config = replace(model.config, search=TRANSLATION)
+    direct = written(replace(model, config=config), tmp_path)
+    assert (tmp_path / "ct2" / "model.bin").read_bytes() == (direct / "model.bin").read_bytes()
