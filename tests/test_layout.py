@@ -18,7 +18,7 @@ LAYERS = [
     {"checkpoints", "scores", "cost"},
     {"runs", "inspection"},
     {"diagnosis", "model_folder"},
-    {"report", "plugin"},
+    {"report", "plugin", "exchange"},
     {"cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -1,15 +1,17 @@
-"""write a trained model as one folder for use without fairseq, or such a folder as a checkpoint
+"""write a trained model as one folder for use without fairseq, or for other programs
 
 A folder has all that raw text needs: weights, vocabularies, byte pairs or word pieces, and the
 search's defaults. `aiayn translate FOLDER` and fairseq_aiayn.load("FOLDER") use it; they need torch
 and safetensors, and sacremoses, subword-nmt or sentencepiece for the text. Nothing in it is
 executed. From a run directory of the recipes, everything is found; a checkpoint needs the data
-directory of its training, and the file that cut its text.
+directory of its training, and the file that cut its text. --to marian writes what transformers'
+MarianMTModel loads, --to fairseq makes a checkpoint of a folder.
 
 examples:
   aiayn export exp/demo/aiayn-tiny-1 --output demo-en-de
   aiayn export --checkpoint average.pt --data-bin bin --bpe-codes codes --normalize --output en-de
   aiayn export demo-en-de --to fairseq --output checkpoint.pt
+  aiayn export exp/demo/aiayn-tiny-1 --to marian --output marian-en-de
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fairseq_aiayn.model_folder.export import Trained
+    from fairseq_aiayn.model_folder.folder import Model
     from fairseq_aiayn.model_folder.text import TextProcessing
 
-FOLDER, FAIRSEQ = "folder", "fairseq"
+FOLDER, FAIRSEQ, MARIAN = "folder", "fairseq", "marian"
 TOLD = ("data", "scores", "licence")
 
 
@@ -30,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "trained", nargs="?", type=Path, metavar="RUN|FOLDER", help="run directory, or model folder"
     )
-    parser.add_argument("--to", choices=[FOLDER, FAIRSEQ], default=FOLDER, help="default: folder")
+    parser.add_argument(
+        "--to", choices=[FOLDER, FAIRSEQ, MARIAN], default=FOLDER, help="default: folder"
+    )
     parser.add_argument("--output", type=Path, required=True, help="must not exist yet")
     parser.add_argument(
         "--precision",
@@ -65,16 +71,50 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError("a run directory or --checkpoint must be given, and not both")
     if arguments.output.exists():
         raise ValueError(f"--output {arguments.output}: must not exist yet")
-    told = {name: getattr(arguments, name) for name in TOLD if getattr(arguments, name)}
+    if arguments.to == MARIAN:
+        _to_marian(arguments)
+    else:
+        trained, told = _trained(arguments)
+        export.to_folder(trained, arguments.precision, told, arguments.output)
+
+
+def _to_marian(arguments: argparse.Namespace) -> None:
+    from fairseq_aiayn.exchange.marian import to_marian
+
+    if arguments.precision != "float32":
+        raise ValueError(
+            "--precision: --to marian writes float32; from_pretrained(..., dtype=...) converts"
+        )
+    to_marian(*_model(arguments), arguments.output)
+
+
+def _model(arguments: argparse.Namespace) -> tuple[Model, dict[str, str]]:
+    """Return a trained model, be it in a folder or not, and what is told of it."""
+    from fairseq_aiayn.model_folder.folder import CONFIG, loaded, read_folder
+
+    if arguments.trained and (arguments.trained / CONFIG).exists():
+        model = read_folder(arguments.trained)
+        return model, model.config.told | _told(arguments)
+    trained, told = _trained(arguments)
+    return loaded(trained.config, trained.transformer, trained.files), told
+
+
+def _trained(arguments: argparse.Namespace) -> tuple[Trained, dict[str, str]]:
+    """Return the model of a run or of a checkpoint, and what is told of it."""
+    from fairseq_aiayn.model_folder import export
+
     if arguments.trained:
         trained, known = export.of_run(arguments.trained)
-        told = known | told
-    else:
-        if arguments.data_bin is None:
-            raise ValueError("--data-bin must be given with --checkpoint: it has the dictionaries")
-        text, pieces = _text(arguments)
-        trained = export.of_checkpoint(arguments.checkpoint, arguments.data_bin, text, pieces)
-    export.to_folder(trained, arguments.precision, told, arguments.output)
+        return trained, known | _told(arguments)
+    if arguments.data_bin is None:
+        raise ValueError("--data-bin must be given with --checkpoint: it has the dictionaries")
+    text, pieces = _text(arguments)
+    trained = export.of_checkpoint(arguments.checkpoint, arguments.data_bin, text, pieces)
+    return trained, _told(arguments)
+
+
+def _told(arguments: argparse.Namespace) -> dict[str, str]:
+    return {name: getattr(arguments, name) for name in TOLD if getattr(arguments, name)}
 
 
 def _text(arguments: argparse.Namespace) -> tuple[TextProcessing, Path | None]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TextIO
 
 
@@ -42,6 +44,25 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file that appears whole or not at all; text becomes UTF-8."""
     with whole_path(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder, which becomes `path`, readable by everyone, when the block ends; if
+    the block fails, it is removed. Raises ValueError if `path` exists."""
+    if path.exists():
+        raise ValueError(f"--output {path}: must not exist yet")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(mkdtemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent))
+    try:
+        yield part
+        for file in part.iterdir():
+            file.chmod(0o644)  # safetensors and mkdtemp let only their user read
+        part.chmod(0o755)
+        os.rename(part, path)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
 
 
 def require_not_among(

@@ -12,13 +12,12 @@ README.md           the model card
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import mkdtemp
 
 from fairseq_aiayn.files.json_fields import read_json
+from fairseq_aiayn.files.whole import whole_folder
 from fairseq_aiayn.model_folder.card import model_card
 from fairseq_aiayn.model_folder.config import Config, as_json, config_from_json
 from fairseq_aiayn.model_folder.text import PIECES_FILES
@@ -55,11 +54,7 @@ def write_folder(config: Config, transformer: Transformer, files: Files, path: P
     Raises ValueError if `path` exists or a parameter is not finite in the folder's precision, and
     OSError if a file cannot be read or written.
     """
-    if path.exists():
-        raise ValueError(f"--output {path}: must not exist yet")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(mkdtemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent))
-    try:
+    with whole_folder(path) as part:
         save_weights(transformer, config.precision, part / WEIGHTS)
         content = json.dumps(as_json(config), indent=2, ensure_ascii=False)
         (part / CONFIG).write_text(f"{content}\n", encoding="utf-8")
@@ -69,12 +64,12 @@ def write_folder(config: Config, transformer: Transformer, files: Files, path: P
             shutil.copyfile(files.pieces, part / PIECES_FILES[config.text.pieces])
         card = model_card(config, sum(one.numel() for one in transformer.parameters()))
         (part / "README.md").write_text(card, encoding="utf-8")
-        part.chmod(0o755)  # mkdtemp and safetensors let only their user read
-        (part / WEIGHTS).chmod(0o644)
-        os.rename(part, path)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
+
+
+def loaded(config: Config, transformer: Transformer, files: Files) -> Model:
+    """Return a model that is in memory with its vocabularies; raises as `read_vocabulary` does."""
+    source, target = (read_vocabulary(file) for file in (files.source, files.target))
+    return Model(config, transformer, source, target, files.pieces)
 
 
 def read_folder(path: Path) -> Model:
