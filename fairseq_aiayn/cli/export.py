@@ -5,7 +5,7 @@ search's defaults. `aiayn translate FOLDER` and fairseq_aiayn.load("FOLDER") use
 and safetensors, and sacremoses, subword-nmt or sentencepiece for the text. Nothing in it is
 executed. From a run directory of the recipes, everything is found; a checkpoint needs the data
 directory of its training, and the file that cut its text. --to marian writes what transformers'
-MarianMTModel loads, --to fairseq makes a checkpoint of a folder.
+MarianMTModel loads, --to onnx graphs for ONNX Runtime; --to fairseq makes a checkpoint of a folder.
 
 examples:
   aiayn export exp/demo/aiayn-tiny-1 --output demo-en-de
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairseq_aiayn.model_folder.folder import Model
     from fairseq_aiayn.model_folder.text import TextProcessing
 
-FOLDER, FAIRSEQ, MARIAN = "folder", "fairseq", "marian"
+FOLDER, FAIRSEQ, MARIAN, ONNX = "folder", "fairseq", "marian", "onnx"
 TOLD = ("data", "scores", "licence")
 
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "trained", nargs="?", type=Path, metavar="RUN|FOLDER", help="run directory, or model folder"
     )
     parser.add_argument(
-        "--to", choices=[FOLDER, FAIRSEQ, MARIAN], default=FOLDER, help="default: folder"
+        "--to", choices=[FOLDER, FAIRSEQ, MARIAN, ONNX], default=FOLDER, help="default: folder"
     )
     parser.add_argument("--output", type=Path, required=True, help="must not exist yet")
     parser.add_argument(
@@ -71,21 +71,22 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError("a run directory or --checkpoint must be given, and not both")
     if arguments.output.exists():
         raise ValueError(f"--output {arguments.output}: must not exist yet")
-    if arguments.to == MARIAN:
-        _to_marian(arguments)
+    if arguments.to in (MARIAN, ONNX):
+        _to_other(arguments)
     else:
         trained, told = _trained(arguments)
         export.to_folder(trained, arguments.precision, told, arguments.output)
 
 
-def _to_marian(arguments: argparse.Namespace) -> None:
+def _to_other(arguments: argparse.Namespace) -> None:
+    """Write a directory for another program."""
     from fairseq_aiayn.exchange.marian import to_marian
+    from fairseq_aiayn.exchange.onnx import to_onnx
 
     if arguments.precision != "float32":
-        raise ValueError(
-            "--precision: --to marian writes float32; from_pretrained(..., dtype=...) converts"
-        )
-    to_marian(*_model(arguments), arguments.output)
+        raise ValueError(f"--precision: --to {arguments.to} writes float32 only")
+    write = {MARIAN: to_marian, ONNX: to_onnx}[arguments.to]
+    write(*_model(arguments), arguments.output)
 
 
 def _model(arguments: argparse.Namespace) -> tuple[Model, dict[str, str]]:

@@ -7,7 +7,6 @@ depend on the order. Marian's heads have d_model/h components: smaller ones get 
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import sys
@@ -21,6 +20,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fairseq_aiayn.exchange.marian_card import how_to_use
+from fairseq_aiayn.exchange.text_files import SOURCE, TARGET, write_vocabularies
 from fairseq_aiayn.files.whole import whole_folder
 from fairseq_aiayn.messages import optional
 from fairseq_aiayn.model_folder.card import model_card
@@ -28,7 +28,7 @@ from fairseq_aiayn.model_folder.config import Config
 from fairseq_aiayn.model_folder.folder import Model
 from fairseq_aiayn.model_folder.text import BYTE_PAIRS, WORD_PIECES
 from fairseq_aiayn.model_folder.translator import LONGEST
-from fairseq_aiayn.model_folder.vocabulary import END, PADDING, Vocabulary
+from fairseq_aiayn.model_folder.vocabulary import END, PADDING
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer
@@ -204,8 +204,7 @@ def sines_first(d_model: int) -> Tensor:
 def _write_text_files(model: Model, part: Path) -> None:
     """Write the vocabularies, and what cuts text: MarianTokenizer's files for word pieces, the
     codes of byte pairs, which it cannot use."""
-    _write_numbers(model.source, part / "vocab.json")
-    _write_numbers(model.target, part / "target_vocab.json")
+    write_vocabularies(model, part)
     if model.config.text.pieces == BYTE_PAIRS:
         shutil.copyfile(model.pieces_file, part / "codes")
     if model.config.text.pieces == WORD_PIECES:
@@ -216,8 +215,8 @@ def _write_text_files(model: Model, part: Path) -> None:
         MarianTokenizer(
             source_spm=str(part / "source.spm"),
             target_spm=str(part / "target.spm"),
-            vocab=str(part / "vocab.json"),
-            target_vocab_file=str(part / "target_vocab.json"),
+            vocab=str(part / SOURCE),
+            target_vocab_file=str(part / TARGET),
             separate_vocabs=True,
             source_lang=model.config.source_lang,
             target_lang=model.config.target_lang,
@@ -232,7 +231,3 @@ def _leave_out_a_broken_torchaudio() -> None:
         import torchaudio  # noqa: F401
     except (ImportError, OSError):
         sys.modules["torchaudio"] = None  # for Python, this package is not there
-
-
-def _write_numbers(vocabulary: Vocabulary, path: Path) -> None:
-    path.write_text(f"{json.dumps(vocabulary.number, ensure_ascii=False)}\n", encoding="utf-8")

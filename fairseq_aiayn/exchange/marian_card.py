@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fairseq_aiayn.exchange.text_files import TEXT_CODE, text_values
 from fairseq_aiayn.model_folder.config import Config
 from fairseq_aiayn.model_folder.text import WORD_PIECES
-from fairseq_aiayn.model_folder.vocabulary import END, PADDING, UNKNOWN
 from fairseq_aiayn.nn.residual import LAYER_NORM_EPSILON
 
 DIFFERENCES = """This directory is for transformers. MarianMTModel has layer norms with ε = 1e-5,
@@ -47,17 +47,6 @@ OWN_TOKENIZER = """
 """
 
 OUR_PIECES = """
-    import json
-
-    from fairseq_aiayn.model_folder.text import TextProcessing
-
-    text = {text!r}
-    cut = text.cutter({source!r}, folder / "codes")
-    join = text.joiner({target!r})
-    source = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
-    target = json.loads((folder / "target_vocab.json").read_text(encoding="utf-8"))
-    types = {{number: one for one, number in target.items() if number not in ({end}, {padding})}}
-
     def translate(sentences):
         pieces = [cut(one) + ["</s>"] for one in sentences]
         rows = [torch.tensor([source.get(piece, {unknown}) for piece in one]) for one in pieces]
@@ -70,15 +59,8 @@ OUR_PIECES = """
 
 def how_to_use(config: Config) -> str:
     """Return the part of the model card that says how transformers runs the model."""
-    text = OWN_TOKENIZER if config.text.pieces == WORD_PIECES else OUR_PIECES
+    is_own = config.text.pieces == WORD_PIECES
+    text = OWN_TOKENIZER if is_own else f"\n{TEXT_CODE}{OUR_PIECES}"
     return f"{DIFFERENCES}{MODEL}{text}".format(
-        epsilon=LAYER_NORM_EPSILON,
-        alpha=config.search.alpha,
-        extra=config.search.extra_length,
-        text=config.text,
-        source=config.source_lang,
-        target=config.target_lang,
-        end=END,
-        padding=PADDING,
-        unknown=UNKNOWN,
+        epsilon=LAYER_NORM_EPSILON, alpha=config.search.alpha, **text_values(config)
     )

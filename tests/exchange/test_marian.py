@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import io
-import runpy
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from subword_nmt.learn_bpe import learn_bpe
+from random_models import BASE, LINES, WORDS, cut_text, random_model, readme_code
 
 from fairseq_aiayn.cli import main as cli
-from fairseq_aiayn.corpus.learn_word_pieces import learn
 from fairseq_aiayn.exchange import marian
 from fairseq_aiayn.exchange.marian import to_marian
-from fairseq_aiayn.model_folder.config import FORMAT, Config
-from fairseq_aiayn.model_folder.folder import Files, Model, write_folder
+from fairseq_aiayn.model_folder.folder import Files, write_folder
 from fairseq_aiayn.model_folder.text import BYTE_PAIRS, NONE, WORD_PIECES, TextProcessing
 from fairseq_aiayn.model_folder.translator import Translator
-from fairseq_aiayn.model_folder.vocabulary import END, PADDING, SPECIAL, Vocabulary
-from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.nn.transformer import create_transformer
+from fairseq_aiayn.model_folder.vocabulary import PADDING
 from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION, Decoding
 
-BASE = Dimensions(N=2, d_model=32, d_ff=48, h=4, d_k=8, d_v=8, P_drop=0.1)
 LIKE_ROWS = {
     "base": BASE,
     "a_h1": replace(BASE, h=1, d_k=32, d_v=32),
     "b_dk16": replace(BASE, d_k=2),
     "smaller values": replace(BASE, d_k=7, d_v=3),
 }
-WORDS = tuple(f"w{number}" for number in range(30))
-GREEDY = Decoding(beam=1, alpha=0.0, extra_length=6)  # where lengths have no influence
-LINES = ["The cat sat on the mat.", "A dog, a cat and a bird!", "Who sat there?", "the mat"]
 
 
 @pytest.fixture(autouse=True)
@@ -42,38 +32,6 @@ def no_network_and_one_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     """transformers must find all it needs in the directory."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     torch.manual_seed(1)
-
-
-def random_model(
-    sizes: Dimensions = BASE,
-    sharing: str = "all",
-    search: Decoding = GREEDY,
-    text: TextProcessing | None = None,
-    types: tuple[str, ...] = WORDS,
-    pieces_file: Path | None = None,
-) -> Model:
-    """A model none of whose parameters has a special value, such as a bias of 0, and most of whose
-    outputs end before the maximum length, where transformers takes the end token as certain."""
-    source = Vocabulary(SPECIAL + types)
-    target = source if sharing == "all" else Vocabulary(SPECIAL + types[:-7])
-    transformer = create_transformer(sizes, len(source), len(target), PADDING, sharing).eval()
-    for name, parameter in transformer.named_parameters():
-        noise = 0.05 if "embedding" in name else 0.1
-        parameter.requires_grad_(False).add_(noise * torch.randn_like(parameter))
-    last = transformer.decoder.layers[-1].feed_forward_norm.norm
-    last.bias.add_(2 * transformer.decoder.projection.weight[END])
-    text = text or TextProcessing(NONE)
-    config = Config(FORMAT, "translation", "base", "en", "de", sizes, sharing, search, text)
-    return Model(config, transformer, source, target, pieces_file)
-
-
-def readme_code(folder: Path) -> dict:
-    """Run the Python code of the directory's README.md; return its names."""
-    lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
-    code = "\n".join(line[4:] for line in lines if line.startswith("    ") or not line)
-    script = folder.with_suffix(".py")
-    script.write_text(code.replace("THIS_FOLDER", str(folder)), encoding="utf-8")
-    return runpy.run_path(str(script))
 
 
 @pytest.mark.parametrize("sharing", ["all", "target", "none"])
@@ -121,18 +79,6 @@ def test_the_search_is_ours(tmp_path: Path) -> None:
     for place in ended:
         assert texts[place] == ours[place].text
         assert float(scores[place]) == pytest.approx(ours[place].score, abs=1e-5)
-
-
-def cut_text(kind: str, directory: Path) -> tuple[Path | None, tuple[str, ...]]:
-    """The file that cuts LINES, and the types of all but the last of them."""
-    file = directory / kind
-    if kind == WORD_PIECES:
-        file.write_bytes(learn(LINES * 10, 30))
-    elif kind == BYTE_PAIRS:
-        with file.open("w", encoding="utf-8") as output:
-            learn_bpe(io.StringIO("\n".join(LINES)), output, 20)
-    cut = TextProcessing(kind, lowercase=True).cutter("en", file)
-    return file, tuple(dict.fromkeys(piece for line in LINES[:-1] for piece in cut(line)))
 
 
 @pytest.mark.parametrize("sharing", ["all", "target"])
@@ -203,7 +149,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     write_folder(config, model.transformer, Files(words, words, None), tmp_path / "folder")
     command = ["export", str(tmp_path / "folder"), "--to", "marian", "--output"]
     assert cli.main([*command, str(tmp_path / "no"), "--precision", "float16"]) == 2
-    assert "--precision: --to marian writes float32" in capsys.readouterr().err
+    assert "--precision: --to marian writes float32 only" in capsys.readouterr().err
     assert cli.main([*command, str(tmp_path / "yes"), "--scores", "BLEU 1"]) == 0
     card = (tmp_path / "yes" / "README.md").read_text(encoding="utf-8")
     assert "data: invented" in card and "scores: BLEU 1" in card
