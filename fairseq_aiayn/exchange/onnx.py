@@ -30,10 +30,11 @@ from fairseq_aiayn.nn.transformer import Transformer
 MEMORY = ["memory_K", "memory_V"]
 
 USE = """This directory is for ONNX Runtime. encoder.onnx makes memory_K and memory_V of source
-[B, S], padded with {padding}. decoder.onnx takes a step: of the newest tokens [B], source, memory_K,
-memory_V, self_K [{N}, B, {h}, n, {d_k}] and self_V [{N}, B, {h}, n, {d_v}] of n positions, at first
-none, it makes log P of the next token [B, V], and self_K and self_V of n + 1. The code below takes
-the most probable token; a beam search must choose the rows of self_K and self_V that go on.
+[B, S], padded with {padding}. decoder.onnx takes a step: of the newest tokens [B], source,
+memory_K, memory_V, self_K [{N}, B, {h}, n, {d_k}] and self_V [{N}, B, {h}, n, {d_v}] of n
+positions, at first none, it makes log P of the next token [B, V], and self_K and self_V of n + 1.
+The code below takes the most probable token; a beam search must choose the rows of self_K and
+self_V that go on.
 
     from pathlib import Path
 
