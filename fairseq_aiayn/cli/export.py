@@ -1,10 +1,11 @@
-"""write a trained model as one folder for use without fairseq, or such a folder as a checkpoint
+"""write a trained model as one folder for use without fairseq, or for other programs
 
 A folder has all that raw text needs: weights, vocabularies, byte pairs or word pieces, and the
 search's defaults. `aiayn translate FOLDER` and fairseq_aiayn.load("FOLDER") use it; they need torch
 and safetensors, and sacremoses, subword-nmt or sentencepiece for the text. Nothing in it is
 executed. From a run directory of the recipes, everything is found; a checkpoint needs the data
-directory of its training, and the file that cut its text.
+directory of its training, and the file that cut its text. --to marian writes what transformers'
+MarianMTModel loads, --to onnx graphs for ONNX Runtime; --to fairseq makes a checkpoint of a folder.
 
 For CTranslate2, an engine in C++, a run or a folder becomes a directory of CTranslate2's own format
 (needs pip install ctranslate2), which `aiayn translate --runtime ctranslate2` uses.
@@ -14,6 +15,7 @@ examples:
   aiayn export --checkpoint average.pt --data-bin bin --bpe-codes codes --normalize --output en-de
   aiayn export demo-en-de --to fairseq --output checkpoint.pt
   aiayn export demo-en-de --to ctranslate2 --quantization int8 --output demo-en-de-int8
+  aiayn export exp/demo/aiayn-tiny-1 --to marian --output marian-en-de
 """
 
 from __future__ import annotations
@@ -22,10 +24,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairseq_aiayn.messages import optional
+
 if TYPE_CHECKING:
+    from fairseq_aiayn.model_folder.export import Trained
+    from fairseq_aiayn.model_folder.folder import Model
     from fairseq_aiayn.model_folder.text import TextProcessing
 
-FOLDER, FAIRSEQ, CTRANSLATE2 = "folder", "fairseq", "ctranslate2"
+FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN, ONNX = "folder", "fairseq", "ctranslate2", "marian", "onnx"
+TARGETS = (FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN, ONNX)
 FLOAT32 = "float32"
 # CTranslate2's names, here because importing it takes time
 INTEGERS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
@@ -39,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "trained", nargs="?", type=Path, metavar="RUN|FOLDER", help="run directory, or model folder"
     )
     parser.add_argument(
-        "--to", choices=[FOLDER, FAIRSEQ, CTRANSLATE2], default=FOLDER, help="default: folder"
+        "--to", choices=TARGETS, default=FOLDER, help="what to write (default: folder)"
     )
     parser.add_argument("--output", type=Path, required=True, help="must not exist yet")
     parser.add_argument(
@@ -68,48 +75,79 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the folder or the checkpoint."""
+    """Write the folder, the checkpoint, or what other software reads."""
     from fairseq_aiayn.model_folder import export
 
+    _require_fitting_options(arguments)
+    if arguments.to == FAIRSEQ:
+        export.to_fairseq(arguments.trained, arguments.output)
+    elif arguments.to == FOLDER:
+        trained, told = _trained(arguments)
+        export.to_folder(trained, arguments.precision, told, arguments.output)
+    else:
+        _to_other(arguments)
+
+
+def _require_fitting_options(arguments: argparse.Namespace) -> None:
+    """Raise ValueError for options that do not belong together, and for an output that exists."""
+    if (arguments.trained is None) == (arguments.checkpoint is None):
+        raise ValueError("a run directory, a model folder or --checkpoint must be given, only one")
+    if arguments.to == FAIRSEQ and arguments.checkpoint:
+        raise ValueError("--to fairseq: must be given a model folder")
     if arguments.quantization and arguments.to != CTRANSLATE2:
         raise ValueError("--quantization: is of --to ctranslate2; a folder has --precision")
-    if arguments.to == CTRANSLATE2:
-        _to_ctranslate2(arguments)
-        return
-    if arguments.to == FAIRSEQ:
-        if arguments.trained is None or arguments.checkpoint:
-            raise ValueError("--to fairseq: must be given a model folder")
-        export.to_fairseq(arguments.trained, arguments.output)
-        return
-    if (arguments.trained is None) == (arguments.checkpoint is None):
-        raise ValueError("a run directory or --checkpoint must be given, and not both")
+    if arguments.precision != FLOAT32 and arguments.to != FOLDER:
+        raise ValueError("--precision: is of a model folder; CTranslate2 has --quantization")
     if arguments.output.exists():
         raise ValueError(f"--output {arguments.output}: must not exist yet")
-    told = {name: getattr(arguments, name) for name in TOLD if getattr(arguments, name)}
+
+
+def _to_other(arguments: argparse.Namespace) -> None:
+    """Write a directory for other software; raises ValueError if its package is missing, or if it
+    cannot be this model."""
+    model, told = _model(arguments)
+    if model.config.sizes.attention_window is not None:
+        raise ValueError(f"--to {arguments.to}: has no restricted self-attention, this model has")
+    if arguments.to == CTRANSLATE2:
+        with optional("ctranslate2"):
+            from fairseq_aiayn.exchange.ctranslate2 import write_ctranslate2
+        write_ctranslate2(model, arguments.quantization or FLOAT32, arguments.output)
+        return
+    from fairseq_aiayn.exchange.marian import to_marian
+    from fairseq_aiayn.exchange.onnx import to_onnx
+
+    write = {MARIAN: to_marian, ONNX: to_onnx}[arguments.to]
+    write(model, told, arguments.output)
+
+
+def _model(arguments: argparse.Namespace) -> tuple[Model, dict[str, str]]:
+    """Return a trained model, be it in a folder or not, and what is told of it."""
+    from fairseq_aiayn.model_folder.export import model_of
+    from fairseq_aiayn.model_folder.folder import CONFIG, read_folder
+
+    if arguments.trained and (arguments.trained / CONFIG).exists():
+        model = read_folder(arguments.trained)
+        return model, model.config.told | _told(arguments)
+    trained, told = _trained(arguments)
+    return model_of(trained), told
+
+
+def _trained(arguments: argparse.Namespace) -> tuple[Trained, dict[str, str]]:
+    """Return the model of a run or of a checkpoint, and what is told of it."""
+    from fairseq_aiayn.model_folder import export
+
     if arguments.trained:
         trained, known = export.of_run(arguments.trained)
-        told = known | told
-    else:
-        if arguments.data_bin is None:
-            raise ValueError("--data-bin must be given with --checkpoint: it has the dictionaries")
-        text, pieces = _text(arguments)
-        trained = export.of_checkpoint(arguments.checkpoint, arguments.data_bin, text, pieces)
-    export.to_folder(trained, arguments.precision, told, arguments.output)
+        return trained, known | _told(arguments)
+    if arguments.data_bin is None:
+        raise ValueError("--data-bin must be given with --checkpoint: it has the dictionaries")
+    text, pieces = _text(arguments)
+    trained = export.of_checkpoint(arguments.checkpoint, arguments.data_bin, text, pieces)
+    return trained, _told(arguments)
 
 
-def _to_ctranslate2(arguments: argparse.Namespace) -> None:
-    from fairseq_aiayn.messages import optional
-
-    with optional("ctranslate2"):
-        from fairseq_aiayn.exchange.ctranslate2 import write_ctranslate2
-    from fairseq_aiayn.model_folder.export import of_run_or_folder
-
-    if arguments.trained is None or arguments.checkpoint:
-        raise ValueError("--to ctranslate2: must be given a run directory or a model folder")
-    if arguments.precision != FLOAT32:
-        raise ValueError("--precision: is of a model folder; --to ctranslate2 has --quantization")
-    model = of_run_or_folder(arguments.trained)
-    write_ctranslate2(model, arguments.quantization or FLOAT32, arguments.output)
+def _told(arguments: argparse.Namespace) -> dict[str, str]:
+    return {name: getattr(arguments, name) for name in TOLD if getattr(arguments, name)}
 
 
 def _text(arguments: argparse.Namespace) -> tuple[TextProcessing, Path | None]:

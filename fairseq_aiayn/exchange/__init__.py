@@ -1,1 +1,1 @@
-"""Trained models for other software; each module needs the package that it is named after."""
+"""Trained models for other runtimes: CTranslate2, Hugging Face, ONNX; each needs its package."""

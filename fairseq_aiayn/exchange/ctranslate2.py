@@ -22,11 +22,11 @@ import torch.nn.functional as F
 from ctranslate2.specs import attention_spec, common_spec, model_spec, transformer_spec
 from torch import Tensor, nn
 
-from fairseq_aiayn.files.whole import whole_directory
+from fairseq_aiayn.files.whole import whole_folder
 from fairseq_aiayn.model_folder.config import Config, as_json
 from fairseq_aiayn.model_folder.folder import Model
+from fairseq_aiayn.model_folder.search import LONGEST
 from fairseq_aiayn.model_folder.text import PIECES_FILES
-from fairseq_aiayn.model_folder.translator import LONGEST
 from fairseq_aiayn.model_folder.vocabulary import END, SPECIAL
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.decoder import Decoder
@@ -44,7 +44,7 @@ def write_ctranslate2(model: Model, quantization: str, path: Path) -> None:
     `quantization` is CTranslate2's name of the type of the weights. Raises ValueError if `path`
     exists, and OSError if a file cannot be read or written.
     """
-    with whole_directory("--output", path) as part:
+    with whole_folder(path) as part:
         specification = _specification(model)
         specification.validate()
         specification.optimize(quantization)

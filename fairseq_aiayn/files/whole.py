@@ -47,17 +47,18 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 @contextmanager
-def whole_directory(option: str, path: Path) -> Iterator[Path]:
-    """Yield a temporary directory to write to; it becomes `path` when the block ends, and is
-    removed if the block fails. Raises ValueError, with the option that named it, if `path`
-    exists."""
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder, which becomes `path`, readable by everyone, when the block ends; if
+    the block fails, it is removed. Raises ValueError if `path` exists."""
     if path.exists():
-        raise ValueError(f"{option} {path}: must not exist yet")
+        raise ValueError(f"--output {path}: must not exist yet")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = Path(mkdtemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent))
     try:
         yield part
-        part.chmod(0o755)  # mkdtemp lets only its user read
+        for file in part.iterdir():
+            file.chmod(0o644)  # safetensors and mkdtemp let only their user read
+        part.chmod(0o755)
         os.rename(part, path)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)

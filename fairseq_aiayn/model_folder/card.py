@@ -9,8 +9,8 @@ from fairseq_aiayn.model_folder.config import Config
 NOT_TOLD = "not recorded"
 
 
-def model_card(config: Config, parameters: int) -> str:
-    """Return the text of the card."""
+def model_card(config: Config, parameters: int, use: str = "") -> str:
+    """Return the text of the card; `use` says how to use the model, by default with `aiayn`."""
     options = config.options
     sizes = ", ".join(f"{name} {value:g}" for name, value in vars(config.sizes).items())
     search = (
@@ -25,13 +25,13 @@ def model_card(config: Config, parameters: int) -> str:
     }
     told = {name: config.told.get(name, NOT_TOLD) for name in ("data", "scores", "licence")}
     command = "translate" if config.task == "translation" else "parse --model"
+    use = use or f"    aiayn {command} THIS_FOLDER < text\n"
     return f"""# {config.source_lang} to {config.target_lang}, row {config.row}
 
 A Transformer as in [Attention Is All You Need](https://arxiv.org/abs/1706.03762), for
 {config.task}: {sizes}; {parameters:,} parameters, stored in {config.precision}.
 
-    aiayn {command} THIS_FOLDER < text
-
+{use}
 {_listed(told)}
 ## Training
 

@@ -32,7 +32,6 @@ DICTIONARY = re.compile(r"dict\.(.+)\.txt")
 PAIR = re.compile(r"[^.]+\.([^.-]+)-([^.-]+)\.")  # train.en-de.en.bin
 PARSING_TASK = "aiayn_parsing"
 PARSING_LANGUAGES = ("words", "tree")
-SETTINGS = "settings.json"  # every run has them
 
 
 @dataclass(frozen=True)
@@ -102,12 +101,6 @@ def model_of(trained: Trained) -> Model:
     files = trained.files
     source, target = read_vocabulary(files.source), read_vocabulary(files.target)
     return Model(trained.config, trained.transformer, source, target, files.pieces)
-
-
-def of_run_or_folder(path: Path) -> Model:
-    """Read the model of a run of the recipes or of a model folder; raises as `of_run` and
-    `read_folder` do."""
-    return model_of(of_run(path)[0]) if (path / SETTINGS).exists() else read_folder(path)
 
 
 def to_folder(trained: Trained, precision: str, told: Mapping[str, str], path: Path) -> None:

@@ -69,7 +69,10 @@ def sizes_of(options: Mapping[str, object], where: object) -> dict[str, object]:
     if missing := [name for name in names.values() if name not in options]:
         raise ValueError(f"{where}: its configuration lacks {missing[0]!r}")
     sizes = {symbol: options[name] for symbol, name in names.items()}
-    return sizes | {"attention_dropout": options.get("attention_dropout") or 0.0}
+    return sizes | {
+        "attention_dropout": options.get("attention_dropout") or 0.0,
+        "attention_window": options.get("attention_window"),
+    }
 
 
 def sharing_of(options: Mapping[str, object]) -> str:

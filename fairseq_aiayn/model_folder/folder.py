@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fairseq_aiayn.files.json_fields import read_json
 from fairseq_aiayn.files.lines import require_plain_file
-from fairseq_aiayn.files.whole import whole_directory
+from fairseq_aiayn.files.whole import whole_folder
 from fairseq_aiayn.model_folder.card import model_card
 from fairseq_aiayn.model_folder.config import Config, as_json, config_from_json
 from fairseq_aiayn.model_folder.text import PIECES_FILES
@@ -56,9 +56,8 @@ def write_folder(config: Config, transformer: Transformer, files: Files, path: P
     Raises ValueError if `path` exists or a parameter is not finite in the folder's precision, and
     OSError if a file cannot be read or written.
     """
-    with whole_directory("--output", path) as part:
+    with whole_folder(path) as part:
         save_weights(transformer, config.precision, part / WEIGHTS)
-        (part / WEIGHTS).chmod(0o644)  # safetensors lets only its user read
         copies = [(files.source, SOURCE), (files.target, TARGET)]
         if files.pieces:
             copies.append((files.pieces, PIECES_FILES[config.text.pieces]))

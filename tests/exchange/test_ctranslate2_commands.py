@@ -15,7 +15,7 @@ from ctranslate2_models import KINDS, small_model, written
 
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.exchange.ctranslate2 import write_ctranslate2
-from fairseq_aiayn.model_folder.export import of_run_or_folder
+from fairseq_aiayn.model_folder.export import model_of, of_run
 from fairseq_aiayn.model_folder.fairseq_checkpoint import write_checkpoint
 from fairseq_aiayn.model_folder.folder import Files, write_folder
 from fairseq_aiayn.model_folder.text import BYTE_PAIRS, TextProcessing
@@ -148,7 +148,7 @@ def test_from_a_run_of_a_recipe(tmp_path):
     command = "fairseq-generate exp/x/bin --path exp/x/aiayn-base-1/average.pt"
     settings = {"system": "aiayn", "commands": {SEARCH: command}}
     (run / "settings.json").write_text(json.dumps(settings))
-    write_ctranslate2(of_run_or_folder(run), "float32", tmp_path / "ct2")
+    write_ctranslate2(model_of(of_run(run)[0]), "float32", tmp_path / "ct2")
     config = replace(model.config, search=TRANSLATION)
     direct = written(replace(model, config=config), tmp_path)
     assert (tmp_path / "ct2" / "model.bin").read_bytes() == (direct / "model.bin").read_bytes()

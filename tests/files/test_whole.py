@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_aiayn.files.whole import (
-    require_not_among,
-    whole_directory,
-    whole_file,
-    write_whole,
-)
+from fairseq_aiayn.files.whole import require_not_among, whole_file, whole_folder, write_whole
 
 
 def test_a_file_appears_when_its_block_ends(tmp_path: Path) -> None:
@@ -35,6 +30,27 @@ def test_a_block_that_fails_leaves_what_was_there(
         raise error
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_appears_when_its_block_ends(tmp_path: Path) -> None:
+    path = tmp_path / "in" / "folder"
+    with whole_folder(path) as part:
+        (part / "file").touch(mode=0o600)
+        assert not path.exists()
+    assert list(path.parent.iterdir()) == [path] and [one.name for one in path.iterdir()] == [
+        "file"
+    ]
+    assert [one.stat().st_mode & 0o777 for one in (path, path / "file")] == [0o755, 0o644]
+    with pytest.raises(ValueError, match="must not exist yet"), whole_folder(path):
+        pass
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_block_that_fails_leaves_no_folder(tmp_path: Path, error: type[BaseException]) -> None:
+    with pytest.raises(error), whole_folder(tmp_path / "folder") as part:
+        (part / "file").touch()
+        raise error
+    assert not any(tmp_path.iterdir())
 
 
 def test_what_is_in_the_way_is_named_and_kept(tmp_path: Path) -> None:
@@ -75,25 +91,3 @@ def test_an_input_is_not_replaced(tmp_path: Path) -> None:
             require_not_among("--words", output, ["-", str(path)])
     require_not_among("--words", None, [str(path)])
     require_not_among("--words", tmp_path / "new", [str(path), "-"])
-
-
-def test_a_directory_appears_when_its_block_ends(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "directory"
-    with whole_directory("--output", path) as part:
-        (part / "a.txt").write_text("a")
-        assert not path.exists()
-    assert [one.name for one in path.iterdir()] == ["a.txt"]
-    assert stat.S_IMODE(path.stat().st_mode) == 0o755
-    assert list(path.parent.iterdir()) == [path]
-    with (
-        pytest.raises(ValueError, match=f"--output {path}: must not exist yet"),
-        whole_directory("--output", path),
-    ):
-        pass
-
-
-def test_a_directory_whose_block_fails_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(OSError), whole_directory("--output", tmp_path / "a") as part:
-        (part / "a.txt").write_text("a")
-        raise OSError
-    assert list(tmp_path.iterdir()) == []
