@@ -48,7 +48,7 @@ def of_run(run: Path) -> tuple[Trained, dict[str, str]]:
 
     Raises as `of_checkpoint` does, and ValueError for a run without a model or a search.
     """
-    settings = read_settings(run / SETTINGS)
+    settings = read_settings(run / "settings.json")
     command = settings.commands.get(SEARCH, "").split()
     options = options_of(settings.commands.get(SEARCH, ""))
     if len(command) < 2 or "--path" not in options:
