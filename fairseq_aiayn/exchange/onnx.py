@@ -22,8 +22,8 @@ from fairseq_aiayn.files.whole import whole_folder
 from fairseq_aiayn.messages import optional
 from fairseq_aiayn.model_folder.card import model_card
 from fairseq_aiayn.model_folder.folder import Model
+from fairseq_aiayn.model_folder.search import LONGEST
 from fairseq_aiayn.model_folder.text import PIECES_FILES
-from fairseq_aiayn.model_folder.translator import LONGEST
 from fairseq_aiayn.nn.positions import LearnedPositions, positions, sinusoids
 from fairseq_aiayn.nn.transformer import Transformer
 

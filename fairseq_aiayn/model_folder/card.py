@@ -12,7 +12,7 @@ NOT_TOLD = "not recorded"
 def model_card(config: Config, parameters: int, use: str = "") -> str:
     """Return the text of the card; `use` says how to use the model, by default with `aiayn`."""
     options = config.options
-    sizes = ", ".join(f"{name} {value:g}" for name, value in vars(config.sizes).items())
+    sizes = ", ".join(f"{name} {value:g}" for name, value in vars(config.sizes).items() if value)
     search = (
         f"beam {config.search.beam}, α {config.search.alpha:g}, output at most "
         f"{config.search.extra_length} tokens longer than the input"

@@ -10,7 +10,8 @@ from ctranslate2_models import KINDS, SEARCH, sentences, small_model, written
 
 from fairseq_aiayn.cli.export import QUANTIZATIONS
 from fairseq_aiayn.exchange.ctranslate2 import longest_sequence
-from fairseq_aiayn.model_folder.translator import LONGEST, Translator
+from fairseq_aiayn.model_folder.search import LONGEST
+from fairseq_aiayn.model_folder.translator import Translator
 
 
 def log_p(engine: ctranslate2.Translator, sources: list[str], targets: list[str]) -> torch.Tensor:

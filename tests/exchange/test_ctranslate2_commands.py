@@ -101,9 +101,9 @@ def test_options_that_do_not_fit_are_refused(folder, tmp_path, capsys):
     ]
     assert [refused(capsys, "export", *options, *output) for options in given] == [
         "aiayn export: --quantization: is of --to ctranslate2; a folder has --precision",
-        "aiayn export: --precision: is of a model folder; --to ctranslate2 has --quantization",
-        "aiayn export: --to ctranslate2: must be given a run directory or a model folder",
-        f"aiayn export: {tmp_path / 'config.json'}: No such file or directory",
+        "aiayn export: --precision: is of a model folder; CTranslate2 has --quantization",
+        "aiayn export: --data-bin must be given with --checkpoint: it has the dictionaries",
+        f"aiayn export: {tmp_path / 'settings.json'}: No such file or directory",
     ]
     assert not (tmp_path / "new").exists()
 

@@ -152,7 +152,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     write_folder(config, model.transformer, Files(words, words, None), tmp_path / "folder")
     command = ["export", str(tmp_path / "folder"), "--to", "marian", "--output"]
     assert cli.main([*command, str(tmp_path / "no"), "--precision", "float16"]) == 2
-    assert "--precision: --to marian writes float32 only" in capsys.readouterr().err
+    assert "--precision: is of a model folder" in capsys.readouterr().err
     assert cli.main([*command, str(tmp_path / "yes"), "--scores", "BLEU 1"]) == 0
     card = (tmp_path / "yes" / "README.md").read_text(encoding="utf-8")
     assert "data: invented" in card and "scores: BLEU 1" in card

@@ -244,7 +244,7 @@ def test_a_checkpoint_that_cannot_be_exported(
         (["--bpe-codes", "{root}/nowhere"], "nowhere: No such file or directory"),
         (["--data-bin", "{root}/nowhere"], "nowhere: No such file or directory"),
         (["--sentencepiece-model", "{root}/codes"], "only one can have cut the text"),
-        (["{root}/bin"], "a run directory or --checkpoint must be given, and not both"),
+        (["{root}/bin"], "a run directory, a model folder or --checkpoint must be given, only one"),
         (["--to", "fairseq"], "--to fairseq: must be given a model folder"),
     ],
 )
@@ -299,7 +299,7 @@ def test_what_a_killed_export_leaves_is_no_model_and_in_nobodys_way(
         with monkeypatch.context() as patch:
             patch.setattr(folder_module.shutil, "rmtree", lambda *args, **kwargs: None)
             module, _, name = step.rpartition(".")
-            where = getattr(folder_module, module) if module else folder_module
+            where = {"": folder_module, "shutil": shutil, "os": os}[module]
 
             def killed(*args: object, **kwargs: object) -> None:
                 raise KeyboardInterrupt
