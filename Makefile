@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 PIP_INSTALL := $(VENV)/bin/python -m pip install -qq --no-compile -c constraints.txt
-IN_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+# Installation leaves byte code out: it is written on first use, even where the environment says no.
+IN_VENV := PYTHONDONTWRITEBYTECODE= PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
 # make bench: MIRROR=DIR has Multi30k's files already; BENCH_OUTPUT is where results go
 BENCH_DEVICE ?= cpu

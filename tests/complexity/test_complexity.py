@@ -15,7 +15,7 @@ FUSED, WRITTEN, RECURRENT, CONVOLUTION, DILATED, RESTRICTED = KINDS
 n, d = 96, 64
 
 
-@pytest.mark.parametrize("length", [2, 9, 10, 34, 81, 82])
+@pytest.mark.parametrize("length", [2, 9, 10, 34])
 def test_the_longest_path_is_what_the_table_prints(length):
     """Breaks if a layer reaches further than it may, or a stack's layers do not grow apart."""
     assert path_length(FUSED, length) == path_length(WRITTEN, length) == 1

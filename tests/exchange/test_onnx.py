@@ -24,9 +24,7 @@ def one_seed() -> None:
     torch.manual_seed(1)
 
 
-@pytest.mark.parametrize(
-    ("sharing", "learned"), [("all", None), ("none", None), ("target", (20, 15))]
-)
+@pytest.mark.parametrize(("sharing", "learned"), [("none", None), ("target", (20, 15))])
 def test_every_step_is_ours(sharing: str, learned: tuple | None, tmp_path: Path) -> None:
     """Breaks if a size of the traced example stays in a graph, or the state misses a position."""
     sizes = replace(BASE, d_k=3, d_v=5)
