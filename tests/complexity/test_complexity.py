@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +59,13 @@ def test_the_command_prints_the_table_and_keeps_it(tmp_path, capsys):
     kept = json.loads((tmp_path / "out" / "table1.json").read_text())
     assert kept["recurrent (LSTM)"]["by length"]["16"]["flops"] == 16 * 16 * 8 * 8
     assert (tmp_path / "out" / "table1.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_has_the_table_that_the_command_wrote():
+    docs = Path(__file__).parents[2] / "docs"
+    table = (docs / "table1" / "table1.md").read_text(encoding="utf-8")
+    assert table in (docs / "table1.md").read_text(encoding="utf-8")
+    assert all(kind.name in table for kind in KINDS)
 
 
 @pytest.mark.parametrize(
