@@ -18,21 +18,18 @@ from copy import deepcopy
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from ctranslate2.specs import attention_spec, common_spec, model_spec, transformer_spec
-from torch import Tensor, nn
 
+from fairseq_aiayn.exchange.fixed_sizes import position_table, wider_heads
 from fairseq_aiayn.files.whole import whole_folder
 from fairseq_aiayn.model_folder.config import Config, as_json
 from fairseq_aiayn.model_folder.folder import Model
-from fairseq_aiayn.model_folder.search import LONGEST
 from fairseq_aiayn.model_folder.text import PIECES_FILES
 from fairseq_aiayn.model_folder.vocabulary import END, SPECIAL
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.decoder import Decoder
 from fairseq_aiayn.nn.encoder import Encoder
 from fairseq_aiayn.nn.feed_forward import FeedForward
-from fairseq_aiayn.nn.positions import LearnedPositions, sinusoids
 from fairseq_aiayn.nn.residual import LAYER_NORM_EPSILON, AddAndNorm
 
 AIAYN = "aiayn.json"
@@ -55,12 +52,6 @@ def write_ctranslate2(model: Model, quantization: str, path: Path) -> None:
             shutil.copyfile(model.pieces_file, part / PIECES_FILES[model.config.text.pieces])
 
 
-def longest_sequence(config: Config) -> int:
-    """Return how many positions a written model with sinusoids has: those of the longest source
-    that we translate, of what an output may be longer, and of the end token."""
-    return LONGEST + config.search.extra_length + 1
-
-
 def _specification(model: Model) -> transformer_spec.TransformerSpec:
     """Return CTranslate2's description of a model, with all weights."""
     sizes = model.config.sizes
@@ -68,9 +59,8 @@ def _specification(model: Model) -> transformer_spec.TransformerSpec:
     encoder = transformer_spec.TransformerEncoderSpec(pre_norm=False, **heads)
     decoder = transformer_spec.TransformerDecoderSpec(pre_norm=False, **heads)
     ours = deepcopy(model.transformer)  # quantizing writes into the weights
-    length = longest_sequence(model.config)
-    _fill_stack(encoder, encoder.embeddings[0], ours.encoder, length)
-    _fill_stack(decoder, decoder.embeddings, ours.decoder, length)
+    _fill_stack(encoder, encoder.embeddings[0], ours.encoder, model.config)
+    _fill_stack(decoder, decoder.embeddings, ours.decoder, model.config)
     decoder.projection.weight = ours.decoder.projection.weight
     specification = transformer_spec.TransformerSpec(encoder, decoder)
     specification.register_source_vocabulary(list(model.source.types))
@@ -85,22 +75,15 @@ def _fill_stack(
     spec: model_spec.LayerSpec,
     embeddings: common_spec.EmbeddingsSpec,
     stack: Encoder | Decoder,
-    length: int,
+    config: Config,
 ) -> None:
     embeddings.weight = stack.embedding.weight
-    spec.position_encodings.encodings = _encodings(stack.position, stack.embedding, length)
+    spec.position_encodings.encodings = position_table(stack.position, config)
     for layer, ours in zip(spec.layer, stack.layers, strict=True):
         _fill_attention(layer.self_attention, ours.self_attention, ours.self_attention_norm)
         if isinstance(stack, Decoder):
             _fill_attention(layer.attention, ours.cross_attention, ours.cross_attention_norm)
         _fill_feed_forward(layer.ffn, ours.feed_forward, ours.feed_forward_norm)
-
-
-def _encodings(position: nn.Module, embedding: nn.Module, length: int) -> Tensor:
-    """Return the table of positions [L, d_model]; a learned one has its own length."""
-    if isinstance(position, LearnedPositions):
-        return position.weight
-    return sinusoids(length, embedding.weight.size(1))
 
 
 def _fill_attention(
@@ -111,22 +94,16 @@ def _fill_attention(
     h = ours.h
     d_k, _, d_v = (size // h for size in ours.projection_sizes)
     Q, K, V = (
-        _wider_heads(rows, h, max(d_k, d_v))
+        wider_heads(rows, h, max(d_k, d_v))
         for rows in ours.W_QKV.weight.split(ours.projection_sizes)
     )
-    O = _wider_heads(ours.W_O.weight.T, h, max(d_k, d_v)).T
+    O = wider_heads(ours.W_O.weight.T, h, max(d_k, d_v)).T
     is_self_attention = len(spec.linear) == 2
     weights = [torch.cat([Q, K, V]), O] if is_self_attention else [Q, torch.cat([K, V]), O]
     for linear, weight in zip(spec.linear, weights, strict=True):
         linear.weight = weight
     spec.queries_scale = 1 / math.sqrt(d_k)
     _fill_norm(spec.layer_norm, norm)
-
-
-def _wider_heads(rows: Tensor, h: int, size: int) -> Tensor:
-    """rows [h·d, d_model] → [h·size, d_model], with zeros after the d rows of each head."""
-    heads = rows.unflatten(0, (h, -1))
-    return F.pad(heads, (0, 0, 0, size - heads.size(1))).flatten(0, 1)
 
 
 def _fill_feed_forward(

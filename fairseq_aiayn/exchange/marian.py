@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
+from fairseq_aiayn.exchange.fixed_sizes import longest_sequence, wider_heads
 from fairseq_aiayn.exchange.marian_card import how_to_use
 from fairseq_aiayn.exchange.text_files import SOURCE, TARGET, write_vocabularies
 from fairseq_aiayn.files.whole import whole_folder
@@ -105,7 +105,7 @@ def marian_config(model: Model) -> MarianConfig:
     return MarianConfig(
         vocab_size=len(model.source),
         decoder_vocab_size=len(model.target),
-        max_position_embeddings=LONGEST + model.config.search.extra_length + 2,
+        max_position_embeddings=longest_sequence(model.config) + 1,
         encoder_layers=sizes.N,
         decoder_layers=sizes.N,
         encoder_ffn_dim=sizes.d_ff,
@@ -140,7 +140,7 @@ def generation_config(config: Config) -> GenerationConfig:
         length_penalty=config.search.alpha if is_beam else None,
         early_stopping="never" if is_beam else None,  # when no other output can become the best
         min_new_tokens=1,
-        max_new_tokens=LONGEST + config.search.extra_length + 1,
+        max_new_tokens=longest_sequence(config),
         suppress_tokens=[PADDING],
         forced_eos_token_id=END,
         decoder_start_token_id=END,
@@ -181,17 +181,11 @@ def attention_weights(
     Marian divides QKᵀ by √(d_model/h), so W^Q makes up for a smaller d_k.
     """
     size = sizes.d_model // sizes.h
-
-    def widened(rows: Tensor) -> Tensor:
-        """Give each head as many rows as Marian's: [h·d, d_model] → [d_model, d_model]."""
-        heads = rows.unflatten(0, (sizes.h, -1))
-        return pad(heads, (0, 0, 0, size - heads.size(1))).flatten(0, 1)
-
     Q, K, V = own.W_QKV.weight[:, order].split(own.projection_sizes)
-    yield "q_proj.weight", widened(Q * math.sqrt(size / sizes.d_k))
-    yield "k_proj.weight", widened(K)
-    yield "v_proj.weight", widened(V)
-    yield "out_proj.weight", widened(own.W_O.weight[order].T).T
+    yield "q_proj.weight", wider_heads(Q * math.sqrt(size / sizes.d_k), sizes.h, size)
+    yield "k_proj.weight", wider_heads(K, sizes.h, size)
+    yield "v_proj.weight", wider_heads(V, sizes.h, size)
+    yield "out_proj.weight", wider_heads(own.W_O.weight[order].T, sizes.h, size).T
     for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
         yield f"{name}.bias", torch.zeros(sizes.d_model)
 

@@ -17,14 +17,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from fairseq_aiayn.exchange.fixed_sizes import position_table
 from fairseq_aiayn.exchange.text_files import TEXT_CODE, text_values, write_vocabularies
 from fairseq_aiayn.files.whole import whole_folder
 from fairseq_aiayn.messages import optional
 from fairseq_aiayn.model_folder.card import model_card
+from fairseq_aiayn.model_folder.config import Config
 from fairseq_aiayn.model_folder.folder import Model
-from fairseq_aiayn.model_folder.search import LONGEST
 from fairseq_aiayn.model_folder.text import PIECES_FILES
-from fairseq_aiayn.nn.positions import LearnedPositions, positions, sinusoids
+from fairseq_aiayn.nn.positions import positions
 from fairseq_aiayn.nn.transformer import Transformer
 
 MEMORY = ["memory_K", "memory_V"]
@@ -86,22 +87,14 @@ def to_onnx(model: Model, told: Mapping[str, str], path: Path) -> None:
         (part / "README.md").write_text(model_card(config, parameters, use), encoding="utf-8")
 
 
-def position_table(position: nn.Module, d_model: int, length: int) -> Tensor:
-    """Return the encoding of each position, [length, d_model]; learned ones have their own
-    length."""
-    if isinstance(position, LearnedPositions):
-        return position.weight
-    return sinusoids(length, d_model)
-
-
 class EncoderGraph(nn.Module):
     """source [B, S], padded on either side → keys [N, B, h, S, d_k] and values [N, B, h, S, d_v]
     of the memory, one for each layer of the decoder."""
 
-    def __init__(self, transformer: Transformer, d_model: int, length: int):
+    def __init__(self, transformer: Transformer, config: Config):
         super().__init__()
         self.transformer = transformer
-        table = position_table(transformer.encoder.position, d_model, length)
+        table = position_table(transformer.encoder.position, config)
         self.register_buffer("table", table)
 
     def forward(self, source: Tensor) -> tuple[Tensor, Tensor]:
@@ -118,10 +111,10 @@ class EncoderGraph(nn.Module):
 class DecoderGraph(nn.Module):
     """One step: the newest tokens and the state before it → log P(next token) and the new state."""
 
-    def __init__(self, transformer: Transformer, d_model: int, length: int):
+    def __init__(self, transformer: Transformer, config: Config):
         super().__init__()
         self.transformer = transformer
-        table = position_table(transformer.decoder.position, d_model, length)
+        table = position_table(transformer.decoder.position, config)
         self.register_buffer("table", table)
 
     def forward(
@@ -155,9 +148,8 @@ class DecoderGraph(nn.Module):
 def _write_graphs(model: Model, part: Path) -> None:
     """Trace the two modules with an example, whose B, S and n do not stay in the graphs."""
     sizes, transformer = model.config.sizes, model.transformer
-    longest = LONGEST + model.config.search.extra_length + 1
     encoder, decoder = (
-        kind(transformer, sizes.d_model, longest).eval() for kind in (EncoderGraph, DecoderGraph)
+        kind(transformer, model.config).eval() for kind in (EncoderGraph, DecoderGraph)
     )
     B, S, n = (torch.export.Dim(name) for name in "BSn")
     words = {0: B, 1: S}

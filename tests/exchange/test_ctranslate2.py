@@ -9,7 +9,7 @@ from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES
 from ctranslate2_models import KINDS, SEARCH, sentences, small_model, written
 
 from fairseq_aiayn.cli.export import QUANTIZATIONS
-from fairseq_aiayn.exchange.ctranslate2 import longest_sequence
+from fairseq_aiayn.exchange.fixed_sizes import longest_sequence
 from fairseq_aiayn.model_folder.search import LONGEST
 from fairseq_aiayn.model_folder.translator import Translator
 
