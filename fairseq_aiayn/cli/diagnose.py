@@ -2,8 +2,8 @@
 
 Reads any training of fairseq, stock or of this plugin: a checkpoint, a log of fairseq-train, a
 --save-dir, or a run directory of the recipes. Compares batch, schedule, regularization, model,
-search and BLEU with a row of the paper. What costs most comes first; where nobody is known to have
-measured an effect, it says so. A file is read as data, nothing in it is executed.
+search and BLEU with a row of the paper. What costs most comes first. Where no measurement of an
+effect is known, it says so. A file is read as data, nothing in it is executed.
 
 A checkpoint does not say how the model was evaluated, nor whether it is an average: add the output
 of fairseq-generate (--generate) and the signature of the score (--bleu).

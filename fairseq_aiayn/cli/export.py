@@ -107,7 +107,7 @@ def _to_other(arguments: argparse.Namespace) -> None:
     cannot be this model."""
     model, told = _model(arguments)
     if model.config.sizes.attention_window is not None:
-        raise ValueError(f"--to {arguments.to}: has no restricted self-attention, this model has")
+        raise ValueError(f"--to {arguments.to}: cannot be a model with --attention-window")
     if arguments.to == CTRANSLATE2:
         with optional("ctranslate2"):
             from fairseq_aiayn.exchange.ctranslate2 import write_ctranslate2
@@ -153,17 +153,11 @@ def _told(arguments: argparse.Namespace) -> dict[str, str]:
 def _text(arguments: argparse.Namespace) -> tuple[TextProcessing, Path | None]:
     """Return how the text of a checkpoint was cut: by the options or, without any, by what a recipe
     noted beside its data."""
-    from fairseq_aiayn.model_folder.text import (
-        BYTE_PAIRS,
-        WORD_PIECES,
-        TextProcessing,
-        text_of_data,
-    )
+    from fairseq_aiayn.model_folder.text import text_of_data, text_of_files
 
     codes, model = arguments.bpe_codes, arguments.sentencepiece_model
     if codes and model:
         raise ValueError("--bpe-codes and --sentencepiece-model: only one can have cut the text")
     if not codes and not model:
         return text_of_data(arguments.data_bin)
-    kind = BYTE_PAIRS if codes else WORD_PIECES
-    return TextProcessing(kind, arguments.normalize, arguments.lowercase), codes or model
+    return text_of_files(codes, model, arguments.normalize, arguments.lowercase)

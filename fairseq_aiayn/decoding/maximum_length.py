@@ -29,7 +29,7 @@ class MaximumLength:
             raise ValueError(f"--max-len-b must be at most {largest_b:,}, got {self.b:,}")
 
     def of(self, source: Tensor, symbols: Symbols) -> Tensor:
-        """source [B, S], with `symbols` → [B]; a sentence's limit depends only on its
-        own length."""
+        """Return the limit of each sentence [B], which depends on its own length only; source
+        [B, S] has these `symbols` as end and padding."""
         real = source.ne(symbols.padding) & source.ne(symbols.end)
         return (self.a * real.sum(dim=1) + self.b).long()

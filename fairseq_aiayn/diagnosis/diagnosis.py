@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from fairseq_aiayn.diagnosis.evaluation import EVALUATION
-from fairseq_aiayn.diagnosis.evidence import OURS, Evidence
+from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.diagnosis.finding import Finding, Weight
 from fairseq_aiayn.diagnosis.model import MODEL, has_sizes_of
 from fairseq_aiayn.diagnosis.other_options import other_options
 from fairseq_aiayn.diagnosis.training import TRAINING
 from fairseq_aiayn.paper import BASE, E_LEARNED, TABLE_3_D, Row
+from fairseq_aiayn.regime.names import OURS
 from fairseq_aiayn.rows import ROWS
 
 ASPECTS = (*TRAINING, *MODEL, *EVALUATION)

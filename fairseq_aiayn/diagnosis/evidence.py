@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-OURS = "aiayn_"  # begins every name that this plugin registers with fairseq
+from fairseq_aiayn.regime.names import OURS
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Weights:
 
     parameters: int
     projection_biases: bool  # in W^Q, W^K, W^V and W^O
-    vocabulary: int  # types of the target language
+    vocabulary: int | None  # types of the target language; None if no name tells
 
 
 @dataclass(frozen=True)

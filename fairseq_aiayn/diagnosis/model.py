@@ -5,9 +5,8 @@ from __future__ import annotations
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.diagnosis.finding import Aspect, Finding, Weight, compare
 from fairseq_aiayn.paper import BASE, E_LEARNED, TABLE_3, VOCABULARY_EN_DE, Row
-from fairseq_aiayn.regime.names import ENCODER_AND_DECODER, SIDES
+from fairseq_aiayn.regime.names import ENCODER_AND_DECODER, SIDES, SIZE_ARGUMENTS
 
-SIZES = tuple(f"{side}_{name}" for side in SIDES for name in ENCODER_AND_DECODER)
 LEARNED = ("learned_positions", *(f"{side}_learned_pos" for side in SIDES))
 ABOUT = 0.15  # a vocabulary no further from the paper's counts as about the same
 ABLATION = "docs/results.md#ablation_tiny"
@@ -144,7 +143,7 @@ def _activation(found: Evidence, row: Row) -> Finding | None:
 
 
 MODEL = (
-    Aspect("sizes", (*SIZES, "d_k", "d_v", "d_model"), _sizes),
+    Aspect("sizes", (*SIZE_ARGUMENTS, "d_k", "d_v", "d_model"), _sizes),
     Aspect("norms", tuple(f"{side}_normalize_before" for side in SIDES), _norms),
     Aspect(
         "positions",

@@ -10,14 +10,13 @@ from statistics import median
 
 from fairseq_aiayn.diagnosis.evidence import Evidence, Weights
 from fairseq_aiayn.files.json_fields import read_json
-from fairseq_aiayn.regime.names import ENCODER_AND_DECODER, SIDES, argument
-from fairseq_aiayn.regime.search import decoding, search_options
-from fairseq_aiayn.rows import ROWS
+from fairseq_aiayn.regime.names import SIZE_ARGUMENTS, argument
 from fairseq_aiayn.runs.configuration import flat_options, printed_configuration
-from fairseq_aiayn.runs.differences import SEARCH, options_of
+from fairseq_aiayn.runs.differences import SEARCH, options_of, papers_search
 from fairseq_aiayn.runs.fairseq_log import Log, read_log
 from fairseq_aiayn.runs.run_directory import TrainedRun, read_settings
 from fairseq_aiayn.runs.settings import Settings
+from fairseq_aiayn.runs.train_log import TYPES
 
 ZIP, PICKLE = b"PK", b"\x80\x02"  # how checkpoints begin: PyTorch since 1.6, and before
 CHECKPOINTS = ("checkpoint_last.pt", "checkpoint_best.pt")  # what fairseq leaves in a --save-dir
@@ -25,13 +24,10 @@ CHECKPOINTS = ("checkpoint_last.pt", "checkpoint_best.pt")  # what fairseq leave
 TOKENS = re.compile(r"\b(?:train_)?wpb\"?[ =:]+\"?(\d[\d,]*\d(?:\.\d+)?)")
 UPDATES = re.compile(r"\b(?:train_)?num_updates\"?[ =:]+\"?(\d+)")
 DEVICES = re.compile(r"training on (\d+) (?:devices|GPUs)")
-TYPES = re.compile(r"\] dictionary: (\d+) types")
 OVERFLOW = "overflow detected"
 GAVE_UP = "Minimum loss scale reached"
 PROJECTION_BIAS = re.compile(r"(?:[qkv]_proj|in_proj|out_proj|W_QKV|W_[QKVO])[._]bias$")
 HYPOTHESIS = re.compile(r"H-\d+\t")
-# A Transformer with an encoder and a decoder has them all
-SHAPE = [f"{side}_{name}" for side in SIDES for name in ENCODER_AND_DECODER]
 
 
 def read_evidence(
@@ -46,7 +42,7 @@ def read_evidence(
     found = _of_directory(path) if path.is_dir() else _of_file(path)
     if not found.options:
         raise ValueError(f"{path}: has no configuration of fairseq-train that can be read")
-    if missing := [name for name in SHAPE if found.number(name) is None]:
+    if missing := [name for name in SIZE_ARGUMENTS if found.number(name) is None]:
         raise ValueError(
             f"{path}: must be of a Transformer with an encoder and a decoder; its model "
             f"{found.text('arch')!r} of task {found.text('task')!r} has no {missing[0]}"
@@ -69,14 +65,12 @@ def evidence_of_run(run: TrainedRun, log: Log, signature: str | None = None) -> 
 def _of_settings(settings: Settings, log: Log) -> Evidence:
     """Return what the settings of a recipe's run and the log of its training say."""
     command = options_of(settings.commands.get(SEARCH, ""))
-    is_ours = settings.system == "aiayn" and settings.row in ROWS
-    defaults = search_options(decoding(ROWS[settings.row])) if is_ours and command else {}
     return replace(
         _of_log(log),
         name=settings.name,
         row=settings.row,
         averaged=settings.averaged,
-        search=_arguments(defaults | command),
+        search=_arguments(papers_search(settings) | command if command else {}),
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 
-from fairseq_aiayn.diagnosis.evidence import OURS, Evidence, as_number
+from fairseq_aiayn.diagnosis.evidence import Evidence, as_number
 from fairseq_aiayn.diagnosis.finding import Aspect, Finding, Weight, compare, number_aspect
 from fairseq_aiayn.paper import ADAM, BASE, D_DROP0, D_LS0, Row
+from fairseq_aiayn.regime.names import OURS
 from fairseq_aiayn.regime.ours import TOLERANCE, batch
 from fairseq_aiayn.training.learning_rate import learning_rate
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 
 import ctranslate2
@@ -19,7 +19,7 @@ from fairseq_aiayn.decoding.length_penalty import length_penalty
 from fairseq_aiayn.exchange.ctranslate2 import AIAYN
 from fairseq_aiayn.files.json_fields import read_json
 from fairseq_aiayn.model_folder.config import config_from_json
-from fairseq_aiayn.model_folder.search import in_pieces, longest_sentence
+from fairseq_aiayn.model_folder.search import beam_and_alpha, in_pieces, longest_sentence, parts
 from fairseq_aiayn.model_folder.text import PIECES_FILES
 from fairseq_aiayn.model_folder.translator import AT_ONCE, BATCH_TOKENS, Translation
 from fairseq_aiayn.model_folder.vocabulary import END, PADDING, SPECIAL
@@ -68,14 +68,10 @@ class CTranslate2Translator:
 
         Raises ValueError for a value out of range, and for a sentence of more than 1,024 tokens.
         """
-        usual = self.config.search
-        beam, alpha = usual.beam if beam is None else beam, usual.alpha if alpha is None else alpha
-        options = SearchOptions(beam, alpha, nbest=nbest)
-        sentences, done = iter(sentences), 0
+        options = SearchOptions(*beam_and_alpha(self.config, beam, alpha), nbest=nbest)
         longest = longest_sentence(self.config, side=0)
-        while part := list(islice(sentences, at_once)):
-            yield from self._search(in_pieces(part, self.cut, longest, done + 1), options)
-            done += len(part)
+        for first, part in parts(sentences, at_once):
+            yield from self._search(in_pieces(part, self.cut, longest, first), options)
 
     def _search(
         self, sources: Sequence[Sequence[str]], options: SearchOptions

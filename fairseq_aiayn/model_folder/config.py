@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from fairseq_aiayn.decoding.beam_search import SearchOptions
 from fairseq_aiayn.decoding.maximum_length import MaximumLength
@@ -11,11 +11,11 @@ from fairseq_aiayn.files.json_fields import dataclass_of
 from fairseq_aiayn.model_folder.text import TextProcessing
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.paper import Decoding
+from fairseq_aiayn.regime.names import SHARING
 
 FORMAT = 1  # of the folder; a reader refuses any other
 PRECISIONS = ("float32", "float16", "bfloat16")
 TASKS = ("translation", "parsing")
-SHARING = ("all", "target", "none")
 LANGUAGE = re.compile(r"[\w-]+")  # it becomes part of file names in Moses' packages
 
 
@@ -45,7 +45,11 @@ class Config:
             raise ValueError(
                 f"'format' must be {FORMAT}, is {self.format}: another version's folder"
             )
-        for name, known in (("task", TASKS), ("sharing", SHARING), ("precision", PRECISIONS)):
+        for name, known in (
+            ("task", TASKS),
+            ("sharing", SHARING.values()),
+            ("precision", PRECISIONS),
+        ):
             if getattr(self, name) not in known:
                 raise ValueError(
                     f"{name!r} must be one of {', '.join(known)}, is {getattr(self, name)!r}"
@@ -67,8 +71,3 @@ def config_from_json(content: object, where: object) -> Config:
     except ValueError as error:
         message = str(error)
         raise ValueError(message if str(where) in message else f"{where}: {message}") from None
-
-
-def as_json(config: Config) -> dict:
-    """Return a Config, ready for json.dump."""
-    return asdict(config)

@@ -11,7 +11,6 @@ from pathlib import Path
 from fairseq_aiayn.files.json_fields import read_json
 from fairseq_aiayn.model_folder.config import FORMAT, Config, config_from_json
 from fairseq_aiayn.model_folder.fairseq_checkpoint import (
-    OURS,
     kept_options,
     once,
     read_model,
@@ -25,6 +24,7 @@ from fairseq_aiayn.model_folder.vocabulary import PADDING, read_vocabulary
 from fairseq_aiayn.model_folder.weights import empty_transformer, fill
 from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION
+from fairseq_aiayn.regime.names import OURS
 from fairseq_aiayn.runs.differences import SEARCH, options_of
 from fairseq_aiayn.runs.run_directory import read_settings
 

@@ -14,15 +14,9 @@ from fairseq_aiayn.checkpoints.contents import plain_configuration
 from fairseq_aiayn.checkpoints.reading import read_checkpoint
 from fairseq_aiayn.files.whole import whole_path
 from fairseq_aiayn.nn.transformer import Transformer
-from fairseq_aiayn.regime.names import ENCODER_AND_DECODER
+from fairseq_aiayn.regime.names import ENCODER_AND_DECODER, OURS, SHARING
 from fairseq_aiayn.runs.configuration import flat_options
 
-OURS = "aiayn_"
-SHARING = {  # the option that is on
-    "share_all_embeddings": "all",
-    "share_decoder_input_output_embed": "target",
-    "untied_embeddings": "none",
-}
 # Where things lay on the machine of the training; a folder goes elsewhere
 PLACES = ("data", "user_dir", "save_dir", "log_file", "tensorboard_logdir", "restore_file")
 

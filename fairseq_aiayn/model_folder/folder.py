@@ -14,14 +14,14 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from fairseq_aiayn.files.json_fields import read_json
 from fairseq_aiayn.files.lines import require_plain_file
 from fairseq_aiayn.files.whole import whole_folder
 from fairseq_aiayn.model_folder.card import model_card
-from fairseq_aiayn.model_folder.config import Config, as_json, config_from_json
+from fairseq_aiayn.model_folder.config import Config, config_from_json
 from fairseq_aiayn.model_folder.text import PIECES_FILES
 from fairseq_aiayn.model_folder.vocabulary import PADDING, Vocabulary, read_vocabulary
 from fairseq_aiayn.model_folder.weights import empty_transformer, fill, read_weights, save_weights
@@ -66,7 +66,7 @@ def write_folder(config: Config, transformer: Transformer, files: Files, path: P
         config = replace(config, sha256={name: _sha256(part / name) for _, name in copies})
         card = model_card(config, sum(one.numel() for one in transformer.parameters()))
         (part / "README.md").write_text(card, encoding="utf-8")
-        content = json.dumps(as_json(config), indent=2, ensure_ascii=False)
+        content = json.dumps(asdict(config), indent=2, ensure_ascii=False)
         # Last: what a killed run leaves has no configuration, and is no model
         (part / CONFIG).write_text(f"{content}\n", encoding="utf-8")
 
@@ -93,8 +93,9 @@ def read_folder(path: Path) -> Model:
 
 
 def _read_config(path: Path) -> Config:
-    """Read the configuration; raises as `read_folder` does, and ValueError for a file beside it
-    that is not the one that was exported: half of the byte pairs would cut text, too, but wrongly.
+    """Read the configuration; raises as `read_folder` does, and ValueError for a changed file.
+
+    A damaged model shows itself, but half of the byte pairs would silently cut text wrongly.
     """
     require_plain_file(path / CONFIG)
     config = config_from_json(read_json(path / CONFIG), path / CONFIG)

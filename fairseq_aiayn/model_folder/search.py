@@ -5,7 +5,8 @@ Shape letters as in fairseq_aiayn.nn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -80,6 +81,20 @@ def padded(
     return torch.tensor(rows, device=device)
 
 
+def beam_and_alpha(config: Config, beam: int | None, alpha: float | None) -> tuple[int, float]:
+    """Return the given values; None is the default of the model's task."""
+    usual = config.search
+    return usual.beam if beam is None else beam, usual.alpha if alpha is None else alpha
+
+
+def parts(sentences: Iterable[str], at_once: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield `at_once` sentences at a time, with the number of the first, counted from 1."""
+    sentences, first = iter(sentences), 1
+    while part := list(islice(sentences, at_once)):
+        yield first, part
+        first += len(part)
+
+
 def search_options(
     config: Config, V: int, beam: int | None = None, alpha: float | None = None, nbest: int = 1
 ) -> SearchOptions:
@@ -87,8 +102,7 @@ def search_options(
 
     Raises ValueError for a value that is out of range.
     """
-    usual = config.search
-    beam, alpha = usual.beam if beam is None else beam, usual.alpha if alpha is None else alpha
+    beam, alpha = beam_and_alpha(config, beam, alpha)
     largest = max(V, PARSING_DECODING.beam)  # the paper's largest; each beam takes memory
     if beam > largest:
         raise ValueError(

@@ -64,6 +64,15 @@ class TextProcessing:
         return lambda pieces: detokenize(f"{' '.join(pieces)} ".replace(CONTINUED, "").split())
 
 
+def text_of_files(
+    codes: Path | None, model: Path | None, normalize: bool = False, lowercase: bool = False
+) -> tuple[TextProcessing, Path | None]:
+    """Return how text is cut by byte pairs (codes), by word pieces (model), or by neither, and the
+    file that cuts it."""
+    kind = BYTE_PAIRS if codes else WORD_PIECES if model else NONE
+    return TextProcessing(kind, normalize, lowercase), codes or model
+
+
 def text_of_data(data: Path) -> tuple[TextProcessing, Path | None]:
     """Return how the text of a recipe's data directory was made, and the file that cut it.
 

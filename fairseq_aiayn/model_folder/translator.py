@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import torch
@@ -27,6 +26,7 @@ from fairseq_aiayn.model_folder.search import (
     longest_outputs,
     longest_sentence,
     padded,
+    parts,
     search_options,
 )
 from fairseq_aiayn.model_folder.vocabulary import END, PADDING
@@ -96,10 +96,8 @@ class Translator:
         """Yield what `search` returns, in the order of the sentences; `at_once` of them are sorted
         by length and searched together. Raises ValueError as `translate` does."""
         options = search_options(self.config, len(self.target), beam, alpha, nbest)
-        sentences, done = iter(sentences), 0
-        while part := list(islice(sentences, at_once)):
-            yield from self._search(self.tokens(part, first=done + 1), options)
-            done += len(part)
+        for first, part in parts(sentences, at_once):
+            yield from self._search(self.tokens(part, first), options)
 
     @torch.no_grad()
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:

@@ -56,8 +56,8 @@ def restricted_attention(
     size = max(r, SMALLEST_BLOCK)
     blocks = -(-L // size)
     filled, after = blocks * size - L, 0 if causal else r
-    width = r + size + after  # of the keys that a block sees
     legal = _legal(mask, L, size, blocks, r, after, Q.device)
+    width = legal.size(3)  # of the keys that a block sees
     heads = fused_attention(
         _by_block(pad(Q, (0, 0, 0, filled)).unfold(2, size, size)),
         _by_block(pad(K, (0, 0, r, filled + after)).unfold(2, width, size)),

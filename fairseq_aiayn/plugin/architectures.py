@@ -11,7 +11,7 @@ from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS, Initialization
 from fairseq_aiayn.nn.transformer import Sharing
 from fairseq_aiayn.paper import Row
-from fairseq_aiayn.regime.names import ENCODER_AND_DECODER, SIDES, option
+from fairseq_aiayn.regime.names import ENCODER_AND_DECODER, SHARING, SIDES, option
 from fairseq_aiayn.rows import ROWS
 
 MODEL_NAME = "aiayn"
@@ -126,21 +126,14 @@ def set_default(args: Namespace, name: str, value: float) -> None:
         setattr(args, name, value)
 
 
-SHARING_OPTIONS: dict[str, Sharing] = {
-    "share_all_embeddings": "all",
-    "share_decoder_input_output_embed": "target",
-    "untied_embeddings": "none",
-}
-
-
 def set_sharing(args: Namespace, row_sharing: Sharing) -> None:
     """Make exactly one of the three options true: the one that was given, or else the row's."""
-    given = [name for name in SHARING_OPTIONS if getattr(args, name, False)]
+    given = [name for name in SHARING if getattr(args, name, False)]
     if "untied_embeddings" in given and len(given) > 1:
         raise ValueError(f"{option(given[0])} and --untied-embeddings contradict each other")
     # --share-all-embeddings includes what --share-decoder-input-output-embed asks for
-    chosen = SHARING_OPTIONS[given[0]] if given else row_sharing
-    for name, sharing in SHARING_OPTIONS.items():
+    chosen = SHARING[given[0]] if given else row_sharing
+    for name, sharing in SHARING.items():
         setattr(args, name, sharing == chosen)
 
 
@@ -171,7 +164,7 @@ def read_dimensions(args: Namespace) -> Dimensions:
 
 def read_sharing(args: Namespace) -> Sharing:
     """Return the sharing of embedding matrices that completed options select."""
-    return next(sharing for name, sharing in SHARING_OPTIONS.items() if getattr(args, name))
+    return next(sharing for name, sharing in SHARING.items() if getattr(args, name))
 
 
 def read_initialization(args: Namespace) -> Initialization:

@@ -13,10 +13,9 @@ from fairseq.data import Dictionary
 from fairseq.tokenizer import tokenize_line
 from torch import Tensor
 
-from fairseq_aiayn.corpus.moses import moses_tokenizer
-from fairseq_aiayn.corpus.pieces import byte_pairs, sentence_pieces
 from fairseq_aiayn.inspection.attention_map import AttentionMap
 from fairseq_aiayn.inspection.attention_weights import attention_weights
+from fairseq_aiayn.model_folder.text import text_of_files
 from fairseq_aiayn.plugin.guards.error_messages import explained
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
@@ -39,9 +38,8 @@ class Segmenter:
 
     def cut(self, text: str, language: str) -> str:
         """Return the pieces separated by spaces; raises OSError or ValueError for a bad file."""
-        if self.codes:
-            return byte_pairs(self.codes)(moses_tokenizer(language, self.normalize)(text))
-        return sentence_pieces(self.model)(text) if self.model else text
+        processing, file = text_of_files(self.codes, self.model, self.normalize)
+        return " ".join(processing.cutter(language, file)(text)) if file else text
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,14 @@ ENCODER_AND_DECODER = {
     "attention_heads": "h",
 }
 SIDES = ("encoder", "decoder")
+SIZE_ARGUMENTS = tuple(f"{side}_{name}" for side in SIDES for name in ENCODER_AND_DECODER)
+OURS = "aiayn_"  # begins every name that this plugin registers with fairseq
+# Which embedding matrices are one, as nn/transformer.py calls it, by the argument that is true
+SHARING = {
+    "share_all_embeddings": "all",
+    "share_decoder_input_output_embed": "target",
+    "untied_embeddings": "none",
+}
 
 
 def argument(option: str) -> str:

@@ -73,9 +73,8 @@ def signatures(run: Run) -> list[Block]:
 
 
 def caveat(runs: Sequence[Run]) -> list[Block]:
-    """Return in what runs, and the measures, differ from the paper's whose figures are beside them.
-
-    It is nothing if none are.
+    """Return what to know before comparing runs with the paper's figures beside them: which
+    conditions differ, and that sacreBLEU is another measure. Nothing if no figure is beside them.
     """
     measures = [Paragraph(OTHER_MEASURE)] if any(map(_printed_bleu, runs)) else []
     if not _paper(runs):

@@ -71,7 +71,7 @@ def _options_of_stage(
     if stage == TRAIN and all(logged):
         options = _with_defaults(options, logged)
     elif stage == SEARCH:
-        options = [_papers_search(one) | own for one, own in zip(settings, options, strict=True)]
+        options = [papers_search(one) | own for one, own in zip(settings, options, strict=True)]
     return [{name: value for name, value in one.items() if name not in PLACES} for one in options]
 
 
@@ -111,7 +111,7 @@ def _with_defaults(
     return [{name: one[name] for name in shown if name in one} for one in options]
 
 
-def _papers_search(settings: Settings) -> dict[str, str]:
+def papers_search(settings: Settings) -> dict[str, str]:
     """Return the options with which the plugin searches if a command gives no others."""
     if settings.system != "aiayn" or settings.row not in ROWS:
         return {}
