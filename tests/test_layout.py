@@ -114,3 +114,27 @@ def test_the_map_leads_to_files_that_exist() -> None:
             path = f"{before}{one}{after}"
             found = [*ROOT.glob(path), *(root / "tests").glob(path), *root.glob(path)]
             assert found or (ROOT / path).exists(), path
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page, and those that it names."""
+    text = page.read_text(encoding="utf-8")
+    titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    return slugs | set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
+
+
+def test_links_lead_to_files_and_headings() -> None:
+    root = ROOT.parent
+    pages = [*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("recipes/*/*.md")]
+    links = 0
+    for page in pages:
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            if target.startswith("http"):
+                continue
+            name, _, anchor = target.partition("#")
+            linked = page.parent / name if name else page
+            assert linked.exists(), f"{page}: {target}"
+            assert not anchor or anchor in headings(linked), f"{page}: {target}"
+            links += 1
+    assert links > 100

@@ -1,0 +1,35 @@
+"""Figure 1: where the parameters of base are."""
+
+from __future__ import annotations
+
+import torch
+
+from fairseq_aiayn.nn.attention import MultiHeadAttention
+from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.embeddings import Embedding
+from fairseq_aiayn.nn.feed_forward import FeedForward
+from fairseq_aiayn.nn.transformer import create_transformer
+from fairseq_aiayn.paper import BASE, VOCABULARY_EN_DE
+from fairseq_aiayn.report.document import Table
+
+PARTS = {
+    "the shared embedding": Embedding,
+    "18 attentions": MultiHeadAttention,
+    "12 feed-forward networks": FeedForward,
+    "30 layer norms": torch.nn.LayerNorm,
+}
+
+
+def parameters() -> Table:
+    """Count the parameters of base by kind of module."""
+    row = BASE
+    sizes = Dimensions(row.N, row.d_model, row.d_ff, row.h, row.d_k, row.d_v, row.P_drop)
+    with torch.device("meta"):
+        model = create_transformer(sizes, VOCABULARY_EN_DE, VOCABULARY_EN_DE, padding=1)
+    total = sum(p.numel() for p in model.parameters())
+    rows = []
+    for name, kind in PARTS.items():
+        modules = [m for m in model.modules() if isinstance(m, kind)]
+        count = sum(p.numel() for p in {p for m in modules for p in m.parameters()})
+        rows.append([name, f"{count:,}", f"{100 * count / total:.1f}%"])
+    return Table(["part of base", "parameters", "share"], [*rows, ["all", f"{total:,}", ""]])

@@ -1,0 +1,52 @@
+"""What docs/tour.md shows: code of the package, and results of the experiments, as Markdown."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from operator import attrgetter
+from pathlib import Path
+
+from fairseq_aiayn.files.json_fields import read_json
+from fairseq_aiayn.report.document import Table
+from fairseq_aiayn.report.markdown import blocks_as_markdown
+
+MEASURED = Path(__file__).parent / "measured.json"
+
+
+def code(module: str, *names: str) -> str:
+    """Return functions of fairseq_aiayn, or methods ("Class.method"), without their docstrings."""
+    path = f"fairseq_aiayn/{module.replace('.', '/')}.py"
+    found = import_module(f"fairseq_aiayn.{module}")
+    sources = [without_docstring(attrgetter(name)(found)) for name in names]
+    return "\n".join([f"[`{path}`](../{path}):", "", "```python", "\n\n\n".join(sources), "```"])
+
+
+def table(name: str) -> str:
+    """Return a table of measured.json."""
+    return blocks_as_markdown([Table(**measured()[name])]).rstrip()
+
+
+def text(name: str, *keys: str) -> str:
+    """Return texts of measured.json, each on a line of its own."""
+    return "\n".join(["```", *(measured()[name][key] for key in keys), "```"])
+
+
+@cache
+def measured() -> dict:
+    """Return the results that `python -m tour` wrote."""
+    return read_json(MEASURED)
+
+
+def without_docstring(function: Callable) -> str:
+    """Return the source of a function, without indentation and docstring."""
+    source = textwrap.dedent(inspect.getsource(function)).rstrip()
+    first = ast.parse(source).body[0].body[0]
+    lines = source.split("\n")
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        del lines[first.lineno - 1 : first.end_lineno]
+    return "\n".join(lines)

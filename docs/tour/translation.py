@@ -1,0 +1,59 @@
+"""Section 6.1: what a trained model translates, and what its heads attend to meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from matplotlib.figure import Figure
+
+from fairseq_aiayn.decoding.beam_search import SearchOptions, beam_search
+from fairseq_aiayn.decoding.candidates import Symbols
+from fairseq_aiayn.decoding.ensemble import EnsembleContinuations
+from fairseq_aiayn.inspection.attention_map import AttentionMap
+from fairseq_aiayn.inspection.attention_weights import attention_weights
+from fairseq_aiayn.inspection.heat_maps import draw_heat_maps
+from fairseq_aiayn.inspection.selection import select
+from fairseq_aiayn.nn.transformer import Transformer
+from fairseq_aiayn.paper import TRANSLATION
+from fairseq_aiayn.report.document import Table
+from tour.number_words import END, PADDING, VOCABULARY, Pair, name
+from tour.training import DEVELOPMENT, batch_of
+
+DRAWN = 72_041  # a number that is not in the training text
+SHOWN = 3  # mistakes
+
+
+@torch.no_grad()
+def translate(model: Transformer, pairs: Sequence[Pair]) -> list[list[str]]:
+    """Translate the English names with the paper's search."""
+    model.eval()
+    source = batch_of(pairs).source
+    longest = source.ne(PADDING).sum(dim=1) + TRANSLATION.extra_length
+    found = beam_search(
+        EnsembleContinuations([model], source),
+        longest,
+        Symbols(end=END, padding=PADDING),
+        SearchOptions(TRANSLATION.beam, TRANSLATION.alpha),
+    )
+    return [[VOCABULARY[token] for token in best.tokens[:-1]] for best, *_ in found]
+
+
+def attention_picture(model: Transformer) -> Figure:
+    """Draw the encoder-decoder attention of the last layer while the model names one number."""
+    pair = name(DRAWN)
+    batch = batch_of([pair])
+    weights = attention_weights(model, batch.source[0], batch.shifted[0])["cross"]
+    source, target = ((*words, "</s>") for words in pair)
+    shown = AttentionMap("cross", queries=target, keys=source, weights=weights)
+    return draw_heat_maps(select(shown, layer=len(weights), heads=None, word=None))
+
+
+def mistakes(model: Transformer) -> Table:
+    """Return the first unseen numbers that the model gets wrong."""
+    wrong = [
+        [" ".join(pair[0]), " ".join(output), " ".join(pair[1])]
+        for pair, output in zip(DEVELOPMENT, translate(model, DEVELOPMENT), strict=True)
+        if output != pair[1]
+    ]
+    return Table(["source", "translation", "right"], wrong[:SHOWN], left=3)
