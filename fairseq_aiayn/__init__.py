@@ -15,11 +15,13 @@ if "fairseq" in sys.modules:
     from fairseq_aiayn import plugin  # noqa: F401
 
 
-def load(folder: str | Path, device: str | None = None) -> Translator:
+def load(folder: str | Path, device: str | None = None, precision: str = "float32") -> Translator:
     """Load a model folder that `aiayn export` wrote, without fairseq.
+
+    `precision` is that of the search's matrix products, float32 or bfloat16.
 
     Raises OSError or ValueError, with the file and the rule, for a folder that cannot be used.
     """
     from fairseq_aiayn.model_folder import translator  # imports torch
 
-    return translator.load(folder, device)
+    return translator.load(folder, device, precision)

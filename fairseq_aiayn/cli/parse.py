@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairseq_aiayn.cli.precision_option import add_precision
 from fairseq_aiayn.files.lines import STANDARD_INPUT, source_name
 from fairseq_aiayn.paper import PARSING_DECODING
 from fairseq_aiayn.treebank.linearization import require_words
@@ -60,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--constrained", action="store_true", help="search only among trees over the words"
     )
+    add_precision(parser)
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
 
 
@@ -88,7 +90,7 @@ def _load(arguments: argparse.Namespace) -> Parser:
     else:
         model = parser.parser_checkpoint(arguments.checkpoint, arguments.data_bin)
     device = "cpu" if arguments.cpu else None
-    return parser.Parser(model, arguments.beam, arguments.constrained, device)
+    return parser.Parser(model, arguments.beam, arguments.constrained, device, arguments.precision)
 
 
 def _given(sentences: list[str], tokenized: bool) -> Iterator[list[str]]:

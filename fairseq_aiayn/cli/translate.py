@@ -9,6 +9,7 @@ cut into pieces as in the model's training, and put together again. The beam sea
 examples:
   aiayn translate demo-en-de < text.en > text.de
   aiayn translate demo-en-de --beam 1 --threads 4 < text.en
+  aiayn translate demo-en-de --precision bfloat16 < text.en
   aiayn translate demo-en-de --nbest 3 --scores < text.en
   aiayn translate demo-en-de-int8 --runtime ctranslate2 < text.en
   aiayn translate demo-en-de
@@ -22,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairseq_aiayn.cli.precision_option import add_precision
 from fairseq_aiayn.files.lines import decode_stream
 from fairseq_aiayn.messages import optional
 
@@ -58,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runtime", choices=[TORCH, CTRANSLATE2], default=TORCH, help="default: torch"
     )
+    add_precision(parser)
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the runtime")
     parser.add_argument("--device", help="cpu or cuda (default: a GPU if there is one)")
 
@@ -93,6 +96,11 @@ def _load(arguments: argparse.Namespace) -> Translator | CTranslate2Translator:
         raise ValueError(f"--threads must be at least 1, got {threads}")
     batch_tokens = BATCH_TOKENS if arguments.batch_tokens is None else arguments.batch_tokens
     if arguments.runtime == CTRANSLATE2:
+        if arguments.precision != "float32":
+            raise ValueError(
+                f"--precision {arguments.precision}: --runtime ctranslate2 has the precision that"
+                " aiayn export gave the folder"
+            )
         with optional("ctranslate2"):
             from fairseq_aiayn.exchange.ctranslate2_search import CTranslate2Translator
         return CTranslate2Translator(arguments.model, arguments.device, batch_tokens, threads)
@@ -101,7 +109,7 @@ def _load(arguments: argparse.Namespace) -> Translator | CTranslate2Translator:
     model = read_folder(arguments.model)
     if model.config.task != "translation":
         raise ValueError(f"{arguments.model}: must translate, is for {model.config.task}")
-    return Translator(model, arguments.device, batch_tokens)
+    return Translator(model, arguments.device, batch_tokens, arguments.precision)
 
 
 def _print(outputs: list[Translation], scores: bool) -> None:

@@ -19,12 +19,14 @@ from fairseq_aiayn.model_folder.folder import Model, read_folder
 from fairseq_aiayn.model_folder.search import (
     SYMBOLS,
     find_device,
+    find_product_type,
     longest_outputs,
     padded,
     search_options,
 )
 from fairseq_aiayn.model_folder.text import PIECES_FILES, WORD_PIECES, TextProcessing
 from fairseq_aiayn.model_folder.vocabulary import END
+from fairseq_aiayn.nn.precision import products_in
 from fairseq_aiayn.treebank.linearization import (
     MAX_OPEN,
     require_words,
@@ -36,13 +38,24 @@ from fairseq_aiayn.treebank.linearization import (
 class Parser:
     """A model with its vocabularies and its word pieces."""
 
-    def __init__(self, model: Model, beam: int, constrained: bool, device: str | None = None):
-        """Raises ValueError for a model, a beam or a device with which no search is possible."""
+    def __init__(
+        self,
+        model: Model,
+        beam: int,
+        constrained: bool,
+        device: str | None = None,
+        precision: str = "float32",
+    ):
+        """`precision` is that of the search's matrix products, float32 or bfloat16.
+
+        Raises ValueError for a model, a beam, a device or a precision with which no search is
+        possible.
+        """
         self.config, self.source, self.target = model.config, model.source, model.target
         self.cut = model.config.text.cutter(model.config.source_lang, model.pieces_file)
         self.options = search_options(model.config, len(self.target), beam)
         self.trees = tree_symbols(self.target.types, END) if constrained else None
-        self.device = find_device(device)
+        self.device, self.product_type = find_device(device), find_product_type(precision)
         self.transformer = model.transformer.to(self.device).eval()
 
     def symbols(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -58,7 +71,7 @@ class Parser:
         numbers = [self.source.numbers(self.cut(source_text(words))) for words in sentences]
         source = padded(numbers, self.device)
         longest = longest_outputs(self.config, source)
-        with torch.no_grad():
+        with torch.no_grad(), products_in(self.product_type, self.device):
             continuations: Continuations = EnsembleContinuations([self.transformer], source)
             if self.trees:
                 words = torch.tensor([*map(len, sentences)], device=self.device)

@@ -16,6 +16,7 @@ from fairseq_aiayn.decoding.candidates import Symbols
 from fairseq_aiayn.decoding.maximum_length import MaximumLength
 from fairseq_aiayn.model_folder.config import Config
 from fairseq_aiayn.model_folder.vocabulary import END, PADDING
+from fairseq_aiayn.nn.precision import PRODUCT_TYPES
 from fairseq_aiayn.paper import PARSING_DECODING
 
 LONGEST = 1_024  # tokens of a sentence; attention and the search take far more time for more
@@ -33,6 +34,16 @@ def find_device(name: str | None) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"--device {name}: {str(error).splitlines()[0]}") from None
     return device
+
+
+def find_product_type(precision: str) -> torch.dtype | None:
+    """Return the type of a search's matrix products, None for that of the weights.
+
+    Raises ValueError for a precision that the search does not have.
+    """
+    if precision not in PRODUCT_TYPES:
+        raise ValueError(f"precision must be one of {', '.join(PRODUCT_TYPES)}, got {precision}")
+    return PRODUCT_TYPES[precision]
 
 
 def longest_sentence(config: Config, side: int) -> int:

@@ -22,6 +22,7 @@ from fairseq_aiayn.model_folder.search import (
     SYMBOLS,
     batches,
     find_device,
+    find_product_type,
     in_pieces,
     longest_outputs,
     longest_sentence,
@@ -30,6 +31,7 @@ from fairseq_aiayn.model_folder.search import (
     search_options,
 )
 from fairseq_aiayn.model_folder.vocabulary import END, PADDING
+from fairseq_aiayn.nn.precision import products_in
 
 BATCH_TOKENS = 4_096  # source tokens per batch, with padding
 AT_ONCE = 2_000  # sentences that a stream sorts by length
@@ -48,12 +50,21 @@ class Translation:
 class Translator:
     """A trained model with its vocabularies and text processing: text in, text out."""
 
-    def __init__(self, model: Model, device: str | None = None, batch_tokens: int = BATCH_TOKENS):
-        """Raises ValueError for a device that PyTorch does not have."""
+    def __init__(
+        self,
+        model: Model,
+        device: str | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        precision: str = "float32",
+    ):
+        """`precision` is that of the search's matrix products, float32 or bfloat16.
+
+        Raises ValueError for another one, and for a device that PyTorch does not have.
+        """
         if batch_tokens < 1:
             raise ValueError(f"--batch-tokens must be at least 1, got {batch_tokens}")
         self.config, self.source, self.target = model.config, model.source, model.target
-        self.device = find_device(device)
+        self.device, self.product_type = find_device(device), find_product_type(precision)
         self.transformer = model.transformer.to(self.device).eval()
         self.batch_tokens = batch_tokens
         text, file = model.config.text, model.pieces_file
@@ -170,9 +181,10 @@ class Translator:
         found = [[Translation("", 0.0, 0.0, ())]] * len(sources)
         for places in batches([*map(len, sources)], self.batch_tokens):
             batch = padded([sources[place] for place in places], self.device)
-            continuations = EnsembleContinuations([self.transformer], batch)
             longest = longest_outputs(self.config, batch)
-            outputs = beam_search(continuations, longest, SYMBOLS, options)
+            with products_in(self.product_type, self.device):
+                continuations = EnsembleContinuations([self.transformer], batch)
+                outputs = beam_search(continuations, longest, SYMBOLS, options)
             for place, hypotheses in zip(places, outputs, strict=True):
                 found[place] = [self._translation(one) for one in hypotheses]
         return found
@@ -196,6 +208,7 @@ class Translator:
         ]
 
 
-def load(path: str | Path, device: str | None = None) -> Translator:
-    """Load a model folder that `aiayn export` wrote; raises as `read_folder` does."""
-    return Translator(read_folder(Path(path)), device)
+def load(path: str | Path, device: str | None = None, precision: str = "float32") -> Translator:
+    """Load a model folder that `aiayn export` wrote; raises as `read_folder` and `Translator`
+    do."""
+    return Translator(read_folder(Path(path)), device, precision=precision)

@@ -11,6 +11,7 @@ from fairseq_aiayn.decoding.candidates import Symbols
 from fairseq_aiayn.decoding.ensemble import EnsembleContinuations
 from fairseq_aiayn.decoding.hypotheses import Hypothesis
 from fairseq_aiayn.decoding.maximum_length import MaximumLength
+from fairseq_aiayn.nn.precision import products_in
 from fairseq_aiayn.plugin.model import AiaynModel
 
 
@@ -23,12 +24,15 @@ class BeamSearchGenerator:
         target_dictionary: Dictionary,
         options: SearchOptions,
         maximum_length: MaximumLength,
+        product_type: torch.dtype | None,
     ):
+        """`product_type` is that of the matrix products, None for the type of the weights."""
         self.source_symbols = Symbols(source_dictionary.eos(), source_dictionary.pad())
         self.symbols = Symbols(end=target_dictionary.eos(), padding=target_dictionary.pad())
         self.symbols_to_strip_from_output = {target_dictionary.eos()}
         self.options = options
         self.maximum_length = maximum_length
+        self.product_type = product_type
 
     @torch.no_grad()
     def generate(
@@ -50,8 +54,11 @@ class BeamSearchGenerator:
         longest = min(model.max_decoder_positions() for model in models) - 1  # the end takes one
         max_lengths = self.maximum_length.of(net_input["src_tokens"], self.source_symbols)
         max_lengths = max_lengths.clamp(max=longest)
-        continuations = self.continuations(models, sample, max_lengths)
-        found = beam_search(continuations, max_lengths, self.symbols, self.options, prefix_tokens)
+        with products_in(self.product_type, max_lengths.device):
+            continuations = self.continuations(models, sample, max_lengths)
+            found = beam_search(
+                continuations, max_lengths, self.symbols, self.options, prefix_tokens
+            )
         return [[as_fairseq(hypothesis) for hypothesis in sentence] for sentence in found]
 
     def continuations(

@@ -19,6 +19,7 @@ from fairseq_aiayn.nn.decoder import Decoder
 from fairseq_aiayn.nn.decoder_state import DecoderState
 from fairseq_aiayn.nn.encoder import Encoder
 from fairseq_aiayn.nn.positions import positions
+from fairseq_aiayn.nn.precision import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer, non_padding
 from fairseq_aiayn.plugin.architectures import (
     MODEL_NAME,
@@ -32,7 +33,6 @@ from fairseq_aiayn.plugin.architectures import (
 # The encoder's output for the decoder: "memory" [B, S, d_model], and "source_mask" [B, 1, 1, S] or
 # None
 EncoderOut = dict[str, Tensor | None]
-AUTOCAST = {None: None, "bfloat16": torch.bfloat16}  # values of --autocast
 UNLIMITED = 1_000_000  # tokens; sinusoids have no maximum length
 
 
@@ -149,8 +149,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
     ) -> tuple[Tensor, dict[str, list[None]]]:
         """Return the logits [B, T, V], or with `features_only` the features [B, T, d_model] before
         the projection."""
-        device, wanted = src_tokens.device.type, self.autocast is not None
-        with torch.autocast(device, self.autocast, enabled=wanted):
+        with products_in(self.autocast, src_tokens.device):
             encoder_out = self.encoder(src_tokens, src_lengths)
             decode = self.decoder.extract_features if features_only else self.decoder
             return decode(prev_output_tokens, encoder_out)
@@ -194,7 +193,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
         return cls(
             AiaynEncoder(source, transformer.encoder, longest[0]),
             AiaynDecoder(target, transformer.decoder, longest[1]),
-            AUTOCAST[args.autocast],
+            PRODUCT_TYPES[args.autocast or "float32"],
         )
 
     def load_state_dict(

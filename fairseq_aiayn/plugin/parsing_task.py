@@ -56,9 +56,12 @@ class TreeGenerator(BeamSearchGenerator):
         target_dictionary: Dictionary,
         options: SearchOptions,
         maximum_length: MaximumLength,
+        product_type: torch.dtype | None,
     ):
         """Raises ValueError for dictionaries without words or trees, and for a minimum length."""
-        super().__init__(source_dictionary, target_dictionary, options, maximum_length)
+        super().__init__(
+            source_dictionary, target_dictionary, options, maximum_length, product_type
+        )
         if options.min_length > 1:
             raise ValueError(
                 f"--min-len {options.min_length} and --constrained: a tree's words decide how"
@@ -154,9 +157,7 @@ class AiaynParsingTask(AiaynTranslationTask):
         super().reduce_metrics(logging_outputs, criterion)
         log_f1(logging_outputs)
 
-    def build_search(
-        self, options: SearchOptions, maximum_length: MaximumLength
-    ) -> BeamSearchGenerator:
-        """Build the search, which is constrained with --constrained."""
-        search = TreeGenerator if self.cfg.constrained else BeamSearchGenerator
-        return search(self.source_dictionary, self.target_dictionary, options, maximum_length)
+    @property
+    def search_class(self) -> type[BeamSearchGenerator]:
+        """The search, which is constrained with --constrained."""
+        return TreeGenerator if self.cfg.constrained else BeamSearchGenerator

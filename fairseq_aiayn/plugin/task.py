@@ -2,14 +2,16 @@
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fairseq.data import FairseqDataset
+from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_aiayn.decoding.beam_search import SearchOptions
 from fairseq_aiayn.decoding.maximum_length import MaximumLength
+from fairseq_aiayn.nn.precision import PRODUCT_TYPES
 from fairseq_aiayn.paper import TRANSLATION, Decoding
 from fairseq_aiayn.plugin.batches import PairsByLength
 from fairseq_aiayn.plugin.generator import BeamSearchGenerator
@@ -49,7 +51,12 @@ def search_defaults(decoding: Decoding) -> dict[str, float]:
 
 @dataclass
 class AiaynTranslationConfig(TranslationConfig):
-    """fairseq's translation options, in a separate class because fairseq registers one per task."""
+    """fairseq's translation options, and the precision of the search."""
+
+    search_precision: ChoiceEnum([*PRODUCT_TYPES]) = field(
+        default="float32",
+        metadata={"help": "precision of the search's matrix products; works with --cpu, too"},
+    )
 
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
@@ -59,6 +66,7 @@ class AiaynTranslationTask(TranslationTask):
 
     name = "aiayn_translation"
     decoding = TRANSLATION
+    search_class = BeamSearchGenerator
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
@@ -130,15 +138,12 @@ class AiaynTranslationTask(TranslationTask):
             min_length=chosen["min_len"],
             nbest=chosen["nbest"],
         )
-        maximum_length = MaximumLength(chosen["max_len_a"], chosen["max_len_b"])
-        return self.build_search(options, maximum_length)
-
-    def build_search(
-        self, options: SearchOptions, maximum_length: MaximumLength
-    ) -> BeamSearchGenerator:
-        """Build the search with these options and this length limit."""
-        return BeamSearchGenerator(
-            self.source_dictionary, self.target_dictionary, options, maximum_length
+        return self.search_class(
+            self.source_dictionary,
+            self.target_dictionary,
+            options,
+            MaximumLength(chosen["max_len_a"], chosen["max_len_b"]),
+            PRODUCT_TYPES[self.cfg.search_precision],
         )
 
 

@@ -113,6 +113,15 @@ def test_a_folder_of_another_kind_is_refused(folder, capsys):
     assert refused(capsys, "translate", folder, "--runtime", "ctranslate2") == line
 
 
+def test_a_precision_is_the_folders(folder, capsys):
+    line = (
+        "aiayn translate: --precision bfloat16: --runtime ctranslate2 has the precision that aiayn"
+        " export gave the folder"
+    )
+    chosen = ("--precision", "bfloat16", "--runtime", "ctranslate2")
+    assert refused(capsys, "translate", folder, *chosen) == line
+
+
 class WithoutCTranslate2:
     """Finds no such package."""
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from fairseq.data import data_utils
 from small_models import SENTENCES, Small, small_model
 
 import fairseq_aiayn
+from fairseq_aiayn.cli.precision_option import PRECISIONS
 from fairseq_aiayn.inspection.attention_weights import attention_weights
 from fairseq_aiayn.model_folder.folder import read_folder
 from fairseq_aiayn.model_folder.translator import Translator, load
+from fairseq_aiayn.nn.precision import PRODUCT_TYPES
 
 CLOSE = {"abs": 1e-4, "rel": 1e-5}
 ROOT = Path(fairseq_aiayn.__file__).parents[1]
@@ -37,8 +40,13 @@ def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def translator(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Translator:
-    return load(small.export(tmp_path_factory.mktemp("folder") / "folder"), "cpu")
+def folder(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small.export(tmp_path_factory.mktemp("folder") / "folder")
+
+
+@pytest.fixture(scope="module")
+def translator(folder: Path) -> Translator:
+    return load(folder, "cpu")
 
 
 def tokens_of(small: Small, translator: Translator, sentence: str) -> torch.Tensor:
@@ -66,6 +74,26 @@ def test_the_search_is_the_plugins(small, translator, beam, alpha, nbest):
             assert one.score == pytest.approx(other["score"].item(), **CLOSE)
             assert one.log_p == pytest.approx(other["positional_scores"].sum().item(), **CLOSE)
             assert one.text == translator.join(list(one.pieces))
+
+
+def test_the_search_in_bfloat16_is_the_plugins(small, folder, translator):
+    """Breaks if the folder's search has another precision than --search-precision."""
+    rounded = load(folder, "cpu", "bfloat16")
+    config = replace(small.task.cfg, search_precision="bfloat16")
+    task = type(small.task)(config, small.task.source_dictionary, small.task.target_dictionary)
+    rows = [tokens_of(small, translator, sentence) for sentence in SENTENCES]
+    source = data_utils.collate_tokens(rows, pad_idx=1, left_pad=True)
+    generator = task.build_generator([small.model], Namespace())
+    expected = generator.generate([small.model], {"net_input": {"src_tokens": source}})
+    for mine, theirs in zip(rounded.search(SENTENCES), expected, strict=True):
+        assert mine[0].score == pytest.approx(theirs[0]["score"].item(), **CLOSE)
+    assert rounded.search(SENTENCES) != translator.search(SENTENCES)
+
+
+def test_an_unknown_precision_is_refused(folder):
+    with pytest.raises(ValueError, match="precision must be one of float32, bfloat16, got int8"):
+        load(folder, "cpu", "int8")
+    assert tuple(PRODUCT_TYPES) == PRECISIONS
 
 
 def test_defaults_are_the_papers(translator):

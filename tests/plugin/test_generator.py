@@ -6,6 +6,7 @@ from argparse import Namespace
 
 import pytest
 import torch
+import torch.nn.functional as F
 from fairseq import options
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -212,6 +213,29 @@ def test_half_precision_trains_and_translates(task, dtype):
     assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
     found = task.build_generator([model], Namespace(beam=2)).generate([model], batch)
     assert all(hypotheses[0]["score"] < 0 for hypotheses in found)
+
+
+def test_the_search_computes_products_in_its_precision(task, monkeypatch):
+    """Breaks if an encoder or a step is left out, or if log P is summed in 16 bits."""
+    linear, types = F.linear, []
+
+    def recorded(x: torch.Tensor, *arguments: torch.Tensor) -> torch.Tensor:
+        types.append(linear(x, *arguments).dtype)
+        return linear(x, *arguments)
+
+    monkeypatch.setattr(F, "linear", recorded)
+    model, batch = build_model(task, 1), sample(task)
+    found = {}
+    for precision in ("float32", "bfloat16"):
+        config = AiaynTranslationConfig(search_precision=precision)
+        other = AiaynTranslationTask(config, task.source_dictionary, task.target_dictionary)
+        generator = other.build_generator([model], Namespace(beam=2, max_len_b=5))
+        found[precision] = generator.generate([model], batch)
+        assert set(types) == {getattr(torch, precision)}
+        types.clear()
+    for exact, rounded in zip(*found.values(), strict=True):
+        assert rounded[0]["positional_scores"].dtype == torch.float32
+        assert rounded[0]["score"] == pytest.approx(exact[0]["score"].item(), rel=0.05)
 
 
 @pytest.mark.parametrize("flag", ["--fp16", "--bf16", "--amp"])
