@@ -8,7 +8,7 @@ import pytest
 import torch
 from cogapp import Cog
 from tour.__main__ import QUICK
-from tour.number_words import LARGEST, draw_pairs, name
+from tour.number_words import LARGEST, draw_pairs, names_of
 from tour.show import measured
 from tour.training import DEVELOPMENT, TRAINING, Options, development_loss, new_model, train
 from tour.translation import translate
@@ -62,11 +62,13 @@ def best(values: list[float], better: Callable[[list[float]], float]) -> int:
 
 
 def test_warm_up_decides_whether_the_model_learns() -> None:
-    """The text: equal highest rates; without warm-up, no gradient reaches the first layer."""
-    assert max(column("warm_up", 1)) == max(column("warm_up", 5))
+    """The text: equal highest rates; without warm-up, hardly a gradient reaches the first layer."""
+    assert set(column("no_warm_up", 1)) == {max(column("warm_up", 1))}
     assert column("warm_up", 2)[-1] < 0.2
-    assert column("warm_up", 6)[-1] > 2.8
-    assert max(column("warm_up", 8)[1:]) < 0.01
+    losses = column("no_warm_up", 2)
+    assert losses[1] < column("warm_up", 2)[1]
+    assert losses[-1] > losses[2] > 2.83
+    assert max(column("no_warm_up", 4)[1:]) < 0.01
     assert min(column("warm_up", 4)) > 0.1
 
 
@@ -106,14 +108,14 @@ def test_beams_and_penalties_choose_different_outputs() -> None:
     ],
 )
 def test_number_words(number: int, english: str, german: str) -> None:
-    assert name(number) == (english.split(), german.split())
+    assert names_of(number) == (english.split(), german.split())
 
 
 def test_numbers_to_learn_and_to_test_are_different() -> None:
     assert not {str(pair) for pair in TRAINING} & {str(pair) for pair in DEVELOPMENT}
-    assert len({str(name(n)) for n in range(1, 2_000)}) == 1_999
+    assert len({str(names_of(n)) for n in range(1, 2_000)}) == 1_999
     assert draw_pairs(3, seed=1) == draw_pairs(3, seed=1)
-    assert len(name(LARGEST)[0]) == 9
+    assert len(names_of(LARGEST)[0]) == 9
 
 
 def test_training_of_the_tour_learns() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -37,30 +37,31 @@ QUICK: dict[str, Callable[[], Table | dict[str, str]]] = {
     "parameters": model.parameters,
     "embedding_scale": inputs.embedding_scale,
     "offsets": inputs.offsets,
-    "peaks": schedule.peaks,
+    "rates": schedule.rates,
     "floors": smoothing.floors,
     "beams": search.beams,
     "penalties": search.penalties,
     "sequences": trees.sequences,
 }
-LAST = range(440, 601, 40)  # updates after which a checkpoint is kept
+USUAL = Options()
+CHECKPOINTS_AT = range(440, 601, 40)  # updates
 
 
-def trained_results() -> dict[str, Table | Figure | dict[str, str]]:
+def trained_results() -> dict[str, Table | Figure]:
     """Train one model per ε_ls, and return what is measured with them."""
     models, checkpoints = {}, {}
-    for epsilon_ls in smoothing.RATES:
-        options = Options(epsilon_ls=epsilon_ls)
+    for epsilon_ls in smoothing.ROWS:
+        options = replace(USUAL, epsilon_ls=epsilon_ls)
         models[epsilon_ls] = trained = new_model(options)
         steps = train(trained, options)
         for step in tqdm(steps, f"training with ε_ls {epsilon_ls}", options.updates, disable=None):
-            if epsilon_ls == Options().epsilon_ls and step in LAST:
+            if options == USUAL and step in CHECKPOINTS_AT:
                 weights = trained.state_dict().items()
                 checkpoints[step] = {name: weight.clone() for name, weight in weights}
-    usual = models[Options().epsilon_ls]
+    usual = models[USUAL.epsilon_ls]
     return {
-        "smoothing": smoothing.trained(models),
-        "averages": averaging.averages(checkpoints, Options()),
+        "smoothing": smoothing.compare_trained(models),
+        "averages": averaging.averages(checkpoints, USUAL),
         "mistakes": translation.mistakes(usual),
         "attention": translation.attention_picture(usual),
     }
@@ -69,8 +70,9 @@ def trained_results() -> dict[str, Table | Figure | dict[str, str]]:
 def main() -> None:
     """Write all results into the folder of this module."""
     torch.set_num_threads(1)  # more threads make so small a model slower
+    results: dict[str, Table | Figure | dict[str, str]]
     results = {name: experiment() for name, experiment in QUICK.items()}
-    results["warm_up"] = schedule.warm_up()
+    results["warm_up"], results["no_warm_up"] = schedule.warm_up(), schedule.no_warm_up()
     results["schedule"] = schedule.schedule_picture()
     results["positions"] = inputs.positions_picture()
     results.update(trained_results())

@@ -6,7 +6,7 @@ import torch
 
 from fairseq_aiayn.nn.attention import MultiHeadAttention, attention_weights, causal_mask
 from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.paper import A_H1, A_H4, A_H16, A_H32, BASE
+from fairseq_aiayn.paper import A_H1, A_H4, A_H16, A_H32, BASE, Row
 from fairseq_aiayn.report.document import Table
 
 QUERIES, KEYS = 2_000, 10
@@ -33,7 +33,7 @@ def scaling() -> Table:
                 *(f"{(w * (1 - w)).mean():.3f}" for w in (unscaled, scaled)),
             ]
         )
-    header = ["d_k", "variance of q·k", "of q·k/√d_k", "w of q·k", "w of q·k/√d_k"]
+    header = ["d_k", "variance of q·k", "variance of q·k/√d_k", "w of q·k", "w of q·k/√d_k"]
     return Table([*header, "w(1 − w) of q·k", "w(1 − w) of q·k/√d_k"], rows)
 
 
@@ -47,11 +47,16 @@ def masked_weights() -> Table:
     return Table(header, rows)
 
 
+def dimensions_of(row: Row) -> Dimensions:
+    """Return the sizes of a row of Table 3."""
+    return Dimensions(row.N, row.d_model, row.d_ff, row.h, row.d_k, row.d_v, row.P_drop)
+
+
 def heads() -> Table:
     """Return the parameters of an attention with 1 to 32 heads, and the paper's BLEU for them."""
     rows = []
     for row in (A_H1, A_H4, BASE, A_H16, A_H32):
-        sizes = Dimensions(row.N, row.d_model, row.d_ff, row.h, row.d_k, row.d_v, row.P_drop)
-        parameters = sum(p.numel() for p in MultiHeadAttention(sizes).parameters())
+        attention = MultiHeadAttention(dimensions_of(row))
+        parameters = sum(p.numel() for p in attention.parameters())
         rows.append([str(row.h), str(row.d_k), f"{parameters:,}", str(row.published.bleu)])
     return Table(["h", "d_k = d_v", "parameters of one attention", "BLEU (Table 3)"], rows, left=0)

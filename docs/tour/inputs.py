@@ -11,36 +11,43 @@ from fairseq_aiayn.nn.positions import sinusoids
 from fairseq_aiayn.paper import BASE, VOCABULARY_EN_DE
 from fairseq_aiayn.report.document import Table
 
-FAR = 1_000  # positions
+POSITIONS = 1_000
 
 
 def embedding_scale() -> Table:
-    """Compare the lengths of the vectors that the first layer adds, and the size of logits, if the
-    embeddings are drawn with two standard deviations."""
+    """Draw the embeddings with two standard deviations.
+
+    Compare the lengths of the vectors that are added before the first layer, and the logits.
+    """
     torch.manual_seed(1)
     d = BASE.d_model
-    position = sinusoids(FAR, d).norm(dim=-1).mean()
+    position = sinusoids(POSITIONS, d).norm(dim=-1).mean()
     x = torch.nn.functional.layer_norm(torch.randn(100, d), [d])  # features after the last norm
     rows = []
     for name, std in (("d_model^−½", d**-0.5), ("1", 1.0)):
         E = Embedding(VOCABULARY_EN_DE, d)
         torch.nn.init.normal_(E.weight, std=std)
-        tokens = torch.arange(FAR)[None]
-        plain, scaled = E.weight[:FAR].norm(dim=-1).mean(), E(tokens).norm(dim=-1).mean()
+        words = torch.arange(1_000)[None]
+        plain, scaled = E.weight.norm(dim=-1).mean(), E(words).norm(dim=-1).mean()
         logits = E.project(x).std()
         rows.append([name, *(f"{v:.1f}" for v in (plain, scaled, position, logits))])
-    header = ["standard deviation of E", "length of E[w]", "of √d_model · E[w]", "of PE(pos)"]
+    header = [
+        "standard deviation of E",
+        "length of E[w]",
+        "length of √d_model · E[w]",
+        "length of PE(pos)",
+    ]
     return Table([*header, "standard deviation of logits"], rows)
 
 
 def offsets() -> Table:
     """Return PE(pos) · PE(pos + k) / |PE|² at two positions, and the error of a rotation by k."""
     d = BASE.d_model
-    table = sinusoids(2 * FAR, d).double()
+    table = sinusoids(2 * POSITIONS, d).double()
     rows = []
     for k in (0, 1, 2, 5, 10, 50, 100):
         near, far = (table[pos] @ table[pos + k] / (d / 2) for pos in (10, 900))
-        error = (rotated(table[:FAR], k) - table[k : FAR + k]).abs().max()
+        error = (rotated(table[:POSITIONS], k) - table[k : POSITIONS + k]).abs().max()
         rows.append([str(k), f"{near:.3f}", f"{far:.3f}", f"{error:.0e}"])
     return Table(["k", "at pos = 10", "at pos = 900", "largest error of the rotation"], rows)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from fairseq_aiayn.nn.attention import MultiHeadAttention
-from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.embeddings import Embedding
 from fairseq_aiayn.nn.feed_forward import FeedForward
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.paper import BASE, VOCABULARY_EN_DE
 from fairseq_aiayn.report.document import Table
+from tour.attention import dimensions_of
 
 PARTS = {
     "the shared embedding": Embedding,
@@ -22,10 +22,10 @@ PARTS = {
 
 def parameters() -> Table:
     """Count the parameters of base by kind of module."""
-    row = BASE
-    sizes = Dimensions(row.N, row.d_model, row.d_ff, row.h, row.d_k, row.d_v, row.P_drop)
     with torch.device("meta"):
-        model = create_transformer(sizes, VOCABULARY_EN_DE, VOCABULARY_EN_DE, padding=1)
+        model = create_transformer(
+            dimensions_of(BASE), VOCABULARY_EN_DE, VOCABULARY_EN_DE, padding=1
+        )
     total = sum(p.numel() for p in model.parameters())
     rows = []
     for name, kind in PARTS.items():

@@ -1,8 +1,9 @@
-"""A small language to translate: the names of numbers, from English into German.
+"""A small language to translate: the names of numbers, from English into simplified German.
 
     seventy two thousand forty one        zwei und siebzig tausend ein und vierzig
 
-German says the units before the tens, so a translation is more than a list of word pairs.
+German says the units before the tens, so a translation is more than a list of word pairs. Here its
+words stand apart, and one is always "ein".
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ INDEX = {word: index for index, word in enumerate(VOCABULARY)}
 Pair = tuple[list[str], list[str]]
 
 
-def name(number: int) -> Pair:
+def names_of(number: int) -> Pair:
     """Return the words of a number from 1 to LARGEST, in English and in German."""
     thousands, rest = divmod(number, 1000)
     hundreds, rest = divmod(rest, 100)
     english, german = [], []
     if thousands:
-        above = name(thousands)
+        above = names_of(thousands)
         english += [*above[0], "thousand"]
         german += [*above[1], "tausend"]
     if hundreds:
@@ -84,4 +85,4 @@ def below_hundred(number: int) -> Pair:
 def draw_pairs(count: int, seed: int) -> list[Pair]:
     """Draw the names of `count` different numbers."""
     numbers = random.Random(seed).sample(range(1, LARGEST + 1), count)
-    return [name(number) for number in numbers]
+    return [names_of(number) for number in numbers]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import hypot
 
 from matplotlib.figure import Figure
@@ -13,6 +14,7 @@ from fairseq_aiayn.report.document import Table
 from fairseq_aiayn.training.learning_rate import learning_rate
 from tour.training import Options, development_loss, new_model, train
 
+DEEPER = Options(N=4, warmup=400, updates=400)
 SHOWN = (1, 10, 50, 100, 200, 400)  # updates
 
 
@@ -23,56 +25,49 @@ def schedule_picture() -> Figure:
     steps = range(1, 40_001, 50)
     for number, row in enumerate((BASE, BIG)):
         rates = [learning_rate(step, row.d_model, row.warmup) for step in steps]
-        axes.plot(
-            steps, rates, label=f"{row.name}, d_model {row.d_model}", color=line_colour(number)
-        )
+        label = f"{row.name}, d_model {row.d_model}"
+        axes.plot(steps, rates, label=label, color=line_colour(number))
     axes.set(xlabel="step", ylabel="learning rate", ylim=(0, None), xlim=(0, None))
     axes.legend(frameon=False)
     return figure
 
 
-def peaks() -> Table:
-    """Return the largest rate of base and big."""
+def rates() -> Table:
+    """Return the first, the highest and the last rate of base and big."""
     rows = []
     for row in (BASE, BIG):
-        first, highest, last = (
-            f"{learning_rate(step, row.d_model, row.warmup):.2e}"
-            for step in (1, row.warmup, row.steps)
-        )
-        rows.append([row.name, str(row.d_model), f"{row.warmup:,}", first, highest, last])
-    header = ["row", "d_model", "warmup_steps", "first rate", "highest", "last"]
+        steps = (1, row.warmup, row.steps)
+        found = [f"{learning_rate(step, row.d_model, row.warmup):.2e}" for step in steps]
+        rows.append([row.name, str(row.d_model), f"{row.warmup:,}", f"{row.steps:,}", *found])
+    header = ["row", "d_model", "warmup_steps", "steps", "first rate", "highest", "last"]
     return Table(header, rows)
 
 
 def warm_up() -> Table:
-    """Train with and without warm-up; both have the same highest rate.
+    """Train a deeper model with warm-up."""
+    return _course(DEEPER)
 
-    The norms are those of the gradients of the whole model and of its first encoder layer.
+
+def no_warm_up() -> Table:
+    """Train it with the highest rate from the beginning."""
+    return _course(replace(DEEPER, first_step=DEEPER.warmup))
+
+
+def _course(options: Options) -> Table:
+    """Return what a training does after some updates.
+
+    The loss is that of the development set after the update, in nats per word; the gradients are
+    those of the update.
     """
-    options = Options(N=4, warmup=400, updates=400)
-    with_warm_up = _course(options)
-    without = _course(Options(N=4, warmup=400, updates=400, first_step=400))
-    rows = [[str(n), *with_warm_up[n], *without[n]] for n in SHOWN]
-    names = ("rate", "loss", "gradient", "first layer's")
-    header = ["update", *(f"{name}, {kind}" for kind in ("warm-up", "none") for name in names)]
-    return Table(header, rows, left=0)
-
-
-def _course(options: Options) -> dict[int, list[str]]:
-    """Return the rate, the development loss after an update and the norms of its gradients."""
-    model = new_model(options)
-    course = {}
+    model, rows = new_model(options), []
     for step in train(model, options):
         if step in SHOWN:
-            rate = learning_rate(max(step, options.first_step), options.d_model, options.warmup)
-            values = development_loss(model), gradient_norm(model)
-            first_layer = gradient_norm(model.encoder.layers[0])
-            course[step] = [
-                f"{rate:.5f}",
-                *(f"{value:.2f}" for value in values),
-                f"{first_layer:.4f}",
-            ]
-    return course
+            norms = gradient_norm(model), gradient_norm(model.encoder.layers[0])
+            loss = f"{development_loss(model):.2f}"
+            gradients = (f"{norm:.1e}" for norm in norms)
+            rows.append([str(step), f"{options.rate(step):.1e}", loss, *gradients])
+    header = ["update", "rate", "loss", "gradient of all weights", "of the first encoder layer"]
+    return Table(header, rows, left=0)
 
 
 def gradient_norm(module: nn.Module) -> float:

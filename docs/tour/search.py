@@ -12,7 +12,7 @@ WORDS = ("</s>", "it", "there", "rains", "is", "rain", "some", "heavy", "today")
 END = 0
 LONGEST = 6  # words
 ALPHA = 0.6
-SHOWN = 5  # outputs
+OUTPUTS = 5  # that are shown
 # P(next word) after each beginning; words that are not named have probability 0.
 NEXT: dict[str, dict[str, float]] = {
     "": {"it": 0.4, "there": 0.6},
@@ -39,7 +39,7 @@ def beams() -> Table:
     found = {str(k): plain_beam_search(model, END, k, ALPHA, LONGEST)[0] for k in (1, 2, 4)}
     found["all outputs"] = exhaustive_search(model, END, ALPHA, LONGEST)[0]
     rows = [
-        [name, text(tokens), f"{probability(tokens):.3f}", f"{score:.3f}"]
+        [name, text(tokens), f"{math.exp(log_probability(tokens)):.3f}", f"{score:.3f}"]
         for name, (score, tokens) in found.items()
     ]
     return Table(["beam", "output", "P(Y|X)", "log P(Y|X) / lp(Y)"], rows, left=2)
@@ -49,22 +49,19 @@ def penalties() -> Table:
     """Return the scores of the outputs for several α; the best of each α is marked."""
     alphas = (0.0, 0.6, 1.0, 2.0)
     found = exhaustive_search(model, END, 0.0, LONGEST)
-    outputs = [tokens for score, tokens in found if score > -math.inf][:SHOWN]
-    rows = [
-        [text(tokens), str(len(tokens)), f"{math.log(probability(tokens)):.2f}"]
-        for tokens in outputs
-    ]
+    outputs = [tokens for score, tokens in found if score > -math.inf][:OUTPUTS]
+    rows = [[text(y), str(len(y)), f"{log_probability(y):.2f}"] for y in outputs]
     for alpha in alphas:
-        scores = [math.log(probability(y)) / length_penalty(len(y), alpha) for y in outputs]
+        scores = [log_probability(y) / length_penalty(len(y), alpha) for y in outputs]
         for row, score in zip(rows, scores, strict=True):
             row.append(f"**{score:.2f}**" if score == max(scores) else f"{score:.2f}")
     header = ["output", "|Y|", "log P", *(f"α = {alpha:g}" for alpha in alphas)]
     return Table(header, rows)
 
 
-def probability(tokens: tuple[int, ...]) -> float:
-    """Return P(Y|X) of an output."""
-    return math.exp(sum(model(tokens[:i])[token] for i, token in enumerate(tokens)))
+def log_probability(tokens: tuple[int, ...]) -> float:
+    """Return log P(Y|X) of an output, in nats."""
+    return sum(model(tokens[:i])[token] for i, token in enumerate(tokens))
 
 
 def text(tokens: tuple[int, ...]) -> str:

@@ -19,9 +19,11 @@ MEASURED = Path(__file__).parent / "measured.json"
 
 
 def code(module: str, *names: str) -> str:
-    """Return functions of fairseq_aiayn, or methods ("Class.method"), without their docstrings."""
-    path = f"fairseq_aiayn/{module.replace('.', '/')}.py"
-    found = import_module(f"fairseq_aiayn.{module}")
+    """Return functions of fairseq_aiayn or of the tour, or methods ("Class.method"), without their
+    docstrings."""
+    package, below = ("docs", module) if module.startswith("tour.") else ("fairseq_aiayn", module)
+    path = f"{package}/{below.replace('.', '/')}.py"
+    found = import_module(module if package == "docs" else f"{package}.{module}")
     sources = [without_docstring(attrgetter(name)(found)) for name in names]
     return "\n".join([f"[`{path}`](../{path}):", "", "```python", "\n\n\n".join(sources), "```"])
 

@@ -1,6 +1,6 @@
 """A training in its shortest form: the model of section 3, the loss and the rate of section 5.
 
-It needs PyTorch only. Half a minute on a CPU is enough for the small language of number_words.py.
+It needs no fairseq. Half a minute on a CPU is enough for the small language of number_words.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairseq_aiayn.nn.transformer import Transformer, create_transformer
 from fairseq_aiayn.paper import ADAM
 from fairseq_aiayn.training.label_smoothing import smoothed_nll
 from fairseq_aiayn.training.learning_rate import learning_rate
-from tour.number_words import END, INDEX, PADDING, VOCABULARY, Pair, draw_pairs
+from tour.number_words import END, INDEX, PADDING, SYMBOLS, VOCABULARY, Pair, draw_pairs
 
 PAIRS = draw_pairs(1_500, seed=1)
 TRAINING, DEVELOPMENT = PAIRS[:1_000], PAIRS[1_000:]
@@ -34,10 +34,14 @@ class Options:
     P_drop: float = 0.1
     epsilon_ls: float = 0.1
     warmup: int = 200
-    first_step: int = 1  # of Equation 3; `warmup` begins with the largest rate
+    first_step: int = 1  # Equation 3 has the rate of this step before it; `warmup`: the highest
     updates: int = 600
-    batch: int = 64  # numbers
+    batch_size: int = 64
     seed: int = 1
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of an update, counted from 1."""
+        return learning_rate(max(step, self.first_step), self.d_model, self.warmup)
 
 
 class Batch(NamedTuple):
@@ -66,7 +70,9 @@ def new_model(options: Options) -> Transformer:
 
 def batch_of(pairs: Sequence[Pair]) -> Batch:
     """Return the pairs as tensors; as in fairseq, the end token also precedes the first word."""
-    source, target = (padded([[*words, "</s>"] for words in side]) for side in zip(*pairs))
+    source, target = (
+        padded([[*words, SYMBOLS[END]] for words in side]) for side in zip(*pairs, strict=True)
+    )
     shifted = torch.cat([torch.full_like(target[:, :1], END), target[:, :-1]], dim=1)
     return Batch(source, shifted, target)
 
@@ -85,18 +91,19 @@ def loss_of(model: Transformer, batch: Batch, epsilon_ls: float) -> Tensor:
 
 
 def train(model: Transformer, options: Options) -> Iterator[int]:
-    """Train the model; yield the number of each update while its gradients are still there."""
+    """Train the model; yield the number of each update, so that the caller can measure meanwhile.
+
+    The gradients of the update are still there.
+    """
     adam = torch.optim.Adam(model.parameters(), betas=(ADAM.beta_1, ADAM.beta_2), eps=ADAM.epsilon)
     torch.manual_seed(options.seed)
     for step in range(1, options.updates + 1):
-        places = torch.randint(len(TRAINING), (options.batch,)).tolist()
+        places = torch.randint(len(TRAINING), (options.batch_size,)).tolist()
         model.train()
         adam.zero_grad()
         loss_of(model, batch_of([TRAINING[i] for i in places]), options.epsilon_ls).backward()
         for group in adam.param_groups:
-            group["lr"] = learning_rate(
-                max(step, options.first_step), options.d_model, options.warmup
-            )
+            group["lr"] = options.rate(step)
         adam.step()
         yield step
 

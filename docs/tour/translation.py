@@ -17,16 +17,16 @@ from fairseq_aiayn.inspection.selection import select
 from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.paper import TRANSLATION
 from fairseq_aiayn.report.document import Table
-from tour.number_words import END, PADDING, VOCABULARY, Pair, name
+from tour.number_words import END, PADDING, SYMBOLS, VOCABULARY, Pair, names_of
 from tour.training import DEVELOPMENT, batch_of
 
 DRAWN = 72_041  # a number that is not in the training text
-SHOWN = 3  # mistakes
+MISTAKES = 3  # that are shown
 
 
 @torch.no_grad()
 def translate(model: Transformer, pairs: Sequence[Pair]) -> list[list[str]]:
-    """Translate the English names with the paper's search."""
+    """Translate the English names with the paper's search; return the words of each output."""
     model.eval()
     source = batch_of(pairs).source
     longest = source.ne(PADDING).sum(dim=1) + TRANSLATION.extra_length
@@ -41,10 +41,10 @@ def translate(model: Transformer, pairs: Sequence[Pair]) -> list[list[str]]:
 
 def attention_picture(model: Transformer) -> Figure:
     """Draw the encoder-decoder attention of the last layer while the model names one number."""
-    pair = name(DRAWN)
+    pair = names_of(DRAWN)
     batch = batch_of([pair])
     weights = attention_weights(model, batch.source[0], batch.shifted[0])["cross"]
-    source, target = ((*words, "</s>") for words in pair)
+    source, target = ((*words, SYMBOLS[END]) for words in pair)
     shown = AttentionMap("cross", queries=target, keys=source, weights=weights)
     return draw_heat_maps(select(shown, layer=len(weights), heads=None, word=None))
 
@@ -56,4 +56,4 @@ def mistakes(model: Transformer) -> Table:
         for pair, output in zip(DEVELOPMENT, translate(model, DEVELOPMENT), strict=True)
         if output != pair[1]
     ]
-    return Table(["source", "translation", "right"], wrong[:SHOWN], left=3)
+    return Table(["source", "translation", "right"], wrong[:MISTAKES], left=3)

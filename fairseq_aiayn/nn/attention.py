@@ -36,14 +36,13 @@ def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Te
 def fused_attention(
     Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None, causal: bool, dropout: float
 ) -> Tensor:
-    """Compute `attention` with PyTorch's fused kernel, which does not store the [Q, M] matrix; not
-    in bfloat16 on a CPU, where Equation 1 as written is faster.
+    """Compute `attention` with PyTorch's fused kernel, which does not store the [Q, M] matrix.
 
     Shapes as in `attention`; `causal` has the effect of a causal_mask; `dropout` is the rate at
     which attention weights are dropped.
     """
-    if Q.is_cpu and Q.dtype == torch.bfloat16:
-        # The kernel's backward pass takes up to ten times as long as these products.
+    if Q.is_cpu and Q.dtype == torch.bfloat16 and torch.is_grad_enabled():
+        # In bfloat16 on a CPU, the kernel's backward pass takes ten times as long as Equation 1.
         mask = causal_mask(Q.size(-2), Q.device) if causal else mask
         return F.dropout(attention_weights(Q, K, mask), dropout) @ V
     return F.scaled_dot_product_attention(

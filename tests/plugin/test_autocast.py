@@ -54,14 +54,15 @@ def test_features_only_leaves_the_projection_out() -> None:
     torch.testing.assert_close(ours.decoder.output_layer(features), logits)
 
 
+@pytest.mark.parametrize("trains", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_of_bfloat16_on_a_cpu_is_equation_1(causal: bool) -> None:
+def test_attention_of_bfloat16_on_a_cpu_is_equation_1(causal: bool, trains: bool) -> None:
     """Breaks if more than the last bits of bfloat16 are lost, or if the result has another type."""
     torch.manual_seed(0)
     Q, K, V = (torch.randn(2, 2, 5, 8).bfloat16() for _ in range(3))
     mask = torch.ones(5, 5, dtype=torch.bool).tril() if causal else None
     expected = attention(Q.float(), K.float(), V.float(), mask).bfloat16()
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast("cpu", torch.bfloat16), torch.set_grad_enabled(trains):
         found = fused_attention(Q, K, V, None, causal, 0.0)
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found, expected, rtol=2**-6, atol=2**-7)
