@@ -15,6 +15,7 @@ START_UP = "start-up to first update"
 MEMORY = "peak memory of a training step"
 TRANSLATING = "translating, sentences/s"
 TRANSLATING_TOKENS = "translating, tokens/s"  # shorter translations must not count as speed
+PEER = "translating beside CTranslate2, sentences/s"
 GROWTH = "growth of the time"
 
 
@@ -51,6 +52,8 @@ TARGETS = (  # figure, device, row and precision (None: any), target
     (TRANSLATING, "cuda", None, None, Target(AT_LEAST, 3.0)),
     (TRANSLATING_TOKENS, "cpu", None, None, Target(AT_LEAST, 1.7)),
     (TRANSLATING_TOKENS, "cuda", None, None, Target(AT_LEAST, 3.0)),
+    (PEER, "cpu", None, "float32", Target(AT_LEAST, 1.0)),
+    (PEER, "cpu", None, "bfloat16", Target(AT_LEAST, 1.5)),
     # Of stock's growth: "nothing worse", and what timings vary by
     (GROWTH, "cpu", None, None, Target(AT_MOST, 1.1)),
     (GROWTH, "cuda", None, None, Target(AT_MOST, 1.1)),

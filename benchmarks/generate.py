@@ -1,11 +1,13 @@
 """Measure how fast fairseq-generate translates with this package's search and model.
 
 Both systems translate the test set with beam 4 and α 0.6, each with its own model of the same row,
-trained on the same data with the same budget. Processes of fairseq-generate run in turns, A B A B
-...; the figures are from fairseq's line "Translated N sentences (T tokens)", and the table also has
-the wall time and the peak memory of the process. If one system's translations are shorter, a ratio
-of sentences per second means little: so tokens per second have the same target, and the mean length
-is printed. --length makes all translations equally long, whatever the models have learned.
+trained on the same data with the same budget. Ours also translates with products in bfloat16, and
+CTranslate2 translates in float32 with our model and its own search. Processes of fairseq-generate
+run in turns, A B A B ...; the figures are from fairseq's line "Translated N sentences (T tokens)",
+and the table also has the wall time and the peak memory of the process. If one system's
+translations are shorter, a ratio of sentences per second means little: so tokens per second have
+the same target, and the mean length is printed. --length makes all translations equally long,
+whatever the models have learned.
 
 examples:
     python benchmarks/generate.py --json generate.json             tiny: 6 minutes on two cores
@@ -26,7 +28,7 @@ from pathlib import Path
 
 from comparison import run_comparison
 from comparison_options import add_count, add_data, add_row, comparison_parser, old_file
-from findings import TRANSLATING, TRANSLATING_TOKENS, Finding, find_target, finding
+from findings import PEER, TRANSLATING, TRANSLATING_TOKENS, Finding, find_target, finding
 from sides import Side, translating_sides
 from spreads import number, ratios, spread
 from workers import Answer, start
@@ -44,6 +46,8 @@ FIGURES: dict[str, Callable[[Answer], float]] = {
     "s of the process": lambda turn: turn["process_seconds"],
     "peak MiB": lambda turn: turn["peak_mib"],
 }
+OF_SEARCH = 3  # of these figures, CTranslate2 has the first ones: it is not a command of fairseq
+CTRANSLATE2 = "CTranslate2 float32"
 COMPARED = {  # what is printed as a ratio, by the name of the figure
     TRANSLATING: "sentences/s",
     TRANSLATING_TOKENS: "tokens/s",
@@ -57,23 +61,36 @@ WARMUP = 1_000  # with fewer updates, Equation 3's rates are too high to learn a
 
 def compare(arguments: argparse.Namespace) -> tuple[str, list[Finding], dict[str, object]]:
     """Let both sides translate in turns; OSError or ValueError if one of them fails."""
-    stock, ours = sides = translating_sides(arguments.device)
+    stock, ours = translating_sides(arguments.device)
+    sides = [stock, ours, faster := Side("ours", "bfloat16", arguments.device)]
     if arguments.checkpoints:
-        models = dict(zip((ours, stock), arguments.checkpoints, strict=True))
+        models = dict(zip(("ours", "stock"), arguments.checkpoints, strict=True))
     else:
-        models = {side: train(side, arguments) for side in sides}
-    turns: dict[str, list[Answer]] = {side.name: [] for side in sides}
+        models = {side.system: train(side, arguments) for side in (stock, ours)}
+    turns: dict[str, list[Answer]] = {name: [] for name in (*(s.name for s in sides), CTRANSLATE2)}
     for turn in range(1, arguments.turns + 1):
+        print(f"turn {turn} of {arguments.turns}", file=sys.stderr, flush=True)
         for side in sides:
-            print(f"turn {turn} of {arguments.turns}: {side.name}", file=sys.stderr, flush=True)
-            turns[side.name].append(translate(side, models[side], arguments))
-    found = []
-    for name, figure in COMPARED.items():
-        values = [list(map(FIGURES[figure], turns[side.name])) for side in (ours, stock)]
-        target = find_target(name, arguments.device, arguments.row, ours.precision)
-        unit = f"{ours.system} ÷ {stock.name}"
-        found.append(finding(name, arguments.row, unit, ratios(*values), target))
+            turns[side.name].append(translate(side, models[side.system], arguments))
+        turns[CTRANSLATE2].append(translate_with_ctranslate2(models["ours"], arguments))
+    found = [compared(name, ours, stock.name, turns, arguments) for name in COMPARED]
+    found.append(compared(TRANSLATING, faster, stock.name, turns, arguments))
+    found += [compared(PEER, side, CTRANSLATE2, turns, arguments) for side in (ours, faster)]
     return table(turns, arguments), found, {"turns": turns}
+
+
+def compared(
+    name: str,
+    side: Side,
+    other: str,
+    turns: dict[str, list[Answer]],
+    arguments: argparse.Namespace,
+) -> Finding:
+    """Divide a figure of one of our sides by that of the other, turn by turn."""
+    figure = FIGURES[COMPARED.get(name, "sentences/s")]
+    values = [list(map(figure, turns[one])) for one in (side.name, other)]
+    target = find_target(name, arguments.device, arguments.row, side.precision)
+    return finding(name, arguments.row, f"{side.name} ÷ {other}", ratios(*values), target)
 
 
 def train(side: Side, arguments: argparse.Namespace) -> Path:
@@ -113,6 +130,14 @@ def translate(side: Side, checkpoint: Path, arguments: argparse.Namespace) -> An
     return answer | dict(zip(names, figures, strict=True)) | {"process_seconds": round(seconds, 3)}
 
 
+def translate_with_ctranslate2(checkpoint: Path, arguments: argparse.Namespace) -> Answer:
+    """Translate once with CTranslate2; WorkerDied if it fails."""
+    numbers = (str(arguments.max_tokens), str(arguments.length or 0))
+    words = [str(checkpoint), str(arguments.data), *numbers]
+    with start(CTRANSLATE2, "ctranslate2_worker.py", words, arguments) as worker:
+        return worker.answer()
+
+
 def exactly(length: int) -> list[str]:
     """Return options that force a length; they override those of the search."""
     return ["--min-len", str(length), "--max-len-a", "0", "--max-len-b", str(length)]
@@ -123,8 +148,9 @@ def table(turns: dict[str, list[Answer]], arguments: argparse.Namespace) -> str:
     sentences = next(iter(turns.values()))[0]["sentences"]
     rows = [["", *FIGURES]]
     for name, measured in turns.items():
-        cells = (str(spread(list(map(figure, measured)))) for figure in FIGURES.values())
-        rows.append([name, *cells])
+        figures = [*FIGURES.values()][: OF_SEARCH if name == CTRANSLATE2 else None]
+        cells = [str(spread(list(map(figure, measured)))) for figure in figures]
+        rows.append([name, *cells, *[""] * (len(FIGURES) - len(cells))])
     length = f" of {arguments.length} tokens each" if arguments.length else ""
     title = (
         f"{arguments.row}, {number(sentences)} sentences{length}, beam 4, "

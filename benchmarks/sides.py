@@ -29,6 +29,11 @@ PRECISION_FLAGS = {
     ("stock", "bfloat16"): ["--bf16"],
     ("stock", "float16"): ["--fp16"],
 }
+SEARCH_PRECISION_FLAGS = {
+    "float32": [],
+    "float16": ["--fp16"],
+    "bfloat16": ["--search-precision", "bfloat16"],  # only ours has it
+}
 WARMUP = 4_000  # of the learning rate, section 5.3
 
 
@@ -68,7 +73,7 @@ class Side:
         return [
             *PLUGIN,  # stock fairseq needs it to load its own checkpoints
             *("--task", TASKS[self.system], *SEARCHES[self.system]),
-            *(["--fp16"] if self.precision == "float16" else []),
+            *SEARCH_PRECISION_FLAGS[self.precision],
             *self._on_device(),
             *("--required-batch-size-multiple", "1"),
         ]

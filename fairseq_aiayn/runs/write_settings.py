@@ -37,6 +37,7 @@ PACKAGES = (
     *("fairseq-aiayn", "fairseq", "fairseq-fixed", "torch", "numpy"),
     *("sacrebleu", "sacremoses", "subword-nmt", "sentencepiece"),
 )
+BFLOAT16_UNITS = {"amx_bf16": "AMX", "avx512_bf16": "AVX512-BF16"}
 CUDA = re.compile(r"CUDA(?: UMD)? Version: *([\d.]+)")  # only in nvidia-smi's own table
 
 
@@ -85,13 +86,20 @@ def hardware() -> dict[str, object]:
 
 
 def processor_name() -> str:
-    """Return the processor's model as Linux names it, otherwise the architecture."""
+    """Return the processor's model as Linux names it, otherwise the architecture; and what it has
+    for products in bfloat16."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    fields = {}
+    for line in reversed(lines):  # so that the first processor is the last to be read
+        name, _, value = line.partition(":")
+        fields[name.strip()] = value.strip()
+    flags = fields.get("flags", "").split()
+    units = [unit for flag, unit in BFLOAT16_UNITS.items() if flag in flags]
+    name = fields.get("model name", platform.machine())
+    return f"{name} with {' and '.join(units)}" if units else name
 
 
 def add_training(parser: argparse.ArgumentParser) -> None:

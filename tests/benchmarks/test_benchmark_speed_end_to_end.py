@@ -152,15 +152,22 @@ def test_translating_is_compared_with_models_of_the_same_budget(
 ):
     short = ("--turns", "1", "--train-updates", "2", "--max-tokens", "64", "--length", "5")
     found = run(generate, work, monkeypatch, "--data", data, *short)
-    assert len(started) == 4  # two trainings, two translations
-    for name in ("stock float32", "ours float32"):
-        (turn,) = found["turns"][name]
+    assert len(started) == 6  # two trainings, three translations, CTranslate2
+    names = ["stock float32", "ours float32", "ours bfloat16", "CTranslate2 float32"]
+    assert list(found["turns"]) == names
+    for name, (turn,) in found["turns"].items():
         assert turn["sentences"] == 6
         assert turn["tokens"] == 6 * (5 + 1), "each translation is as long, with its end"
         assert turn["sentences_per_second"] > 0
-        assert turn["process_seconds"] > 0 and turn["peak_mib"] > 100
-    figures = {each["figure"]: each for each in found["found"]}
-    assert figures["translating, sentences/s"]["target"] == "at least 1.7"
+        if name != names[-1]:
+            assert turn["process_seconds"] > 0 and turn["peak_mib"] > 100
+    figures = [(each["figure"], each["unit"], each["target"]) for each in found["found"]]
+    translating = "translating, sentences/s"
+    for precision, target in (("float32", "at least 1"), ("bfloat16", "at least 1.5")):
+        ours = f"ours {precision} ÷"
+        assert (translating, f"{ours} stock float32", "at least 1.7") in figures
+        beside = f"{translating.replace(',', ' beside CTranslate2,')}"
+        assert (beside, f"{ours} CTranslate2 float32", target) in figures
     assert "tokens a sentence" in capsys.readouterr().out
     models = sorted(path.name for path in (work / "models").iterdir())
     assert models == ["tiny-ours", "tiny-stock"]
