@@ -21,6 +21,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,12 +139,19 @@ def _trained(arguments: argparse.Namespace) -> tuple[Trained, dict[str, str]]:
 
     if arguments.trained:
         trained, known = export.of_run(arguments.trained)
-        return trained, known | _told(arguments)
-    if arguments.data_bin is None:
+    elif arguments.data_bin is None:
         raise ValueError("--data-bin must be given with --checkpoint: it has the dictionaries")
-    text, pieces = _text(arguments)
-    trained = export.of_checkpoint(arguments.checkpoint, arguments.data_bin, text, pieces)
-    return trained, _told(arguments)
+    else:
+        text, pieces = _text(arguments)
+        trained = export.of_checkpoint(arguments.checkpoint, arguments.data_bin, text, pieces)
+        known = {}
+    if trained.files.pieces is None:
+        print(
+            "nothing says how the text was cut (--bpe-codes, --sentencepiece-model):"
+            " the model takes text in pieces",
+            file=sys.stderr,
+        )
+    return trained, known | _told(arguments)
 
 
 def _told(arguments: argparse.Namespace) -> dict[str, str]:

@@ -54,9 +54,10 @@ def projected_smoothed_nll(
     use `product_type`, everything else at least float32. Only the loss has a gradient, which is
     computed together with it.
     """
-    real = target.ne(padding)
+    real = target.ne(padding).nonzero().squeeze(1)  # one wait for the GPU; two masks would be two
+    x, target = x.index_select(0, real), target.index_select(0, real)
     trains = torch.is_grad_enabled()  # inside `forward` this is always False
-    return ProjectedSmoothedNLL.apply(x[real], E, target[real], epsilon_ls, product_type, trains)
+    return ProjectedSmoothedNLL.apply(x, E, target, epsilon_ls, product_type, trains)
 
 
 class ProjectedSmoothedNLL(torch.autograd.Function):

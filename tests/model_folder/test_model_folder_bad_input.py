@@ -329,3 +329,15 @@ def test_a_checkpoint_is_not_written_over_what_exists(
     _, _, err = aiayn("export", exported, "--to", "fairseq", "--output", path)
     assert err == f"aiayn export: --output {path}: must not exist yet\n"
     assert path.is_dir() or path.read_text() == "x"
+
+
+def test_a_model_whose_text_nobody_can_cut_says_so(
+    small: Small, tmp_path: Path, aiayn: Aiayn
+) -> None:
+    given = ("--checkpoint", small.checkpoint, "--data-bin", small.data)
+    status, out, err = aiayn("export", *given, "--output", tmp_path / "out")
+    assert (status, out) == (0, "")
+    assert err == (
+        "nothing says how the text was cut (--bpe-codes, --sentencepiece-model): the model takes"
+        " text in pieces\n"
+    )
