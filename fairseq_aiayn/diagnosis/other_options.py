@@ -15,12 +15,12 @@ WITHOUT_INFLUENCE = set(
     decoder_input_dim decoder_output_dim device_id disable_validation distributed_backend
     distributed_init_method distributed_no_spawn distributed_num_procs distributed_port
     distributed_rank empty_cache_freq eos eval_bleu eval_bleu_args eval_bleu_detok
-    eval_bleu_detok_args eval_bleu_print_samples eval_bleu_remove_bpe eval_f1
-    eval_tokenized_bleu fast_stat_sync find_unused_parameters fix_batches_to_gpus
-    fixed_validation_seed fp16_adam_stats fp16_init_scale fp16_no_flatten_grads
-    fp16_scale_tolerance fp16_scale_window fp32_reduce_scatter gen_subset global_sync_iter
-    gradient_as_bucket_view heartbeat_timeout ignore_unused_valid_subsets keep_best_checkpoints
-    keep_interval_updates keep_interval_updates_pattern keep_last_epochs lenpen load_alignments
+    eval_bleu_detok_args eval_bleu_print_samples eval_bleu_remove_bpe eval_f1 eval_tokenized_bleu
+    fast_stat_sync find_unused_parameters fix_batches_to_gpus fixed_validation_seed
+    fp16_adam_stats fp16_init_scale fp16_no_flatten_grads fp16_scale_tolerance fp16_scale_window
+    fp32_reduce_scatter gen_subset global_sync_iter gradient_as_bucket_view heartbeat_timeout
+    ignore_unused_valid_subsets keep_best_checkpoints keep_interval_updates
+    keep_interval_updates_pattern keep_last_epochs lenpen load_alignments
     load_checkpoint_on_all_dp_ranks localsgd_frequency log_file log_format log_interval
     match_source_len max_epoch max_len_a max_len_b max_sentences max_sentences_valid
     max_tokens_valid max_valid_steps maximize_best_checkpoint_metric memory_efficient_bf16
@@ -31,12 +31,12 @@ WITHOUT_INFLUENCE = set(
     offload_activations on_cpu_convert_precision pad path pipeline_checkpoint plasma_path
     post_process profile quiet report_accuracy required_batch_size_multiple
     required_seq_len_multiple reset_logging restore_file results_path save_dir save_interval
-    save_interval_updates scoring seed skip_invalid_size_inputs_valid_test skip_remainder_batch
-    slowmo_base_algorithm source_lang stop_early stop_time_hours suppress_crashes target_lang
-    task tensorboard_logdir threshold_loss_scale tokenizer tpu train_subset unk unnormalized
-    use_plasma_view user_dir valid_subset validate_after_updates validate_interval
-    validate_interval_updates wandb_project warmup_iterations write_checkpoints_asynchronously
-    zero_sharding
+    save_interval_updates scoring search_precision seed skip_invalid_size_inputs_valid_test
+    skip_remainder_batch slowmo_base_algorithm source_lang stop_early stop_time_hours
+    suppress_crashes target_lang task tensorboard_logdir threshold_loss_scale tokenizer tpu
+    train_subset unk unnormalized use_plasma_view user_dir valid_subset validate_after_updates
+    validate_interval validate_interval_updates wandb_project warmup_iterations
+    write_checkpoints_asynchronously zero_sharding
     """.split()  # noqa: SIM905
 )
 SWITCHED_OFF = (None, False, 0, -1, "", "{}", [], "none")
