@@ -175,6 +175,7 @@ class Translator:
         found = in_pieces(sentences, cut, longest_sentence(self.config, side), first)
         return [vocabulary.numbers(pieces) if pieces else [] for pieces in found]
 
+    @torch.no_grad()
     def _search(
         self, sources: Sequence[Sequence[int]], options: SearchOptions
     ) -> list[list[Translation]]:
