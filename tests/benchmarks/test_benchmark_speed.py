@@ -28,6 +28,7 @@ from training_turns import RowTurns
 from workers import Worker, WorkerDied, alternate
 
 from fairseq_aiayn.paper import BASE
+from fairseq_aiayn.runs.write_settings import hardware
 
 SCRIPTS = {script.__name__: script for script in (train, generate, memory, scaling, agreement)}
 # A worker that answers every order with what it was told and how often it was asked
@@ -317,7 +318,8 @@ def test_the_summary_has_the_findings_of_all_files_that_are_there(tmp_path, monk
         (tmp_path / f"{name}.json").write_text(result(argparse.Namespace(), [0.1], [found], {}))
     summary.main()
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[-1] for line in lines[1:3]] == ["met", "missed"]
+    assert lines[0] == f"{hardware()['processor']}, {hardware()['cores']} cores"
+    assert [line.split()[-1] for line in lines[2:4]] == ["met", "missed"]
     assert lines[-1] == "1 of 2 targets met"
     (tmp_path / "train.json").write_text("[]")
     with pytest.raises(SystemExit, match="train.json: must be a comparison's results"):
