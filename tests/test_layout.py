@@ -13,7 +13,8 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(RO
 # A module imports from layers before its own, and within its own sub-package
 LAYERS = [
     {"paper", "rows", "messages", "processes", "palette"},
-    {"files", "nn", "training"},
+    {"files", "nn"},
+    {"training"},
     {"decoding", "treebank", "corpus", "regime"},
     {"checkpoints", "scores", "cost"},
     {"runs", "inspection"},

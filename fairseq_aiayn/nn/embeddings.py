@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_aiayn.nn.product import vocabulary_product
+
 
 class Embedding(nn.Module):
     """A matrix E ∈ R^{V × d_model} that embeds tokens, scaled by √d_model, and projects to logits.
@@ -26,4 +28,4 @@ class Embedding(nn.Module):
 
     def project(self, x: Tensor) -> Tensor:
         """x [B, L, d_model] → logits xEᵀ, [B, L, V]."""
-        return F.linear(x, self.weight)
+        return vocabulary_product(x, self.weight)

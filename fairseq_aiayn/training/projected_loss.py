@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from fairseq_aiayn.nn.product import vocabulary_product
 from fairseq_aiayn.training.label_smoothing import smoothed_nll
 
 # Logits per chunk: as many as fit into the cache of a CPU, or enough rows to keep a GPU busy.
@@ -83,7 +84,7 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
         for first in range(0, x.size(0), rows):
             chunk = slice(first, first + rows)
             x_product = x[chunk].to(product_type)
-            logits = (x_product @ E_product.T).to(wide)
+            logits = vocabulary_product(x_product, E_product).to(wide)
             p, log_normalizer = softmax(logits)
             nll += (log_normalizer - logits.gather(1, target[chunk, None])).sum()
             uniform += (log_normalizer - logits.mean(dim=1, keepdim=True)).sum()
