@@ -31,20 +31,20 @@ class Machine:
 
 
 def read_findings(directory: Path) -> tuple[list[str], list[Finding]]:
-    """Return what is found in the comparisons' files, of which some may be missing.
+    """Return the machines and findings of the comparisons' files, of which some may be missing.
 
     Raises OSError or ValueError if all of them are, or for one that is no comparison's.
     """
-    machines, found = {}, []
+    machines, found = [], []
     for path in filter(Path.exists, (directory / name for name in FILES)):
         content = read_json(path)
         if not isinstance(content, dict) or not isinstance(content.get("found"), list):
             raise ValueError(f"{path}: must be a comparison's results")
-        machines[str(dataclass_of(content.get("machine"), Machine, path))] = None
+        machines.append(str(dataclass_of(content.get("machine"), Machine, path)))
         found += [dataclass_of(entry, Finding, path) for entry in content["found"]]
     if not found:
         raise ValueError(f"{directory}: must have one of {', '.join(FILES)}")
-    return [*machines], found
+    return [*dict.fromkeys(machines)], found
 
 
 def summary(machines: Sequence[str], findings: Sequence[Finding]) -> str:

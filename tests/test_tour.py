@@ -1,7 +1,6 @@
 """docs/tour.md shows the code as it is and the results as they are; its text says what they say."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,11 +55,6 @@ def column(table: str, number: int) -> list[float]:
     return [numbers(row[number])[0] for row in measured()[table]["rows"]]
 
 
-def best(values: list[float], better: Callable[[list[float]], float]) -> int:
-    """Return the place of the best value."""
-    return values.index(better(values))
-
-
 def test_warm_up_decides_whether_the_model_learns() -> None:
     """The text: equal highest rates; without warm-up, hardly a gradient reaches the first layer."""
     assert set(column("no_warm_up", 1)) == {max(column("warm_up", 1))}
@@ -88,7 +82,8 @@ def test_mean_of_weights_is_about_as_good_as_the_best_checkpoint() -> None:
 def test_beams_and_penalties_choose_different_outputs() -> None:
     """The text: a beam of 1 ends at the least probable output, one of 4 finds the best of all."""
     rows = measured()["beams"]["rows"]
-    assert best(column("beams", 2), min) == 0
+    probabilities = column("beams", 2)
+    assert probabilities[0] == min(probabilities)
     assert rows[2][1:] == rows[3][1:] != rows[1][1:]
     marked = [
         next(row[0] for row in measured()["penalties"]["rows"] if row[place].startswith("**"))

@@ -15,7 +15,8 @@ QUERIES, KEYS = 2_000, 10
 def scaling() -> Table:
     """Compare softmax(QKᵀ) with softmax(QKᵀ/√d_k) for components with mean 0 and variance 1.
 
-    w is the largest of a query's weights, w(1 − w) its derivative in its own score.
+    w is the largest of a query's weights, w(1 − w) its derivative with respect to its own
+    score.
     """
     torch.manual_seed(1)
     rows = []

@@ -34,7 +34,7 @@ class Options:
     P_drop: float = 0.1
     epsilon_ls: float = 0.1
     warmup: int = 200
-    first_step: int = 1  # Equation 3 has the rate of this step before it; `warmup`: the highest
+    first_step: int = 1  # earlier steps have the rate of this one; with `warmup`, the highest
     updates: int = 600
     batch_size: int = 64
     seed: int = 1

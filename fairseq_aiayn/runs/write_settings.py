@@ -86,16 +86,14 @@ def hardware() -> dict[str, object]:
 
 
 def processor_name() -> str:
-    """Return the processor's model as Linux names it, otherwise the architecture; and what it has
-    for products in bfloat16."""
+    """Return the first processor's model as Linux names it, or else the architecture, and what it
+    has for products in bfloat16."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        first, _, _ = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")
     except OSError:
-        lines = []
-    fields = {}
-    for line in reversed(lines):  # so that the first processor is the last to be read
-        name, _, value = line.partition(":")
-        fields[name.strip()] = value.strip()
+        first = ""
+    pairs = (line.partition(":") for line in first.splitlines())
+    fields = {name.strip(): value.strip() for name, _, value in pairs}
     flags = fields.get("flags", "").split()
     units = [unit for flag, unit in BFLOAT16_UNITS.items() if flag in flags]
     name = fields.get("model name", platform.machine())
