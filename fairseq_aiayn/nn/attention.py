@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.dropout import dropout
 
 
 def attention_weights(Q: Tensor, K: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -34,20 +35,20 @@ def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Te
 
 
 def fused_attention(
-    Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None, causal: bool, dropout: float
+    Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None, causal: bool, rate: float
 ) -> Tensor:
     """Compute `attention` with PyTorch's fused kernel, which does not store the [Q, M] matrix.
 
-    Shapes as in `attention`; `causal` has the effect of a causal_mask; `dropout` is the rate at
-    which attention weights are dropped.
+    Shapes as in `attention`; `causal` has the effect of a causal_mask; `rate` is that of the
+    dropout of attention weights.
     """
-    if Q.is_cpu and Q.dtype == torch.bfloat16 and torch.is_grad_enabled():
-        # In bfloat16 on a CPU, the kernel's backward pass takes ten times as long as Equation 1.
+    slow = rate > 0.0 or (Q.dtype == torch.bfloat16 and torch.is_grad_enabled())
+    if Q.is_cpu and slow:
+        # On a CPU, the kernel has no dropout, and its backward pass in bfloat16 takes ten times as
+        # long as Equation 1.
         mask = causal_mask(Q.size(-2), Q.device) if causal else mask
-        return F.dropout(attention_weights(Q, K, mask), dropout) @ V
-    return F.scaled_dot_product_attention(
-        Q, K, V, attn_mask=mask, dropout_p=dropout, is_causal=causal
-    )
+        return dropout(attention_weights(Q, K, mask), rate) @ V
+    return F.scaled_dot_product_attention(Q, K, V, attn_mask=mask, dropout_p=rate, is_causal=causal)
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class Dropout(nn.Module):
-    """During training, set each element to 0 with probability p and divide the others by 1 − p."""
+    """`dropout` with rate p during training; no effect otherwise."""
 
     def __init__(self, p: float):
         super().__init__()
@@ -17,13 +17,21 @@ class Dropout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x of any shape → same shape and type."""
-        if not self.training or self.p == 0.0:
-            return x
-        if not x.is_cpu:
-            return F.dropout(x, self.p)
-        # On a CPU, F.dropout draws element by element, which takes a tenth of a small model's step,
-        # and it keeps a mask as large as x for the backward pass.
-        return x * drawn(x.shape, self.p) / (1.0 - self.p)
+        return dropout(x, self.p) if self.training else x
+
+
+def dropout(x: Tensor, p: float) -> Tensor:
+    """Set each element to 0 with probability p and divide the others by 1 − p.
+
+    x of any shape → same shape and type.
+    """
+    if p == 0.0:
+        return x
+    if not x.is_cpu:
+        return F.dropout(x, p)
+    # On a CPU, F.dropout draws element by element, which takes a tenth of a small model's step, and
+    # it keeps a mask as large as x for the backward pass.
+    return x * drawn(x.shape, p) / (1.0 - p)
 
 
 def drawn(shape: torch.Size, p: float) -> Tensor:

@@ -43,16 +43,16 @@ def restricted_attention(
     r: int,
     mask: Tensor | None,
     causal: bool,
-    dropout: float,
+    rate: float,
 ) -> Tensor:
     """Attend from every position to those at most r away, and if `causal` to none after it.
 
     Q and K [B, h, L, d_k], V [B, h, L, d_v], mask [B, 1, 1, L], True at real tokens, or None;
-    `dropout` as in `fused_attention`. Returns [B, h, L, d_v].
+    `rate` as in `fused_attention`. Returns [B, h, L, d_v].
     """
     B, L = Q.size(0), Q.size(2)
     if r >= L - 1 and (mask is None or not causal):  # the fused kernel takes one of the two
-        return fused_attention(Q, K, V, mask, causal, dropout)
+        return fused_attention(Q, K, V, mask, causal, rate)
     size = max(r, SMALLEST_BLOCK)
     blocks = -(-L // size)
     filled, after = blocks * size - L, 0 if causal else r
@@ -64,7 +64,7 @@ def restricted_attention(
         _by_block(pad(V, (0, 0, r, filled + after)).unfold(2, width, size)),
         legal.expand(B, -1, -1, -1).flatten(0, 1)[:, None],
         causal=False,
-        dropout=dropout,
+        rate=rate,
     )
     heads = heads.unflatten(0, (B, blocks)).transpose(1, 2)  # [B, h, blocks, size, d_v]
     return heads.flatten(2, 3)[:, :, :L]

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_aiayn.nn import attention
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.dropout import Dropout
@@ -25,10 +26,10 @@ class Recorder:
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         self.dropped: list[tuple[Tensor, float]] = []
         self.attention: list[float] = []
-        self.fused = F.scaled_dot_product_attention
+        self.fused = attention.fused_attention
         self.drop = Dropout.forward
         monkeypatch.setattr(Dropout, "forward", lambda module, x: self.dropout(module, x))
-        monkeypatch.setattr(F, "scaled_dot_product_attention", self.attend)
+        monkeypatch.setattr(attention, "fused_attention", self.attend)
 
     def dropout(self, module: Dropout, x: Tensor) -> Tensor:
         """Record x with its dropout rate, and return it unchanged."""
@@ -36,11 +37,11 @@ class Recorder:
         return x
 
     def attend(
-        self, *tensors: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool
+        self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None, causal: bool, rate: float
     ) -> Tensor:
         """Record the dropout rate of the attention weights, and drop none of them."""
-        self.attention.append(dropout_p)
-        return self.fused(*tensors, attn_mask=attn_mask, is_causal=is_causal)
+        self.attention.append(rate)
+        return self.fused(Q, K, V, mask, causal, 0.0)
 
 
 def transformer(sizes: Dimensions = DIMENSIONS) -> Transformer:
@@ -96,6 +97,18 @@ def test_attention_dropout_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> N
     recorder.attention.clear()
     model.eval()(SOURCE, TARGET)
     assert recorder.attention == [0.0] * (3 * DIMENSIONS.N)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dropped_attention_weights_are_0_and_the_others_larger(dtype: torch.dtype) -> None:
+    """Breaks if weights are dropped before the softmax, at another rate, or not scaled.
+    Four equal weights and V = 1 show them as they are."""
+    torch.manual_seed(0)
+    Q, V = torch.zeros(1, 1, 4000, 4, dtype=dtype), torch.eye(4, dtype=dtype)[None, None]
+    weights = attention.fused_attention(Q, V, V, None, False, 0.2)
+    kept = weights.ne(0)
+    torch.testing.assert_close(weights[kept], torch.full_like(weights[kept], 0.25 / 0.8))
+    assert abs(kept.double().mean() - 0.8) < 4 * math.sqrt(0.2 * 0.8 / weights.numel())
 
 
 def test_evaluation_drops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
