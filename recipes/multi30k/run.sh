@@ -46,11 +46,12 @@ choose_for_gpu() {
 }
 
 # Set text, search and training options as in "Good for Misconceived Reasons" (Wu et al., ACL 2021).
-# Its length penalty and longest output are fairseq's defaults.
+# Its length penalty and longest output are fairseq's defaults. Ours has an α chosen on the development
+# set, as the paper chose it (section 6.1).
 choose_published() {
     corpus_name+=_lc lowercase=(--lowercase)
     limits=(--max-length 250)
-    token_bleu=true our_search=(--beam 5) stock_search=(--beam 5)
+    token_bleu=true our_search=(--beam 5 --lenpen 1.4) stock_search=(--beam 5)
     stock_training=(--clip-norm 25 --adam-eps 1e-8)
 }
 

@@ -12,11 +12,12 @@
 . "$here/data.sh"
 
 # Options
-vocabulary=auto   # number of word pieces; auto: 16000, with --silver 32000 (section 6.3)
+vocabulary=auto   # number of word pieces; auto: 16000, with --silver 32000 (section 6.3), for GUM
+                                    # alone 4000
 sample=1000000    # most sentences, spread over all, to learn the word pieces from
 gold_copies=1     # how often the training data has each gold tree; it has each --silver tree once
 dropouts=auto     # P_drop of sub-layers and attention weights; of several, separated by spaces, the
-                  # best on the development set is used; auto: 0.1 0.2 0.3 on a GPU, 0.1 on a CPU
+                  # best on the development set is used; auto: 0.1 0.2 0.3 on a GPU, 0.2 on a CPU
 constrained=false # search only among trees over the words; not for --system stock
 subset="test"     # set to parse and score: test (section 23) or valid (section 22)
 search_tokens=1024 # source tokens per batch of the search
@@ -27,7 +28,7 @@ pair=(--source-lang words --target-lang tree)
 
 check_parsing() {
     local one
-    [[ $vocabulary != auto ]] || vocabulary=$([[ -n $silver ]] && echo 32000 || echo 16000)
+    find_vocabulary
     require_whole vocabulary sample gold_copies search_tokens
     ((gold_copies > 0)) || fatal "--gold_copies must be at least 1, got '$gold_copies'"
     [[ $gold_copies == 1 || -n $silver ]] ||
@@ -45,6 +46,15 @@ check_parsing() {
     ((${#grid[@]} > 0)) || fatal "--dropouts must have at least one number"
     dropout=${grid[0]}
     [[ $nodes == 1 || ${#grid[@]} == 1 ]] || fatal "--nodes $nodes takes one of --dropouts"
+}
+
+# Set vocabulary to the paper's; GUM has a quarter of the WSJ's trees.
+find_vocabulary() {
+    if [[ $vocabulary == auto && -n $silver ]]; then
+        vocabulary=32000
+    elif [[ $vocabulary == auto ]]; then
+        vocabulary=$([[ $corpus == gum ]] && echo 4000 || echo 16000)
+    fi
 }
 
 check_setup() { check_commands aiayn fairseq-train; }
