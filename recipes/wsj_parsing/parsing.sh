@@ -13,7 +13,7 @@
 
 # Options
 vocabulary=auto   # number of word pieces; auto: 16000, with --silver 32000 (section 6.3), for GUM
-                                    # alone 4000
+                  # alone 4000
 sample=1000000    # most sentences, spread over all, to learn the word pieces from
 gold_copies=1     # how often the training data has each gold tree; it has each --silver tree once
 dropouts=auto     # P_drop of sub-layers and attention weights; of several, separated by spaces, the
