@@ -91,16 +91,8 @@ def training(tmp_path_factory: pytest.TempPathFactory, run: Run, data: Path) -> 
     folder = tmp_path_factory.mktemp("parser")
     done = run(
         *("fairseq-train", data, *PLUGIN, *SMALL, "--save-dir", folder, "--task", "aiayn_parsing"),
-        *(
-            "--arch",
-            "aiayn_parsing_tiny",
-            "--lr-factor",
-            "1",
-            "--max-tokens",
-            "1024",
-            "--warmup-updates",
-            "50",
-        ),
+        *("--arch", "aiayn_parsing_tiny", "--max-tokens", "1024"),
+        *("--warmup-updates", "50", "--lr-factor", "1"),
         *("--max-update", str(UPDATES), "--no-epoch-checkpoints", "--validate-interval", "1000"),
         *("--eval-f1", "--save-interval-updates", str(EARLY)),
     )
