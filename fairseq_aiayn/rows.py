@@ -44,7 +44,7 @@ MULTI30K_TINY = replace(
     published=Published(),
 )
 
-# For parsing with 10,000 trees, such as GUM's. An epoch has about 230 of its batches.
+# For parsing with 10,000 trees, such as GUM's. An epoch has about 240 of its batches.
 PARSING_TINY = replace(
     MULTI30K_TINY,
     name="parsing_tiny",

@@ -39,8 +39,8 @@ def fused_attention(
 ) -> Tensor:
     """Compute `attention` with PyTorch's fused kernel, which does not store the [Q, M] matrix.
 
-    Shapes as in `attention`; `causal` has the effect of a causal_mask; `rate` is that of the
-    dropout of attention weights.
+    Shapes as in `attention`; `causal` has the effect of a causal_mask; `rate` is the
+    probability of dropping an attention weight.
     """
     slow = rate > 0.0 or (Q.dtype == torch.bfloat16 and torch.is_grad_enabled())
     if Q.is_cpu and slow:

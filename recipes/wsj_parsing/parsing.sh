@@ -50,11 +50,10 @@ check_parsing() {
 
 # Set vocabulary to the paper's; GUM has a quarter of the WSJ's trees.
 find_vocabulary() {
-    if [[ $vocabulary == auto && -n $silver ]]; then
-        vocabulary=32000
-    elif [[ $vocabulary == auto ]]; then
-        vocabulary=$([[ $corpus == gum ]] && echo 4000 || echo 16000)
-    fi
+    [[ $vocabulary == auto ]] || return 0
+    vocabulary=16000
+    [[ $corpus != gum ]] || vocabulary=4000
+    [[ -z $silver ]] || vocabulary=32000
 }
 
 check_setup() { check_commands aiayn fairseq-train; }

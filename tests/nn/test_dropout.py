@@ -101,8 +101,8 @@ def test_attention_dropout_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_dropped_attention_weights_are_0_and_the_others_larger(dtype: torch.dtype) -> None:
-    """Breaks if weights are dropped before the softmax, at another rate, or not scaled.
-    Four equal weights and V = 1 show them as they are."""
+    """Breaks if weights are dropped before the softmax, at another rate, or not scaled. With Q = 0
+    all weights are equal, and with V the identity the output is the weights."""
     torch.manual_seed(0)
     Q, V = torch.zeros(1, 1, 4000, 4, dtype=dtype), torch.eye(4, dtype=dtype)[None, None]
     weights = attention.fused_attention(Q, V, V, None, False, 0.2)
