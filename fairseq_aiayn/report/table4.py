@@ -62,7 +62,10 @@ DETAILS: dict[str, Callable[[ParsingRun], str]] = {
     "row": lambda run: run.settings.row or "",
     "gold trees": lambda run: f"{run.trees.gold:,}",
     "silver trees": lambda run: _count(run.trees.silver),
-    "copies of the gold trees": lambda run: _copies(run) if run.trees.silver else "",
+    "phrases and pairs of gold trees": lambda run: _count(run.trees.augmented),
+    "copies of the gold trees": lambda run: (
+        _copies(run) if run.trees.silver or run.trees.augmented else ""
+    ),
     "in a word's place": lambda run: run.trees.tags,
     "word pieces": lambda run: f"{run.vocabulary:,}" if run.vocabulary else "",
     "dropout": _flag("--dropout"),

@@ -42,6 +42,7 @@ class TrainingTrees:
     gold: int  # sentences
     silver: int  # sentences that another parser parsed
     tags: str  # in each word's place: pos, its part of speech, or XX
+    augmented: int = 0  # phrases of the gold sentences and pairs of them
 
 
 @dataclass(frozen=True)

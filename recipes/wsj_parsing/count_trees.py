@@ -27,6 +27,7 @@ def main() -> None:
         counts = {
             "gold": count_lines(arguments.trees / "train.tree"),
             "silver": count_lines(arguments.trees / "silver.tree"),
+            "augmented": count_lines(arguments.trees / "augmented.tree"),
             "tags": arguments.tags,
         }
         if not counts["gold"]:

@@ -3,7 +3,8 @@
 #
 # EXP/lists has the treebank's files of each set. EXP/trees has the trees of each set: SET.trees, the
 # normalized trees; SET.words, their words; SET.text, the words as input of the word pieces; SET.tree,
-# the symbols to predict (section 6.3's linearization).
+# the symbols to predict (section 6.3's linearization). Sets besides train, valid and test are in
+# additional_sets: silver, augmented.
 
 : "${exp:?}" "${here:?}" "${dry_run:?}" "${needs_mb:?}" "${prepared?}"
 
@@ -15,6 +16,8 @@ lists=            # directory with the lists train, valid and test of files belo
 silver=           # files, or patterns of files, of automatically parsed trees, separated by spaces
                   # (semi-supervised)
 tags=pos          # symbol for each word: its part of speech (pos) or always the same (XX)
+augment=auto      # true: learn also from the phrases of the gold trees and from pairs of them
+                  # (augment.py; not in the paper); auto: true for GUM alone, or else false
 longest=512       # longest training tree, in symbols
 # End of options
 
@@ -26,10 +29,11 @@ check_trees() {
     require_one_of corpus wsj gum
     require_one_of tags pos XX
     require_whole longest
-    silver_files=()
+    require_one_of augment auto true false
+    silver_files=() additional_sets=()
     if [[ -n $prepared ]]; then # the trees are there
         corpus_name=$(cat "$prepared/bin/corpus" 2>/dev/null) || corpus_name=$corpus
-        [[ ! -e $prepared/bin/train1.words-tree.words.idx ]] || silver=prepared
+        [[ ! -e $prepared/bin/train1.words-tree.words.idx ]] || additional_sets=(prepared)
         return
     fi
     [[ $corpus == wsj || -z $treebank$lists ]] || fatal "--corpus gum takes no --treebank or --lists"
@@ -43,6 +47,10 @@ check_trees() {
     [[ -z $lists ]] || corpus_name=$(basename "$(realpath "$treebank")")_lists
     check_silver
     corpus_name+=${silver:+_semi_supervised}
+    if [[ $corpus == gum && -z $silver ]]; then augment=${augment/auto/true}; fi
+    augment=${augment/auto/false}
+    [[ -z $silver ]] || additional_sets+=(silver)
+    [[ $augment == false ]] || additional_sets+=(augmented)
 }
 
 # End the recipe if an input is where the recipe writes.
@@ -92,6 +100,12 @@ write_trees() {
     done
     [[ -z $silver ]] ||
         run "${write[@]}" --longest "$longest" --output "$exp/trees/silver" "${silver_files[@]}"
+    if [[ $augment == true ]]; then
+        run -q python "$here/augment.py" --output "$exp/trees/augmented.ptb" "$exp/trees/train.trees"
+        run "${write[@]}" --longest "$longest" --output "$exp/trees/augmented" \
+            "$exp/trees/augmented.ptb"
+        run -q rm "$exp/trees/augmented.ptb"
+    fi
 }
 
 corpus_stages() {
@@ -103,7 +117,7 @@ corpus_stages() {
     # shellcheck disable=SC2034  # stage 2 uses it by name
     [[ $dry_run == true ]] || tree_files=$(list_files) # if files change, the stage runs again
     stage 2 lists list_trees treebank lists tree_files
-    stage 2 trees write_trees tags longest silver_files
+    stage 2 trees write_trees tags longest silver_files augment
 }
 
 # Hash the paths, sizes and times of all files that may hold trees, following links.

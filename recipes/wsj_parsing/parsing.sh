@@ -15,7 +15,8 @@
 vocabulary=auto   # number of word pieces; auto: 16000, with --silver 32000 (section 6.3), for GUM
                   # alone 4000
 sample=1000000    # most sentences, spread over all, to learn the word pieces from
-gold_copies=1     # how often the training data has each gold tree; it has each --silver tree once
+gold_copies=1     # how often the training data has each gold tree; it has each tree of --silver and
+                  # of --augment once
 dropouts=auto     # P_drop of sub-layers and attention weights; of several, separated by spaces, the
                   # best on the development set is used; auto: 0.1 0.2 0.3 on a GPU, 0.2 on a CPU
 constrained=false # search only among trees over the words; not for --system stock
@@ -31,8 +32,9 @@ check_parsing() {
     find_vocabulary
     require_whole vocabulary sample gold_copies search_tokens
     ((gold_copies > 0)) || fatal "--gold_copies must be at least 1, got '$gold_copies'"
-    [[ $gold_copies == 1 || -n $silver ]] ||
-        fatal "--gold_copies $gold_copies needs --silver, or there is nothing to mix with"
+    [[ $gold_copies == 1 || ${#additional_sets[@]} != 0 ]] ||
+        fatal "--gold_copies $gold_copies needs --silver or --augment true, or there is nothing to" \
+            "mix with"
     require_one_of constrained true false
     require_one_of subset test valid
     [[ $best_by == loss || $system == aiayn ]] ||
@@ -67,31 +69,32 @@ learn_vocabularies() {
 
 apply_pieces() {
     local part
-    for part in train valid test ${silver:+silver}; do
+    for part in train valid test "${additional_sets[@]}"; do
         run -q -i "$exp/trees/$part.text" -o "$exp/pieces/$part.words" \
             python -P -m fairseq_aiayn.corpus.pieces --model "$exp/pieces/pieces.model"
         run -q cp "$exp/trees/$part.tree" "$exp/pieces/$part.tree"
     done
 }
 
-# Make fairseq's binaries. fairseq calls additional training text train1; --upsample-primary repeats
-# train.
+# Make fairseq's binaries. fairseq calls additional training text train1, train2; --upsample-primary
+# repeats train.
 binarize() {
-    local side kind binaries=(fairseq-preprocess "${pair[@]}" --workers "$workers"
+    local number=0 part side kind binaries=(fairseq-preprocess "${pair[@]}" --workers "$workers"
         --srcdict "$exp/pieces/dict.words.txt" --tgtdict "$exp/pieces/dict.tree.txt")
-    run -q rm -rf "$exp/bin" "$exp/bin.part" "$exp/bin.silver"
+    run -q rm -rf "$exp/bin" "$exp/bin.part" "$exp/bin.additional"
     run -q "${binaries[@]}" --destdir "$exp/bin.part" --trainpref "$exp/pieces/train" \
         --validpref "$exp/pieces/valid" --testpref "$exp/pieces/test"
-    if [[ -n $silver ]]; then
-        run -q "${binaries[@]}" --destdir "$exp/bin.silver" --trainpref "$exp/pieces/silver"
+    for part in "${additional_sets[@]}"; do
+        number=$((number + 1))
+        run -q "${binaries[@]}" --destdir "$exp/bin.additional" --trainpref "$exp/pieces/$part"
         for side in words tree; do
             for kind in bin idx; do
-                run -q mv "$exp/bin.silver/train.words-tree.$side.$kind" \
-                    "$exp/bin.part/train1.words-tree.$side.$kind"
+                run -q mv "$exp/bin.additional/train.words-tree.$side.$kind" \
+                    "$exp/bin.part/train$number.words-tree.$side.$kind"
             done
         done
-        run -q rm -r "$exp/bin.silver"
-    fi
+        run -q rm -r "$exp/bin.additional"
+    done
     run -q cp "$exp/pieces/pieces.model" "$exp/bin.part/pieces.model"
     run -q mkdir "$exp/bin.part/held_out"
     run -q cp "$exp"/trees/{valid,test}.{trees,words} "$exp/bin.part/held_out"
@@ -112,8 +115,8 @@ use_system() {
         find_search
     fi
     system_commands "$task"
-    train+=(--dropout "$dropout" --attention-dropout "$dropout"
-        ${silver:+--upsample-primary "$gold_copies"})
+    train+=(--dropout "$dropout" --attention-dropout "$dropout")
+    ((${#additional_sets[@]} == 0)) || train+=(--upsample-primary "$gold_copies")
     [[ $dev_score == false || $system == stock ]] || train+=(--eval-f1)
     [[ $best_by == loss ]] ||
         train+=(--best-checkpoint-metric f1 --maximize-best-checkpoint-metric)

@@ -65,8 +65,9 @@ def test_help_lists_the_options():
     for option in (
         *("--corpus wsj", '--treebank ""', '--lists ""', '--silver ""', "--tags pos"),
         *("--longest 512", "--vocabulary auto", "--sample 1000000", "--gold_copies 1"),
-        *("--dropouts auto", "--constrained false", "--subset test", "--row auto", "--exp auto"),
-        *("--system aiayn", "--prepared", "--mirror", "--needs_mb 3000"),
+        *("--augment auto", "--dropouts auto", "--constrained false", "--subset test"),
+        *("--row auto", "--exp auto", "--system aiayn"),
+        *("--prepared", "--mirror", "--needs_mb 3000"),
     ):
         assert re.search(rf"^  {re.escape(option)} ", done.stdout, re.MULTILINE), option
     assert "Table 4" in done.stdout
@@ -82,6 +83,7 @@ def test_help_lists_the_options():
         (["--corpus", "gum", "--lists", "{}"], "--corpus gum takes no --treebank or --lists"),
         (["--corpus", "ptb"], "--corpus must be one of wsj gum, got 'ptb'"),
         (["--corpus", "gum", "--tags", "NN"], "--tags must be one of pos XX, got 'NN'"),
+        (["--corpus", "gum", "--augment", "2"], "--augment must be one of auto true false, got"),
         (["--corpus", "gum", "--longest", "all"], "--longest must be a whole number, got 'all'"),
         (["--corpus", "gum", "--dropouts", "1.0"], "--dropouts must be numbers from 0 to 1"),
         (["--corpus", "gum", "--dropouts", "0.1 high"], "--dropouts must be numbers from 0 to 1"),
@@ -92,8 +94,8 @@ def test_help_lists_the_options():
         ),
         (["--corpus", "gum", "--gold_copies", "0"], "--gold_copies must be at least 1, got '0'"),
         (
-            ["--corpus", "gum", "--gold_copies", "2"],
-            "--gold_copies 2 needs --silver, or there is nothing to mix with",
+            ["--corpus", "gum", "--augment", "false", "--gold_copies", "2"],
+            "--gold_copies 2 needs --silver or --augment true, or there is nothing to mix with",
         ),
         (["--corpus", "gum", "--workers", "0"], "--workers must be at least 1, got '0'"),
         (["--corpus", "gum", "--subset", "train"], "--subset must be one of test valid, got"),
@@ -209,6 +211,31 @@ def test_silver_trees_double_the_vocabulary_and_stand_beside_copies_of_the_gold(
     assert ["--longest" in words for words in written] == [True, False, False, True]
     for train in commands(text, "fairseq-train"):
         assert value(train, "--upsample-primary") == "10"
+
+
+def test_gum_alone_is_augmented_and_others_if_they_are_told_so(treebank, tmp_path):
+    silver = tmp_path / "a.gz"
+    silver.touch()
+    semi_supervised = ("--corpus", "gum", "--silver", silver)
+    for options, sets in (
+        (("--treebank", treebank), []),
+        (("--corpus", "gum"), ["augmented"]),
+        (("--corpus", "gum", "--augment", "false"), []),
+        (semi_supervised, ["silver"]),
+        ((*semi_supervised, "--augment", "true"), ["silver", "augmented"]),
+    ):
+        text = shown("--exp", tmp_path / "exp", "--device", "cpu", *options)
+        written = commands(text, f"python {RECIPE}/write_trees.py")
+        assert [Path(value(words, "--output")).name for words in written[3:]] == sets
+        binaries = commands(text, "fairseq-preprocess")
+        assert [Path(value(words, "--trainpref")).name for words in binaries[1:]] == sets
+        moved = [words for words in commands(text, "mv") if words[2].endswith("tree.words.idx")]
+        names = [f"train{place}.words-tree.words.idx" for place, _ in enumerate(sets, start=1)]
+        assert [Path(words[2]).name for words in moved] == names
+        (train,) = commands(text, "fairseq-train")
+        assert ("--upsample-primary" in train) == bool(sets)
+        (learn,) = commands(text, f"python {RECIPE}/vocabularies.py")
+        assert not [word for word in learn if word.endswith("/augmented")]
 
 
 def test_two_nodes_train_together_and_the_second_only_trains(treebank, tmp_path):

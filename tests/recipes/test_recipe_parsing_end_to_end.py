@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import treebanks
+from fairseq.data.indexed_dataset import MMapIndexedDataset
 from recipe_runs import (
     RECIPES,
     call,
@@ -136,7 +137,7 @@ def test_a_search_leaves_what_its_score_is_made_of(whole, run):
 
 def test_silver_trees_are_trained_on_once_and_gold_twice(whole):
     gold = 20 * treebanks.PER_SECTION
-    trained_on = {"gold": gold, "silver": SILVER, "tags": "pos"}
+    trained_on = {"gold": gold, "silver": SILVER, "augmented": 0, "tags": "pos"}
     assert content(whole.exp / OURS / "data.json") == trained_on
     assert {path.name for path in (whole.exp / "bin").glob("train1.*")} == {
         f"train1.words-tree.{side}.{kind}" for side in ("words", "tree") for kind in ("bin", "idx")
@@ -147,6 +148,21 @@ def test_silver_trees_are_trained_on_once_and_gold_twice(whole):
     updates = int(epoch["train_num_updates"])
     assert updates < 6, "the epoch is not whole"
     assert float(epoch["train_bsz"]) * updates == pytest.approx(2 * gold + SILVER, abs=1)
+
+
+def test_phrases_and_pairs_are_a_text_of_their_own(trees, tmp_path):
+    exp = tmp_path / "exp"
+    options = ("--silver", trees.silver, "--augment", "true", "--stop_stage", "4")
+    done = call(trees.command(exp, *options))
+    assert done.returncode == 0, done.stderr
+    augmented = content(exp / "bin" / "data.json")["augmented"]
+    assert augmented > 3 * 20 * treebanks.PER_SECTION * 0.9
+    for side, file in (("words", "text"), ("tree", "tree")):
+        assert len(lines_of(exp / "trees" / f"augmented.{file}")) == augmented
+        for part, size in (("train1", SILVER), ("train2", augmented)):
+            binary = MMapIndexedDataset(str(exp / "bin" / f"{part}.words-tree.{side}"))
+            assert len(binary) == size
+    assert not (exp / "trees" / "augmented.ptb").exists()
 
 
 def test_a_killed_training_goes_on_from_its_checkpoint(whole):

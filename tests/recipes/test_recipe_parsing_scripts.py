@@ -8,6 +8,7 @@ import random
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -269,6 +270,61 @@ def test_a_missing_file_and_a_cut_archive_are_named(write, tmp_path):
     assert not list(tmp_path.glob("x.*[!t]"))
 
 
+# --- augment.py ---
+
+FOUND = "(TOP (S (NP (NP (DT a) (NN dog)) (PP (IN of) (NP (NNP Bo)))) (VP (VP (VB go) (RB off)))))"
+CAT = "(TOP (FRAG (NP (DT a) (NN cat))) (. .))"
+
+
+def augmented(tmp_path: Path, *trees: str, seed: int = 1) -> list[str]:
+    """Return the lines that augment.py makes of these trees."""
+    (tmp_path / "trees").write_text("".join(f"{tree}\n" for tree in trees))
+    made = tmp_path / "made"
+    done = script("augment.py", "--seed", seed, "--output", made, tmp_path / "trees")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return lines_of(made)
+
+
+def test_phrases_have_two_words_or_more_and_come_once_for_the_same_words(tmp_path):
+    made = augmented(tmp_path, FOUND, CAT, FOUND)
+    assert sorted(made[:5]) == [
+        "(TOP (FRAG (NP (DT a) (NN cat))))",  # not also the NP that has the same words
+        "(TOP (NP (DT a) (NN dog)))",
+        "(TOP (NP (NP (DT a) (NN dog)) (PP (IN of) (NP (NNP Bo)))))",
+        "(TOP (PP (IN of) (NP (NNP Bo))))",
+        "(TOP (VP (VP (VB go) (RB off))))",
+    ]
+    assert len(made) == 5 + 9  # and three pairs for each of the three trees
+
+
+def test_pairs_are_two_sentences_one_after_the_other(tmp_path):
+    sentences = [f"(TOP (S (NN {name}) (. .)))" for name in "abcdefghij"]
+    inside = [tree.removeprefix("(TOP ").removesuffix(")") for tree in sentences]
+    made = augmented(tmp_path, *sentences)
+    assert len(made) == 30 and len(set(made)) > 15
+    assert set(made) <= {f"(TOP {first} {second})" for first in inside for second in inside}
+    assert augmented(tmp_path, *sentences) == made
+    assert augmented(tmp_path, *sentences, seed=2) != made
+
+
+def test_pairs_are_of_80_words_at_most(tmp_path):
+    short, long = (f"(TOP (X{' (NN x)' * words}))" for words in (39, 41))
+    made = augmented(tmp_path, *[short, long] * 20)
+    words = Counter(line.count("(NN") for line in made)
+    assert set(words) == {78, 80} and 80 < words.total() < 120
+
+
+def test_trees_made_of_trees_are_trained_on_like_others(tmp_path):
+    output = tmp_path / "trees"
+    augmented(tmp_path, CAT)
+    script("write_trees.py", "--tags", "pos", "--output", output, tmp_path / "made")
+    assert lines_of(tmp_path / "trees.tree") == [
+        "(FRAG (NP DT NN )NP )FRAG",
+        *["(FRAG (NP DT NN )NP )FRAG . (FRAG (NP DT NN )NP )FRAG ."] * 3,
+    ]
+    assert lines_of(tmp_path / "trees.text") == ["a cat", *["a cat . a cat ."] * 3]
+
+
 # --- vocabularies.py ---
 
 SYMBOLS_SEEN = ("(S", ")S", "(NP", ")NP", "NN", "-LRB-", ".", "''", "PRP$")
@@ -372,10 +428,12 @@ def test_a_sample_is_taken_evenly_and_a_wrong_number_refused(vocabularies, tmp_p
 def test_trees_that_are_trained_on_are_counted(tmp_path):
     (tmp_path / "train.tree").write_text("UH\nNN\n")
     options = ("--trees", tmp_path, "--tags", "XX")
-    counts = {"gold": 2, "silver": 0, "tags": "XX"}
+    counts = {"gold": 2, "silver": 0, "augmented": 0, "tags": "XX"}
     assert json.loads(script("count_trees.py", *options).stdout) == counts
     (tmp_path / "silver.tree").write_text("UH\u2028\n" * 5)
-    assert json.loads(script("count_trees.py", *options).stdout) == counts | {"silver": 5}
+    (tmp_path / "augmented.tree").write_text("UH UH\n" * 3)
+    counts |= {"silver": 5, "augmented": 3}
+    assert json.loads(script("count_trees.py", *options).stdout) == counts
     (tmp_path / "train.tree").unlink()
     message = f"count_trees: {tmp_path}/train.tree: must have a line, has none"
     assert refusal(script("count_trees.py", *options)) == message

@@ -248,6 +248,14 @@ def test_lines_that_say_nothing_of_any_run_are_left_out(make_part):
     assert both["silver trees"] == ""
 
 
+def test_trees_made_of_gold_trees_are_counted_apart(make_part):
+    made = {"data.json": json.dumps(DATA | {"augmented": 31_000})}
+    plain, more = make_part("a"), make_part("b", **made)
+    text = markdown(read_table4([plain, more]))
+    label = "phrases and pairs of gold trees"
+    assert [details(text, column)[label] for column in (1, 2)] == ["", "31,000"]
+
+
 def test_a_search_without_measurable_time_has_no_speed(make_part):
     seconds = json.dumps({"sentences": SENTENCES, "seconds": 0})
     text = markdown(read_table4([make_part(**{"seconds.json": seconds})]))
