@@ -263,6 +263,16 @@ def test_prepared_text_is_trained_and_scored_with(treebank, tmp_path):
     assert table[-1] == f"{tmp_path}/exp/aiayn-parsing_tiny-1/table"  # others may work in EXP
 
 
+def test_prepared_text_of_more_than_gold_trees_can_have_copies_of_them(tmp_path):
+    options = ("--exp", tmp_path / "exp", "--prepared", tmp_path / "made", "--gold_copies", "3")
+    line = refusal(recipe("--dry_run", *options))
+    assert line.startswith("run.sh: --gold_copies 3 needs --silver or --augment true")
+    (tmp_path / "made" / "bin").mkdir(parents=True)
+    (tmp_path / "made" / "bin" / "train1.words-tree.words.idx").touch()
+    (train,) = commands(shown(*options), "fairseq-train")
+    assert value(train, "--upsample-primary") == "3"
+
+
 def test_trees_by_lists_are_not_called_the_papers(treebank, tmp_path):
     for name, corpus in (("wsj/02/..", "wsj"), ("wsj/02/.", "02")):
         text = shown("--treebank", treebank.parent / name, "--lists", tmp_path)
