@@ -12,7 +12,6 @@ from fairseq_aiayn.regime.names import OURS
 class Weights:
     """What the parameters in a checkpoint tell."""
 
-    parameters: int
     projection_biases: bool  # in W^Q, W^K, W^V and W^O
     vocabulary: int | None  # types of the target language; None if no name tells
 

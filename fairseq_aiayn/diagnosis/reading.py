@@ -112,21 +112,13 @@ def _of_checkpoint(path: Path) -> Evidence:
 
 
 def _weights(model: Mapping) -> Weights:
-    """Look at parameters by their names; a matrix that is shared counts once."""
-    from fairseq_aiayn.checkpoints.sizes import identity
-
-    parameters = {
-        identity(tensor): tensor.numel()
-        for name, tensor in model.items()
-        if not name.endswith(".version")  # of stock fairseq's stacks, a number and no parameter
-    }
+    """Look at parameters by their names."""
     types = [
         tensor.shape[0]
         for name, tensor in model.items()
         if name.endswith(("embed_tokens.weight", "embedding.weight")) and tensor.dim() == 2
     ]
     return Weights(
-        parameters=sum(parameters.values()),
         projection_biases=any(PROJECTION_BIAS.search(name) for name in model),
         vocabulary=types[-1] if types else None,
     )

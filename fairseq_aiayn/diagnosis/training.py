@@ -21,6 +21,8 @@ SMALL_BATCH = (
 )
 LARGE_BATCH = "it needs another learning rate"
 UPDATES = "base: 27.0 after 100,000, 27.4 after 200,000, 27.5 after 300,000 (tensor2tensor#444)"
+EARLY = "fewer than this, which costs little where the development loss no longer falls"
+NO_PATIENCE = -1  # fairseq's default: never stop early
 
 SAME_RATE = 0.05  # a peak no further from the paper's is the same
 OUR_RATE = "aiayn_inverse_sqrt"
@@ -81,10 +83,14 @@ def _updates(found: Evidence, row: Row) -> Finding | None:
     if found.updates is None:
         return None
     ratio = found.updates / row.steps
+    same = abs(ratio - 1) <= TOLERANCE
+    patience = found.number("patience") or NO_PATIENCE
     weight = Weight.LARGE if ratio < HALF else Weight.MEDIUM
     effect = f"{'fewer' if ratio < 1 else 'more'} than this; {UPDATES}"
-    same = abs(ratio - 1) <= TOLERANCE
     change = f"--max-update {row.steps}"
+    if ratio < 1 and patience > 0:
+        weight, change = Weight.UNKNOWN, f"--patience {NO_PATIENCE}"
+        effect = f"{EARLY}; --patience {patience:g} may have ended it"
     return compare(f"{row.steps:,}", f"{found.updates:,}", same, weight, effect, change)
 
 
@@ -201,7 +207,7 @@ def _precision(found: Evidence, row: Row) -> Finding | None:
 TRAINING = (
     Aspect("batch", ("max_tokens", "update_freq", "distributed_world_size"), _batch),
     Aspect("batches", ("task",), _batches),
-    Aspect("updates", ("max_update",), _updates),
+    Aspect("updates", ("max_update", "patience"), _updates),
     Aspect(
         "learning rate",
         ("lr_scheduler", "lr", "lr_factor", "warmup_updates", "encoder_embed_dim"),

@@ -123,6 +123,16 @@ def test_updates(updates, weight):
     assert (one.weight if one.differs else None) is weight
 
 
+def test_a_training_that_patience_may_have_ended_is_not_called_too_short():
+    words = [*stock_words(), "--patience", "10"]
+    one = diagnose(evidence(words, updates=30_000), BASE).findings["updates"]
+    assert (one.weight, one.change) == (Weight.UNKNOWN, "--patience -1")
+    assert "--patience 10 may have ended it" in one.effect
+    assert not diagnose(evidence(words, updates=100_000), BASE).findings["updates"].differs
+    longer = diagnose(evidence(words, updates=300_000), BASE).findings["updates"]
+    assert longer.change == "--max-update 100000"
+
+
 def test_overflowing_gradients():
     half = evidence([*stock_words(), "--fp16"], updates=1_000, overflows=5)
     assert diagnose(half, BASE).findings["precision"].weight is Weight.SMALL
@@ -203,12 +213,12 @@ def test_aspects_declare_the_options_that_they_read():
 
 
 def test_options_that_nothing_judges_are_listed():
-    found = evidence([*stock_words(), "--encoder-layerdrop", "0.2", "--patience", "5"])
+    found = evidence([*stock_words(), "--encoder-layerdrop", "0.2", "--ignore-prefix-size", "5"])
     options = {**found.options, "new_idea": 3, "another": None}
     found = replace(found, options=options)
-    others = {"encoder_layerdrop": 0.2, "patience": 5, "new_idea": 3}
+    others = {"encoder_layerdrop": 0.2, "ignore_prefix_size": 5, "new_idea": 3}
     assert diagnose(found).other_options == others
-    assert other_options(options, judged={"new_idea", "patience"})["encoder_layerdrop"] == 0.2
+    assert other_options(options, judged={"new_idea"})["encoder_layerdrop"] == 0.2
 
 
 def test_figures_of_the_ablation_are_those_of_the_results():
