@@ -15,6 +15,7 @@ RUN = [
     "sacrebleu",
     "nltk",
     "jinja2",
+    "scipy",
     "matplotlib",
     "tensorboardX",
     "safetensors",

@@ -12,7 +12,7 @@ from fairseq_aiayn.report.sections import TRAINING_CELLS, column_per_run, over_s
 from fairseq_aiayn.rows import ROWS
 from fairseq_aiayn.runs.paper_conditions import conditions_of, differences
 from fairseq_aiayn.runs.published import OTHER_MEASURE, published
-from fairseq_aiayn.runs.seeds import over_seeds
+from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
 from fairseq_aiayn.runs.translation_run import (
     Comparison,
     Example,
@@ -33,21 +33,22 @@ MEASURED: dict[str, Callable[[Run], str]] = {
 
 def summary_blocks(comparison: Comparison) -> list[Block]:
     """Return the table with what must be known to read it, and the examples."""
-    runs = comparison.runs
-    seeds = over_seeds(runs, [{}] * len(runs), figures_of(runs))
+    runs, seeds = comparison.runs, _seeds(comparison)
+    names = [run.name for run in first_seeds(runs, seeds)]
     return [
-        measured_table(runs),
         *over_seeds_blocks(seeds),
+        measured_table(runs),
         *signatures(runs[0]),
         machines(runs),
         *caveat(runs),
-        *map(example_block, comparison.examples),
+        *(example_block(example, names) for example in comparison.examples),
     ]
 
 
 def full_blocks(comparison: Comparison) -> list[Block]:
     """Return the summary, and how each run was made."""
-    return [*summary_blocks(comparison), *how_made(comparison.runs)]
+    runs = first_seeds(comparison.runs, _seeds(comparison))
+    return [*summary_blocks(comparison), *how_made(runs)]
 
 
 def measured_table(runs: Sequence[Run]) -> Table:
@@ -85,10 +86,14 @@ def caveat(runs: Sequence[Run]) -> list[Block]:
     return [*([Paragraph(text)] if text else []), *measures]
 
 
-def example_block(example: Example, chrf: Mapping[str, float] | None = None) -> Texts:
-    """Return a sentence with its translations; the chrF of each, if given, stands in brackets."""
+def example_block(
+    example: Example, names: Sequence[str], chrf: Mapping[str, float] | None = None
+) -> Texts:
+    """Return a sentence with the translations of these runs; the chrF of each, if given, stands in
+    brackets."""
     texts = [("source", example.source), ("reference", example.reference)]
-    for name, translation in example.translations.items():
+    for name in names:
+        translation = example.translations[name]
         texts.append((f"{name} ({chrf[name]:.1f})" if chrf else name, translation))
     return Texts(f"Sentence {example.sentence:,}", texts)
 
@@ -104,6 +109,11 @@ def from_json(content: Mapping, where: object) -> Comparison:
         tuple(run_from_json(run, where) for run in content["runs"]),
         tuple(Example(**example) for example in content["examples"]),
     )
+
+
+def _seeds(comparison: Comparison) -> list[OverSeeds]:
+    runs = comparison.runs
+    return over_seeds(runs, [{}] * len(runs), figures_of(runs))
 
 
 def _paper(runs: Sequence[Run]) -> Published | None:

@@ -24,7 +24,7 @@ from fairseq_aiayn.runs.differences import Difference, run_differences
 from fairseq_aiayn.runs.fairseq_log import Log
 from fairseq_aiayn.runs.learning_curves import LearningCurves, learning_curves_of
 from fairseq_aiayn.runs.parsing_run import FIGURES, ReadSearch, read_searches
-from fairseq_aiayn.runs.seeds import OverSeeds, over_seeds
+from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
 from fairseq_aiayn.runs.train_log import train_options_of
 
 KIND = "parsing report"  # in JSON
@@ -77,6 +77,7 @@ def document(report: ParsingReport) -> Document:
     """Arrange the page."""
     runs = report.table.runs
     names = [run.name for run in runs]
+    firsts = first_seeds(runs, report.seeds)
     results = [details_table(runs), evalb_parameters(runs), machines(runs)]
     return Document(
         " · ".join(names),
@@ -84,9 +85,9 @@ def document(report: ParsingReport) -> Document:
             Section("Results", results),
             *over_seeds_section(report.seeds),
             Section("Table 4", [parsers_table(runs), *caveat(runs)]),
-            Section("Labels", [labels_table(runs)]),
+            Section("Labels", [labels_table(firsts)]),
             *differences_section(report.differences, report.diagnoses),
             *curves_section(report.curves),
-            Section("How the runs were made", how_made(runs)),
+            Section("How the runs were made", how_made(firsts)),
         ],
     )

@@ -9,7 +9,7 @@ from fairseq_aiayn.report.document import Block, Paragraph, Section, Table
 from fairseq_aiayn.report.provenance import clock
 from fairseq_aiayn.runs.differences import Difference
 from fairseq_aiayn.runs.run_directory import AnyRun, TrainedRun
-from fairseq_aiayn.runs.seeds import OverSeeds
+from fairseq_aiayn.runs.seeds import CONFIDENCE, OverSeeds, SeedContrast, against
 
 
 def _count(value: int | None) -> str:
@@ -35,15 +35,36 @@ def column_per_run(runs: Sequence[AnyRun], lines: Mapping[str, Callable[[AnyRun]
 
 
 def over_seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
-    """Return a table with mean ± deviation of each group; nothing if there are no groups."""
+    """Return a table with mean ± deviation of each group, and how the others differ from the first;
+    nothing if there are no groups."""
     if not groups:
         return []
     rows = []
     for group in groups:
         figures = zip(group.means, group.deviations, strict=True)
         means = [f"{mean:.2f} ± {deviation:.2f}" for mean, deviation in figures]
-        rows.append([", ".join(group.runs), *means])
-    return [Table(["mean ± standard deviation of the runs", *groups[0].what], rows)]
+        rows.append([group.name, ", ".join(map(str, group.seeds)), *means])
+    header = ["mean ± standard deviation", "seeds", *groups[0].what]
+    first, *others = groups
+    rows += [
+        [f"{other.name}, difference", "", *map(_contrast_cell, against(first, other))]
+        for other in others
+    ]
+    texts = []
+    if others:
+        texts.append(
+            f"Differences are from {first.name}, with their {CONFIDENCE:.0%} confidence interval "
+            "and p by Welch's t-test: p is how often seeds alone would make so large a difference."
+        )
+    texts.append("Examples and commands are those of the first seed.")
+    return [Table(header, rows, left=2), Paragraph(" ".join(texts))]
+
+
+def _contrast_cell(found: SeedContrast | None) -> str:
+    if found is None:
+        return ""
+    interval = f"{found.low:+.2f} to {found.high:+.2f}"
+    return f"{found.difference:+.2f} ({interval}; p {found.p_value:.2f})"
 
 
 def over_seeds_section(groups: Sequence[OverSeeds]) -> list[Section]:

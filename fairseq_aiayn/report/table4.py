@@ -11,7 +11,7 @@ from fairseq_aiayn.report.document import Block, Paragraph, Table
 from fairseq_aiayn.report.provenance import how_made, machines
 from fairseq_aiayn.report.sections import TRAINING_CELLS, column_per_run, over_seeds_blocks
 from fairseq_aiayn.runs.parsing_run import FIGURES, ParsingRun, parsing_run_from_json
-from fairseq_aiayn.runs.seeds import over_seeds
+from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
 from fairseq_aiayn.treebank.evalb.sentence import percent
 from fairseq_aiayn.treebank.evalb.summary import LabelCount
 
@@ -90,8 +90,8 @@ def summary_blocks(table: Table4) -> list[Block]:
     return [
         parsers_table(runs),
         *caveat(runs),
+        *over_seeds_blocks(_seeds(table)),
         details_table(runs),
-        *over_seeds_blocks(over_seeds(runs, [{}] * len(runs), FIGURES)),
         evalb_parameters(runs),
         machines(runs),
     ]
@@ -99,7 +99,8 @@ def summary_blocks(table: Table4) -> list[Block]:
 
 def full_blocks(table: Table4) -> list[Block]:
     """Return the summary, the table of labels, and how each run was made."""
-    return [*summary_blocks(table), labels_table(table.runs), *how_made(table.runs)]
+    runs = first_seeds(table.runs, _seeds(table))
+    return [*summary_blocks(table), labels_table(runs), *how_made(runs)]
 
 
 def as_json(table: Table4) -> dict:
@@ -166,6 +167,10 @@ def labels_table(runs: Sequence[ParsingRun]) -> Table:
                 f"{percent(2 * counts.matched, counts.gold + counts.predicted):.2f}",
             ]
     return Table(header, rows)
+
+
+def _seeds(table: Table4) -> list[OverSeeds]:
+    return over_seeds(table.runs, [{}] * len(table.runs), FIGURES)
 
 
 def _repairs(name: str) -> Callable[[ParsingRun], str]:

@@ -17,7 +17,7 @@ from fairseq_aiayn.report.sections import differences_section, over_seeds_sectio
 from fairseq_aiayn.rows import ROWS
 from fairseq_aiayn.runs.differences import Difference, run_differences
 from fairseq_aiayn.runs.learning_curves import LearningCurves, learning_curves_of
-from fairseq_aiayn.runs.seeds import OverSeeds, over_seeds
+from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
 from fairseq_aiayn.runs.train_log import train_options_of
 from fairseq_aiayn.runs.translation_run import (
     Comparison,
@@ -115,6 +115,7 @@ def document(report: TranslationReport) -> Document:
     """Arrange the page."""
     runs = report.comparison.runs
     names = [run.name for run in runs]
+    firsts = first_seeds(runs, report.seeds)
     results = [measured_table(runs), machines(runs), *caveat(runs), *signatures(runs[0])]
     return Document(
         " · ".join(names),
@@ -126,9 +127,9 @@ def document(report: TranslationReport) -> Document:
             *curves_section(report.curves),
             _length_section(runs, report.lengths),
             *_disagreement_section(report.disagreements),
-            *_examples_section(report.comparison.examples),
+            *_examples_section(report.comparison.examples, [run.name for run in firsts]),
             *_rows_section(runs),
-            Section("How the runs were made", how_made(runs)),
+            Section("How the runs were made", how_made(firsts)),
         ],
     )
 
@@ -202,16 +203,16 @@ def _disagreement_section(contested: Sequence[Contested]) -> list[Section]:
         "chrF, which stands in brackets."
     )
     blocks: list[Block] = [Paragraph(text)]
-    blocks += [example_block(one.example, one.chrf) for one in contested]
+    blocks += [example_block(one.example, list(one.chrf), one.chrf) for one in contested]
     return [Section("Where translations differ most", blocks)]
 
 
-def _examples_section(examples: Sequence[Example]) -> list[Section]:
+def _examples_section(examples: Sequence[Example], names: Sequence[str]) -> list[Section]:
     """Return the sentences at equal distances; nothing if there are none."""
     if not examples:
         return []
     text = Paragraph("Sentences at equal distances in the test set.")
-    return [Section("Examples", [text, *map(example_block, examples)])]
+    return [Section("Examples", [text, *(example_block(one, names) for one in examples)])]
 
 
 def _rows_section(runs: Sequence[Run]) -> list[Section]:

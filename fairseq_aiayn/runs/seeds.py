@@ -1,4 +1,4 @@
-"""Means and deviations of runs that differ only in their seed."""
+"""Means and deviations of runs that differ only in their seed, and how sure their difference is."""
 
 from __future__ import annotations
 
@@ -14,14 +14,31 @@ FREE = {"seed", "--seed", "commit"}
 FREE_PLACES = {"machine", "package"}
 
 
+CONFIDENCE = 0.95  # of intervals
+
+
 @dataclass(frozen=True)
 class OverSeeds:
-    """Mean and sample standard deviation of figures, in the order of `what`."""
+    """Figures of each run, their mean and their sample standard deviation, all in the order of
+    `what`."""
 
+    name: str  # of all the runs: theirs without the seed
     runs: tuple[str, ...]  # names, two or more, of different seeds
+    seeds: tuple[int | None, ...]
     what: tuple[str, ...]
+    values: tuple[tuple[float, ...], ...]  # of each run
     means: tuple[float, ...]
     deviations: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SeedContrast:
+    """A difference between the means of two groups: would other seeds show it, too?"""
+
+    difference: float
+    low: float  # of its confidence interval
+    high: float
+    p_value: float
 
 
 def over_seeds(
@@ -43,6 +60,31 @@ def over_seeds(
     return [_described([run for run, _ in group], figures) for group in groups if len(group) > 1]
 
 
+def first_seeds(runs: Sequence[AnyRun], groups: Sequence[OverSeeds]) -> list[AnyRun]:
+    """Return the runs without those that repeat an earlier one with another seed."""
+    repeated = {name for group in groups for name in group.runs[1:]}
+    return [run for run in runs if run.name not in repeated]
+
+
+def against(first: OverSeeds, other: OverSeeds) -> list[SeedContrast | None]:
+    """Test each mean of `other` against that of `first` by Welch's t-test over seeds.
+
+    None stands for a figure that does not vary at all.
+    """
+    return [_contrast(*pair) for pair in zip(first.values, other.values, strict=True)]
+
+
+def _contrast(first: Sequence[float], other: Sequence[float]) -> SeedContrast | None:
+    from scipy.stats import ttest_ind  # here: it takes a second, and most commands need no test
+
+    if len(set(first)) == len(set(other)) == 1:
+        return None
+    found = ttest_ind(other, first, equal_var=False)
+    interval = found.confidence_interval(CONFIDENCE)
+    difference = statistics.mean(other) - statistics.mean(first)
+    return SeedContrast(difference, float(interval.low), float(interval.high), float(found.pvalue))
+
+
 def _alike(first: tuple, second: tuple) -> bool:
     """Say whether two runs, each with its logged options, differ in nothing but their seed."""
     (run, options), (other, other_options) = first, second
@@ -60,10 +102,20 @@ def _stops_early(run: AnyRun) -> bool:
 def _described(
     group: Sequence[AnyRun], figures: Mapping[str, Callable[[AnyRun], float]]
 ) -> OverSeeds:
-    values = [[figure(run) for run in group] for figure in figures.values()]
+    values = tuple(tuple(figure(run) for run in group) for figure in figures.values())
+    names = dict.fromkeys(map(_without_seed, group))
     return OverSeeds(
+        name=", ".join(names),
         runs=tuple(run.name for run in group),
+        seeds=tuple(run.settings.seed for run in group),
         what=tuple(figures),
+        values=values,
         means=tuple(map(statistics.mean, values)),
         deviations=tuple(map(statistics.stdev, values)),
     )
+
+
+def _without_seed(run: AnyRun) -> str:
+    """Return a run's name without the seed, if that is the end of its training's name."""
+    training = run.settings.name
+    return run.name.replace(training, training.removesuffix(f"-{run.settings.seed}"), 1)

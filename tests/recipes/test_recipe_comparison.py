@@ -107,23 +107,27 @@ def test_the_command_prints_and_writes_the_table(make_run, tmp_path, capsys):
     assert data["examples"][1]["translations"] == {"ours": "ours 3", "stock": "stock 3"}
 
 
-def test_several_seeds_have_a_mean_below_the_table(make_run):
-    """Of tokens only where all have it."""
+def test_several_seeds_have_a_mean_above_the_table(make_run):
+    """Of tokens only where all have it. Examples and commands of one seed are enough."""
     runs = []
     for seed, bleu in ((1, 27.0), (2, 29.0)):
         scores = json.loads(score(bleu)) | {"tokens": {"score": bleu + 10, "signature": "tok|3"}}
         settings = MADE | {"name": f"run-{seed}", "seed": seed}
         runs.append(make_run(f"run-{seed}", settings, **{"score.json": json.dumps(scores)}))
-    text = markdown(read_comparison(runs, 0))
-    cells = dict(zip(*table_rows(text)[-3::2], strict=True))
-    assert cells["mean ± standard deviation of the runs"] == "run-1, run-2"
+    text = report(read_comparison(runs, 1))
+    header, _, cells = table_rows(text)[:3]
+    cells = dict(zip(header, cells, strict=True))
+    assert (cells["mean ± standard deviation"], cells["seeds"]) == ("run", "1, 2")
+    assert "- run-1: " in text and "- run-2: " not in text
+    assert re.findall("How (.*) was made", text) == ["run-1"]
     assert cells["BLEU of tokens"] == "38.00 ± 1.41"
     assert cells["BLEU as the paper's"] == "28.00 ± 1.41"
     assert "BLEU of tokens: `tok|3`" in text
     alone = make_run("alone", MADE | {"name": "alone", "seed": 3})
-    text = markdown(read_comparison([*runs, alone], 0))
-    cells = dict(zip(*table_rows(text)[-3::2], strict=True))
-    assert "BLEU of tokens" not in cells and "run-1, run-2, alone" in cells.values()
+    header, _, cells = table_rows(markdown(read_comparison([*runs, alone], 0)))[:3]
+    cells = dict(zip(header, cells, strict=True))
+    assert "BLEU of tokens" not in cells
+    assert (cells["mean ± standard deviation"], cells["seeds"]) == ("run, alone", "1, 2, 3")
 
 
 def test_a_table_can_be_made_again_from_its_json(make_run):

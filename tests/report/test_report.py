@@ -174,7 +174,7 @@ def test_seeds_are_summed_up(make_run, tmp_path):
     runs = [make_run("one"), make_run("two", seed=2, **{"score.json": score(29.314)})]
     assert compare(*runs, "--output", tmp_path / "out", "--examples", "0") == 0
     text = (tmp_path / "out" / "report.md").read_text()
-    assert re.search(r"\| one, two +\| +28\.31 ± 1\.41 \|", text)
+    assert re.search(r"\| one, two +\| 1, 2 +\| +28\.31 ± 1\.41 \|", text)
     assert "## Examples" not in text and "## Where translations differ most" not in text
 
 

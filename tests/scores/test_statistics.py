@@ -8,8 +8,9 @@ import statistics
 import pytest
 from run_directories import MADE, score, train_log, write_run
 from sacrebleu.metrics import BLEU
+from scipy.stats import t as student
 
-from fairseq_aiayn.runs.seeds import over_seeds
+from fairseq_aiayn.runs.seeds import against, first_seeds, over_seeds
 from fairseq_aiayn.runs.translation_run import read_run
 from fairseq_aiayn.scores.bleu_by_length import CLASSES, bleu_by_length
 from fairseq_aiayn.scores.disagreement import (
@@ -116,10 +117,40 @@ def make_runs(tmp_path):
 def test_seeds_of_one_training_have_a_mean_and_a_sample_deviation(make_runs):
     runs = make_runs((1, 27.0, {}), (2, 28.0, {}), (3, 30.0, {}), (1, 9.0, {"row": "big"}))
     (found,) = over_seeds(runs, [{}] * 4, {"BLEU": lambda run: run.bleu["score"]})
+    assert found.name == "run-0, run-1, run-2", "no name ends with its seed"
     assert found.runs == ("run-0", "run-1", "run-2")
     assert found.what == ("BLEU",)
     assert found.means == (pytest.approx(85 / 3),)
     assert found.deviations == (pytest.approx(statistics.stdev([27, 28, 30])),)
+
+
+def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
+    """Breaks if the variances are pooled, the interval is one-sided or the sign is the other way.
+
+    Welch (1947): t is the difference over sqrt(s1²/n1 + s2²/n2), here 2 / sqrt(7/9 + 1/9), with
+    (7/9 + 1/9)² / ((7/9)²/2 + (1/9)²/1) degrees of freedom.
+    """
+    bleus = {"ours": (27.0, 28.0, 30.0), "stock": (30.0, 30.0 + 2 / 3)}
+    runs = make_runs(
+        *(
+            (seed, bleu, {"system": system, "name": f"{system}-{seed}"})
+            for system, scores in bleus.items()
+            for seed, bleu in enumerate(scores, 1)
+        )
+    )
+    figures = {"BLEU": lambda run: run.bleu["score"], "updates": lambda run: 3}
+    ours, stock = over_seeds(runs, [{}] * 5, figures)
+    assert (ours.name, stock.name) == ("ours", "stock")
+    assert (ours.seeds, stock.seeds) == ((1, 2, 3), (1, 2))
+    bleu, updates = against(ours, stock)
+    assert updates is None, "nothing varies"
+    error = (7 / 9 + 1 / 9) ** 0.5
+    freedom = (7 / 9 + 1 / 9) ** 2 / ((7 / 9) ** 2 / 2 + (1 / 9) ** 2)
+    assert bleu.difference == pytest.approx(2.0)
+    assert bleu.p_value == pytest.approx(2 * student.sf(2 / error, freedom))
+    half = student.ppf(0.975, freedom) * error
+    assert (bleu.low, bleu.high) == pytest.approx((2 - half, 2 + half))
+    assert first_seeds(runs, [ours, stock]) == [runs[0], runs[3]]
 
 
 def test_seeds_that_stop_early_are_a_group_whatever_their_updates(tmp_path):
