@@ -1,4 +1,4 @@
-"""say what a training did otherwise than the paper, what it costs, and what to change
+"""say where a training differs from the paper, what that costs, and what to change
 
 Reads any training of fairseq, stock or of this plugin: a checkpoint, a log of fairseq-train, a
 --save-dir, or a run directory of the recipes. Compares batch, schedule, regularization, model,

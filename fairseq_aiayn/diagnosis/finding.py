@@ -16,7 +16,7 @@ class Weight(IntEnum):
 
     LARGE = 4  # 1 BLEU or more
     MEDIUM = 3  # 0.3 to 1 BLEU
-    UNKNOWN = 2  # no measurement of it is known
+    UNKNOWN = 2  # no measurement of its effect on BLEU is known
     SMALL = 1  # less than 0.3 BLEU
     NONE = 0  # as in the paper, or of no effect
 
@@ -33,7 +33,7 @@ class Finding:
 
     @property
     def differs(self) -> bool:
-        """Is it otherwise than in the paper?"""
+        """Does it differ from the paper?"""
         return bool(self.effect)
 
 

@@ -75,7 +75,7 @@ def over_seeds_section(groups: Sequence[OverSeeds]) -> list[Section]:
 def differences_section(
     found: Sequence[Difference], diagnoses: Mapping[str, Diagnosis]
 ) -> list[Section]:
-    """Return what runs did otherwise than their rows, and in what they differ from each other.
+    """Return where runs differ from their rows, and from each other.
 
     `diagnoses` has every run by its name.
     """
@@ -92,7 +92,7 @@ def differences_section(
 
 
 def _diagnosis_blocks(diagnoses: Mapping[str, Diagnosis]) -> list[Block]:
-    """Return a table of what a run did otherwise than its row; nothing if no run did."""
+    """Return a table of where runs differ from their rows; nothing if none does."""
     by_aspect = {
         aspect: [one.findings.get(aspect) for one in diagnoses.values()]
         for aspect in unequal_aspects(diagnoses.values())
@@ -106,5 +106,5 @@ def _diagnosis_blocks(diagnoses: Mapping[str, Diagnosis]) -> list[Block]:
         cells = [(one.here if one.differs else "the same") if one else "" for one in findings]
         rows.append([aspect, heaviest.paper, *cells, heaviest.effect])
     header = ["", "the row of the paper or of aiayn", *diagnoses, "effect"]
-    text = "What a run did otherwise than its row, the most important first (`aiayn diagnose`)."
+    text = "Where a run differs from its row, the most important first (`aiayn diagnose`)."
     return [Paragraph(text), Table(header, rows, left=len(header))]

@@ -1,4 +1,4 @@
-"""diagnosis/: what a training did otherwise than the paper. Its options are fairseq's own parse."""
+"""diagnosis/: where a training differs from the paper. Its options are fairseq's own parse."""
 
 from __future__ import annotations
 
