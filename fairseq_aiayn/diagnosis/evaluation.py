@@ -82,8 +82,14 @@ def _longest_output(found: Evidence, row: Row) -> Finding | None:
     change = f"{OUR_SEARCH} --max-len-a 1 --max-len-b {extra}"
     if (a, b) == (1, extra) and found.is_our_search:
         return Finding(paper, paper)
-    here = f"{a:g} x the longest input of the batch + {b:g}"
-    effect = "a translation depends on the batch that it is in"
+    effect = "longer outputs are cut"
+    if a == 0:
+        here = f"{b:g}"
+    elif found.is_our_search:
+        here = f"{a:g} x the sentence's own input + {b:g}"
+    else:
+        here = f"{a:g} x the longest input of the batch + {b:g}"
+        effect = "a translation depends on the batch that it is in"
     return Finding(paper, here, Weight.SMALL, effect, change)
 
 
@@ -93,7 +99,8 @@ def _test_set(found: Evidence, row: Row) -> Finding | None:
         return None
     here = "every sentence" if found.translated is None else f"{found.translated:,} sentences"
     missing = NEWSTEST2014 - (found.translated or NEWSTEST2014)
-    may_drop = not found.is_our_search and (multiple is None or multiple > 1)
+    is_whole = found.translated == NEWSTEST2014
+    may_drop = not found.is_our_search and not is_whole and (multiple is None or multiple > 1)
     is_short = 0 < missing <= LEFT_OUT
     effect = "the last sentences of the test set are left out, which makes it another test set"
     change = f"--required-batch-size-multiple 1, or {OUR_SEARCH}"

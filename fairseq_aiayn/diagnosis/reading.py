@@ -20,14 +20,15 @@ from fairseq_aiayn.runs.train_log import TYPES
 
 ZIP, PICKLE = b"PK", b"\x80\x02"  # how checkpoints begin: PyTorch since 1.6, and before
 CHECKPOINTS = ("checkpoint_last.pt", "checkpoint_best.pt")  # what fairseq leaves in a --save-dir
-# Statistics in any of fairseq's log formats: json, simple, tqdm, none; not those of validations
+# Statistics in any of fairseq's log formats: json, simple, tqdm, none
 TOKENS = re.compile(r"\b(?:train_)?wpb\"?[ =:]+\"?(\d[\d,]*\d(?:\.\d+)?)")
 UPDATES = re.compile(r"\b(?:train_)?num_updates\"?[ =:]+\"?(\d+)")
 DEVICES = re.compile(r"training on (\d+) (?:devices|GPUs)")
+VALIDATION = "valid on '"  # in its lines; those in JSON have names of their own, such as valid_wpb
 OVERFLOW = "overflow detected"
 GAVE_UP = "Minimum loss scale reached"
 PROJECTION_BIAS = re.compile(r"(?:[qkv]_proj|in_proj|out_proj|W_QKV|W_[QKVO])[._]bias$")
-HYPOTHESIS = re.compile(r"H-\d+\t")
+HYPOTHESIS = re.compile(r"H-(\d+)\t")
 
 
 def read_evidence(
@@ -126,8 +127,10 @@ def _weights(model: Mapping) -> Weights:
 
 def _of_log(log: Log) -> Evidence:
     """Read the log of a training, of any of fairseq's formats, finished or not."""
-    text = "\n".join(line for line in log.lines if "Namespace(" not in line)
-    tokens = [float(found.replace(",", "")) for found in TOKENS.findall(text)]
+    lines = [line for line in log.lines if "Namespace(" not in line]
+    text = "\n".join(lines)
+    training = "\n".join(line for line in lines if VALIDATION not in line)
+    tokens = [float(found.replace(",", "")) for found in TOKENS.findall(training)]
     updates = [int(found) for found in UPDATES.findall(text)]
     devices = DEVICES.findall(text)
     return Evidence(
@@ -156,8 +159,8 @@ def _search_of(path: Path) -> dict[str, object]:
     search = flat_options(configuration) | groups[0] | groups[1]
     if not search:
         raise ValueError(f"{path}: has no configuration of fairseq-generate that can be read")
-    translated = sum(bool(HYPOTHESIS.match(line)) for line in log.lines)
-    return {"search": search, "translated": translated or None}
+    sentences = {found[1] for line in log.lines if (found := HYPOTHESIS.match(line))}
+    return {"search": search, "translated": len(sentences) or None}
 
 
 def _score_of(path: Path) -> dict[str, object]:

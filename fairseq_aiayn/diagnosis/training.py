@@ -28,6 +28,8 @@ SAME_RATE = 0.05  # a peak no further from the paper's is the same
 OUR_RATE = "aiayn_inverse_sqrt"
 ADAMS = {"adam", "aiayn_adam"}
 
+CHOSEN = "chosen on section 22"  # the development set
+
 
 def _batch(found: Evidence, row: Row) -> Finding | None:
     gpus = max(1, int(found.gpus or found.number("distributed_world_size") or 1))
@@ -143,6 +145,8 @@ def _dropout(found: Evidence, row: Row) -> Finding | None:
     here = found.number("dropout")
     if here is None:
         return None
+    if here and not row.shared_vocabulary:  # a parser's (section 6.3)
+        return Finding(CHOSEN, f"{here:g}")
     effect, weight = "another regularization", Weight.MEDIUM
     if here == 0:
         loss = BASE.published.bleu - D_DROP0.published.bleu
@@ -152,12 +156,18 @@ def _dropout(found: Evidence, row: Row) -> Finding | None:
 
 
 def _other_dropout(found: Evidence, row: Row) -> Finding | None:
-    options = ("attention_dropout", "activation_dropout", "relu_dropout")
-    given = {name: value for name in options if (value := found.number(name))}
+    of_attention, inside = "attention_dropout", ("activation_dropout", "relu_dropout")
+    given = {name: value for name in (of_attention, *inside) if (value := found.number(name))}
     here = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in given.items())
-    effect = "the paper has none in attention weights or within the feed-forward network"
-    change = " ".join(f"--{name.replace('_', '-')} 0" for name in given)
-    return compare("none", here or "none", not given, Weight.UNKNOWN, effect, change)
+    if row.shared_vocabulary:
+        paper, wrong = "none", list(given)
+        effect = "the paper has none in attention weights or within the feed-forward network"
+    else:  # a parser's (section 6.3)
+        paper = f"in attention weights, {CHOSEN}; otherwise none"
+        wrong = [name for name in inside if name in given]
+        effect = "the paper has none within the feed-forward network"
+    change = " ".join(f"--{name.replace('_', '-')} 0" for name in wrong)
+    return compare(paper, here or "none", not wrong, Weight.UNKNOWN, effect, change)
 
 
 def _smoothing(found: Evidence, row: Row) -> Finding | None:

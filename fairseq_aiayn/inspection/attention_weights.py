@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch import Tensor, nn
 
-from fairseq_aiayn.nn.attention import MultiHeadAttention, causal_mask
+from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.attention import attention_weights as weights_of
 from fairseq_aiayn.nn.transformer import Transformer
 
@@ -20,9 +20,9 @@ def attention_weights(model: nn.Module, source: Tensor, target: Tensor) -> dict[
     model is a Transformer or has one as `.transformer`. source is [S] or [B, S], padded on either
     side; target is [T] or [B, T], shifted right and padded on the right. Returns "encoder"
     [N, h, S, S], "decoder" [N, h, T, T] and "cross" [N, h, T, S]; for a batch [N, B, h, ...]. Each
-    row sums to 1 and is exactly 0 at source padding and at later target positions. Dropout is off
-    during the call. Raises ValueError unless source and target are both one sentence or both one
-    batch.
+    row sums to 1 and is exactly 0 at source padding and at later target positions (with a window,
+    source padding attends to itself). Dropout is off during the call. Raises ValueError unless
+    source and target are both one sentence or both one batch.
     """
     if source.dim() != target.dim() or source.dim() not in (1, 2):
         shapes = f"{list(source.shape)} and {list(target.shape)}"
@@ -78,10 +78,9 @@ def recording(module: MultiHeadAttention, weights: list[Tensor]) -> Iterator[Non
         call = signature.bind(*args, **kwargs)
         call.apply_defaults()
         x, memory, mask, causal = call.args
-        if causal:
-            mask = causal_mask(x.size(1), x.device)
         K, _V = module.keys_values(memory)
-        weights.append(weights_of(module.queries(x), K, mask))
+        legal = module.legal(x.size(1), mask, causal)
+        weights.append(weights_of(module.queries(x), K, legal))
 
     hook = module.register_forward_pre_hook(record, with_kwargs=True)
     try:

@@ -118,6 +118,11 @@ class MultiHeadAttention(nn.Module):
         """
         return self.join(fused_attention(Q, K, V, mask, causal, self.dropout_now))
 
+    def legal(self, length: int, mask: Tensor | None, causal: bool) -> Tensor | None:
+        """Return which connections `forward` allows, as a mask of `attention_weights`; `length` is
+        the number of queries, mask and causal are as in `forward`."""
+        return causal_mask(length, self.W_O.weight.device) if causal else mask
+
     @property
     def dropout_now(self) -> float:
         """The rate at which attention weights are dropped: 0 outside training."""

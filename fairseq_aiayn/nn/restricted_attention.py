@@ -24,16 +24,22 @@ def band_mask(length: int, r: int, causal: bool, device: torch.device | None = N
     return (back <= r) & (back >= (0 if causal else -r))
 
 
+def legal_in_band(
+    length: int, r: int, mask: Tensor | None, causal: bool, device: torch.device | None = None
+) -> Tensor:
+    """Return `band_mask` without padding: mask [B, 1, 1, length], True at real tokens, or None."""
+    legal = band_mask(length, r, causal, device)
+    if mask is None:
+        return legal
+    # A padded position may have no neighbour but padding; it sees itself, and nobody sees it.
+    return legal & (mask | torch.eye(length, dtype=torch.bool, device=device))
+
+
 def banded_attention(
     Q: Tensor, K: Tensor, V: Tensor, r: int, mask: Tensor | None = None, causal: bool = False
 ) -> Tensor:
     """Compute Equation 1 with a band mask, in O(n²·d); the reference for `restricted_attention`."""
-    length, device = Q.size(2), Q.device
-    legal = band_mask(length, r, causal, device)
-    if mask is not None:
-        # A padded position may have no neighbour but padding; it sees itself, and nobody sees it.
-        legal = legal & (mask | torch.eye(length, dtype=torch.bool, device=device))
-    return attention(Q, K, V, legal)
+    return attention(Q, K, V, legal_in_band(Q.size(2), r, mask, causal, Q.device))
 
 
 def restricted_attention(
@@ -84,6 +90,10 @@ class RestrictedSelfAttention(MultiHeadAttention):
         """x [B, L, d_model], which is also the memory; mask [B, 1, 1, L] → [B, L, d_model]."""
         projected = self.queries_keys_values(x)
         return self.join(restricted_attention(*projected, self.r, mask, causal, self.dropout_now))
+
+    def legal(self, length: int, mask: Tensor | None, causal: bool) -> Tensor:
+        """Return which connections `forward` allows, as a mask of `attention_weights`."""
+        return legal_in_band(length, self.r, mask, causal, self.W_O.weight.device)
 
 
 def self_attention(sizes: Dimensions) -> MultiHeadAttention:

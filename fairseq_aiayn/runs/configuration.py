@@ -29,7 +29,7 @@ def printed_configuration(lines: Sequence[str]) -> dict:
             continue
         try:
             found = _plain(ast.parse(line[start:].strip(), mode="eval").body)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
             continue
         if isinstance(found, dict):
             return found

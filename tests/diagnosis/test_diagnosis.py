@@ -15,7 +15,7 @@ from fairseq_aiayn.diagnosis.diagnosis import ASPECTS, as_json, diagnose, unequa
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.diagnosis.finding import Weight
 from fairseq_aiayn.diagnosis.other_options import other_options
-from fairseq_aiayn.paper import BASE, BIG, Row
+from fairseq_aiayn.paper import BASE, BIG, PARSING, Row
 from fairseq_aiayn.regime.ours import train_flags
 from fairseq_aiayn.rows import ROWS
 
@@ -133,6 +133,17 @@ def test_a_training_that_patience_may_have_ended_is_not_called_too_short():
     assert longer.change == "--max-update 100000"
 
 
+def test_a_parsers_dropout_is_chosen():
+    """Breaks if the dropout of section 6.3 is called a difference."""
+    words = [*stock_words(), "--dropout", "0.3", "--attention-dropout", "0.3"]
+    parser = diagnose(evidence(words), PARSING).findings
+    assert not parser["dropout"].differs and not parser["other dropout"].differs
+    inside = diagnose(evidence([*words, "--activation-dropout", "0.1"]), PARSING).findings
+    assert inside["other dropout"].change == "--activation-dropout 0"
+    assert diagnose(evidence([*words, "--dropout", "0"]), PARSING).findings["dropout"].differs
+    assert differing(evidence(words), BASE) >= {"dropout", "other dropout"}
+
+
 def test_overflowing_gradients():
     half = evidence([*stock_words(), "--fp16"], updates=1_000, overflows=5)
     assert diagnose(half, BASE).findings["precision"].weight is Weight.SMALL
@@ -155,6 +166,14 @@ def test_the_search():
     assert stock == OF_THE_SEARCH | {"text that is scored"}
     ours = differing(evidence(words, search=OURS, translated=3_003, averaged=5), BASE)
     assert ours <= STOCKS_OWN
+    whole = diagnose(evidence(words, search=SEARCH, translated=3_003), BASE).findings
+    assert not whole["test set"].differs, "nothing is missing, whatever the batches"
+    assert whole["longest output"].here == "200", "no batch has a say in it"
+    longer = diagnose(evidence(words, search=OURS | {"max_len_a": 1.2}), BASE).findings
+    assert longer["longest output"].here == "1.2 x the sentence's own input + 50"
+    assert "batch" not in longer["longest output"].effect
+    stocks = diagnose(evidence(words, search=SEARCH | {"max_len_a": 1.2}), BASE).findings
+    assert "depends on the batch" in stocks["longest output"].effect
     short = evidence(words, search=OURS, translated=3_000)
     assert diagnose(short).findings["test set"].here == "3,000 sentences of newstest2014's 3,003"
 

@@ -19,6 +19,9 @@ JSON_LINE = '{"epoch": 1, "wps": "9", "wpb": "3500", "num_updates": "%d", "loss_
 SIMPLE = (
     "2023-01-01 | INFO | train_inner | epoch 001:  10 / 99 loss=9, wpb=%s, num_updates=%d, lr=1"
 )
+VALIDATED = (
+    "2023-01-01 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 4 | wpb 1500.3 | bsz 60"
+)
 OLD = "| epoch 001 | loss 9.3 | ppl 600 | wps 20000 | wpb 3587.4 | num_updates 1102 | lr 1"
 
 
@@ -59,6 +62,7 @@ def test_a_log_in_json(log):
             20,
             3550,
         ),
+        ([VALIDATED, SIMPLE % ("3500", 10), VALIDATED, VALIDATED], 10, 3500),
         ([], None, None),
     ],
 )
@@ -73,6 +77,10 @@ def test_the_last_start_with_a_readable_configuration_counts(log):
     first, second = (configuration_line([*WORDS, "--seed", seed]) for seed in ("1", "2"))
     assert log(first, second[:900]).number("seed") == 1
     assert log(first, second).number("seed") == 2
+
+
+def test_a_line_that_only_looks_like_a_configuration_is_skipped(log):
+    assert log(configuration_line(WORDS), "{'_name': None, [1]: 2}").number("max_tokens") == 3125
 
 
 def test_groups_of_options_as_hydra_writes_them(log):
@@ -130,6 +138,7 @@ def test_the_output_of_fairseq_generate(tmp_path):
         "S-1\tx",
         "H-1\t-1\ty",
         "H-0\t-1\tz",
+        "H-0\t-2\tof --nbest 2",
     ]
     (tmp_path / "generate.log").write_text("\n".join(lines), encoding="utf-8")
     (tmp_path / "train.log").write_text(configuration_line(WORDS), encoding="utf-8")

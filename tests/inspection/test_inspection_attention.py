@@ -4,6 +4,7 @@ notice."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from fairseq_aiayn.inspection.attention_weights import attention_weights, attent
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.positions import positions
+from fairseq_aiayn.nn.restricted_attention import RestrictedSelfAttention
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
 
 DIMENSIONS = Dimensions(N=2, d_model=12, d_ff=16, h=3, d_k=5, d_v=2, P_drop=0.4)
@@ -20,11 +22,10 @@ PAD, V = 1, 20
 SOURCE, TARGET = torch.tensor([7, 4, 9, 2]), torch.tensor([2, 5, 6])
 
 
-@pytest.fixture
-def model() -> Transformer:
+def make_model(dimensions: Dimensions) -> Transformer:
     """In float64, with weights that make attention far from even."""
     torch.manual_seed(3)
-    model = create_transformer(DIMENSIONS, V, V, PAD).double().eval()
+    model = create_transformer(dimensions, V, V, PAD).double().eval()
     with torch.no_grad():
         for layers in attentions(model).values():
             for attention in layers:
@@ -32,20 +33,26 @@ def model() -> Transformer:
     return model
 
 
+@pytest.fixture
+def model() -> Transformer:
+    return make_model(DIMENSIONS)
+
+
 def reference(module: MultiHeadAttention, x: Tensor, memory: Tensor, causal: bool) -> Tensor:
     """Equation 1 with loops over heads, queries and keys: [h, Q, K] of x [Q, d_model]."""
     size = module.projection_sizes[0] // module.h
     W_Q, W_K, _ = module.W_QKV.weight.split(module.projection_sizes)
     weights = torch.zeros(module.h, len(x), len(memory), dtype=x.dtype)
+    reach = module.r if isinstance(module, RestrictedSelfAttention) else len(memory) + len(x)
     for head in range(module.h):
         rows = slice(head * size, (head + 1) * size)
         for i, query in enumerate(x):
-            legal = range(i + 1 if causal else len(memory))
+            legal = [j for j in range(i + 1 if causal else len(memory)) if abs(i - j) <= reach]
             scores = [
                 math.exp((W_Q[rows] @ query) @ (W_K[rows] @ memory[j]) / math.sqrt(size))
                 for j in legal
             ]
-            weights[head, i, : len(scores)] = torch.tensor(scores, dtype=x.dtype) / sum(scores)
+            weights[head, i, legal] = torch.tensor(scores, dtype=x.dtype) / sum(scores)
     return weights
 
 
@@ -94,6 +101,18 @@ def test_weights_are_those_of_the_equation_in_every_layer_and_head(model: Transf
     }
     for kind, layers in expected.items():
         torch.testing.assert_close(found[kind], torch.stack(layers), rtol=1e-9, atol=1e-12)
+
+
+def test_with_a_window_nothing_beyond_it_is_attended_to() -> None:
+    """Breaks if the weights are those of the whole sentence, which the model does not use."""
+    model = make_model(replace(DIMENSIONS, attention_window=1))
+    expected = expected_weights(model, SOURCE, TARGET)
+    found = attention_weights(model, SOURCE, TARGET)
+    assert (found["encoder"][..., 0, 2:] == 0).all() and (found["decoder"][..., 2, 0] == 0).all()
+    for kind, layers in expected.items():
+        torch.testing.assert_close(found[kind], torch.stack(layers), rtol=1e-9, atol=1e-12)
+    padded = attention_weights(model, torch.tensor([[7, 4, 9, 2, PAD, PAD]]), TARGET[None])
+    torch.testing.assert_close(padded["encoder"][:, 0, :, :4, :4], found["encoder"])
 
 
 def test_rows_sum_to_one_and_what_is_illegal_gets_exactly_nothing(model: Transformer) -> None:
