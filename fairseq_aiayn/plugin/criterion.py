@@ -75,15 +75,23 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     def projects(self, model: BaseFairseqModel) -> bool:
         """Whether the loss computes the projection itself, from the features of our decoder.
 
-        It does not in three cases. In float16, a gradient that is computed before the loss is
-        scaled is lost. fairseq may need the probabilities for another purpose. And if several
-        processes train an untied projection, they wait for the gradients of the matrices that
-        `forward` uses, and `forward` would not use the projection.
+        It does not in three cases. In float16 (--fp16, --amp), a gradient that is computed before
+        the loss is scaled is lost. fairseq may need the probabilities for another purpose. And if
+        several processes train an untied projection, they wait for the gradients of the matrices
+        that `forward` uses, and `forward` would not use the projection.
         """
         if self.report_accuracy or self.ignore_prefix_size:
             return False
         decoder = getattr(model, "decoder", None)
-        if not isinstance(decoder, AiaynDecoder) or decoder.dtype == torch.float16:
+        if not isinstance(decoder, AiaynDecoder) or product_type(decoder) == torch.float16:
             return False
         untied = decoder.stack.projection is not decoder.stack.embedding
         return not (untied and torch.distributed.is_initialized())
+
+
+def product_type(decoder: AiaynDecoder) -> torch.dtype:
+    """Return the type in which a decoder's products are computed here: that of its weights, or of
+    an autocast that is on."""
+    weight = decoder.stack.projection.weight
+    device = weight.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype

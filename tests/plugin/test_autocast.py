@@ -1,5 +1,7 @@
 """--autocast: matrix products in bfloat16, everything else as without it."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,6 +11,7 @@ from torch import Tensor
 from fairseq_aiayn.nn.attention import attention, fused_attention
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer
+from fairseq_aiayn.plugin.criterion import AiaynLabelSmoothedCrossEntropy
 from fairseq_aiayn.plugin.model import AiaynDecoder, AiaynEncoder, AiaynModel
 
 DIMENSIONS = Dimensions(N=2, d_model=16, d_ff=32, h=2, d_k=8, d_v=8, P_drop=0.0)
@@ -44,6 +47,30 @@ def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(
     seen.clear()
     model(None)(SOURCE, None, TARGET)
     assert {of_product for _, of_product in seen} == {torch.float32}
+
+
+def test_an_autocast_around_the_model_stays_on() -> None:
+    """Breaks if fairseq's --amp, which is such an autocast, trains in float32 after all."""
+    with torch.autocast("cpu", torch.bfloat16):
+        logits, _ = model(None)(SOURCE, None, TARGET)
+    assert logits.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("product_type", "projects"), [(torch.float16, False), (torch.bfloat16, True)]
+)
+def test_in_float16_the_loss_leaves_its_gradient_to_autograd(
+    product_type: torch.dtype, projects: bool
+) -> None:
+    """Breaks if --amp computes a gradient before the loss is scaled: small values would be lost."""
+    dictionary = model(None).decoder.dictionary
+    task = SimpleNamespace(target_dictionary=dictionary)
+    criterion = AiaynLabelSmoothedCrossEntropy(task, sentence_avg=False, label_smoothing=0.1)
+    assert criterion.projects(model(None))
+    with torch.autocast("cpu", product_type):
+        assert criterion.projects(model(None)) is projects
+    half = model(None).to(product_type)
+    assert criterion.projects(half) is projects
 
 
 def test_features_only_leaves_the_projection_out() -> None:
