@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
+
+STARTED = ("__main__", "__mp_main__")  # modules that are a program, or its copy in another process
 
 
 def command_name(program: str) -> str | None:
@@ -22,6 +25,18 @@ def command_name(program: str) -> str | None:
     if path.parent.name == "fairseq_cli":  # python -m fairseq_cli.train, torchrun
         return f"fairseq-{path.stem.replace('_', '-')}"
     return None
+
+
+def module_name(names: Mapping[str, object]) -> str:
+    """Return the name of the module that has these global names; of a program, the name under which
+    it is imported (python -m fairseq_cli.train, torchrun fairseq_cli/train.py)."""
+    name = str(names.get("__name__", ""))
+    if name not in STARTED:
+        return name
+    if spec := names.get("__spec__"):
+        return spec.name
+    file = Path(str(names.get("__file__", "")))
+    return f"{file.parent.name}.{file.stem}"
 
 
 def file_in(error: BaseException, module: str, function: str, name: str) -> str | None:
@@ -36,6 +51,6 @@ def file_in(error: BaseException, module: str, function: str, name: str) -> str 
 def variables_in(error: BaseException, module: str, function: str) -> dict[str, object]:
     """Return the variables of a function if the error passed through it; else an empty dict."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        if (frame.f_globals.get("__name__"), frame.f_code.co_name) == (module, function):
+        if (module_name(frame.f_globals), frame.f_code.co_name) == (module, function):
             return frame.f_locals
     return {}

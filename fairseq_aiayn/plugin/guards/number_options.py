@@ -19,6 +19,7 @@ from omegaconf import DictConfig, ListConfig
 
 from fairseq_aiayn.files.lines import require_plain_file
 from fairseq_aiayn.plugin.guards.checked import checked
+from fairseq_aiayn.plugin.guards.error_frames import module_name
 from fairseq_aiayn.plugin.optimizer import read_betas
 from fairseq_aiayn.regime.names import option
 
@@ -68,7 +69,8 @@ def require_sound(trainer: Trainer, cfg: DictConfig, *others: object, **more: ob
 def require_processes(cfg: DictConfig, main: Callable, **options: object) -> None:
     """Raise ValueError if a model is not named, or if there is no process to start, where fairseq
     would silently do nothing."""
-    if getattr(main, "__module__", None) in NEED_A_MODEL and not cfg.common_eval.path:
+    command = module_name(getattr(main, "__globals__", {}))
+    if command in NEED_A_MODEL and not cfg.common_eval.path:
         raise ValueError("--path must name a checkpoint")
     given = cfg.distributed_training
     if given.distributed_init_method is None:

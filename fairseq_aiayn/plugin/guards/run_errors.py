@@ -14,7 +14,7 @@ import traceback
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from fairseq_aiayn.plugin.guards.error_frames import command_name, variables_in
+from fairseq_aiayn.plugin.guards.error_frames import command_name, module_name, variables_in
 
 # PyTorch's messages about missing memory: on a CPU, on a GPU, in a process that reads data
 NO_MEMORY = re.compile(
@@ -104,7 +104,7 @@ def unreadable_option(error: BaseException) -> str | None:
 def contradiction(error: BaseException) -> str | None:
     """Explain an error about options that one of fairseq's commands itself raises."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    by_command = frames and frames[-1].f_globals.get("__name__", "").startswith("fairseq_cli.")
+    by_command = frames and module_name(frames[-1].f_globals).startswith("fairseq_cli.")
     if not by_command or not isinstance(error, MISFITS):
         return None
     said = isinstance(error, AssertionError) and str(error)

@@ -1,12 +1,14 @@
 """--patience of a training that resumes from a checkpoint."""
 
 import json
+import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from fairseq_cli import train
 
+from fairseq_aiayn.plugin.guards import early_stopping
 from fairseq_aiayn.plugin.guards.early_stopping import counting_on
 
 PATIENCE = 3
@@ -42,9 +44,18 @@ def should_stop_early():
             delattr(train.should_stop_early, name)
 
 
-def go_on(cfg, should_stop_early, updates: int, losses: list[float]) -> list[bool]:
-    """Whether fairseq stops at each of the validations that follow this number of updates."""
-    trainer = SimpleNamespace(get_num_updates=lambda: updates)
+def go_on(
+    cfg, should_stop_early, updates: int, losses: list[float], first: bool = True, broadcast=None
+) -> list[bool]:
+    """Whether fairseq stops at each of the validations that follow this number of updates; the
+    process is the first one of all, or another one."""
+    trainer = SimpleNamespace(
+        get_num_updates=lambda: updates,
+        is_data_parallel_master=first,
+        data_parallel_world_size=1 if broadcast is None else 2,
+        data_parallel_process_group=None,
+        device="cpu",
+    )
     step = counting_on(lambda cfg, trainer, loss: should_stop_early(cfg, loss), should_stop_early)
     return [step(cfg, trainer, loss) for loss in losses]
 
@@ -83,3 +94,30 @@ def test_a_training_without_a_log_counts_as_fairseq_does(tmp_path, should_stop_e
     log = tmp_path / "none.log" if missing else None
     found = go_on(configuration(log), should_stop_early, 31, [5.0, 5.0, 5.0, 5.0])
     assert found == [False, False, False, True]
+
+
+def test_all_processes_count_as_the_first_one_does(tmp_path, should_stop_early, monkeypatch):
+    """Breaks if a process on another machine, without the log, goes on alone and waits forever."""
+    log = write_log(tmp_path / "train.log", (10, 5.0), (20, 4.0), (30, 4.5))
+    sent = []
+    monkeypatch.setattr(
+        early_stopping.distributed_utils,
+        "broadcast_object",
+        lambda counted, *_, **__: sent.append(counted) or (4.0, 1),
+    )
+    for cfg, first in ((configuration(log), True), (configuration(tmp_path / "none"), False)):
+        found = go_on(cfg, should_stop_early, 31, [4.1, 4.2], first, broadcast=True)
+        assert found == [False, True]
+    assert sent == [(4.0, 1), None]
+
+
+@pytest.mark.parametrize("start", ["-m fairseq_cli.train", "fairseq_cli/train.py"])
+def test_a_program_started_by_its_module_counts_too(start, monkeypatch):
+    """Breaks if `python -m fairseq_cli.train` or torchrun start a training that forgets."""
+    program = ModuleType("__main__")
+    program.__spec__ = SimpleNamespace(name="fairseq_cli.train") if start[0] == "-" else None
+    program.__file__ = f"/somewhere/{start}"
+    program.validate_and_save = program.should_stop_early = lambda *_: None
+    monkeypatch.setitem(sys.modules, "__main__", program)
+    early_stopping.install()
+    assert program.validate_and_save.counts_on is False
