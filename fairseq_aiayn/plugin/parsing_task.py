@@ -28,6 +28,7 @@ from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTa
 from fairseq_aiayn.treebank.linearization import MAX_OPEN
 
 SOURCE, TARGET = "words", "tree"
+DEVELOPMENT = "valid"  # the subset whose trees --eval-f1 reads
 WORD_BEGINS = "\u2581"  # the first character of the first piece of every word
 
 
@@ -128,6 +129,17 @@ class AiaynParsingTask(AiaynTranslationTask):
                 cfg.target_lang = cfg.target_lang or TARGET
         return super().setup_task(cfg, **kwargs)
 
+    def load_dataset(
+        self, split: str, epoch: int = 1, combine: bool = False, **kwargs: object
+    ) -> None:
+        """Load a split; raises ValueError with --eval-f1 for one whose trees are not known."""
+        if self.cfg.eval_f1 and split not in (DEVELOPMENT, self.cfg.train_subset):
+            raise ValueError(
+                f"--eval-f1: only of the subset {DEVELOPMENT}, not of {split}; for a checkpoint"
+                " that was trained with it: --model-overrides \"{'eval_f1': False}\""
+            )
+        super().load_dataset(split, epoch, combine, **kwargs)
+
     def build_model(self, cfg: Namespace, from_checkpoint: bool = False) -> AiaynModel:
         """Build the model, and the search for its validation."""
         model = super().build_model(cfg, from_checkpoint)
@@ -150,7 +162,7 @@ class AiaynParsingTask(AiaynTranslationTask):
     def development_trees(self) -> DevelopmentTrees:
         """The development set as text, read once."""
         data = Path(utils.split_paths(self.cfg.data)[0])
-        return read_development_trees(data, len(self.datasets["valid"]))
+        return read_development_trees(data, len(self.datasets[DEVELOPMENT]))
 
     def reduce_metrics(self, logging_outputs: list[dict], criterion: FairseqCriterion) -> None:
         """Log the figures of the criterion, and F1 if it was measured."""

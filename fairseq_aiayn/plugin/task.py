@@ -81,14 +81,11 @@ class AiaynTranslationTask(TranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **kwargs: object
     ) -> None:
-        """Load a split; training pairs are ordered by the lengths of both sides.
-
-        Raises ValueError if the training split has no target side.
-        """
+        """Load a split; training pairs are ordered by the lengths of both sides. Text without a
+        target side, which can be translated, stays in fairseq's order."""
         super().load_dataset(split, epoch, combine, **kwargs)
-        if split == self.cfg.train_subset and not self.cfg.num_batch_buckets:
-            if self.datasets[split].tgt is None:
-                raise ValueError(f"{split}: must have a target side, has only a source side")
+        is_training = split == self.cfg.train_subset and not self.cfg.num_batch_buckets
+        if is_training and self.datasets[split].tgt is not None:
             self.datasets[split] = PairsByLength(self.datasets[split])
 
     def can_reuse_epoch_itr(self, dataset: FairseqDataset) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -210,6 +211,13 @@ def test_batches_without_a_tree_are_refused(words, options, prefix, message):
     generator = parsing.build_generator([model], Namespace(beam=2, **options))
     with pytest.raises(ValueError, match=message):
         generator.generate([model], sample(parsing, words), prefix)
+
+
+def test_f1_of_a_subset_whose_trees_are_not_known_is_refused():
+    """Breaks if another subset is measured against the trees of the development set."""
+    task = SimpleNamespace(cfg=SimpleNamespace(eval_f1=True, train_subset="train"))
+    with pytest.raises(ValueError, match=r"^--eval-f1: only of the subset valid, not of test"):
+        AiaynParsingTask.load_dataset(task, "test")
 
 
 def test_other_models_are_refused_by_this_tasks_name():

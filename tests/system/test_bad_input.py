@@ -158,6 +158,18 @@ def test_data_without_a_target_is_no_training(model, split, data_bin, tmp_path, 
     assert "must have a target side, has only a source side" in line
 
 
+def test_text_without_a_target_is_translated_whatever_its_split(
+    data_bin, checkpoint, tmp_path, run
+):
+    """Breaks if monolingual text must not be called "train", as fairseq-preprocess calls it."""
+    data = copied(data_bin, tmp_path)
+    for ending in ("idx", "bin"):
+        (data / f"train.en-de.de.{ending}").unlink()
+    arguments = [data, *PLUGIN, "--task", "aiayn_translation", "--cpu", "--path", checkpoint]
+    done = run("fairseq-generate", *arguments, "--gen-subset", "train", "--beam", "1")
+    assert "\nH-0\t" in done.stdout
+
+
 @pytest.mark.parametrize("main", [validate.cli_main, interactive.cli_main, generate.cli_main])
 def test_a_command_without_a_checkpoint_says_so(main, data_bin, monkeypatch):
     arguments = [data_bin, *PLUGIN, "--task", "aiayn_translation", "--cpu", "--max-tokens", "256"]
