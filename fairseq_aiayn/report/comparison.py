@@ -77,13 +77,17 @@ def caveat(runs: Sequence[Run]) -> list[Block]:
     """Return what to know before comparing runs with the paper's figures beside them: which
     conditions differ, and that sacreBLEU is another measure. Nothing if no figure is beside them.
     """
-    measures = [Paragraph(OTHER_MEASURE)] if any(map(_printed_bleu, runs)) else []
-    if not _paper(runs):
-        return measures
-    settings = runs[0].settings
-    paper = conditions_of(ROWS[settings.row], settings.corpus, settings.subset)
-    text = differences(runs, paper)
-    return [*([Paragraph(text)] if text else []), *measures]
+    by_kind: dict[tuple, list[Run]] = {}
+    for run in runs:
+        if published(*_kind(run)):
+            by_kind.setdefault(_kind(run), []).append(run)
+    found = {}
+    for (row, corpus, subset), alike in by_kind.items():
+        found[row] = differences(alike, conditions_of(ROWS[row], corpus, subset))
+    several = len(by_kind) > 1
+    texts = [f"Row {row}: {text}" if several else text for row, text in found.items() if text]
+    measures = [OTHER_MEASURE] if any(map(_printed_bleu, runs)) else []
+    return [Paragraph(text) for text in (*texts, *measures)]
 
 
 def example_block(
@@ -118,14 +122,18 @@ def _seeds(comparison: Comparison) -> list[OverSeeds]:
 
 def _paper(runs: Sequence[Run]) -> Published | None:
     """Return what the paper prints if the runs are all of one row, corpus and subset."""
-    kinds = {(run.settings.row, run.settings.corpus, run.settings.subset) for run in runs}
+    kinds = set(map(_kind, runs))
     return published(*kinds.pop()) if len(kinds) == 1 else None
+
+
+def _kind(run: Run) -> tuple[str | None, str | None, str | None]:
+    """Return row, corpus and subset, which the paper's figures are of."""
+    return run.settings.row, run.settings.corpus, run.settings.subset
 
 
 def _printed_bleu(run: Run) -> str:
     """Return the BLEU that the paper prints of a run's own row and corpus."""
-    settings = run.settings
-    paper = published(settings.row, settings.corpus, settings.subset)
+    paper = published(*_kind(run))
     return f"{paper.bleu:.1f}" if paper and paper.bleu else ""
 
 

@@ -11,8 +11,9 @@ from fairseq_aiayn.rows import ROWS
 from fairseq_aiayn.runs.run_directory import TrainedRun
 from fairseq_aiayn.runs.settings import Settings
 
-# Where a run lies, not how it was made
+# Where a run lies and by what port its processes met, not how it was made
 PLACES = {
+    *("--distributed-init-method", "--distributed-port"),
     *("--save-dir", "--log-file", "--path", "--results-path", "--user-dir", "--dir", "--output"),
     *("--hypothesis", "--reference", "--tokens", "--words", "--gold", "--restore-file"),
 }

@@ -191,6 +191,12 @@ def test_nor_for_runs_of_different_rows(make_run):
     text = markdown(read_comparison(runs, 0))
     assert "paper" not in table_rows(text)[0]
     assert text.count(OTHER_MEASURE) == 1  # for each run's own figure of the paper
+    made = MADE | {"subset": "test", "averaged": 7}
+    runs = [make_run(row, made | {"row": row, "name": row}) for row in ("base", "big", "tiny")]
+    text = markdown(read_comparison(runs, 0))
+    assert re.findall(
+        r"^Row (\w+): The paper's figures are of newstest2014", text, re.MULTILINE
+    ) == [*("base", "big")], "a figure of the paper stands beside conditions that are not its own"
 
 
 def test_the_report_says_how_each_run_was_made(make_run):

@@ -176,6 +176,16 @@ def test_what_differs_in_more_or_less_than_the_seed_is_no_group(make_runs, other
     assert over_seeds(make_runs((1, 27.0, {}), (2, 28.0, other)), [{}] * 2, {}) == []
 
 
+def test_the_ports_of_trainings_on_several_gpus_make_no_difference(make_runs):
+    """Breaks if seeds trained on one node are no group: fairseq draws a port for each training."""
+    runs = make_runs((1, 27.0, {}), (2, 28.0, {}))
+    options = [
+        {"distributed_port": port, "distributed_init_method": f"tcp://localhost:{port}"}
+        for port in ("12345", "54321")
+    ]
+    assert len(over_seeds(runs, options, {})) == 1
+
+
 def test_an_option_that_differs_makes_no_group_and_a_seed_counts_once(make_runs):
     runs = make_runs((1, 27.0, {}), (2, 28.0, {}), (2, 9.0, {}), (3, 30.0, {}))
     options = [{"fp16": "False"}, {"fp16": "False"}, {"fp16": "False"}, {"fp16": "True"}]
