@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.messages import optional
+from fairseq_aiayn.regime.names import option
 
 if TYPE_CHECKING:
     from fairseq_aiayn.model_folder.export import Trained
@@ -39,6 +40,8 @@ FLOAT32 = "float32"
 INTEGERS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
 QUANTIZATIONS = (FLOAT32, "float16", "bfloat16", *INTEGERS)
 TOLD = ("data", "scores", "licence")
+CLEANED = ("normalize", "lowercase")
+OF_CHECKPOINT = ("data_bin", "bpe_codes", "sentencepiece_model", *CLEANED)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,6 +98,14 @@ def _require_fitting_options(arguments: argparse.Namespace) -> None:
         raise ValueError("a run directory, a model folder or --checkpoint must be given, only one")
     if arguments.to == FAIRSEQ and arguments.checkpoint:
         raise ValueError("--to fairseq: must be given a model folder")
+    of_checkpoint = [name for name in OF_CHECKPOINT if getattr(arguments, name)]
+    if of_checkpoint and not arguments.checkpoint:
+        raise ValueError(f"{option(of_checkpoint[0])}: goes with --checkpoint")
+    cleaned = [name for name in CLEANED if getattr(arguments, name)]
+    if cleaned and not arguments.bpe_codes:
+        raise ValueError(f"{option(cleaned[0])}: goes with --bpe-codes")
+    if _told(arguments) and arguments.to in (FAIRSEQ, CTRANSLATE2):
+        raise ValueError(f"{option(next(iter(_told(arguments))))}: --to {arguments.to} has no card")
     if arguments.quantization and arguments.to != CTRANSLATE2:
         raise ValueError("--quantization: is of --to ctranslate2; a folder has --precision")
     if arguments.precision != FLOAT32 and arguments.to != FOLDER:

@@ -29,6 +29,7 @@ from fairseq_aiayn.messages import optional
 
 if TYPE_CHECKING:
     from fairseq_aiayn.exchange.ctranslate2_search import CTranslate2Translator
+    from fairseq_aiayn.model_folder.config import Config
     from fairseq_aiayn.model_folder.translator import Translation, Translator
 
 TORCH, CTRANSLATE2 = "torch", "ctranslate2"
@@ -103,13 +104,19 @@ def _load(arguments: argparse.Namespace) -> Translator | CTranslate2Translator:
             )
         with optional("ctranslate2"):
             from fairseq_aiayn.exchange.ctranslate2_search import CTranslate2Translator
-        return CTranslate2Translator(arguments.model, arguments.device, batch_tokens, threads)
+        translator = CTranslate2Translator(arguments.model, arguments.device, batch_tokens, threads)
+        _require_translation(arguments.model, translator.config)
+        return translator
     if threads:
         torch.set_num_threads(threads)
     model = read_folder(arguments.model)
-    if model.config.task != "translation":
-        raise ValueError(f"{arguments.model}: must translate, is for {model.config.task}")
+    _require_translation(arguments.model, model.config)
     return Translator(model, arguments.device, batch_tokens, arguments.precision)
+
+
+def _require_translation(path: Path, config: Config) -> None:
+    if config.task != "translation":
+        raise ValueError(f"{path}: must translate, is for {config.task}")
 
 
 def _print(outputs: list[Translation], scores: bool) -> None:

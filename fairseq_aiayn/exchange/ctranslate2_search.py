@@ -19,7 +19,13 @@ from fairseq_aiayn.decoding.length_penalty import length_penalty
 from fairseq_aiayn.exchange.ctranslate2 import AIAYN
 from fairseq_aiayn.files.json_fields import read_json
 from fairseq_aiayn.model_folder.config import config_from_json
-from fairseq_aiayn.model_folder.search import beam_and_alpha, in_pieces, longest_sentence, parts
+from fairseq_aiayn.model_folder.search import (
+    beam_and_alpha,
+    in_pieces,
+    longest_output,
+    longest_sentence,
+    parts,
+)
 from fairseq_aiayn.model_folder.text import PIECES_FILES
 from fairseq_aiayn.model_folder.translator import AT_ONCE, BATCH_TOKENS, Translation
 from fairseq_aiayn.model_folder.vocabulary import END, PADDING, SPECIAL
@@ -141,7 +147,7 @@ class CTranslate2Translator:
                 return_scores=True,
                 max_input_length=0,
                 min_decoding_length=shortest,
-                max_decoding_length=len(sources[0]) + self.config.search.extra_length,
+                max_decoding_length=longest_output(self.config, len(sources[0])),
             )
         return [list(zip(one.hypotheses, one.scores, strict=True)) for one in results]
 

@@ -24,6 +24,7 @@ from fairseq_aiayn.messages import optional
 from fairseq_aiayn.model_folder.card import model_card
 from fairseq_aiayn.model_folder.config import Config
 from fairseq_aiayn.model_folder.folder import Model
+from fairseq_aiayn.model_folder.search import longest_sentence
 from fairseq_aiayn.model_folder.text import PIECES_FILES
 from fairseq_aiayn.nn.positions import positions
 from fairseq_aiayn.nn.transformer import Transformer
@@ -54,7 +55,7 @@ GREEDY = """
         given["memory_K"], given["memory_V"] = encoder.run(None, given)
         state = [numpy.zeros(({N}, 1, {h}, 0, size), numpy.float32) for size in ({d_k}, {d_v})]
         written = [{end}]
-        for step in range(len(numbers) - 1 + {extra}):
+        for step in range({longest}):
             own = {{"tokens": numpy.array(written[-1:]), "self_K": state[0], "self_V": state[1]}}
             log_p, *state = decoder.run(None, given | own)
             log_p[:, [{padding}] if step else [{padding}, {end}]] = -numpy.inf
@@ -76,7 +77,10 @@ def to_onnx(model: Model, told: Mapping[str, str], path: Path) -> None:
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401
     config = replace(model.config, told=dict(told), precision="float32")
-    values = vars(config.sizes) | text_values(config)
+    longest = f"len(numbers) - 1 + {config.search.extra_length}"
+    if config.learned_lengths:
+        longest = f"min({longest}, {longest_sentence(config, side=1)})"
+    values = vars(config.sizes) | text_values(config) | {"longest": longest}
     use = f"{USE}{TEXT_CODE}{GREEDY}".format(**values)
     parameters = sum(one.numel() for one in model.transformer.parameters())
     with whole_folder(path) as part:

@@ -53,9 +53,10 @@ def of_run(run: Path) -> tuple[Trained, dict[str, str]]:
     options = options_of(settings.commands.get(SEARCH, ""))
     if len(command) < 2 or "--path" not in options:
         raise ValueError(f"{run}: must be a run whose model was searched with, has no such command")
-    # The command has paths from the root of the checkout
+    # The command has paths from the root of a checkout, which may not be the current directory
     data, checkpoint = Path(command[1]), Path(options["--path"])
-    data = data if data.is_dir() else run.absolute().parent / data.name
+    beside = run.absolute().parent / data.name
+    data = beside if beside.is_dir() else data
     text, pieces = text_of_data(data)
     told = {"data": settings.corpus or "", "scores": _scores(run / "score.json")}
     trained = of_checkpoint(run / checkpoint.name, data, text, pieces)
@@ -144,4 +145,5 @@ def _scores(path: Path) -> str:
     kinds = (
         [scores.get(name) for name in ("paper", "sacrebleu")] if isinstance(scores, dict) else []
     )
-    return ", ".join(f"BLEU {one['score']:.2f} ({one['signature']})" for one in kinds if one)
+    known = [one for one in kinds if isinstance(one, dict) and isinstance(one.get("score"), float)]
+    return ", ".join(f"BLEU {one['score']:.2f} ({one.get('signature')})" for one in known)

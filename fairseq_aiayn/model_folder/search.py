@@ -123,8 +123,16 @@ def search_options(
     return SearchOptions(beam, alpha, nbest=nbest)
 
 
+def longest_output(config: Config, source_tokens: int) -> int:
+    """Return how many tokens the output of a source may have before its end token (section 6.1)."""
+    longest = source_tokens + config.search.extra_length
+    if config.learned_lengths is None:
+        return longest
+    return min(longest, longest_sentence(config, side=1))
+
+
 def longest_outputs(config: Config, source: Tensor) -> Tensor:
-    """source [B, S] → the number of tokens [B] that each output may have before its end token."""
+    """source [B, S] → the `longest_output` [B] of each sentence."""
     longest = MaximumLength(1, config.search.extra_length).of(source, SYMBOLS)
     return (
         longest

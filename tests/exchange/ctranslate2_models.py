@@ -44,14 +44,14 @@ KINDS = {
 }
 
 
-def small_model(kind: Kind, seed: int = 1) -> Model:
+def small_model(kind: Kind, seed: int = 1, learned: list[int] = LEARNED) -> Model:
     """A model whose parameters are all random, also those that begin as 0 or 1."""
     torch.manual_seed(seed)
     source, target = (
         Vocabulary((*SPECIAL, *(f"{side}{number}" for number in range(size))))
         for side, size in (("a", 30), ("a" if kind.sharing == "all" else "b", 30))
     )
-    lengths = LEARNED if kind.learned else None
+    lengths = learned if kind.learned else None
     transformer = create_transformer(
         kind.sizes, len(source), len(target), PADDING, kind.sharing, lengths
     )

@@ -77,6 +77,15 @@ def test_from_a_folder_to_translations(folder, translate, tmp_path):
     assert theirs.count("\n") == 5
 
 
+def test_a_parser_is_not_for_translating(tmp_path, capsys):
+    """Breaks if its symbols are printed as if they were a translation."""
+    model = small_model(KINDS["base"])
+    parser = replace(model.config, task="parsing")
+    write_ctranslate2(replace(model, config=parser), "float32", tmp_path / "ct2")
+    line = f"aiayn translate: {tmp_path / 'ct2'}: must translate, is for parsing"
+    assert refused(capsys, "translate", tmp_path / "ct2", "--runtime", "ctranslate2") == line
+
+
 def test_the_target_must_not_exist_and_appears_whole_or_not_at_all(folder, tmp_path, capsys):
     arguments = ("export", folder, "--to", "ctranslate2", "--output")
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}

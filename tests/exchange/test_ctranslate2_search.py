@@ -118,6 +118,17 @@ def test_what_cannot_be_searched_is_refused(trained, tmp_path):
         CTranslate2Translator(directory, "cpu")
 
 
+def test_outputs_end_with_the_learned_positions(tmp_path):
+    """Breaks if an output may have input + extra pieces whatever positions there are."""
+    model = small_model(KINDS["learned positions"], learned=[20, 10])
+    theirs = CTranslate2Translator(written(model, tmp_path), "cpu")
+    lines = sentences(model.source, [8, 3, 12])
+    found = list(theirs.stream(lines, nbest=4))
+    ours = Translator(model, "cpu").search(lines)
+    assert max(len(one.pieces) for outputs in found for one in outputs) <= 9
+    assert max(len(one.pieces) for (one, *_) in ours) <= 9
+
+
 def test_learned_positions_end(tmp_path):
     model = small_model(KINDS["learned positions"])
     translator = CTranslate2Translator(written(model, tmp_path), "cpu")

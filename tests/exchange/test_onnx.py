@@ -47,11 +47,12 @@ def test_every_step_is_ours(sharing: str, learned: tuple | None, tmp_path: Path)
             numpy.testing.assert_allclose(log_p, ours[:, t], rtol=0, atol=2e-5)
 
 
-def test_the_code_in_the_readme_translates(tmp_path: Path) -> None:
-    """Greedily, as `aiayn translate --beam 1` does."""
+@pytest.mark.parametrize("learned", [None, (64, 8)])
+def test_the_code_in_the_readme_translates(learned: tuple | None, tmp_path: Path) -> None:
+    """Greedily, as `aiayn translate --beam 1` does, also where learned positions end."""
     file, types = cut_text(BYTE_PAIRS, tmp_path)
     text = TextProcessing(BYTE_PAIRS, lowercase=True)
-    model = random_model(text=text, types=types, pieces_file=file)
+    model = random_model(text=text, types=types, pieces_file=file, learned_lengths=learned)
     to_onnx(model, {"licence": "MIT"}, tmp_path / "onnx")
     assert "licence: MIT" in (tmp_path / "onnx" / "README.md").read_text(encoding="utf-8")
     translate = readme_code(tmp_path / "onnx")["translate"]

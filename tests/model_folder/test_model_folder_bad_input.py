@@ -246,6 +246,7 @@ def test_a_checkpoint_that_cannot_be_exported(
         (["--sentencepiece-model", "{root}/codes"], "only one can have cut the text"),
         (["{root}/bin"], "a run directory, a model folder or --checkpoint must be given, only one"),
         (["--to", "fairseq"], "--to fairseq: must be given a model folder"),
+        (["--to", "ctranslate2", "--licence", "MIT"], "--licence: --to ctranslate2 has no card"),
     ],
 )
 def test_options_of_an_export_that_do_not_fit(
@@ -259,6 +260,26 @@ def test_options_of_an_export_that_do_not_fit(
     status, out, err = aiayn("export", *given)
     assert (status, out) == (2, "") and message in err and err.count("\n") == 1
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["RUN", "--bpe-codes", "codes"], "--bpe-codes: goes with --checkpoint"),
+        (["RUN", "--lowercase"], "--lowercase: goes with --checkpoint"),
+        (
+            ["--checkpoint", "ck", "--data-bin", "bin", "--normalize"],
+            "--normalize: goes with --bpe",
+        ),
+        (["--checkpoint", "ck", "--sentencepiece-model", "m", "--lowercase"], "--lowercase: goes"),
+    ],
+)
+def test_an_option_that_would_change_nothing_is_refused(
+    given: list[str], message: str, tmp_path: Path, aiayn: Aiayn
+) -> None:
+    """Breaks if a model of lower-cased text silently gets cased text."""
+    status, out, err = aiayn("export", *given, "--output", tmp_path / "out")
+    assert (status, out) == (2, "") and message in err and err.count("\n") == 1
 
 
 def test_a_dictionary_of_another_training_is_named(

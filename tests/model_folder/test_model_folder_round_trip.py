@@ -64,9 +64,14 @@ def test_half_precision_halves_the_file_and_rounds_the_weights(
         assert found.dtype == torch.float32 and torch.equal(found, exact.to(rounded).float()), name
 
 
-def test_a_run_of_a_recipe_has_everything(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """settings.json has paths from the root of the checkout, score.json the scores."""
+def test_a_run_of_a_recipe_has_everything(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """settings.json has paths from the root of its checkout, which need not be the current one;
+    score.json has the scores."""
     small = small_model(tmp_path / "exp")
+    (tmp_path / "here" / "elsewhere" / "bin").mkdir(parents=True)  # of another training
+    monkeypatch.chdir(tmp_path / "here")
     run = tmp_path / "exp" / "tiny-1"
     run.mkdir()
     small.checkpoint.rename(run / "average.pt")
@@ -84,6 +89,9 @@ def test_a_run_of_a_recipe_has_everything(tmp_path: Path, capsys: pytest.Capture
     assert config.text.normalize and config.told["licence"] == "CC0"
     assert config.told["scores"].startswith("BLEU 24.23 (case:mixed), BLEU 24.23")
     assert "BLEU 24.23" in (tmp_path / "out" / "README.md").read_text()
+    (run / "score.json").write_text(json.dumps({"paper": "none", "sacrebleu": {"score": 1.5}}))
+    assert cli.main(["export", str(run), "--output", str(tmp_path / "again")]) == 0
+    assert read_folder(tmp_path / "again").config.told["scores"] == "BLEU 1.50 (None)"
 
 
 def test_the_card_has_a_command_that_works(tmp_path: Path) -> None:
