@@ -118,7 +118,6 @@ find_regime() {
     read_flags regime aiayn flags "$row" "${asked[@]}"
     kept=$(flag_value --keep-interval-updates "${regime[@]}")
     [[ $average != auto ]] || average=$kept
-    require_checkpoints
     # Keep at least as many as the row averages, so that they can be averaged later.
     regime+=(--keep-interval-updates $((average > kept ? average : kept)) --seed "$seed")
     [[ $patience == never ]] || regime+=(--patience "$patience")
@@ -127,6 +126,7 @@ find_regime() {
     [[ $system == aiayn ]] || regime+=("${stock_training[@]}")
     read -ra further <<<"$train_options"
     regime+=("${further[@]}")
+    require_checkpoints
 }
 
 # Set search to the paper's search for the row, for a task with other defaults.
@@ -145,13 +145,21 @@ require_checkpoints() {
             "--average $average needs more"
 }
 
-# flag_value NAME WORD...: print the word that follows the flag NAME.
+# flag_value NAME WORD...: print the value of the flag NAME, a whole number; of a repeated flag, the
+# last counts, as for fairseq.
 flag_value() {
-    local name=$1
+    local name=$1 value=''
     shift
-    while (($#)) && [[ $1 != "$name" ]]; do shift; done
-    (($# > 1)) || fatal "the row's flags must have $name, have not"
-    echo "$2"
+    while (($#)); do
+        case $1 in
+            "$name") value=${2:-} ;;
+            "$name"=*) value=${1#*=} ;;
+        esac
+        shift
+    done
+    [[ $value =~ ^[1-9][0-9]*$ ]] ||
+        fatal "the training's $name must be a whole number from 1, got '$value'"
+    echo "$value"
 }
 
 # Add the flags for precision. The plugin's --autocast keeps weights, and so checkpoints, in fp32.

@@ -187,6 +187,20 @@ def test_a_shorter_training_keeps_the_proportion_of_checkpoints(tmp_path):
     assert value(train_command(tmp_path, "--max_update", "10"), "--save-interval-updates") == "1"
 
 
+def test_checkpoints_to_average_are_counted_with_the_options_that_override_the_rows(tmp_path):
+    def call_with(further: str):
+        return call([WMT, "--dry_run", "--stage", "5", "--train_options", further], tmp_path)
+
+    assert call_with("--max-update 200000 --save-interval-updates=40000").returncode == 0
+    for further, message in (
+        ("--save-interval-updates=40000", "one every 40000 (--interval) make 2"),
+        ("--max-update 4000", "4000 updates with one every 1500 (--interval) make 2"),
+        ("--max-update 0 --max-epoch 9", "--max-update must be a whole number from 1, got '0'"),
+    ):
+        result = call_with(further)
+        assert result.returncode == 1 and result.stderr.endswith(f"{message}\n"), result.stderr
+
+
 def test_a_batch_of_ones_own_is_shared_by_all_gpus(tmp_path):
     words = train_command(tmp_path, "--gpus", "2", "--batch_tokens", "4096")
     assert (value(words, "--max-tokens"), value(words, "--update-freq")) == ("2048", "1")
