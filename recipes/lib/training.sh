@@ -118,7 +118,9 @@ find_regime() {
     read_flags regime aiayn flags "$row" "${asked[@]}"
     kept=$(flag_value --keep-interval-updates "${regime[@]}")
     [[ $average != auto ]] || average=$kept
-    # Keep at least as many as the row averages, so that they can be averaged later.
+    # Keep at least as many as the row averages, so that they can be averaged later, and two, so that
+    # a training that is killed at its end goes on from the one before (checkpoints/newest.py).
+    ((kept > 1)) || kept=2
     regime+=(--keep-interval-updates $((average > kept ? average : kept)) --seed "$seed")
     [[ $patience == never ]] || regime+=(--patience "$patience")
     [[ $initialization == auto || $system == stock ]] ||

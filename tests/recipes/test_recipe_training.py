@@ -184,6 +184,8 @@ def test_a_shorter_training_keeps_the_proportion_of_checkpoints(tmp_path):
     assert value(words, "--keep-interval-updates") == "7"
     # One more thing to evaluate later must not need another training.
     assert value(train_command(tmp_path, "--average", "1"), "--keep-interval-updates") == "5"
+    # A training that is killed at its end goes on from the one before the last.
+    assert value(train_command(tmp_path, "--row", "c_n2"), "--keep-interval-updates") == "2"
     assert value(train_command(tmp_path, "--max_update", "10"), "--save-interval-updates") == "1"
 
 
