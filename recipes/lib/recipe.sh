@@ -88,14 +88,16 @@ fatal() {
 
 # recipe_begin [STATE]: lock and prepare EXP or, for one of several processes in EXP, EXP/STATE.
 recipe_begin() {
-    local free
+    local free used
     [[ $exp == /* ]] || exp=$PWD/$exp
     recipe_state=$exp${1:+/$1}
     require_own_directory
     [[ $dry_run == false ]] || return 0
     { mkdir -p "$recipe_state/log" "$recipe_state/.done" && : >>"$recipe_state/recipe.log"; } \
         2>/dev/null || fatal "cannot write to $exp: no permission, no space or no directory"
-    free=$(($(recipe_free_mb) + $(du -sm "$exp" | cut -f 1))) # existing output counts
+    # Existing output counts. Another process may be at work in EXP, so that a file vanishes under du.
+    used=$(du -sm "$exp" 2>/dev/null | cut -f 1) || true
+    free=$(($(recipe_free_mb) + ${used:-0}))
     ((free >= needs_mb)) ||
         fatal "too little disk space in $exp: $free MB free, $needs_mb MB needed (--needs_mb)"
     recipe_lock
