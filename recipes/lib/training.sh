@@ -78,8 +78,8 @@ check_training() {
 find_hardware() {
     local there
     there=$(nvidia-smi --list-gpus 2>/dev/null | wc -l) || there=0
-    if ((there > 0)) && [[ -n ${CUDA_VISIBLE_DEVICES:-} ]]; then
-        there=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | wc -l)
+    if ((there > 0)) && [[ -v CUDA_VISIBLE_DEVICES ]]; then # it hides all from a negative number on
+        there=$(sed -E 's/(^|,) *-.*//; s/,/\n/g' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .) || there=0
     fi
     if [[ $device == auto ]]; then
         [[ $gpus == auto && $there == 0 ]] && device=cpu || device=cuda

@@ -63,6 +63,17 @@ def test_all_gpus_are_used_in_the_precision_they_are_fast_in(
     assert 25_000 <= batch < 25_100
 
 
+@pytest.mark.parametrize(
+    ("visible", "count"),
+    [("2,5", 2), ("GPU-5f-a, GPU-7-b,GPU-9", 3), ("1,-1,2", 1), ("", 0), ("-1", 0), ("-1,0", 0)],
+)
+def test_only_visible_gpus_count(tmp_path, visible, count):
+    """CUDA hides those from the first negative number on, and all if the list is empty."""
+    words = train_command(tmp_path, **gpus(tmp_path, 8, "9.0"), CUDA_VISIBLE_DEVICES=visible)
+    assert ("--cpu" in words) == (count == 0)
+    assert count == 0 or value(words, "--distributed-world-size") == str(count)
+
+
 def test_without_a_gpu_the_cpu_trains_and_asked_for_gpus_are_taken_on_trust(tmp_path):
     tools = no_gpu(tmp_path)
     words = train_command(tmp_path, **tools)
@@ -144,8 +155,6 @@ def test_fairseq_takes_all_that_a_slurm_job_has(tmp_path):
         assert result.returncode == 1
         return result.stderr
 
-    words = train_command(tmp_path, **gpus(tmp_path, 8, "9.0"), CUDA_VISIBLE_DEVICES="2,5")
-    assert value(words, "--distributed-world-size") == "2"
     assert refusal("--gpus", "8") == "run.sh: --gpus must be at most the 4 here, got '8'\n"
     job = {"SLURM_JOB_ID": "7", "SLURM_NNODES": "2"}
     assert refusal("--gpus", "4", **job) == "run.sh: --nodes must be the job's 2, got '1'\n"
