@@ -6,7 +6,7 @@
 # the symbols to predict (section 6.3's linearization). Sets besides train, valid and test are in
 # additional_sets: silver, augmented.
 
-: "${exp:?}" "${here:?}" "${dry_run:?}" "${needs_mb:?}" "${prepared?}"
+: "${exp:?}" "${here:?}" "${dry_run:?}" "${stop_stage:?}" "${needs_mb:?}" "${prepared?}"
 
 # Options
 corpus=wsj        # wsj (needs --treebank) or gum (downloaded)
@@ -115,7 +115,8 @@ corpus_stages() {
         treebank=$exp/downloads lists=$here/gum
     fi
     # shellcheck disable=SC2034  # stage 2 uses it by name
-    [[ $dry_run == true ]] || tree_files=$(list_files) # if files change, the stage runs again
+    [[ $dry_run == true ]] || ((stop_stage < 2)) ||
+        tree_files=$(list_files) # if files change, the stage runs again
     stage 2 lists list_trees treebank lists tree_files
     stage 2 trees write_trees tags longest silver_files augment
 }

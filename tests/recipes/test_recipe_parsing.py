@@ -331,6 +331,12 @@ def failure(result: subprocess.CompletedProcess, stage: str) -> str:
     return line
 
 
+def test_gum_can_be_set_up_before_it_is_downloaded(tmp_path):
+    own = ("--exp", tmp_path / "exp", "--device", "cpu", "--stop_stage", "0")
+    result = recipe("--corpus", "gum", *own, **without_torch(tmp_path / "tools"))
+    assert (result.returncode, stages_run(result.stderr)) == (0, ["0-set_up"]), result.stderr
+
+
 def test_a_file_of_gum_that_is_not_the_published_one_is_refused(prepare, tmp_path):
     (mirror := tmp_path / "mirror").mkdir()
     checksum, file = lines_of(GUM / "sha256")[0].split("  ")
