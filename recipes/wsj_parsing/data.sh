@@ -33,6 +33,8 @@ check_trees() {
     silver_files=() additional_sets=()
     if [[ -n $prepared ]]; then # the trees are there
         corpus_name=$(cat "$prepared/bin/corpus" 2>/dev/null) || corpus_name=$corpus
+        # The training budget is the text's; that of a user's own sets is the WSJ's.
+        [[ $corpus_name == gum?(_semi_supervised) ]] && corpus=gum || corpus=wsj
         [[ ! -e $prepared/bin/train1.words-tree.words.idx ]] || additional_sets=(prepared)
         return
     fi

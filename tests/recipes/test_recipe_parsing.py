@@ -273,6 +273,23 @@ def test_prepared_text_of_more_than_gold_trees_can_have_copies_of_them(tmp_path)
     assert value(train, "--upsample-primary") == "3"
 
 
+@pytest.mark.parametrize(
+    ("prepared", "corpus", "updates"),
+    [
+        ("gum", "wsj", "12000"),
+        ("gum_semi_supervised", "wsj", "12000"),
+        ("wsj_semi_supervised", "gum", "100000"),
+        ("gum_lists", "gum", "100000"),  # somebody's own sets, in a directory of this name
+    ],
+)
+def test_the_budget_is_that_of_the_prepared_text(tmp_path, prepared, corpus, updates):
+    (file := tmp_path / "made" / "bin" / "corpus").parent.mkdir(parents=True)
+    file.write_text(f"{prepared}\n")
+    options = ("--exp", tmp_path / "exp", "--prepared", tmp_path / "made", "--corpus", corpus)
+    (train,) = commands(shown(*options, "--gpus", "1", "--dropouts", "0.1"), "fairseq-train")
+    assert value(train, "--max-update") == updates
+
+
 def test_trees_by_lists_are_not_called_the_papers(treebank, tmp_path):
     for name, corpus in (("wsj/02/..", "wsj"), ("wsj/02/.", "02")):
         text = shown("--treebank", treebank.parent / name, "--lists", tmp_path)
