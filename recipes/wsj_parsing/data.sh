@@ -6,7 +6,7 @@
 # the symbols to predict (section 6.3's linearization). Sets besides train, valid and test are in
 # additional_sets: silver, augmented.
 
-: "${exp:?}" "${here:?}" "${dry_run:?}" "${stop_stage:?}" "${needs_mb:?}" "${prepared?}"
+: "${exp:?}" "${here:?}" "${dry_run:?}" "${stop_stage:?}" "${prepared?}"
 
 # Options
 corpus=wsj        # wsj (needs --treebank) or gum (downloaded)
@@ -30,7 +30,7 @@ check_trees() {
     require_one_of tags pos XX
     require_whole longest
     require_one_of augment auto true false
-    silver_files=() additional_sets=()
+    silver_files=() additional_sets=() text_mb=2000
     if [[ -n $prepared ]]; then # the trees are there
         corpus_name=$(cat "$prepared/bin/corpus" 2>/dev/null) || corpus_name=$corpus
         # The training budget is the text's; that of a user's own sets is the WSJ's.
@@ -71,7 +71,7 @@ check_silver() {
         silver_files+=("$file")
         megabytes=$(($(stat -L -c %s "$file") / 1000000))
         [[ $file != *.gz ]] || megabytes=$((5 * megabytes)) # trees compress well
-        needs_mb=$((needs_mb + 4 * megabytes)) # normalized, words, symbols, pieces, binaries
+        text_mb=$((text_mb + 4 * megabytes)) # normalized, words, symbols, pieces, binaries
     done
 }
 
