@@ -236,6 +236,7 @@ row=tiny # as the name says
 recipe_options "$@"
 check_training
 recipe_begin "$( ((node_rank == 0)) || echo "node-$node_rank")"
+((node_rank > 0)) || rm -f "$exp/run/.attempt" # as in systems_begin
 run_dir=$exp/run
 find_launch
 # As where --train_options changes the row's: the last counts.

@@ -88,7 +88,7 @@ systems_begin() {
     else
         recipe_begin "${prepared:+$system-$run}"
         # Other nodes wait until this one has reached the training.
-        [[ $dry_run == true ]] || rm -f "$exp"/*-"$run"/.attempt
+        [[ $dry_run == true ]] || rm -f "$exp/$system-$run/.attempt"
     fi
 }
 

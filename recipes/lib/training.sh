@@ -45,6 +45,8 @@ launch=()    # the words that start fairseq-train
 train=()     # the complete training command
 run_dir=     # its output directory
 attempt=     # with several nodes, the name of the current attempt
+joined=      # the attempt that this node joined last
+has_joined=false # whether that was in this process
 
 check_training() {
     local name
@@ -197,12 +199,13 @@ find_launch() {
 # End the recipe before it replaces another training, so that a mistyped option does not destroy days
 # of computing.
 keep_training() {
-    if [[ $recipe_resuming == false && $force == false ]] &&
-        compgen -G "$run_dir/checkpoints/*.pt" >/dev/null; then
+    if [[ $recipe_resuming == false && $force == false ]] && has_checkpoints; then
         fatal "$run_dir holds a training with other data or options:" \
             "--run NAME trains beside it, --force replaces it"
     fi
 }
+
+has_checkpoints() { compgen -G "$run_dir/checkpoints/*.pt" >/dev/null; }
 
 # train_model NOTE: call the function NOTE, which may record facts about the run, then run train.
 train_model() {
@@ -273,14 +276,14 @@ stale=75 # status of a training that ended because its attempt was over
 # meet_nodes FINISHED: set attempt and, on nodes other than 0, newest; fail there if the training is
 # done. With FINISHED true, such a node waits for the others and requests no new attempt.
 meet_nodes() {
-    local joined='' said=false
+    local said=false
     if ((node_rank == 0)); then
         attempt=$(date +%s%N)
         write_whole "$run_dir/.attempt" "$attempt $newest"
         return
     fi
     [[ ! -e $recipe_state/.joined ]] || joined=$(<"$recipe_state/.joined")
-    until read_attempt && [[ $attempt != "$joined" ]]; do
+    until read_attempt && attempt_counts; do
         if [[ $1 == false && -n $attempt ]]; then
             write_whole "$run_dir/.wanted-$node_rank" "$joined"
         fi
@@ -291,6 +294,7 @@ meet_nodes() {
     [[ $attempt != over ]] || return 1
     [[ $attempt != failed ]] || fatal "node 0 has given up the training"
     write_whole "$recipe_state/.joined" "$attempt"
+    has_joined=true
 }
 
 # Set attempt and newest to what node 0 wrote; fail if it has written nothing.
@@ -298,6 +302,16 @@ read_attempt() {
     attempt=''
     [[ -e $run_dir/.attempt ]] && read -r attempt newest <"$run_dir/.attempt"
     [[ -n $attempt ]]
+}
+
+# Is what node 0 wrote news to this node? Before node 0 starts, it is an earlier run's. That failed, which
+# says nothing of this run, or is over, which stays true unless node 0 trains again: see keep_training.
+attempt_counts() {
+    case $attempt in
+        failed) [[ $has_joined == true ]] ;;
+        over) [[ $has_joined == true ]] || { [[ $force == false ]] && has_checkpoints; } ;;
+        *) [[ $attempt != "$joined" ]] ;;
+    esac
 }
 
 # Run a command as long as the attempt is current; return status 75 if it had to be stopped.

@@ -7,7 +7,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from recipe_runs import RECIPES, TRAINING_SAMPLE, call, in_front, with_fork_server, write_tool
+from recipe_runs import (
+    RECIPES,
+    TRAINING_SAMPLE,
+    call,
+    in_front,
+    with_fork_server,
+    without_torch,
+    write_tool,
+)
 
 WMT = RECIPES / "wmt14_en_de" / "run.sh"
 
@@ -169,6 +177,17 @@ def test_a_dry_run_leaves_nodes_that_wait_alone(tmp_path):
     begun.touch()
     train_command(tmp_path, "--exp", str(tmp_path / "exp"))
     assert begun.exists()
+
+
+def test_only_nodes_of_the_same_training_wait_from_its_start(tmp_path):
+    runs = [tmp_path / "exp" / f"{system}-base-1" / ".attempt" for system in ("aiayn", "stock")]
+    for begun in runs:
+        begun.parent.mkdir(parents=True)
+        begun.touch()
+    words = [WMT, "--exp", tmp_path / "exp", "--needs_mb", "1", "--stop_stage", "0"]
+    result = call(words, **no_gpu(tmp_path), **without_torch(tmp_path / "tools"))
+    assert result.returncode == 0, result.stderr
+    assert [begun.exists() for begun in runs] == [False, True]
 
 
 def test_an_unknown_row_and_one_that_stock_fairseq_cannot_build(tmp_path):
