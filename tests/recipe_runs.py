@@ -236,9 +236,11 @@ row=tiny # as the name says
 recipe_options "$@"
 check_training
 recipe_begin "$( ((node_rank == 0)) || echo "node-$node_rank")"
+((node_rank > 0)) || rm -f "$exp/run/.attempt" # as in systems_begin
 run_dir=$exp/run
 find_launch
-train=("${{launch[@]}}" "$exp" --seed "$seed" --max-update 1000)
+# As where --train_options changes the row's: the last counts.
+train=("${{launch[@]}}" "$exp" --seed "$seed" --max-update 150 --max-update 1000)
 noted() {{ run -q touch "$run_dir/training.json"; }}
 before_train_system() {{ keep_training; }}
 train_system() {{ train_model noted; }}

@@ -6,7 +6,8 @@ there. A checkpoint is a zip archive with its directory at the end, which half a
 --below N also removes checkpoints of N updates or more; give it the training's --max-update.
 fairseq compares with --max-update only after a step, so that a training resumed from its final
 checkpoint would do one update too many. Resuming from the one before repeats the last interval and
-ends at the right update.
+ends at the right update. Where no whole checkpoint is left before them, they stay, and the newest
+is taken all the same: one update too many is better than all of them lost.
 
     python -m fairseq_aiayn.checkpoints.newest exp/demo/aiayn-tiny-1/checkpoints --below 1450
 """
@@ -28,7 +29,8 @@ def newest_whole_checkpoint(directory: Path, below: int | None = None) -> Path |
     """Return the checkpoint to resume from; delete truncated and, with `below`, final ones.
 
     This is the checkpoint_EPOCH_UPDATES.pt with the most updates. fairseq writes no such file at
-    the end of an epoch; if there is none at all, it is checkpoint_last.pt.
+    the end of an epoch; if there is none at all, it is checkpoint_last.pt. Final ones are kept if
+    no whole one is left before them.
     """
     if below is not None:
         remove_final(directory, below)
@@ -41,13 +43,24 @@ def newest_whole_checkpoint(directory: Path, below: int | None = None) -> Path |
             whole.append((updates, path))
         elif path.name == LAST:
             last = path
-    return max(whole)[1] if whole else last
+    if not whole:
+        return last
+    updates, newest = max(whole)
+    if below is not None and updates >= below:
+        why = f"has {below:,} updates or more, but none before it is left"
+        print(f"{newest} {why}: the training does one more", file=sys.stderr)
+    return newest
 
 
 def remove_final(directory: Path, updates: int) -> None:
-    """Delete the checkpoints with `updates` or more, and the copy of the newest of them."""
+    """Delete the checkpoints with `updates` or more, and the copy of the newest of them.
+
+    Nothing goes if no whole checkpoint before them would remain.
+    """
     found = [path for path in directory.glob("checkpoint*.pt") if updates_of(path) is not None]
     final = [path for path in found if updates_of(path) >= updates]
+    if not any(zipfile.is_zipfile(path) for path in set(found) - set(final)):
+        return
     copy = [directory / LAST] if final and (directory / LAST).exists() else []
     # The copy first: if this is interrupted, the next call still sees that the training is final.
     for path in copy + sorted(final):

@@ -29,7 +29,6 @@ bpe_codes=4000    # joint byte pair merges
 batch_tokens=auto # tokens per batch on each side; auto: the row's on a CPU, 4096 on a GPU
 max_update=auto   # updates of the training; auto: the row's on a CPU, 6000 on a GPU
 interval=auto     # updates between checkpoints; auto: the row's on a CPU, 500 on a GPU
-needs_mb=3000     # free disk space that the demo needs, in MB
 # End of options
 
 corpus_stages() {
@@ -47,6 +46,7 @@ main() {
     fi
     require_whole held_out bpe_codes
     [[ -z $corpus ]] || require_outside corpus "$corpus"
+    text_mb=1000
     systems_begin
     # shellcheck source=recipes/demo/data.sh
     . "$here/data.sh"

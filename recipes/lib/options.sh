@@ -2,12 +2,13 @@
 # Reads a recipe's options from the command line and shows them in --help. Sourced by recipe.sh.
 
 : "${recipe_script:?}" "${recipe_lib:?}" "${root:?}" "${force:?}" "${dry_run:?}" "${mirror?}"
-: "${recipe_option_files[@]?}" "${exp?}"
+: "${recipe_option_files[@]?}" "${exp?}" "${needs_mb:?}"
 
 # Read the options from the command line.
 recipe_options() {
     recipe_parse "$@"
-    require_whole stage stop_stage needs_mb
+    require_whole stage stop_stage
+    [[ $needs_mb == auto ]] || require_whole needs_mb
     require_one_of force true false
     ((${SLURM_RESTART_COUNT:-0} == 0)) || force=false # a requeued job resumes
     require_one_of dry_run true false

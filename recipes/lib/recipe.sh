@@ -35,7 +35,8 @@ stop_stage=99   # last stage to run
 force=false     # run stages again even if they are done
 dry_run=false   # print every command of every stage and run nothing
 mirror=${AIAYN_MIRROR:-} # directory with downloaded files, used before the network
-needs_mb=500    # free disk space that the recipe needs, in MB
+needs_mb=auto   # free disk space that the recipe needs, in MB; auto: that of the text and of the
+                # checkpoints of all runs
 # End of options
 
 recipe_option_files=("$recipe_script" "$recipe_lib/recipe.sh")
@@ -88,14 +89,17 @@ fatal() {
 
 # recipe_begin [STATE]: lock and prepare EXP or, for one of several processes in EXP, EXP/STATE.
 recipe_begin() {
-    local free
+    local free used
     [[ $exp == /* ]] || exp=$PWD/$exp
     recipe_state=$exp${1:+/$1}
     require_own_directory
     [[ $dry_run == false ]] || return 0
     { mkdir -p "$recipe_state/log" "$recipe_state/.done" && : >>"$recipe_state/recipe.log"; } \
         2>/dev/null || fatal "cannot write to $exp: no permission, no space or no directory"
-    free=$(($(recipe_free_mb) + $(du -sm "$exp" | cut -f 1))) # existing output counts
+    # Existing output counts. Another process may be at work in EXP, so that a file vanishes under du.
+    used=$(du -sm "$exp" 2>/dev/null | cut -f 1) || true
+    free=$(($(recipe_free_mb) + ${used:-0}))
+    needs_mb=${needs_mb/auto/500} # where the recipe knows no better
     ((free >= needs_mb)) ||
         fatal "too little disk space in $exp: $free MB free, $needs_mb MB needed (--needs_mb)"
     recipe_lock

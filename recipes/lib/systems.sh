@@ -6,7 +6,7 @@
 # --prepared, in another recipe's EXP. A training depends only on the content of these binaries: if
 # the same text is made again, the training stays valid.
 
-: "${exp:?}" "${recipe_lib:?}" "${root:?}" "${dry_run:?}" "${stop_stage:?}"
+: "${exp:?}" "${recipe_lib:?}" "${root:?}" "${dry_run:?}" "${stop_stage:?}" "${needs_mb:?}"
 
 # shellcheck source=recipes/lib/training.sh
 . "$recipe_lib/training.sh"
@@ -21,6 +21,8 @@ workers=auto      # processes that prepare the text; auto: one per core
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
 corpus_name=      # the text's name in results
+text_mb=0         # disk space that the text needs, in MB
+tries=1           # number of trainings of each system with each seed
 plugin=(--user-dir "$root/fairseq_aiayn") # stock fairseq needs it, too, to load its checkpoints
 pair=()           # flags that name the two sides of the text
 evaluate=()       # arguments shared by validate and generate
@@ -58,8 +60,26 @@ name_run() {
     [[ $run_name == auto ]] || ((${#several_seeds[@]} == 1)) || run+=-$seed
 }
 
+# Set needs_mb. Of each run there are the checkpoints that training.sh keeps, the last and the best
+# one, with 12 bytes per parameter.
+find_needs() {
+    local systems=1 run_mb=6000
+    [[ $needs_mb == auto ]] || return 0
+    case $row in
+        *tiny) run_mb=1000 ;;
+        c_dmodel1024) run_mb=9000 ;;
+        parsing) run_mb=12000 ;;
+        big*) run_mb=60000 ;;
+    esac
+    [[ $system != both ]] || systems=2
+    needs_mb=0
+    [[ -n $prepared ]] || needs_mb=$text_mb
+    ((stop_stage < 5)) || needs_mb=$((needs_mb + run_mb * systems * ${#several_seeds[@]} * tries))
+}
+
 # Lock EXP; a node other than 0, or one of several runs on prepared text, locks only its part.
 systems_begin() {
+    find_needs
     run_name=$run
     name_run "$seed"
     [[ $run =~ ^[A-Za-z0-9._-]+$ ]] || fatal "--run must be a plain file name, got '$run'"
@@ -68,7 +88,7 @@ systems_begin() {
     else
         recipe_begin "${prepared:+$system-$run}"
         # Other nodes wait until this one has reached the training.
-        [[ $dry_run == true ]] || rm -f "$exp"/*-"$run"/.attempt
+        [[ $dry_run == true ]] || rm -f "$exp/$system-$run/.attempt"
     fi
 }
 

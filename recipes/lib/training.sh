@@ -45,6 +45,8 @@ launch=()    # the words that start fairseq-train
 train=()     # the complete training command
 run_dir=     # its output directory
 attempt=     # with several nodes, the name of the current attempt
+joined=      # the attempt that this node joined last
+has_joined=false # whether that was in this process
 
 check_training() {
     local name
@@ -78,8 +80,8 @@ check_training() {
 find_hardware() {
     local there
     there=$(nvidia-smi --list-gpus 2>/dev/null | wc -l) || there=0
-    if ((there > 0)) && [[ -n ${CUDA_VISIBLE_DEVICES:-} ]]; then
-        there=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | wc -l)
+    if ((there > 0)) && [[ -v CUDA_VISIBLE_DEVICES ]]; then # it hides all from a negative number on
+        there=$(sed -E 's/(^|,) *-.*//; s/,/\n/g' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .) || there=0
     fi
     if [[ $device == auto ]]; then
         [[ $gpus == auto && $there == 0 ]] && device=cpu || device=cuda
@@ -118,8 +120,9 @@ find_regime() {
     read_flags regime aiayn flags "$row" "${asked[@]}"
     kept=$(flag_value --keep-interval-updates "${regime[@]}")
     [[ $average != auto ]] || average=$kept
-    require_checkpoints
-    # Keep at least as many as the row averages, so that they can be averaged later.
+    # Keep at least as many as the row averages, so that they can be averaged later, and two, so that
+    # a training that is killed at its end goes on from the one before (checkpoints/newest.py).
+    ((kept > 1)) || kept=2
     regime+=(--keep-interval-updates $((average > kept ? average : kept)) --seed "$seed")
     [[ $patience == never ]] || regime+=(--patience "$patience")
     [[ $initialization == auto || $system == stock ]] ||
@@ -127,6 +130,7 @@ find_regime() {
     [[ $system == aiayn ]] || regime+=("${stock_training[@]}")
     read -ra further <<<"$train_options"
     regime+=("${further[@]}")
+    require_checkpoints
 }
 
 # Set search to the paper's search for the row, for a task with other defaults.
@@ -145,13 +149,21 @@ require_checkpoints() {
             "--average $average needs more"
 }
 
-# flag_value NAME WORD...: print the word that follows the flag NAME.
+# flag_value NAME WORD...: print the value of the flag NAME, a whole number; of a repeated flag, the
+# last counts, as for fairseq.
 flag_value() {
-    local name=$1
+    local name=$1 value=''
     shift
-    while (($#)) && [[ $1 != "$name" ]]; do shift; done
-    (($# > 1)) || fatal "the row's flags must have $name, have not"
-    echo "$2"
+    while (($#)); do
+        case $1 in
+            "$name") value=${2:-} ;;
+            "$name"=*) value=${1#*=} ;;
+        esac
+        shift
+    done
+    [[ $value =~ ^[1-9][0-9]*$ ]] ||
+        fatal "the training's $name must be a whole number from 1, got '$value'"
+    echo "$value"
 }
 
 # Add the flags for precision. The plugin's --autocast keeps weights, and so checkpoints, in fp32.
@@ -187,12 +199,13 @@ find_launch() {
 # End the recipe before it replaces another training, so that a mistyped option does not destroy days
 # of computing.
 keep_training() {
-    if [[ $recipe_resuming == false && $force == false ]] &&
-        compgen -G "$run_dir/checkpoints/*.pt" >/dev/null; then
+    if [[ $recipe_resuming == false && $force == false ]] && has_checkpoints; then
         fatal "$run_dir holds a training with other data or options:" \
             "--run NAME trains beside it, --force replaces it"
     fi
 }
+
+has_checkpoints() { compgen -G "$run_dir/checkpoints/*.pt" >/dev/null; }
 
 # train_model NOTE: call the function NOTE, which may record facts about the run, then run train.
 train_model() {
@@ -263,14 +276,14 @@ stale=75 # status of a training that ended because its attempt was over
 # meet_nodes FINISHED: set attempt and, on nodes other than 0, newest; fail there if the training is
 # done. With FINISHED true, such a node waits for the others and requests no new attempt.
 meet_nodes() {
-    local joined='' said=false
+    local said=false
     if ((node_rank == 0)); then
         attempt=$(date +%s%N)
         write_whole "$run_dir/.attempt" "$attempt $newest"
         return
     fi
     [[ ! -e $recipe_state/.joined ]] || joined=$(<"$recipe_state/.joined")
-    until read_attempt && [[ $attempt != "$joined" ]]; do
+    until read_attempt && attempt_counts; do
         if [[ $1 == false && -n $attempt ]]; then
             write_whole "$run_dir/.wanted-$node_rank" "$joined"
         fi
@@ -281,6 +294,7 @@ meet_nodes() {
     [[ $attempt != over ]] || return 1
     [[ $attempt != failed ]] || fatal "node 0 has given up the training"
     write_whole "$recipe_state/.joined" "$attempt"
+    has_joined=true
 }
 
 # Set attempt and newest to what node 0 wrote; fail if it has written nothing.
@@ -288,6 +302,16 @@ read_attempt() {
     attempt=''
     [[ -e $run_dir/.attempt ]] && read -r attempt newest <"$run_dir/.attempt"
     [[ -n $attempt ]]
+}
+
+# Is what node 0 wrote news to this node? Before node 0 starts, it is an earlier run's. That failed, which
+# says nothing of this run, or is over, which stays true unless node 0 trains again: see keep_training.
+attempt_counts() {
+    case $attempt in
+        failed) [[ $has_joined == true ]] ;;
+        over) [[ $has_joined == true ]] || { [[ $force == false ]] && has_checkpoints; } ;;
+        *) [[ $attempt != "$joined" ]] ;;
+    esac
 }
 
 # Run a command as long as the attempt is current; return status 75 if it had to be stopped.

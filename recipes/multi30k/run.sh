@@ -30,7 +30,6 @@ warmup=auto       # updates of the warm-up; auto: the row's on a CPU, 2000 on a 
 interval=auto     # updates between checkpoints; auto: the row's on a CPU, 400 on a GPU
 bpe_codes=auto    # joint byte pair merges; auto: 8000; for lower-cased text, 10000
 manifest=$here/corpus.toml # files with their checksums
-needs_mb=3000     # free disk space that the recipe needs, in MB; on a GPU, 7000 more
 # End of options
 
 corpus_stages() { manifest_stages; }
@@ -42,7 +41,7 @@ choose_for_gpu() {
     [[ $row != multi30k_tiny ]] || return 0
     [[ $max_update != auto ]] || interval=${interval/auto/400}
     batch_tokens=${batch_tokens/auto/4096} max_update=${max_update/auto/4000}
-    warmup=${warmup/auto/2000} needs_mb=$((needs_mb + 7000))
+    warmup=${warmup/auto/2000}
 }
 
 # Set text, search and training options as in "Good for Misconceived Reasons" (Wu et al., ACL 2021).
@@ -78,6 +77,7 @@ main() {
     require_whole bpe_codes
     pieces=byte_pairs piece_flags=(--symbols "$bpe_codes")
     [[ $exp != auto ]] || exp=$root/exp/$corpus_name
+    text_mb=1000
     systems_begin
     files=$exp/downloads
 

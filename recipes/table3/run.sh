@@ -83,6 +83,14 @@ train_rows() {
     ((${#failed[@]} == 0)) || fatal "not finished: ${failed[*]}"
 }
 
+# The rows depend on the place and on the content of the text.
+train_stage() {
+    local content=''
+    # shellcheck disable=SC2034  # the stage uses it by name
+    [[ ! -e $text/bin/sha256 ]] || content=$(<"$text/bin/sha256")
+    stage 2 train train_rows chosen max_update passed text content
+}
+
 make_table() {
     local one directories=() finished=()
     for one in "${runs[@]}"; do directories+=("$exp/${one// /-}"); done
@@ -131,12 +139,12 @@ main() {
             fatal "there are ${#runs[@]} runs, none of them is number $SLURM_ARRAY_TASK_ID"
         chosen=("${runs[SLURM_ARRAY_TASK_ID]}")
         recipe_begin "task-$SLURM_ARRAY_TASK_ID"
-        stage 2 train train_rows chosen max_update passed
+        train_stage
         exit
     fi
     recipe_begin
     [[ $makes_text == false ]] || stage 1 text prepare_text corpus passed
-    stage 2 train train_rows chosen max_update passed
+    train_stage
     exit
 }
 main "$@"

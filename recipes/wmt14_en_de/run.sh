@@ -25,7 +25,6 @@ vocabulary=37000  # byte pairs and characters of both languages together (sectio
 min_count=2       # byte pairs are learned from words that occur at least this often; 1 takes three
                   # times the memory
 manifest=$here/corpus.toml # archives, their checksums, and the texts in each
-needs_mb=20000    # free disk space that the recipe needs, in MB; for big, 60000 more
 # End of options
 
 corpus_stages() { manifest_stages; }
@@ -36,7 +35,7 @@ main() {
     require_one_of source_lang en de
     require_one_of target_lang de en
     require_whole vocabulary min_count
-    [[ $row != big* ]] || needs_mb=$((needs_mb + 60000))
+    text_mb=14000
     systems_begin
 
     corpus_name=wmt14_${source_lang}_$target_lang files=$exp/downloads

@@ -25,7 +25,6 @@ target_lang=fr    # language to translate to
 vocabulary=32000  # word pieces of both languages together (section 5.1)
 sample=1000000    # number of pairs, spread over the whole corpus, to learn the word pieces from
 manifest=$here/corpus.toml # archives, their checksums, and the texts in each
-needs_mb=120000   # free disk space that the recipe needs, in MB
 # End of options
 
 corpus_stages() { manifest_stages; }
@@ -36,6 +35,7 @@ main() {
     require_one_of source_lang en fr
     require_one_of target_lang fr en
     require_whole vocabulary sample
+    text_mb=60000
     systems_begin
 
     corpus_name=wmt14_${source_lang}_$target_lang files=$exp/downloads

@@ -6,7 +6,7 @@
 # the symbols to predict (section 6.3's linearization). Sets besides train, valid and test are in
 # additional_sets: silver, augmented.
 
-: "${exp:?}" "${here:?}" "${dry_run:?}" "${needs_mb:?}" "${prepared?}"
+: "${exp:?}" "${here:?}" "${dry_run:?}" "${stop_stage:?}" "${prepared?}"
 
 # Options
 corpus=wsj        # wsj (needs --treebank) or gum (downloaded)
@@ -30,9 +30,11 @@ check_trees() {
     require_one_of tags pos XX
     require_whole longest
     require_one_of augment auto true false
-    silver_files=() additional_sets=()
+    silver_files=() additional_sets=() text_mb=2000
     if [[ -n $prepared ]]; then # the trees are there
         corpus_name=$(cat "$prepared/bin/corpus" 2>/dev/null) || corpus_name=$corpus
+        # The training budget is the text's; that of a user's own sets is the WSJ's.
+        [[ $corpus_name == gum?(_semi_supervised) ]] && corpus=gum || corpus=wsj
         [[ ! -e $prepared/bin/train1.words-tree.words.idx ]] || additional_sets=(prepared)
         return
     fi
@@ -69,7 +71,7 @@ check_silver() {
         silver_files+=("$file")
         megabytes=$(($(stat -L -c %s "$file") / 1000000))
         [[ $file != *.gz ]] || megabytes=$((5 * megabytes)) # trees compress well
-        needs_mb=$((needs_mb + 4 * megabytes)) # normalized, words, symbols, pieces, binaries
+        text_mb=$((text_mb + 4 * megabytes)) # normalized, words, symbols, pieces, binaries
     done
 }
 
@@ -115,7 +117,8 @@ corpus_stages() {
         treebank=$exp/downloads lists=$here/gum
     fi
     # shellcheck disable=SC2034  # stage 2 uses it by name
-    [[ $dry_run == true ]] || tree_files=$(list_files) # if files change, the stage runs again
+    [[ $dry_run == true ]] || ((stop_stage < 2)) ||
+        tree_files=$(list_files) # if files change, the stage runs again
     stage 2 lists list_trees treebank lists tree_files
     stage 2 trees write_trees tags longest silver_files augment
 }

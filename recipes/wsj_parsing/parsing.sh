@@ -46,7 +46,7 @@ check_parsing() {
     done
     read -ra grid <<<"$dropouts"
     ((${#grid[@]} > 0)) || fatal "--dropouts must have at least one number"
-    dropout=${grid[0]}
+    dropout=${grid[0]} tries=${#grid[@]}
     [[ $nodes == 1 || ${#grid[@]} == 1 ]] || fatal "--nodes $nodes takes one of --dropouts"
 }
 

@@ -24,7 +24,6 @@ batch_tokens=auto # tokens per batch on each side; auto: the row's, but 4096 for
 max_update=auto   # updates of the training; auto: the row's, but 12000 for GUM on a GPU
 warmup=auto       # updates of the warm-up; auto: the row's, but 4000 for GUM on a GPU
 interval=auto     # updates between checkpoints; auto: the row's, but 600 for GUM on a GPU
-needs_mb=3000     # free disk space that the recipe needs, in MB; on a GPU, 20000 more
 # End of options
 
 # bash reads a script while running it; inside a function, later edits of this file have no effect.
@@ -34,7 +33,6 @@ main() {
     check_trees
     if [[ $device == cuda ]]; then
         row=${row/auto/parsing} dropouts=${dropouts/auto/0.1 0.2 0.3}
-        needs_mb=$((needs_mb + 20000))
         if [[ $corpus == gum ]]; then # 10,000 trees are only 20 batches of 25,000 tokens
             [[ $max_update != auto ]] || interval=${interval/auto/600}
             batch_tokens=${batch_tokens/auto/4096} max_update=${max_update/auto/12000}

@@ -62,10 +62,17 @@ def test_a_final_checkpoint_goes_with_its_copy_and_the_one_before_is_taken(tmp_p
     )
 
 
-def test_a_final_checkpoint_alone_means_from_the_start(tmp_path):
-    write(tmp_path, "checkpoint_10_1000", "checkpoint_last")
-    assert newest_whole_checkpoint(tmp_path, below=1000) is None
-    assert names(tmp_path) == []
+def test_a_final_checkpoint_with_none_before_it_is_kept_and_taken(tmp_path, capsys):
+    kept = ["checkpoint_10_1000", "checkpoint_best", "checkpoint_last"]
+    write(tmp_path, "checkpoint_9_999", *kept)
+    cut(tmp_path / "checkpoint_9_999.pt")  # leaves nothing to go back to
+    assert newest_whole_checkpoint(tmp_path, below=1000).name == "checkpoint_10_1000.pt"
+    assert names(tmp_path) == kept
+    assert capsys.readouterr().err == (
+        f"{tmp_path}/checkpoint_9_999.pt is cut short: removed\n"
+        f"{tmp_path}/checkpoint_10_1000.pt has 1,000 updates or more, but none before it is left: "
+        "the training does one more\n"
+    )
 
 
 def test_a_broken_final_checkpoint_takes_its_copy_along(tmp_path):
@@ -101,4 +108,6 @@ def test_the_command_prints_the_path_or_nothing(tmp_path, capsys, monkeypatch):
     call(monkeypatch, tmp_path, "--below", 200)
     assert capsys.readouterr().out == f"{tmp_path}/checkpoint_1_100.pt\n"
     call(monkeypatch, tmp_path, "--below", 100)
+    assert capsys.readouterr().out == f"{tmp_path}/checkpoint_1_100.pt\n"
+    call(monkeypatch, tmp_path / "absent")
     assert capsys.readouterr().out == ""

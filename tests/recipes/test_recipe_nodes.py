@@ -43,14 +43,18 @@ class Nodes:
         write_tool(directory / "tools" / "sleep", "exec /bin/sleep 0.1")  # for the recipe's seconds
         self.tools = write_tool(directory / "tools" / "torchrun", TORCHRUN)
         self.running: dict[int, subprocess.Popen] = {}
+        self.heard: dict[int, int] = {}  # how much a node had said before it was last started
 
-    def start(self, node: int) -> None:
+    def start(self, node: int, *options: str) -> None:
         command = [self.script, "--exp", self.exp, "--needs_mb", "1", "--gpus", "2"]
         command += ["--nodes", "2", "--master", "127.0.0.1:29400", "--node_rank", str(node)]
+        command += options
+        errors = (self.exp.parent / f"stderr-{node}").open("a")
+        self.heard[node] = errors.tell()
         self.running[node] = subprocess.Popen(
             [str(part) for part in command],
             stdout=subprocess.DEVNULL,
-            stderr=(self.exp.parent / f"stderr-{node}").open("a"),
+            stderr=errors,
             env=environment(**in_front(self.tools, with_fork_server()), EXP=str(self.exp)),
         )
 
@@ -81,6 +85,16 @@ class Nodes:
             assert self.running[node].wait(PATIENCE) == 0, self.said(node)
         assert not (self.exp / f"started-0-{first + 1}").exists()
         assert not (self.exp / f"started-1-{second + 1}").exists()
+
+    def waits(self, node: int) -> None:
+        """Check that a node waits for node 0."""
+        process, heard = self.running[node], self.heard[node]
+        until(
+            lambda: "waits for node 0" in self.said(node)[heard:] or process.poll() is not None,
+            f"node {node} waits or ends",
+        )
+        time.sleep(0.5)
+        assert process.poll() is None, self.said(node)
 
     def said(self, node: int) -> str:
         return (self.exp.parent / f"stderr-{node}").read_text()
@@ -174,6 +188,34 @@ def test_a_node_that_ended_well_trains_again_where_node_0_did_not(nodes):
     nodes.end(1, 1, 0)
     (nodes.exp / "run" / "checkpoints" / "checkpoint_1_5.pt").write_bytes(b"PK\5\6" + bytes(18))
     nodes.end(0, 1, 1)
+    nodes.meet(2, 2)
+    nodes.finish(2, 2)
+
+
+@pytest.mark.parametrize("end", ["failed", "over"])
+def test_how_an_earlier_run_ended_says_nothing_of_this_one(nodes, end):
+    (nodes.exp / "run").mkdir(parents=True)
+    (nodes.exp / "run" / ".attempt").write_text(f"{end}\n")
+    nodes.start(1)
+    nodes.waits(1)
+    nodes.start(0)
+    nodes.meet(1, 1)
+    nodes.finish(1, 1)
+
+
+def test_a_training_that_is_over_ends_a_node_that_comes_late_unless_it_is_forced(nodes):
+    nodes.start(0)
+    nodes.start(1)
+    nodes.meet(1, 1)
+    (nodes.exp / "run" / "checkpoints" / "checkpoint_1_5.pt").write_bytes(b"PK\5\6" + bytes(18))
+    nodes.finish(1, 1)
+    (nodes.exp / "node-1" / ".done" / "5-train").unlink()  # as if it had been lost before
+    nodes.start(1)
+    assert nodes.running[1].wait(PATIENCE) == 0, nodes.said(1)
+
+    nodes.start(1, "--force")
+    nodes.waits(1)
+    nodes.start(0, "--force")
     nodes.meet(2, 2)
     nodes.finish(2, 2)
 

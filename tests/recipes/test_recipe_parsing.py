@@ -67,7 +67,7 @@ def test_help_lists_the_options():
         *("--longest 512", "--vocabulary auto", "--sample 1000000", "--gold_copies 1"),
         *("--augment auto", "--dropouts auto", "--constrained false", "--subset test"),
         *("--row auto", "--exp auto", "--system aiayn"),
-        *("--prepared", "--mirror", "--needs_mb 3000"),
+        *("--prepared", "--mirror", "--needs_mb auto"),
     ):
         assert re.search(rf"^  {re.escape(option)} ", done.stdout, re.MULTILINE), option
     assert "Table 4" in done.stdout
@@ -273,6 +273,23 @@ def test_prepared_text_of_more_than_gold_trees_can_have_copies_of_them(tmp_path)
     assert value(train, "--upsample-primary") == "3"
 
 
+@pytest.mark.parametrize(
+    ("prepared", "corpus", "updates"),
+    [
+        ("gum", "wsj", "12000"),
+        ("gum_semi_supervised", "wsj", "12000"),
+        ("wsj_semi_supervised", "gum", "100000"),
+        ("gum_lists", "gum", "100000"),  # somebody's own sets, in a directory of this name
+    ],
+)
+def test_the_budget_is_that_of_the_prepared_text(tmp_path, prepared, corpus, updates):
+    (file := tmp_path / "made" / "bin" / "corpus").parent.mkdir(parents=True)
+    file.write_text(f"{prepared}\n")
+    options = ("--exp", tmp_path / "exp", "--prepared", tmp_path / "made", "--corpus", corpus)
+    (train,) = commands(shown(*options, "--gpus", "1", "--dropouts", "0.1"), "fairseq-train")
+    assert value(train, "--max-update") == updates
+
+
 def test_trees_by_lists_are_not_called_the_papers(treebank, tmp_path):
     for name, corpus in (("wsj/02/..", "wsj"), ("wsj/02/.", "02")):
         text = shown("--treebank", treebank.parent / name, "--lists", tmp_path)
@@ -329,6 +346,12 @@ def failure(result: subprocess.CompletedProcess, stage: str) -> str:
     assert result.returncode == 1 and re.search(ending, last), result.stderr
     assert "Traceback" not in result.stderr
     return line
+
+
+def test_gum_can_be_set_up_before_it_is_downloaded(tmp_path):
+    own = ("--exp", tmp_path / "exp", "--device", "cpu", "--stop_stage", "0")
+    result = recipe("--corpus", "gum", *own, **without_torch(tmp_path / "tools"))
+    assert (result.returncode, stages_run(result.stderr)) == (0, ["0-set_up"]), result.stderr
 
 
 def test_a_file_of_gum_that_is_not_the_published_one_is_refused(prepare, tmp_path):

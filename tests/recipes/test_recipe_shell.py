@@ -346,6 +346,18 @@ stage 1 full fail
     assert f"no space left on the disk of {tmp_path}/exp (0 MB free)" in result.stderr
 
 
+def test_a_file_that_vanishes_while_exp_is_measured_ends_nothing(recipe, tmp_path):
+    du = tmp_path / "bin" / "du"
+    du.parent.mkdir()
+    du.write_text("#!/bin/sh\necho 'du: no such file' >&2; printf '7\\t%s\\n' \"$2\"; exit 1\n")
+    du.chmod(0o755)
+    result = call(recipe(THREE_STAGES), PATH=f"{du.parent}:{os.environ['PATH']}")
+    assert result.returncode == 0, result.stderr
+    assert "du:" not in result.stderr
+    du.write_text("#!/bin/sh\nexit 1\n")
+    assert call(recipe(THREE_STAGES), PATH=f"{du.parent}:{os.environ['PATH']}").returncode == 0
+
+
 def test_python_reads_and_writes_utf8_whatever_the_environment_says(recipe, tmp_path):
     body = """# End of options
 recipe_options "$@"

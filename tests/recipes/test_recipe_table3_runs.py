@@ -5,6 +5,7 @@ The text is a miniature's; fairseq's commands are stand-ins.
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
@@ -187,6 +188,20 @@ def test_prepared_text_stays_as_it_is(text, tools, command):
     assert result.returncode == 0, result.stderr
     assert "stage 1-text" not in result.stderr
     assert files_of(text) == before
+
+
+def test_rows_are_not_done_with_another_text(text, tools, command, tmp_path):
+    other = shutil.copytree(text, tmp_path / "other")
+    assert call(command("--rows", "c_n2", "--text", text), **tools).returncode == 0
+    words = command("--rows", "c_n2", "--text", other)
+    moved = call(words, **tools)  # the same text elsewhere
+    assert (moved.returncode, trainings(moved)) == (0, []), moved.stderr
+    assert "stage 2-train is done, skipped" not in moved.stderr
+    assert "stage 2-train is done, skipped" in call(words, **tools).stderr
+    (other / "bin" / "sha256").write_text("made again\n")
+    changed = call(words, **tools)
+    assert changed.returncode == 1
+    assert f"{other}/bin is not what the recipe made" in changed.stderr
 
 
 def test_text_that_is_not_prepared_is_named(tools, command, tmp_path):

@@ -7,7 +7,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from recipe_runs import RECIPES, TRAINING_SAMPLE, call, in_front, with_fork_server, write_tool
+from recipe_runs import (
+    RECIPES,
+    TRAINING_SAMPLE,
+    call,
+    in_front,
+    with_fork_server,
+    without_torch,
+    write_tool,
+)
 
 WMT = RECIPES / "wmt14_en_de" / "run.sh"
 
@@ -61,6 +69,17 @@ def test_all_gpus_are_used_in_the_precision_they_are_fast_in(
     assert {"--fp16", "--bf16"} & set(words) == ({precision} if precision else set())
     batch = count * int(value(words, "--max-tokens")) * int(value(words, "--update-freq"))
     assert 25_000 <= batch < 25_100
+
+
+@pytest.mark.parametrize(
+    ("visible", "count"),
+    [("2,5", 2), ("GPU-5f-a, GPU-7-b,GPU-9", 3), ("1,-1,2", 1), ("", 0), ("-1", 0), ("-1,0", 0)],
+)
+def test_only_visible_gpus_count(tmp_path, visible, count):
+    """CUDA hides those from the first negative number on, and all if the list is empty."""
+    words = train_command(tmp_path, **gpus(tmp_path, 8, "9.0"), CUDA_VISIBLE_DEVICES=visible)
+    assert ("--cpu" in words) == (count == 0)
+    assert count == 0 or value(words, "--distributed-world-size") == str(count)
 
 
 def test_without_a_gpu_the_cpu_trains_and_asked_for_gpus_are_taken_on_trust(tmp_path):
@@ -144,8 +163,6 @@ def test_fairseq_takes_all_that_a_slurm_job_has(tmp_path):
         assert result.returncode == 1
         return result.stderr
 
-    words = train_command(tmp_path, **gpus(tmp_path, 8, "9.0"), CUDA_VISIBLE_DEVICES="2,5")
-    assert value(words, "--distributed-world-size") == "2"
     assert refusal("--gpus", "8") == "run.sh: --gpus must be at most the 4 here, got '8'\n"
     job = {"SLURM_JOB_ID": "7", "SLURM_NNODES": "2"}
     assert refusal("--gpus", "4", **job) == "run.sh: --nodes must be the job's 2, got '1'\n"
@@ -160,6 +177,17 @@ def test_a_dry_run_leaves_nodes_that_wait_alone(tmp_path):
     begun.touch()
     train_command(tmp_path, "--exp", str(tmp_path / "exp"))
     assert begun.exists()
+
+
+def test_only_nodes_of_the_same_training_wait_from_its_start(tmp_path):
+    runs = [tmp_path / "exp" / f"{system}-base-1" / ".attempt" for system in ("aiayn", "stock")]
+    for begun in runs:
+        begun.parent.mkdir(parents=True)
+        begun.touch()
+    words = [WMT, "--exp", tmp_path / "exp", "--needs_mb", "1", "--stop_stage", "0"]
+    result = call(words, **no_gpu(tmp_path), **without_torch(tmp_path / "tools"))
+    assert result.returncode == 0, result.stderr
+    assert [begun.exists() for begun in runs] == [False, True]
 
 
 def test_an_unknown_row_and_one_that_stock_fairseq_cannot_build(tmp_path):
@@ -184,7 +212,23 @@ def test_a_shorter_training_keeps_the_proportion_of_checkpoints(tmp_path):
     assert value(words, "--keep-interval-updates") == "7"
     # One more thing to evaluate later must not need another training.
     assert value(train_command(tmp_path, "--average", "1"), "--keep-interval-updates") == "5"
+    # A training that is killed at its end goes on from the one before the last.
+    assert value(train_command(tmp_path, "--row", "c_n2"), "--keep-interval-updates") == "2"
     assert value(train_command(tmp_path, "--max_update", "10"), "--save-interval-updates") == "1"
+
+
+def test_checkpoints_to_average_are_counted_with_the_options_that_override_the_rows(tmp_path):
+    def call_with(further: str):
+        return call([WMT, "--dry_run", "--stage", "5", "--train_options", further], tmp_path)
+
+    assert call_with("--max-update 200000 --save-interval-updates=40000").returncode == 0
+    for further, message in (
+        ("--save-interval-updates=40000", "one every 40000 (--interval) make 2"),
+        ("--max-update 4000", "4000 updates with one every 1500 (--interval) make 2"),
+        ("--max-update 0 --max-epoch 9", "--max-update must be a whole number from 1, got '0'"),
+    ):
+        result = call_with(further)
+        assert result.returncode == 1 and result.stderr.endswith(f"{message}\n"), result.stderr
 
 
 def test_a_batch_of_ones_own_is_shared_by_all_gpus(tmp_path):

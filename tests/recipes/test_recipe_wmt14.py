@@ -10,11 +10,14 @@ from recipe_runs import (
     RECIPES,
     Corpus,
     call,
+    in_front,
     lines_of,
     make_corpus,
     mirrored,
+    with_fork_server,
     without_fork_server,
     without_torch,
+    write_tool,
 )
 
 from fairseq_aiayn.paper import VOCABULARY_EN_DE, VOCABULARY_EN_FR
@@ -185,6 +188,28 @@ def test_the_filtered_test_set_is_not_taken_for_the_whole(recipe, make, prepare,
 
 
 # --- a full disk ---
+
+GERMAN_RUN = RECIPES / "wmt14_en_de" / "run.sh"
+PARSING_RUN = RECIPES / "wsj_parsing" / "run.sh"
+
+
+@pytest.mark.parametrize(
+    ("words", "needed"),
+    [
+        ((GERMAN_RUN,), 14000 + 6000),
+        ((GERMAN_RUN, "--row", "big", "--system", "both", "--seeds", "1 2"), 14000 + 4 * 60000),
+        ((GERMAN_RUN, "--row", "big", "--prepared", "absent"), 60000),
+        ((GERMAN_RUN, "--row", "big", "--stop_stage", "4"), 14000),
+        ((GERMAN_RUN, "--row", "big", "--system", "both", "--needs_mb", "7"), 7),
+        ((PARSING_RUN, "--corpus", "gum", "--gpus", "1"), 2000 + 3 * 12000),
+    ],
+)
+def test_the_checkpoints_of_every_run_need_disk_space(tmp_path, words, needed):
+    df = write_tool(tmp_path / "tools" / "df", "echo header; echo disk 9000 9000 0 100% /")
+    result = call([*words, "--exp", tmp_path / "exp"], **in_front(df, with_fork_server()))
+    assert result.returncode == 1
+    assert f" MB free, {needed} MB needed (--needs_mb)\n" in result.stderr
+
 
 # Runs a recipe on a disk of its own, too small and then large enough; it goes with the namespace.
 SMALL_DISK = """
