@@ -304,8 +304,9 @@ read_attempt() {
     [[ -n $attempt ]]
 }
 
-# Is what node 0 wrote news to this node? Before node 0 starts, it is an earlier run's. That failed, which
-# says nothing of this run, or is over, which stays true unless node 0 trains again: see keep_training.
+# Is what node 0 wrote news to this node? Before node 0 starts, it is of an earlier run. If that
+# failed, it says nothing of this run. If it is over, this stays true unless node 0 trains again, which
+# keep_training allows with --force only.
 attempt_counts() {
     case $attempt in
         failed) [[ $has_joined == true ]] ;;
