@@ -1,6 +1,13 @@
-"""The order of test files: those that take longest first, so that two workers finish together."""
+"""How tests run: the longest files first, so that two workers finish together, and with the same
+invented examples every time."""
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile(
+    "reproducible", derandomize=True, deadline=None, database=None, max_examples=150
+)
+settings.load_profile("reproducible")
 
 LONGEST_FIRST = (
     "recipes",

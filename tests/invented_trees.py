@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from fairseq_aiayn.treebank.trees import ROOT_LABEL, Constituent, Word
-
-reproducible = settings(derandomize=True, deadline=None, database=None, max_examples=150)
 
 WHITE_SPACE = " \t\r\n\f\v"
 # What str.split, str.splitlines, \s or a piece model take for more than a character of a word

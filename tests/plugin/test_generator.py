@@ -3,12 +3,14 @@ ensembles; fairseq's options."""
 
 import math
 from argparse import Namespace
+from dataclasses import fields
 
 import pytest
 import torch
 import torch.nn.functional as F
 from fairseq import options
 from fairseq.data import Dictionary
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.sequence_generator import SequenceGenerator
 
@@ -18,7 +20,12 @@ from fairseq_aiayn.decoding.reference import plain_beam_search
 from fairseq_aiayn.nn.decoder import DecoderLayer
 from fairseq_aiayn.plugin.architectures import apply_row
 from fairseq_aiayn.plugin.model import AiaynModel
-from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
+from fairseq_aiayn.plugin.task import (
+    REFUSED,
+    AiaynTranslationConfig,
+    AiaynTranslationTask,
+    search_defaults,
+)
 from fairseq_aiayn.rows import TINY
 
 WORDS = 12
@@ -273,6 +280,30 @@ def test_unnormalized_means_no_length_penalty(task):
 def test_options_of_other_searches_are_refused_with_the_way_out(task, option, value):
     with pytest.raises(ValueError, match=f"--{option.replace('_', '-')} .*--task translation"):
         task.build_generator([build_model(task, 0)], Namespace(**{option: value}))
+
+
+# fairseq's options for generation that are not of this search and may be given
+OTHERS = {
+    *("prefix_size", "score_reference", "sacrebleu", "no_seed_provided", "_name"),
+    *(
+        "sampling_topk",
+        "sampling_topp",
+        "diverse_beam_strength",
+        "lm_weight",
+    ),  # parts of refused ones
+    *("retain_dropout_modules", "no_beamable_mm"),
+    *("decoding_format", "iter_decode_eos_penalty", "iter_decode_max_iter"),  # of other models
+    *("iter_decode_force_max_iter", "iter_decode_with_external_reranker"),
+    *("beam_mt", "max_len_a_mt", "max_len_b_mt", "lenpen_mt", "eos_token"),  # of speech
+}
+
+
+def test_every_option_of_fairseqs_generation_is_obeyed_refused_or_another_s(task):
+    """Breaks if an option is silently ignored, also one that a new fairseq brings."""
+    obeyed = search_defaults(task.decoding).keys()
+    known = {one.name for one in fields(GenerationConfig)}
+    assert known == (obeyed & known) | (REFUSED.keys() & known) | OTHERS
+    assert not OTHERS & (obeyed | REFUSED.keys())
 
 
 def test_other_models_are_refused(task):

@@ -16,7 +16,7 @@ import sentencepiece
 import treebanks
 from hypothesis import given
 from hypothesis import strategies as st
-from invented_trees import forms, reproducible
+from invented_trees import forms
 from recipe_runs import RECIPES, lines_of
 
 from fairseq_aiayn.corpus import pieces
@@ -387,7 +387,6 @@ def test_symbols_of_trees_are_whole_and_the_most_frequent_come_first(vocabularie
     assert counts == sorted(counts, reverse=True) and sum(counts) == 400 * 9
 
 
-@reproducible
 @given(st.lists(forms | st.sampled_from(["the", "Bake", "ц中", "\u3000", "▁▁"]), min_size=1))
 def test_as_many_pieces_begin_with_u2581_as_there_are_words(vocabularies, words):
     # fairseq splits at any white space and takes what is not in its dictionary for <unk>.

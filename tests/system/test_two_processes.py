@@ -3,7 +3,6 @@ frequency."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import torch
@@ -35,7 +34,7 @@ def test_two_processes_equal_one_with_update_frequency_2(run: Run, data_bin, tmp
     entry.write_text(ENTRY)
     arguments = [data_bin, *PLUGIN, *OPTIONS]
     run(
-        *("torchrun", "--nproc_per_node", "2", "--master_port", str(20_000 + os.getpid() % 20_000)),
+        *("torchrun", "--standalone", "--nproc_per_node", "2"),
         *("--no-python", *command("python", entry), *arguments, "--save-dir", tmp_path / "two"),
     )
     run("fairseq-train", *arguments, "--update-freq", "2", "--save-dir", tmp_path / "one")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_aiayn.treebank.evalb.parameters import COLLINS, Parameters, read_parameters
+from fairseq_aiayn.treebank.evalb.parameters import COLLINS, NEW, Parameters, read_parameters
 from fairseq_aiayn.treebank.evalb.scoring import score_sentence
 from fairseq_aiayn.treebank.evalb.sentence import Status
 
@@ -31,6 +31,21 @@ DELETE_LABEL_FOR_LENGTH -NONE-
 EQ_LABEL ADVP PRT
 # EQ_WORD colour color
 """
+NEW_LINES = (
+    COLLINS_LINES
+    + """\
+DELETE_LABEL S1
+DELETE_LABEL ?
+DELETE_LABEL !
+QUOTE_LABEL ``
+QUOTE_LABEL ''
+QUOTE_LABEL POS
+QUOTE_LABEL NN
+QUOTE_LABEL CD
+QUOTE_LABEL VBZ
+QUOTE_LABEL :
+"""
+)
 
 
 @pytest.fixture
@@ -38,10 +53,19 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "rules.prm"
 
 
-@pytest.mark.parametrize("content", [COLLINS_LINES, COLLINS_LINES.replace("\n", " \t\r\n")])
-def test_the_default_is_what_such_a_file_says(file: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (COLLINS_LINES, COLLINS),
+        (COLLINS_LINES.replace("\n", " \t\r\n"), COLLINS),
+        (NEW_LINES, NEW),
+    ],
+)
+def test_parameters_with_a_name_are_what_such_a_file_says(
+    file: Path, content: str, expected: Parameters
+) -> None:
     file.write_text(content, newline="")
-    assert read_parameters(file) == replace(COLLINS, name="rules.prm")
+    assert read_parameters(file) == replace(expected, name="rules.prm")
 
 
 def test_an_empty_file_deletes_nothing(file: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from invented_trees import chain, forms, normalized, reproducible
+from invented_trees import chain, forms, normalized
 
 from fairseq_aiayn.treebank.linearization import delinearize, linearize, source_text
 from fairseq_aiayn.treebank.punctuation import punctuation_tag
@@ -27,13 +27,11 @@ def test_a_tree_becomes_labelled_brackets_around_tags_or_xx(tree: Constituent) -
     assert " ".join(linearize(tree, "XX")) == "(S (NP XX XX )NP (VP XX )VP )S XX"
 
 
-@reproducible
 @given(normalized)
 def test_delinearizing_is_the_inverse_of_linearizing(tree: Constituent) -> None:
     assert delinearize(linearize(tree, "pos"), words_in(tree)) == tree
 
 
-@reproducible
 @given(normalized)
 def test_under_xx_only_the_tags_are_lost(tree: Constituent) -> None:
     symbols = linearize(tree, "XX")
@@ -128,7 +126,6 @@ def test_a_sequence_may_be_as_deep_as_a_tree_that_can_be_read() -> None:
         assert str(caught.value) == "symbol 399: (NP must not be inside 398 constituents"
 
 
-@reproducible
 @given(forms)
 def test_a_word_is_one_word_of_the_source(form: str) -> None:
     """It stays whole however the text is split at white space. Breaks if it contains the mark of a

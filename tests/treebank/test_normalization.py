@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from invented_trees import chain, reproducible, trees
+from invented_trees import chain, trees
 
 from fairseq_aiayn.treebank.normalization import category, normalize
 from fairseq_aiayn.treebank.reader import parse_trees
@@ -64,7 +64,6 @@ def test_collapsing_makes_one_of_a_label_over_itself_alone(found: str, collapsed
     assert write_tree(normalize(parse(found), collapse_unary=True)) == collapsed
 
 
-@reproducible
 @given(as_found, st.booleans())
 def test_normalising_twice_is_normalising_once(tree: Constituent, collapse_unary: bool) -> None:
     words = [word for word in words_of(tree) if word.tag != "-NONE-"]

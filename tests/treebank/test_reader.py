@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from invented_trees import chain, labels, reproducible, tags, trees
+from invented_trees import chain, labels, tags, trees
 
 from fairseq_aiayn.treebank import reader
 from fairseq_aiayn.treebank.reader import parse_trees, read_trees
@@ -34,7 +34,6 @@ def fault(text: str | bytes) -> str:
     return str(caught.value)
 
 
-@reproducible
 @given(st.lists(trees(labels, tags), max_size=3), st.randoms(use_true_random=False))
 def test_what_is_written_is_read_in_any_layout(found: list[Constituent], random) -> None:
     """Any white space, or none next to a bracket; several trees on a line, and trees over several

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from invented_trees import chain, forms, normalized, reproducible
+from invented_trees import chain, forms, normalized
 
 from fairseq_aiayn.treebank.linearization import delinearize, linearize
 from fairseq_aiayn.treebank.punctuation import fitting_tag
@@ -30,7 +30,6 @@ sequences = st.lists(
 sentences = st.lists(forms, min_size=1, max_size=6)
 
 
-@reproducible
 @given(sequences, sentences)
 def test_any_sequence_becomes_a_tree_over_exactly_the_words(
     symbols: list[str], words: list[str]
@@ -42,7 +41,6 @@ def test_any_sequence_becomes_a_tree_over_exactly_the_words(
     assert all(count > 0 for count in repairs.values())
 
 
-@reproducible
 @given(sequences, sentences)
 def test_what_is_repaired_needs_no_repair(symbols: list[str], words: list[str]) -> None:
     tree = repair(symbols, words).tree
@@ -51,7 +49,6 @@ def test_what_is_repaired_needs_no_repair(symbols: list[str], words: list[str]) 
     assert linearize(again.tree, "pos") == linearize(tree, "pos")
 
 
-@reproducible
 @given(sequences, sentences)
 def test_repairs_are_counted_where_delinearizing_refuses(
     symbols: list[str], words: list[str]
@@ -64,7 +61,6 @@ def test_repairs_are_counted_where_delinearizing_refuses(
             delinearize(symbols, words)
 
 
-@reproducible
 @given(normalized, st.sampled_from(["pos", "XX"]))
 def test_of_a_well_formed_sequence_only_punctuation_tags_change(
     tree: Constituent, tags: str
@@ -175,7 +171,7 @@ def test_what_is_too_deep_and_not_closed_counts_once() -> None:
 
 @pytest.mark.parametrize("symbols", [["(S"], ["(S", "(NP"], ["(S", ")NP"], [")S"], ["NN"]])
 def test_long_garbage_is_repaired(symbols: list[str]) -> None:
-    """100,000 symbols. Breaks if the time is quadratic."""
+    """100,000 symbols: breaks if the depth of the tree is a depth of calls."""
     tree = repair(symbols * (100_000 // len(symbols)), ["the", "board"]).tree
     assert repair(linearize(tree, "pos"), ["the", "board"]).well_formed
 

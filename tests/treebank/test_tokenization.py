@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from invented_trees import WHITE_SPACE, chain, normalized, reproducible
+from invented_trees import WHITE_SPACE, chain, normalized
 
 from fairseq_aiayn.treebank.brackets_nltk import as_nltk, pretty
 from fairseq_aiayn.treebank.linearization import delinearize, require_words
@@ -29,7 +29,6 @@ def test_words_are_those_of_the_treebank(sentence: str, words: str) -> None:
     assert penn_words(sentence) == words.split()
 
 
-@reproducible
 @given(st.text(st.characters() | st.sampled_from("()[]{}\"'“”.,-" + WHITE_SPACE)))
 def test_words_of_any_sentence_can_stand_in_a_tree(sentence: str) -> None:
     words = penn_words(sentence)
@@ -37,7 +36,6 @@ def test_words_of_any_sentence_can_stand_in_a_tree(sentence: str) -> None:
         require_words(words)
 
 
-@reproducible
 @given(normalized)
 def test_nltk_has_the_same_tree(tree: Constituent) -> None:
     found = as_nltk(tree)
