@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.paper import BASE
+from fairseq_aiayn.regime.names import option
 
 if TYPE_CHECKING:
     from fairseq_aiayn.inspection.attention_map import AttentionMap
@@ -129,21 +130,17 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.positions:
         for name in OF_SENTENCES:
             if getattr(arguments, name) is not None:
-                raise ValueError(f"--positions does not go with {_option(name)}")
+                raise ValueError(f"--positions does not go with {option(name)}")
         if path.suffix.lower() == PAGE:
             raise ValueError(f"--positions is a picture: --output must not end in {PAGE}")
     needed = ("checkpoint", "data_bin", "source")
     if arguments.positions:  # the sinusoids need no model
         needed = needed[:2] if arguments.checkpoint or arguments.data_bin else ()
-    missing = [_option(name) for name in needed if getattr(arguments, name) is None]
+    missing = [option(name) for name in needed if getattr(arguments, name) is None]
     if missing:
         raise ValueError(f"{' and '.join(missing)} must be given")
     if arguments.normalize and not arguments.bpe_codes:
         raise ValueError("--normalize goes with --bpe-codes")
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _load(arguments: argparse.Namespace) -> Translator:

@@ -62,9 +62,13 @@ def run(arguments: argparse.Namespace) -> None:
     score = bleu.score_tokenized if arguments.tokenized else bleu.score
     scores = score(hypothesis, reference, arguments.target_lang, arguments.quotes)
     if arguments.tokens:
-        scores = dataclasses.replace(
-            scores, tokens=bleu.token_bleu(*read_parallel(*arguments.tokens))
-        )
+        tokens = read_parallel(*arguments.tokens)
+        if len(tokens[0]) != scores.sentences:
+            raise ValueError(
+                f"--tokens: must be of the {scores.sentences:,} sentences of --hypothesis, are of "
+                f"{len(tokens[0]):,}"
+            )
+        scores = dataclasses.replace(scores, tokens=bleu.token_bleu(*tokens))
     if arguments.json:
         found = dataclasses.asdict(scores)
         print(json.dumps({key: found[key] for key in found if found[key]}, indent=2))

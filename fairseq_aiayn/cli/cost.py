@@ -31,6 +31,7 @@ from fairseq_aiayn.cost.estimate import (
     training_flops,
 )
 from fairseq_aiayn.cost.gpus import GPUS, find_gpu
+from fairseq_aiayn.cost.row_table import in_powers
 from fairseq_aiayn.files.text_table import aligned_lines
 from fairseq_aiayn.paper import Row
 from fairseq_aiayn.rows import find_row
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
     print(*aligned_lines(_forward_lines(forward)), sep="\n")
     print(
         f"\ntraining: 3 x {_millions(forward.total)} x {row.batch_tokens:,} tokens x"
-        f" {row.steps:,} steps = {_flops(counted)} FLOPs counted\n"
+        f" {row.steps:,} steps = {in_powers(counted)} FLOPs counted\n"
     )
     print(*aligned_lines(_estimate_lines(paper, own)), sep="\n")
     if own:
@@ -137,16 +138,11 @@ def _column(name: str, found: Estimate | None) -> list[str]:
         f"{found.gpus} x {gpu.name}",
         f"{found.hours:g}",
         f"{gpu.single_tflops:g} {gpu.rate}",
-        _flops(found.flops),
+        in_powers(found.flops),
         f"{found.utilisation:.1%}",
         f"{gpu.tensor_tflops:g} {gpu.rate}" if gpu.tensor_tflops else "",
         f"{found.tensor_utilisation:.1%}" if found.tensor_utilisation else "",
     ]
-
-
-def _flops(count: float) -> str:
-    """Write FLOPs with two digits, as Table 2 does: 3.3e18."""
-    return f"{count:.1e}".replace("e+", "e")
 
 
 def _millions(count: int) -> str:

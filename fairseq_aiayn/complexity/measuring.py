@@ -31,14 +31,16 @@ class Cost:
 
 
 class PeakMemory(TorchDispatchMode):
-    """Adds up the memory of all tensors that are alive after each operation.
+    """Adds up the memory of all tensors that are alive after each operation, without a layer's
+    parameters and views of them.
 
     What a kernel takes for itself while it runs is not seen.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, layer: nn.Module) -> None:
         super().__init__()
         self.peak = 0
+        self._parameters = {one.untyped_storage()._cdata for one in layer.parameters()}
         self._alive: dict[int, tuple[StorageWeakRef, int]] = {}
 
     def __torch_dispatch__(
@@ -47,8 +49,10 @@ class PeakMemory(TorchDispatchMode):
         """Run an operation and look at its outputs."""
         outputs = func(*args, **(kwargs or {}))
         for tensor in tree_leaves((args, outputs)):
-            if isinstance(tensor, Tensor) and not isinstance(tensor, nn.Parameter):
-                storage = tensor.untyped_storage()
+            if not isinstance(tensor, Tensor):
+                continue
+            storage = tensor.untyped_storage()
+            if storage._cdata not in self._parameters:
                 self._alive[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
         self._alive = {key: one for key, one in self._alive.items() if not one[0].expired()}
         self.peak = max(self.peak, sum(size for _, size in self._alive.values()))
@@ -60,7 +64,7 @@ def measure(layer: nn.Module, n: int, d: int) -> Cost:
     """Run a layer over [1, n, d] on this machine."""
     x = torch.randn(1, n, d)
     flops = _count(layer, x)
-    with PeakMemory() as memory:
+    with PeakMemory(layer) as memory:
         layer(x)
     seconds: list[float] = []
     while len(seconds) < TIMES or sum(seconds) < SECONDS:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
+from unicodedata import category
 
 from fairseq_aiayn.corpus.moses import moses_tokenizer
 
@@ -81,8 +82,16 @@ def reason_to_drop(source: Sequence[str], target: Sequence[str], settings: Setti
     return None
 
 
+def visible(line: str) -> str:
+    """Return a line without words of control and format characters alone: sentencepiece makes no
+    piece of them."""
+    if "".join(line.split()).isprintable():
+        return line
+    return " ".join(word for word in line.split() if any(category(c)[0] != "C" for c in word))
+
+
 @cache
 def _tokenizer(settings: Settings, language: str) -> Callable[[str], str]:
     if settings.tokenizer == "none":
-        return str
+        return visible
     return moses_tokenizer(language, settings.normalize, settings.lowercase)

@@ -43,6 +43,8 @@ def opened(path: str | Path) -> Iterator[Iterator[bytes]]:
         yield bounded_lines(sys.stdin.buffer, LONGEST_LINE)
     else:
         packed = str(path).lower().endswith(".gz")
+        if packed and Path(path).is_file() and not Path(path).stat().st_size:
+            raise ValueError(f"{path}: cut short or not gzip")  # gzip would give an empty text
         with gzip.open(path) if packed else open(path, "rb") as file:
             yield bounded_lines(file, LONGEST_LINE)
 
@@ -71,8 +73,11 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def decode_stream(lines: Iterable[bytes]) -> Iterator[str]:
-    """Yield lines of UTF-8 without line ends; raises ValueError with the number of a bad line."""
+    """Yield lines of UTF-8 without line ends and byte order mark; raises ValueError with the number
+    of a bad line."""
     for number, line in enumerate(lines, start=1):
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
         try:
             yield line.removesuffix(b"\n").decode()
         except UnicodeDecodeError:

@@ -183,6 +183,8 @@ def _perl_words(sentence: str) -> str:
 
 def _corpus_bleu(metric: BLEU, hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:
     result = metric.corpus_score(hypothesis, [reference])
+    if not result.ref_len:
+        raise ValueError("the reference must have at least one token, has none")
     return Bleu(
         score=result.score,
         precisions=tuple(result.precisions),

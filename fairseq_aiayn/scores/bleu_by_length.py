@@ -47,8 +47,10 @@ def _classes(lengths: Sequence[int]) -> list[list[int]]:
     order = sorted(range(len(lengths)), key=lambda k: lengths[k])
     classes: list[list[int]] = [[]]
     for done, k in enumerate(order):
-        full = done >= len(classes) * len(order) / CLASSES
-        if full and lengths[k] != lengths[classes[-1][-1]]:
+        # Those that are left are shared by the classes that are left, this one included
+        begun = len(classes[-1])
+        share = (len(order) - done + begun) / (CLASSES - len(classes) + 1)
+        if begun >= share and lengths[k] != lengths[classes[-1][-1]]:
             classes.append([])
         classes[-1].append(k)
     return [members for members in classes if members]

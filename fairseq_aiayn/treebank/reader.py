@@ -112,7 +112,7 @@ def parse_trees(lines: Iterable[bytes], name: str) -> Iterator[Constituent]:
             if stack and number - stack[0].line >= LONGEST_TREE:
                 raise _Fault(f"the tree is not closed after {LONGEST_TREE:,} lines", stack[0].line)
         if stack:
-            raise _Fault("the tree is not closed at the end of the file", stack[0].line)
+            raise _Fault("the tree is not closed at the end", stack[0].line)
     except _Fault as fault:
         raise ValueError(f"{name}:{fault.line or number}: {fault}") from None
 

@@ -2,8 +2,8 @@
 
 The corpus is either train.*, valid.* and test.*, which stay separate, or text.*, from which this
 script holds out both sets: whole documents if text.documents names each line's document, otherwise
-two blocks of consecutive lines at the end. No sentence of a held-out set, in either language, stays
-in the training text.
+two blocks of consecutive lines at the end. No sentence of a set that is held out here, in either
+language, stays in the training text; of given sets, such sentences are counted.
 
     python recipes/demo/split_corpus.py --corpus corpus --source-lang en \\
         --target-lang de --output data --max-words 40 --held-out 1000
@@ -81,6 +81,20 @@ def without_sentences_of(pairs: list[Pair], held_out: list[Pair]) -> list[Pair]:
     return [pair for pair in pairs if pair[0] not in sources and pair[1] not in targets]
 
 
+def report_shared(splits: dict[str, list[Pair]]) -> None:
+    """Print how many training pairs have a sentence of a given held-out set; they are kept."""
+    train = splits["train"]
+    for name in ("valid", "test"):
+        shared = len(train) - len(without_sentences_of(train, splits[name]))
+        if shared:
+            share = f"{shared / len(train):.1%}"
+            print(
+                f"train: {shared:,} pairs ({share}) have a sentence of {name}, in either language: "
+                "scores may be too good",
+                file=sys.stderr,
+            )
+
+
 def hold_out(
     pairs: list[Pair], documents: list[str] | None, held_out: int
 ) -> dict[str, list[Pair]]:
@@ -97,6 +111,10 @@ def hold_out(
         raise ValueError("the corpus must have several documents of similar size to hold some out")
     valid = without_sentences_of(splits["valid"], splits["test"])
     train = without_sentences_of(splits["train"], splits["valid"] + splits["test"])
+    if not train or not valid:
+        raise ValueError(
+            "the corpus repeats its sentences: without those of the held-out sets, it has none left"
+        )
     print(
         f"train {len(train):,}, valid {len(valid):,}, test {len(splits['test']):,} pairs; "
         f"{len(splits['train']) - len(train):,} left training because a held-out set has them",
@@ -117,10 +135,12 @@ def make_splits(
     if not (corpus / f"text.{languages[0]}").exists():
         splits = {name: read_pairs(corpus, name, languages) for name in SPLITS}
         limits = {"train": max_words, "valid": LONGEST_HELD_OUT, "test": LONGEST_HELD_OUT}
-        return {
+        kept = {
             name: [pair for pair, keep in zip(pairs, clean(pairs, limits[name], name)) if keep]
             for name, pairs in splits.items()
         }
+        report_shared(kept)
+        return kept
     pairs = read_pairs(corpus, "text", languages)
     kept = clean(pairs, max_words, "corpus")
     names = corpus / "text.documents"

@@ -81,13 +81,17 @@ def test_bleu_of_given_tokens_stands_beside_the_others(
     """Breaks if they are tokenized again, or compounds are split in them."""
     tokens = tmp_path / "hyp.tok", tmp_path / "ref.tok"
     for path, line in zip(tokens, ("a-b c,d e f", "a-b c,d e g f"), strict=True):
-        path.write_text(f"{line}\n")
+        path.write_text(f"{line}\n\n")
     assert run(*files, "--json", "--tokens", *map(str, tokens)) == 0
     found = json.loads(capsys.readouterr().out)["tokens"]
     assert (found["hypothesis_length"], found["reference_length"]) == (4, 5)
     assert found["precisions"] == pytest.approx([100, 200 / 3, 50, 0])
     assert run(*files, "--tokens", *map(str, tokens)) == 0
     assert "BLEU of tokens" in capsys.readouterr().out
+    for path in tokens:
+        path.write_text("a\nb\nc\n")
+    assert run(*files, "--tokens", *map(str, tokens)) == 2
+    assert "must be of the 2 sentences of --hypothesis, are of 3" in capsys.readouterr().err
 
 
 def test_command_reads_standard_input(
@@ -108,6 +112,7 @@ def test_command_reads_standard_input(
     [
         ("test.de", b"Das ist ein Haus.\n\n", "{folder}/test.de: line 2 is empty"),
         ("test.de", b"", "{folder}/test.de: empty, expected one sentence per line"),
+        ("test.de", b"\x01\n\x01\n", "the reference must have at least one token, has none"),
         ("test.hyp", b"", "{folder}/test.hyp: empty, expected one sentence per line"),
         ("test.hyp", b"ja\nf\xfcr\n", "{folder}/test.hyp: line 2, byte 2 (0xfc) is not UTF-8"),
         (

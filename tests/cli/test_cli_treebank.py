@@ -100,7 +100,7 @@ def test_normalized_trees_linearise_to_the_same(
     ("content", "message"),
     [
         ("", "a.mrg: must have a tree, has none"),
-        ("(S (A b))\n(S (A b)", "a.mrg:2: the tree is not closed at the end of the file"),
+        ("(S (A b))\n(S (A b)", "a.mrg:2: the tree is not closed at the end"),
         (
             "(S (A b))\n(S (-NONE- *))",
             "a.mrg: tree 2: a tree must have a word besides traces, has none: (S (-NONE- *))",

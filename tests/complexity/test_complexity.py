@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.complexity.layers import HEADS, KERNEL, KINDS, WINDOW, path_length
@@ -44,6 +45,11 @@ def test_only_the_equation_as_written_stores_a_weight_per_pair_and_head(costs):
     weights = HEADS * n * n * 4  # bytes
     assert costs[WRITTEN.name].peak_bytes > weights > costs[FUSED.name].peak_bytes - 8 * n * d * 4
     assert all(cost.seconds > 0 for cost in costs.values())
+
+
+def test_memory_is_that_of_input_and_output_not_of_weights():
+    """Breaks if a view of a weight counts: every product with a matrix makes one."""
+    assert measure(torch.nn.Linear(64, 64, bias=False), 1, 64).peak_bytes == 2 * 64 * 4
 
 
 def test_the_exponent_is_that_of_the_two_largest_sizes():

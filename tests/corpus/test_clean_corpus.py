@@ -181,6 +181,14 @@ def test_without_tokenizer_only_white_space_is_changed():
     assert clean([(line.encode(), b"x y z")], PLAIN)[0] == [("a|b & [c] „d“ e", "x y z")]
 
 
+def test_what_no_word_piece_is_made_of_is_empty():
+    """Breaks if a pair without pieces stays in the training text."""
+    settings = Settings(("en", "fr"), "none", False, 250, None)
+    pairs = [("\u200b", "a"), ("b", "\x01 \ufeff"), ("c\u200b \x01", "d")]
+    kept, counts = clean([(one.encode(), other.encode()) for one, other in pairs], settings)
+    assert kept == [("c\u200b", "d")] and counts["empty"] == 2
+
+
 def test_broken_characters_are_dropped_and_counted():
     kept, counts = clean([(b"caf\xe9", b"a"), (b"a", b"\xed\xa0\x80"), ("é".encode(), b"e")], PLAIN)
     assert kept == [("é", "e")] and counts["not UTF-8"] == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_aiayn.files import lines as lines_module
-from fairseq_aiayn.files.lines import decode_lines, stream_lines
+from fairseq_aiayn.files.lines import decode_lines, decode_stream, stream_lines
 from fairseq_aiayn.treebank.symbols import read_symbols
 
 TEXT = "\ufeffthe\t board \n\n10\u00a0000 a\u2028b\r\n\ufefflast"
@@ -48,15 +48,27 @@ def test_a_line_is_given_out_before_the_next_is_read() -> None:
         (gzip.compress(b"the\n" * 1000)[:-20], r"\d+"),
         (gzip.compress(b"the\n" * 1000)[:-8] + bytes(8), r"\d+"),
         (b"the\n", "1"),
+        (b"", None),
     ],
-    ids=["cut short", "wrong checksum", "not gzip"],  # a gzip header holds the time, so name them
+    ids=[
+        "cut short",
+        "wrong checksum",
+        "not gzip",
+        "empty",
+    ],  # a gzip header holds the time, so name them
 )
-def test_damaged_gzip_is_refused(tmp_path: Path, content: bytes, line: str) -> None:
+def test_damaged_gzip_is_refused(tmp_path: Path, content: bytes, line: str | None) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(content)
     with pytest.raises(ValueError) as caught:
         list(stream_lines(path))
-    assert re.fullmatch(f"{re.escape(str(path))}:{line}: cut short or not gzip", str(caught.value))
+    place = f":{line}" if line else ""
+    assert re.fullmatch(f"{re.escape(str(path))}{place}: cut short or not gzip", str(caught.value))
+
+
+def test_a_stream_loses_its_byte_order_mark_too() -> None:
+    """Breaks if the first word of what `aiayn translate` reads becomes unknown."""
+    assert list(decode_stream([b"\xef\xbb\xbfthe\n", b"board"])) == ["the", "board"]
 
 
 def test_symbols_are_what_ascii_white_space_parts(tmp_path: Path) -> None:

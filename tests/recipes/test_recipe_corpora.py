@@ -177,12 +177,14 @@ def test_text_without_documents_is_held_out_in_blocks(tmp_path, capsys):
     assert "dropped 1 with an empty side, 1 of more than 40 words" in capsys.readouterr().err
 
 
-def test_given_splits_stay_and_only_training_text_is_shortened(tmp_path):
+def test_given_splits_stay_and_only_training_text_is_shortened(tmp_path, capsys):
     for language in LANGUAGES:
         for name in ("train", "valid", "test"):
             write(tmp_path, f"{name}.{language}", ["a short line", "w " * 50, "w " * 10_000, " "])
     splits = split_corpus.make_splits(tmp_path, LANGUAGES, 40, 1000)
     assert [len(splits[name]) for name in ("train", "valid", "test")] == [1, 2, 2]
+    said = capsys.readouterr().err
+    assert "train: 1 pairs (100.0%) have a sentence of valid, in either language" in said
 
 
 def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
@@ -193,6 +195,10 @@ def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
     for language in LANGUAGES:
         write(tmp_path, f"text.{language}", ["w"] * 19)
     with pytest.raises(ValueError, match="must have at least 20 pairs, got 19"):
+        split_corpus.make_splits(tmp_path, LANGUAGES, 40, 1000)
+    for language in LANGUAGES:
+        write(tmp_path, f"text.{language}", ["w"] * 20)
+    with pytest.raises(ValueError, match="the corpus repeats its sentences"):
         split_corpus.make_splits(tmp_path, LANGUAGES, 40, 1000)
 
 

@@ -73,6 +73,14 @@ def test_a_class_is_scored_as_a_corpus_of_its_own():
     assert classes[1].bleu["spoilt"] == expected
 
 
+def test_after_a_frequent_length_classes_are_of_one_size_again():
+    """Breaks if a class that is full at once is left with one sentence."""
+    source = [" ".join(["x"] * length) for length in [5] * 50 + [*range(6, 56)]]
+    reference = [f"{REFERENCE[k % 60]} {k}" for k in range(100)]
+    classes = bleu_by_length(source, reference, {"right": reference})
+    assert [one.sentences for one in classes] == [50, 13, 13, 12, 12]
+
+
 def test_one_sentence_is_one_class():
     (only,) = bleu_by_length(["a b"], ["c d e f"], {"x": ["c d e f"]})
     assert (only.shortest, only.longest, only.sentences) == (2, 2, 1)

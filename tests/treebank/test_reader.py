@@ -100,9 +100,9 @@ def test_a_tree_is_given_out_as_soon_as_it_is_closed() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("(S (A b))\n\n(S (NP\n(A b))\n", "3: the tree is not closed at the end of the file"),
-        ("(", "1: the tree is not closed at the end of the file"),
-        ("(S (A", "1: the tree is not closed at the end of the file"),
+        ("(S (A b))\n\n(S (NP\n(A b))\n", "3: the tree is not closed at the end"),
+        ("(", "1: the tree is not closed at the end"),
+        ("(S (A", "1: the tree is not closed at the end"),
         ("(S (A b)))", "1: unbalanced: a closing bracket too many"),
         ("\n)", "2: unbalanced: a closing bracket too many"),
         ("(S\n\n((A b)))", "3: a bracket without a label"),
