@@ -68,11 +68,15 @@ def compare(arguments: argparse.Namespace) -> tuple[str, list[Finding], dict[str
     else:
         models = {side.system: train(side, arguments) for side in (stock, ours)}
     turns: dict[str, list[Answer]] = {name: [] for name in (*(s.name for s in sides), CTRANSLATE2)}
-    for turn in range(1, arguments.turns + 1):
-        print(f"turn {turn} of {arguments.turns}", file=sys.stderr, flush=True)
-        for side in sides:
-            turns[side.name].append(translate(side, models[side.system], arguments))
-        turns[CTRANSLATE2].append(translate_with_ctranslate2(models["ours"], arguments))
+    for turn in range(arguments.turns + 1):
+        counts = (
+            f"turn {turn} of {arguments.turns}" if turn else "a first turn, which does not count"
+        )
+        print(counts, file=sys.stderr, flush=True)
+        answers = {side.name: translate(side, models[side.system], arguments) for side in sides}
+        answers[CTRANSLATE2] = translate_with_ctranslate2(models["ours"], arguments)
+        for name, answer in answers.items():
+            turns[name] += [answer] if turn else []  # the first one also warms caches for the next
     found = [compared(name, ours, stock.name, turns, arguments) for name in COMPARED]
     found.append(compared(TRANSLATING, faster, stock.name, turns, arguments))
     found += [compared(PEER, side, CTRANSLATE2, turns, arguments) for side in (ours, faster)]
