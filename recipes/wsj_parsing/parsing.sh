@@ -18,7 +18,7 @@ sample=1000000    # most sentences, spread over all, to learn the word pieces fr
 gold_copies=1     # how often the training data has each gold tree; it has each tree of --silver and
                   # of --augment once
 dropouts=auto     # P_drop of sub-layers and attention weights; of several, separated by spaces, the
-                  # best on the development set is used; auto: 0.1 0.2 0.3 on a GPU, 0.2 on a CPU
+                  # best on the development set is used; auto: 0.1 0.2 0.3 on a GPU, 0.1 on a CPU
 constrained=false # search only among trees over the words; not for --system stock
 subset="test"     # set to parse and score: test (section 23) or valid (section 22)
 search_tokens=1024 # source tokens per batch of the search

@@ -39,7 +39,7 @@ main() {
             warmup=${warmup/auto/4000}
         fi
     fi
-    row=${row/auto/parsing_tiny} dropouts=${dropouts/auto/0.2}
+    row=${row/auto/parsing_tiny} dropouts=${dropouts/auto/0.1}
     check_parsing
     [[ $exp != auto ]] || exp=$root/exp/wsj_parsing/$corpus_name
     require_outside_exp

@@ -167,7 +167,7 @@ def test_stock_fairseq_gets_the_papers_search_by_flags_and_only_ours_is_constrai
     assert "--constrained" in ours and not set(paper) & set(ours)
     assert "--constrained" not in stock
     trainings = commands(text, "fairseq-train")
-    assert [value(train, "--dropout") for train in trainings] == ["0.2", "0.2"]
+    assert [value(train, "--dropout") for train in trainings] == ["0.1", "0.1"]
     assert [value(train, "--arch") for train in trainings] == ["aiayn_parsing_tiny", "transformer"]
     runs = [f"{tmp_path}/exp/{system}-parsing_tiny-1" for system in ("aiayn", "stock")]
     (table,) = commands(text, "aiayn compare")
