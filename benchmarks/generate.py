@@ -75,8 +75,9 @@ def compare(arguments: argparse.Namespace) -> tuple[str, list[Finding], dict[str
         print(counts, file=sys.stderr, flush=True)
         answers = {side.name: translate(side, models[side.system], arguments) for side in sides}
         answers[CTRANSLATE2] = translate_with_ctranslate2(models["ours"], arguments)
-        for name, answer in answers.items():
-            turns[name] += [answer] if turn else []  # the first one also warms caches for the next
+        if turn:  # in the first one, files and caches are cold
+            for name, answer in answers.items():
+                turns[name].append(answer)
     found = [compared(name, ours, stock.name, turns, arguments) for name in COMPARED]
     found.append(compared(TRANSLATING, faster, stock.name, turns, arguments))
     found += [compared(PEER, side, CTRANSLATE2, turns, arguments) for side in (ours, faster)]

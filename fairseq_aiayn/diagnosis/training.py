@@ -8,7 +8,7 @@ import re
 from fairseq_aiayn.diagnosis.evidence import Evidence, as_number
 from fairseq_aiayn.diagnosis.finding import Aspect, Finding, Weight, compare, number_aspect
 from fairseq_aiayn.paper import ADAM, BASE, D_DROP0, D_LS0, Row
-from fairseq_aiayn.regime.names import OURS
+from fairseq_aiayn.regime.names import OURS, option
 from fairseq_aiayn.regime.ours import TOLERANCE, batch
 from fairseq_aiayn.training.learning_rate import learning_rate
 
@@ -166,7 +166,7 @@ def _other_dropout(found: Evidence, row: Row) -> Finding | None:
         paper = f"in attention weights, {CHOSEN}; otherwise none"
         wrong = [name for name in inside if name in given]
         effect = "the paper has none within the feed-forward network"
-    change = " ".join(f"--{name.replace('_', '-')} 0" for name in wrong)
+    change = " ".join(f"{option(name)} 0" for name in wrong)
     return compare(paper, here or "none", not wrong, Weight.UNKNOWN, effect, change)
 
 

@@ -78,6 +78,11 @@ class Nodes:
         assert len(attempts) == 1, "they train together"
         return attempts.pop()
 
+    def write_checkpoint(self) -> None:
+        """Write a whole checkpoint of five updates, as the training would."""
+        path = self.exp / "run" / "checkpoints" / "checkpoint_1_5.pt"
+        path.write_bytes(b"PK\5\6" + bytes(18))
+
     def finish(self, first: int, second: int) -> None:
         self.end(1, second, 0)
         self.end(0, first, 0)
@@ -146,7 +151,7 @@ def test_a_node_that_comes_back_late_joins_the_attempt_that_waits_for_it(nodes):
     nodes.start(1)
     nodes.meet(1, 1)
     nodes.lose(1)
-    (nodes.exp / "run" / "checkpoints" / "checkpoint_1_5.pt").write_bytes(b"PK\5\6" + bytes(18))
+    nodes.write_checkpoint()
     nodes.end(0, 1, 1)
     nodes.started(0, 2)
     time.sleep(0.5)
@@ -186,7 +191,7 @@ def test_a_node_that_ended_well_trains_again_where_node_0_did_not(nodes):
     nodes.start(1)
     nodes.meet(1, 1)
     nodes.end(1, 1, 0)
-    (nodes.exp / "run" / "checkpoints" / "checkpoint_1_5.pt").write_bytes(b"PK\5\6" + bytes(18))
+    nodes.write_checkpoint()
     nodes.end(0, 1, 1)
     nodes.meet(2, 2)
     nodes.finish(2, 2)
@@ -207,7 +212,7 @@ def test_a_training_that_is_over_ends_a_node_that_comes_late_unless_it_is_forced
     nodes.start(0)
     nodes.start(1)
     nodes.meet(1, 1)
-    (nodes.exp / "run" / "checkpoints" / "checkpoint_1_5.pt").write_bytes(b"PK\5\6" + bytes(18))
+    nodes.write_checkpoint()
     nodes.finish(1, 1)
     (nodes.exp / "node-1" / ".done" / "5-train").unlink()  # as if it had been lost before
     nodes.start(1)
