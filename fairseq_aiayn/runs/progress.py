@@ -1,8 +1,8 @@
 """Show the progress of a fairseq command and keep all that it says in a log.
 
 Reads the command's output from standard input and appends it to the log. The terminal sees a bar
-with loss, perplexity, speed and time left for fairseq-train's JSON lines, and other programs'
-progress bars as they are.
+with loss, perplexity, speed and time left for fairseq-train's JSON lines, the plugin's warnings,
+and other programs' progress bars as they are.
 
     fairseq-train ... --log-format json 2>&1 | python -m fairseq_aiayn.runs.progress --log train.log
 """
@@ -21,6 +21,8 @@ from tqdm import tqdm
 MAX_UPDATE = re.compile(r"'max_update': (\d+)")
 # 2026-01-31 12:00:00 | INFO | train_inner | {"epoch": 1, ...}
 STATISTICS = re.compile(r"\| INFO \| (train_inner|valid) \| (\{.*\})")
+# 2026-01-31 12:00:00 | WARNING | fairseq_aiayn.nn.precision | bfloat16 is ...
+WARNING = re.compile(r"\| WARNING \| fairseq_aiayn[\w.]* \| (.*)")
 
 
 def show(lines: Iterable[str]) -> None:
@@ -33,6 +35,8 @@ def show(lines: Iterable[str]) -> None:
             values = json.loads(match[2])
             bar = bar or updates_bar(total, values)
             show_statistics(bar, match[1], values)
+        elif match := WARNING.search(line):
+            tqdm.write(f"  warning: {match[1]}", file=sys.stderr)
         elif line.endswith("\r"):
             print(line, end="", file=sys.stderr, flush=True)
     if bar:

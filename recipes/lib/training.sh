@@ -30,7 +30,8 @@ average=auto      # number of last checkpoints to average; 1: use the final one;
                   # (section 6.1)
 device=auto       # cpu, cuda or auto: cuda if there is a GPU
 precision=auto    # fp32, fp16, bf16 or auto: fp16 on GPUs that compute it fast, otherwise fp32;
-                  # for the plugin's models, bf16 applies to matrix products only; it works on a CPU
+                  # for the plugin's models, bf16 applies to matrix products only; it works on a CPU,
+                  # fast if that has AVX512
 gpus=auto         # GPUs per node; auto: all GPUs of this node
 nodes=1           # number of nodes that train together, on a shared file system
 node_rank=0       # this node's number, from 0; nodes other than 0 only train

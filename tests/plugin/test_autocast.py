@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fairseq_aiayn.nn.attention import attention, fused_attention
 from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.precision import warn_if_slow
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.plugin.criterion import AiaynLabelSmoothedCrossEntropy
 from fairseq_aiayn.plugin.model import AiaynDecoder, AiaynEncoder, AiaynModel
@@ -47,6 +48,24 @@ def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(
     seen.clear()
     model(None)(SOURCE, None, TARGET)
     assert {of_product for _, of_product in seen} == {torch.float32}
+
+
+@pytest.mark.parametrize(("capability", "warnings"), [("AVX2", 1), ("AVX512", 0)])
+def test_one_warning_where_bfloat16_is_slow(
+    capability: str,
+    warnings: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Breaks if a training that is 20 times slower than it need be says nothing, or says it for
+    every batch, or where the CPU is fast."""
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    warn_if_slow.cache_clear()
+    model(None)(SOURCE, None, TARGET)
+    assert caplog.messages == []
+    for _ in range(2):
+        model(torch.bfloat16)(SOURCE, None, TARGET)
+    assert len(caplog.messages) == warnings
 
 
 def test_an_autocast_around_the_model_stays_on() -> None:

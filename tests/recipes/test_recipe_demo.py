@@ -151,7 +151,8 @@ def test_progress_shows_statistics_and_the_log_keeps_the_text(tmp_path, capsys):
         f"2026-01-31 12:00:01 | INFO | train_inner | {inner}\n",
         '2026-01-31 12:00:02 | INFO | valid | {"valid_ppl": "8.5", "valid_num_updates": "400"}\n',
         "10%|#   |\r",
-        "done\n",
+        "2026-01-31 12:00:03 | WARNING | fairseq_aiayn.nn.precision | slow\n",
+        "2026-01-31 12:00:03 | WARNING | fairseq.tasks | not ours\n",
     ]
     progress.show(progress.copy_to_log(io.StringIO("".join(lines), newline=""), tmp_path / "log"))
     terminal = capsys.readouterr().err
@@ -159,4 +160,5 @@ def test_progress_shows_statistics_and_the_log_keeps_the_text(tmp_path, capsys):
     assert "perplexity 77.5, 2450 tokens/s" in terminal
     assert "update    400: development perplexity 8.5" in terminal
     assert "10%|#   |\r" in terminal
+    assert "  warning: slow\n" in terminal and "not ours" not in terminal
     assert (tmp_path / "log").read_text() == "".join(lines[:3] + lines[4:])
