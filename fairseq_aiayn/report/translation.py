@@ -81,9 +81,11 @@ def read_report(directories: Sequence[Path], examples: int) -> TranslationReport
     translations = {name: text.hypothesis for name, text in texts.items()}
     source, reference = found[0].texts.source, found[0].texts.reference
     chrf = sentence_chrf(translations, reference) if several else {}
+    seeds = over_seeds(runs, options, figures_of(runs))
+    chrf_of_firsts = {one.name: chrf[one.name] for one in first_seeds(runs, seeds) if several}
     return TranslationReport(
         comparison=comparison,
-        seeds=over_seeds(runs, options, figures_of(runs)),
+        seeds=seeds,
         differences=run_differences(runs, options),
         diagnoses={
             one.run.name: diagnose(evidence_of_run(one.run, one.log, one.run.bleu["signature"]))
@@ -95,7 +97,7 @@ def read_report(directories: Sequence[Path], examples: int) -> TranslationReport
         contrasts=contrasts(chrf) if several else {},
         disagreements=[
             Contested(example_at(texts, one.index), one.chrf)
-            for one in (largest_disagreements(chrf, examples) if several else ())
+            for one in largest_disagreements(chrf_of_firsts, examples)
         ],
     )
 

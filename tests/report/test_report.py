@@ -178,6 +178,20 @@ def test_seeds_are_summed_up(make_run, tmp_path):
     assert "## Examples" not in text and "## Where translations differ most" not in text
 
 
+def test_seeds_of_one_system_do_not_disagree(make_run, tmp_path):
+    """Breaks if the page's few examples go to differences between seeds."""
+    right, wrong = ("".join(f"{word} {k}\n" for k in range(4)) for word in ("reference", "x"))
+    runs = [
+        make_run("one", **{"hypothesis.txt": wrong}),
+        make_run("two", seed=2, **{"hypothesis.txt": right}),
+        make_run("stock", "stock", **{"hypothesis.txt": wrong}),
+    ]
+    assert compare(*runs, "--output", tmp_path / "out") == 0
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert re.search(r"\| two +\| +4 \|", text), "sentences better than the first run's"
+    assert "## Where translations differ most" not in text
+
+
 def test_development_scores_are_drawn_and_printed_where_they_were_measured(make_run, tmp_path):
     scored = [valid(50 * k, 8.0 / k)[:-1] + f', "valid_bleu": "{9 + k}.5"}}' for k in (1, 2)]
     plain = [valid(50, 7.0), valid(100, 6.0)]
