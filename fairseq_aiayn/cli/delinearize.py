@@ -8,11 +8,11 @@ same as JSON. The output is trees in Penn Treebank brackets under TOP, which `ai
 EVALB does not count words tagged , . : `` or ''. To make sure that exactly the punctuation has
 these five tags, some tags change, even in well-formed sequences. Brackets and other tags stay.
 
-- Each of the marks , . ? ! : ; .. ... `` ` '' " gets its usual tag among the five unless it already
-  has one of the five: (NN ?) becomes (. ?), and (: ,) stays. The same holds for Unicode's ellipsis,
-  bullet, double quotation marks, opening single quotation mark, and two en dashes in a row.
-- A word with a letter or digit must not have one of the five and gets XX: (, board) becomes
-  (XX board).
+- Each of the marks , . ? ! : ; .. ... [...] `` ` '' " gets its usual tag among the five unless it
+  already has one of the five: (NN ?) becomes (. ?), and (: ,) stays. The same holds for Unicode's
+  ellipsis, bullet, double quotation marks, opening single quotation mark, two en dashes in a row.
+- Any other word but a hyphen, a dash or an apostrophe must not have one of the five and gets XX:
+  (, board) becomes (XX board). No word has the tag of a trace, -NONE-, or of the root.
 - XX stands for no tag. It becomes the usual tag of a mark above or of a dash (--, Unicode's en and
   em dash), and stays for any other word.
 

@@ -3,8 +3,9 @@
 Prints a tree in Penn Treebank brackets for every SENTENCE (quote each one), or for every line of
 standard input. In a terminal, it asks for one sentence after the other until Ctrl-D. Output of the
 model that is not a tree over the words is repaired. With --constrained, the model can only write
-trees over the words, so that only tags of punctuation may be repaired. Brackets in words are
-escaped as in the treebank (-LRB-).
+trees over the words, so that only tags of punctuation may be repaired. Sentences are split into
+words as in the WSJ: quotes become `` and '', brackets -LRB- and so on. For a parser of trees that
+have other forms, such as GUM's, split them yourself (--tokenized).
 
   aiayn parse --checkpoint average.pt --data-bin bin "The board met." "It isn't over."
   aiayn parse --model parser --pretty

@@ -15,6 +15,7 @@ from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.treebank.evalb.scoring import score_sentence
 from fairseq_aiayn.treebank.evalb.sentence import Status
 from fairseq_aiayn.treebank.repair import repair
+from fairseq_aiayn.treebank.symbols import read_symbols
 from fairseq_aiayn.treebank.trees import write_tree
 
 COUNTS = ("matched", "gold", "predicted")  # constituents, as EVALB counts them
@@ -54,7 +55,7 @@ def read_development_trees(data: Path, sentences: int) -> DevelopmentTrees:
 
     Raises OSError if a file is missing, and ValueError if a file does not have `sentences` lines.
     """
-    words = [line.split() for line in stream_lines(data / "held_out" / "valid.words")]
+    words = list(read_symbols(data / "held_out" / "valid.words"))
     gold = list(stream_lines(data / "held_out" / "valid.trees"))
     for name, lines in (("words", words), ("trees", gold)):
         if len(lines) != sentences:

@@ -85,11 +85,7 @@ class TreeGenerator(BeamSearchGenerator):
         prefix_tokens: Tensor | None = None,
         constraints: Tensor | None = None,
     ) -> list[list[dict]]:
-        """Parse a batch.
-
-        sample["words"] [B], if given, are the numbers of words. Otherwise the pieces that begin a
-        word are counted; <unk> does not begin one.
-        """
+        """Parse a batch; the pieces that begin a word are counted, and <unk> begins none."""
         if prefix_tokens is not None:
             raise ValueError("--constrained has no search from a prefix: leave --prefix-size at 0")
         return super().generate(models, sample, prefix_tokens, constraints)
@@ -98,10 +94,8 @@ class TreeGenerator(BeamSearchGenerator):
         self, models: list[AiaynModel], sample: dict, max_lengths: Tensor
     ) -> Continuations:
         """Return the continuations of the ensemble that can still become trees."""
-        words = sample.get("words")
-        if words is None:
-            src_tokens = sample["net_input"]["src_tokens"]
-            words = self.begins_word.to(src_tokens.device)[src_tokens].sum(dim=1)
+        src_tokens = sample["net_input"]["src_tokens"]
+        words = self.begins_word.to(src_tokens.device)[src_tokens].sum(dim=1)
         return ConstrainedContinuations(
             super().continuations(models, sample, max_lengths),
             self.tree_symbols,

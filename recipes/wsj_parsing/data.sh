@@ -40,7 +40,7 @@ check_trees() {
     fi
     [[ $corpus == wsj || -z $treebank$lists ]] || fatal "--corpus gum takes no --treebank or --lists"
     [[ $corpus == gum || -n $treebank ]] ||
-        fatal "--corpus wsj needs --treebank DIR, the wsj directory of LDC's Treebank-3;" \
+        fatal "--corpus wsj needs --treebank DIR, parsed/mrg/wsj of LDC's Treebank-3;" \
             "--corpus gum needs nothing"
     [[ -z $treebank || -d $treebank ]] || fatal "--treebank must be a directory, got '$treebank'"
     [[ -z $lists || -d $lists ]] || fatal "--lists must be a directory, got '$lists'"

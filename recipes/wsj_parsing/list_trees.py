@@ -1,6 +1,6 @@
 """Write the lists train, valid and test of a treebank's files, one path per line.
 
-Without --lists, these are sections 02 to 21, 22 and 23 of the wsj directory of LDC's Treebank-3,
+Without --lists, these are sections 02 to 21, 22 and 23 of parsed/mrg/wsj of LDC's Treebank-3,
 the sets of section 6.3. Sets consist of whole files, because sentences of a document are alike.
 
     python list_trees.py --treebank wsj --output lists

@@ -42,7 +42,7 @@ check_parsing() {
     [[ $constrained == false || $system != stock ]] ||
         fatal "--constrained is a search of aiayn_parsing, stock fairseq has none"
     for one in $dropouts; do
-        [[ $one =~ ^0(\.[0-9]+)?$ ]] || fatal "--dropouts must be numbers from 0 to 1, got '$one'"
+        [[ $one =~ ^0(\.[0-9]+)?$ ]] || fatal "--dropouts must be 0 or decimals below 1 such as 0.1, got '$one'"
     done
     read -ra grid <<<"$dropouts"
     ((${#grid[@]} > 0)) || fatal "--dropouts must have at least one number"

@@ -14,6 +14,7 @@ from fairseq.data import Dictionary
 
 import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.plugin.architectures import apply_row
+from fairseq_aiayn.plugin.development_f1 import read_development_trees
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.parsing_task import AiaynParsingConfig, AiaynParsingTask
 from fairseq_aiayn.plugin.task import AiaynTranslationTask
@@ -211,6 +212,14 @@ def test_batches_without_a_tree_are_refused(words, options, prefix, message):
     generator = parsing.build_generator([model], Namespace(beam=2, **options))
     with pytest.raises(ValueError, match=message):
         generator.generate([model], sample(parsing, words), prefix)
+
+
+def test_words_of_the_development_set_are_separated_as_in_its_trees(tmp_path):
+    """Breaks if a word with a no-break space becomes two: its sentence would not count."""
+    (tmp_path / "held_out").mkdir()
+    (tmp_path / "held_out" / "valid.words").write_text("1\u00a0000 francs\n", encoding="utf-8")
+    (tmp_path / "held_out" / "valid.trees").write_text("(TOP (NP (CD 1\u00a0000) (NNS francs)))\n")
+    assert read_development_trees(tmp_path, 1).words == [["1\u00a0000", "francs"]]
 
 
 def test_f1_of_a_subset_whose_trees_are_not_known_is_refused():

@@ -76,7 +76,7 @@ def test_help_lists_the_options():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "--corpus wsj needs --treebank DIR, the wsj directory of LDC's Treebank-3; --corpus"),
+        ([], "--corpus wsj needs --treebank DIR, parsed/mrg/wsj of LDC's Treebank-3; --corpus"),
         (["--treebank", "absent"], "--treebank must be a directory, got 'absent'"),
         (["--treebank", "{}", "--lists", "no"], "--lists must be a directory, got 'no'"),
         (["--corpus", "gum", "--treebank", "{}"], "--corpus gum takes no --treebank or --lists"),
@@ -85,8 +85,8 @@ def test_help_lists_the_options():
         (["--corpus", "gum", "--tags", "NN"], "--tags must be one of pos XX, got 'NN'"),
         (["--corpus", "gum", "--augment", "2"], "--augment must be one of auto true false, got"),
         (["--corpus", "gum", "--longest", "all"], "--longest must be a whole number, got 'all'"),
-        (["--corpus", "gum", "--dropouts", "1.0"], "--dropouts must be numbers from 0 to 1"),
-        (["--corpus", "gum", "--dropouts", "0.1 high"], "--dropouts must be numbers from 0 to 1"),
+        (["--corpus", "gum", "--dropouts", "1.0"], "--dropouts must be 0 or decimals below 1"),
+        (["--corpus", "gum", "--dropouts", "0.1 high"], "--dropouts must be 0 or decimals below 1"),
         (["--corpus", "gum", "--dropouts", " "], "--dropouts must have at least one number"),
         (
             ["--corpus", "gum", "--constrained", "--system", "stock"],

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_aiayn.treebank.evalb.parameters import COLLINS, NEW, Parameters, read_parameters
+from fairseq_aiayn.treebank.evalb.parameters import (
+    COLLINS,
+    NEW,
+    Parameters,
+    find_parameters,
+    read_parameters,
+)
 from fairseq_aiayn.treebank.evalb.scoring import score_sentence
 from fairseq_aiayn.treebank.evalb.sentence import Status
 
@@ -46,6 +52,16 @@ QUOTE_LABEL VBZ
 QUOTE_LABEL :
 """
 )
+
+
+def test_a_file_hides_evalbs_own_parameters_and_a_directory_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "new").mkdir()
+    (tmp_path / "COLLINS").write_text(NEW_LINES)
+    assert find_parameters("new") == NEW
+    assert find_parameters("COLLINS") == replace(NEW, name="COLLINS")
 
 
 @pytest.fixture

@@ -96,7 +96,12 @@ def with_fitting_tags(node: Constituent | Word) -> Constituent | Word:
         ("HYPH", "--", "HYPH"),  # sometimes in gold
         ("SYM", "—", "SYM"),
         (":", "—", ":"),
-        (".", "[...]", "."),  # neither a letter nor a digit
+        (".", "[...]", "."),
+        (":", "%", "XX"),  # neither a letter nor a digit, but never deleted in gold
+        (".", "[", "XX"),
+        ("-NONE-", "board", "XX"),  # a trace's tag would delete the word
+        ("TOP", "--", "XX"),
+        ("-NONE-", ",", ","),
     ],
 )
 def test_evalb_deletes_punctuation_and_nothing_else(tag: str, form: str, fitting: str) -> None:

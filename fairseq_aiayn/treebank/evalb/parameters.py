@@ -93,7 +93,7 @@ def find_parameters(name: str) -> Parameters:
 
     Raises the errors of `read_parameters`.
     """
-    return NAMED[name] if name in NAMED and not Path(name).exists() else read_parameters(name)
+    return NAMED[name] if name in NAMED and not Path(name).is_file() else read_parameters(name)
 
 
 def read_parameters(path: str | Path) -> Parameters:
