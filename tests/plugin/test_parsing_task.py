@@ -120,15 +120,6 @@ def test_an_ensemble_in_any_precision_writes_trees(dtype):
     assert all(repaired.well_formed for sentence in found for repaired in sentence)
 
 
-def test_the_number_of_words_may_be_given_where_pieces_are_unknown():
-    parsing = task()
-    model, batch = build_model(parsing, 0), sample(parsing, WORDS)
-    batch["net_input"]["src_tokens"][:, -2] = parsing.source_dictionary.unk()
-    batch["words"] = torch.tensor(WORDS)
-    found = parse(parsing, [model], batch, WORDS, beam=2, max_len_b=8)
-    assert all(repaired.well_formed for sentence in found for repaired in sentence)
-
-
 def test_defaults_are_section_6_3s_and_translations_stay_6_1s():
     parsing = task()
     generator = parsing.build_generator([build_model(parsing, 0)], Namespace())
