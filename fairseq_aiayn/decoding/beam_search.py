@@ -19,7 +19,7 @@ from fairseq_aiayn.decoding.candidates import AllowedTokens, Symbols, best_token
 from fairseq_aiayn.decoding.hypotheses import Finished, History, Hypothesis, Step
 from fairseq_aiayn.decoding.length_penalty import length_penalty
 
-LARGEST_ALPHA = 50  # the penalty of 100,000 tokens is then 1e211, which a float can still hold
+LARGEST_ALPHA = 8  # the penalty of 100,000 tokens is then 6e33, which float32 can hold
 WORTH_DROPPING = 1 / 8  # share of finished sentences that is worth copying all the others
 
 
@@ -151,7 +151,9 @@ class OpenSentences:
         hypothesis stay open, and so do at least k of the 2k best continuations of a sentence.
         """
         (B, r), k = self.alive.shape, options.beam
-        total = (self.alive.unsqueeze(2) + token_log_p.view(B, r, k + 1)).view(B, -1)
+        total = self.alive.unsqueeze(2) + token_log_p.view(B, r, k + 1)
+        # What continues no open hypothesis may be NaN, which topk would take for the largest.
+        total = total.masked_fill(self.alive.isneginf().unsqueeze(2), -math.inf).view(B, -1)
         value, place = total.topk(min(2 * k, r * (k + 1)), dim=1)
         written = Step(
             token.view(B, -1).gather(1, place),

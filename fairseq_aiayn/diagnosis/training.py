@@ -211,6 +211,9 @@ def _precision(found: Evidence, row: Row) -> Finding | None:
         weight = Weight.SMALL if share < 0.01 else Weight.MEDIUM
         effect = f"{share:.1%} of the updates overflowed; some at the start are normal"
         return Finding("single", text, weight, effect, "--bf16 where the GPU has it")
+    if "amp" in kinds:
+        effect = "fairseq divides gradients by the loss scale twice: Adam's ε counts for far more"
+        return Finding("single", here, Weight.UNKNOWN, effect, "--fp16 or --bf16 instead")
     return Finding("single", here)
 
 

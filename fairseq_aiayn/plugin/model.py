@@ -98,11 +98,6 @@ class AiaynDecoder(FairseqIncrementalDecoder):
             incremental_state["aiayn"] = self.stack.start(memory, source_mask)
         return self.stack.step(prev_output_tokens[:, -1:], incremental_state["aiayn"]), no_attention
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """Type of the weights."""
-        return self.stack.projection.weight.dtype
-
     def output_layer(self, features: Tensor) -> Tensor:
         """features [B, T, d_model] → logits [B, T, V]."""
         return self.stack.projection.project(features)

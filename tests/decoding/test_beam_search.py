@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import SearchOptions, beam_search
+from fairseq_aiayn.decoding.beam_search import LARGEST_ALPHA, SearchOptions, beam_search
 from fairseq_aiayn.decoding.candidates import BLOCK, Symbols, top_tokens
 from fairseq_aiayn.decoding.hypotheses import Hypothesis
 from fairseq_aiayn.decoding.length_penalty import length_penalty
+from fairseq_aiayn.decoding.maximum_length import LONGEST_OUTPUT
 from fairseq_aiayn.decoding.reference import Model, exhaustive_search, plain_beam_search
 
 PAD, END, V = 0, 1, 5
@@ -240,6 +241,24 @@ def test_what_no_open_hypothesis_has_may_be_no_number():
     assert found[0].tokens.tolist() == [END]
 
 
+def test_no_number_where_nothing_is_open_takes_no_place():
+    """Breaks if such rows, which a forced prefix leaves, displace the hypotheses that are open."""
+    models, prefix = TableModels(1, seed=2), torch.tensor([[2]])
+    options = SearchOptions(3, 0.6)
+    (expected,) = beam_search(models, torch.tensor([6]), SYMBOLS, options, prefix)
+    models = TableModels(1, seed=2)
+    models.tables[0, 1, [token for token in range(V) if token != 2]] = math.nan
+    (found,) = beam_search(models, torch.tensor([6]), SYMBOLS, options, prefix)
+    assert found[0].tokens.tolist() == expected[0].tokens.tolist()
+
+
+def test_the_largest_length_penalty_is_a_number():
+    """Breaks if the longest outputs are divided by infinity, in the type of the scores."""
+    longest = torch.tensor([LONGEST_OUTPUT[1]])
+    assert length_penalty(longest, LARGEST_ALPHA).isfinite()
+    assert not length_penalty(longest, 10.0).isfinite()
+
+
 def test_a_sentence_without_any_possible_output_is_named():
     models = TableModels(2, seed=2)
     models.tables[1, 0] = -math.inf
@@ -261,8 +280,8 @@ def test_the_search_stops_as_soon_as_no_open_hypothesis_can_win():
     ("options", "message"),
     [
         ({"beam": 0, "alpha": 0.6}, "beam size must be at least 1, got 0"),
-        ({"beam": 4, "alpha": -0.1}, "α must be a number from 0 to 50, got -0.1"),
-        ({"beam": 4, "alpha": math.nan}, "α must be a number from 0 to 50, got nan"),
+        ({"beam": 4, "alpha": -0.1}, "α must be a number from 0 to 8, got -0.1"),
+        ({"beam": 4, "alpha": math.nan}, "α must be a number from 0 to 8, got nan"),
         (
             {"beam": 4, "alpha": 0.6, "nbest": 5},
             "nbest must be between 1 and the beam size 4, got 5",

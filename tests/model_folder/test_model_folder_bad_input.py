@@ -115,7 +115,7 @@ def test_a_file_that_is_cut_off_or_missing_or_a_pipe(
         (
             "search.alpha",
             float("nan"),
-            "config.json: the length penalty α must be a number from 0 to 50, got nan",
+            "config.json: the length penalty α must be a number from 0 to 8, got nan",
         ),
         ("search.beam", 10**9, "the beam size must be at most 80, the types of the target"),
         ("sha256", {}, "source.txt: must be as it was exported"),
@@ -153,7 +153,7 @@ def test_another_models_weights_and_weights_that_are_no_numbers(folder: Path, ai
     ("flags", "stdin", "message"),
     [
         (["--beam", "0"], b"x\n", "the beam size must be at least 1, got 0"),
-        (["--alpha", "nan"], b"x\n", "α must be a number from 0 to 50, got nan"),
+        (["--alpha", "nan"], b"x\n", "α must be a number from 0 to 8, got nan"),
         (["--nbest", "5"], b"x\n", "nbest must be between 1 and the beam size 4, got 5"),
         (["--threads", "0"], b"x\n", "--threads must be at least 1, got 0"),
         (["--batch-tokens", "0"], b"x\n", "--batch-tokens must be at least 1, got 0"),
