@@ -56,7 +56,7 @@ def over_seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
             f"Differences are from {first.name}, with their {CONFIDENCE:.0%} confidence interval "
             "and p by Welch's t-test: p is how often seeds alone would make so large a difference."
         )
-    texts.append("Examples and commands are those of the first seed.")
+    texts.append("Where only one run of a group is shown, it is that of the first seed.")
     return [Table(header, rows, left=2), Paragraph(" ".join(texts))]
 
 

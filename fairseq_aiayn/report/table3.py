@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 
 from fairseq_aiayn.paper import BASE, TABLE_3, Row
 from fairseq_aiayn.report.comparison import signatures
@@ -15,6 +15,7 @@ from fairseq_aiayn.report.provenance import how_made, machines
 from fairseq_aiayn.runs.paper_conditions import TABLE_3_CONDITIONS, differences
 from fairseq_aiayn.runs.published import OTHER_MEASURE
 from fairseq_aiayn.runs.run_directory import read_settings, require_same
+from fairseq_aiayn.runs.seeds import deviation
 from fairseq_aiayn.runs.translation_run import SAME_SCORE, Run, read_run, run_from_json
 
 KIND = "table3"  # of results, in JSON
@@ -160,7 +161,7 @@ def _measured(value: Callable[[Run], float], digits: int) -> Callable[[Seeds], s
 
     def cell(seeds: Seeds) -> str:
         values = [value(run) for run in seeds.runs]
-        spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+        spread = f" ± {deviation(values):.{digits}f}" if len(values) > 1 else ""
         return f"{fmean(values):.{digits}f}{spread}"
 
     return cell

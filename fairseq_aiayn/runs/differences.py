@@ -13,7 +13,7 @@ from fairseq_aiayn.runs.settings import Settings
 
 # Where a run lies and by what port its processes met, not how it was made
 PLACES = {
-    *("--distributed-init-method", "--distributed-port"),
+    *("--distributed-init-method", "--distributed-port", "--data"),
     *("--save-dir", "--log-file", "--path", "--results-path", "--user-dir", "--dir", "--output"),
     *("--hypothesis", "--reference", "--tokens", "--words", "--gold", "--restore-file"),
 }

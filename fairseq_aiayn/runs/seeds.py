@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -66,10 +68,16 @@ def first_seeds(runs: Sequence[AnyRun], groups: Sequence[OverSeeds]) -> list[Any
     return [run for run in runs if run.name not in repeated]
 
 
+def deviation(values: Sequence[float]) -> float:
+    """Return the sample standard deviation of two values or more; nan if one, as of a training that
+    diverged, is not a number."""
+    return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
+
+
 def against(first: OverSeeds, other: OverSeeds) -> list[SeedContrast | None]:
     """Test each mean of `other` against that of `first` by Welch's t-test over seeds.
 
-    None stands for a figure that does not vary at all.
+    None stands for a figure that does not vary at all, or is not always a number.
     """
     return [_contrast(*pair) for pair in zip(first.values, other.values, strict=True)]
 
@@ -77,9 +85,10 @@ def against(first: OverSeeds, other: OverSeeds) -> list[SeedContrast | None]:
 def _contrast(first: Sequence[float], other: Sequence[float]) -> SeedContrast | None:
     from scipy.stats import ttest_ind  # here: it takes a second, and most commands need no test
 
-    if len(set(first)) == len(set(other)) == 1:
+    if len(set(first)) == len(set(other)) == 1 or not all(map(math.isfinite, (*first, *other))):
         return None
-    found = ttest_ind(other, first, equal_var=False)
+    with warnings.catch_warnings(action="ignore"):  # equal values of one group do no harm
+        found = ttest_ind(other, first, equal_var=False)
     interval = found.confidence_interval(CONFIDENCE)
     difference = statistics.mean(other) - statistics.mean(first)
     return SeedContrast(difference, float(interval.low), float(interval.high), float(found.pvalue))
@@ -111,7 +120,7 @@ def _described(
         what=tuple(figures),
         values=values,
         means=tuple(map(statistics.mean, values)),
-        deviations=tuple(map(statistics.stdev, values)),
+        deviations=tuple(map(deviation, values)),
     )
 
 

@@ -68,10 +68,12 @@ def packages() -> dict[str, str]:
 
 
 def hardware() -> dict[str, object]:
-    """Return the processor, the cores this process may use, the memory, the GPUs and, where there
-    are any, the versions of their driver and of the CUDA that it supports."""
-    query = "--query-gpu=name,driver_version"
-    gpus = (output_of("nvidia-smi", query, "--format=csv,noheader") or "").splitlines()
+    """Return the processor, the cores this process may use, the memory, the GPUs that CUDA may use
+    and, where there are any, the versions of their driver and of the CUDA that it supports."""
+    query = ["--query-gpu=name,driver_version", "--format=csv,noheader"]
+    if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        query.append(f"--id={visible}")
+    gpus = (output_of("nvidia-smi", *query) or "").splitlines()
     found = {
         "processor": processor_name(),
         "cores": len(os.sched_getaffinity(0)),

@@ -61,7 +61,7 @@ name_run() {
 }
 
 # Set needs_mb. Of each run there are the checkpoints that training.sh keeps, the last and the best
-# one, with 12 bytes per parameter.
+# one, with 12 bytes per parameter. Node 0 writes them.
 find_needs() {
     local systems=1 run_mb=6000
     [[ $needs_mb == auto ]] || return 0
@@ -73,6 +73,7 @@ find_needs() {
     esac
     [[ $system != both ]] || systems=2
     needs_mb=0
+    ((node_rank == 0)) || return 0
     [[ -n $prepared ]] || needs_mb=$text_mb
     ((stop_stage < 5)) || needs_mb=$((needs_mb + run_mb * systems * ${#several_seeds[@]} * tries))
 }

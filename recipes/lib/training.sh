@@ -73,6 +73,9 @@ check_training() {
     [[ $nodes == 1 || -n ${SLURM_JOB_ID:-} || $master == *:* ]] ||
         fatal "--nodes $nodes needs --master HOST:PORT, the address of node 0, or Slurm"
     find_hardware
+    # Without GPUs fairseq trains in one process: each node would train by itself, in one directory.
+    [[ $nodes == 1 || $device == cuda ]] ||
+        fatal "--nodes $nodes needs GPUs, and there are none: --gpus N says how many each node has"
     [[ $dev_score != auto ]] || dev_score=$([[ $device == cuda ]] && echo true || echo false)
     [[ $best_by == loss || $dev_score == true ]] || fatal "--best_by score needs --dev_score"
 }
@@ -211,7 +214,8 @@ has_checkpoints() { compgen -G "$run_dir/checkpoints/*.pt" >/dev/null; }
 # train_model NOTE: call the function NOTE, which may record facts about the run, then run train.
 train_model() {
     [[ $recipe_resuming == true ]] ||
-        run -q rm -rf "$run_dir/checkpoints" "$run_dir/train.log" "$run_dir/training.json"
+        run -q rm -rf "$run_dir/checkpoints" "$run_dir/train.log" "$run_dir/training.json" \
+            "$run_dir/score.json" "$run_dir"/*/score.json # of the model that is replaced
     run -q mkdir -p "$run_dir"
     "$1"
     train_on

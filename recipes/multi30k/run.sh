@@ -27,7 +27,8 @@ row=auto          # row to train; auto: base on a GPU, tiny on a CPU
 batch_tokens=auto # tokens per batch on each side; auto: the row's on a CPU, 4096 on a GPU
 max_update=auto   # updates of the training; auto: the row's on a CPU, 4000 on a GPU
 warmup=auto       # updates of the warm-up; auto: the row's on a CPU, 2000 on a GPU
-interval=auto     # updates between checkpoints; auto: the row's on a CPU, 400 on a GPU
+interval=auto     # updates between checkpoints; auto: 200 on a GPU with --max_update auto, otherwise
+                  # the row's, in proportion to --max_update
 bpe_codes=auto    # joint byte pair merges; auto: 8000; for lower-cased text, 10000
 manifest=$here/corpus.toml # files with their checksums
 # End of options
@@ -39,7 +40,7 @@ corpus_stages() { manifest_stages; }
 choose_for_gpu() {
     row=${row/auto/base}
     [[ $row != multi30k_tiny ]] || return 0
-    [[ $max_update != auto ]] || interval=${interval/auto/400}
+    [[ $max_update != auto ]] || interval=${interval/auto/200}
     batch_tokens=${batch_tokens/auto/4096} max_update=${max_update/auto/4000}
     warmup=${warmup/auto/2000}
 }

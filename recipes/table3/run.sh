@@ -33,12 +33,14 @@ count=false        # print the number of runs and end
 
 # Set runs to "SYSTEM ROW SEED" for every requested run.
 list_runs() {
-    local table row seed one
+    local table row seed one named=
     read_flags table python -c \
         'from fairseq_aiayn.paper import TABLE_3; print(*(row.name for row in TABLE_3))'
     for row in ${rows/#all/}; do
         [[ " ${table[*]} " == *" $row "* ]] ||
             fatal "--rows must be rows of Table 3, got '$row': they are ${table[*]}"
+        [[ $named != *" $row "* ]] || fatal "--rows must differ from each other, got '$row' twice"
+        named+=" $row "
     done
     [[ -z $seeds ]] || require_seeds seeds
     runs=()
@@ -125,6 +127,9 @@ main() {
     [[ $exp == /* ]] || exp=$PWD/$exp
     [[ $text == auto ]] && makes_text=true text=$exp/text || makes_text=false
     [[ -z $mirror ]] || passed+=(--mirror "$mirror")
+
+    [[ " ${passed[*]} " != *" --patience "* ]] ||
+        fatal "--patience would train each row for another number of updates: Table 3 has one"
 
     list_runs
     if [[ $count == true ]]; then

@@ -21,6 +21,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$recipe_lib/translation.sh"
 
 # Options
+exp=auto          # output directory; auto: exp/wmt14_SOURCE_TARGET
 vocabulary=37000  # byte pairs and characters of both languages together (section 5.1)
 min_count=2       # byte pairs are learned from words that occur at least this often; 1 takes three
                   # times the memory
@@ -36,9 +37,11 @@ main() {
     require_one_of target_lang de en
     require_whole vocabulary min_count
     text_mb=14000
+    corpus_name=wmt14_${source_lang}_$target_lang
+    [[ $exp != auto ]] || exp=$root/exp/$corpus_name
     systems_begin
 
-    corpus_name=wmt14_${source_lang}_$target_lang files=$exp/downloads
+    files=$exp/downloads
     tokenizer=moses normalize=(--normalize) limits=(--max-length 250 --max-ratio 1.5)
     pieces=byte_pairs piece_flags=(--symbols "$vocabulary" --total-symbols)
 

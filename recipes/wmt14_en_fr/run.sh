@@ -20,6 +20,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$recipe_lib/translation.sh"
 
 # Options
+exp=auto          # output directory; auto: exp/wmt14_SOURCE_TARGET
 row=big_en_fr     # row to train: big_en_fr or base in Table 2
 target_lang=fr    # language to translate to
 vocabulary=32000  # word pieces of both languages together (section 5.1)
@@ -36,9 +37,11 @@ main() {
     require_one_of target_lang fr en
     require_whole vocabulary sample
     text_mb=60000
+    corpus_name=wmt14_${source_lang}_$target_lang
+    [[ $exp != auto ]] || exp=$root/exp/$corpus_name
     systems_begin
 
-    corpus_name=wmt14_${source_lang}_$target_lang files=$exp/downloads
+    files=$exp/downloads
     # Word pieces are learned from untokenized text: they split what Moses would split.
     tokenizer=none limits=(--max-length 250 --max-ratio 1.5)
     pieces=word_pieces piece_flags=(--vocabulary "$vocabulary" --sample "$sample")

@@ -136,6 +136,19 @@ def test_rows_that_stock_fairseq_cannot_build_are_left_out(tools, command):
     assert counted.stderr == "# stock fairseq cannot build row b_dk16: left out\n"
 
 
+@pytest.mark.parametrize(
+    ("rows", "passed", "message"),
+    [
+        ("c_n2 base c_n2", [], "--rows must differ from each other, got 'c_n2' twice"),
+        ("c_n2", ["--patience", "3"], "--patience would train each row for another number of"),
+    ],
+)
+def test_what_would_leave_no_table_is_refused(tools, command, rows, passed, message):
+    result = call(command("--rows", rows, passed=passed), **tools)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"run.sh: {message}") and result.stderr.count("\n") == 1
+
+
 def test_tasks_of_an_array_train_a_run_each_and_share_the_directory(text, tools, command, tmp_path):
     exp = tmp_path / "exp"
     words = command("--rows", "c_n2 c_n4", "--text", text)

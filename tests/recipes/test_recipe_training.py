@@ -138,6 +138,10 @@ def test_within_slurm_srun_starts_a_task_a_node_and_fairseq_reads_its_variables(
     ("options", "message"),
     [
         (["--nodes", "2"], "--nodes 2 needs --master HOST:PORT, the address of node 0, or Slurm"),
+        (
+            ["--nodes", "2", "--master", "node0:29500", "--device", "cpu"],
+            "--nodes 2 needs GPUs, and there are none: --gpus N says how many each node has",
+        ),
         (["--node_rank", "1"], "--node_rank must be less than --nodes 1, got '1'"),
         (["--precision", "int8"], "--precision must be one of auto fp32 fp16 bf16, got 'int8'"),
         (["--average", "0"], "--average must be at least 1, got '0'"),
@@ -154,6 +158,14 @@ def test_wrong_options_are_one_line(tmp_path, options, message):
     assert result.returncode == 1
     assert result.stderr.startswith(f"run.sh: {message}")
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_other_direction_has_a_directory_of_its_own(tmp_path):
+    """Breaks if it replaces the text of the first, which takes half an hour to prepare."""
+    reverse = ("--source_lang", "de", "--target_lang", "en", "--stop_stage", "2")
+    for options, name in (((), "wmt14_en_de"), (reverse, "wmt14_de_en")):
+        result = call([WMT, "--dry_run", *options], tmp_path)
+        assert {name} == set(re.findall(r"/exp/(wmt14_\w+)", result.stdout))
 
 
 def test_fairseq_takes_all_that_a_slurm_job_has(tmp_path):
@@ -363,6 +375,11 @@ def test_a_training_is_never_replaced_by_a_mistyped_option(trains, tmp_path):
     same = trains(STAND_IN, "--gpus", "4", "--precision", "fp32")
     assert same.returncode == 0 and "is done, skipped" in same.stderr
 
+    scores = [checkpoints.parent / name for name in ("score.json", "test/score.json")]
+    for score in scores:  # of the training that is replaced
+        score.parent.mkdir(exist_ok=True)
+        score.write_text("{}")
     forced = trains(STAND_IN, "--device", "cpu", "--seed", "2", "--force")
     assert forced.returncode == 0, forced.stderr
     assert "--restore-file" not in calls(tmp_path)[3]
+    assert not any(score.exists() for score in scores), "a table would take them for the new one's"

@@ -13,7 +13,11 @@ from fairseq_aiayn.runs.settings import settings_from_json
 
 NVIDIA_SMI = """#!/bin/sh
 case $1 in
---query-gpu=name,driver_version) printf 'NVIDIA H1, 80GB, 550.1\\nNVIDIA H1, 80GB, 550.1\\n' ;;
+--query-gpu=name,driver_version)
+    case $3 in
+    --id=1) echo 'NVIDIA H2, 550.1' ;;
+    *) printf 'NVIDIA H1, 80GB, 550.1\\nNVIDIA H1, 80GB, 550.1\\n' ;;
+    esac ;;
 *) echo '| NVIDIA-SMI 550.1    Driver Version: 550.1    CUDA Version: 12.4     |' ;;
 esac
 """
@@ -55,6 +59,12 @@ def test_settings_are_written_as_they_are_read(tmp_path, write):
     }
     assert settings.hardware["gpus"] == ["NVIDIA H1, 80GB"] * 2
     assert (settings.hardware["driver"], settings.hardware["cuda"]) == ("550.1", "12.4")
+
+
+def test_only_the_gpus_that_cuda_may_use_are_noted(write, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    training = write("training", *FIRST, "--command", "train", "fairseq-train bin")
+    assert training["hardware"]["gpus"] == ["NVIDIA H2"]
 
 
 FIRST = ["--name=a-1", "--system=aiayn", "--row=base", "--seed=7", "--device=cuda", "--gpus=2"]

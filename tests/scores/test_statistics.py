@@ -3,6 +3,7 @@ difference is, and where it lies."""
 
 from __future__ import annotations
 
+import math
 import statistics
 
 import pytest
@@ -159,6 +160,28 @@ def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
     half = student.ppf(0.975, freedom) * error
     assert (bleu.low, bleu.high) == pytest.approx((2 - half, 2 + half))
     assert first_seeds(runs, [ours, stock]) == [runs[0], runs[3]]
+
+
+def test_a_seed_that_diverged_leaves_a_mean_without_deviation(make_runs):
+    """Breaks if infinity ends the page on all the other runs."""
+    ours = make_runs((1, 27.0, {}), (2, math.inf, {}))
+    (found,) = over_seeds(ours, [{}] * 2, {"BLEU": lambda run: run.bleu["score"]})
+    assert math.isnan(found.deviations[0])
+    assert against(found, found) == [None]
+
+
+def test_equal_seeds_are_tested_without_a_warning(make_runs, recwarn):
+    other = [(seed, 28.0 + seed, {"row": "big"}) for seed in (1, 2, 3)]
+    runs = make_runs((1, 27.0, {}), (2, 27.0, {}), (3, 27.0, {}), *other)
+    first, second = over_seeds(runs, [{}] * 6, {"BLEU": lambda run: run.bleu["score"]})
+    assert against(first, second)[0].difference == pytest.approx(3.0)
+    assert not recwarn.list
+
+
+def test_seeds_in_two_directories_are_a_group(make_runs):
+    """Breaks if the page with logged options leaves them out, which show the data's place."""
+    runs = make_runs((1, 27.0, {}), (2, 28.0, {}))
+    assert len(over_seeds(runs, [{"data": "one/bin"}, {"data": "two/bin"}], {})) == 1
 
 
 def test_seeds_that_stop_early_are_a_group_whatever_their_updates(tmp_path):
