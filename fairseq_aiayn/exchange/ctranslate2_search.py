@@ -19,6 +19,7 @@ from fairseq_aiayn.decoding.length_penalty import length_penalty
 from fairseq_aiayn.exchange.ctranslate2 import AIAYN
 from fairseq_aiayn.files.json_fields import read_json
 from fairseq_aiayn.model_folder.config import config_from_json
+from fairseq_aiayn.model_folder.folder import require_unchanged
 from fairseq_aiayn.model_folder.search import (
     beam_and_alpha,
     in_pieces,
@@ -54,6 +55,7 @@ class CTranslate2Translator:
         self.config = config_from_json(read_json(path / AIAYN), path / AIAYN)
         self.batch_tokens = batch_tokens
         text, name = self.config.text, PIECES_FILES[self.config.text.pieces]
+        require_unchanged(path, [name] if name else [], self.config)
         self.cut = text.cutter(self.config.source_lang, path / name if name else None)
         self.join = text.joiner(self.config.target_lang)
         with _errors_of(path):

@@ -77,6 +77,15 @@ def test_from_a_folder_to_translations(folder, translate, tmp_path):
     assert theirs.count("\n") == 5
 
 
+def test_byte_pairs_that_changed_are_refused(folder, tmp_path, capsys):
+    """Breaks if half of them silently cut text otherwise than in the training."""
+    other = tmp_path / "ct2"
+    assert main(["export", str(folder), "--to", "ctranslate2", "--output", str(other)]) == 0
+    (other / "codes").write_text("#version: 0.2\n")
+    line = f"aiayn translate: {other / 'codes'}: must be as it was exported, its SHA-256 is another"
+    assert refused(capsys, "translate", other, "--runtime", "ctranslate2") == line
+
+
 def test_a_parser_is_not_for_translating(tmp_path, capsys):
     """Breaks if its symbols are printed as if they were a translation."""
     model = small_model(KINDS["base"])

@@ -315,7 +315,7 @@ def test_what_a_killed_export_leaves_is_no_model_and_in_nobodys_way(
     small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed before any of its steps, without the chance to tidy up."""
-    steps = ("save_weights", "_sha256", "model_card", "asdict", "shutil.copyfile", "os.rename")
+    steps = ("save_weights", "sha256_of", "model_card", "asdict", "shutil.copyfile", "os.rename")
     for number, step in enumerate(steps):
         with monkeypatch.context() as patch:
             patch.setattr(folder_module.shutil, "rmtree", lambda *args, **kwargs: None)
