@@ -16,7 +16,7 @@ from fairseq_aiayn.model_folder.fairseq_checkpoint import (
     read_model,
     sharing_of,
     sizes_of,
-    write_checkpoint,
+    write_model,
 )
 from fairseq_aiayn.model_folder.folder import Files, Model, read_folder, write_folder
 from fairseq_aiayn.model_folder.text import TextProcessing, text_of_data
@@ -111,12 +111,12 @@ def to_folder(trained: Trained, precision: str, told: Mapping[str, str], path: P
 
 
 def to_fairseq(folder: Path, path: Path) -> None:
-    """Write a folder's model as a checkpoint; raises ValueError if `path` exists, and as
-    `read_folder` does."""
+    """Write a folder's model as a checkpoint; raises ValueError if `path` exists, OSError if it
+    cannot be written, and as `read_folder` does."""
     if path.exists():
         raise ValueError(f"--output {path}: must not exist yet")
     model = read_folder(folder)
-    write_checkpoint(model.transformer, model.config.options, path)
+    write_model(model.transformer, model.config.options, path)
 
 
 def _languages(options: Mapping[str, object], data: Path) -> tuple[str, str]:

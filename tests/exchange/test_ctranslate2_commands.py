@@ -16,7 +16,7 @@ from ctranslate2_models import KINDS, SIZES, Kind, small_model, written
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.exchange.ctranslate2 import write_ctranslate2
 from fairseq_aiayn.model_folder.export import model_of, of_run
-from fairseq_aiayn.model_folder.fairseq_checkpoint import write_checkpoint
+from fairseq_aiayn.model_folder.fairseq_checkpoint import write_model
 from fairseq_aiayn.model_folder.folder import Files, write_folder
 from fairseq_aiayn.model_folder.text import BYTE_PAIRS, TextProcessing
 from fairseq_aiayn.model_folder.vocabulary import SPECIAL
@@ -185,7 +185,7 @@ def test_from_a_run_of_a_recipe(tmp_path):
     options = {f"encoder_{name}": sizes[symbol] for name, symbol in ENCODER_AND_DECODER.items()}
     options |= {"arch": "aiayn_base", "source_lang": "en", "target_lang": "de"}
     options |= {"d_k": sizes["d_k"], "d_v": sizes["d_v"], "dropout": 0.0}
-    write_checkpoint(model.transformer, options, run / "average.pt")
+    write_model(model.transformer, options, run / "average.pt")
     command = "fairseq-generate exp/x/bin --path exp/x/aiayn-base-1/average.pt"
     settings = {"system": "aiayn", "commands": {SEARCH: command}}
     (run / "settings.json").write_text(json.dumps(settings))

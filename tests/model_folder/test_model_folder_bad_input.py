@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
 import shutil
 import sys
 from collections.abc import Callable
@@ -339,6 +340,31 @@ def test_what_a_killed_export_leaves_is_no_model_and_in_nobodys_way(
                 read_folder(part)
     assert sum((part / "config.json").exists() for part in parts) == 1
     read_folder(small.export(tmp_path / "folder"))
+
+
+@pytest.mark.parametrize("target", ["folder", "fairseq"])
+def test_a_full_disk_is_one_line_and_leaves_nothing(
+    target: str, small: Small, exported: Path, tmp_path: Path, aiayn: Aiayn
+) -> None:
+    """A limit on the size of files stands for the disk."""
+    given = ("--checkpoint", small.checkpoint, "--data-bin", small.data, "--bpe-codes", small.codes)
+    given = (exported,) if target == "fairseq" else given
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
+    try:
+        status, _, err = aiayn("export", *given, "--to", target, "--output", tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert status == 2 and f"{tmp_path / 'out'}" in err and "File too large" in err
+    assert err.count("\n") == 1 and not any(tmp_path.iterdir())
+
+
+def test_a_checkpoint_in_a_missing_directory_is_one_line(
+    exported: Path, tmp_path: Path, aiayn: Aiayn
+) -> None:
+    path = tmp_path / "nowhere" / "checkpoint.pt"
+    _, _, err = aiayn("export", exported, "--to", "fairseq", "--output", path)
+    assert err == f"aiayn export: {path}: No such file or directory\n"
 
 
 @pytest.mark.parametrize("there", ["a folder", "another file"])
