@@ -69,16 +69,16 @@ def test_a_run_of_a_recipe_has_everything(
 ) -> None:
     """settings.json has paths from the root of its checkout, which need not be the current one;
     score.json has the scores."""
-    small = small_model(tmp_path / "exp")
-    (tmp_path / "here" / "elsewhere" / "bin").mkdir(parents=True)  # of another training
+    small = small_model(tmp_path / "my exp")
+    (tmp_path / "here" / "else where" / "bin").mkdir(parents=True)  # of another training
     monkeypatch.chdir(tmp_path / "here")
-    run = tmp_path / "exp" / "tiny-1"
+    run = tmp_path / "my exp" / "tiny-1"
     run.mkdir()
     small.checkpoint.rename(run / "average.pt")
     small.codes.rename(small.data / "codes")
     note = {"pieces": "byte_pairs", "normalize": True, "lowercase": False}
     (small.data / "text.json").write_text(json.dumps(note))
-    search = "fairseq-generate elsewhere/bin --path elsewhere/tiny-1/average.pt"
+    search = "fairseq-generate 'else where/bin' --path 'else where/tiny-1/average.pt'"
     settings = {"system": "aiayn", "corpus": "invented", "commands": {"generate": search}}
     (run / "settings.json").write_text(json.dumps(settings))
     score = {"score": 24.2345, "signature": "case:mixed"}
