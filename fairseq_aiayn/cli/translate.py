@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.cli.precision_option import add_precision
-from fairseq_aiayn.files.lines import decode_stream
+from fairseq_aiayn.files.lines import STANDARD_INPUT, decode_lines, source_name, stream_lines
 from fairseq_aiayn.messages import optional
 
 if TYPE_CHECKING:
@@ -73,13 +73,14 @@ def run(arguments: argparse.Namespace) -> None:
     translator = _load(arguments)
     options = (arguments.beam, arguments.alpha, arguments.nbest)
     if not sys.stdin.isatty():
-        lines = tqdm(decode_stream(sys.stdin.buffer), unit=" sentences", disable=None)
-        for outputs in translator.stream(lines, *options):
+        lines = tqdm(stream_lines(STANDARD_INPUT), unit=" sentences", disable=None)
+        for outputs in translator.stream((line.removesuffix("\n") for line in lines), *options):
             _print(outputs, arguments.scores)
         return
     for line in _asked_for():
         try:
-            found = translator.stream(decode_stream([line]), *options)
+            text = decode_lines([line.removesuffix(b"\n")], source_name(STANDARD_INPUT))
+            found = translator.stream(text, *options)
             _print(next(found), arguments.scores)
         except ValueError as error:
             print(error, file=sys.stderr)

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from small_models import Small, small_model
 
 from fairseq_aiayn.cli import main as cli
+from fairseq_aiayn.files import lines
 from fairseq_aiayn.model_folder import folder as folder_module
 from fairseq_aiayn.model_folder.folder import read_folder
 
@@ -160,7 +161,7 @@ def test_another_models_weights_and_weights_that_are_no_numbers(folder: Path, ai
         (["--batch-tokens", "0"], b"x\n", "--batch-tokens must be at least 1, got 0"),
         (["--device", "nowhere"], b"x\n", "--device nowhere: "),
         ([], b"x\n" + b"word " * 10_000, "sentence 2 must have at most 1,024 tokens, has"),
-        ([], b"x\ncaf\xe9\n", "line 2 must be UTF-8, is not"),
+        ([], b"x\ncaf\xe9\n", "standard input:2: byte 4 (0xe9) is not UTF-8"),
     ],
 )
 def test_options_and_text_out_of_range(
@@ -168,6 +169,14 @@ def test_options_and_text_out_of_range(
 ) -> None:
     status, out, err = aiayn("translate", exported, *flags, stdin=stdin)
     assert (status, out) == (2, "") and message in err and err.count("\n") == 1
+
+
+def test_a_line_without_end_does_not_fill_the_memory(
+    exported: Path, aiayn: Aiayn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
+    _, _, err = aiayn("translate", exported, stdin=b"x\n" + b"y" * 101)
+    assert err == "aiayn translate: standard input:2: longer than 100 bytes\n"
 
 
 def test_in_a_terminal_a_bad_line_is_reported_and_the_next_one_asked_for(
@@ -180,10 +189,10 @@ def test_in_a_terminal_a_bad_line_is_reported_and_the_next_one_asked_for(
     printed = capsys.readouterr()
     empty, translation = printed.out.splitlines()
     assert empty == "0.0000\t0.0000\t" and float(translation.split("\t")[1]) < 0
-    lines = printed.err.splitlines()
-    assert lines[1] == "> line 1 must be UTF-8, is not"
-    assert lines[2].startswith("> sentence 1 must have at most 1,024 tokens")
-    assert lines[3:] == ["> > > "]
+    errors = printed.err.splitlines()
+    assert errors[1] == "> standard input:1: byte 4 (0xe9) is not UTF-8"
+    assert errors[2].startswith("> sentence 1 must have at most 1,024 tokens")
+    assert errors[3:] == ["> > > "]
 
 
 def test_a_model_of_the_other_task_is_named(tmp_path: Path, exported: Path, aiayn: Aiayn) -> None:
