@@ -92,7 +92,7 @@ def fill(transformer: Transformer, found: Mapping[str, Tensor], where: object) -
     """Give a model of `empty_transformer` these parameters, as float32.
 
     Raises ValueError, with the place that they are from, for other parameters or shapes than the
-    model's, and for a value that is not finite.
+    model's, for another type than a folder's, and for a value that is not finite.
     """
     names = dict(transformer.named_parameters())
     if odd := sorted(names.keys() ^ found.keys()):
@@ -104,6 +104,9 @@ def fill(transformer: Transformer, found: Mapping[str, Tensor], where: object) -
                 f"{where}: does not fit its configuration and vocabularies, {name} is "
                 f"{list(found[name].shape)} there and {list(own.shape)} by them"
             )
+        if found[name].dtype not in TYPES.values():
+            kind = str(found[name].dtype).removeprefix("torch.")
+            raise ValueError(f"{where}: {name} must be one of {', '.join(TYPES)}, is {kind}")
         require_finite(f"{where}: {name}", found[name])
     for name, tensor in found.items():
         module, _, attribute = name.rpartition(".")

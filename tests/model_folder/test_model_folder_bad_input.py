@@ -92,6 +92,13 @@ def test_a_file_that_is_cut_off_or_missing_or_a_pipe(
     assert status == 2 and f"{path}: must be a plain file" in err
 
 
+def test_json_of_many_brackets(folder: Path, aiayn: Aiayn) -> None:
+    path = folder / "config.json"
+    path.write_text("[" * 100_000)
+    _, _, err = aiayn("translate", folder)
+    assert err == f"aiayn translate: {path}: must be JSON, is not or is cut short\n"
+
+
 @pytest.mark.parametrize(
     ("names", "value", "message"),
     [
@@ -142,6 +149,8 @@ def test_another_models_weights_and_weights_that_are_no_numbers(folder: Path, ai
     for value, message in (
         (torch.full_like(weights[name], torch.nan), f"{name} must have finite values"),
         (weights[name][:-1].clone(), f"{name} is [23] there and [24] by them"),
+        (weights[name].to(torch.float8_e4m3fn), "float16, bfloat16, is float8_e4m3fn"),
+        (weights[name].int(), f"{name} must be one of float32, float16, bfloat16, is int32"),
     ):
         save_file(weights | {name: value}, path)
         status, _, err = aiayn("translate", folder)
