@@ -21,11 +21,11 @@ from fairseq_aiayn.files.json_fields import read_json
 from fairseq_aiayn.model_folder.config import config_from_json
 from fairseq_aiayn.model_folder.folder import require_unchanged
 from fairseq_aiayn.model_folder.search import (
-    beam_and_alpha,
     in_pieces,
     longest_output,
     longest_sentence,
     parts,
+    search_options,
 )
 from fairseq_aiayn.model_folder.text import PIECES_FILES
 from fairseq_aiayn.model_folder.translator import AT_ONCE, BATCH_TOKENS, Translation
@@ -62,6 +62,8 @@ class CTranslate2Translator:
             self.engine = ctranslate2.Translator(
                 str(path), device or "auto", intra_threads=threads or 0
             )
+        shared, target = path / "shared_vocabulary.json", path / "target_vocabulary.json"
+        self.V = len(read_json(shared if shared.exists() else target))
 
     def stream(
         self,
@@ -76,7 +78,7 @@ class CTranslate2Translator:
 
         Raises ValueError for a value out of range, and for a sentence of more than 1,024 tokens.
         """
-        options = SearchOptions(*beam_and_alpha(self.config, beam, alpha), nbest=nbest)
+        options = search_options(self.config, self.V, beam, alpha, nbest)
         longest = longest_sentence(self.config, side=0)
         for first, part in parts(sentences, at_once):
             yield from self._search(in_pieces(part, self.cut, longest, first), options)
