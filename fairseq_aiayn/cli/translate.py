@@ -68,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the translations of standard input; in a terminal, report a bad line and go on."""
-    from tqdm import tqdm
+    with optional("tqdm"):
+        from tqdm import tqdm
 
     translator = _load(arguments)
     options = (arguments.beam, arguments.alpha, arguments.nbest)

@@ -188,6 +188,14 @@ def test_a_line_without_end_does_not_fill_the_memory(
     assert err == "aiayn translate: standard input:2: longer than 100 bytes\n"
 
 
+def test_a_missing_package_is_named(
+    exported: Path, aiayn: Aiayn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    _, _, err = aiayn("translate", exported)
+    assert err == "aiayn translate: tqdm is needed for this: pip install tqdm\n"
+
+
 def test_in_a_terminal_a_bad_line_is_reported_and_the_next_one_asked_for(
     exported: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
