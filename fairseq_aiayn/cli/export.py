@@ -7,8 +7,9 @@ executed. From a run directory of the recipes, everything is found; a checkpoint
 directory of its training, and the file that cut its text. --to marian writes what transformers'
 MarianMTModel loads, --to onnx graphs for ONNX Runtime; --to fairseq makes a checkpoint of a folder.
 
-For CTranslate2, an engine in C++, a run or a folder becomes a directory of CTranslate2's own format
-(needs pip install ctranslate2), which `aiayn translate --runtime ctranslate2` uses.
+For CTranslate2, an engine in C++, a run, a checkpoint or a folder becomes a directory of
+CTranslate2's own format (needs pip install ctranslate2), which
+`aiayn translate --runtime ctranslate2` uses.
 
 examples:
   aiayn export exp/demo/aiayn-tiny-1 --output demo-en-de
