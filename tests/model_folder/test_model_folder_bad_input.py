@@ -368,6 +368,17 @@ def test_what_a_killed_export_leaves_is_no_model_and_in_nobodys_way(
     read_folder(small.export(tmp_path / "folder"))
 
 
+def test_a_folder_is_no_run_and_a_run_is_no_folder(
+    exported: Path, tmp_path: Path, aiayn: Aiayn
+) -> None:
+    output = ("--output", tmp_path / "out")
+    _, _, err = aiayn("export", exported, *output, "--precision", "float16")
+    line = f"{exported}: must be a run or --checkpoint, is a model folder already"
+    assert err == f"aiayn export: {line}\n"
+    _, _, err = aiayn("export", tmp_path, "--to", "fairseq", *output)
+    assert err == "aiayn export: --to fairseq: must be given a model folder\n"
+
+
 @pytest.mark.parametrize("target", ["folder", "fairseq"])
 def test_a_full_disk_is_one_line_and_leaves_nothing(
     target: str, small: Small, exported: Path, tmp_path: Path, aiayn: Aiayn
