@@ -8,8 +8,7 @@ directory of its training, and the file that cut its text. --to marian writes wh
 MarianMTModel loads, --to onnx graphs for ONNX Runtime; --to fairseq makes a checkpoint of a folder.
 
 For CTranslate2, an engine in C++, a run, a checkpoint or a folder becomes a directory of
-CTranslate2's own format (needs pip install ctranslate2), which
-`aiayn translate --runtime ctranslate2` uses.
+CTranslate2's own format (needs pip install ctranslate2), which `aiayn translate` uses, too.
 
 examples:
   aiayn export exp/demo/aiayn-tiny-1 --output demo-en-de

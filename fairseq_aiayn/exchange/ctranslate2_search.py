@@ -16,9 +16,8 @@ import ctranslate2
 
 from fairseq_aiayn.decoding.beam_search import SearchOptions
 from fairseq_aiayn.decoding.length_penalty import length_penalty
-from fairseq_aiayn.exchange.ctranslate2 import AIAYN
 from fairseq_aiayn.files.json_fields import read_json
-from fairseq_aiayn.model_folder.config import config_from_json
+from fairseq_aiayn.model_folder.config import OF_CTRANSLATE2, config_from_json
 from fairseq_aiayn.model_folder.folder import require_unchanged
 from fairseq_aiayn.model_folder.search import (
     in_pieces,
@@ -50,9 +49,8 @@ class CTranslate2Translator:
         """
         if batch_tokens < 1:
             raise ValueError(f"--batch-tokens must be at least 1, got {batch_tokens}")
-        if not (path / AIAYN).is_file():
-            raise ValueError(f"{path}: must be what aiayn export --to ctranslate2 wrote")
-        self.config = config_from_json(read_json(path / AIAYN), path / AIAYN)
+        config = path / OF_CTRANSLATE2
+        self.config = config_from_json(read_json(config), config)
         self.batch_tokens = batch_tokens
         text, name = self.config.text, PIECES_FILES[self.config.text.pieces]
         require_unchanged(path, [name] if name else [], self.config)
