@@ -72,26 +72,24 @@ def read_plain_data(path: Path) -> Any:
     require_safe_loading()
     require_plain_file(path)
     try:
-        require_stored(path)
-        # Checkpoints of PyTorch 1.5 and older are not zip files and cannot be mapped into memory.
-        state = torch.load(
-            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path)
-        )
+        if not is_compressed(path):
+            # Those of PyTorch 1.5 and older are not zip files and cannot be mapped into memory
+            mapped = zipfile.is_zipfile(path)
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except Exception as error:  # broken bytes can make the unpickler raise any error
         reason = explain_load_error(error)
         if reason is None:
             raise
         raise ValueError(f"{path}: {reason}") from error
-    return state
+    raise ValueError(f"{path}: must be stored uncompressed, as torch.save writes")
 
 
-def require_stored(path: Path) -> None:
-    """Raise ValueError for a compressed zip archive, which torch.save never writes."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            unpacked = sum(part.file_size for part in archive.infolist())
-        if unpacked > path.stat().st_size:
-            raise ValueError(f"{unpacked:,} bytes when it is unpacked")
+def is_compressed(path: Path) -> bool:
+    """Return whether the file is a zip archive with more in it than the file has bytes."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return sum(part.file_size for part in archive.infolist()) > path.stat().st_size
 
 
 def require_intact(path: Path) -> None:

@@ -7,8 +7,8 @@ executed. From a run directory of the recipes, everything is found; a checkpoint
 directory of its training, and the file that cut its text. --to marian writes what transformers'
 MarianMTModel loads, --to onnx graphs for ONNX Runtime; --to fairseq makes a checkpoint of a folder.
 
-For CTranslate2, an engine in C++, a run or a folder becomes a directory of CTranslate2's own format
-(needs pip install ctranslate2), which `aiayn translate --runtime ctranslate2` uses.
+For CTranslate2, an engine in C++, a run, a checkpoint or a folder becomes a directory of
+CTranslate2's own format (needs pip install ctranslate2), which `aiayn translate` uses, too.
 
 examples:
   aiayn export exp/demo/aiayn-tiny-1 --output demo-en-de
@@ -96,7 +96,7 @@ def _require_fitting_options(arguments: argparse.Namespace) -> None:
     """Raise ValueError for options that do not belong together, and for an output that exists."""
     if (arguments.trained is None) == (arguments.checkpoint is None):
         raise ValueError("a run directory, a model folder or --checkpoint must be given, only one")
-    if arguments.to == FAIRSEQ and arguments.checkpoint:
+    if arguments.to == FAIRSEQ and not _is_folder(arguments.trained):
         raise ValueError("--to fairseq: must be given a model folder")
     of_checkpoint = [name for name in OF_CHECKPOINT if getattr(arguments, name)]
     if of_checkpoint and not arguments.checkpoint:
@@ -110,8 +110,19 @@ def _require_fitting_options(arguments: argparse.Namespace) -> None:
         raise ValueError("--quantization: is of --to ctranslate2; a folder has --precision")
     if arguments.precision != FLOAT32 and arguments.to != FOLDER:
         raise ValueError("--precision: is of a model folder; CTranslate2 has --quantization")
+    if arguments.to == FOLDER and _is_folder(arguments.trained):
+        raise ValueError(
+            f"{arguments.trained}: must be a run or --checkpoint, is a model folder already"
+        )
     if arguments.output.exists():
         raise ValueError(f"--output {arguments.output}: must not exist yet")
+
+
+def _is_folder(trained: Path | None) -> bool:
+    """Return whether what is given is a model folder."""
+    from fairseq_aiayn.model_folder.folder import CONFIG
+
+    return trained is not None and (trained / CONFIG).exists()
 
 
 def _to_other(arguments: argparse.Namespace) -> None:
@@ -135,9 +146,9 @@ def _to_other(arguments: argparse.Namespace) -> None:
 def _model(arguments: argparse.Namespace) -> tuple[Model, dict[str, str]]:
     """Return a trained model, be it in a folder or not, and what is told of it."""
     from fairseq_aiayn.model_folder.export import model_of
-    from fairseq_aiayn.model_folder.folder import CONFIG, read_folder
+    from fairseq_aiayn.model_folder.folder import read_folder
 
-    if arguments.trained and (arguments.trained / CONFIG).exists():
+    if _is_folder(arguments.trained):
         model = read_folder(arguments.trained)
         return model, model.config.told | _told(arguments)
     trained, told = _trained(arguments)

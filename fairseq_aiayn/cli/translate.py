@@ -3,15 +3,15 @@
 Reads a sentence per line from standard input, or asks for one after the other in a terminal, and
 prints one translation per line, in the same order; an empty line stays empty. Text is tokenized and
 cut into pieces as in the model's training, and put together again. The beam search is the paper's
-(section 6.1). fairseq is not needed. With --runtime ctranslate2, FOLDER is what
-`aiayn export --to ctranslate2` wrote; outputs are ranked in the same way.
+(section 6.1). fairseq is not needed. FOLDER may also be what `aiayn export --to ctranslate2` wrote;
+outputs are ranked in the same way.
 
 examples:
   aiayn translate demo-en-de < text.en > text.de
   aiayn translate demo-en-de --beam 1 --threads 4 < text.en
   aiayn translate demo-en-de --precision bfloat16 < text.en
   aiayn translate demo-en-de --nbest 3 --scores < text.en
-  aiayn translate demo-en-de-int8 --runtime ctranslate2 < text.en
+  aiayn translate demo-en-de-int8 < text.en
   aiayn translate demo-en-de
 """
 
@@ -24,15 +24,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.cli.precision_option import add_precision
-from fairseq_aiayn.files.lines import decode_stream
+from fairseq_aiayn.files.lines import STANDARD_INPUT, decode_lines, source_name, stream_lines
 from fairseq_aiayn.messages import optional
 
 if TYPE_CHECKING:
     from fairseq_aiayn.exchange.ctranslate2_search import CTranslate2Translator
     from fairseq_aiayn.model_folder.config import Config
     from fairseq_aiayn.model_folder.translator import Translation, Translator
-
-TORCH, CTRANSLATE2 = "torch", "ctranslate2"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="outputs per sentence, one per line (default: 1)",
+        help="at most N outputs per sentence, one per line; one of an empty line (default: 1)",
     )
     parser.add_argument(
         "--scores", action="store_true", help="print score and log P before each output, with tabs"
@@ -58,28 +56,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="source tokens per batch, with padding (default: 4096)",
     )
-    parser.add_argument(
-        "--runtime", choices=[TORCH, CTRANSLATE2], default=TORCH, help="default: torch"
-    )
     add_precision(parser)
-    parser.add_argument("--threads", type=int, metavar="N", help="threads of the runtime")
+    parser.add_argument("--threads", type=int, metavar="N", help="threads of the search")
     parser.add_argument("--device", help="cpu or cuda (default: a GPU if there is one)")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the translations of standard input; in a terminal, report a bad line and go on."""
-    from tqdm import tqdm
+    with optional("tqdm"):
+        from tqdm import tqdm
 
     translator = _load(arguments)
     options = (arguments.beam, arguments.alpha, arguments.nbest)
     if not sys.stdin.isatty():
-        lines = tqdm(decode_stream(sys.stdin.buffer), unit=" sentences", disable=None)
-        for outputs in translator.stream(lines, *options):
+        lines = tqdm(stream_lines(STANDARD_INPUT), unit=" sentences", disable=None)
+        for outputs in translator.stream((line.removesuffix("\n") for line in lines), *options):
             _print(outputs, arguments.scores)
         return
     for line in _asked_for():
         try:
-            found = translator.stream(decode_stream([line]), *options)
+            text = decode_lines([line.removesuffix(b"\n")], source_name(STANDARD_INPUT))
+            found = translator.stream(text, *options)
             _print(next(found), arguments.scores)
         except ValueError as error:
             print(error, file=sys.stderr)
@@ -89,6 +86,7 @@ def _load(arguments: argparse.Namespace) -> Translator | CTranslate2Translator:
     """Load the model; raises OSError or ValueError for one that cannot be used."""
     import torch
 
+    from fairseq_aiayn.model_folder.config import OF_CTRANSLATE2
     from fairseq_aiayn.model_folder.folder import read_folder
     from fairseq_aiayn.model_folder.translator import BATCH_TOKENS, Translator
 
@@ -96,11 +94,11 @@ def _load(arguments: argparse.Namespace) -> Translator | CTranslate2Translator:
     if threads is not None and threads < 1:
         raise ValueError(f"--threads must be at least 1, got {threads}")
     batch_tokens = BATCH_TOKENS if arguments.batch_tokens is None else arguments.batch_tokens
-    if arguments.runtime == CTRANSLATE2:
+    if (arguments.model / OF_CTRANSLATE2).is_file():
         if arguments.precision != "float32":
             raise ValueError(
-                f"--precision {arguments.precision}: --runtime ctranslate2 has the precision that"
-                " aiayn export gave the folder"
+                f"--precision {arguments.precision}: a model for CTranslate2 has the precision that"
+                " aiayn export gave it"
             )
         with optional("ctranslate2"):
             from fairseq_aiayn.exchange.ctranslate2_search import CTranslate2Translator

@@ -14,7 +14,7 @@ from functools import partial, reduce
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from fairseq_aiayn.files.lines import decode_stream
+from fairseq_aiayn.files.lines import STANDARD_INPUT, stream_lines
 from fairseq_aiayn.messages import script
 
 
@@ -60,8 +60,9 @@ def main() -> None:
         parser.add_argument("--lowercase", action="store_true")
         given = parser.parse_args()
         tokenize = moses_tokenizer(given.language, given.normalize, given.lowercase)
-        for line in decode_stream(sys.stdin.buffer):
-            sys.stdout.buffer.write(f"{tokenize(line)}\n".encode())
+        for line in stream_lines(STANDARD_INPUT):
+            found = tokenize(line.removesuffix("\n"))
+            sys.stdout.buffer.write(f"{found}\n".encode())
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from contextlib import redirect_stderr
 from functools import lru_cache
 from pathlib import Path
 
-from fairseq_aiayn.files.lines import decode_stream
+from fairseq_aiayn.files.lines import STANDARD_INPUT, stream_lines
 from fairseq_aiayn.messages import optional, script
 
 CACHED_WORDS = 200_000
@@ -76,8 +76,9 @@ def main() -> None:
         add_pieces_options(parser)
         arguments = parser.parse_args()
         pieces = open_pieces(arguments.codes, arguments.model)
-        for line in decode_stream(sys.stdin.buffer):
-            sys.stdout.buffer.write(f"{pieces(line)}\n".encode())
+        for line in stream_lines(STANDARD_INPUT):
+            found = pieces(line.removesuffix("\n"))
+            sys.stdout.buffer.write(f"{found}\n".encode())
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import json
 import math
 import shutil
 from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -23,8 +23,8 @@ from ctranslate2.specs import attention_spec, common_spec, model_spec, transform
 
 from fairseq_aiayn.exchange.fixed_sizes import position_table, wider_heads
 from fairseq_aiayn.files.whole import whole_folder
-from fairseq_aiayn.model_folder.config import Config
-from fairseq_aiayn.model_folder.folder import Model
+from fairseq_aiayn.model_folder.config import OF_CTRANSLATE2, Config
+from fairseq_aiayn.model_folder.folder import Model, sha256_of
 from fairseq_aiayn.model_folder.text import PIECES_FILES
 from fairseq_aiayn.model_folder.vocabulary import END, SPECIAL
 from fairseq_aiayn.nn.attention import MultiHeadAttention
@@ -32,8 +32,6 @@ from fairseq_aiayn.nn.decoder import Decoder
 from fairseq_aiayn.nn.encoder import Encoder
 from fairseq_aiayn.nn.feed_forward import FeedForward
 from fairseq_aiayn.nn.residual import LAYER_NORM_EPSILON, AddAndNorm
-
-AIAYN = "aiayn.json"
 
 
 def write_ctranslate2(model: Model, quantization: str, path: Path) -> None:
@@ -47,10 +45,13 @@ def write_ctranslate2(model: Model, quantization: str, path: Path) -> None:
         specification.validate()
         specification.optimize(quantization)
         specification.save(str(part))
-        content = json.dumps(asdict(model.config), indent=2, ensure_ascii=False)
-        (part / AIAYN).write_text(f"{content}\n", encoding="utf-8")
+        config = replace(model.config, sha256={})
         if model.pieces_file:
-            shutil.copyfile(model.pieces_file, part / PIECES_FILES[model.config.text.pieces])
+            name = PIECES_FILES[config.text.pieces]
+            shutil.copyfile(model.pieces_file, part / name)
+            config.sha256[name] = sha256_of(part / name)
+        content = json.dumps(asdict(config), indent=2, ensure_ascii=False)
+        (part / OF_CTRANSLATE2).write_text(f"{content}\n", encoding="utf-8")
 
 
 def _specification(model: Model) -> transformer_spec.TransformerSpec:

@@ -16,15 +16,15 @@ import ctranslate2
 
 from fairseq_aiayn.decoding.beam_search import SearchOptions
 from fairseq_aiayn.decoding.length_penalty import length_penalty
-from fairseq_aiayn.exchange.ctranslate2 import AIAYN
 from fairseq_aiayn.files.json_fields import read_json
-from fairseq_aiayn.model_folder.config import config_from_json
+from fairseq_aiayn.model_folder.config import OF_CTRANSLATE2, config_from_json
+from fairseq_aiayn.model_folder.folder import require_unchanged
 from fairseq_aiayn.model_folder.search import (
-    beam_and_alpha,
     in_pieces,
     longest_output,
     longest_sentence,
     parts,
+    search_options,
 )
 from fairseq_aiayn.model_folder.text import PIECES_FILES
 from fairseq_aiayn.model_folder.translator import AT_ONCE, BATCH_TOKENS, Translation
@@ -49,17 +49,19 @@ class CTranslate2Translator:
         """
         if batch_tokens < 1:
             raise ValueError(f"--batch-tokens must be at least 1, got {batch_tokens}")
-        if not (path / AIAYN).is_file():
-            raise ValueError(f"{path}: must be what aiayn export --to ctranslate2 wrote")
-        self.config = config_from_json(read_json(path / AIAYN), path / AIAYN)
+        config = path / OF_CTRANSLATE2
+        self.config = config_from_json(read_json(config), config)
         self.batch_tokens = batch_tokens
         text, name = self.config.text, PIECES_FILES[self.config.text.pieces]
+        require_unchanged(path, [name] if name else [], self.config)
         self.cut = text.cutter(self.config.source_lang, path / name if name else None)
         self.join = text.joiner(self.config.target_lang)
         with _errors_of(path):
             self.engine = ctranslate2.Translator(
                 str(path), device or "auto", intra_threads=threads or 0
             )
+        shared, target = path / "shared_vocabulary.json", path / "target_vocabulary.json"
+        self.V = len(read_json(shared if shared.exists() else target))
 
     def stream(
         self,
@@ -74,7 +76,7 @@ class CTranslate2Translator:
 
         Raises ValueError for a value out of range, and for a sentence of more than 1,024 tokens.
         """
-        options = SearchOptions(*beam_and_alpha(self.config, beam, alpha), nbest=nbest)
+        options = search_options(self.config, self.V, beam, alpha, nbest)
         longest = longest_sentence(self.config, side=0)
         for first, part in parts(sentences, at_once):
             yield from self._search(in_pieces(part, self.cut, longest, first), options)

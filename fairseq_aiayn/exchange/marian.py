@@ -29,6 +29,7 @@ from fairseq_aiayn.model_folder.folder import Model
 from fairseq_aiayn.model_folder.search import LONGEST
 from fairseq_aiayn.model_folder.text import BYTE_PAIRS, WORD_PIECES
 from fairseq_aiayn.model_folder.vocabulary import END, PADDING
+from fairseq_aiayn.model_folder.weights import safetensors_writes
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer
@@ -47,7 +48,8 @@ NORMS = {
 def to_marian(model: Model, told: Mapping[str, str], path: Path) -> None:
     """Write a directory that MarianMTModel.from_pretrained loads; it appears whole or not at all.
 
-    Raises ValueError if `path` exists, transformers is missing, or Marian cannot be this model.
+    Raises ValueError if `path` exists, transformers is missing, or Marian cannot be this model, and
+    OSError if a file cannot be written.
     """
     require_marian(model.config)
     marian = marian_model(model)
@@ -56,7 +58,8 @@ def to_marian(model: Model, told: Mapping[str, str], path: Path) -> None:
         config, sum(one.numel() for one in model.transformer.parameters()), how_to_use(config)
     )
     with whole_folder(path) as part:
-        marian.save_pretrained(part)
+        with safetensors_writes(part):
+            marian.save_pretrained(part)
         _write_text_files(model, part)
         (part / "README.md").write_text(card, encoding="utf-8")
 

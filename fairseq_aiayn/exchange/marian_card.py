@@ -10,7 +10,7 @@ from fairseq_aiayn.nn.residual import LAYER_NORM_EPSILON
 DIFFERENCES = """This directory is for transformers. MarianMTModel has layer norms with ε = 1e-5,
 and its search divides log P by |Y|^α; the code below sets this model's {epsilon:g} and
 ((5 + |Y|)/6)^α. The maximum length is one for a batch, and at it the end token costs nothing.
-Sources must be padded on the right.
+Sources must be padded on the right. Empty sentences must be left out.
 
 """
 

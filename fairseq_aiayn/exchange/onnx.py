@@ -36,7 +36,7 @@ USE = """This directory is for ONNX Runtime. encoder.onnx makes memory_K and mem
 memory_K, memory_V, self_K [{N}, B, {h}, n, {d_k}] and self_V [{N}, B, {h}, n, {d_v}] of n
 positions, at first none, it makes log P of the next token [B, V], and self_K and self_V of n + 1.
 The code below takes the most probable token; a beam search must choose the rows of self_K and
-self_V that go on.
+self_V that go on. Empty sentences must be left out.
 
     from pathlib import Path
 

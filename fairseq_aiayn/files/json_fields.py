@@ -15,7 +15,7 @@ def read_json(path: Path) -> object:
     """Read a JSON file; raises OSError if it is unreadable, ValueError if it is not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise ValueError(f"{path}: must be JSON, is not or is cut short") from None
 
 

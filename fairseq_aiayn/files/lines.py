@@ -72,18 +72,6 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
         raise ValueError(f"{name}:{number}: cut short or not gzip") from None
 
 
-def decode_stream(lines: Iterable[bytes]) -> Iterator[str]:
-    """Yield lines of UTF-8 without line ends and byte order mark; raises ValueError with the number
-    of a bad line."""
-    for number, line in enumerate(lines, start=1):
-        if number == 1:
-            line = line.removeprefix(codecs.BOM_UTF8)
-        try:
-            yield line.removesuffix(b"\n").decode()
-        except UnicodeDecodeError:
-            raise ValueError(f"line {number:,} must be UTF-8, is not") from None
-
-
 def stream_lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a file with their line ends.
 

@@ -18,7 +18,9 @@ def model_card(config: Config, parameters: int, use: str = "") -> str:
         f"{config.search.extra_length} tokens longer than the input"
     )
     training = {
-        "batch": f"--max-tokens {options.get('max_tokens', NOT_TOLD)}",
+        "--max-tokens": options.get("max_tokens", NOT_TOLD),
+        "--update-freq": str(options.get("update_freq", NOT_TOLD)).strip("[]"),
+        "processes": options.get("distributed_world_size", NOT_TOLD),
         "updates": f"at most {options.get('max_update', NOT_TOLD)}",
         "seed": options.get("seed", NOT_TOLD),
         "initial values": options.get("initialization", NOT_TOLD),

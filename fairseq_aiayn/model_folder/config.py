@@ -14,6 +14,7 @@ from fairseq_aiayn.paper import Decoding
 from fairseq_aiayn.regime.names import SHARING
 
 FORMAT = 1  # of the folder; a reader refuses any other
+OF_CTRANSLATE2 = "aiayn.json"  # the file's name in a directory for CTranslate2
 PRECISIONS = ("float32", "float16", "bfloat16")
 TASKS = ("translation", "parsing")
 LANGUAGE = re.compile(r"[\w-]+")  # it becomes part of file names in Moses' packages

@@ -16,7 +16,7 @@ from fairseq_aiayn.model_folder.fairseq_checkpoint import (
     read_model,
     sharing_of,
     sizes_of,
-    write_checkpoint,
+    write_model,
 )
 from fairseq_aiayn.model_folder.folder import Files, Model, read_folder, write_folder
 from fairseq_aiayn.model_folder.text import TextProcessing, text_of_data
@@ -25,7 +25,7 @@ from fairseq_aiayn.model_folder.weights import empty_transformer, fill
 from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION
 from fairseq_aiayn.regime.names import OURS
-from fairseq_aiayn.runs.differences import SEARCH, options_of
+from fairseq_aiayn.runs.differences import SEARCH, options_of, words_of
 from fairseq_aiayn.runs.run_directory import read_settings
 
 DICTIONARY = re.compile(r"dict\.(.+)\.txt")
@@ -49,12 +49,12 @@ def of_run(run: Path) -> tuple[Trained, dict[str, str]]:
     Raises as `of_checkpoint` does, and ValueError for a run without a model or a search.
     """
     settings = read_settings(run / "settings.json")
-    command = settings.commands.get(SEARCH, "").split()
-    options = options_of(settings.commands.get(SEARCH, ""))
-    if len(command) < 2 or "--path" not in options:
+    command = settings.commands.get(SEARCH, "")
+    words, options = words_of(command), options_of(command)
+    if len(words) < 2 or "--path" not in options:
         raise ValueError(f"{run}: must be a run whose model was searched with, has no such command")
     # The command has paths from the root of a checkout, which may not be the current directory
-    data, checkpoint = Path(command[1]), Path(options["--path"])
+    data, checkpoint = Path(words[1]), Path(options["--path"])
     beside = run.absolute().parent / data.name
     data = beside if beside.is_dir() else data
     text, pieces = text_of_data(data)
@@ -111,12 +111,12 @@ def to_folder(trained: Trained, precision: str, told: Mapping[str, str], path: P
 
 
 def to_fairseq(folder: Path, path: Path) -> None:
-    """Write a folder's model as a checkpoint; raises ValueError if `path` exists, and as
-    `read_folder` does."""
+    """Write a folder's model as a checkpoint; raises ValueError if `path` exists, OSError if it
+    cannot be written, and as `read_folder` does."""
     if path.exists():
         raise ValueError(f"--output {path}: must not exist yet")
     model = read_folder(folder)
-    write_checkpoint(model.transformer, model.config.options, path)
+    write_model(model.transformer, model.config.options, path)
 
 
 def _languages(options: Mapping[str, object], data: Path) -> tuple[str, str]:

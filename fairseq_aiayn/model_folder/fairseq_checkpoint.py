@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from fairseq_aiayn.checkpoints.averaging import write_checkpoint
 from fairseq_aiayn.checkpoints.contents import plain_configuration
 from fairseq_aiayn.checkpoints.reading import read_checkpoint
-from fairseq_aiayn.files.whole import whole_path
 from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.regime.names import ENCODER_AND_DECODER, OURS, SHARING
 from fairseq_aiayn.runs.configuration import flat_options
@@ -83,8 +83,9 @@ def kept_options(options: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def write_checkpoint(transformer: Transformer, options: Mapping[str, object], path: Path) -> None:
-    """Write a checkpoint with which fairseq-generate and --finetune-from-model work."""
+def write_model(transformer: Transformer, options: Mapping[str, object], path: Path) -> None:
+    """Write a checkpoint with which fairseq-generate and --finetune-from-model work; raises OSError
+    as `write_checkpoint` does."""
     own = dict(transformer.named_parameters(remove_duplicate=False))
     args = Namespace()
     vars(args).update(options)
@@ -101,8 +102,7 @@ def write_checkpoint(transformer: Transformer, options: Mapping[str, object], pa
         ],
         "extra_state": {"train_iterator": {"epoch": 1}},
     }
-    with whole_path(path) as part:
-        torch.save(state, part)
+    write_checkpoint(state, path)
 
 
 def _short(name: str) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def write_folder(config: Config, transformer: Transformer, files: Files, path: P
             copies.append((files.pieces, PIECES_FILES[config.text.pieces]))
         for file, name in copies:
             shutil.copyfile(file, part / name)
-        config = replace(config, sha256={name: _sha256(part / name) for _, name in copies})
+        config = replace(config, sha256={name: sha256_of(part / name) for _, name in copies})
         card = model_card(config, sum(one.numel() for one in transformer.parameters()))
         (part / "README.md").write_text(card, encoding="utf-8")
         content = json.dumps(asdict(config), indent=2, ensure_ascii=False)
@@ -93,18 +94,25 @@ def read_folder(path: Path) -> Model:
 
 
 def _read_config(path: Path) -> Config:
-    """Read the configuration; raises as `read_folder` does, and ValueError for a changed file.
-
-    A damaged model shows itself, but half of the byte pairs would silently cut text wrongly.
-    """
+    """Read the configuration; raises as `read_folder` does, and ValueError for a changed file."""
     require_plain_file(path / CONFIG)
     config = config_from_json(read_json(path / CONFIG), path / CONFIG)
-    for name in filter(None, (SOURCE, TARGET, PIECES_FILES[config.text.pieces])):
-        require_plain_file(path / name)
-        if config.sha256.get(name) != _sha256(path / name):
-            raise ValueError(f"{path / name}: must be as it was exported, its SHA-256 is another")
+    names = (SOURCE, TARGET, PIECES_FILES[config.text.pieces])
+    require_unchanged(path, filter(None, names), config)
     return config
 
 
-def _sha256(path: Path) -> str:
+def require_unchanged(path: Path, names: Iterable[str], config: Config) -> None:
+    """Raise ValueError for a file in a directory whose SHA-256 is not that of the configuration.
+
+    A damaged model shows itself, but half of the byte pairs would silently cut text wrongly.
+    """
+    for name in names:
+        require_plain_file(path / name)
+        if config.sha256.get(name) != sha256_of(path / name):
+            raise ValueError(f"{path / name}: must be as it was exported, its SHA-256 is another")
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's content in hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()

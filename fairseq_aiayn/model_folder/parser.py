@@ -14,7 +14,6 @@ from fairseq_aiayn.decoding.tree_constraint import (
     TreeSymbols,
     classify_tokens,
 )
-from fairseq_aiayn.model_folder.export import model_of, of_checkpoint
 from fairseq_aiayn.model_folder.folder import Model, read_folder
 from fairseq_aiayn.model_folder.search import (
     SYMBOLS,
@@ -108,5 +107,7 @@ def parser_checkpoint(checkpoint: Path, data: Path) -> Model:
 
     Raises OSError or ValueError as `of_checkpoint` does.
     """
+    from fairseq_aiayn.model_folder.export import model_of, of_checkpoint  # needs omegaconf
+
     text = TextProcessing(WORD_PIECES)
     return model_of(of_checkpoint(checkpoint, data, text, data / PIECES_FILES[WORD_PIECES]))

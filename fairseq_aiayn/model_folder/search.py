@@ -92,12 +92,6 @@ def padded(
     return torch.tensor(rows, device=device)
 
 
-def beam_and_alpha(config: Config, beam: int | None, alpha: float | None) -> tuple[int, float]:
-    """Return the given values; None is the default of the model's task."""
-    usual = config.search
-    return usual.beam if beam is None else beam, usual.alpha if alpha is None else alpha
-
-
 def parts(sentences: Iterable[str], at_once: int) -> Iterator[tuple[int, list[str]]]:
     """Yield `at_once` sentences at a time, with the number of the first, counted from 1."""
     sentences, first = iter(sentences), 1
@@ -113,7 +107,8 @@ def search_options(
 
     Raises ValueError for a value that is out of range.
     """
-    beam, alpha = beam_and_alpha(config, beam, alpha)
+    beam = config.search.beam if beam is None else beam
+    alpha = config.search.alpha if alpha is None else alpha
     largest = max(V, PARSING_DECODING.beam)  # the paper's largest; each beam takes memory
     if beam > largest:
         raise ValueError(

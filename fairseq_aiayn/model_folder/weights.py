@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -51,7 +52,8 @@ def empty_transformer(config: Config, V_source: int, V_target: int, padding: int
 
 
 def save_weights(transformer: Transformer, precision: str, path: Path) -> None:
-    """Write a model's parameters in a precision; raises ValueError for one that is not finite."""
+    """Write a model's parameters in a precision; raises ValueError for one that is not finite, and
+    OSError if the file cannot be written."""
     with optional("safetensors"):
         from safetensors.torch import save_file
     converted = {  # a shared matrix has one name
@@ -60,7 +62,19 @@ def save_weights(transformer: Transformer, precision: str, path: Path) -> None:
     }
     for name, tensor in converted.items():
         require_finite(f"{name} in {precision}", tensor)
-    save_file(converted, path)
+    with safetensors_writes(path):
+        save_file(converted, path)
+
+
+@contextmanager
+def safetensors_writes(path: Path) -> Iterator[None]:
+    """Turn the error that safetensors raises for a full disk into an OSError with the path."""
+    with optional("safetensors"):
+        from safetensors import SafetensorError
+    try:
+        yield
+    except SafetensorError as error:
+        raise OSError(f"{path}: {error}") from None
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -78,7 +92,7 @@ def fill(transformer: Transformer, found: Mapping[str, Tensor], where: object) -
     """Give a model of `empty_transformer` these parameters, as float32.
 
     Raises ValueError, with the place that they are from, for other parameters or shapes than the
-    model's, and for a value that is not finite.
+    model's, for another type than a folder's, and for a value that is not finite.
     """
     names = dict(transformer.named_parameters())
     if odd := sorted(names.keys() ^ found.keys()):
@@ -90,6 +104,9 @@ def fill(transformer: Transformer, found: Mapping[str, Tensor], where: object) -
                 f"{where}: does not fit its configuration and vocabularies, {name} is "
                 f"{list(found[name].shape)} there and {list(own.shape)} by them"
             )
+        if found[name].dtype not in TYPES.values():
+            kind = str(found[name].dtype).removeprefix("torch.")
+            raise ValueError(f"{where}: {name} must be one of {', '.join(TYPES)}, is {kind}")
         require_finite(f"{where}: {name}", found[name])
     for name, tensor in found.items():
         module, _, attribute = name.rpartition(".")

@@ -76,6 +76,14 @@ def _options_of_stage(
     return [{name: value for name, value in one.items() if name not in PLACES} for one in options]
 
 
+def words_of(command: str) -> list[str]:
+    """Return the words of a command line, without their quotation marks."""
+    try:
+        return shlex.split(command)
+    except ValueError:  # a quotation mark that nothing closes
+        return command.split()
+
+
 def options_of(command: str) -> dict[str, str]:
     """Return the options of a command line with their values; the last value counts.
 
@@ -83,11 +91,7 @@ def options_of(command: str) -> dict[str, str]:
     """
     options: dict[str, str] = {}
     name = None
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a quotation mark that nothing closes
-        words = command.split()
-    for word in words:
+    for word in words_of(command):
         if word.startswith("--"):
             name, equals, value = word.partition("=")
             options[name] = value if equals else SWITCHED_ON

@@ -88,7 +88,7 @@ def test_a_compressed_archive_is_not_unpacked(tmp_path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in parts.items():
             archive.writestr(name, data + b"\0" * 1000 * name.endswith("data.pkl"))
-    assert refusal(path) == f"{path}: truncated, or not a PyTorch checkpoint"
+    assert refusal(path) == f"{path}: must be stored uncompressed, as torch.save writes"
 
 
 # --- configurations ---

@@ -130,7 +130,7 @@ def test_held_out_text_keeps_its_lines(monkeypatch):
 def test_held_out_text_must_be_utf8(monkeypatch):
     standard_streams(monkeypatch, b"eins\nzw\xe4i\n")
     monkeypatch.setattr(sys, "argv", ["moses.py", "--language", "de"])
-    with pytest.raises(SystemExit, match="^moses: line 2 must be UTF-8, is not$"):
+    with pytest.raises(SystemExit, match="^moses: standard input:2: byte 3 .* is not UTF-8$"):
         moses.main()
 
 

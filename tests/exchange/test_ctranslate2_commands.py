@@ -1,4 +1,4 @@
-"""aiayn export --to ctranslate2, aiayn translate --runtime ctranslate2."""
+"""aiayn export --to ctranslate2, aiayn translate with what it wrote."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ctranslate2_models import KINDS, SIZES, Kind, small_model, written
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.exchange.ctranslate2 import write_ctranslate2
 from fairseq_aiayn.model_folder.export import model_of, of_run
-from fairseq_aiayn.model_folder.fairseq_checkpoint import write_checkpoint
+from fairseq_aiayn.model_folder.fairseq_checkpoint import write_model
 from fairseq_aiayn.model_folder.folder import Files, write_folder
 from fairseq_aiayn.model_folder.text import BYTE_PAIRS, TextProcessing
 from fairseq_aiayn.model_folder.vocabulary import SPECIAL
@@ -70,11 +70,20 @@ def test_from_a_folder_to_translations(folder, translate, tmp_path):
     options = ("--scores", "--nbest", 2, "--threads", 1, "--device", "cpu")
     ours = translate(text, folder, *options)
     shutil.rmtree(folder)
-    theirs = translate(text, other, "--runtime", "ctranslate2", *options)
+    theirs = translate(text, other, *options)
     assert [line.split("\t")[2] for line in theirs.splitlines()] == [
         line.split("\t")[2] for line in ours.splitlines()
     ]
     assert theirs.count("\n") == 5
+
+
+def test_byte_pairs_that_changed_are_refused(folder, tmp_path, capsys):
+    """Breaks if half of them silently cut text otherwise than in the training."""
+    other = tmp_path / "ct2"
+    assert main(["export", str(folder), "--to", "ctranslate2", "--output", str(other)]) == 0
+    (other / "codes").write_text("#version: 0.2\n")
+    line = f"aiayn translate: {other / 'codes'}: must be as it was exported, its SHA-256 is another"
+    assert refused(capsys, "translate", other) == line
 
 
 def test_a_parser_is_not_for_translating(tmp_path, capsys):
@@ -83,7 +92,7 @@ def test_a_parser_is_not_for_translating(tmp_path, capsys):
     parser = replace(model.config, task="parsing")
     write_ctranslate2(replace(model, config=parser), "float32", tmp_path / "ct2")
     line = f"aiayn translate: {tmp_path / 'ct2'}: must translate, is for parsing"
-    assert refused(capsys, "translate", tmp_path / "ct2", "--runtime", "ctranslate2") == line
+    assert refused(capsys, "translate", tmp_path / "ct2") == line
 
 
 @pytest.mark.parametrize("target", ["ctranslate2", "marian", "onnx"])
@@ -131,18 +140,13 @@ def test_options_that_do_not_fit_are_refused(folder, tmp_path, capsys):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_folder_of_another_kind_is_refused(folder, capsys):
-    line = f"aiayn translate: {folder}: must be what aiayn export --to ctranslate2 wrote"
-    assert refused(capsys, "translate", folder, "--runtime", "ctranslate2") == line
-
-
-def test_a_precision_is_the_folders(folder, capsys):
+def test_a_precision_is_the_models(tmp_path, capsys):
     line = (
-        "aiayn translate: --precision bfloat16: --runtime ctranslate2 has the precision that aiayn"
-        " export gave the folder"
+        "aiayn translate: --precision bfloat16: a model for CTranslate2 has the precision that"
+        " aiayn export gave it"
     )
-    chosen = ("--precision", "bfloat16", "--runtime", "ctranslate2")
-    assert refused(capsys, "translate", folder, *chosen) == line
+    directory = written(small_model(KINDS["base"]), tmp_path)
+    assert refused(capsys, "translate", directory, "--precision", "bfloat16") == line
 
 
 class WithoutCTranslate2:
@@ -160,8 +164,9 @@ def test_without_the_package_both_commands_say_how_to_get_it(folder, tmp_path, c
     needed = "ctranslate2 is needed for this: pip install ctranslate2"
     to = ("--to", "ctranslate2", "--output", tmp_path / "new")
     assert refused(capsys, "export", folder, *to) == f"aiayn export: {needed}"
-    line = f"aiayn translate: {needed}"
-    assert refused(capsys, "translate", folder, "--runtime", "ctranslate2") == line
+    (tmp_path / "ct2").mkdir()
+    (tmp_path / "ct2" / "aiayn.json").touch()
+    assert refused(capsys, "translate", tmp_path / "ct2") == f"aiayn translate: {needed}"
 
 
 def test_from_a_run_of_a_recipe(tmp_path):
@@ -176,7 +181,7 @@ def test_from_a_run_of_a_recipe(tmp_path):
     options = {f"encoder_{name}": sizes[symbol] for name, symbol in ENCODER_AND_DECODER.items()}
     options |= {"arch": "aiayn_base", "source_lang": "en", "target_lang": "de"}
     options |= {"d_k": sizes["d_k"], "d_v": sizes["d_v"], "dropout": 0.0}
-    write_checkpoint(model.transformer, options, run / "average.pt")
+    write_model(model.transformer, options, run / "average.pt")
     command = "fairseq-generate exp/x/bin --path exp/x/aiayn-base-1/average.pt"
     settings = {"system": "aiayn", "commands": {SEARCH: command}}
     (run / "settings.json").write_text(json.dumps(settings))

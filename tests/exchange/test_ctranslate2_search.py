@@ -118,6 +118,14 @@ def test_what_cannot_be_searched_is_refused(trained, tmp_path):
         CTranslate2Translator(directory, "cpu")
 
 
+@pytest.mark.parametrize("kind", ["base", "two vocabularies"])
+def test_no_beam_is_larger_than_the_target_vocabulary(kind, tmp_path):
+    """CTranslate2 would silently search otherwise."""
+    translator = CTranslate2Translator(written(small_model(KINDS[kind]), tmp_path), "cpu")
+    with pytest.raises(ValueError, match="the beam size must be at most 34, the types of the"):
+        list(translator.stream(["a1"], beam=35))
+
+
 def test_outputs_end_with_the_learned_positions(tmp_path):
     """Breaks if an output may have input + extra pieces whatever positions there are."""
     model = small_model(KINDS["learned positions"], learned=[20, 10])

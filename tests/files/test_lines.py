@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_aiayn.files import lines as lines_module
-from fairseq_aiayn.files.lines import decode_lines, decode_stream, stream_lines
+from fairseq_aiayn.files.lines import decode_lines, stream_lines
 from fairseq_aiayn.treebank.symbols import read_symbols
 
 TEXT = "\ufeffthe\t board \n\n10\u00a0000 a\u2028b\r\n\ufefflast"
@@ -64,11 +64,6 @@ def test_damaged_gzip_is_refused(tmp_path: Path, content: bytes, line: str | Non
         list(stream_lines(path))
     place = f":{line}" if line else ""
     assert re.fullmatch(f"{re.escape(str(path))}{place}: cut short or not gzip", str(caught.value))
-
-
-def test_a_stream_loses_its_byte_order_mark_too() -> None:
-    """Breaks if the first word of what `aiayn translate` reads becomes unknown."""
-    assert list(decode_stream([b"\xef\xbb\xbfthe\n", b"board"])) == ["the", "board"]
 
 
 def test_symbols_are_what_ascii_white_space_parts(tmp_path: Path) -> None:

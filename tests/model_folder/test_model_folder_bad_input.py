@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
 import shutil
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from small_models import Small, small_model
 
 from fairseq_aiayn.cli import main as cli
+from fairseq_aiayn.files import lines
 from fairseq_aiayn.model_folder import folder as folder_module
 from fairseq_aiayn.model_folder.folder import read_folder
 
@@ -90,6 +92,13 @@ def test_a_file_that_is_cut_off_or_missing_or_a_pipe(
     assert status == 2 and f"{path}: must be a plain file" in err
 
 
+def test_json_of_many_brackets(folder: Path, aiayn: Aiayn) -> None:
+    path = folder / "config.json"
+    path.write_text("[" * 100_000)
+    _, _, err = aiayn("translate", folder)
+    assert err == f"aiayn translate: {path}: must be JSON, is not or is cut short\n"
+
+
 @pytest.mark.parametrize(
     ("names", "value", "message"),
     [
@@ -140,6 +149,8 @@ def test_another_models_weights_and_weights_that_are_no_numbers(folder: Path, ai
     for value, message in (
         (torch.full_like(weights[name], torch.nan), f"{name} must have finite values"),
         (weights[name][:-1].clone(), f"{name} is [23] there and [24] by them"),
+        (weights[name].to(torch.float8_e4m3fn), "float16, bfloat16, is float8_e4m3fn"),
+        (weights[name].int(), f"{name} must be one of float32, float16, bfloat16, is int32"),
     ):
         save_file(weights | {name: value}, path)
         status, _, err = aiayn("translate", folder)
@@ -159,7 +170,7 @@ def test_another_models_weights_and_weights_that_are_no_numbers(folder: Path, ai
         (["--batch-tokens", "0"], b"x\n", "--batch-tokens must be at least 1, got 0"),
         (["--device", "nowhere"], b"x\n", "--device nowhere: "),
         ([], b"x\n" + b"word " * 10_000, "sentence 2 must have at most 1,024 tokens, has"),
-        ([], b"x\ncaf\xe9\n", "line 2 must be UTF-8, is not"),
+        ([], b"x\ncaf\xe9\n", "standard input:2: byte 4 (0xe9) is not UTF-8"),
     ],
 )
 def test_options_and_text_out_of_range(
@@ -167,6 +178,22 @@ def test_options_and_text_out_of_range(
 ) -> None:
     status, out, err = aiayn("translate", exported, *flags, stdin=stdin)
     assert (status, out) == (2, "") and message in err and err.count("\n") == 1
+
+
+def test_a_line_without_end_does_not_fill_the_memory(
+    exported: Path, aiayn: Aiayn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
+    _, _, err = aiayn("translate", exported, stdin=b"x\n" + b"y" * 101)
+    assert err == "aiayn translate: standard input:2: longer than 100 bytes\n"
+
+
+def test_a_missing_package_is_named(
+    exported: Path, aiayn: Aiayn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    _, _, err = aiayn("translate", exported)
+    assert err == "aiayn translate: tqdm is needed for this: pip install tqdm\n"
 
 
 def test_in_a_terminal_a_bad_line_is_reported_and_the_next_one_asked_for(
@@ -179,10 +206,10 @@ def test_in_a_terminal_a_bad_line_is_reported_and_the_next_one_asked_for(
     printed = capsys.readouterr()
     empty, translation = printed.out.splitlines()
     assert empty == "0.0000\t0.0000\t" and float(translation.split("\t")[1]) < 0
-    lines = printed.err.splitlines()
-    assert lines[1] == "> line 1 must be UTF-8, is not"
-    assert lines[2].startswith("> sentence 1 must have at most 1,024 tokens")
-    assert lines[3:] == ["> > > "]
+    errors = printed.err.splitlines()
+    assert errors[1] == "> standard input:1: byte 4 (0xe9) is not UTF-8"
+    assert errors[2].startswith("> sentence 1 must have at most 1,024 tokens")
+    assert errors[3:] == ["> > > "]
 
 
 def test_a_model_of_the_other_task_is_named(tmp_path: Path, exported: Path, aiayn: Aiayn) -> None:
@@ -315,7 +342,7 @@ def test_what_a_killed_export_leaves_is_no_model_and_in_nobodys_way(
     small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed before any of its steps, without the chance to tidy up."""
-    steps = ("save_weights", "_sha256", "model_card", "asdict", "shutil.copyfile", "os.rename")
+    steps = ("save_weights", "sha256_of", "model_card", "asdict", "shutil.copyfile", "os.rename")
     for number, step in enumerate(steps):
         with monkeypatch.context() as patch:
             patch.setattr(folder_module.shutil, "rmtree", lambda *args, **kwargs: None)
@@ -339,6 +366,42 @@ def test_what_a_killed_export_leaves_is_no_model_and_in_nobodys_way(
                 read_folder(part)
     assert sum((part / "config.json").exists() for part in parts) == 1
     read_folder(small.export(tmp_path / "folder"))
+
+
+def test_a_folder_is_no_run_and_a_run_is_no_folder(
+    exported: Path, tmp_path: Path, aiayn: Aiayn
+) -> None:
+    output = ("--output", tmp_path / "out")
+    _, _, err = aiayn("export", exported, *output, "--precision", "float16")
+    line = f"{exported}: must be a run or --checkpoint, is a model folder already"
+    assert err == f"aiayn export: {line}\n"
+    _, _, err = aiayn("export", tmp_path, "--to", "fairseq", *output)
+    assert err == "aiayn export: --to fairseq: must be given a model folder\n"
+
+
+@pytest.mark.parametrize("target", ["folder", "fairseq"])
+def test_a_full_disk_is_one_line_and_leaves_nothing(
+    target: str, small: Small, exported: Path, tmp_path: Path, aiayn: Aiayn
+) -> None:
+    """A limit on the size of files stands for the disk."""
+    given = ("--checkpoint", small.checkpoint, "--data-bin", small.data, "--bpe-codes", small.codes)
+    given = (exported,) if target == "fairseq" else given
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
+    try:
+        status, _, err = aiayn("export", *given, "--to", target, "--output", tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert status == 2 and f"{tmp_path / 'out'}" in err and "File too large" in err
+    assert err.count("\n") == 1 and not any(tmp_path.iterdir())
+
+
+def test_a_checkpoint_in_a_missing_directory_is_one_line(
+    exported: Path, tmp_path: Path, aiayn: Aiayn
+) -> None:
+    path = tmp_path / "nowhere" / "checkpoint.pt"
+    _, _, err = aiayn("export", exported, "--to", "fairseq", "--output", path)
+    assert err == f"aiayn export: {path}: No such file or directory\n"
 
 
 @pytest.mark.parametrize("there", ["a folder", "another file"])

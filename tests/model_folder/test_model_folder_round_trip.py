@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from safetensors.torch import load_file
 from small_models import KINDS, small_model
 
 from fairseq_aiayn.cli import main as cli
+from fairseq_aiayn.model_folder.card import model_card
 from fairseq_aiayn.model_folder.export import to_fairseq
 from fairseq_aiayn.model_folder.folder import read_folder
 from fairseq_aiayn.plugin.architectures import apply_row
@@ -69,16 +71,16 @@ def test_a_run_of_a_recipe_has_everything(
 ) -> None:
     """settings.json has paths from the root of its checkout, which need not be the current one;
     score.json has the scores."""
-    small = small_model(tmp_path / "exp")
-    (tmp_path / "here" / "elsewhere" / "bin").mkdir(parents=True)  # of another training
+    small = small_model(tmp_path / "my exp")
+    (tmp_path / "here" / "else where" / "bin").mkdir(parents=True)  # of another training
     monkeypatch.chdir(tmp_path / "here")
-    run = tmp_path / "exp" / "tiny-1"
+    run = tmp_path / "my exp" / "tiny-1"
     run.mkdir()
     small.checkpoint.rename(run / "average.pt")
     small.codes.rename(small.data / "codes")
     note = {"pieces": "byte_pairs", "normalize": True, "lowercase": False}
     (small.data / "text.json").write_text(json.dumps(note))
-    search = "fairseq-generate elsewhere/bin --path elsewhere/tiny-1/average.pt"
+    search = "fairseq-generate 'else where/bin' --path 'else where/tiny-1/average.pt'"
     settings = {"system": "aiayn", "corpus": "invented", "commands": {"generate": search}}
     (run / "settings.json").write_text(json.dumps(settings))
     score = {"score": 24.2345, "signature": "case:mixed"}
@@ -92,6 +94,13 @@ def test_a_run_of_a_recipe_has_everything(
     (run / "score.json").write_text(json.dumps({"paper": "none", "sacrebleu": {"score": 1.5}}))
     assert cli.main(["export", str(run), "--output", str(tmp_path / "again")]) == 0
     assert read_folder(tmp_path / "again").config.told["scores"] == "BLEU 1.50 (None)"
+
+
+def test_the_card_has_all_that_makes_a_batch(tmp_path: Path) -> None:
+    config = read_folder(small_model(tmp_path / "model").export(tmp_path / "folder")).config
+    options = {"max_tokens": 3572, "update_freq": [7], "distributed_world_size": 2}
+    card = model_card(replace(config, options=options), parameters=1)
+    assert "- --max-tokens: 3572\n- --update-freq: 7\n- processes: 2\n" in card
 
 
 def test_the_card_has_a_command_that_works(tmp_path: Path) -> None:

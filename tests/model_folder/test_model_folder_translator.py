@@ -235,7 +235,7 @@ def test_a_device_that_is_not_there_is_named(shared, device):
 def test_neither_fairseq_nor_compilers_are_loaded(shared):
     """PyTorch's compiler alone would take longer to import than everything else."""
     script = (
-        "import sys, fairseq_aiayn\n"
+        "import sys, fairseq_aiayn, fairseq_aiayn.model_folder.parser\n"
         "translator = fairseq_aiayn.load(sys.argv[1], 'cpu')\n"
         "print(translator.translate([sys.argv[2]])[0])\n"
         "roots = {name.partition('.')[0] for name in sys.modules} | set(sys.modules)\n"
