@@ -36,12 +36,13 @@ def trained() -> Model:
     return replace(model, transformer=transformer.eval())
 
 
-@pytest.mark.parametrize("beam", [1, 4])
-def test_the_outputs_are_ours_and_in_our_order(trained, beam, tmp_path):
+@pytest.mark.parametrize(("beam", "alpha"), [(1, 0.0), (4, SEARCH.alpha)])
+def test_the_outputs_are_ours_and_in_our_order(trained, beam, alpha, tmp_path):
+    """With beam 1 only for α = 0: there, CTranslate2 never goes on after an end token."""
     texts = sentences(trained.source, [*range(1, 11)] * 5)
-    ours = Translator(trained, "cpu").search(texts, beam, nbest=beam)
+    ours = Translator(trained, "cpu").search(texts, beam, alpha, nbest=beam)
     directory = written(trained, tmp_path)
-    theirs = list(CTranslate2Translator(directory, "cpu").stream(texts, beam, nbest=beam))
+    theirs = list(CTranslate2Translator(directory, "cpu").stream(texts, beam, alpha, nbest=beam))
     assert [[one.pieces for one in outputs] for outputs in theirs] == [
         [one.pieces for one in outputs] for outputs in ours
     ]
