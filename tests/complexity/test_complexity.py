@@ -43,8 +43,7 @@ def test_flops_are_those_of_the_products(costs):
 
 def test_only_the_equation_as_written_stores_a_weight_per_pair_and_head(costs):
     weights = HEADS * n * n * 4  # bytes
-    assert costs[WRITTEN.name].peak_bytes > weights > costs[FUSED.name].peak_bytes - 8 * n * d * 4
-    assert all(cost.seconds > 0 for cost in costs.values())
+    assert costs[WRITTEN.name].peak_bytes > weights > costs[FUSED.name].peak_bytes
 
 
 def test_memory_is_that_of_input_and_output_not_of_weights():

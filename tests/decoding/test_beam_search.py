@@ -149,8 +149,9 @@ def test_minimum_and_maximum_length_count_tokens_without_the_end():
         assert all(4 <= h.tokens.numel() <= 5 for h in sentence)
     models = TableModels(6, seed=5, sharpness=0.5)
     models.tables[..., END] -= 50.0  # never ends by itself
-    for sentence in search(models, [3, 2, 1, 4, 2, 3], beam=2, alpha=0.6, min_length=0):
-        assert all(h.tokens[-1] == END for h in sentence)
+    lengths = [3, 2, 1, 4, 2, 3]
+    found = search(models, lengths, beam=2, alpha=0.6, min_length=0)
+    assert [s[0].tokens.numel() for s in found] == [n + 1 for n in lengths]
 
 
 @settings(max_examples=100, deadline=None, derandomize=True, database=None)

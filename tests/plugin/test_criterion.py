@@ -45,13 +45,14 @@ def sample(dictionary: Dictionary) -> dict:
 def test_accuracy_is_that_of_the_most_probable_types(dictionary, model) -> None:
     """Breaks if --report-accuracy looks for the largest feature of the decoder."""
     batch = sample(dictionary)
+    best = model(**batch["net_input"])[0].argmax(dim=-1)
+    batch["target"][0, :3] = best[0, :3]
     criterion = AiaynLabelSmoothedCrossEntropy(
         SimpleNamespace(target_dictionary=dictionary), False, EPSILON, report_accuracy=True
     )
     loss, _, log = criterion(model, batch)
     real = batch["target"] != dictionary.pad()
-    best = model(**batch["net_input"])[0].argmax(dim=-1)
-    assert log["n_correct"] == (best == batch["target"])[real].sum()
+    assert log["n_correct"] == (best == batch["target"])[real].sum() >= 3
     assert log["total"] == real.sum() == 7
     plain = AiaynLabelSmoothedCrossEntropy(
         SimpleNamespace(target_dictionary=dictionary), False, EPSILON
