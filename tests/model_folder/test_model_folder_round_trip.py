@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,7 +105,13 @@ def test_the_card_has_all_that_makes_a_batch(tmp_path: Path) -> None:
     assert "- --max-tokens: 3572\n- --update-freq: 7\n- processes: 2\n" in card
 
 
-def test_the_card_has_a_command_that_works(tmp_path: Path) -> None:
-    for kind, command in (("keys unlike values", "translate"), ("parser", "parse --model")):
-        folder = small_model(tmp_path / command, kind).export(tmp_path / command / "folder")
-        assert f"    aiayn {command} THIS_FOLDER < text\n" in (folder / "README.md").read_text()
+@pytest.mark.parametrize("kind", ["keys unlike values", "parser"])
+def test_the_card_has_a_command_that_works(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = small_model(tmp_path / "model", kind).export(tmp_path / "THIS_FOLDER")
+    words = re.search(r"(?m)^    aiayn (.*) < text$", (folder / "README.md").read_text())[1]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the cat\n")))
+    assert cli.main(words.split()) == 0
+    assert capsys.readouterr().out.count("\n") == 1
