@@ -27,7 +27,7 @@ def require_short(message: str, begins: str) -> None:
 
 @pytest.mark.parametrize("text", [LONG, NUL])
 @pytest.mark.parametrize("gold", [True, False])
-def test_text_outside_of_a_word(gold: bool, text: str) -> None:
+def test_text_outside_of_a_word_is_quoted_short(gold: bool, text: str) -> None:
     bad = f"(TOP (S (NN rain) {text}))"
     with pytest.raises(ValueError) as raised:
         score_sentence(*((bad, TREE) if gold else (TREE, bad)))
@@ -35,7 +35,7 @@ def test_text_outside_of_a_word(gold: bool, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [LONG, NUL])
-def test_other_words_than_golds(text: str) -> None:
+def test_other_words_than_golds_are_quoted_short(text: str) -> None:
     gold = TREE.replace("rain", f"{text}s")
     require_short(score_sentence(gold, TREE.replace("rain", text)).reason, "the word '")
 
@@ -52,14 +52,14 @@ def test_other_words_than_golds(text: str) -> None:
         ([f"({LONG}", "NN"], "(xxx"),
     ],
 )
-def test_symbols_of_a_sequence(tokens: list[str], begins: str) -> None:
+def test_bad_symbols_of_a_sequence_are_quoted_short(tokens: list[str], begins: str) -> None:
     with pytest.raises(ValueError) as raised:
         delinearize(tokens, ["rain"])
     require_short(str(raised.value), begins)
 
 
 @pytest.mark.parametrize("word", [f"{LONG}(", f"{NUL})"])
-def test_words_that_cannot_stand_in_a_tree(word: str) -> None:
+def test_words_that_cannot_stand_in_a_tree_are_quoted_short(word: str) -> None:
     for make in (delinearize, repair):
         with pytest.raises(ValueError) as raised:
             make(["NN"], [word])
@@ -80,7 +80,7 @@ def test_words_that_cannot_stand_in_a_tree(word: str) -> None:
         (f"(S (<{LONG}> b))", "a tag must not look like"),
     ],
 )
-def test_trees(text: str, begins: str) -> None:
+def test_bad_trees_are_quoted_short(text: str, begins: str) -> None:
     with pytest.raises(ValueError) as raised:
         for tree in parse_trees([text.encode()], "a.mrg"):
             normalize(tree)
@@ -97,7 +97,7 @@ def test_trees(text: str, begins: str) -> None:
         (f"LABELED {'9' * 10_000}", "LABELED takes a whole number of at most 9 digits"),
     ],
 )
-def test_parameter_files(
+def test_bad_parameters_are_quoted_short(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -112,7 +112,9 @@ def test_parameter_files(
 
 
 @pytest.mark.parametrize("number", ["9" * 4_000, "9" * 10_000, f"-{'9' * 4_000}", LONG, ""])
-def test_number_of_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str], number: str) -> None:
+def test_a_bad_number_of_errors_is_quoted_short(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: str
+) -> None:
     (tmp_path / "trees").write_text(f"{TREE}\n")
     trees = str(tmp_path / "trees")
     assert main(["evalb", trees, trees, f"--max-errors={number}"]) == 2
