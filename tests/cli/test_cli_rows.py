@@ -75,7 +75,7 @@ def test_names_choose_rows_and_their_order(printed: Callable[..., str]) -> None:
 
 def test_the_figures_of_base(printed: Callable[..., str]) -> None:
     """Breaks if a column holds another's figure: all are known from the paper or counted in
-    test_cost.py."""
+    cost/test_estimate.py."""
     header, base = markdown_cells(printed("base", "--markdown"))
     sizes = "N 6, d_model 512, d_ff 2048, h 8, d_k 64, d_v 64, P_drop 0.1, eps_ls 0.1"
     regime = "positions sinusoid, steps 100000, averaged 5"

@@ -6,9 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("fairseq")
-
 from fairseq.data import Dictionary
 
 from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)

@@ -7,6 +7,7 @@ import argparse
 import errno
 import os
 import pickle
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,11 +16,8 @@ from pathlib import Path
 import fork_server
 import pytest
 import torch
-from intruder import Intruder
-
-pytest.importorskip("fairseq")
-
 from fairseq import checkpoint_utils
+from intruder import Intruder
 
 from fairseq_aiayn.checkpoints.reading import require_torch
 from fairseq_aiayn.plugin.guards import error_messages
@@ -132,7 +130,6 @@ def test_other_parameters_are_named() -> None:
 
 def test_a_full_disk_while_saving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit on the size of files simulates a full disk; fairseq tries three times."""
-    resource = pytest.importorskip("resource")
     monkeypatch.setattr(checkpoint_utils.time, "sleep", lambda seconds: None)
     path = tmp_path / "checkpoint.pt"
     path.write_bytes(b"before")

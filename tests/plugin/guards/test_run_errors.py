@@ -9,9 +9,6 @@ from ast import literal_eval
 import numpy
 import pytest
 import torch
-
-pytest.importorskip("fairseq")
-
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import build_model
@@ -37,10 +34,7 @@ PETABYTE = 10**15
 )
 def test_memory_that_is_not_there(allocate, more, monkeypatch):
     line = explained(allocate)
-    if "TiB" in more:
-        assert line == "not enough memory for 909. TiB more"
-    else:
-        assert line == f"not enough memory{more}"
+    assert line == f"not enough memory{more}"
     monkeypatch.setattr(sys, "argv", ["/bin/fairseq-train"])
     assert explained(allocate).endswith(
         "; lower --max-tokens, and raise --update-freq as much to keep the batch"
