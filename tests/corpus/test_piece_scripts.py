@@ -134,14 +134,6 @@ def test_the_words_that_are_remembered_are_bounded(tokens, tmp_path, monkeypatch
     assert len(made[0].cache) <= 1
 
 
-@pytest.mark.parametrize("content", [b"codes\n", b"", b"#version: 0.2\nthree a b\n", b"\xff\xff"])
-def test_other_files_are_no_codes(tmp_path, content):
-    (tmp_path / "codes").write_bytes(content)
-    with pytest.raises(ValueError) as error:
-        pieces.byte_pairs(tmp_path / "codes")
-    assert str(error.value) == f"{tmp_path}/codes: must be codes of subword-nmt learn-bpe, is not"
-
-
 # --- the corpus ---
 
 
@@ -277,13 +269,6 @@ def test_word_pieces_of_the_corpus_join_to_its_text(tokens, tmp_path):
         joined = cut.replace(" ", "").replace("\n▁", "\n").replace("▁", " ").removeprefix(" ")
         assert joined == (tmp_path / f"train.{language}").read_text(encoding="utf-8")
         assert cut.count(" ") > joined.count(" ")
-
-
-def test_other_files_are_no_model(tmp_path):
-    (tmp_path / "model").write_bytes(b"no model")
-    with pytest.raises(ValueError) as error:
-        pieces.sentence_pieces(tmp_path / "model")
-    assert str(error.value) == f"{tmp_path}/model: must be a sentencepiece model, is not"
 
 
 @pytest.mark.parametrize("option", ["--codes", "--model"])

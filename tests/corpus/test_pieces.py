@@ -17,7 +17,14 @@ def test_a_file_that_is_no_sentencepiece_model_is_named(content, tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"#version: 0.2\na b c\n", b"#version: 9.9\na b\n", b"#version: x\n", b"\xe9 a\n"],
+    [
+        b"",
+        b"codes\n",
+        b"#version: 0.2\na b c\n",
+        b"#version: 9.9\na b\n",
+        b"#version: x\n",
+        b"\xe9 a\n",
+    ],
 )
 def test_codes_that_are_none_are_named(content, tmp_path):
     path = tmp_path / "codes"

@@ -125,19 +125,6 @@ def test_the_recipes_note_is_found_beside_the_data(tmp_path: Path) -> None:
     assert text_of_data(tmp_path) == (TextProcessing(BYTE_PAIRS, True), tmp_path / "codes")
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        (BYTE_PAIRS, "must be codes of subword-nmt learn-bpe, is not"),
-        (WORD_PIECES, "must be a sentencepiece model, is not"),
-    ],
-)
-def test_another_file_is_named(kind: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"#version: 9\n\x00")
-    with pytest.raises(ValueError, match=message):
-        TextProcessing(kind).cutter("en", tmp_path / "file")
-
-
 def test_a_missing_package_is_named(
     codes: Path, monkeypatch: pytest.MonkeyPatch, word_pieces: Path
 ) -> None:
