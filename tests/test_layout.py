@@ -127,7 +127,8 @@ def headings(page: Path) -> set[str]:
 
 def test_links_lead_to_files_and_headings() -> None:
     root = ROOT.parent
-    pages = [*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("recipes/*/*.md")]
+    places = ("*.md", "docs/*.md", "recipes/*/*.md", "benchmarks/*.md")
+    pages = [page for place in places for page in root.glob(place)]
     links = 0
     for page in pages:
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
