@@ -34,13 +34,14 @@ import weakref
 from functools import cache
 from pathlib import Path
 
+from patience import PATIENCE
+
 MODULES = {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("preprocess", "train", "validate")}
 MODULES |= {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("generate", "interactive")}
 WORKER = "python-with-fairseq"
 COMMANDS = (*MODULES, "aiayn", "torchrun", "python", WORKER)
 NEED_FAIRSEQ = (["attention"],)  # subcommands of aiayn
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PATIENCE = 120  # seconds for the server to import
 
 # It must start fast: no site packages, no modules that it does not need.
 PROGRAM = """#!{python} -SEs

@@ -13,11 +13,13 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import fairseq_stand_in
 import fork_server
 import mirrors
+from patience import PATIENCE
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 # What a recipe needs to be told of so small a corpus.
@@ -174,6 +176,18 @@ def stages_run(stderr: str) -> list[str]:
     return re.findall(r" stage (\d+-\S+)(?: goes on)?$", stderr, re.MULTILINE)
 
 
+def value(words: Sequence[str], flag: str) -> str | None:
+    """Return the last value of a flag: the one that counts."""
+    return next((after for word, after in reversed([*pairwise(words)]) if word == flag), None)
+
+
+def refusal(result: subprocess.CompletedProcess) -> str:
+    """Return the one line that a script or recipe ended with."""
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1, result.stderr
+    return result.stderr.removesuffix("\n")
+
+
 def files_of(directory: Path) -> dict[str, tuple[int, int]]:
     """Return the size and the time of every file but those that each run writes to."""
     return {
@@ -197,7 +211,7 @@ def start(words: list[str], errors: Path, **values: str) -> subprocess.Popen:
 
 def wait_for(path: Path, process: subprocess.Popen, errors: Path) -> None:
     """Wait until a process has made a file."""
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + PATIENCE
     while not path.exists():
         assert process.poll() is None and time.monotonic() < deadline, errors.read_text()
         time.sleep(0.005)

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairseq_aiayn.report.comparison import summary_blocks
+from fairseq_aiayn.report.markdown import blocks_as_markdown
 from fairseq_aiayn.runs.translation_run import Comparison, comparison_of, read_runs
 
 SENTENCES = 4
@@ -119,7 +121,12 @@ def read_comparison(directories: Sequence[Path], examples: int) -> Comparison:
     return comparison_of(read_runs(directories), examples)
 
 
-def table_rows(markdown: str) -> list[list[str]]:
+def markdown(comparison: Comparison) -> str:
+    """What `aiayn compare` prints."""
+    return blocks_as_markdown(summary_blocks(comparison))
+
+
+def table_rows(text: str) -> list[list[str]]:
     """The cells of a Markdown text's tables."""
-    lines = (line for line in markdown.split("\n") if line.startswith("|"))
+    lines = (line for line in text.split("\n") if line.startswith("|"))
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-import torch
 from cogapp import Cog
 from tour.__main__ import QUICK
 from tour.number_words import LARGEST, draw_pairs, names_of
@@ -114,7 +113,6 @@ def test_numbers_to_learn_and_to_test_are_different() -> None:
 
 
 def test_training_of_the_tour_learns() -> None:
-    torch.set_num_threads(1)
     options = Options(N=1, updates=60, warmup=60)
     model = new_model(options)
     before = development_loss(model)

@@ -6,19 +6,16 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
 import agreement
 import generate
 import memory
+import pytest
 import scaling
 import summary
 import train
 from comparison import result
 from findings import GROWTH, MEMORY, TRAINING, find_target, finding
+from patience import PATIENCE
 from recipe_runs import alive
 from scaling_curves import Curve, Times, Work, curves
 from sides import training_sides
@@ -30,6 +27,7 @@ from workers import Worker, WorkerDied, alternate
 from fairseq_aiayn.paper import BASE
 from fairseq_aiayn.runs.write_settings import hardware
 
+ROOT = Path(__file__).parents[2]
 SCRIPTS = {script.__name__: script for script in (train, generate, memory, scaling, agreement)}
 # A worker that answers every order with what it was told and how often it was asked
 ECHO = """
@@ -83,7 +81,7 @@ def test_whatever_a_worker_started_ends_with_it(tmp_path):
         parent.answer()
         assert alive(parent.process.pid)
         raise KeyboardInterrupt
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while alive(parent.process.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not alive(parent.process.pid)

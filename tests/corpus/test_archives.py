@@ -12,6 +12,7 @@ from pathlib import Path
 
 import mirrors
 import pytest
+from patience import PATIENCE
 
 from fairseq_aiayn.corpus import held_out
 from fairseq_aiayn.corpus.archives import LONGEST_LINE, open_lines
@@ -34,7 +35,13 @@ PACKED = [
 ]
 
 
-NOISE = random.Random(0)
+NOISE = random.Random()
+
+
+@pytest.fixture(autouse=True)
+def same_noise() -> None:
+    """Each test has the same, whichever ran before it."""
+    NOISE.seed(0)
 
 
 def noise(count: int) -> bytes:
@@ -308,7 +315,7 @@ def unpack(manifest: Path, output: Path) -> subprocess.CompletedProcess:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import mirrors
 import pytest
+from patience import PATIENCE
 
 from fairseq_aiayn.corpus import manifest
 from fairseq_aiayn.corpus.manifest import Location, read_manifest
@@ -64,7 +65,7 @@ def run(path: Path, *languages: str) -> subprocess.CompletedProcess:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 from fairseq_aiayn.corpus import shards
 
@@ -177,7 +178,7 @@ list(shards.run_tasks(work, range(2), 2))
     workers = [int(parent.stdout.readline()) for _ in range(2)]
     parent.kill()
     try:
-        parent.communicate(timeout=20)  # returns when the last process that could write has ended
+        parent.communicate(timeout=PATIENCE)  # until the last that could write has ended
     except subprocess.TimeoutExpired:
         for worker in workers:
             os.kill(worker, signal.SIGKILL)

@@ -1,13 +1,7 @@
-"""The recipes' Python files are scripts beside the shell code, not a package."""
-
-import sys
-from pathlib import Path
+"""What tests of several recipes need: stand-ins for fairseq's commands, a small corpus."""
 
 import pytest
 from recipe_runs import Corpus, make_corpus, with_stand_ins
-
-RECIPES = Path(__file__).parents[2] / "recipes"
-sys.path.insert(0, str(RECIPES / "demo"))
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from run_directories import (
     MADE,
     PARAMETERS,
     epoch,
+    markdown,
     read_comparison,
     score,
     table_rows,
@@ -18,7 +19,7 @@ from run_directories import (
 )
 
 from fairseq_aiayn.cli import compare
-from fairseq_aiayn.report.comparison import as_json, from_json, full_blocks, summary_blocks
+from fairseq_aiayn.report.comparison import as_json, from_json, full_blocks
 from fairseq_aiayn.report.markdown import blocks_as_markdown
 from fairseq_aiayn.runs.published import OTHER_MEASURE
 from fairseq_aiayn.runs.settings import settings_from_json
@@ -35,11 +36,6 @@ RESUMED = [
     epoch(3, 151, 600.0, 2, 0),  # an epoch of one update has no speed
     END,
 ]
-
-
-def markdown(comparison: Comparison) -> str:
-    """What is printed."""
-    return blocks_as_markdown(summary_blocks(comparison))
 
 
 def report(comparison: Comparison) -> str:

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 from recipe_runs import RECIPES, call, environment
 
 DEMO = RECIPES / "demo" / "run.sh"
@@ -118,7 +119,7 @@ def test_a_lock_is_no_command_and_signals_nobody(tmp_path, held):
         exp = held(content.format(host=os.uname().nodename, mark=mark), str(number))
         command = ["bash", "-c", f"{told} {DEMO} --exp {exp} --device cpu --needs_mb 1"]
         runs.append(subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True))
-    said = [run.communicate(timeout=120)[1] for run in runs]
+    said = [run.communicate(timeout=PATIENCE)[1] for run in runs]
     assert [run.returncode for run in runs] == [1] * len(contents)
     assert all("another run holds" in lines for lines in said[:-1]), said
     assert "is already running" in said[-1], "of an empty lock, the host is another"

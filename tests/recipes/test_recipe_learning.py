@@ -4,11 +4,10 @@ initial values, and a published result of stock fairseq."""
 import re
 import shlex
 import subprocess
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from recipe_runs import RECIPES, call
+from recipe_runs import RECIPES, call, value
 
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS
 
@@ -29,11 +28,6 @@ def commands(recipe: Path, directory: Path, start: str, *options: str) -> list[l
         for line in re.findall(rf"^{start} .*", result.stdout, re.MULTILINE)
         if " < " not in line
     ]
-
-
-def value(words: list[str], flag: str) -> str | None:
-    """The last value of a flag, the one that counts."""
-    return next((b for a, b in reversed(list(pairwise(words))) if a == flag), None)
 
 
 BAD_FACTORS = ("0", "0.0", "-1", "half", "nan", "inf", "", "1e-1", "0.5 1")

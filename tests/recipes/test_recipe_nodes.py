@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 from recipe_runs import TRAINING_SAMPLE, environment, in_front, with_fork_server, write_tool
 
 # Runs until it is told how to end; a peer that is lost goes unnoticed, as it can with NCCL.
@@ -24,7 +25,6 @@ trap 'touch "$exp/ended-$node-$n"; exit 143' TERM
 until [[ -e $exp/end-$node-$n ]]; do sleep 0.1; done
 exit "$(<"$exp/end-$node-$n")"
 """
-PATIENCE = 90.0  # seconds; a test that goes well needs a few
 
 
 def until(holds: Callable[[], bool], what: str) -> None:

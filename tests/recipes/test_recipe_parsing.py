@@ -4,25 +4,17 @@ import gzip
 import re
 import subprocess
 from dataclasses import asdict
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import treebanks
-from recipe_runs import RECIPES, call, lines_of, stages_run, without_torch
+from recipe_runs import RECIPES, call, lines_of, refusal, stages_run, value, without_torch
 
 from fairseq_aiayn.paper import PARSING_DECODING, VOCABULARY_SEMI_SUPERVISED, VOCABULARY_WSJ
 
 RECIPE = RECIPES / "wsj_parsing"
 RUN = RECIPE / "run.sh"
 GUM = RECIPE / "gum"
-
-
-def refusal(result: subprocess.CompletedProcess) -> str:
-    """Return the one line that a script or recipe ended with."""
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.count("\n") == 1, result.stderr
-    return result.stderr.removesuffix("\n")
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +40,6 @@ def shown(*options: object, **environment: str) -> str:
 def commands(text: str, name: str) -> list[list[str]]:
     """Return the words of each command of this name, of those that a dry run prints."""
     return [line.split() for line in text.splitlines() if line.startswith(name)]
-
-
-def value(words: list[str], flag: str) -> str:
-    """Return the last value of a flag: the one that counts."""
-    return [after for word, after in pairwise(words) if word == flag][-1]
 
 
 def stages(text: str) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import treebanks
 from fairseq.data.indexed_dataset import MMapIndexedDataset
+from patience import PATIENCE
 from recipe_runs import (
     RECIPES,
     call,
@@ -281,7 +282,7 @@ def test_ctrl_c_stops_the_training_and_the_same_command_goes_on(command, tools, 
     first = start(interruptible, errors, **tools, STAND_IN_WAITS=str(training))
     wait_for(training, first, errors)
     first.send_signal(signal.SIGINT)
-    assert first.wait(timeout=30) == 130
+    assert first.wait(timeout=PATIENCE) == 130
     assert (
         f"interrupted in stage 5-train-{OURS}; the same command goes on from there"
         in errors.read_text()

@@ -17,7 +17,8 @@ import treebanks
 from hypothesis import given
 from hypothesis import strategies as st
 from invented_trees import forms
-from recipe_runs import RECIPES, lines_of
+from patience import PATIENCE
+from recipe_runs import RECIPES, lines_of, refusal
 
 from fairseq_aiayn.corpus import pieces
 from fairseq_aiayn.treebank.linearization import source_text
@@ -35,15 +36,8 @@ def script(name: str, *arguments: object, text: str = "") -> subprocess.Complete
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
-
-
-def refusal(result: subprocess.CompletedProcess) -> str:
-    """Return the one line that a script or recipe ended with."""
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.count("\n") == 1, result.stderr
-    return result.stderr.removesuffix("\n")
 
 
 # --- list_trees.py ---

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
+from recipe_runs import stages_run
 
 LIBRARY = Path(__file__).parents[2] / "recipes" / "lib" / "recipe.sh"
 
@@ -48,7 +50,7 @@ def call(command, *arguments, **environment):
         [*command, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
         env={**os.environ, **environment},
     )
@@ -63,17 +65,11 @@ def start(command, waiting_for: Path) -> subprocess.Popen:
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while not waiting_for.exists():
         assert time.monotonic() < deadline and process.poll() is None, process.communicate()
         time.sleep(0.02)
     return process
-
-
-def stages_run(result) -> list[str]:
-    """List the stages that ran, of those logged."""
-    words = [line.split()[3:] for line in result.stderr.splitlines() if " stage " in line]
-    return [word[1] for word in words if len(word) == 2 or word[2] == "goes"]
 
 
 def alive(pid: int) -> bool:
@@ -88,30 +84,31 @@ def test_unchanged_stages_are_skipped_and_a_changed_option_runs_all_that_follows
     command = recipe(THREE_STAGES)
     first = call(command)
     assert first.returncode == 0, first.stderr
-    assert stages_run(first) == ["1-size", "2-colour", "3-both"]
+    assert stages_run(first.stderr) == ["1-size", "2-colour", "3-both"]
     assert (tmp_path / "exp" / "both").read_text() == "3\nred\n"
 
     again = call(command)
-    assert stages_run(again) == []
+    assert stages_run(again.stderr) == []
     assert again.stderr.count("is done, skipped") == 3
 
     changed = call(command, "--colour", "blue")
-    assert stages_run(changed) == ["2-colour", "3-both"]
+    assert stages_run(changed.stderr) == ["2-colour", "3-both"]
     assert (tmp_path / "exp" / "both").read_text() == "3\nblue\n"
 
     earlier = call(command, "--colour=blue", "--size", "4", "--stop_stage", "1")
-    assert stages_run(earlier) == ["1-size"]
+    assert stages_run(earlier.stderr) == ["1-size"]
     # Stages 2 and 3 have their own options unchanged, but stand on another stage 1.
-    assert stages_run(call(command, "--colour", "blue", "--size", "4")) == ["2-colour", "3-both"]
+    later = call(command, "--colour", "blue", "--size", "4")
+    assert stages_run(later.stderr) == ["2-colour", "3-both"]
 
     forced = call(command, "--colour", "blue", "--size", "4", "--stage", "3", "--force")
-    assert stages_run(forced) == ["3-both"]
+    assert stages_run(forced.stderr) == ["3-both"]
 
 
 def test_an_edited_stage_runs_again(recipe):
     call(recipe(THREE_STAGES))
     edited = THREE_STAGES.replace('cat "$exp/size" -', 'cat - "$exp/size"')
-    assert stages_run(call(recipe(edited))) == ["3-both"]
+    assert stages_run(call(recipe(edited)).stderr) == ["3-both"]
 
 
 def test_a_late_start_needs_the_stages_before_it(recipe):
@@ -204,7 +201,7 @@ work() {
     fresh_directory "$exp/work"
     run touch "$exp/work/begun"
     if [[ ! -e $exp/fast ]]; then
-        run sh -c "echo \\$\\$ >$exp/pid; touch $exp/running; sleep 60"
+        run sh -c "echo \\$\\$ >$exp/pid; touch $exp/running; sleep 600"
     fi
     run touch "$exp/work/finished"
 }
@@ -217,7 +214,7 @@ def test_an_interrupt_stops_the_children_and_leaves_no_marker(recipe, tmp_path, 
     exp = tmp_path / "exp"
     process = start(recipe(RESUMABLE), exp / "running")
     process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == status
     assert "interrupted in stage 1-work" in errors
     assert not alive(int((exp / "pid").read_text()))
@@ -243,7 +240,7 @@ def test_after_a_kill_the_same_options_go_on_and_others_begin_anew(recipe, tmp_p
     resumed = call(command)
     assert resumed.returncode == 0, resumed.stderr
     assert "stopping the command it left behind" in resumed.stderr
-    assert stages_run(resumed) == ["1-work"]
+    assert stages_run(resumed.stderr) == ["1-work"]
     assert not alive(left_behind)
     assert (exp / "work" / "checkpoint").exists()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import stdev
 
 import pytest
+from patience import PATIENCE
 from run_directories import END, score, table_rows, train_log, valid_log, write_run
 
 from fairseq_aiayn.paper import BASE, BIG, TABLE_3
@@ -219,7 +220,7 @@ def call(*arguments: object) -> subprocess.CompletedProcess:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 from recipe_runs import (
     RECIPES,
     call,
@@ -21,6 +22,7 @@ from recipe_runs import (
     mirrored,
     session_of,
     start,
+    value,
     wait_for,
 )
 
@@ -52,11 +54,6 @@ def settings(exp: Path, run: str) -> dict:
     return json.loads((exp / run / "settings.json").read_text())
 
 
-def value(words: str, flag: str) -> str:
-    """Return the last value of a flag: the one that counts."""
-    return re.findall(rf"{flag} (\S+)", words)[-1]
-
-
 def trainings(result: subprocess.CompletedProcess) -> list[str]:
     """List the trainings that were begun or gone on with."""
     return re.findall(r" stage 5-train-(\S+)(?: goes on)?$", result.stderr, re.MULTILINE)
@@ -81,7 +78,7 @@ def test_every_row_and_seed_is_trained_on_one_text_and_measured_as_table_3(
         assert train.startswith(f"fairseq-train {exp}/text/bin ")
         assert f" --arch aiayn_{row} " in train
         flags = ("--seed", "--max-update", "--max-tokens")
-        assert [value(train, flag) for flag in flags] == [seed, "6", "256"]
+        assert [value(train.split(), flag) for flag in flags] == [seed, "6", "256"]
         assert f"{exp}/{run}/checkpoints/checkpoint_last.pt" in made["commands"]["generate"]
         assert len(lines_of(exp / run / "hypothesis.txt")) == 20
 
@@ -169,7 +166,7 @@ def test_tasks_of_an_array_train_a_run_each_and_share_the_directory(text, tools,
         )
         for number in ("0", "1")
     ]
-    errors = [task.communicate(timeout=60)[1].decode() for task in tasks]
+    errors = [task.communicate(timeout=PATIENCE)[1].decode() for task in tasks]
     assert [task.returncode for task in tasks] == [0, 0], errors
     before = files_of(exp / "aiayn-c_n2-1") | files_of(exp / "aiayn-c_n4-1")
     last = call(words, **tools)
@@ -185,7 +182,7 @@ def test_nothing_of_a_stopped_table_goes_on_beside_the_next(text, tools, command
     first = start(words, errors, **tools, STAND_IN_WAITS=str(training))
     wait_for(training, first, errors)
     first.send_signal(number)
-    assert first.wait(timeout=30) == (143 if number == signal.SIGTERM else -number)
+    assert first.wait(timeout=PATIENCE) == (143 if number == signal.SIGTERM else -number)
     left_behind = int(training.read_text())
     assert (session_of(left_behind) is None) == (number == signal.SIGTERM)
 
@@ -231,7 +228,7 @@ def test_a_dry_run_shows_every_command_of_every_run(command, tmp_path):
     assert not (tmp_path / "exp").exists()
     assert len(re.findall("^fairseq-preprocess ", result.stdout, re.MULTILINE)) == 1
     shown = re.findall("^fairseq-train .*", result.stdout, re.MULTILINE)
-    assert [Path(value(train, "--save-dir")).parent.name for train in shown] == [
+    assert [Path(value(train.split(), "--save-dir")).parent.name for train in shown] == [
         "aiayn-c_n2-1",
         "aiayn-d_ls0-1",
         "stock-c_n2-1",

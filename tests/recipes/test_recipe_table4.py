@@ -11,6 +11,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 from run_directories import END, MADE, table_rows, train_log, valid_log
 
 from fairseq_aiayn.cli.main import main
@@ -395,7 +396,7 @@ def call(script: str, *arguments: object) -> subprocess.CompletedProcess:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
 
 

@@ -1,16 +1,7 @@
 """What `aiayn compare` says of runs that the paper's figures stand beside without fitting them."""
 
 import pytest
-from run_directories import MADE, read_comparison, train_log, valid_log, write_run
-
-from fairseq_aiayn.report.comparison import summary_blocks
-from fairseq_aiayn.report.markdown import blocks_as_markdown
-from fairseq_aiayn.runs.translation_run import Comparison
-
-
-def markdown(comparison: Comparison) -> str:
-    """What is printed."""
-    return blocks_as_markdown(summary_blocks(comparison))
+from run_directories import MADE, markdown, read_comparison, train_log, valid_log, write_run
 
 
 @pytest.fixture

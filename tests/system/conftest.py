@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from fairseq_commands import Run, command, environment
+from patience import PATIENCE
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +26,7 @@ def run() -> Run:
             check=False,
             input=stdin,
             env=environment(),
-            timeout=300,
+            timeout=PATIENCE,
         )
         if (done.returncode != 0) != fails:
             raise AssertionError(
