@@ -1,21 +1,27 @@
 """How recipes start trainings on one GPU or many nodes, and go on after failures."""
 
 import re
+import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 from recipe_runs import (
     RECIPES,
     TRAINING_SAMPLE,
     call,
     in_front,
+    start,
+    value,
+    wait_for,
     with_fork_server,
     without_torch,
     write_tool,
 )
+
+from fairseq_aiayn.runs import check_torch
 
 WMT = RECIPES / "wmt14_en_de" / "run.sh"
 
@@ -26,11 +32,6 @@ def train_command(directory: Path, *options: str, **environment) -> list[str]:
     assert (result.returncode, result.stderr) == (0, "")
     (line,) = re.findall(r"^(?:fairseq-train|torchrun|srun) .*", result.stdout, re.MULTILINE)
     return line.split()
-
-
-def value(words: list[str], flag: str) -> str:
-    """Return the last value of a flag: the one that counts."""
-    return [after for word, after in pairwise(words) if word == flag][-1]
 
 
 def with_tool(path: Path, body: str) -> dict[str, str]:
@@ -132,6 +133,40 @@ def test_within_slurm_srun_starts_a_task_a_node_and_fairseq_reads_its_variables(
     assert (value(words, "--nodes"), value(words, "--ntasks-per-node")) == ("2", "1")
     assert int(value(words, "--distributed-port")) > 0  # 0 would ask for one node only
     assert value(words, "--distributed-world-size") == "16"
+
+
+# Says that it has begun, and when it is told to end.
+RECIPE = """
+trap 'touch "$1/ended"; exit 143' TERM
+touch "$1/begun"
+for _ in {1..6000}; do sleep 0.1; done
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "queued"), [(signal.SIGUSR1, 0, "requeue 7\n"), (signal.SIGTERM, 143, "")]
+)
+def test_a_job_ends_its_recipe_and_is_queued_again_if_its_time_is_up(
+    tmp_path, told, status, queued
+):
+    """Breaks if a cancelled job comes back, or training goes on when Slurm kills the job."""
+    recipe = write_tool(tmp_path / "sample" / "run.sh", RECIPE) / "run.sh"
+    asked, errors = tmp_path / "asked", tmp_path / "errors"
+    asked.touch()
+    tools = with_tool(tmp_path / "tools" / "scontrol", f'echo "$*" >{asked}\n')
+    words = ["bash", RECIPES / "slurm.sbatch", recipe, tmp_path]
+    job = start(words, errors, **tools, SLURM_JOB_ID="7")
+    wait_for(tmp_path / "begun", job, errors)
+    job.send_signal(told)
+    assert job.wait(PATIENCE) == status, errors.read_text()
+    assert (tmp_path / "ended").exists() and asked.read_text() == queued
+
+
+def test_gpus_that_pytorch_does_not_see_are_one_line(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["check_torch.py", "--gpus", "99"])
+    message = r"^check_torch: PyTorch must see 99 GPUs, torch \S+ sees \d$"
+    with pytest.raises(SystemExit, match=message):
+        check_torch.main()
 
 
 @pytest.mark.parametrize(
