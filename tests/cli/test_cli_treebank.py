@@ -176,7 +176,7 @@ def test_delinearize_repairs_and_says_so(
         ("(HYPH ––)", "(: ––)", 1),
         ("(, board)", "(XX board)", 1),
         ("('' 's)", "(XX 's)", 1),
-        ("(. $)", "(. $)", 0),  # neither a mark nor a word
+        ("(. $)", "(XX $)", 1),  # no mark that a treebank deletes
         ("(NN board)", "(NN board)", 0),
         ("(XX ?)", "(. ?)", 0),
         ("(XX —)", "(: —)", 0),
