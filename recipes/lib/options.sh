@@ -88,11 +88,20 @@ require_one_of() {
 
 # End the recipe unless the named option has distinct whole numbers, separated by spaces.
 require_seeds() {
-    local name=$1 one seen=' '
+    local name=$1 one found=
     for one in ${!name}; do
         [[ $one =~ ^(0|[1-9][0-9]*)$ ]] || fatal "--$name must be whole numbers, got '$one'"
+        found=$one
+    done
+    [[ -n $found ]] || fatal "--$name must be at least one whole number, got '${!name}'"
+    require_distinct "$name"
+}
+
+# require_distinct NAME: end the recipe if a word stands twice in the option's value.
+require_distinct() {
+    local name=$1 one seen=' '
+    for one in ${!name}; do
         [[ $seen != *" $one "* ]] || fatal "--$name must differ from each other, got '$one' twice"
         seen+="$one "
     done
-    [[ $seen != ' ' ]] || fatal "--$name must be at least one whole number, got '${!name}'"
 }

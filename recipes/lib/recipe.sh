@@ -96,7 +96,7 @@ recipe_begin() {
     [[ $dry_run == false ]] || return 0
     { mkdir -p "$recipe_state/log" "$recipe_state/.done" && : >>"$recipe_state/recipe.log"; } \
         2>/dev/null || fatal "cannot write to $exp: no permission, no space or no directory"
-    # This process's existing output counts. Another may be at work, so that a file vanishes under du.
+    # What it wrote before counts as free. A file can vanish under du: another process may be at work.
     used=$(du -sm "$recipe_state" 2>/dev/null | cut -f 1) || true
     free=$(($(recipe_free_mb) + ${used:-0}))
     needs_mb=${needs_mb/auto/500} # where the recipe knows no better

@@ -80,6 +80,7 @@ find_needs() {
 
 # Lock EXP; a node other than 0, or one of several runs on prepared text, locks only its part.
 systems_begin() {
+    [[ $exp != auto ]] || exp=$root/exp/$corpus_name
     find_needs
     run_name=$run
     name_run "$seed"

@@ -77,7 +77,6 @@ main() {
     bpe_codes=${bpe_codes/auto/8000}
     require_whole bpe_codes
     pieces=byte_pairs piece_flags=(--symbols "$bpe_codes")
-    [[ $exp != auto ]] || exp=$root/exp/$corpus_name
     text_mb=1000
     systems_begin
     files=$exp/downloads

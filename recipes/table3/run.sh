@@ -33,19 +33,19 @@ count=false        # print the number of runs and end
 
 # Set runs to "SYSTEM ROW SEED" for every requested run.
 list_runs() {
-    local table row seed one named=
+    local table row seed one
     read_flags table python -c \
         'from fairseq_aiayn.paper import TABLE_3; print(*(row.name for row in TABLE_3))'
-    for row in ${rows/#all/}; do
+    rows=${rows/#all/${table[*]}}
+    for row in $rows; do
         [[ " ${table[*]} " == *" $row "* ]] ||
             fatal "--rows must be rows of Table 3, got '$row': they are ${table[*]}"
-        [[ $named != *" $row "* ]] || fatal "--rows must differ from each other, got '$row' twice"
-        named+=" $row "
     done
+    require_distinct rows
     [[ -z $seeds ]] || require_seeds seeds
     runs=()
     for one in ${system/both/aiayn stock}; do
-        for row in ${rows/#all/${table[*]}}; do
+        for row in $rows; do
             if [[ $one == stock ]] && ! aiayn flags "$row" --system stock --gpus 1 &>/dev/null; then
                 echo "# stock fairseq cannot build row $row: left out" >&2
                 continue
@@ -129,7 +129,7 @@ main() {
     [[ -z $mirror ]] || passed+=(--mirror "$mirror")
 
     [[ " ${passed[*]} " != *" --patience "* ]] ||
-        fatal "--patience would train each row for another number of updates: Table 3 has one"
+        fatal "--patience would train each row for another number of updates, which Table 3 cannot compare"
 
     list_runs
     if [[ $count == true ]]; then

@@ -38,7 +38,6 @@ main() {
     require_whole vocabulary sample
     text_mb=60000
     corpus_name=wmt14_${source_lang}_$target_lang
-    [[ $exp != auto ]] || exp=$root/exp/$corpus_name
     systems_begin
 
     files=$exp/downloads

@@ -137,6 +137,7 @@ def test_rows_that_stock_fairseq_cannot_build_are_left_out(tools, command):
     ("rows", "passed", "message"),
     [
         ("c_n2 base c_n2", [], "--rows must differ from each other, got 'c_n2' twice"),
+        ("all base", [], "--rows must differ from each other, got 'base' twice"),
         ("c_n2", ["--patience", "3"], "--patience would train each row for another number of"),
     ],
 )
