@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import resource
 from pathlib import Path
 
 import pytest
 import torch
+from full_disk import full_disk
 from torch import Tensor
 
 from fairseq_aiayn.checkpoints import averaging
@@ -221,17 +221,12 @@ def test_output_must_be_a_plain_file_and_no_input(
 def test_a_failed_write_leaves_the_old_output(
     tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A limit on the size of files stands in for a full disk: the write fails halfway."""
     save(tmp_path, 1, weight=torch.ones(300_000))
     output = tmp_path / "average.pt"
     output.write_bytes(b"before")
     command = ["average", "--last", "1", "--dir", str(tmp_path), "--output", str(output)]
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-    try:
+    with full_disk(100_000):
         assert main(command) == BAD_INPUT
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert capsys.readouterr().err == f"aiayn average: {output}: File too large\n"
     assert output.read_bytes() == b"before"
     assert sorted(os.listdir(tmp_path)) == ["average.pt", "checkpoint_1_1.pt"]

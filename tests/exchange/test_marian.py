@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from full_disk import full_disk
 from random_models import BASE, LINES, WORDS, cut_text, random_model, readme_code
 
 from fairseq_aiayn.cli import main as cli
@@ -136,13 +136,8 @@ def test_the_directory_is_written_whole_or_not_at_all(
     with monkeypatch.context() as broken, pytest.raises(OSError, match="no space"):
         broken.setattr(marian, "_write_text_files", fail)
         to_marian(random_model(), {}, tmp_path / "marian")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            to_marian(random_model(), {}, tmp_path / "marian")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with full_disk(20_000), pytest.raises(OSError, match="File too large"):
+        to_marian(random_model(), {}, tmp_path / "marian")
     assert not any(tmp_path.iterdir())
     to_marian(random_model(), {}, tmp_path / "marian")
     assert [one.stat().st_mode & 0o777 for one in tmp_path.iterdir()] == [0o755]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import resource
 import shutil
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from full_disk import full_disk
 from safetensors.torch import load_file, save_file
 from small_models import Small, small_model
 
@@ -383,15 +383,10 @@ def test_a_folder_is_no_run_and_a_run_is_no_folder(
 def test_a_full_disk_is_one_line_and_leaves_nothing(
     target: str, small: Small, exported: Path, tmp_path: Path, aiayn: Aiayn
 ) -> None:
-    """A limit on the size of files stands for the disk."""
     given = ("--checkpoint", small.checkpoint, "--data-bin", small.data, "--bpe-codes", small.codes)
     given = (exported,) if target == "fairseq" else given
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
-    try:
+    with full_disk(1_000):
         status, _, err = aiayn("export", *given, "--to", target, "--output", tmp_path / "out")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert status == 2 and f"{tmp_path / 'out'}" in err and "File too large" in err
     assert err.count("\n") == 1 and not any(tmp_path.iterdir())
 

@@ -7,7 +7,6 @@ import argparse
 import errno
 import os
 import pickle
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import fork_server
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from full_disk import full_disk
 from intruder import Intruder
 
 from fairseq_aiayn.checkpoints.reading import require_torch
@@ -129,17 +129,13 @@ def test_other_parameters_are_named() -> None:
 
 
 def test_a_full_disk_while_saving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A limit on the size of files simulates a full disk; fairseq tries three times."""
+    """fairseq tries three times."""
     monkeypatch.setattr(checkpoint_utils.time, "sleep", lambda seconds: None)
     path = tmp_path / "checkpoint.pt"
     path.write_bytes(b"before")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-    try:
-        state = {"weight": torch.ones(300_000)}
+    state = {"weight": torch.ones(300_000)}
+    with full_disk(100_000):
         line = explained(checkpoint_utils.torch_persistent_save, state, str(path))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert line == f"{path}: File too large"
     assert path.read_bytes() == b"before"
 
