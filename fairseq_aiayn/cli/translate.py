@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="at most N outputs per sentence, one per line; one of an empty line (default: 1)",
+        help="at most N outputs per sentence, one per line; an empty line has one (default: 1)",
     )
     parser.add_argument(
         "--scores", action="store_true", help="print score and log P before each output, with tabs"
