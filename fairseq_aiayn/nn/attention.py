@@ -40,8 +40,10 @@ def fused_attention(
     """Compute `attention` with PyTorch's fused kernel, which does not store the [Q, M] matrix.
 
     Shapes as in `attention`; `causal` has the effect of a causal_mask; `rate` is the
-    probability of dropping an attention weight.
+    probability of dropping an attention weight. Raises ValueError for a mask that is also causal.
     """
+    if causal and mask is not None:
+        raise ValueError("attention takes a mask or causal, not both")
     slow = rate > 0.0 or (Q.dtype == torch.bfloat16 and torch.is_grad_enabled())
     if Q.is_cpu and slow:
         # On a CPU, the kernel has no dropout, and its backward pass in bfloat16 takes ten times as
@@ -83,8 +85,9 @@ class MultiHeadAttention(nn.Module):
         """Attend from x to memory.
 
         x [B, Q, d_model] gives the queries, memory [B, M, d_model] the keys and values; mask is
-        broadcastable to [B, h, Q, M], True = may attend. `causal` has the effect of causal_mask(Q)
-        and requires that x and memory have the same length. Returns [B, Q, d_model].
+        broadcastable to [B, h, Q, M], True = may attend. `causal` has the effect of causal_mask(Q);
+        it takes the place of a mask and requires that x and memory have the same length. Returns
+        [B, Q, d_model].
         """
         if x is memory:
             Q, K, V = self.queries_keys_values(x)

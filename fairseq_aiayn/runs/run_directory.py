@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,4 +64,11 @@ def restored(content: Mapping, where: object) -> dict:
     Raises KeyError or TypeError for any other content.
     """
     settings = settings_from_json(content["settings"], where)
-    return {**content, "settings": settings, "training": Training(**content["training"])}
+    perplexity = content["dev_perplexity"]
+    return {
+        **content,
+        "settings": settings,
+        "training": Training(**content["training"]),
+        # JSON has no number for that of a training that diverged.
+        "dev_perplexity": math.nan if perplexity is None else perplexity,
+    }

@@ -163,8 +163,12 @@ def add_evaluation(parser: argparse.ArgumentParser) -> None:
 
 
 def evaluation(arguments: argparse.Namespace) -> dict[str, object]:
-    """Return a training's settings with those of an evaluation of its model."""
-    settings = json.loads(arguments.training.read_text(encoding="utf-8"))
+    """Return a training's settings with those of an evaluation of its model.
+
+    Raises OSError or ValueError for a record that cannot be read.
+    """
+    settings = read_json(arguments.training)
+    settings_from_json(settings, arguments.training)
     settings["commands"] |= commands(arguments)
     return settings | {"subset": arguments.subset, "averaged": arguments.average}
 

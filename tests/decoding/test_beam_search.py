@@ -13,7 +13,7 @@ from fairseq_aiayn.decoding.beam_search import LARGEST_ALPHA, SearchOptions, bea
 from fairseq_aiayn.decoding.candidates import BLOCK, Symbols, top_tokens
 from fairseq_aiayn.decoding.hypotheses import Hypothesis
 from fairseq_aiayn.decoding.length_penalty import length_penalty
-from fairseq_aiayn.decoding.maximum_length import LONGEST_OUTPUT
+from fairseq_aiayn.decoding.maximum_length import LONGEST_OUTPUT, MaximumLength
 from fairseq_aiayn.decoding.reference import Model, exhaustive_search, plain_beam_search
 
 PAD, END, V = 0, 1, 5
@@ -309,3 +309,11 @@ def test_contradictory_lengths_are_refused():
             SearchOptions(1, 0.0),
             torch.tensor([[2, 3]]),
         )
+
+
+def test_the_longest_output_is_exact():
+    """Breaks if a·n + b is computed in float32: 1.05 · 60 is 63, in float32 a little less."""
+    source = torch.full((2, 61), 2)
+    source[:, -1], source[1, -2], source[1, -1] = END, END, PAD
+    assert MaximumLength(1.05, 0).of(source, SYMBOLS).tolist() == [63, 61]
+    assert MaximumLength(1, 50).of(source, SYMBOLS).tolist() == [110, 109]

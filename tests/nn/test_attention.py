@@ -55,6 +55,13 @@ def test_fused_causal_path_equals_the_causal_mask() -> None:
     assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True] * 3]
 
 
+def test_a_mask_beside_causal_is_refused() -> None:
+    """Breaks if one of the two is silently ignored, which depends on device and dropout."""
+    x, mask = torch.randn(B, L, 6), torch.ones(L, L, dtype=torch.bool)
+    with pytest.raises(ValueError, match="a mask or causal, not both"):
+        MultiHeadAttention(DIMENSIONS)(x, x, mask, causal=True)
+
+
 def test_weights_of_a_hand_computed_case() -> None:
     """softmax(QKᵀ/√d_k) with d_k = 4: scores 2/√4 and 0. Breaks if the scale is missing, or is
     √d_model, √d_v or d_k."""

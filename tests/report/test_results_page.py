@@ -1,11 +1,12 @@
 """docs/results.md comes from the rows and the JSON files of docs/results, and from nothing else."""
 
 import json
+import math
 import sys
 from pathlib import Path
 
 import pytest
-from run_directories import read_comparison, write_run
+from run_directories import read_comparison, table_rows, valid_log, write_run
 
 from fairseq_aiayn.cli.main import main as aiayn
 from fairseq_aiayn.report import comparison, results_page, table3
@@ -53,6 +54,16 @@ def test_every_file_has_a_heading_its_table_and_how_its_runs_were_made(results, 
     assert "[multi30k.json](measured/multi30k.json)" in sections[1]
     assert "[all rows.json](measured/all%20rows.json)" in sections[0]
     assert "not read" not in page and str(tmp_path) not in page
+
+
+def test_a_training_that_diverged_is_in_the_page(tmp_path):
+    """JSON has no number for its perplexity."""
+    files = {"valid.log": valid_log(math.inf)}
+    run = write_run(tmp_path / "run", {"system": "aiayn", "row": "base"}, **files)
+    content = comparison.as_json(read_comparison([run], 1))
+    write_markdown_and_json(tmp_path / "measured", "multi30k", "not read", content)
+    page = results_page.make_page(tmp_path / "measured", tmp_path / "page.md")
+    assert ["development perplexity", "nan"] in table_rows(page)
 
 
 def test_a_remark_stands_above_its_table(results, tmp_path):

@@ -116,10 +116,17 @@ def test_a_record_from_before_there_was_a_list_gets_one(tmp_path, write):
     assert {key: written[key] for key in MADE} == MADE
 
 
-def test_a_record_that_is_none_is_named(tmp_path, monkeypatch):
-    record = tmp_path / "training.json"
-    record.write_text('{"system": ')
-    words = ["training", *FIRST, "--resumes", str(record), "--command", "train", "x"]
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [('{"system": ', "must be JSON, is not"), ("{}", "must have 'system', has not")],
+)
+@pytest.mark.parametrize(
+    "words", [["training", *FIRST, "--resumes"], ["evaluation", "--training"]], ids=lambda it: it[0]
+)
+def test_a_record_that_is_none_is_named(words, record, message, tmp_path, monkeypatch):
+    path = tmp_path / "training.json"
+    path.write_text(record)
+    words = [*words, str(path), "--command", "train", "x"]
     monkeypatch.setattr(sys, "argv", ["write_settings.py", *words])
-    with pytest.raises(SystemExit, match=f"^write_settings: {record}: must be JSON, is not"):
+    with pytest.raises(SystemExit, match=f"^write_settings: {path}: {message}"):
         write_settings.main()
