@@ -1,8 +1,7 @@
 """Section 6.1: beam search with the length penalty of Wu et al. (2016), which stops as early as
 possible.
 
-Shape letters as in fairseq_aiayn.nn; also k, the number of hypotheses per sentence (the beam), and
-L, the length of the longest output including its end-of-sentence token.
+Shape letters as in fairseq_aiayn.nn; also k, the number of hypotheses per sentence (the beam).
 """
 
 from __future__ import annotations

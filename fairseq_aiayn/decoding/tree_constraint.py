@@ -209,5 +209,6 @@ def start_state(words: Tensor, max_lengths: Tensor, D: int, C: int) -> TreeState
         labels=words.new_zeros(R, D + 1),
         permitted=torch.zeros(R, C, dtype=torch.bool, device=words.device),
     )
-    state.permitted = state.permit(words.ge(0), words.lt(0))
+    every = torch.ones_like(words, dtype=torch.bool)
+    state.permitted = state.permit(every, ~every)
     return state
