@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 from PIL import Image
 
 HEIGHT = 800  # pixels of the window; a page may be longer
-PATIENCE = 10_000  # milliseconds that anything on a page may take
 
 
 class OpenPage:
@@ -31,7 +31,7 @@ class OpenPage:
         self.requests: list[str] = []  # whatever was asked for besides the file
         self.address = path.resolve().as_uri()
         self.tab = context.new_page()
-        self.tab.set_default_timeout(PATIENCE)
+        self.tab.set_default_timeout(1000 * PATIENCE)  # milliseconds
         self.tab.on("console", self._note_message)
         self.tab.on("pageerror", lambda error: self.complaints.append(f"page: {error}"))
         self.tab.on("request", self._note_request)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from fairseq_aiayn.cli.main import main
+from fairseq_aiayn.complexity import measuring
 from fairseq_aiayn.complexity.layers import HEADS, KERNEL, KINDS, WINDOW, path_length
 from fairseq_aiayn.complexity.measuring import Cost, exponent, measure
 
@@ -25,6 +27,14 @@ def test_the_longest_path_is_what_the_table_prints(length):
     assert path_length(CONVOLUTION, length) == math.ceil((length - 1) / (KERNEL - 1))
     assert path_length(DILATED, length) == math.ceil(round(math.log(length, KERNEL), 9))
     assert path_length(RESTRICTED, length) == math.ceil((length - 1) / WINDOW)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_waiting() -> Iterator[None]:
+    """A layer is computed once: no test here reads its seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "SECONDS", 0)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -97,30 +97,6 @@ def test_a_beam_as_wide_as_the_space_finds_what_exhaustive_search_finds(alpha):
         assert as_pair(found[b][0]) == (pytest.approx(score, abs=1e-5), tokens)
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("beam", "nbest"), [(1, 1), (2, 1), (4, 1), (4, 4)])
-def test_batched_search_with_early_end_equals_the_plain_search_without(seed, beam, nbest):
-    lengths = [6, 1, 9, 4, 7, 7]
-    models = TableModels(len(lengths), seed, sharpness=1.0)
-    found = search(models, lengths, beam=beam, alpha=0.6, min_length=0, nbest=nbest)
-    for b, length in enumerate(lengths):
-        expected = plain_beam_search(models.one(b), END, beam, 0.6, length)[:nbest]
-        got = [as_pair(hypothesis) for hypothesis in found[b][:nbest]]
-        assert [tokens for _, tokens in got] == [tokens for _, tokens in expected]
-        assert [score for score, _ in got] == pytest.approx(
-            [score for score, _ in expected], abs=1e-5
-        )
-
-
-def test_a_sentence_is_searched_alike_alone_and_in_a_batch():
-    lengths = [4, 9, 6]
-    together = search(TableModels(3, seed=7), lengths, beam=3, alpha=0.6)
-    for b, length in enumerate(lengths):
-        alone = TableModels(3, seed=7)
-        alone.sentence_of = torch.tensor([b])
-        assert as_pair(search(alone, [length], beam=3, alpha=0.6)[0][0]) == as_pair(together[b][0])
-
-
 def test_score_is_the_sum_of_token_log_probabilities_over_the_length_penalty():
     for sentence in search(TableModels(4, seed=3), [8, 5, 3, 6], beam=4, alpha=0.6, nbest=4):
         assert [h.score for h in sentence] == sorted((h.score for h in sentence), reverse=True)

@@ -31,21 +31,3 @@ def test_numbers_and_pieces_are_fairseqs(content: str, tmp_path: Path) -> None:
     assert found.numbers(pieces) == tokens
     every = [number for number in range(len(stock)) if " " not in stock[number]]
     assert found.pieces(every) == stock.string(torch.tensor(every)).split(" ")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("a 1\nb\n", ":2: must be a word and how often it occurs, is 'b'"),
-        ("a 1\nb 1\na 1\n", ":3: must be a new word, 'a' is there already"),
-        ("<pad> 1\n", ":1: must be a new word, '<pad>' is there already"),
-        ("", ": must have one word per line, is empty"),
-    ],
-)
-def test_other_lines_are_named(content: str, message: str, tmp_path: Path) -> None:
-    """tests/plugin/guards/test_dictionaries.py has more of them: fairseq's loading is guarded by
-    the same function."""
-    (tmp_path / "dict.txt").write_text(content)
-    with pytest.raises(ValueError) as caught:
-        read_vocabulary(tmp_path / "dict.txt")
-    assert str(caught.value) == f"{tmp_path}/dict.txt{message}"

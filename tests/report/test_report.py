@@ -12,11 +12,8 @@ from pathlib import Path
 
 import pytest
 from run_directories import MADE, inner, score, table_rows, train_log, valid, write_run
-from style_colours import colours_of, contrast
 
-import fairseq_aiayn
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.palette import LINE_COLOURS
 from fairseq_aiayn.report.curves import draw_learning_curves
 from fairseq_aiayn.report.document import (
     Bullets,
@@ -90,16 +87,6 @@ def test_no_words_become_markup_in_markdown():
     assert re.sub(r"\\(.)", r"\1", escaped) == HOSTILE.replace("\r", " ")
     assert not re.search(r"(?<!\\)[<>*_`\[\]&]", escaped)
     assert "\n\n- ours: on &lt;X1>\n- theirs\n\n" in as_markdown(DOCUMENT)
-
-
-@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_colours_are_legible(scheme):
-    style = Path(fairseq_aiayn.__file__).parent / "inspection" / "page_style.css"
-    colours = colours_of(style)[scheme]
-    for text in ("ink", "muted", "accent"):
-        assert contrast(colours[text], colours["paper"]) >= 4.5
-    for line in (colours["edge"], *LINE_COLOURS):
-        assert contrast(line, colours["paper"]) >= 3
 
 
 @pytest.fixture

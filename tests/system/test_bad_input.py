@@ -3,7 +3,6 @@ where."""
 
 from __future__ import annotations
 
-import resource
 import shutil
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq_cli import generate, interactive, train, validate
 from fairseq_commands import PLUGIN, SMALL, Run, installed
+from full_disk import full_disk
 from intruder import Intruder
 
 from fairseq_aiayn.plugin.guards.error_messages import explain
@@ -271,17 +271,13 @@ def test_the_command_itself_prints_that_line_and_fails(run: Run, data_bin, tmp_p
 
 
 def test_a_full_disk_keeps_the_checkpoints_before_it(data_bin, checkpoint, tmp_path, monkeypatch):
-    """A limit on the size of files simulates a full disk; fairseq tries three times."""
+    """fairseq tries three times."""
     before = checkpoint.read_bytes()
     (tmp_path / "checkpoint_last.pt").write_bytes(before)
     arguments = [data_bin, *PLUGIN, *SMALL, "--max-update", "2", "--save-dir", tmp_path]
     monkeypatch.setattr(checkpoint_utils.time, "sleep", lambda seconds: None)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 4, hard))
-    try:
+    with full_disk(len(before) // 4):
         line = line_of(train.cli_main, arguments, monkeypatch)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert "File too large" in line
     assert (tmp_path / "checkpoint_last.pt").read_bytes() == before
     assert torch.load(tmp_path / "checkpoint_last.pt")["model"]

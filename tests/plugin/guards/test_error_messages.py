@@ -7,12 +7,10 @@ import argparse
 import errno
 import os
 import pickle
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import fork_server
 import pytest
 import torch
 from fairseq import checkpoint_utils
@@ -21,8 +19,6 @@ from intruder import Intruder
 
 from fairseq_aiayn.checkpoints.reading import require_torch
 from fairseq_aiayn.plugin.guards import error_messages
-
-ROOT = Path(__file__).parents[3]
 
 
 def explained(action: Callable, *arguments: object) -> str | None:
@@ -150,34 +146,3 @@ def test_a_full_disk_while_copying_says_where_to_go_on() -> None:
 
 def test_errors_of_the_unpickler_elsewhere_keep_their_traceback() -> None:
     assert error_messages.explain(pickle.UnpicklingError("other data")) is None
-
-
-def test_fairseq_generate_refuses_a_malicious_checkpoint(tmp_path: Path) -> None:
-    """The real command prints one line on standard error, runs no code of the checkpoint, and
-    fails."""
-    marker = tmp_path / "ran"
-    write_malicious(tmp_path / "evil.pt", marker)
-    for language in ("aa", "bb"):
-        (tmp_path / f"dict.{language}.txt").write_text("word 1\n")
-    options = [
-        "-s",
-        "aa",
-        "-t",
-        "bb",
-        "--user-dir",
-        ROOT / "fairseq_aiayn",
-        "--path",
-        tmp_path / "evil.pt",
-        "--cpu",
-    ]
-    result = subprocess.run(
-        [fork_server.programs() / "fairseq-generate", tmp_path, *options],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode != 0
-    assert not marker.exists()
-    assert "Traceback" not in result.stderr
-    last = result.stderr.splitlines()[-1]
-    assert last.startswith(f"fairseq-generate: error: {tmp_path / 'evil.pt'}: refused, it asks for")
