@@ -11,6 +11,7 @@ from fairseq_aiayn.paper import Decoding, Row
 from fairseq_aiayn.regime.search import decoding
 
 OUR_SEARCH = "--task aiayn_translation"
+PARSING_TASK = "aiayn_parsing"
 NEWSTEST2014 = 3_003  # sentences
 LEFT_OUT = 7  # at most, by stock fairseq's --required-batch-size-multiple 8
 TRACKER = "tensor2tensor#317"
@@ -114,7 +115,8 @@ def _test_set(found: Evidence, row: Row) -> Finding | None:
 
 
 def _pieces(found: Evidence, row: Row) -> Finding | None:
-    if not found.search:
+    is_parser = not row.shared_vocabulary or found.search.get("task") == PARSING_TASK
+    if not found.search or is_parser:  # a parser is scored by its trees and has no BLEU
         return None
     joined = found.search.get("post_process") or found.search.get("remove_bpe")
     effect = "BLEU of byte pairs or word pieces is far higher than BLEU of words"

@@ -189,6 +189,14 @@ def test_each_difference_of_the_search_is_found():
     assert differing(searched(OURS, translated=3_003, averaged=5), BASE) == STOCKS_OWN
 
 
+def test_a_parsers_pieces_are_not_judged():
+    """Its words are joined when its trees are read, and it has no BLEU."""
+    search = {"task": "aiayn_parsing", "beam": 21, "lenpen": 0.3}
+    assert "text that is scored" in diagnose(searched(search), PARSING).not_known
+    assert "text that is scored" in diagnose(searched(search), BASE).not_known
+    assert "text that is scored" in diagnose(searched(SEARCH), PARSING).not_known
+
+
 def test_the_longest_output_of_stocks_search_depends_on_the_batch():
     stocks = diagnose(searched(SEARCH | {"max_len_a": 1.2}), BASE).findings["longest output"]
     assert "depends on the batch" in stocks.effect
