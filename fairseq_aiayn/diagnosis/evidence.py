@@ -26,6 +26,8 @@ class Evidence:
     name: str  # of the file or the run
     options: Mapping[str, object]  # of fairseq-train, defaults included
     row: str | None = None  # that a recipe was asked for
+    corpus: str | None = None  # the recipe's
+    subset: str | None = None  # that was translated, such as valid or test
     updates: int | None = None
     tokens_per_update: float | None = None  # target tokens, without padding
     gpus: int | None = None  # of all nodes

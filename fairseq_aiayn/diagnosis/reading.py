@@ -70,6 +70,8 @@ def _of_settings(settings: Settings, log: Log) -> Evidence:
         _of_log(log),
         name=settings.name,
         row=settings.row,
+        corpus=settings.corpus,
+        subset=settings.subset,
         averaged=settings.averaged,
         search=_arguments(papers_search(settings) | command if command else {}),
     )
@@ -152,7 +154,7 @@ def _vocabulary(text: str) -> int | None:
 
 
 def _search_of(path: Path) -> dict[str, object]:
-    """Return what the output of fairseq-generate says: its options, and how many sentences."""
+    """Return what fairseq-generate's output says: options, subset, and how many sentences."""
     log = read_log(path)
     configuration = printed_configuration(log.lines)
     groups = [configuration.get(name) or {} for name in ("generation", "common_eval")]
@@ -160,7 +162,8 @@ def _search_of(path: Path) -> dict[str, object]:
     if not search:
         raise ValueError(f"{path}: has no configuration of fairseq-generate that can be read")
     sentences = {found[1] for line in log.lines if (found := HYPOTHESIS.match(line))}
-    return {"search": search, "translated": len(sentences) or None}
+    subset = search.get("gen_subset")
+    return {"search": search, "subset": subset, "translated": len(sentences) or None}
 
 
 def _score_of(path: Path) -> dict[str, object]:

@@ -42,9 +42,9 @@ def flat_options(configuration: Mapping) -> dict[str, object]:
     An option that several groups have gets the value that fairseq-train uses.
     """
     model = configuration.get("model")
-    if not isinstance(model, Mapping):
+    if not isinstance(model, Mapping) and "generation" not in configuration:  # no groups
         return {name: value for name, value in configuration.items() if name[:1] != "_"}
-    options = dict(_joined(model))
+    options = dict(_joined(model)) if isinstance(model, Mapping) else {}  # generate has none
     for group, values in configuration.items():
         if not isinstance(values, Mapping) or group in OTHER_COMMANDS:
             continue

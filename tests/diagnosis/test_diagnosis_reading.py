@@ -132,7 +132,8 @@ def test_checkpoints_of_old_and_new_fairseq(tmp_path):
 
 def test_the_output_of_fairseq_generate(tmp_path):
     generation = {"generation": {"beam": 5, "lenpen": 1.0}, "common_eval": {"post_process": "@@ "}}
-    groups = {"_name": None, "task": {"_name": "translation"}, "model": None} | generation
+    generation |= {"dataset": {"gen_subset": "valid", "required_batch_size_multiple": 8}}
+    groups = {"_name": None, "task": {"_name": "aiayn_translation"}, "model": None} | generation
     lines = [
         f"2023 | INFO | fairseq_cli.generate | {groups!r}",
         "S-1\tx",
@@ -144,7 +145,8 @@ def test_the_output_of_fairseq_generate(tmp_path):
     (tmp_path / "train.log").write_text(configuration_line(WORDS), encoding="utf-8")
     found = read_evidence(tmp_path / "train.log", tmp_path / "generate.log", "tok:13a")
     assert (found.search["beam"], found.search["post_process"]) == (5, "@@ ")
-    assert (found.translated, found.signature) == (2, "tok:13a")
+    assert found.is_our_search and found.search["required_batch_size_multiple"] == 8
+    assert (found.translated, found.subset, found.signature) == (2, "valid", "tok:13a")
 
 
 def test_a_run_directory_of_the_recipes(tmp_path):
@@ -153,11 +155,8 @@ def test_a_run_directory_of_the_recipes(tmp_path):
     log.write_text(f"{configuration_line(WORDS)}\n{log.read_text()}", encoding="utf-8")
     found = read_evidence(run)
     settings = json.loads((run / "settings.json").read_text())
-    assert (found.name, found.row, found.averaged) == (
-        settings["name"],
-        settings.get("row"),
-        settings.get("averaged"),
-    )
+    names = ("name", "row", "corpus", "subset", "averaged")
+    assert [getattr(found, name) for name in names] == [settings.get(name) for name in names]
     assert found.signature and found.translated
 
 
