@@ -9,6 +9,7 @@ from fairseq_aiayn.diagnosis.evidence import Evidence, as_number
 from fairseq_aiayn.diagnosis.finding import Aspect, Finding, Weight, compare
 from fairseq_aiayn.paper import Decoding, Row
 from fairseq_aiayn.regime.search import decoding
+from fairseq_aiayn.runs.paper_conditions import averaged_of
 from fairseq_aiayn.runs.published import EN_DE, EN_FR
 
 OUR_SEARCH = "--task aiayn_translation"
@@ -25,10 +26,11 @@ BY_TOKENS = {  # of sacreBLEU, what its figure is beside the paper's measure
 def _averaged(found: Evidence, row: Row) -> Finding | None:
     if found.averaged is None:
         return None
-    paper = f"the last {row.averaged} checkpoints" if row.averaged > 1 else "none"
+    wanted = averaged_of(row, found.subset)
+    paper = f"the last {wanted} checkpoints" if wanted > 1 else "none"
     here = f"the last {found.averaged}" if found.averaged > 1 else "none"
-    change = f"aiayn average --last {row.averaged}"
-    same = found.averaged == row.averaged
+    change = f"aiayn average --last {wanted}" if wanted > 1 else "the last checkpoint itself"
+    same = found.averaged == wanted
     effect = "averaging gains up to 1 BLEU, usually less (tensor2tensor#317)"
     return compare(paper, here, same, Weight.MEDIUM, effect, change)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairseq_aiayn.paper import BASE, BIG, VOCABULARY_EN_DE, VOCABULARY_EN_FR, Row
+from fairseq_aiayn.paper import BASE, BIG, TABLE_3, VOCABULARY_EN_DE, VOCABULARY_EN_FR, Row
 from fairseq_aiayn.rows import ROWS
 from fairseq_aiayn.runs.published import EN_DE, EN_FR
 from fairseq_aiayn.runs.translation_run import Run
@@ -40,8 +40,13 @@ TABLE_3_CONDITIONS = Conditions(
 
 def conditions_of(row: Row, corpus: str, subset: str) -> Conditions:
     """Return the conditions of Table 2 for a test set, and of Table 3 for newstest2013."""
-    averaged = row.averaged if subset == "test" else TABLE_3_CONDITIONS.averaged
-    return Conditions(corpus, subset, f"{row.steps:,} updates", averaged)
+    return Conditions(corpus, subset, f"{row.steps:,} updates", averaged_of(row, subset))
+
+
+def averaged_of(row: Row, subset: str | None) -> int:
+    """Return how many checkpoints the mean is of; Table 3, of the development set, has no mean."""
+    is_table_3 = subset == "valid" and row in TABLE_3
+    return TABLE_3_CONDITIONS.averaged if is_table_3 else row.averaged
 
 
 def differences(runs: Sequence[Run], paper: Conditions) -> str:

@@ -118,6 +118,27 @@ def test_another_vocabulary_and_no_averaging_are_found():
     assert differing(replace(found, averaged=1), BASE) == STOCKS_OWN | {"averaging"}
 
 
+@pytest.mark.parametrize(
+    ("row", "subset", "averaged"),
+    [
+        ("base", "valid", 1),
+        ("big", "valid", 1),
+        ("base", "test", 5),
+        ("big", None, 20),
+        ("tiny", "valid", 5),
+        ("parsing", "valid", 5),
+    ],
+)
+def test_table_3_averages_no_checkpoints(row, subset, averaged):
+    """It is of the development set; rows that are not in it average the same on every set."""
+    found = evidence([*stock_words(ROWS[row])], subset=subset, averaged=averaged)
+    assert not diagnose(found, ROWS[row]).findings["averaging"].differs
+    other = diagnose(replace(found, averaged=3), ROWS[row]).findings["averaging"]
+    mean = f"aiayn average --last {averaged}"
+    assert other.differs
+    assert other.change == (mean if averaged > 1 else "the last checkpoint itself")
+
+
 def test_a_longer_warm_up_with_the_same_rate_after_it_is_one_difference():
     """The peak is then lower by √(4,000/16,000)."""
     words = [*stock_words(), "--warmup-updates", "16000", "--lr", "0.000349385622"]
