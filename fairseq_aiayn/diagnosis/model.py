@@ -94,11 +94,12 @@ def _sharing(found: Evidence, row: Row) -> Finding | None:
     else:
         here = "as the row has it"
     paper = "both embeddings and the projection"
+    change = "--share-all-embeddings, with fairseq-preprocess --joined-dictionary"
     if not row.shared_vocabulary:
         paper = "target embedding and projection"
+        change = "--share-decoder-input-output-embed"
     effect = "more parameters than the paper's model"
     same = here in (paper, "as the row has it")
-    change = "--share-all-embeddings, with fairseq-preprocess --joined-dictionary"
     return compare(paper, paper if same else here, same, Weight.UNKNOWN, effect, change)
 
 

@@ -184,6 +184,17 @@ def test_a_parsers_dropout_is_chosen():
     assert differing(evidence(words), BASE) >= {"dropout", "other dropout"}
 
 
+def test_a_parser_is_told_to_share_what_its_row_shares():
+    words = list(stock_words(PARSING))
+    words.remove("--share-decoder-input-output-embed")
+    one = diagnose(evidence(words), PARSING).findings["shared matrices"]
+    assert one.differs and one.change == "--share-decoder-input-output-embed"
+    found = evidence([*stock_words()])
+    found = replace(found, options={**found.options, "share_all_embeddings": False})
+    change = diagnose(found, BASE).findings["shared matrices"].change
+    assert change.startswith("--share-all-embeddings, with")
+
+
 def test_left_out_updates_weigh_by_their_share():
     half = evidence([*stock_words(), "--fp16"], updates=1_000, overflows=5)
     assert diagnose(half, BASE).findings["precision"].weight is Weight.SMALL
