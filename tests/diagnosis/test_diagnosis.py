@@ -258,6 +258,26 @@ def test_another_set_has_not_lost_sentences_of_newstest2014(corpus, subset):
 
 
 @pytest.mark.parametrize(
+    ("task", "given", "multiple"),
+    [
+        ("translation", {}, 8),
+        ("translation", {"required_batch_size_multiple": 16}, 16),
+        ("translation", {"required_batch_size_multiple": 1}, None),
+        ("aiayn_translation", {}, None),
+        ("aiayn_translation", {"required_batch_size_multiple": "4"}, 4),
+    ],
+)
+def test_batches_in_multiples_can_leave_sentences_out(task, given, multiple):
+    one = diagnose(searched({"task": task, **given}, translated=990)).findings["test set"]
+    if multiple is None:
+        assert not one.differs
+    else:
+        assert one.here == f"990 sentences, batches in multiples of {multiple}"
+        assert one.effect == f"up to {multiple - 1} sentences are left out"
+        assert one.change == "--required-batch-size-multiple 1"
+
+
+@pytest.mark.parametrize(
     ("signature", "figure"),
     [
         ("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0", "27.52"),
