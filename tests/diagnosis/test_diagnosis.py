@@ -284,13 +284,27 @@ def test_batches_in_multiples_can_leave_sentences_out(task, given, multiple):
         ("BLEU+case.mixed+numrefs.1+smooth.exp+tok.intl+version.1.2.17", "28.33"),
         ("nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.6.0", "without case 0.5 higher"),
         ("BLEU4 = 27.30, 58.6/33.1", "0.7 to 1 lower"),
-        ("nrefs:1|case:mixed|tok:sacremoses-0.2.0-de|compounds:split|smooth:none", None),
+        ("case:mixed|tok:sacremoses-0.2-de|compounds:split|smooth:none", "24.29 with quotes kept"),
+        ("case:mixed|tok:sacremoses-0.2-de|compounds:split|quotes:ascii|smooth:none", None),
+        ("case:mixed|tok:sacremoses-0.2-fr|compounds:kept|smooth:none", None),
     ],
 )
 def test_a_score_of_another_bleu_says_by_how_much_it_differs(signature, figure):
     one = diagnose(evidence([*stock_words()], signature=signature), BASE).findings["BLEU"]
     assert one.differs is (figure is not None)
     assert (figure or "") in one.effect
+
+
+def test_only_german_has_compounds_and_quotes_of_the_paper():
+    split = "tok:sacremoses-0.2-de|compounds:split"
+    for french in (
+        evidence([*stock_words()], signature="tok:sacremoses-0.2-fr|compounds:kept"),
+        searched(OURS | {"target_lang": "fr"}, signature="tok:13a"),
+    ):
+        assert diagnose(french).findings["BLEU"].paper == "cased, of Moses tokens"
+    german = diagnose(evidence([*stock_words()], signature=split)).findings["BLEU"]
+    assert german.paper.endswith("quotes as ASCII, German compounds split")
+    assert (german.weight, german.change) == (Weight.UNKNOWN, "aiayn bleu --quotes ascii")
 
 
 def test_what_costs_most_comes_first_and_what_is_not_known_is_said():
