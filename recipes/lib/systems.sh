@@ -104,7 +104,8 @@ check_commands() {
     run python -P -m fairseq_aiayn.runs.check_torch --gpus 0 # text can be prepared without a GPU
 }
 
-text_hash='find . -type f ! -name "*.log" ! -name "sha256*" | sort | xargs sha256sum | sha256sum'
+# The order of the names must not depend on the user's language.
+text_hash='find . -type f ! -name "*.log" ! -name "sha256*" | LC_ALL=C sort | xargs sha256sum | sha256sum'
 
 # seal_text DIR: add the corpus's name and a hash to the binaries in DIR.
 seal_text() {

@@ -192,7 +192,7 @@ find_launch() {
     if [[ -n ${SLURM_JOB_ID:-} ]]; then
         launch=(srun --nodes "$nodes" --ntasks-per-node 1 --kill-on-bad-exit=1
             ${SLURM_CPUS_PER_TASK:+--cpus-per-task "$SLURM_CPUS_PER_TASK"} fairseq-train)
-        hardware_flags+=(--distributed-port 29500)
+        hardware_flags+=(--distributed-port $((20000 + SLURM_JOB_ID % 20000))) # jobs may share a node
     else
         # shellcheck disable=SC2034  # the recipe's command uses it
         launch=(torchrun --nnodes "$nodes" --nproc-per-node "$gpus" --node-rank "$node_rank"

@@ -8,7 +8,8 @@
 #   recipes/table3/run.sh --dry_run -- --gpus 8              print every command, run none
 #   as an array of Slurm jobs, one per row and seed (--count prints how many there are):
 #   recipes/table3/run.sh --stop_stage 1 -- --gpus 8
-#   sbatch --array 0-19 --gpus-per-node 8 recipes/slurm.sbatch recipes/table3/run.sh -- --gpus 8
+#   sbatch --array 0-19 --gpus-per-node 8 --cpus-per-task 64 recipes/slurm.sbatch \
+#       recipes/table3/run.sh -- --gpus 8
 #   recipes/table3/run.sh -- --gpus 8                        print the table when they are done
 #
 # Options after -- are passed to the corpus's recipe; recipes/CORPUS/run.sh --help lists them.
@@ -64,6 +65,23 @@ run_recipe() {
     else
         run -t "$recipe" "$@"
     fi
+}
+
+# End the recipe if an option after -- would undo what Table 3 sets for each run.
+check_passed() {
+    local word
+    for word in "${passed[@]}"; do
+        case ${word%%=*} in
+            --patience)
+                fatal "--patience would train each row for another number of updates," \
+                    "which Table 3 cannot compare" ;;
+            --row | --seed | --seeds | --system | --run | --exp | --prepared | --subset | --average)
+                fatal "${word%%=*} cannot stand after --: Table 3 sets it for each run" ;;
+            --node_rank | --master)
+                fatal "${word%%=*} cannot stand after --: on several nodes, start this in Slurm" \
+                    "or train the rows with the corpus's own recipe" ;;
+        esac
+    done
 }
 
 prepare_text() {
@@ -128,8 +146,7 @@ main() {
     [[ $text == auto ]] && makes_text=true text=$exp/text || makes_text=false
     [[ -z $mirror ]] || passed+=(--mirror "$mirror")
 
-    [[ " ${passed[*]} " != *" --patience "* ]] ||
-        fatal "--patience would train each row for another number of updates, which Table 3 cannot compare"
+    check_passed
 
     list_runs
     if [[ $count == true ]]; then

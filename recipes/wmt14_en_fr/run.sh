@@ -8,7 +8,7 @@
 #   recipes/wmt14_en_fr/run.sh --gpus 8 --dry_run            print every command, run none
 #   on each of two nodes, R = 0 and 1:
 #   recipes/wmt14_en_fr/run.sh --gpus 8 --nodes 2 --node_rank R --master HOST:29500
-#   sbatch --nodes 2 --gpus-per-node 8 recipes/slurm.sbatch \
+#   sbatch --nodes 2 --gpus-per-node 8 --cpus-per-task 64 recipes/slurm.sbatch \
 #       recipes/wmt14_en_fr/run.sh --gpus 8 --nodes 2
 #
 # An interrupted run resumes where it stopped; stages whose options did not change are skipped.

@@ -126,5 +126,5 @@ corpus_stages() {
 # Hash the paths, sizes and times of all files that may hold trees, following links.
 list_files() {
     find -L "$treebank" ${lists:+"$lists"} "${silver_files[@]}" -type f -printf '%p %s %T@\n' |
-        sort | sha256sum
+        LC_ALL=C sort | sha256sum
 }
