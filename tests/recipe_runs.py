@@ -159,6 +159,19 @@ def with_stand_ins(directory: Path) -> dict[str, str]:
     return in_front(directory, with_fork_server()) | without_torch(directory)
 
 
+def with_holds(directory: Path) -> dict[str, str]:
+    """Return variables with which a recipe cannot end the stage HELD, and the command HELD_COMMAND
+    stays when it has done its work, until they are killed."""
+    directory.mkdir()
+    # A stage is done when its marker gets its name.
+    marks = '[[ ${!#} != */.done/"$HELD" ]] || sleep 600\n'
+    write_tool(directory / "mv", f'{marks}exec /bin/mv "$@"\n')
+    for name in fork_server.MODULES:
+        body = f'{fork_server.programs()}/{name} "$@" || exit\n'
+        write_tool(directory / name, f"{body}[[ $HELD_COMMAND != {name} ]] || sleep 600\n")
+    return in_front(directory, with_fork_server())
+
+
 def without_torch(directory: Path) -> dict[str, str]:
     """Return variables that spare the stages of text the seconds that importing torch takes."""
     directory.mkdir(exist_ok=True)
