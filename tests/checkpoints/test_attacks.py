@@ -95,10 +95,17 @@ def array_at(address: bytes) -> bytes:
     return named("numpy.ndarray") + b"(" + dumped((1,)) + dtype + dumped(address) + b"tR"
 
 
-@pytest.mark.parametrize("function", ["dict", "list", "int"])
-def test_types_that_a_file_mentions_cannot_be_called(function, tmp_path):
-    path = tmp_path / "evil.pt"
-    path.write_bytes(call(f"builtins.{function}", dumped(())))
+@pytest.mark.parametrize(
+    "called",
+    [(dict, ([("a", 1)],)), (list, ((1, 2),)), (int, ("7",))],
+    ids=["dict", "list", "int"],
+)
+def test_types_that_a_file_mentions_cannot_be_called(called, tmp_path):
+    class Called:
+        def __reduce__(self):
+            return called
+
+    path = save(tmp_path / "evil.pt", checkpoint(value=Called()))
     with pytest.raises(ValueError, match="truncated, or not a PyTorch checkpoint"):
         read_checkpoint(path)
 
@@ -156,7 +163,7 @@ def test_the_type_of_arrays_has_no_name_that_a_file_can_give(tmp_path):
     assert len(hidden) == 1
     path = tmp_path / "evil.pt"
     path.write_bytes(b"\x80\x02c" + f"{hidden[0]}\n".encode() + b".")
-    with pytest.raises(ValueError, match=r"evil\.pt: "):
+    with pytest.raises(ValueError, match="refused, it asks for"):
         read_checkpoint(path)
 
 
