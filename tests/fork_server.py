@@ -59,7 +59,8 @@ for number in {forwarded!r}:
 server.sendmsg([json.dumps(order).encode() + b"\\n"], [(socket.SOL_SOCKET, *streams)])
 status = json.loads(server.makefile().readline() or "255")
 if status < 0:
-    signal.signal(-status, signal.SIG_DFL)
+    if -status != signal.SIGKILL:
+        signal.signal(-status, signal.SIG_DFL)
     os.kill(os.getpid(), -status)
 os._exit(status)
 """

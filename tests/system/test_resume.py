@@ -3,62 +3,56 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import time
-import zipfile
 from pathlib import Path
 
 import torch
-from fairseq_commands import PLUGIN, SMALL, Run, command, environment, losses
+from fairseq_commands import PLUGIN, SMALL, Run, losses
 
 UPDATES = 40
+LAST = 12  # the last update before the kill, two after a checkpoint
+# fairseq-train that kills itself, without a chance to clean up.
+KILLED = f"""
+import os, signal
+from fairseq.trainer import Trainer
+from fairseq_cli.train import cli_main
+
+train_step = Trainer.train_step
+
+def killed(trainer, *arguments, **options):
+    if trainer.get_num_updates() == {LAST}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return train_step(trainer, *arguments, **options)
+
+Trainer.train_step = killed
+cli_main()
+"""
 
 
 def train_arguments(data_bin: Path, save_dir: Path) -> list[str | Path]:
-    """The command line of a training with dropout and a checkpoint every 5 updates."""
+    """The arguments of a training with dropout and a checkpoint every 5 updates."""
     return [
-        *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--save-dir", save_dir),
+        *(data_bin, *PLUGIN, *SMALL, "--save-dir", save_dir),
         *("--max-update", str(UPDATES), "--save-interval-updates", "5", "--update-freq", "2"),
         *("--dropout", "0.1"),
     ]
 
 
-def kill_after_first_checkpoint(arguments: list[str | Path], save_dir: Path) -> None:
-    """Start a training and kill it, without a chance to clean up, when it continues after its
-    second checkpoint."""
-    process = subprocess.Popen(
-        command(*arguments),
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    while process.poll() is None and not second_is_written(save_dir):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()  # the training holds the pipe until it is gone
-    assert process.returncode == -signal.SIGKILL, "the training ended before it could be killed"
-
-
-def second_is_written(save_dir: Path) -> bool:
-    """Whether there are two checkpoints, and checkpoint_last.pt, which fairseq writes in place, is
-    a complete copy of the second."""
-    numbered, last = list(save_dir.glob("checkpoint_*_*.pt")), save_dir / "checkpoint_last.pt"
-    if len(numbered) < 2 or not zipfile.is_zipfile(last):
-        return False
-    return last.stat().st_mtime_ns >= max(path.stat().st_mtime_ns for path in numbered)
-
-
 def test_kill_and_resume_gives_the_losses_of_an_undisturbed_run(run: Run, data_bin, tmp_path):
-    undisturbed = run(*train_arguments(data_bin, tmp_path / "undisturbed"))
+    undisturbed = run("fairseq-train", *train_arguments(data_bin, tmp_path / "undisturbed"))
     disturbed = train_arguments(data_bin, tmp_path / "disturbed")
-    kill_after_first_checkpoint(disturbed, tmp_path / "disturbed")
-    resumed = run(*disturbed)
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    killed = run("python", script, *disturbed, fails=True)
+    assert killed.returncode == -signal.SIGKILL
+    resumed = run("fairseq-train", *disturbed)
 
     expected = losses(undisturbed.stdout + undisturbed.stderr)
+    before = losses(killed.stdout + killed.stderr)
+    assert before == {update: loss for update, loss in expected.items() if update <= LAST}
+    assert max(before) == LAST
     found = losses(resumed.stdout + resumed.stderr)
-    first = min(found)
-    assert 5 < first < UPDATES, "the second run went on from a checkpoint"
-    assert found == {update: loss for update, loss in expected.items() if update >= first}
+    assert found == {update: loss for update, loss in expected.items() if update > 10}
+    assert max(found) == UPDATES
     ends = [
         torch.load(tmp_path / name / "checkpoint_last.pt") for name in ("undisturbed", "disturbed")
     ]
