@@ -223,7 +223,8 @@ def test_half_precision_trains_and_translates(task, dtype):
 
 
 def test_the_search_computes_products_in_its_precision(task, monkeypatch):
-    """Breaks if an encoder or a step is left out, or if log P is summed in 16 bits."""
+    """Breaks if an encoder or a step is left out, if log P is summed in 16 bits, or if --autocast,
+    which is of the training, affects the search."""
     linear, types = F.linear, []
 
     def recorded(x: torch.Tensor, *arguments: torch.Tensor) -> torch.Tensor:
@@ -232,6 +233,7 @@ def test_the_search_computes_products_in_its_precision(task, monkeypatch):
 
     monkeypatch.setattr(F, "linear", recorded)
     model, batch = build_model(task, 1), sample(task)
+    model.autocast = torch.bfloat16
     found = {}
     for precision in ("float32", "bfloat16"):
         config = AiaynTranslationConfig(search_precision=precision)
