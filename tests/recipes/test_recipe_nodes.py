@@ -21,7 +21,12 @@ mkdir -p "$exp/run/checkpoints"
 read -r attempt _ <"$exp/run/.attempt"
 echo "$attempt" >"$exp/part-$node"
 mv "$exp/part-$node" "$exp/started-$node-$n"
-trap 'touch "$exp/ended-$node-$n"; exit 143' TERM
+end() {
+    touch "$exp/ended-$node-$n"
+    while [[ -e $exp/hold-$node ]]; do sleep 0.1; done
+    exit 143
+}
+trap end TERM
 until [[ -e $exp/end-$node-$n ]]; do sleep 0.1; done
 exit "$(<"$exp/end-$node-$n")"
 """
@@ -164,9 +169,15 @@ def test_a_node_that_is_lost_again_before_it_joined_comes_back_all_the_same(node
     nodes.start(0)
     nodes.start(1)
     nodes.meet(1, 1)
-    for _ in range(2):
-        nodes.lose(1)
-        nodes.start(1)
+    hold = nodes.exp / "hold-0"  # node 0 begins no other attempt
+    hold.touch()
+    nodes.lose(1)
+    nodes.start(1)
+    until((nodes.exp / "run" / ".wanted-1").exists, "node 1 asks for an attempt")
+    until((nodes.exp / "ended-0-1").exists, "node 0 ends the one that it is in")
+    nodes.lose(1)
+    nodes.start(1)
+    hold.unlink()
     nodes.meet(2, 2)
     nodes.lose(1)
     nodes.start(1)
