@@ -88,12 +88,12 @@ require_one_of() {
 
 # End the recipe unless the named option has distinct whole numbers, separated by spaces.
 require_seeds() {
-    local name=$1 one found=
+    local name=$1 one
+    [[ ${!name} == *[![:space:]]* ]] ||
+        fatal "--$name must be at least one whole number, got '${!name}'"
     for one in ${!name}; do
         [[ $one =~ ^(0|[1-9][0-9]*)$ ]] || fatal "--$name must be whole numbers, got '$one'"
-        found=$one
     done
-    [[ -n $found ]] || fatal "--$name must be at least one whole number, got '${!name}'"
     require_distinct "$name"
 }
 
