@@ -28,9 +28,8 @@ UPDATES = re.compile(r"checkpoint_\d+_(\d+)\.pt$")
 def newest_whole_checkpoint(directory: Path, below: int | None = None) -> Path | None:
     """Return the checkpoint to resume from; delete truncated and, with `below`, final ones.
 
-    This is the checkpoint_EPOCH_UPDATES.pt with the most updates. fairseq writes no such file at
-    the end of an epoch; if there is none at all, it is checkpoint_last.pt. Final ones are kept if
-    no whole one is left before them.
+    This is the checkpoint_EPOCH_UPDATES.pt with the most updates; if there is none, it is
+    checkpoint_last.pt. Final ones are kept if no whole one is left before them.
     """
     if below is not None:
         remove_final(directory, below)

@@ -140,16 +140,13 @@ def last_checkpoints(directory: Path, count: int) -> list[Path]:
     number of updates.
     """
     if count < 1:
-        raise ValueError(f"--last must be at least 1, got {count}")
+        raise ValueError(f"the number of checkpoints must be at least 1, got {count}")
     names = sorted(os.listdir(directory))
     found = [name for name in names if re.fullmatch(r"checkpoint_\d+_\d+\.pt", name)] or [
         name for name in names if re.fullmatch(r"checkpoint\d+\.pt", name)
     ]
     if len(found) < count:
-        raise ValueError(
-            f"{directory}: --last {count} asked for, {len(found)} checkpoints found (fairseq writes"
-            " none where --save-interval-updates falls on the end of an epoch)"
-        )
+        raise ValueError(f"{directory}: {count} checkpoints asked for, {len(found)} found")
     by_update: dict[int, Path] = {}
     for path in (directory / name for name in found):
         other = by_update.setdefault(update_number(path), path)

@@ -210,9 +210,9 @@ def test_epochs_serve_where_no_updates_were_saved(tmp_path: Path) -> None:
 
 def test_too_few_none_and_two_runs_are_refused(tmp_path: Path) -> None:
     save(tmp_path, "checkpoint_1_10.pt", 10)
-    with pytest.raises(ValueError, match=f"{tmp_path}: --last 2 asked for, 1 checkpoints found"):
+    with pytest.raises(ValueError, match=f"{tmp_path}: 2 checkpoints asked for, 1 found"):
         last_checkpoints(tmp_path, 2)
-    with pytest.raises(ValueError, match="--last must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="the number of checkpoints must be at least 1, got 0"):
         last_checkpoints(tmp_path, 0)
     save(tmp_path, "checkpoint_2_10.pt", 10)
     with pytest.raises(ValueError, match="are of one update: a directory holds one run"):

@@ -10,6 +10,7 @@ from fairseq_aiayn.plugin.guards import (
     dictionaries,
     early_stopping,
     error_messages,
+    interval_checkpoints,
     number_options,
     peak_memory,
     prefetch,
@@ -24,6 +25,7 @@ GUARDS = (
     prefetch,
     peak_memory,
     early_stopping,
+    interval_checkpoints,
 )
 
 

@@ -7,7 +7,6 @@ validations, so the count is restored from the log.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -16,17 +15,13 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 
-from fairseq_aiayn.plugin.guards.error_frames import module_name
+from fairseq_aiayn.plugin.guards.training_program import training_program
 from fairseq_aiayn.runs.fairseq_log import read_log
-
-TRAIN = "fairseq_cli.train"
 
 
 def install() -> None:
     """Make fairseq-train start with the count of its log; other commands stay unchanged."""
-    program = sys.modules["__main__"]
-    started = module_name(vars(program)) == TRAIN
-    train = program if started else sys.modules.get(TRAIN)
+    train = training_program()
     if train and not hasattr(train.validate_and_save, "counts_on"):
         train.validate_and_save = counting_on(train.validate_and_save, train.should_stop_early)
 
