@@ -28,6 +28,7 @@ from fairseq_aiayn.corpus.manifest import Text, add_manifest_options, read_manif
 from fairseq_aiayn.files.text_table import aligned_lines
 from fairseq_aiayn.files.whole import write_whole
 from fairseq_aiayn.messages import script
+from fairseq_aiayn.processes import in_order
 
 Chunk = tuple[str, list[Pair]]  # the name of a shard and the pairs that it is made from
 TextCounts = tuple[str, dict[str, int]]  # name, and pairs by COLUMNS
@@ -113,7 +114,7 @@ def _clean_text(
 ) -> dict[str, int]:
     total: Counter[str] = Counter()
     with shards.pairs_bar(text.name, text.sentences) as bar:
-        for counts in shards.run_tasks(make, chunks, workers):
+        for counts in in_order(make, chunks, workers):
             total.update(counts)
             bar.update(counts["read"])
     if total["not UTF-8"] > MOST_NOT_UTF8 * total["read"]:

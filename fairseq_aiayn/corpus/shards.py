@@ -11,22 +11,17 @@ import json
 import re
 from argparse import ArgumentParser
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from tqdm import tqdm
 
 from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.processes import end_with_parent
+from fairseq_aiayn.processes import in_order
 
 SHARD_PAIRS = 20_000  # pairs read per shard: a few seconds of work, a few megabytes
-TASKS_PER_WORKER = 2  # one running, one waiting
 SHARD_FILE = re.compile(r"\d{2,}-.+\.\d{5}\.[^.]+(\.part)?")
 
-Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
@@ -119,47 +114,17 @@ def remove_shards(directory: Path, keep: Collection[str]) -> None:
 # --- processes ---
 
 
-def run_tasks(
-    function: Callable[[Task], Result], tasks: Iterable[Task], workers: int
-) -> Iterator[Result]:
-    """Run `function` on each task in `workers` processes; yield the results as they finish.
-
-    Tasks are drawn only as workers need them, so that few are in memory at a time. The first error
-    of a task, or of drawing one, is raised at once; tasks that have not begun are dropped. Raises
-    OSError if a worker is killed, ValueError for less than one worker.
-    """
-    if workers < 1:
-        raise ValueError(f"workers must be at least 1, got {workers}")
-    waiting = iter(tasks)
-    running: set[Future[Result]] = set()
-    pool = ProcessPoolExecutor(workers, initializer=end_with_parent)
-    try:
-        while True:
-            for task in islice(waiting, TASKS_PER_WORKER * workers - len(running)):
-                running.add(pool.submit(function, task))
-            if not running:
-                return
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
-    except BrokenProcessPool:
-        raise OSError("a worker process was killed; is there too little memory?") from None
-    finally:
-        # After an error, the results of running tasks are not needed.
-        pool.shutdown(wait=not running, cancel_futures=True)
-
-
 def over_shards(
     what: str, function: Callable[[str], tuple[int, Result]], directory: Path, workers: int
 ) -> Iterator[Result]:
-    """Run `function` on the name of each finished shard, as `run_tasks` does, with a progress bar.
+    """Run `function` on the name of each finished shard, as `in_order` does, with a progress bar.
 
     `function` returns how many pairs the shard has, and its result. Raises ValueError if there is
     no shard.
     """
     names = list_shards(directory)
     with pairs_bar(what, count_pairs(directory, names)) as bar:
-        for pairs, result in run_tasks(function, names, workers):
+        for pairs, result in in_order(function, names, workers):
             bar.update(pairs)
             yield result
 

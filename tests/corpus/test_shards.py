@@ -1,15 +1,10 @@
-"""Shards that are whole or made again, and the processes that make them."""
+"""Shards that are whole or made again."""
 
-import itertools
 import json
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE
 
 from fairseq_aiayn.corpus import shards
 
@@ -107,79 +102,3 @@ def test_markers_are_json_of_counts_and_sizes(tmp_path):
     write(tmp_path)
     record = json.loads((tmp_path / f"{NAME}.done").read_text(encoding="utf-8"))
     assert record == {"made": MADE, "counts": COUNTS, "bytes": {"en": 14, "de": 18}}
-
-
-# --- processes ---
-
-
-def square(number: int) -> int:
-    if number == 13:
-        raise ValueError("13 is not allowed")
-    return number * number
-
-
-def killed(number: int) -> int:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-def test_every_task_is_done_once(workers):
-    results = shards.run_tasks(square, range(-40, -1), workers)
-    assert sorted(results) == sorted(number * number for number in range(-40, -1))
-    assert list(shards.run_tasks(square, [], workers)) == []
-
-
-def test_few_tasks_are_drawn_ahead_of_the_results():
-    drawn = []
-    tasks = (drawn.append(number) or number for number in range(-30, -1))
-    for done, _ in enumerate(shards.run_tasks(square, tasks, 2)):
-        assert len(drawn) - done <= 4
-
-
-def test_the_first_error_ends_all_tasks():
-    endless = itertools.count()
-    with pytest.raises(ValueError, match="^13 is not allowed$"):
-        list(shards.run_tasks(square, endless, 1))
-    assert next(endless) <= 13 + 2  # of 0, 1, ..., 13 and those that were waiting
-
-
-def test_an_error_in_drawing_tasks_is_raised():
-    def tasks():
-        yield 1
-        raise ValueError("news: is cut short")
-
-    with pytest.raises(ValueError, match="^news: is cut short$"):
-        list(shards.run_tasks(square, tasks(), 2))
-
-
-def test_a_killed_worker_is_an_error():
-    with pytest.raises(OSError, match="^a worker process was killed; is there too little memory?"):
-        list(shards.run_tasks(killed, range(9), 2))
-
-
-def test_there_must_be_a_worker():
-    with pytest.raises(ValueError, match="^workers must be at least 1, got 0$"):
-        list(shards.run_tasks(square, [1], 0))
-
-
-def test_workers_end_when_their_parent_is_killed():
-    code = """
-import os, sys, time, shards
-def work(number):
-    os.write(1, b"%d\\n" % os.getpid())  # in one piece, whatever the other one writes
-    time.sleep(600)
-list(shards.run_tasks(work, range(2), 2))
-"""
-    environment = {**os.environ, "PYTHONPATH": str(Path(shards.__file__).parent)}
-    parent = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    workers = [int(parent.stdout.readline()) for _ in range(2)]
-    parent.kill()
-    try:
-        parent.communicate(timeout=PATIENCE)  # until the last that could write has ended
-    except subprocess.TimeoutExpired:
-        for worker in workers:
-            os.kill(worker, signal.SIGKILL)
-        pytest.fail("the workers live on")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.treebank.evalb import processes, scoring
-from fairseq_aiayn.treebank.evalb.processes import in_order
+from fairseq_aiayn.treebank.evalb import scoring
 
 TREE = "(TOP (S (NP (NN rain)) (VP (VBD fell)) (. .)))\n"
 WRONG = TREE.replace("(VP", "(PP")
@@ -24,7 +21,7 @@ BOTH = pytest.mark.parametrize("options", [[], ["--json", "--per-sentence"], ["-
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two sentences per batch; the first batch is scored before processes are started."""
     monkeypatch.setattr(scoring, "BATCH", 2)
-    monkeypatch.setattr(processes, "ALONE", 1)
+    monkeypatch.setattr(scoring, "ALONE", 1)
     yield
     assert not multiprocessing.active_children()
 
@@ -84,33 +81,5 @@ def test_the_help_says_from_when_on(
     monkeypatch.undo()
     with pytest.raises(SystemExit):
         main(["evalb", "--help"])
-    sentences = scoring.BATCH * processes.ALONE
+    sentences = scoring.BATCH * scoring.ALONE
     assert f"more than {sentences:,} sentences" in " ".join(capsys.readouterr().out.split())
-
-
-def double(number: int) -> int:
-    return 2 * number
-
-
-def die(number: int) -> int:
-    """Kill this process, as the system does if memory is short, unless it is that of the test."""
-    if multiprocessing.parent_process() and number == 5:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
-def test_results_come_in_order_and_batches_are_drawn_as_needed() -> None:
-    drawn = []
-    results = in_order(double, (drawn.append(number) or number for number in range(100)), 2)
-    assert [next(results) for _ in range(10)] == list(range(0, 20, 2))
-    assert len(drawn) < 30
-    assert list(results) == list(range(20, 200, 2))
-
-
-def test_a_process_that_is_killed_is_an_error() -> None:
-    with pytest.raises(OSError, match=r"^a worker process was killed; is there too little memory"):
-        list(in_order(die, range(100), 2))
-
-
-def test_one_worker_needs_no_process() -> None:
-    assert list(in_order(die, range(100), 1)) == list(range(100))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_aiayn.files.lines import source_name
+from fairseq_aiayn.processes import in_order
 from fairseq_aiayn.treebank.evalb.bracketing import read_bracketing
 from fairseq_aiayn.treebank.evalb.fast import FastScorer
 from fairseq_aiayn.treebank.evalb.files import read_line_pairs
 from fairseq_aiayn.treebank.evalb.parameters import COLLINS, Parameters
-from fairseq_aiayn.treebank.evalb.processes import in_order
 from fairseq_aiayn.treebank.evalb.sentence import SentenceScore, score_bracketings
 from fairseq_aiayn.treebank.evalb.summary import Scores, summarize
 
 BATCH = 500  # sentences that a process gets at a time
+ALONE = 10  # batches that take less time than starting the processes
 
 _scorer = lru_cache(maxsize=4)(FastScorer)  # cached, because a scorer remembers texts it has read
 
@@ -73,7 +75,9 @@ def score_files(
     """
     names = source_name(gold), source_name(predicted)
     batches = _batches(read_line_pairs(gold, predicted))
-    for scores, error in in_order(partial(_score_batch, parameters, names), batches, workers):
+    score_batch = partial(_score_batch, parameters, names)
+    first = map(score_batch, islice(batches, ALONE if workers > 1 else None))
+    for scores, error in chain(first, in_order(score_batch, batches, workers)):
         yield from scores
         if error:
             raise error

@@ -1,0 +1,98 @@
+"""Work for several processes: its order, its errors, and what is left of it."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from patience import PATIENCE
+
+from fairseq_aiayn import processes
+from fairseq_aiayn.processes import TASKS_PER_WORKER, in_order
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    yield
+    assert not multiprocessing.active_children()
+
+
+def square(number: int) -> int:
+    if number == 13:
+        raise ValueError("13 is not allowed")
+    return number * number
+
+
+def killed(number: int) -> int:
+    """Kill this process, as the system does if memory is short."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_every_task_is_done_once_and_in_order(workers):
+    expected = [number * number for number in range(-40, -1)]
+    assert list(in_order(square, range(-40, -1), workers)) == expected
+    assert list(in_order(square, [], workers)) == []
+
+
+def test_few_tasks_are_drawn_ahead_of_the_results():
+    drawn = []
+    tasks = (drawn.append(number) or number for number in range(-30, -1))
+    for done, _ in enumerate(in_order(square, tasks, 2)):
+        assert len(drawn) - done <= 2 * TASKS_PER_WORKER
+
+
+def test_the_first_error_ends_all_tasks():
+    endless = itertools.count()
+    with pytest.raises(ValueError, match="^13 is not allowed$"):
+        list(in_order(square, endless, 1))
+    assert next(endless) <= 13 + TASKS_PER_WORKER  # 0, 1, ..., 13 and those that were waiting
+
+
+def test_an_error_in_drawing_tasks_is_raised():
+    def tasks():
+        yield 1
+        raise ValueError("news: is cut short")
+
+    with pytest.raises(ValueError, match="^news: is cut short$"):
+        list(in_order(square, tasks(), 2))
+
+
+def test_a_killed_worker_is_an_error():
+    with pytest.raises(OSError, match="^a worker process was killed; is there too little memory?"):
+        list(in_order(killed, range(9), 2))
+
+
+def test_there_must_be_a_worker():
+    with pytest.raises(ValueError, match="^workers must be at least 1, got 0$"):
+        list(in_order(square, [1], 0))
+
+
+def test_workers_end_when_their_parent_is_killed():
+    code = """
+import os, time, processes
+def work(number):
+    os.write(1, b"%d\\n" % os.getpid())  # in one piece, whatever the other one writes
+    time.sleep(600)
+list(processes.in_order(work, range(2), 2))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(processes.__file__).parent)}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    workers = [int(parent.stdout.readline()) for _ in range(2)]
+    parent.kill()
+    try:
+        parent.communicate(timeout=PATIENCE)  # until the last that could write has ended
+    except subprocess.TimeoutExpired:
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+        pytest.fail("the workers live on")
