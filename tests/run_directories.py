@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from fairseq_aiayn.report.comparison import summary_blocks
 from fairseq_aiayn.report.markdown import blocks_as_markdown
 from fairseq_aiayn.runs.translation_run import Comparison, comparison_of, read_runs
+from fairseq_aiayn.scores.bleu import Bleu, Scores
 
 SENTENCES = 4
 PARAMETERS = "num. shared model params: 6,578,176 (num. trained: 6,578,176)"
@@ -79,14 +81,19 @@ def valid(update: int, loss: float) -> str:
     return json.dumps({"epoch": 1, **{key: str(value) for key, value in numbers.items()}})
 
 
-def score(bleu: float, signature: str = "paper|1") -> str:
-    return json.dumps(
-        {
-            "sentences": SENTENCES,
-            "paper": {"score": bleu, "signature": signature},
-            "sacrebleu": {"score": bleu - 1, "signature": "sacre|2"},
-        }
+def score(bleu: float, signature: str = "paper|1", tokens: float | None = None) -> str:
+    """What `aiayn bleu --json` prints."""
+    scores = Scores(
+        SENTENCES,
+        paper=_bleu(bleu, signature),
+        sacrebleu=_bleu(bleu - 1, "sacre|2"),
+        tokens=None if tokens is None else _bleu(tokens, "tok|3"),
     )
+    return json.dumps(asdict(scores))
+
+
+def _bleu(score: float, signature: str) -> Bleu:
+    return Bleu(score, (60.0, 35.0, 22.5, 15.0), 0.99, 0.99, 99, 100, signature)
 
 
 def valid_log(perplexity: float, vocabulary: int = 37_000) -> str:

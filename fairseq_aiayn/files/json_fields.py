@@ -24,28 +24,31 @@ def dataclass_of(content: object, kind: type[Kind], where: object) -> Kind:
 
     Raises ValueError, with `where`, for a value that is missing or has the wrong type.
     """
+    if not isinstance(content, Mapping):
+        raise ValueError(f"{where}: must be an object, got {content!r}")
     for field in fields(kind):
         needed = field.default is MISSING and field.default_factory is MISSING
-        if not isinstance(content, Mapping) or (needed and field.name not in content):
+        if needed and field.name not in content:
             raise ValueError(f"{where}: must have {field.name!r}, has not")
-    return kind(**known_fields(content, kind, where))
-
-
-def known_fields(content: Mapping, kind: type, where: object) -> dict[str, object]:
-    """Return the values for a dataclass's fields; raises ValueError for a wrong type."""
     kinds = get_type_hints(kind)
-    return {key: _value(content[key], kinds[key], where, key) for key in kinds if key in content}
+    values = {key: _value(content[key], kinds[key], where, key) for key in kinds if key in content}
+    return kind(**values)
 
 
-def _value(value: object, kind: type, where: object, key: str) -> object:
-    if is_dataclass(kind):
-        return dataclass_of(value, kind, f"{where}: {key!r}")
-    of = get_args(kind)[1] if get_origin(kind) is dict else None  # dict[str, of]
-    kind = dict if of else int | float if kind is float else kind
+def _value(value: object, kind: type, where: object, key: object) -> object:
+    place, origin, parts = f"{where}: {key!r}", get_origin(kind), get_args(kind)
+    if origin in (dict, tuple):  # dict[str, X], tuple[X, ...]
+        kind = dict if origin is dict else list | tuple
+    elif nested := next((one for one in (kind, *parts) if is_dataclass(one)), None):
+        is_left_out = value is None and isinstance(None, kind)
+        return None if is_left_out else dataclass_of(value, nested, place)
+    kind = int | float if kind is float else kind
     is_odd = isinstance(value, bool) and kind in (int, int | float)  # to Python, True is a number
     if not isinstance(value, kind) or is_odd:
         name = getattr(kind, "__name__", str(kind)).replace(" | None", "").replace(" | ", " or ")
-        raise ValueError(f"{where}: {key!r} must be {name}, got {value!r}")
-    if of:
-        return {name: _value(one, of, f"{where}: {key!r}", name) for name, one in value.items()}
+        raise ValueError(f"{place} must be {name}, got {value!r}")
+    if origin is dict:
+        return {name: _value(one, parts[1], place, name) for name, one in value.items()}
+    if origin is tuple:
+        return tuple(_value(one, parts[0], place, number) for number, one in enumerate(value, 1))
     return value

@@ -25,9 +25,9 @@ KIND = "comparison"  # of results, in JSON
 
 MEASURED: dict[str, Callable[[Run], str]] = {
     **TRAINING_CELLS,
-    "BLEU as the paper's": lambda run: f"{run.bleu['score']:.2f}",
-    "sacreBLEU": lambda run: f"{run.sacrebleu['score']:.2f}",
-    "BLEU of tokens": lambda run: f"{run.token_bleu['score']:.2f}" if run.token_bleu else "",
+    "BLEU as the paper's": lambda run: f"{run.bleu.score:.2f}",
+    "sacreBLEU": lambda run: f"{run.sacrebleu.score:.2f}",
+    "BLEU of tokens": lambda run: f"{run.token_bleu.score:.2f}" if run.token_bleu else "",
 }
 
 
@@ -70,7 +70,7 @@ def signatures(run: Run) -> list[Block]:
         "sacreBLEU": run.sacrebleu,
         "BLEU of tokens": run.token_bleu,
     }
-    return [Paragraph(f"{name}: `{score['signature']}`") for name, score in scores.items() if score]
+    return [Paragraph(f"{name}: `{score.signature}`") for name, score in scores.items() if score]
 
 
 def caveat(runs: Sequence[Run]) -> list[Block]:

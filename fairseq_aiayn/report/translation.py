@@ -88,7 +88,7 @@ def read_report(directories: Sequence[Path], examples: int) -> TranslationReport
         seeds=seeds,
         differences=run_differences(runs, options),
         diagnoses={
-            one.run.name: diagnose(evidence_of_run(one.run, one.log, one.run.bleu["signature"]))
+            one.run.name: diagnose(evidence_of_run(one.run, one.log, one.run.bleu.signature))
             for one in found
         },
         curves={one.run.name: learning_curves_of(one.log) for one in found},
@@ -106,10 +106,10 @@ def _require_own_score(read: ReadRun) -> None:
     """Raise ValueError if the score is not that of the translation that stands beside it."""
     own = sacre_bleu(read.texts.hypothesis, read.texts.reference)
     noted = read.run.sacrebleu
-    if own.signature == noted["signature"] and abs(own.score - noted["score"]) > ROUNDING:
+    if own.signature == noted.signature and abs(own.score - noted.score) > ROUNDING:
         raise ValueError(
             f"{read.directory / 'score.json'}: sacreBLEU must be that of hypothesis.txt, "
-            f"{own.score:.2f}, is {noted['score']:.2f}"
+            f"{own.score:.2f}, is {noted.score:.2f}"
         )
 
 
@@ -184,7 +184,16 @@ def _length_section(runs: Sequence[Run], classes: Sequence[LengthClass]) -> Sect
     table = Table(["words of the source", "sentences", *names], rows)
     caption = "sacreBLEU by the length of the source."
     header = ["", "translation ÷ reference", "brevity penalty", "translation", "reference"]
-    lengths = [[run.name, *_lengths(run.bleu)] for run in runs]
+    lengths = [
+        [
+            run.name,
+            f"{run.bleu.length_ratio:.3f}",
+            f"{run.bleu.brevity_penalty:.3f}",
+            f"{run.bleu.hypothesis_length:,}",
+            f"{run.bleu.reference_length:,}",
+        ]
+        for run in runs
+    ]
     text = "Lengths in tokens of the paper's BLEU; a ratio below 1 costs the brevity penalty."
     return Section(
         "Lengths",
@@ -227,14 +236,3 @@ def _rows_section(runs: Sequence[Run]) -> list[Section]:
     table = row_table([ROWS[name] for name in rows], vocabulary)
     cells = Table(table[0], table[1:])
     return [Section("Rows", [cells, Paragraph(explanation(vocabulary))])]
-
-
-def _lengths(bleu: Mapping) -> list[str]:
-    """Return ratio, brevity penalty and lengths; a cell is empty if an older score lacks it."""
-    forms = {
-        "length_ratio": "{:.3f}",
-        "brevity_penalty": "{:.3f}",
-        "hypothesis_length": "{:,}",
-        "reference_length": "{:,}",
-    }
-    return [form.format(bleu[key]) if key in bleu else "" for key, form in forms.items()]

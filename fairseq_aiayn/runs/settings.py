@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fairseq_aiayn.files.json_fields import known_fields
+from fairseq_aiayn.files.json_fields import dataclass_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Settings:
     packages: dict = field(default_factory=dict)  # name to version
     hardware: dict = field(default_factory=dict)  # processor, cores, memory_gib, gpus, driver, cuda
     written: str | None = None  # date and time
-    resumed: tuple = ()  # of Start: the first start is all of the above
+    resumed: tuple[Start, ...] = ()  # the first start is all of the above
 
 
 def settings_from_json(content: object, where: object) -> Settings:
@@ -51,13 +51,8 @@ def settings_from_json(content: object, where: object) -> Settings:
     """
     if not isinstance(content, Mapping) or "system" not in content:
         raise ValueError(f"{where}: must have 'system', has not")
-    starts = content.get("resumed", [])
-    if not isinstance(starts, list | tuple) or not all(isinstance(x, Mapping) for x in starts):
-        raise ValueError(f"{where}: 'resumed' must be a list of objects, got {starts!r}")
-    resumed = tuple(Start(**known_fields(start, Start, where)) for start in starts)
-    content = {"name": content["system"], **content, "resumed": resumed}
-    settings = Settings(**known_fields(content, Settings, where))
-    for start in (settings, *resumed):
+    settings = dataclass_of({"name": content["system"], **content}, Settings, where)
+    for start in (settings, *settings.resumed):
         _require_gpus(start.hardware.get("gpus", []), where)
     if not settings.name or not settings.name.isprintable():
         raise ValueError(f"{where}: 'name' must be characters to print, got {settings.name!r}")

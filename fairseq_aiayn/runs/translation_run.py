@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_aiayn.files.json_fields import read_json
+from fairseq_aiayn.files.json_fields import dataclass_of, read_json
 from fairseq_aiayn.files.parallel_text import read_lines
 from fairseq_aiayn.runs.fairseq_log import Log, read_log
 from fairseq_aiayn.runs.run_directory import (
@@ -31,15 +31,16 @@ from fairseq_aiayn.runs.run_directory import (
     restored,
 )
 from fairseq_aiayn.runs.train_log import training_of, validation_of
+from fairseq_aiayn.scores.bleu import Bleu, Scores
 
 
 @dataclass(frozen=True)
 class Run(TrainedRun):
     """One training of a translation model, with its scores."""
 
-    bleu: dict  # the paper's, with its precisions and signature
-    sacrebleu: dict
-    token_bleu: dict | None = None  # of tokens as they are, where that was asked for
+    bleu: Bleu  # the paper's
+    sacrebleu: Bleu
+    token_bleu: Bleu | None = None  # of tokens as they are, where that was asked for
 
 
 @dataclass(frozen=True)
@@ -79,18 +80,14 @@ class Comparison:
     examples: tuple[Example, ...]
 
 
-SCORED = {
-    *("score", "brevity_penalty", "length_ratio", "hypothesis_length", "reference_length"),
-}  # numbers of a score
-
 # What several seeds have a mean of, by its name in tables
 FIGURES: dict[str, Callable[[Run], float]] = {
-    "BLEU as the paper's": lambda run: run.bleu["score"],
-    "sacreBLEU": lambda run: run.sacrebleu["score"],
+    "BLEU as the paper's": lambda run: run.bleu.score,
+    "sacreBLEU": lambda run: run.sacrebleu.score,
     "development perplexity": lambda run: run.dev_perplexity,
 }
 TOKEN_FIGURES: dict[str, Callable[[Run], float]] = {  # of runs that all have it
-    "BLEU of tokens": lambda run: run.token_bleu["score"]
+    "BLEU of tokens": lambda run: run.token_bleu.score
 }
 
 
@@ -102,8 +99,8 @@ def figures_of(runs: Sequence[Run]) -> dict[str, Callable[[Run], float]]:
 # What makes two scores comparable.
 SAME_SCORE: dict[str, Callable[[Run], object]] = {
     "test set": lambda run: run.test_set,
-    "signature of the paper's BLEU": lambda run: run.bleu["signature"],
-    "signature of sacreBLEU": lambda run: run.sacrebleu["signature"],
+    "signature of the paper's BLEU": lambda run: run.bleu.signature,
+    "signature of sacreBLEU": lambda run: run.sacrebleu.signature,
 }
 
 
@@ -130,13 +127,13 @@ def read_run(directory: Path) -> ReadRun:
     Raises OSError for a missing file, and ValueError with the file and the rule for a bad one.
     """
     settings = read_settings(directory / "settings.json")
-    scores = _read_scores(directory / "score.json")
+    path = directory / "score.json"
+    scores = dataclass_of(read_json(path), Scores, path)
     texts = _read_texts(directory)
-    count = scores.get("sentences", len(texts.source))
-    if not texts.source or count != len(texts.source):
+    if not texts.source or scores.sentences != len(texts.source):
         raise ValueError(
-            f"{directory / 'score.json'}: must be of the {len(texts.source):,} sentences of "
-            f"source.txt, at least one, is of {count}"
+            f"{path}: must be of the {len(texts.source):,} sentences of source.txt, at least one, "
+            f"is of {scores.sentences}"
         )
     validation = validation_of(read_log(directory / "valid.log"))
     log = read_log(directory / "train.log")
@@ -146,9 +143,9 @@ def read_run(directory: Path) -> ReadRun:
         training=training_of(log),
         dev_perplexity=validation.perplexity,
         vocabulary=validation.vocabulary,
-        bleu=scores["paper"],
-        sacrebleu=scores["sacrebleu"],
-        token_bleu=scores.get("tokens"),
+        bleu=scores.paper,
+        sacrebleu=scores.sacrebleu,
+        token_bleu=scores.tokens,
         sentences=len(texts.source),
         test_set=hashlib.sha256(content.encode()).hexdigest(),
     )
@@ -187,24 +184,10 @@ def example_at(texts: Mapping[str, Texts], index: int) -> Example:
 
 
 def run_from_json(content: Mapping, where: object) -> Run:
-    """Make a Run of what dataclasses.asdict returns; raises KeyError or TypeError otherwise."""
-    return Run(**restored(content, where))
-
-
-def _read_scores(path: Path) -> dict:
-    scores = read_json(path)
-    kinds = ["paper", "sacrebleu"]
-    if isinstance(scores, dict) and scores.get("tokens") is not None:
-        kinds.append("tokens")
-    for kind in kinds:
-        if not isinstance(scores, dict) or kind not in scores:
-            raise ValueError(f"{path}: must have {kind!r}, has not")
-        for key in ("score", "signature"):
-            if not isinstance(scores[kind], dict) or key not in scores[kind]:
-                raise ValueError(f"{path}: {kind!r} must have {key!r}, has not")
-        for key in SCORED & set(scores[kind]):
-            if not isinstance(scores[kind][key], int | float):
-                raise ValueError(
-                    f"{path}: {key!r} of {kind!r} must be a number, got {scores[kind][key]!r}"
-                )
-    return scores
+    """Make a Run of what dataclasses.asdict returns; raises KeyError, TypeError or ValueError
+    otherwise."""
+    fields = restored(content, where)
+    for name in ("bleu", "sacrebleu", "token_bleu"):
+        if fields.get(name):
+            fields[name] = dataclass_of(fields[name], Bleu, where)
+    return Run(**fields)

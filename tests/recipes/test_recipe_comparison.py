@@ -67,7 +67,7 @@ def test_a_run_is_read(make_run):
     assert run.training.wall_seconds == 45 + 40 + 2
     assert run.training.tokens_per_second == pytest.approx((100 * 900 + 51 * 600) / 62, rel=0.01)
     assert (run.dev_perplexity, run.vocabulary) == (9.87, 37_000)
-    assert run.bleu["score"] == 27.314
+    assert run.bleu.score == 27.314
 
 
 def test_older_settings_and_logs_will_do(make_run):
@@ -107,9 +107,9 @@ def test_several_seeds_have_a_mean_above_the_table(make_run):
     """Of tokens only where all have it. Examples and commands of one seed are enough."""
     runs = []
     for seed, bleu in ((1, 27.0), (2, 29.0)):
-        scores = json.loads(score(bleu)) | {"tokens": {"score": bleu + 10, "signature": "tok|3"}}
         settings = MADE | {"name": f"run-{seed}", "seed": seed}
-        runs.append(make_run(f"run-{seed}", settings, **{"score.json": json.dumps(scores)}))
+        scores = score(bleu, tokens=bleu + 10)
+        runs.append(make_run(f"run-{seed}", settings, **{"score.json": scores}))
     text = report(read_comparison(runs, 1))
     header, _, cells = table_rows(text)[:3]
     cells = dict(zip(header, cells, strict=True))
@@ -244,9 +244,9 @@ def test_the_report_says_of_later_starts_only_what_differs(make_run, starts, lin
 @pytest.mark.parametrize(
     ("resumed", "message"),
     [
-        ("once", "'resumed' must be a list of objects, got 'once'"),
-        ([5], "'resumed' must be a list of objects, got \\[5\\]"),
-        ([{"hardware": "X1"}], "'hardware' must be dict, got 'X1'"),
+        ("once", "'resumed' must be list or tuple, got 'once'"),
+        ([5], "'resumed': 1: must be an object, got 5"),
+        ([{"hardware": "X1"}], "'resumed': 1: 'hardware' must be dict, got 'X1'"),
     ],
 )
 def test_later_starts_that_are_none_are_refused(resumed, message):
@@ -300,8 +300,18 @@ def test_a_pipe_does_not_break_the_table(make_run):
             '{"system": "x", "row": 5}',
             "settings.json: 'row' must be str, got 5",
         ),
-        ("score.json", '{"paper": {}}', "score.json: 'paper' must have 'score', has not"),
-        ("score.json", '{"sacrebleu": {}}', "score.json: must have 'paper', has not"),
+        ("score.json", '{"sentences": 4}', "score.json: must have 'paper', has not"),
+        ("score.json", "[]", "score.json: must be an object, got []"),
+        (
+            "score.json",
+            score(27.0).replace("27.0", '"27"', 1),
+            "score.json: 'paper': 'score' must be int or float, got '27'",
+        ),
+        (
+            "score.json",
+            score(27.0).replace("[60.0", '["60"', 1),
+            "score.json: 'paper': 'precisions': 1 must be int or float, got '60'",
+        ),
         (
             "train.log",
             "\n".join(RESUMED[:-1]),

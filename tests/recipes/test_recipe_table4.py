@@ -331,7 +331,7 @@ def test_two_searches_of_one_name_are_refused(make_part):
     ("file", "content", "message"),
     [
         ("score.json", "{", "score.json: must be JSON, is not or is cut short"),
-        ("score.json", "[]", "score.json: must have 'all', has not"),
+        ("score.json", "[]", "score.json: must be an object, got []"),
         ("score.json", '{"all": {}}', "score.json: must have 'short', has not"),
         ("score.json", score(1, all={}), "score.json: 'all': must have 'sentences', has not"),
         (

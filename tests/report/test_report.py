@@ -238,7 +238,7 @@ def test_what_cannot_be_compared_is_one_line_and_leaves_nothing(
 def test_a_score_of_another_translation_is_refused(make_run, tmp_path, capsys):
     lines = "".join(f"what is right of sentence {k}\n" for k in range(4))
     noted = asdict(sacre_bleu(["x"] * 4, ["y"] * 4))
-    content = json.dumps({"paper": noted, "sacrebleu": noted})
+    content = json.dumps({"sentences": 4, "paper": noted, "sacrebleu": noted})
     texts = {"hypothesis.txt": lines, "reference.txt": lines, "score.json": content}
     run = make_run("ours", **texts)
     assert compare(run, "--output", tmp_path / "out") == 2

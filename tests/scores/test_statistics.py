@@ -125,7 +125,7 @@ def make_runs(tmp_path):
 
 def test_seeds_of_one_training_have_a_mean_and_a_sample_deviation(make_runs):
     runs = make_runs((1, 27.0, {}), (2, 28.0, {}), (3, 30.0, {}), (1, 9.0, {"row": "big"}))
-    (found,) = over_seeds(runs, [{}] * 4, {"BLEU": lambda run: run.bleu["score"]})
+    (found,) = over_seeds(runs, [{}] * 4, {"BLEU": lambda run: run.bleu.score})
     assert found.name == "run-0, run-1, run-2", "no name ends with its seed"
     assert found.runs == ("run-0", "run-1", "run-2")
     assert found.what == ("BLEU",)
@@ -147,7 +147,7 @@ def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
             for seed, bleu in enumerate(scores, 1)
         )
     )
-    figures = {"BLEU": lambda run: run.bleu["score"], "updates": lambda run: 3}
+    figures = {"BLEU": lambda run: run.bleu.score, "updates": lambda run: 3}
     ours, stock = over_seeds(runs, [{}] * 5, figures)
     assert (ours.name, stock.name) == ("ours", "stock")
     assert (ours.seeds, stock.seeds) == ((1, 2, 3), (1, 2))
@@ -165,7 +165,7 @@ def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
 def test_a_seed_that_diverged_leaves_a_mean_without_deviation(make_runs):
     """Breaks if infinity ends the page on all the other runs."""
     ours = make_runs((1, 27.0, {}), (2, math.inf, {}))
-    (found,) = over_seeds(ours, [{}] * 2, {"BLEU": lambda run: run.bleu["score"]})
+    (found,) = over_seeds(ours, [{}] * 2, {"BLEU": lambda run: run.bleu.score})
     assert math.isnan(found.deviations[0])
     assert against(found, found) == [None]
 
@@ -173,7 +173,7 @@ def test_a_seed_that_diverged_leaves_a_mean_without_deviation(make_runs):
 def test_equal_seeds_are_tested_without_a_warning(make_runs, recwarn):
     other = [(seed, 28.0 + seed, {"row": "big"}) for seed in (1, 2, 3)]
     runs = make_runs((1, 27.0, {}), (2, 27.0, {}), (3, 27.0, {}), *other)
-    first, second = over_seeds(runs, [{}] * 6, {"BLEU": lambda run: run.bleu["score"]})
+    first, second = over_seeds(runs, [{}] * 6, {"BLEU": lambda run: run.bleu.score})
     assert against(first, second)[0].difference == pytest.approx(3.0)
     assert not recwarn.list
 
@@ -220,5 +220,5 @@ def test_the_ports_of_trainings_on_several_gpus_make_no_difference(make_runs):
 def test_an_option_that_differs_makes_no_group_and_a_seed_counts_once(make_runs):
     runs = make_runs((1, 27.0, {}), (2, 28.0, {}), (2, 9.0, {}), (3, 30.0, {}))
     options = [{"fp16": "False"}, {"fp16": "False"}, {"fp16": "False"}, {"fp16": "True"}]
-    (found,) = over_seeds(runs, options, {"BLEU": lambda run: run.bleu["score"]})
+    (found,) = over_seeds(runs, options, {"BLEU": lambda run: run.bleu.score})
     assert found.runs == ("run-0", "run-1") and found.means == (27.5,)
