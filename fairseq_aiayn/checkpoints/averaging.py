@@ -32,9 +32,9 @@ def average_last(count: int, directory: Path, output: Path) -> list[Path]:
     """
     paths = last_checkpoints(directory, count)
     if not output.parent.is_dir() or (output.exists() and not output.is_file()):
-        raise ValueError(f"--output {output}: must be a plain file in a directory that exists")
+        raise ValueError(f"{output}: must be a plain file in a directory that exists")
     if output.exists() and any(output.samefile(path) for path in paths):
-        raise ValueError(f"--output {output}: is one of the checkpoints to average")
+        raise ValueError(f"{output}: is one of the checkpoints to average")
     state = inference_state(read_checkpoint(paths[-1]))
     state["model"] = mean_parameters(paths)
     write_checkpoint(state, output)

@@ -39,7 +39,7 @@ def measure_all(
 
     Raises ValueError for a width that the heads do not divide, or fewer than two sizes.
     """
-    for name, sizes in (("--lengths", lengths), ("--widths", widths)):
+    for name, sizes in (("lengths", lengths), ("widths", widths)):
         if len({*sizes}) < 2 or min(sizes) < 1:
             raise ValueError(f"{name} must be at least two different positive numbers")
     found = []

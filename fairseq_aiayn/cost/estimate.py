@@ -115,9 +115,9 @@ def estimate(counted: float, gpu: Gpu, gpus: int, hours: float) -> Estimate:
     Raises ValueError for less than one GPU, or for hours that are not positive and finite.
     """
     if gpus < 1:
-        raise ValueError(f"--gpus must be at least 1, got {gpus}")
+        raise ValueError(f"gpus must be at least 1, got {gpus}")
     if not 0 < hours < math.inf:
-        raise ValueError(f"--hours must be positive, got {hours}")
+        raise ValueError(f"hours must be positive, got {hours}")
     teraseconds = 1e12 * gpus * hours * 3_600
     flops = teraseconds * gpu.single_tflops
     tensor = counted / (teraseconds * gpu.tensor_tflops) if gpu.tensor_tflops else None

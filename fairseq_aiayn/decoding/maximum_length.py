@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fairseq_aiayn.decoding.candidates import Symbols
 
-# Limits of --max-len-a and --max-len-b. Without them, a model that never ends its output could take
+# Limits of a and b. Without them, a model that never ends its output could take
 # far too many steps.
 LONGEST_OUTPUT = (100, 100_000)
 
@@ -24,9 +24,9 @@ class MaximumLength:
     def __post_init__(self) -> None:
         largest_a, largest_b = LONGEST_OUTPUT
         if not 0 <= self.a <= largest_a:
-            raise ValueError(f"--max-len-a must be a number from 0 to {largest_a}, got {self.a}")
+            raise ValueError(f"max_len_a must be a number from 0 to {largest_a}, got {self.a}")
         if self.b > largest_b:
-            raise ValueError(f"--max-len-b must be at most {largest_b:,}, got {self.b:,}")
+            raise ValueError(f"max_len_b must be at most {largest_b:,}, got {self.b:,}")
 
     def of(self, source: Tensor, symbols: Symbols) -> Tensor:
         """Return the limit of each sentence [B], which depends on its own length only; source

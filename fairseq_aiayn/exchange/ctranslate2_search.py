@@ -48,7 +48,7 @@ class CTranslate2Translator:
         Raises OSError or ValueError for a directory, a device or a number that cannot be used.
         """
         if batch_tokens < 1:
-            raise ValueError(f"--batch-tokens must be at least 1, got {batch_tokens}")
+            raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         config = path / OF_CTRANSLATE2
         self.config = config_from_json(read_json(config), config)
         self.batch_tokens = batch_tokens

@@ -68,14 +68,16 @@ def require_marian(config: Config) -> None:
     """Raise ValueError, with the reason, if Marian cannot compute what this model computes."""
     sizes = config.sizes
     if config.task != "translation":
-        raise ValueError("--to marian: must be a translation model, transformers builds no trees")
+        raise ValueError(
+            "Marian: the model must be a translation model, transformers builds no trees"
+        )
     if config.learned_lengths is not None:
         raise ValueError(
-            "--to marian: positions must be sinusoids, which Marian computes; they are learned"
+            "Marian: positions must be sinusoids, which Marian computes; they are learned"
         )
     if sizes.d_model % sizes.h or max(sizes.d_k, sizes.d_v) * sizes.h > sizes.d_model:
         raise ValueError(
-            "--to marian: d_k and d_v must be at most d_model/h, a whole number, as Marian's heads "
+            "Marian: d_k and d_v must be at most d_model/h, a whole number, as Marian's heads "
             f"have; d_model is {sizes.d_model}, h {sizes.h}, d_k {sizes.d_k}, d_v {sizes.d_v}"
         )
 

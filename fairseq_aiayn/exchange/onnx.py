@@ -72,7 +72,9 @@ def to_onnx(model: Model, told: Mapping[str, str], path: Path) -> None:
     Raises ValueError if `path` exists, a package is missing, or the model is a parser.
     """
     if model.config.task != "translation":
-        raise ValueError("--to onnx: must be a translation model, ONNX Runtime builds no trees")
+        raise ValueError(
+            "ONNX: the model must be a translation model, ONNX Runtime builds no trees"
+        )
     with optional("onnx", "onnxscript"):
         import onnx  # noqa: F401
         import onnxscript  # noqa: F401

@@ -51,7 +51,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder, which becomes `path`, readable by everyone, when the block ends; if
     the block fails, it is removed. Raises ValueError if `path` exists."""
     if path.exists():
-        raise ValueError(f"--output {path}: must not exist yet")
+        raise ValueError(f"{path}: must not exist yet")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = Path(mkdtemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent))
     try:

@@ -114,7 +114,7 @@ def to_fairseq(folder: Path, path: Path) -> None:
     """Write a folder's model as a checkpoint; raises ValueError if `path` exists, OSError if it
     cannot be written, and as `read_folder` does."""
     if path.exists():
-        raise ValueError(f"--output {path}: must not exist yet")
+        raise ValueError(f"{path}: must not exist yet")
     model = read_folder(folder)
     write_model(model.transformer, model.config.options, path)
 

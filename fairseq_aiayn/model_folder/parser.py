@@ -90,7 +90,9 @@ def tree_symbols(types: Sequence[str], end: int) -> TreeSymbols:
     try:
         return classify_tokens([*map(split_symbol, types)], end)
     except ValueError as error:
-        raise ValueError(f"--constrained: the target dictionary writes no trees, {error}") from None
+        raise ValueError(
+            f"constrained search: the target dictionary writes no trees, {error}"
+        ) from None
 
 
 def parser_folder(path: Path) -> Model:

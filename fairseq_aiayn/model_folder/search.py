@@ -32,7 +32,7 @@ def find_device(name: str | None) -> torch.device:
         device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"--device {name}: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"device {name}: {str(error).splitlines()[0]}") from None
     return device
 
 

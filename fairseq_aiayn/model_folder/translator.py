@@ -62,7 +62,7 @@ class Translator:
         Raises ValueError for another one, and for a device that PyTorch does not have.
         """
         if batch_tokens < 1:
-            raise ValueError(f"--batch-tokens must be at least 1, got {batch_tokens}")
+            raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
         self.config, self.source, self.target = model.config, model.source, model.target
         self.device, self.product_type = find_device(device), find_product_type(precision)
         self.transformer = model.transformer.to(self.device).eval()

@@ -61,7 +61,7 @@ def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]
     the batch.
     """
     if gpus < 1:
-        raise ValueError(f"--gpus must be at least 1, got {gpus}")
+        raise ValueError(f"gpus must be at least 1, got {gpus}")
     if max_tokens is None:
         update_freq = math.ceil(row.batch_tokens / (gpus * USUAL_MAX_TOKENS))
         return math.ceil(row.batch_tokens / (gpus * update_freq)), update_freq

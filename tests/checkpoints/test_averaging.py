@@ -214,7 +214,7 @@ def test_output_must_be_a_plain_file_and_no_input(
     ):
         command = ["average", "--last", "1", "--dir", str(tmp_path), "--output", str(output)]
         assert main(command) == BAD_INPUT
-        assert f"--output {output}: {reason}" in capsys.readouterr().err
+        assert f"{output}: {reason}" in capsys.readouterr().err
     assert path.read_bytes() == before and os.listdir(tmp_path) == [path.name]
 
 

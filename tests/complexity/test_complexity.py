@@ -86,8 +86,8 @@ def test_the_page_has_the_table_that_the_command_wrote():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--lengths", "8"], "--lengths must be at least two different positive numbers"),
-        (["--widths", "8", "0"], "--widths must be at least two different positive numbers"),
+        (["--lengths", "8"], "lengths must be at least two different positive numbers"),
+        (["--widths", "8", "0"], "widths must be at least two different positive numbers"),
         (["--widths", "8", "12"], "the width d must be a multiple of 8 heads, got 12"),
     ],
 )

@@ -109,7 +109,7 @@ def test_what_cannot_be_searched_is_refused(trained, tmp_path):
         list(translator.stream(["a1", "a1 " * 1025]))
     with pytest.raises(ValueError, match="beam size must be at least 1, got 0"):
         list(translator.stream(["a1"], beam=0))
-    with pytest.raises(ValueError, match="--batch-tokens must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="batch_tokens must be at least 1, got 0"):
         CTranslate2Translator(directory, "cpu", batch_tokens=0)
     with pytest.raises(ValueError, match="unsupported device"):
         CTranslate2Translator(directory, "abacus")

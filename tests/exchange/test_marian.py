@@ -115,7 +115,7 @@ def test_the_code_in_the_readme_translates(kind: str, sharing: str, tmp_path: Pa
 def test_what_marian_cannot_be_is_refused(change: dict, message: str, tmp_path: Path) -> None:
     model = random_model(search=TRANSLATION)
     model = replace(model, config=replace(model.config, **change))
-    with pytest.raises(ValueError, match=f"^--to marian: .*{message}"):
+    with pytest.raises(ValueError, match=f"^Marian: .*{message}"):
         to_marian(model, {}, tmp_path / "marian")
     assert not any(tmp_path.iterdir())
 

@@ -64,7 +64,7 @@ def test_a_parser_and_a_missing_package_are_refused(
 ) -> None:
     model = random_model()
     parser = replace(model.config, task="parsing", search=PARSING_DECODING)
-    with pytest.raises(ValueError, match="^--to onnx: must be a translation model"):
+    with pytest.raises(ValueError, match="^ONNX: the model must be a translation model"):
         to_onnx(replace(model, config=parser), {}, tmp_path / "onnx")
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(ValueError, match="pip install onnx onnxscript$"):

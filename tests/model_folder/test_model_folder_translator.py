@@ -198,7 +198,7 @@ def test_a_stream_reads_no_further_than_it_must(shared):
         (lambda t: t.score(["a", "b"], ["a"]), "as many targets as sources, got 1 and 2"),
         (lambda t: t.score(["a", "b"], ["a", ""]), "pair 2: neither sentence may be empty"),
         (lambda t: t.attention(""), "neither sentence may be empty"),
-        (lambda t: Translator(t, batch_tokens=0), "--batch-tokens must be at least 1, got 0"),
+        (lambda t: Translator(t, batch_tokens=0), "batch_tokens must be at least 1, got 0"),
     ],
 )
 def test_values_out_of_range_are_named(shared, use, message):
@@ -227,7 +227,7 @@ def test_learned_positions_limit_sentences_and_outputs(tmp_path):
 def test_a_device_that_is_not_there_is_named(shared, device):
     if device == "cuda" and torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(ValueError, match=f"^--device {device}: "):
+    with pytest.raises(ValueError, match=f"^device {device}: "):
         load(shared, device)
 
 

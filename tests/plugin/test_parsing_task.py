@@ -166,12 +166,12 @@ def test_languages_are_given_or_told_by_the_data_or_words_and_tree(
         (
             {"symbols": ["NN", "VB"]},
             {},
-            "--constrained: the target dictionary writes no trees, no label has both",
+            "constrained search: the target dictionary writes no trees, no label has both",
         ),
         (
             {"symbols": ["(NP", ")NP"]},
             {},
-            "--constrained: the target dictionary writes no trees, no target token stands for a",
+            "constrained search: the target dictionary writes no trees, no target token stands",
         ),
         ({"pieces": ["a", "b"]}, {}, "--constrained: no source piece begins with '\u2581'"),
         ({}, {"min_len": 4}, "--min-len 4 and --constrained"),

@@ -35,7 +35,7 @@ def test_update_frequency_for_a_given_max_tokens(
     [
         (8, 4096, r"8 GPUs x 4096 tokens x update frequency 1 = 32,768 .* \+31% from the 25,000"),
         (3, 5000, r"3 GPUs x 5000 tokens x update frequency 2 = 30,000 .* \+20% from the 25,000"),
-        (0, None, "--gpus must be at least 1, got 0"),
+        (0, None, "gpus must be at least 1, got 0"),
         (1, 0, "--max-tokens must be at least 1, got 0"),
     ],
 )

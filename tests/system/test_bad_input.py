@@ -80,9 +80,9 @@ def test_training_refuses(flags, message, data_bin, tmp_path, monkeypatch):
     [
         (["--beam", "0"], "the beam size must be at least 1, got 0"),
         (["--beam", "1000000"], "the beam size must be at most 48, the types of the target dict"),
-        (["--max-len-a", "nan"], "--max-len-a must be a number from 0 to 100, got nan"),
-        (["--max-len-a", "101"], "--max-len-a must be a number from 0 to 100, got 101.0"),
-        (["--max-len-b", "2147483648"], "--max-len-b must be at most 100,000, got 2,147,483,648"),
+        (["--max-len-a", "nan"], "max_len_a must be a number from 0 to 100, got nan"),
+        (["--max-len-a", "101"], "max_len_a must be a number from 0 to 100, got 101.0"),
+        (["--max-len-b", "2147483648"], "max_len_b must be at most 100,000, got 2,147,483,648"),
         (["--model-overrides", "x"], "an option: cannot be used as it is given (ValueError: malf"),
         (["--post-process", "x"], "Unknown post_process option: x"),
         (["--replace-unk"], "--replace-unk requires a raw text dataset"),
