@@ -15,11 +15,9 @@ COMPARE = @$(IN_VENV) python benchmarks/$(1).py --device $(BENCH_DEVICE) --json 
 # Two cores need 4 seconds for an update of base, a GPU many updates for a second; the paper's models are a GPU's.
 ifeq ($(BENCH_DEVICE),cuda)
 BENCH_ROWS := --row base big --precision bfloat16 float16 --max-tokens 4096 --updates 40
-BENCH_MEMORY := $(BENCH_ROWS)
 BENCH_ROW := --row base
 else
 BENCH_ROWS := --row tiny base --turns 3 --updates 3 --starts 2
-BENCH_MEMORY := --row base --turns 1 --updates 3
 BENCH_ROW := --row tiny
 BENCH_GENERATE := --train-updates 20 --length 12
 BENCH_SCALING := --turns 1
@@ -84,7 +82,6 @@ bench: $(READY)
 	@$(IN_VENV) recipes/multi30k/run.sh --exp $(BENCH_TEXT) --bpe_codes 10000 --stop_stage 4 $(if $(MIRROR),--mirror "$(MIRROR)")
 	$(call COMPARE,train,$(BENCH_ROWS))
 	$(call COMPARE,generate,$(BENCH_ROW) $(BENCH_GENERATE))
-	$(call COMPARE,memory,$(BENCH_MEMORY))
 	$(call COMPARE,scaling,$(BENCH_ROW) $(BENCH_SCALING) --png "$(BENCH_OUTPUT)/scaling.png")
 	@$(IN_VENV) python benchmarks/summary.py "$(BENCH_OUTPUT)"
 

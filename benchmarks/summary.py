@@ -15,7 +15,7 @@ from findings import Finding, findings_table
 from fairseq_aiayn.files.json_fields import dataclass_of, read_json
 from fairseq_aiayn.messages import one_line_errors
 
-FILES = ("train.json", "generate.json", "memory.json", "scaling.json")
+FILES = ("train.json", "generate.json", "scaling.json")
 
 
 @dataclass(frozen=True)

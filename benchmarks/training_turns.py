@@ -1,4 +1,4 @@
-"""Trainings of both systems in turns, for train.py (speed) and memory.py."""
+"""Trainings of both systems in turns, for train.py."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from comparison_options import add_count, add_data, comparison_parser, row_name
 from findings import Finding, find_target, finding
-from sides import PRECISIONS, Side, training_sides
+from sides import Side, training_sides
 from spreads import ratios
 from workers import Answer, Worker, alternate, start
 
@@ -46,6 +45,14 @@ class RowTurns:
         """Return target tokens per second."""
         return self.figures(side, lambda turn: turn["target_tokens"] / turn["seconds"])
 
+    def peaks(self, side: Side) -> list[float]:
+        """Return MiB of every turn."""
+        return self.figures(side, lambda turn: turn["peak_mib"])
+
+    def peaks_of_a_step(self, side: Side) -> list[float]:
+        """Return MiB of every turn, without what the process held before the model was built."""
+        return [peak - self.held_before[side.name] for peak in self.peaks(side)]
+
     @property
     def ours(self) -> list[Side]:
         """This package in every precision."""
@@ -66,58 +73,6 @@ class RowTurns:
             ratios(values(side), values(self.stock)),
             find_target(figure, side.device, self.row, side.precision),
         )
-
-
-def training_parser(summary: str, turns: int, updates: int) -> argparse.ArgumentParser:
-    """Return a parser of the options that train.py and memory.py have."""
-    parser = comparison_parser(summary)
-    parser.add_argument(
-        "--row",
-        type=row_name,
-        nargs="+",
-        default=["tiny", "base"],
-        metavar="ROW",
-        help="rows of aiayn rows (default: tiny base)",
-    )
-    parser.add_argument(
-        "--precision",
-        nargs="+",
-        choices=PRECISIONS["cuda"],
-        default=PRECISIONS["cpu"],
-        help="of our models; stock fairseq runs in its own (default: float32 bfloat16)",
-    )
-    add_count(parser, "--max-tokens", 2048, "tokens per batch on each side")
-    add_count(parser, "--turns", turns, "turns that count, per side")
-    add_count(parser, "--updates", updates, "updates per turn")
-    add_data(parser)
-    return parser
-
-
-def parse_training(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Read the options; status 2 for a precision that the device has not."""
-    arguments = parser.parse_args()
-    if foreign := set(arguments.precision) - set(PRECISIONS[arguments.device]):
-        parser.error(f"--precision {foreign.pop()} needs --device cuda")
-    return arguments
-
-
-def compare_rows(
-    table: Callable[[RowTurns], str],
-    findings: Callable[[RowTurns], list[Finding]],
-    arguments: argparse.Namespace,
-) -> tuple[str, list[Finding], dict[str, object]]:
-    """Let all sides train every row in turns; return tables, findings, and all figures for JSON.
-
-    Raises OSError or ValueError if one of them fails.
-    """
-    measured = [measure_row(row, arguments) for row in arguments.row]
-    tables = [
-        f"{row.row}, {row.vocabulary:,} types, --max-tokens {arguments.max_tokens}, "
-        f"{arguments.device}: {arguments.turns} turns of {arguments.updates} updates\n{table(row)}"
-        for row in measured
-    ]
-    found = [each for row in measured for each in findings(row)]
-    return "\n\n".join(tables), found, {"rows": [row.record() for row in measured]}
 
 
 def measure_row(row: str, arguments: argparse.Namespace) -> RowTurns:

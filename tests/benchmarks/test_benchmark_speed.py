@@ -8,7 +8,6 @@ from pathlib import Path
 
 import agreement
 import generate
-import memory
 import pytest
 import scaling
 import summary
@@ -28,7 +27,7 @@ from fairseq_aiayn.paper import BASE
 from fairseq_aiayn.runs.write_settings import hardware
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = {script.__name__: script for script in (train, generate, memory, scaling, agreement)}
+SCRIPTS = {script.__name__: script for script in (train, generate, scaling, agreement)}
 # A worker that answers every order with what it was told and how often it was asked
 ECHO = """
 import json, sys
@@ -174,7 +173,7 @@ def test_stock_fairseq_counts_in_its_fastest_precision():
         "stock bfloat16": [turn(0.8)],
         "ours bfloat16": [turn(0.4)],
     }
-    speed, start_up, _ = train.findings_of(row_turns("cuda", turns))
+    speed, start_up, *_ = train.findings_of(row_turns("cuda", turns))
     assert speed.unit == start_up.unit == "ours ÷ stock bfloat16"
     assert speed.value == Spread(2.0, 2.0, 2.0)
 
@@ -191,7 +190,7 @@ def test_a_step_takes_what_the_process_did_not_hold_before_the_model():
         "stock float32": [turn(1, peak_mib=240.0)],
         "ours bfloat16": [turn(1, peak_mib=140.0)],
     }
-    step, whole = memory.findings_of(row_turns("cpu", turns))
+    *_, step, whole = train.findings_of(row_turns("cpu", turns))
     assert (step.value.median, step.target, step.met) == (0.5, "at most 0.75", True)
     assert whole.value.median == pytest.approx(140 / 240, rel=1e-5)
 
@@ -264,7 +263,7 @@ def test_wrong_options_end_with_status_2(name, wrong, message, monkeypatch, caps
         ("train", ["--turns", "0"], "--turns: must be a number from 1 on, got 0"),
         ("train", ["--starts", "many"], "--starts: must be a number from 1 on, got many"),
         ("train", ["--data", "/no/such"], "--data: must have been made by fairseq-preprocess, got"),
-        ("memory", ["--precision", "float16"], "--precision float16 needs --device cuda"),
+        ("train", ["--precision", "float16"], "--precision float16 needs --device cuda"),
         ("generate", ["--checkpoints", "a", "b"], "--checkpoints: must be a file, got a"),
         ("scaling", ["--points", "-1"], "--points: must be a number from 1 on, got -1"),
         ("scaling", ["--png", "/no/such/f"], "--png: must be in a directory that exists"),
@@ -310,7 +309,7 @@ def test_the_summary_has_the_findings_of_all_files_that_are_there(tmp_path, monk
     monkeypatch.setattr(sys, "argv", ["summary.py", str(tmp_path)])
     with pytest.raises(SystemExit, match="must have one of train.json, generate.json"):
         summary.main()
-    for name, median in (("train", 1.2), ("memory", 0.9)):
+    for name, median in (("train", 1.2), ("scaling", 0.9)):
         target = find_target(TRAINING, "cpu", "tiny", "float32")
         found = finding(TRAINING, name, "", Spread(median, 0.8, 1.3), target)
         (tmp_path / f"{name}.json").write_text(result(argparse.Namespace(), [0.1], [found], {}))
