@@ -8,12 +8,10 @@ from collections.abc import Callable
 from fairseq_aiayn.diagnosis.evidence import Evidence, as_number
 from fairseq_aiayn.diagnosis.finding import Aspect, Finding, Weight, compare
 from fairseq_aiayn.paper import Decoding, Row
-from fairseq_aiayn.regime.search import decoding
+from fairseq_aiayn.regime.search import PARSING_TASK, decoding, task_of
 from fairseq_aiayn.runs.paper_conditions import averaged_of
 from fairseq_aiayn.runs.published import EN_DE, EN_FR
 
-OUR_SEARCH = "--task aiayn_translation"
-PARSING_TASK = "aiayn_parsing"
 NEWSTEST2014 = 3_003  # sentences
 STOCKS_MULTIPLE = 8  # stock fairseq's default of --required-batch-size-multiple
 TRACKER = "tensor2tensor#317"
@@ -64,7 +62,8 @@ def _rule_of_the_search(
         if not found.search:
             return None
         here = paper if found.is_our_search else stocks
-        return compare(paper, here, here == paper, Weight.SMALL, effect, OUR_SEARCH)
+        change = f"--task {task_of(row)}"
+        return compare(paper, here, here == paper, Weight.SMALL, effect, change)
 
     return judge
 
@@ -87,7 +86,7 @@ def _longest_output(found: Evidence, row: Row) -> Finding | None:
         return None
     extra = decoding(row).extra_length
     paper = f"the sentence's own input + {extra}"
-    change = f"{OUR_SEARCH} --max-len-a 1 --max-len-b {extra}"
+    change = f"--task {task_of(row)} --max-len-a 1 --max-len-b {extra}"
     if (a, b) == (1, extra) and found.is_our_search:
         return Finding(paper, paper)
     effect = "longer outputs are cut"
@@ -139,9 +138,10 @@ def _bleu(found: Evidence, row: Row) -> Finding | None:
     parts = dict(re.findall(r"([a-z]+)[:.]([^|+ ]+)", found.signature))
     tokens = parts.get("tok", "")
     is_moses = tokens.startswith("sacremoses-")
-    language = tokens.rpartition("-")[2] if is_moses else found.search.get("target_lang") or "de"
+    given = found.search.get("target_lang") or found.text("target_lang")
+    language = tokens.rpartition("-")[2] if is_moses else given
     paper = "cased, of Moses tokens"
-    if language == "de":
+    if language in ("de", None):  # None: not known
         paper += ", Unicode quotes as ASCII, German compounds split"
     if is_moses:
         same = language != "de" or parts.get("quotes") == "ascii"

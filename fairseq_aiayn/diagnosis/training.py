@@ -10,6 +10,7 @@ from fairseq_aiayn.diagnosis.finding import Aspect, Finding, Weight, compare, nu
 from fairseq_aiayn.paper import ADAM, BASE, D_DROP0, D_LS0, Row
 from fairseq_aiayn.regime.names import OURS, option
 from fairseq_aiayn.regime.ours import TOLERANCE, batch
+from fairseq_aiayn.regime.search import task_of
 from fairseq_aiayn.training.learning_rate import learning_rate
 
 # The target tokens of a batch are fewer than its --max-tokens: sides differ, and padding counts
@@ -78,7 +79,7 @@ def _batches(found: Evidence, row: Row) -> Finding | None:
         "fewer tokens for the same --max-tokens; development perplexity 10.86 against 10.30, after "
         "1,450 updates of tiny (docs/results.md#ablation_tiny)"
     )
-    return Finding(paper, "by source length", Weight.UNKNOWN, effect, "--task aiayn_translation")
+    return Finding(paper, "by source length", Weight.UNKNOWN, effect, f"--task {task_of(row)}")
 
 
 def _updates(found: Evidence, row: Row) -> Finding | None:

@@ -25,12 +25,12 @@ from fairseq_aiayn.model_folder.weights import empty_transformer, fill
 from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION
 from fairseq_aiayn.regime.names import OURS
+from fairseq_aiayn.regime.search import PARSING_TASK
 from fairseq_aiayn.runs.differences import SEARCH, options_of, words_of
 from fairseq_aiayn.runs.run_directory import read_settings
 
 DICTIONARY = re.compile(r"dict\.(.+)\.txt")
 PAIR = re.compile(r"[^.]+\.([^.-]+)-([^.-]+)\.")  # train.en-de.en.bin
-PARSING_TASK = "aiayn_parsing"
 PARSING_LANGUAGES = ("words", "tree")
 
 

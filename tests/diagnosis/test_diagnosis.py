@@ -17,6 +17,7 @@ from fairseq_aiayn.diagnosis.finding import Weight
 from fairseq_aiayn.diagnosis.other_options import other_options
 from fairseq_aiayn.paper import BASE, BIG, PARSING, Row
 from fairseq_aiayn.regime.ours import train_flags
+from fairseq_aiayn.regime.search import task_of
 from fairseq_aiayn.rows import ROWS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -31,9 +32,8 @@ def differing(found: Evidence, row: Row | None = None) -> set[str]:
 @pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
 def test_a_row_as_aiayn_flags_gives_it_differs_in_nothing(row):
     """Breaks if an aspect judges by other numbers than those of paper.py and rows.py."""
-    task = "aiayn_translation" if row.shared_vocabulary else "aiayn_parsing"
     words = ["--distributed-world-size", "8", *train_flags(row, gpus=8)]
-    found = evidence(words, task)
+    found = evidence(words, task_of(row))
     assert diagnose(found).row is row
     assert differing(found) == set()
     assert not diagnose(found).other_options
@@ -229,6 +229,14 @@ def test_a_parsers_pieces_are_not_judged():
     assert "text that is scored" in diagnose(searched(SEARCH), PARSING).not_known
 
 
+def test_a_parser_is_given_the_task_that_searches_for_trees():
+    found = diagnose(searched(SEARCH), PARSING).findings
+    changes = {found[name].change for name in ("length penalty", "end of the search", "batches")}
+    assert changes == {"--task aiayn_parsing"}
+    longest = found["longest output"].change
+    assert longest == "--task aiayn_parsing --max-len-a 1 --max-len-b 300"
+
+
 def test_the_longest_output_of_stocks_search_depends_on_the_batch():
     stocks = diagnose(searched(SEARCH | {"max_len_a": 1.2}), BASE).findings["longest output"]
     assert "depends on the batch" in stocks.effect
@@ -300,6 +308,7 @@ def test_only_german_has_compounds_and_quotes_of_the_paper():
     for french in (
         evidence([*stock_words()], signature="tok:sacremoses-0.2-fr|compounds:kept"),
         searched(OURS | {"target_lang": "fr"}, signature="tok:13a"),
+        evidence([*stock_words(), "--target-lang", "fr"], signature="tok:13a"),
     ):
         assert diagnose(french).findings["BLEU"].paper == "cased, of Moses tokens"
     german = diagnose(evidence([*stock_words()], signature=split)).findings["BLEU"]
