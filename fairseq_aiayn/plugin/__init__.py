@@ -12,4 +12,3 @@ from fairseq_aiayn.plugin import (  # noqa: F401
 )
 
 guards.install()
-optimizer.check_states_of_stock_adam()

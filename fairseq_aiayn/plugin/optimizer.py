@@ -1,19 +1,15 @@
 """Section 5.3's Adam as a fairseq optimizer, on PyTorch's fused kernel."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import wraps
 
 import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
-from fairseq.optim.adam import Adam, FairseqAdam
 from omegaconf import II
 
 from fairseq_aiayn.paper import ADAM
-
-MOMENTS = ("exp_avg", "exp_avg_sq")  # m and v of Algorithm 1
+from fairseq_aiayn.plugin.moments import require_moments
 
 
 @dataclass
@@ -71,71 +67,6 @@ class AiaynAdam(FairseqOptimizer):
         super().load_state_dict(state_dict)
         for group, options in zip(self.param_groups, own, strict=True):
             group.update(options | (optimizer_overrides or {}))
-
-
-def check_states_of_stock_adam() -> None:
-    """Make fairseq's own Adam check its state, too, before it loads it."""
-    FairseqAdam.load_state_dict = looking(FairseqAdam.load_state_dict)
-
-
-def looking(load_state_dict: Callable) -> Callable:
-    """Wrap the function that loads a state: it raises ValueError if the state does not fit the
-    parameters."""
-
-    @wraps(load_state_dict)
-    def load(
-        optimizer: FairseqAdam,
-        state_dict: dict,
-        optimizer_overrides: dict[str, object] | None = None,
-    ) -> None:
-        if type(optimizer.optimizer) is Adam:  # the optimizers of Apex have a different state
-            require_moments(state_dict, list(optimizer.params))
-        load_state_dict(optimizer, state_dict, optimizer_overrides)
-
-    return load
-
-
-def require_moments(state_dict: dict, parameters: list[torch.nn.Parameter]) -> None:
-    """Raise ValueError unless an optimizer's state is that of Adam for these parameters."""
-    try:
-        saved = [number for group in state_dict["param_groups"] for number in group["params"]]
-        states = {number: dict(state) for number, state in state_dict["state"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise ValueError("the optimizer's state must be that of Adam, is not") from None
-    if not set(states) <= set(saved):
-        raise ValueError("the optimizer's state must be of the parameters that it lists, is not")
-    if len(saved) != len(parameters):
-        raise ValueError(
-            f"the optimizer's state must be of {len(parameters)} parameters, is of {len(saved)}"
-        )
-    for number, parameter in zip(saved, parameters, strict=True):
-        state = states.get(number, {})
-        if state and not {"step", *MOMENTS} <= set(state):
-            raise ValueError(f"the optimizer's state of parameter {number} must have {MOMENTS}")
-        for name in MOMENTS if state else ():
-            _require_same_shape(state[name], parameter, f"{name} of parameter {number}")
-        if state and not 0 <= _step(state["step"]) < math.inf:
-            raise ValueError(
-                f"the number of steps of parameter {number} must be a number of at least 0"
-            )
-
-
-def _require_same_shape(moment: object, parameter: torch.nn.Parameter, name: str) -> None:
-    shape = list(getattr(moment, "shape", ()))
-    whole = isinstance(moment, torch.Tensor) and moment.layout == torch.strided
-    # An expanded tensor has fewer elements in memory than its shape says.
-    if not whole or moment.shape != parameter.shape or not moment.is_contiguous():
-        raise ValueError(
-            f"the optimizer's {name} must be a tensor of {list(parameter.shape)}, is one of {shape}"
-        )
-
-
-def _step(value: object) -> float:
-    """Return a number of steps, given as a number or as a tensor of one element; NaN for anything
-    else."""
-    if isinstance(value, torch.Tensor):
-        return float(value) if value.numel() == 1 else math.nan
-    return float(value) if isinstance(value, int | float) else math.nan
 
 
 def read_betas(text: str) -> tuple[float, float]:

@@ -5,16 +5,11 @@ python -m fairseq_aiayn.runs.check_torch --gpus 8
 
 from __future__ import annotations
 
-import argparse
+from fairseq_aiayn.messages import script
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--gpus", type=int, required=True, metavar="N", help="needed; 0 on a CPU")
-    needed = parser.parse_args().gpus
-
+def say(needed: int) -> None:
+    """Print the version and the GPUs; raises ValueError if PyTorch sees fewer than needed."""
     import torch  # takes seconds; --help does not need it
 
     there = torch.cuda.device_count() if needed else 0
@@ -22,9 +17,15 @@ def main() -> None:
     for index in range(there):
         print(f"GPU {index}: {torch.cuda.get_device_name(index)}")
     if there < needed:
-        raise SystemExit(
-            f"check_torch: PyTorch must see {needed} GPUs, torch {torch.__version__} sees {there}"
+        raise ValueError(f"PyTorch must see {needed} GPUs, torch {torch.__version__} sees {there}")
+
+
+def main() -> None:
+    with script(__doc__) as parser:
+        parser.add_argument(
+            "--gpus", type=int, required=True, metavar="N", help="needed; 0 on a CPU"
         )
+        say(parser.parse_args().gpus)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,14 @@ and other programs' progress bars as they are.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
 from collections.abc import Iterable
 
 from tqdm import tqdm
+
+from fairseq_aiayn.messages import script
 
 # fairseq prints its whole configuration first.
 MAX_UPDATE = re.compile(r"'max_update': (\d+)")
@@ -75,14 +76,12 @@ def copy_to_log(stream: Iterable[str], path: str) -> Iterable[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--log", required=True)
-    arguments = parser.parse_args()
-    # "\r" ends a line of a redrawn bar; it is kept, so that the bar is redrawn here too.
-    sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="")
-    show(copy_to_log(sys.stdin, arguments.log))
+    with script(__doc__) as parser:
+        parser.add_argument("--log", required=True)
+        arguments = parser.parse_args()
+        # "\r" ends a line of a redrawn bar; it is kept, so that the bar is redrawn here too.
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="")
+        show(copy_to_log(sys.stdin, arguments.log))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import get_type_hints
 
 from fairseq_aiayn.files.json_fields import read_json
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 from fairseq_aiayn.runs.settings import Start, settings_from_json
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -174,24 +174,21 @@ def evaluation(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    kinds = parser.add_subparsers(dest="kind", required=True)
-    for name, add_arguments, settings_of in (
-        ("training", add_training, training),
-        ("evaluation", add_evaluation, evaluation),
-    ):
-        kind = kinds.add_parser(name)
-        add_arguments(kind)
-        kind.add_argument(
-            "--command", nargs=2, action="append", required=True, metavar=("NAME", "COMMAND")
-        )
-        kind.set_defaults(settings_of=settings_of)
-    arguments = parser.parse_args()
-    with one_line_errors("write_settings"):
+    with script(__doc__) as parser:
+        kinds = parser.add_subparsers(dest="kind", required=True)
+        for name, add_arguments, settings_of in (
+            ("training", add_training, training),
+            ("evaluation", add_evaluation, evaluation),
+        ):
+            kind = kinds.add_parser(name)
+            add_arguments(kind)
+            kind.add_argument(
+                "--command", nargs=2, action="append", required=True, metavar=("NAME", "COMMAND")
+            )
+            kind.set_defaults(settings_of=settings_of)
+        arguments = parser.parse_args()
         settings = arguments.settings_of(arguments)
-    print(json.dumps(settings, indent=2, ensure_ascii=False))
+        print(json.dumps(settings, indent=2, ensure_ascii=False))
 
 
 if __name__ == "__main__":

@@ -8,12 +8,11 @@ The first command prints detokenized text, the second tokens.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Iterable
 
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 
 HYPOTHESIS = re.compile(r"([DH])-(\d+)\t[^\t]*\t(.*)")
 
@@ -35,14 +34,11 @@ def hypotheses(lines: Iterable[str], kind: str = "D") -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--tokens", action="store_true", help="print tokens, not detokenized")
-    arguments = parser.parse_args()
-    sys.stdin.reconfigure(encoding="utf-8", newline="\n")
-    sys.stdout.reconfigure(encoding="utf-8")
-    with one_line_errors("hypotheses"):
+    with script(__doc__) as parser:
+        parser.add_argument("--tokens", action="store_true", help="print tokens, not detokenized")
+        arguments = parser.parse_args()
+        sys.stdin.reconfigure(encoding="utf-8", newline="\n")
+        sys.stdout.reconfigure(encoding="utf-8")
         print(*hypotheses(sys.stdin, "H" if arguments.tokens else "D"), sep="\n")
 
 

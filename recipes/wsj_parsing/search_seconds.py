@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterable
 
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.messages import script
 
 SEARCHED = re.compile(r"Translated ([\d,]+) sentences \([\d,]+ tokens\) in ([\d.]+)s")
 
@@ -28,8 +28,9 @@ def search_seconds(lines: Iterable[str]) -> dict[str, float]:
 
 
 def main() -> None:
-    sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")
-    with one_line_errors("search_seconds"):
+    with script(__doc__) as parser:
+        parser.parse_args()
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")
         print(json.dumps(search_seconds(sys.stdin)))
 
 

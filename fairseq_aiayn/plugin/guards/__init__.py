@@ -14,6 +14,7 @@ from fairseq_aiayn.plugin.guards import (
     number_options,
     peak_memory,
     prefetch,
+    stock_adam,
 )
 
 GUARDS = (
@@ -21,6 +22,7 @@ GUARDS = (
     checkpoints,
     dictionaries,
     binarized_data,
+    stock_adam,
     number_options,
     prefetch,
     peak_memory,
