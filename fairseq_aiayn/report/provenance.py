@@ -54,6 +54,7 @@ def _facts(run: TrainedRun) -> dict[str, str]:
         "wall time of training": f"{clock(run.training.wall_seconds)}, of that "
         f"{clock(run.training.seconds)} in updates",
         "resumed": _resumed(settings),
+        "evaluated": _evaluated(settings),
     }
     return {what: text for what, text in known.items() if text}
 
@@ -77,6 +78,12 @@ def _resumed(settings: Settings) -> str:
     times = "once" if len(starts) == 1 else f"{len(starts)} times"
     of = f"of commit{'s' if len(commits) > 1 else ''} {' and '.join(commits)}" if commits else ""
     return ", ".join(filter(None, (times, " and ".join(machines), of)))
+
+
+def _evaluated(settings: Settings) -> str:
+    """Return the commit that evaluated the model, if it is another one than the training's."""
+    commit = settings.evaluated_by
+    return f"by commit `{commit}`" if commit and commit != settings.commit else ""
 
 
 def _others(values: Iterable, first: object) -> list:

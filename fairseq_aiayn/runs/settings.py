@@ -42,6 +42,7 @@ class Settings:
     hardware: dict = field(default_factory=dict)  # processor, cores, memory_gib, gpus, driver, cuda
     written: str | None = None  # date and time
     resumed: tuple[Start, ...] = ()  # the first start is all of the above
+    evaluated_by: str | None = None  # the commit whose code translated and scored
 
 
 def settings_from_json(content: object, where: object) -> Settings:

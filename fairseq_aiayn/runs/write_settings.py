@@ -170,7 +170,11 @@ def evaluation(arguments: argparse.Namespace) -> dict[str, object]:
     settings = read_json(arguments.training)
     settings_from_json(settings, arguments.training)
     settings["commands"] |= commands(arguments)
-    return settings | {"subset": arguments.subset, "averaged": arguments.average}
+    return settings | {
+        "subset": arguments.subset,
+        "averaged": arguments.average,
+        "evaluated_by": commit(),
+    }
 
 
 def main() -> None:

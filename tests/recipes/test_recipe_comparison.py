@@ -242,6 +242,15 @@ def test_the_report_says_of_later_starts_only_what_differs(make_run, starts, lin
 
 
 @pytest.mark.parametrize(
+    ("commit", "lines"), [(None, 0), (MADE["commit"], 0), ("other", 1)], ids=str
+)
+def test_an_evaluation_by_another_commit_is_said(make_run, commit, lines):
+    made = MADE | {"evaluated_by": commit}
+    text = report(read_comparison([make_run("ours", made)], 0))
+    assert text.count("\n- evaluated: by commit `other`\n") == lines == text.count("- evaluated:")
+
+
+@pytest.mark.parametrize(
     ("resumed", "message"),
     [
         ("once", "'resumed' must be list or tuple, got 'once'"),

@@ -106,6 +106,7 @@ def test_a_training_that_goes_on_keeps_the_record_of_its_first_start(tmp_path, w
     starts = settings_from_json(written, "settings.json").resumed
     assert [(start.device, start.nodes) for start in starts] == [("cuda", 1), ("cpu", 3)]
     assert written["commands"] == {"train": "fairseq-train first", "score": "aiayn bleu"}
+    assert (written["commit"], written["evaluated_by"]) == ("old", first["commit"])
 
 
 def test_a_record_from_before_there_was_a_list_gets_one(tmp_path, write):
