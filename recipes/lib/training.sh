@@ -92,6 +92,7 @@ find_hardware() {
     fi
     if [[ $device == cpu ]]; then
         gpus=1 # one process
+        [[ $precision != fp16 ]] || fatal "--precision fp16 needs a GPU: a CPU has fp32 and bf16"
         [[ $precision == bf16 ]] || precision=fp32
         return
     fi

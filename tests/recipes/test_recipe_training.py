@@ -179,6 +179,10 @@ def test_gpus_that_pytorch_does_not_see_are_one_line(monkeypatch):
         ),
         (["--node_rank", "1"], "--node_rank must be less than --nodes 1, got '1'"),
         (["--precision", "int8"], "--precision must be one of auto fp32 fp16 bf16, got 'int8'"),
+        (
+            ["--precision", "fp16", "--device", "cpu"],
+            "--precision fp16 needs a GPU: a CPU has fp32 and bf16",
+        ),
         (["--average", "0"], "--average must be at least 1, got '0'"),
         (["--gpus", "two"], "--gpus must be a whole number, got 'two'"),
         (["--subset", "train"], "--subset must be one of test valid, got 'train'"),
