@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fairseq_aiayn.paper import TRANSLATION
 from fairseq_aiayn.regime.ours import Budget, as_words, train_flags
-from fairseq_aiayn.regime.search import search_options
+from fairseq_aiayn.regime.search import generate_options
 from fairseq_aiayn.regime.stock import stock_flags
 from fairseq_aiayn.rows import find_row
 from fairseq_aiayn.runs.write_settings import ROOT
@@ -15,7 +15,7 @@ PLUGIN = ["--user-dir", str(ROOT / "fairseq_aiayn")]
 REGIMES = {"ours": train_flags, "stock": stock_flags}
 TASKS = {"ours": "aiayn_translation", "stock": "translation"}
 # As the recipes translate: the paper's search needs no options, stock fairseq's nearest does
-SEARCHES = {"ours": [], "stock": as_words(search_options(TRANSLATION))}
+SEARCHES = {"ours": [], "stock": as_words(generate_options(TRANSLATION))}
 PRECISIONS = {"cpu": ["float32", "bfloat16"], "cuda": ["float32", "bfloat16", "float16"]}
 # fairseq's own half precision ends with an error on a CPU
 STOCK_PRECISIONS = {"cpu": ["float32"], "cuda": ["float16", "bfloat16"]}

@@ -11,7 +11,7 @@ from fairseq_aiayn.decoding.beam_search import SearchOptions, beam_search
 from fairseq_aiayn.decoding.candidates import Symbols
 from fairseq_aiayn.decoding.ensemble import EnsembleContinuations
 from fairseq_aiayn.inspection.attention_map import AttentionMap
-from fairseq_aiayn.inspection.attention_weights import attention_weights
+from fairseq_aiayn.inspection.attention_weights import all_attention_weights
 from fairseq_aiayn.inspection.heat_maps import draw_heat_maps
 from fairseq_aiayn.inspection.selection import select
 from fairseq_aiayn.nn.transformer import Transformer
@@ -43,7 +43,7 @@ def attention_picture(model: Transformer) -> Figure:
     """Draw the encoder-decoder attention of the last layer while the model names one number."""
     pair = names_of(DRAWN)
     batch = batch_of([pair])
-    weights = attention_weights(model, batch.source[0], batch.shifted[0])["cross"]
+    weights = all_attention_weights(model, batch.source[0], batch.shifted[0])["cross"]
     source, target = ((*words, SYMBOLS[END]) for words in pair)
     shown = AttentionMap("cross", queries=target, keys=source, weights=weights)
     return draw_heat_maps(select(shown, layer=len(weights), heads=None, word=None))

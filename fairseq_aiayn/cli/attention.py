@@ -166,7 +166,7 @@ def _draw_positions(arguments: argparse.Namespace) -> None:
 
 
 def _draw_sentence(arguments: argparse.Namespace) -> None:
-    from fairseq_aiayn.inspection.attention_map import words_of
+    from fairseq_aiayn.inspection.attention_map import words_of_pieces
 
     translator = _load(arguments)
     source = translator.source(arguments.source)
@@ -177,7 +177,7 @@ def _draw_sentence(arguments: argparse.Namespace) -> None:
         target = translator.target(arguments.target)
     elif wanted != "encoder":
         target = translator.translate(source)
-        words = words_of(target.pieces[:-1])
+        words = words_of_pieces(target.pieces[:-1])
         print(f"translation: {' '.join(word.text for word in words)}")
     _warn_of_unknown(source, target)
     found = translator.maps(source, target)

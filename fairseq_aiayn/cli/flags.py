@@ -31,7 +31,7 @@ import argparse
 
 from fairseq_aiayn.regime.names import argument
 from fairseq_aiayn.regime.ours import Budget, as_words, train_flags
-from fairseq_aiayn.regime.search import decoding, search_options
+from fairseq_aiayn.regime.search import decoding, generate_options
 from fairseq_aiayn.regime.stock import stock_flags
 from fairseq_aiayn.rows import find_row
 
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
         for option in ("--max-tokens", *(option for option, *_ in BUDGET)):
             if getattr(arguments, argument(option)) is not None:
                 raise ValueError(f"--search has no {option}, which is of a training")
-        print(*as_words(search_options(decoding(row))))
+        print(*as_words(generate_options(decoding(row))))
         return
     budget = Budget(
         steps=arguments.max_update,

@@ -166,7 +166,7 @@ def marian_weights(transformer: Transformer, sizes: Dimensions) -> Iterator[tupl
             name = f"model.{side}.layers.{number}"
             for one, module in layer.named_children():
                 if one in ATTENTIONS:
-                    for part, weight in attention_weights(module, sizes, order):
+                    for part, weight in projection_weights(module, sizes, order):
                         yield f"{name}.{ATTENTIONS[one]}.{part}", weight
                 elif one in NORMS:
                     yield f"{name}.{NORMS[one]}.weight", module.norm.weight[order]
@@ -178,7 +178,7 @@ def marian_weights(transformer: Transformer, sizes: Dimensions) -> Iterator[tupl
             yield f"{name}.fc2.bias", network.W_2.bias[order]
 
 
-def attention_weights(
+def projection_weights(
     own: MultiHeadAttention, sizes: Dimensions, order: Tensor
 ) -> Iterator[tuple[str, Tensor]]:
     """Yield the four projections [d_model, d_model] of Marian's attention and their biases, 0.

@@ -44,7 +44,7 @@ class Word:
     pieces: range
 
 
-def words_of(pieces: tuple[str, ...]) -> list[Word]:
+def words_of_pieces(pieces: tuple[str, ...]) -> list[Word]:
     """Return the words of a sentence; a word that is only a mark keeps it."""
     marked = any(piece.startswith(BEGINS) for piece in pieces)
     starts = [i for i in range(len(pieces)) if _begins_word(pieces, i, marked)]
@@ -59,7 +59,7 @@ def merge_words(pieces: AttentionMap) -> AttentionMap:
 
     Rows still sum to 1. Pieces without marks of subword-nmt or sentencepiece are words already.
     """
-    queries, keys = words_of(pieces.queries), words_of(pieces.keys)
+    queries, keys = words_of_pieces(pieces.queries), words_of_pieces(pieces.keys)
     from_keys = _membership(keys).to(pieces.weights)  # [K, words]
     from_queries = _membership(queries).to(pieces.weights)
     means = (from_queries / from_queries.sum(dim=0)).T  # [words, Q]

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from fairseq_aiayn.inspection.attention_map import AttentionMap, words_of
+from fairseq_aiayn.inspection.attention_map import AttentionMap, words_of_pieces
 from fairseq_aiayn.inspection.selection import Selection
 from fairseq_aiayn.palette import LINE_COLOURS
 
@@ -113,7 +113,7 @@ def _words(one: AttentionMap) -> dict | None:
     """
     sides = {}
     for side, pieces in (("queries", one.queries), ("keys", one.keys)):
-        words = words_of(pieces)
+        words = words_of_pieces(pieces)
         numbers = [number for number, word in enumerate(words) for _ in word.pieces]
         sides[side] = {"texts": [word.text for word in words], "of": numbers}
     merged = any(sides[side]["texts"] != [*getattr(one, side)] for side in sides)

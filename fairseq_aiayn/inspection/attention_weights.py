@@ -9,12 +9,11 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch import Tensor, nn
 
-from fairseq_aiayn.nn.attention import MultiHeadAttention
-from fairseq_aiayn.nn.attention import attention_weights as weights_of
+from fairseq_aiayn.nn.attention import MultiHeadAttention, attention_weights
 from fairseq_aiayn.nn.transformer import Transformer
 
 
-def attention_weights(model: nn.Module, source: Tensor, target: Tensor) -> dict[str, Tensor]:
+def all_attention_weights(model: nn.Module, source: Tensor, target: Tensor) -> dict[str, Tensor]:
     """Run a model over tokens and return what every head of every layer attends to.
 
     model is a Transformer or has one as `.transformer`. source is [S] or [B, S], padded on either
@@ -80,7 +79,7 @@ def recording(module: MultiHeadAttention, weights: list[Tensor]) -> Iterator[Non
         x, memory, mask, causal = call.args
         K, _V = module.keys_values(memory)
         legal = module.legal(x.size(1), mask, causal)
-        weights.append(weights_of(module.queries(x), K, legal))
+        weights.append(attention_weights(module.queries(x), K, legal))
 
     hook = module.register_forward_pre_hook(record, with_kwargs=True)
     try:

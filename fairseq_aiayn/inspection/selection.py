@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fairseq_aiayn.inspection.attention_map import AttentionMap, words_of
+from fairseq_aiayn.inspection.attention_map import AttentionMap, words_of_pieces
 
 LONGEST = 120  # words per side: more cannot be read in one picture
 
@@ -68,7 +68,7 @@ def occurrences(word: str, pieces: tuple[str, ...]) -> tuple[int, ...]:
 
     Raises UnknownWord, with the words to choose from, if it does not occur.
     """
-    words = words_of(pieces)
+    words = words_of_pieces(pieces)
     found = [i for one in words if one.text == word for i in one.pieces]
     found = found or [i for i, piece in enumerate(pieces) if piece == word]
     if not found:

@@ -26,7 +26,7 @@ from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION
 from fairseq_aiayn.regime.names import OURS
 from fairseq_aiayn.regime.search import PARSING_TASK
-from fairseq_aiayn.runs.differences import SEARCH, options_of, words_of
+from fairseq_aiayn.runs.differences import SEARCH, command_words, options_of
 from fairseq_aiayn.runs.run_directory import read_settings
 
 DICTIONARY = re.compile(r"dict\.(.+)\.txt")
@@ -50,7 +50,7 @@ def of_run(run: Path) -> tuple[Trained, dict[str, str]]:
     """
     settings = read_settings(run / "settings.json")
     command = settings.commands.get(SEARCH, "")
-    words, options = words_of(command), options_of(command)
+    words, options = command_words(command), options_of(command)
     if len(words) < 2 or "--path" not in options:
         raise ValueError(f"{run}: must be a run whose model was searched with, has no such command")
     # The command has paths from the root of a checkout, which may not be the current directory

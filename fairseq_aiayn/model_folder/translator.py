@@ -16,7 +16,7 @@ from torch import Tensor
 from fairseq_aiayn.decoding.beam_search import SearchOptions, beam_search
 from fairseq_aiayn.decoding.ensemble import EnsembleContinuations
 from fairseq_aiayn.decoding.hypotheses import Hypothesis
-from fairseq_aiayn.inspection.attention_weights import attention_weights
+from fairseq_aiayn.inspection.attention_weights import all_attention_weights
 from fairseq_aiayn.model_folder.folder import Model, read_folder
 from fairseq_aiayn.model_folder.search import (
     SYMBOLS,
@@ -145,7 +145,7 @@ class Translator:
             raise ValueError("attention is between words: neither sentence may be empty")
         shifted = [END, *written[:-1]]
         tokens = [torch.tensor(side, device=self.device) for side in (read, shifted)]
-        return attention_weights(self.transformer, *tokens)
+        return all_attention_weights(self.transformer, *tokens)
 
     @torch.no_grad()
     def encode(self, sentences: Sequence[str]) -> list[Tensor]:

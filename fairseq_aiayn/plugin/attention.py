@@ -14,7 +14,7 @@ from fairseq.tokenizer import tokenize_line
 from torch import Tensor
 
 from fairseq_aiayn.inspection.attention_map import AttentionMap
-from fairseq_aiayn.inspection.attention_weights import attention_weights
+from fairseq_aiayn.inspection.attention_weights import all_attention_weights
 from fairseq_aiayn.model_folder.text import text_of_files
 from fairseq_aiayn.plugin.guards.error_messages import explained
 from fairseq_aiayn.plugin.model import AiaynModel
@@ -95,7 +95,7 @@ class Translator:
         """
         start = torch.tensor([self.task.target_dictionary.eos()])
         read = start if target is None else torch.cat([start, target.tokens[:-1]])
-        weights = attention_weights(self.model, source.tokens, read)
+        weights = all_attention_weights(self.model, source.tokens, read)
         maps = [AttentionMap("encoder", source.pieces, source.pieces, weights["encoder"])]
         if target is not None:
             keys = (START, *target.pieces[:-1])

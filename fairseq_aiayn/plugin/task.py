@@ -17,7 +17,7 @@ from fairseq_aiayn.plugin.batches import PairsByLength
 from fairseq_aiayn.plugin.generator import BeamSearchGenerator
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.regime.names import argument
-from fairseq_aiayn.regime.search import search_options
+from fairseq_aiayn.regime.search import generate_options
 
 # fairseq's generation options that the paper's search does not have, with the values that turn them
 # off
@@ -45,7 +45,7 @@ REFUSED = {
 def search_defaults(decoding: Decoding) -> dict[str, float]:
     """Return the options of the search with their defaults, under fairseq's names: the paper's
     options, then fairseq's own."""
-    papers = {argument(option): value for option, value in search_options(decoding).items()}
+    papers = {argument(option): value for option, value in generate_options(decoding).items()}
     return papers | {"min_len": 1, "nbest": 1, "unnormalized": False}
 
 

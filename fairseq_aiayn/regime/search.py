@@ -17,7 +17,7 @@ def task_of(row: Row) -> str:
     return "aiayn_translation" if row.shared_vocabulary else PARSING_TASK
 
 
-def search_options(search: Decoding) -> dict[str, object]:
+def generate_options(search: Decoding) -> dict[str, object]:
     """Return beam size, α and longest output, input + b, as fairseq-generate's options."""
     return {
         "--beam": search.beam,

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairseq_aiayn.regime.search import decoding, search_options
+from fairseq_aiayn.regime.search import decoding, generate_options
 from fairseq_aiayn.rows import ROWS
 from fairseq_aiayn.runs.run_directory import TrainedRun
 from fairseq_aiayn.runs.settings import Settings
@@ -76,7 +76,7 @@ def _options_of_stage(
     return [{name: value for name, value in one.items() if name not in PLACES} for one in options]
 
 
-def words_of(command: str) -> list[str]:
+def command_words(command: str) -> list[str]:
     """Return the words of a command line, without their quotation marks."""
     try:
         return shlex.split(command)
@@ -91,7 +91,7 @@ def options_of(command: str) -> dict[str, str]:
     """
     options: dict[str, str] = {}
     name = None
-    for word in words_of(command):
+    for word in command_words(command):
         if word.startswith("--"):
             name, equals, value = word.partition("=")
             options[name] = value if equals else SWITCHED_ON
@@ -120,7 +120,7 @@ def papers_search(settings: Settings) -> dict[str, str]:
     """Return the options with which the plugin searches if a command gives no others."""
     if settings.system != "aiayn" or settings.row not in ROWS:
         return {}
-    search = search_options(decoding(ROWS[settings.row]))
+    search = generate_options(decoding(ROWS[settings.row]))
     return {name: str(value) for name, value in search.items()}
 
 

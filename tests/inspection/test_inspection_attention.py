@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fairseq_aiayn.inspection.attention_weights import attention_weights, attentions
+from fairseq_aiayn.inspection.attention_weights import all_attention_weights, attentions
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.positions import positions
@@ -93,7 +93,7 @@ def hooks(model: nn.Module) -> int:
 def test_weights_are_those_of_the_equation_in_every_layer_and_head(model: Transformer) -> None:
     """Breaks if queries and keys are swapped, or layers, heads or kinds change places."""
     expected = expected_weights(model, SOURCE, TARGET)
-    found = attention_weights(model, SOURCE, TARGET)
+    found = all_attention_weights(model, SOURCE, TARGET)
     assert {kind: list(w.shape) for kind, w in found.items()} == {
         "encoder": [2, 3, 4, 4],
         "decoder": [2, 3, 3, 3],
@@ -107,11 +107,11 @@ def test_with_a_window_nothing_beyond_it_is_attended_to() -> None:
     """Breaks if the weights are those of the whole sentence, which the model does not use."""
     model = make_model(replace(DIMENSIONS, attention_window=1))
     expected = expected_weights(model, SOURCE, TARGET)
-    found = attention_weights(model, SOURCE, TARGET)
+    found = all_attention_weights(model, SOURCE, TARGET)
     assert (found["encoder"][..., 0, 2:] == 0).all() and (found["decoder"][..., 2, 0] == 0).all()
     for kind, layers in expected.items():
         torch.testing.assert_close(found[kind], torch.stack(layers), rtol=1e-9, atol=1e-12)
-    padded = attention_weights(model, torch.tensor([[7, 4, 9, 2, PAD, PAD]]), TARGET[None])
+    padded = all_attention_weights(model, torch.tensor([[7, 4, 9, 2, PAD, PAD]]), TARGET[None])
     torch.testing.assert_close(padded["encoder"][:, 0, :, :4, :4], found["encoder"])
 
 
@@ -119,7 +119,7 @@ def test_rows_sum_to_one_and_what_is_illegal_gets_exactly_nothing(model: Transfo
     """Breaks if a mask is left out: padding on either side, later target positions."""
     sources = torch.tensor([[PAD, PAD, 7, 4, 9, 2], [5, 6, 7, 8, 9, 2], [7, 4, 9, 2, PAD, PAD]])
     targets = torch.tensor([[2, 5, 6, PAD], [2, 8, 9, 10], [2, 5, 6, PAD]])
-    found = attention_weights(model, sources, targets)
+    found = all_attention_weights(model, sources, targets)
     for weights in found.values():
         torch.testing.assert_close(weights.sum(dim=-1), torch.ones_like(weights[..., 0]))
     padding = sources.eq(PAD)
@@ -127,7 +127,7 @@ def test_rows_sum_to_one_and_what_is_illegal_gets_exactly_nothing(model: Transfo
         per_key = found[kind].permute(1, 4, 0, 2, 3)  # [B, K, ...]
         assert (per_key[padding] == 0).all() and (per_key[~padding].amax(dim=(1, 2, 3)) > 0).all()
     assert (found["decoder"].triu(1) == 0).all()
-    alone = attention_weights(model, SOURCE, TARGET)
+    alone = all_attention_weights(model, SOURCE, TARGET)
     for row, real in ((0, slice(2, 6)), (2, slice(0, 4))):
         torch.testing.assert_close(found["encoder"][:, row, :, real, real], alone["encoder"])
         torch.testing.assert_close(found["cross"][:, row, :, :3, real], alone["cross"])
@@ -136,7 +136,7 @@ def test_rows_sum_to_one_and_what_is_illegal_gets_exactly_nothing(model: Transfo
 
 def test_with_the_values_they_give_what_the_model_goes_on_with(model: Transformer) -> None:
     """Breaks if the weights are of other inputs than those of the real forward pass."""
-    found = attention_weights(model, SOURCE, TARGET)
+    found = all_attention_weights(model, SOURCE, TARGET)
     calls: dict[nn.Module, tuple[Tensor, Tensor]] = {}
     for layers in attentions(model).values():
         for module in layers:
@@ -152,12 +152,12 @@ def test_with_the_values_they_give_what_the_model_goes_on_with(model: Transforme
 
 def test_a_model_that_trains_is_left_as_it_was(model: Transformer) -> None:
     """Breaks if dropout is on meanwhile, a hook or a gradient stays, or modes are lost."""
-    expected = attention_weights(model, SOURCE, TARGET)
+    expected = all_attention_weights(model, SOURCE, TARGET)
     logits = model(SOURCE[None], TARGET[None])
     model.train()
     model.encoder.layers[1].eval()  # as a frozen layer is
     modes = [module.training for module in model.modules()]
-    found = attention_weights(model, SOURCE, TARGET)
+    found = all_attention_weights(model, SOURCE, TARGET)
     for kind, weights in expected.items():
         torch.testing.assert_close(found[kind], weights, rtol=0, atol=0)
         assert not found[kind].requires_grad
@@ -170,7 +170,7 @@ def test_a_failed_pass_leaves_nothing_behind(model: Transformer) -> None:
     """Breaks if hooks are removed at the end only."""
     model.train()
     with pytest.raises(IndexError):
-        attention_weights(model, SOURCE, torch.tensor([2, V]))
+        all_attention_weights(model, SOURCE, torch.tensor([2, V]))
     assert hooks(model) == 0
     assert all(module.training for module in model.modules())
 
@@ -178,12 +178,12 @@ def test_a_failed_pass_leaves_nothing_behind(model: Transformer) -> None:
 def test_one_sentence_or_one_batch(model: Transformer) -> None:
     message = r"source and target must be \[S\] and \[T\], or \[B, S\] and \[B, T\]; are \[4\] and"
     with pytest.raises(ValueError, match=message):
-        attention_weights(model, SOURCE, TARGET[None])
+        all_attention_weights(model, SOURCE, TARGET[None])
 
 
 def test_a_model_may_carry_the_transformer_inside(model: Transformer) -> None:
     class Carrier(nn.Module):
         transformer = model
 
-    found = attention_weights(Carrier(), SOURCE, TARGET)
-    assert torch.equal(found["cross"], attention_weights(model, SOURCE, TARGET)["cross"])
+    found = all_attention_weights(Carrier(), SOURCE, TARGET)
+    assert torch.equal(found["cross"], all_attention_weights(model, SOURCE, TARGET)["cross"])

@@ -19,7 +19,7 @@ from small_models import SENTENCES, Small, small_model
 
 import fairseq_aiayn
 from fairseq_aiayn.cli.precision_option import PRECISIONS
-from fairseq_aiayn.inspection.attention_weights import attention_weights
+from fairseq_aiayn.inspection.attention_weights import all_attention_weights
 from fairseq_aiayn.model_folder.folder import read_folder
 from fairseq_aiayn.model_folder.translator import Translator, load
 from fairseq_aiayn.nn.precision import PRODUCT_TYPES
@@ -134,7 +134,7 @@ def test_encoder_outputs_are_the_plugins_in_any_batch(small, translator):
 def test_attention_is_that_of_the_plugins_model(small, translator):
     source, target = SENTENCES[0], SENTENCES[3]
     shifted = torch.tensor([2, *translator.target.numbers(translator.cut_target(target))[:-1]])
-    expected = attention_weights(
+    expected = all_attention_weights(
         small.model.transformer, tokens_of(small, translator, source), shifted
     )
     found = translator.attention(source, target)

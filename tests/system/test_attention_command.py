@@ -17,7 +17,7 @@ from fairseq_commands import PLUGIN, SMALL
 from sentencepiece import SentencePieceTrainer
 
 from fairseq_aiayn.cli import main as cli
-from fairseq_aiayn.inspection.attention_weights import attention_weights
+from fairseq_aiayn.inspection.attention_weights import all_attention_weights
 from fairseq_aiayn.plugin.attention import Segmenter, load_translator
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
 
@@ -160,7 +160,7 @@ def test_maps_are_named_by_what_is_written_and_what_is_read(checkpoint, data_bin
     }
     dictionary = translator.task.target_dictionary
     read = torch.tensor([dictionary.index(word) for word in ("</s>", "v3", "v5", "v5", "v4")])
-    expected = attention_weights(translator.model, source.tokens, read)
+    expected = all_attention_weights(translator.model, source.tokens, read)
     for kind, shown in maps.items():
         assert torch.equal(shown.weights, expected[kind])
     assert list(translator.maps(source, None)) == ["encoder"]
