@@ -13,7 +13,6 @@ from recipe_runs import (
     SHORT,
     Corpus,
     call,
-    files_of,
     lines_of,
     make_corpus,
     mirrored,
@@ -89,15 +88,6 @@ def test_a_score_comes_with_how_it_was_made(french):
     assert "--max-tokens 256 --update-freq 1" in commands["train"]
     for command in ("validate", "generate"):
         assert f" --path {french.exp}/{RUN}/average.pt " in commands[command]
-
-
-def test_the_same_command_again_skips_everything_and_changes_nothing(french):
-    before = files_of(french.exp)
-    again = call(french.words)
-    assert again.returncode == 0, again.stderr
-    assert again.stderr.count(" is done, skipped") == len(TEXT_STAGES) + len(RUN_STAGES)
-    assert stages_run(again.stderr) == []
-    assert files_of(french.exp) == before
 
 
 def test_a_row_of_table_3_is_measured_on_multi30k_from_its_archives(tmp_path):

@@ -3,14 +3,11 @@
 import gzip
 import re
 import subprocess
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import treebanks
 from recipe_runs import RECIPES, call, lines_of, refusal, stages_run, value, without_torch
-
-from fairseq_aiayn.paper import PARSING_DECODING, VOCABULARY_SEMI_SUPERVISED, VOCABULARY_WSJ
 
 RECIPE = RECIPES / "wsj_parsing"
 RUN = RECIPE / "run.sh"
@@ -282,20 +279,6 @@ def test_trees_by_lists_are_not_called_the_papers(treebank, tmp_path):
         text = shown("--treebank", treebank.parent / name, "--lists", tmp_path)
         assert f"echo {corpus}_lists > " in text
         assert f"/exp/wsj_parsing/{corpus}_lists/bin" in text
-
-
-def test_the_papers_numbers_are_those_of_paper_py(treebank, tmp_path):
-    (silver := tmp_path / "a.gz").touch()
-    wanted = {(): VOCABULARY_WSJ, ("--silver", silver): VOCABULARY_SEMI_SUPERVISED}
-    for options, vocabulary in wanted.items():
-        text = shown("--treebank", treebank, "--system", "stock", *options)
-        (learn,) = commands(text, f"python {RECIPE}/vocabularies.py")
-        assert int(value(learn, "--vocabulary")) == vocabulary
-    generate = commands(text, "fairseq-generate")[-1]
-    flags = ("--beam", "--lenpen", "--max-len-b")
-    assert [float(value(generate, flag)) for flag in flags] == list(
-        asdict(PARSING_DECODING).values()
-    )
 
 
 def test_gum_on_a_gpu_has_a_budget_of_its_own(tmp_path):

@@ -135,6 +135,7 @@ def test_two_systems_are_compared_in_five_files(make_run, tmp_path, capsys):
     assert outline.tags.count("svg") == 2
     assert outline.words.count("theirs (100.0)") == 4, "chrF of a translation that is right"
     report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["kind"] == "translation report"
     assert report["curves"]["ours"]["training"]["loss"] == [9.0, 8.0]
     assert report["significance"]["systems"]["theirs"]["p_value"] < 0.05
     assert report["contrasts"] == {"theirs": {"better": 4, "worse": 0, "even": 0}}
