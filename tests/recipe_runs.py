@@ -13,7 +13,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import fairseq_stand_in
@@ -131,6 +130,18 @@ def call(
     )
 
 
+def script(path: Path, *arguments: object, text: str = "") -> subprocess.CompletedProcess:
+    """Run a script of the recipes, whose standard input is the text."""
+    return subprocess.run(
+        [sys.executable, path, *map(str, arguments)],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+
+
 def with_fork_server() -> dict[str, str]:
     """Return variables with which fairseq's commands are run by the fork server."""
     return in_front(fork_server.programs(), without_fork_server())
@@ -189,16 +200,21 @@ def stages_run(stderr: str) -> list[str]:
     return re.findall(r" stage (\d+-\S+)(?: goes on)?$", stderr, re.MULTILINE)
 
 
-def value(words: Sequence[str], flag: str) -> str | None:
-    """Return the last value of a flag: the one that counts."""
-    return next((after for word, after in reversed([*pairwise(words)]) if word == flag), None)
-
-
 def refusal(result: subprocess.CompletedProcess) -> str:
     """Return the one line that a script or recipe ended with."""
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.count("\n") == 1, result.stderr
     return result.stderr.removesuffix("\n")
+
+
+def failure(result: subprocess.CompletedProcess, file: str, stage: str) -> str:
+    """Return the line of the command that failed in a stage of this file; the last line, which
+    follows, says where the log is."""
+    *_, line, last = result.stderr.splitlines()
+    ending = rf" {re.escape(file)}:\d+ stage {stage} failed with status 1; log: /\S+\.log$"
+    assert result.returncode == 1 and re.search(ending, last), result.stderr
+    assert "Traceback" not in result.stderr
+    return line
 
 
 def files_of(directory: Path) -> dict[str, tuple[int, int]]:

@@ -5,21 +5,20 @@ import gzip
 import io
 import random
 import subprocess
-import sys
 import tarfile
 import tracemalloc
 from pathlib import Path
 
 import mirrors
 import pytest
-from patience import PATIENCE
+from recipe_runs import RECIPES, script
 
 from fairseq_aiayn.corpus import held_out
 from fairseq_aiayn.corpus.archives import LONGEST_LINE, open_lines
 from fairseq_aiayn.corpus.held_out import read_segments
 from fairseq_aiayn.corpus.manifest import Location, Text
 
-MANIFEST = Path(__file__).parents[2] / "recipes" / "wmt14_en_de" / "corpus.toml"
+MANIFEST = RECIPES / "wmt14_en_de" / "corpus.toml"
 WMT14 = ("europarl-v7", "commoncrawl", "news-commentary-v9", "newstest2013", "newstest2014")
 
 LINES = ["one", "", "zwei Wörter", "a\rb", "c\u2028d\x85e\x0bf", "last"]
@@ -306,17 +305,8 @@ def parallel(directory: Path, source: bytes, target: bytes, sentences: int | Non
 
 
 def unpack(manifest: Path, output: Path) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [
-            *(sys.executable, held_out.__file__, "--manifest", manifest),
-            *("--directory", manifest.parent, "--output", output),
-            *("--source-lang", "en", "--target-lang", "de"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
+    options = ("--manifest", manifest, "--directory", manifest.parent, "--output", output)
+    return script(held_out.__file__, *options, "--source-lang", "en", "--target-lang", "de")
 
 
 @pytest.fixture

@@ -1,19 +1,15 @@
 """What a corpus.toml says, and how a wrong one is refused."""
 
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import mirrors
 import pytest
-from patience import PATIENCE
+from recipe_runs import RECIPES, script
 
 from fairseq_aiayn.corpus import manifest
 from fairseq_aiayn.corpus.manifest import Location, read_manifest
-
-RECIPES = Path(__file__).parents[2] / "recipes"
-SCRIPT = Path(manifest.__file__)
 
 EUROPARL, CRAWL, UN, NEWS = (
     f"training-parallel-{name}.tgz" for name in ("europarl-v7", "commoncrawl", "un", "nc-v9")
@@ -60,13 +56,8 @@ def refusal(path: Path, content: str) -> str:
 
 def run(path: Path, *languages: str) -> subprocess.CompletedProcess:
     options = zip(("--source-lang", "--target-lang"), languages)
-    return subprocess.run(
-        [sys.executable, SCRIPT, "--manifest", path, *(word for pair in options for word in pair)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
+    words = (word for pair in options for word in pair)
+    return script(manifest.__file__, "--manifest", path, *words)
 
 
 # --- the real ones ---

@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import subprocess
-import sys
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -14,9 +12,9 @@ import pair_rules
 import plain_corpus
 import pytest
 import split_corpus
+from recipe_runs import lines_of, refusal, script
 
 LANGUAGES = ("en", "de")
-ROOT = Path(__file__).parents[2]
 
 
 def page(*blocks: str) -> bytes:
@@ -28,10 +26,6 @@ def pages(root: Path, name: str, english: bytes, german: bytes) -> None:
         path = root / directory / "text" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-
-
-def read(directory: Path, name: str) -> list[str]:
-    return (directory / name).read_text(encoding="utf-8").splitlines()
 
 
 def write(directory: Path, name: str, lines: list[str]) -> None:
@@ -78,9 +72,8 @@ def test_help_is_aligned_by_file_and_id(tmp_path):
     pages(tmp_path, "again.html", page('<p id="par_7">Save it first.</p>'), page())
     (tmp_path / "de" / "text" / "german.html").write_bytes(page('<p id="par_1">Nur hier.</p>'))
     help_corpus.extract(tmp_path, "en", "de", tmp_path / "out", workers=1)
-    assert list(
-        zip(*(read(tmp_path / "out", f"text.{suffix}") for suffix in ("en", "de", "documents")))
-    ) == [
+    files = (tmp_path / "out" / f"text.{suffix}" for suffix in ("en", "de", "documents"))
+    assert list(zip(*map(lines_of, files))) == [
         ("Open the first file.", "Die erste Datei.", "a/one.html"),
         ("Close the file now.", "Datei jetzt schließen.", "two.html"),
         ("Save it first.", "Vorher bitte speichern.", "two.html"),
@@ -105,8 +98,8 @@ def test_interface_text_is_aligned_by_key(tmp_path):
         archive.writestr("y/translations/en.json", json.dumps(english))
     summary = interface_corpus.extract(wheel, "en", "de", tmp_path / "out")
     assert summary == "1 pairs kept; dropped: markup 1"
-    assert read(tmp_path / "out", "text.en") == ["Turn the light on"]
-    assert read(tmp_path / "out", "text.de") == ["Das Licht einschalten"]
+    assert lines_of(tmp_path / "out" / "text.en") == ["Turn the light on"]
+    assert lines_of(tmp_path / "out" / "text.de") == ["Das Licht einschalten"]
 
 
 # --- the rules ---
@@ -240,7 +233,7 @@ def test_compressed_files_are_unpacked(tmp_path):
         packed = tmp_path / f"text.{language}.gz"
         packed.write_bytes(gzip.compress(f"grüner {language}\n".encode()))
     plain_corpus.unpack(plain_corpus.find_pairs(tmp_path, LANGUAGES), LANGUAGES, tmp_path / "out")
-    assert read(tmp_path / "out", "text.de") == ["grüner de"]
+    assert lines_of(tmp_path / "out" / "text.de") == ["grüner de"]
 
 
 @pytest.mark.parametrize(
@@ -256,17 +249,9 @@ def test_bad_plain_files_end_with_one_line(tmp_path, german, message):
     (tmp_path / "a.en").write_bytes(b"one\ntwo\n")
     if german is not None:
         (tmp_path / "a.de").write_bytes(german)
-    command = [sys.executable, plain_corpus.__file__, "--corpus", str(tmp_path)]
-    command += ["--source-lang", "en", "--target-lang", "de", "--output", str(tmp_path / "out")]
-    result = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-    )
-    assert result.returncode == 1
-    assert result.stderr == f"plain_corpus: {message.format(tmp_path)}\n"
+    options = ("--corpus", tmp_path, "--source-lang", "en", "--target-lang", "de")
+    done = script(plain_corpus.__file__, *options, "--output", tmp_path / "out")
+    assert refusal(done) == f"plain_corpus: {message.format(tmp_path)}"
 
 
 def test_the_demo_corpus_counts_what_it_drops(tmp_path):

@@ -1,11 +1,11 @@
 """The recipes as they stand: dry runs, and the small scripts around training."""
 
 import io
-import re
 from pathlib import Path
 
 import pytest
-from recipe_runs import RECIPES, call, in_front, with_fork_server
+from dry_runs import dry_run, stages, value
+from recipe_runs import RECIPES, call, failure, in_front, refusal, with_fork_server, write_tool
 
 from fairseq_aiayn.runs import progress
 from fairseq_aiayn.scores import hypotheses
@@ -14,19 +14,11 @@ RUNS = sorted(RECIPES.rglob("run.sh"))
 DEMO = RECIPES / "demo" / "run.sh"
 
 
-def dry_run(script: Path, directory: Path, *arguments: str) -> dict[str, list[str]]:
+def shown(script: Path, directory: Path, *options: str) -> dict[str, list[str]]:
     """Return the commands of every stage, from a directory without any data."""
-    exp = directory / "exp"
-    result = call([script, "--dry_run", "--exp", exp, *arguments], directory)
-    assert result.returncode == 0, result.stderr
-    assert not exp.exists() and result.stderr == ""
-    stages: dict[str, list[str]] = {}
-    for line in result.stdout.splitlines():
-        if line.startswith("# stage "):
-            commands = stages.setdefault(line.removeprefix("# stage "), [])
-        else:
-            commands.append(line)
-    return stages
+    text = dry_run([script, "--exp", directory / "exp", *options], directory)
+    assert not (directory / "exp").exists()
+    return stages(text)
 
 
 @pytest.mark.parametrize("script", RUNS, ids=lambda script: script.parent.name)
@@ -34,20 +26,19 @@ def test_every_recipe_has_help_and_a_dry_run(script, tmp_path):
     assert "--dry_run" in call([script, "--help"]).stdout
     # The WSJ is bought; one of Table 3's rows is like the other.
     options = {"wsj_parsing": ("--corpus", "gum"), "table3": ("--rows", "base")}
-    assert all(dry_run(script, tmp_path, *options.get(script.parent.name, ())).values())
-    unknown = call([script, "--epochs", "3"])
-    assert unknown.returncode == 1
-    assert unknown.stderr == "run.sh: unknown option --epochs; --help lists the options\n"
+    assert all(shown(script, tmp_path, *options.get(script.parent.name, ())).values())
+    unknown = refusal(call([script, "--epochs", "3"]))
+    assert unknown == "run.sh: unknown option --epochs; --help lists the options"
 
 
 def test_the_demo_runs_these_stages(tmp_path):
     """Two of its own, which make its text; what is in the others, whole runs of recipes show."""
-    stages = dry_run(DEMO, tmp_path, "--corpus", "absent", "--device", "cpu")
+    found = shown(DEMO, tmp_path, "--corpus", "absent", "--device", "cpu")
     text = ["0-set_up", "1-corpus", "2-split", "2-clean", "3-pieces", "3-apply", "4-binarize"]
     of_a_run = ("5-train", "6-average", "7-translate", "8-score")
     runs = [f"{name}-{system}-tiny-1" for system in ("aiayn", "stock") for name in of_a_run]
-    assert list(stages) == [*text, *runs, "9-table"]
-    assert [len(stages[name]) for name in ("1-corpus", "2-split")] == [3, 2]
+    assert list(found) == [*text, *runs, "9-table"]
+    assert [len(found[name]) for name in ("1-corpus", "2-split")] == [3, 2]
 
 
 @pytest.mark.parametrize(
@@ -59,18 +50,17 @@ def test_the_demo_runs_these_stages(tmp_path):
 )
 def test_the_demo_gets_either_corpus(tmp_path, source, commands):
     for name in ("apt-get", "apt-cache", "dpkg-deb"):
-        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
-        (tmp_path / name).chmod(0o755)
-    words = [DEMO, "--dry_run", "--exp", tmp_path / "exp", "--source", source]
-    result = call(words, **in_front(tmp_path, with_fork_server()))
-    corpus = result.stdout.partition("# stage 2")[0]
+        write_tool(tmp_path / name, "exit 1")
+    words = [DEMO, "--exp", tmp_path / "exp", "--source", source]
+    text = dry_run(words, **in_front(tmp_path, with_fork_server()))
+    corpus = text.partition("# stage 2")[0]
     assert [command for command in commands if command not in corpus] == []
 
 
 def test_the_systems_differ_only_where_they_should(tmp_path):
-    stages = dry_run(DEMO, tmp_path, "--device", "cpu", "--max_update", "7", "--seed", "3")
+    found = shown(DEMO, tmp_path, "--device", "cpu", "--max_update", "7", "--seed", "3")
     systems = ("aiayn", "stock")
-    ours, stock = (stages[f"5-train-{system}-tiny-3"][-1].split() for system in systems)
+    ours, stock = (found[f"5-train-{system}-tiny-3"][-1].split() for system in systems)
     # Of either, with other values
     own = {"--task", "--arch", "--criterion", "--lr-scheduler", "--optimizer"}
     assert {word for word in ours if word not in stock} == {
@@ -84,12 +74,11 @@ def test_the_systems_differ_only_where_they_should(tmp_path):
     }  # fmt: skip
     assert own <= set(stock)
     for system in systems:  # or fairseq leaves sentences out
-        validate, _, generate, _ = stages[f"7-translate-{system}-tiny-3"]
-        for command in (stages[f"5-train-{system}-tiny-3"][-1], validate, generate):
+        validate, _, generate, _ = found[f"7-translate-{system}-tiny-3"]
+        for command in (found[f"5-train-{system}-tiny-3"][-1], validate, generate):
             assert "--required-batch-size-multiple 1" in command
     for words in (ours, stock):
-        assert words[words.index("--max-update") + 1] == "7"
-        assert words[words.index("--seed") + 1] == "3"
+        assert (value(words, "--max-update"), value(words, "--seed")) == ("7", "3")
 
 
 @pytest.mark.parametrize(
@@ -101,25 +90,20 @@ def test_the_systems_differ_only_where_they_should(tmp_path):
     ],
 )
 def test_wrong_values_of_the_demo(tmp_path, arguments, message):
-    result = call([DEMO, "--dry_run", "--exp", tmp_path, *arguments])
-    assert (result.returncode, result.stderr) == (1, f"run.sh: {message}\n")
+    line = refusal(call([DEMO, "--dry_run", "--exp", tmp_path, *arguments]))
+    assert line == f"run.sh: {message}"
 
 
 def test_a_broken_corpus_ends_the_demo_with_file_and_line(tmp_path):
-    bin_dir = tmp_path / "bin"
-    bin_dir.mkdir()
     for command in ("fairseq-train", "sacremoses", "subword-nmt"):
-        (bin_dir / command).write_text("#!/bin/sh\n")
-        (bin_dir / command).chmod(0o755)
+        tools = write_tool(tmp_path / "bin" / command, "")
     (tmp_path / "a.en").write_bytes(b"one\ntwo\n")
     (tmp_path / "a.de").write_bytes(b"eins\nzw\xe4i\n")
     words = [DEMO, "--exp", tmp_path / "exp", "--corpus", tmp_path]
     words += ["--device", "cpu", "--needs_mb", "1"]
-    result = call(words, **in_front(bin_dir, with_fork_server()))
-    assert result.returncode == 1
-    assert f"plain_corpus: {tmp_path}/a.de: line 2, byte 3 (0xe4) is not UTF-8" in result.stderr
-    last = result.stderr.splitlines()[-1]
-    assert re.search(r" data\.sh:\d+ stage 1-corpus failed with status 1; log: ", last)
+    result = call(words, **in_front(tools, with_fork_server()))
+    message = f"plain_corpus: {tmp_path}/a.de: line 2, byte 3 (0xe4) is not UTF-8"
+    assert failure(result, "data.sh", "1-corpus") == message
     assert not (tmp_path / "exp" / "corpus").exists()
 
 

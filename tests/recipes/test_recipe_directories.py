@@ -7,19 +7,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from dry_runs import dry_run
 from patience import PATIENCE
-from recipe_runs import RECIPES, call, environment
+from recipe_runs import RECIPES, call, environment, refusal, write_tool
 
 DEMO = RECIPES / "demo" / "run.sh"
 PARSING = RECIPES / "wsj_parsing" / "run.sh"
 
 
-def refusal(recipe: Path, directory: Path, *options: object) -> str:
+def refused(recipe: Path, directory: Path, *options: object) -> str:
     """The line with which a recipe with these options ends."""
-    result = call([recipe, "--device", "cpu", *options], directory)
-    assert result.returncode == 1
-    assert result.stderr.count("\n") == 1, result.stderr
-    return result.stderr
+    return refusal(call([recipe, "--device", "cpu", *options], directory))
 
 
 def precious(directory: Path) -> Path:
@@ -33,7 +31,7 @@ def precious(directory: Path) -> Path:
 def test_a_corpus_inside_exp_is_refused_and_stays(tmp_path, where):
     corpus = precious(tmp_path / where)
     for name in (corpus, Path(where), corpus / ".." / corpus.name):
-        line = refusal(DEMO, tmp_path, "--exp", "exp", "--corpus", name)
+        line = refused(DEMO, tmp_path, "--exp", "exp", "--corpus", name)
         assert "must not be inside --exp" in line or "that no recipe made" in line
     assert (corpus / "train.en").read_text() == "mine\n"
 
@@ -45,36 +43,34 @@ def test_a_directory_with_folders_of_its_own_is_no_exp(tmp_path, name, exp):
     (tmp_path / "mine").mkdir()
     (tmp_path / "link").symlink_to("mine")
     kept = precious(tmp_path / ("mine" if exp == "link" else ".") / name)
-    line = refusal(DEMO, tmp_path, "--exp", exp)
+    line = refused(DEMO, tmp_path, "--exp", exp)
     assert f"has a {name} that no recipe made" in line
     assert (kept / "train.en").read_text() == "mine\n"
 
 
 def test_no_exp_is_not_this_directory(tmp_path):
-    assert "--exp must be a directory, got ''" in refusal(DEMO, tmp_path, "--exp", "")
+    assert "--exp must be a directory, got ''" in refused(DEMO, tmp_path, "--exp", "")
 
 
 @pytest.mark.parametrize(
     "exp", ["a:b", "a,b", "a\nb", "a${HOME}b", b"a\xffb".decode(errors="surrogateescape")]
 )
 def test_a_path_that_fairseq_would_take_apart_is_refused_at_the_start(tmp_path, exp):
-    line = refusal(DEMO, tmp_path, "--exp", exp)
+    line = refused(DEMO, tmp_path, "--exp", exp)
     assert "--exp must be a path in UTF-8 without : , ${ and line ends" in line
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("exp", ["with space", "quote'd", 'two"quotes', "ümläut", "a$b", "-a"])
 def test_other_paths_are_fine(tmp_path, exp):
-    words = [DEMO, "--device", "cpu", "--exp", f"{tmp_path}/{exp}", "--dry_run"]
-    result = call([*words, "--system", "aiayn"])
-    assert (result.returncode, result.stderr) == (0, "")
+    dry_run([DEMO, "--device", "cpu", "--exp", f"{tmp_path}/{exp}", "--system", "aiayn"])
 
 
 def test_trees_inside_exp_are_refused_and_stay(tmp_path):
     (tmp_path / "exp" / ".done").mkdir(parents=True)
     trees = precious(tmp_path / "exp" / "trees")
     options = ("--exp", "exp", "--treebank", trees, "--lists", trees, "--dry_run")
-    assert "--treebank must not be inside --exp" in refusal(PARSING, tmp_path, *options)
+    assert "--treebank must not be inside --exp" in refused(PARSING, tmp_path, *options)
     assert (trees / "train.en").exists()
 
 
@@ -154,9 +150,7 @@ stage 1 look look
 
 def test_the_lock_knows_a_command_before_it_starts(tmp_path):
     """A run that is killed right then would leave a command that no later run ends."""
-    script = tmp_path / "sample" / "run.sh"
-    script.parent.mkdir()
-    script.write_text(LOCKED)
-    result = call(["bash", script, "--exp", tmp_path / "exp", "--needs_mb", "1"])
+    script = write_tool(tmp_path / "sample" / "run.sh", LOCKED) / "run.sh"
+    result = call([script, "--exp", tmp_path / "exp", "--needs_mb", "1"])
     found = re.search(r"group (\d+) of +(\d+)", result.stderr)
     assert found and found[1] == found[2], result.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import mirrors
 import pytest
-from recipe_runs import Corpus, call, command, make_corpus, mirrored, without_torch
+from recipe_runs import Corpus, call, command, make_corpus, mirrored, refusal, without_torch
 
 FILE = "dev.tgz"
 DOWNLOAD_ONLY = ("--stop_stage", "1")
@@ -64,14 +64,10 @@ def test_a_mirror_named_by_the_environment_is_taken_unless_another_is_given(
 
 
 def test_a_mirror_must_be_a_directory(corpus, fetch, tmp_path):
-    words = command(corpus, tmp_path / "exp", "--mirror", corpus.manifest)
-    result = fetch(words)
-    message = f"run.sh: --mirror must be a directory, got '{corpus.manifest}'\n"
-    assert (result.returncode, result.stderr) == (1, message)
-    assert (
-        fetch(command(corpus, tmp_path / "exp"), AIAYN_MIRROR=str(corpus.manifest)).stderr
-        == message
-    )
+    message = f"run.sh: --mirror must be a directory, got '{corpus.manifest}'"
+    words = command(corpus, tmp_path / "exp")
+    assert refusal(fetch([*words, "--mirror", corpus.manifest])) == message
+    assert refusal(fetch(words, AIAYN_MIRROR=str(corpus.manifest))) == message
     assert not (tmp_path / "exp").exists()
 
 

@@ -3,11 +3,11 @@ initial values, and a published result of stock fairseq."""
 
 import re
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
-from recipe_runs import RECIPES, call, value
+from dry_runs import commands, dry_run, value
+from recipe_runs import RECIPES, call, refusal
 
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS
 
@@ -15,19 +15,13 @@ MULTI30K = RECIPES / "multi30k" / "run.sh"
 PARSING = RECIPES / "wsj_parsing" / "run.sh"
 
 
-def dry_run(recipe: Path, directory: Path, *options: str) -> subprocess.CompletedProcess:
-    return call([recipe, "--dry_run", "--exp", directory / "exp", "--device", "cpu", *options])
+def command(recipe: Path, directory: Path, *options: str) -> list[str | Path]:
+    return [recipe, "--exp", directory / "exp", "--device", "cpu", *options]
 
 
-def commands(recipe: Path, directory: Path, start: str, *options: str) -> list[list[str]]:
-    """The commands of a dry run that start so, in words."""
-    result = dry_run(recipe, directory, *options)
-    assert (result.returncode, result.stderr) == (0, "")
-    return [
-        shlex.split(line)
-        for line in re.findall(rf"^{start} .*", result.stdout, re.MULTILINE)
-        if " < " not in line
-    ]
+def shown(recipe: Path, directory: Path, name: str, *options: str) -> list[list[str]]:
+    """The commands of this name that a dry run shows, in words."""
+    return commands(dry_run(command(recipe, directory, *options)), name)
 
 
 BAD_FACTORS = ("0", "0.0", "-1", "half", "nan", "inf", "", "1e-1", "0.5 1")
@@ -55,7 +49,7 @@ BAD_FACTOR = "--lr_factor must be auto or a positive number such as 0.5"
     ],
 )
 def test_wrong_options_are_one_line_before_anything_runs(tmp_path, options, message):
-    result = dry_run(MULTI30K, tmp_path, *shlex.split(options))
+    result = call(command(MULTI30K, tmp_path, *shlex.split(options), "--dry_run"))
     assert result.returncode == 1
     assert set(re.findall("# stage (.*)", result.stdout)) <= {"0-set_up"}
     assert result.stderr.startswith(f"run.sh: {message}") and result.stderr.count("\n") == 1
@@ -63,15 +57,15 @@ def test_wrong_options_are_one_line_before_anything_runs(tmp_path, options, mess
 
 def test_the_shell_knows_the_schemes_of_initial_values(tmp_path):
     for scheme in INITIALIZATIONS:
-        (train,) = commands(MULTI30K, tmp_path, "fairseq-train", "--initialization", scheme)
+        (train,) = shown(MULTI30K, tmp_path, "fairseq-train", "--initialization", scheme)
         assert value(train, "--initialization") == scheme
-    message = dry_run(MULTI30K, tmp_path, "--initialization", "x").stderr
+    message = refusal(call(command(MULTI30K, tmp_path, "--initialization", "x", "--dry_run")))
     assert f"one of auto {' '.join(INITIALIZATIONS)}, got" in message
 
 
 def test_stock_fairseq_has_its_own_initial_values(tmp_path):
     options = ("--initialization", "tensor2tensor", "--system", "stock")
-    (train,) = commands(MULTI30K, tmp_path, "fairseq-train", *options)
+    (train,) = shown(MULTI30K, tmp_path, "fairseq-train", *options)
     assert "--initialization" not in train
 
 
@@ -80,9 +74,9 @@ def test_a_factor_multiplies_the_learning_rate_of_both_systems(tmp_path, recipe,
     """Stock's peak is Equation 3's at the end of the warm-up, so that it must shrink with it."""
     corpus = ("--corpus", "gum") if recipe == PARSING else ()
     options = (*corpus, "--system", "both")
-    ours, _ = commands(recipe, tmp_path, "fairseq-train", *options)
-    _, stock = commands(recipe, tmp_path, "fairseq-train", *options, "--lr_factor", "1")
-    half, half_stock = commands(recipe, tmp_path, "fairseq-train", *options, "--lr_factor", ".5")
+    ours, _ = shown(recipe, tmp_path, "fairseq-train", *options)
+    _, stock = shown(recipe, tmp_path, "fairseq-train", *options, "--lr_factor", "1")
+    half, half_stock = shown(recipe, tmp_path, "fairseq-train", *options, "--lr_factor", ".5")
     assert (value(ours, "--lr-factor"), value(half, "--lr-factor")) == (rows_own, "0.5")
     assert float(value(half_stock, "--lr")) == pytest.approx(float(value(stock, "--lr")) / 2)
 
@@ -90,13 +84,13 @@ def test_a_factor_multiplies_the_learning_rate_of_both_systems(tmp_path, recipe,
 def test_a_factor_of_1_wins_over_a_rows_own(tmp_path):
     """Breaks if the flag is left out where it is 1: the --arch would set its row's 2.53."""
     options = ("--row", "multi30k_tiny", "--lr_factor", "1")
-    (train,) = commands(MULTI30K, tmp_path, "fairseq-train", *options)
+    (train,) = shown(MULTI30K, tmp_path, "fairseq-train", *options)
     assert float(value(train, "--lr-factor")) == 1.0
 
 
 def test_a_factor_that_is_0_or_infinite_as_a_float_is_refused(tmp_path):
     for factor, number in (("0." + 400 * "0" + "1", "0.0"), ("1" + 400 * "0", "inf")):
-        result = dry_run(MULTI30K, tmp_path, "--lr_factor", factor)
+        result = call(command(MULTI30K, tmp_path, "--lr_factor", factor, "--dry_run"))
         assert result.returncode == 1 and "fairseq-train" not in result.stdout
         first, _ = result.stderr.splitlines()
         assert first == f"aiayn flags: --lr-factor must be a positive number, got {number}"
@@ -104,24 +98,24 @@ def test_a_factor_that_is_0_or_infinite_as_a_float_is_refused(tmp_path):
 
 def test_every_seed_of_every_system_is_a_run_and_the_table_has_all(tmp_path):
     options = ("--system", "both", "--seeds", "3 1")
-    trainings = commands(MULTI30K, tmp_path, "fairseq-train", *options)
+    trainings = shown(MULTI30K, tmp_path, "fairseq-train", *options)
     runs = [f"{tmp_path}/exp/{name}-tiny-{seed}" for name in ("aiayn", "stock") for seed in (3, 1)]
     assert [value(train, "--save-dir") for train in trainings] == [f"{r}/checkpoints" for r in runs]
     assert [value(train, "--seed") for train in trainings] == ["3", "1", "3", "1"]
-    table = commands(MULTI30K, tmp_path, "aiayn compare", *options)[-1]
+    table = shown(MULTI30K, tmp_path, "aiayn compare", *options)[-1]
     assert table[2:6] == runs
 
 
 def test_a_run_of_its_own_name_keeps_it_with_several_seeds(tmp_path):
     options = ("--seeds", "1 2", "--run", "mine")
-    found = commands(MULTI30K, tmp_path, "fairseq-train", *options)
+    found = shown(MULTI30K, tmp_path, "fairseq-train", *options)
     names = [Path(value(train, "--save-dir")).parent.name for train in found]
     assert names == ["aiayn-mine-1", "aiayn-mine-2"]
 
 
 def test_parsers_take_seeds_too(tmp_path):
     options = ("--corpus", "gum", "--seeds", "1 2", "--dev_score", "true", "--best_by", "score")
-    trainings = commands(PARSING, tmp_path, "fairseq-train", *options, "--patience", "4")
+    trainings = shown(PARSING, tmp_path, "fairseq-train", *options, "--patience", "4")
     assert [value(train, "--seed") for train in trainings] == ["1", "2"]
     for train in trainings:
         assert "--eval-f1" in train and "--maximize-best-checkpoint-metric" in train
@@ -130,13 +124,13 @@ def test_parsers_take_seeds_too(tmp_path):
 
 
 def test_without_early_stopping_fairseqs_own_default_stays(tmp_path):
-    (train,) = commands(MULTI30K, tmp_path, "fairseq-train")
+    (train,) = shown(MULTI30K, tmp_path, "fairseq-train")
     assert not {"--patience", "--eval-bleu", "--best-checkpoint-metric"} & set(train)
 
 
 def test_options_of_ones_own_win(tmp_path):
     options = ("--train_options", "--clip-norm 25 --adam-eps 1e-8")
-    (train,) = commands(MULTI30K, tmp_path, "fairseq-train", *options)
+    (train,) = shown(MULTI30K, tmp_path, "fairseq-train", *options)
     assert (value(train, "--clip-norm"), value(train, "--adam-eps")) == ("25", "1e-8")
 
 
@@ -146,7 +140,7 @@ def test_the_published_transformer_tiny_of_multi30k(tmp_path, system):
     or the α chosen on the development set on ours."""
     options = ("--row", "multi30k_tiny", "--system", system)
     options += ("--patience", "10", "--dev_score", "true")
-    (train,) = commands(MULTI30K, tmp_path, "fairseq-train", *options)
+    (train,) = shown(MULTI30K, tmp_path, "fairseq-train", *options)
     for side in ("encoder", "decoder"):
         shape = {"layers": "4", "embed-dim": "128", "ffn-embed-dim": "256", "attention-heads": "4"}
         for name, size in shape.items() if system == "stock" else ():
@@ -160,24 +154,25 @@ def test_the_published_transformer_tiny_of_multi30k(tmp_path, system):
     assert int(value(train, "--max-tokens")) * int(value(train, "--update-freq")) == 8192
     if system == "stock":
         assert float(value(train, "--lr")) == pytest.approx(0.005, rel=1e-3)
-    (generate,) = commands(MULTI30K, tmp_path, "fairseq-generate", *options)
+    (generate,) = shown(MULTI30K, tmp_path, "fairseq-generate", *options)
     assert value(generate, "--beam") == "5"
     if system == "stock":
         assert "--lenpen" not in generate
     else:
         assert value(generate, "--lenpen") == "1.4"
-    (average,) = commands(MULTI30K, tmp_path, "aiayn average", *options)
+    (average,) = shown(MULTI30K, tmp_path, "aiayn average", *options)
     assert value(average, "--last") == "10"
 
 
 def test_published_text_is_lower_cased_on_both_sides_of_the_score(tmp_path):
     options = ("--text", "lc.norm.tok")
-    (cleaning,) = commands(MULTI30K, tmp_path, "python .*clean_corpus", *options)
-    (held_out,) = commands(MULTI30K, tmp_path, "python .*held_out", *options)
+    module = "python -P -m fairseq_aiayn.corpus"
+    (cleaning,) = shown(MULTI30K, tmp_path, f"{module}.clean_corpus", *options)
+    (held_out,) = shown(MULTI30K, tmp_path, f"{module}.held_out", *options)
     assert "--lowercase" in cleaning and "--lowercase" in held_out
-    (bpe,) = commands(MULTI30K, tmp_path, "subword-nmt learn-bpe", *options)
+    (bpe,) = shown(MULTI30K, tmp_path, "subword-nmt learn-bpe", *options)
     assert value(bpe, "--symbols") == "10000"
-    assert "--tokens" in commands(MULTI30K, tmp_path, "aiayn bleu", *options)[0]
+    assert "--tokens" in shown(MULTI30K, tmp_path, "aiayn bleu", *options)[0]
 
 
 @pytest.mark.parametrize("language", ["xx", "zh-CN"])

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import treebanks
-from recipe_runs import RECIPES, call, lines_of, refusal, stages_run, value, without_torch
+from dry_runs import commands, dry_run, stages, value
+from recipe_runs import RECIPES, call, failure, lines_of, refusal, stages_run, without_torch
 
 RECIPE = RECIPES / "wsj_parsing"
 RUN = RECIPE / "run.sh"
@@ -27,20 +28,8 @@ def recipe(*options: object, **environment: str) -> subprocess.CompletedProcess:
     return call([str(RUN), *map(str, options)], **environment)
 
 
-def shown(*options: object, **environment: str) -> str:
-    """Return what a dry run prints."""
-    result = recipe("--dry_run", *options, **environment)
-    assert (result.returncode, result.stderr) == (0, "")
-    return result.stdout
-
-
-def commands(text: str, name: str) -> list[list[str]]:
-    """Return the words of each command of this name, of those that a dry run prints."""
-    return [line.split() for line in text.splitlines() if line.startswith(name)]
-
-
-def stages(text: str) -> list[str]:
-    return [line.removeprefix("# stage ") for line in text.splitlines() if "# stage " in line]
+def shown(*options: object) -> str:
+    return dry_run([RUN, *options])
 
 
 def test_help_lists_the_options():
@@ -131,7 +120,7 @@ def test_section_63_on_eight_gpus(treebank, tmp_path):
         assert not {"--beam", "--lenpen", "--max-len-b", "--constrained"} & set(search)
     (choose,) = commands(text, f"python {RECIPE}/choose.py")
     assert choose[2:5] == [f"{exp}/{name}/valid" for name in names]
-    assert stages(text)[-4:] == [
+    assert list(stages(text))[-4:] == [
         "9-choose-aiayn-parsing-1",
         f"10-parse-{names[0]}-test",
         f"11-score-{names[0]}-test",
@@ -231,8 +220,8 @@ def test_two_nodes_train_together_and_the_second_only_trains(treebank, tmp_path)
         assert value(train, "--node-rank") == str(rank)
         assert (value(train, "--distributed-world-size"), value(train, "--dropout")) == ("8", "0.2")
         assert value(train, "--save-dir") == f"{tmp_path}/exp/aiayn-parsing-1/checkpoints"
-    assert stages(second) == ["5-train-aiayn-parsing-1"]
-    assert stages(first)[-1] == "12-table"
+    assert list(stages(second)) == ["5-train-aiayn-parsing-1"]
+    assert list(stages(first))[-1] == "12-table"
 
 
 def test_prepared_text_is_trained_and_scored_with(treebank, tmp_path):
@@ -309,15 +298,6 @@ def prepare(tmp_path):
     return lambda *options: recipe(*own, *options, **tools)
 
 
-def failure(result: subprocess.CompletedProcess, stage: str) -> str:
-    """Return the line before the last one, which says the stage and where the log is."""
-    *_, line, last = result.stderr.splitlines()
-    ending = rf" data\.sh:\d+ stage {stage} failed with status 1; log: /\S+\.log$"
-    assert result.returncode == 1 and re.search(ending, last), result.stderr
-    assert "Traceback" not in result.stderr
-    return line
-
-
 def test_gum_can_be_set_up_before_it_is_downloaded(tmp_path):
     own = ("--exp", tmp_path / "exp", "--device", "cpu", "--stop_stage", "0")
     result = recipe("--corpus", "gum", *own, **without_torch(tmp_path / "tools"))
@@ -349,7 +329,7 @@ def test_after_a_bad_file_is_repaired_the_same_command_goes_on(
     wsj, exp = treebanks.write_treebank(tmp_path / "wsj"), tmp_path / "exp"
     whole = (wsj / file).read_bytes()
     (wsj / file).write_bytes(content)
-    line = failure(prepare("--treebank", wsj), "2-trees")
+    line = failure(prepare("--treebank", wsj), "data.sh", "2-trees")
     assert line.startswith(f"write_trees: {wsj}/{file}{place}")
     assert not (exp / ".done" / "2-trees").exists()
     done = {path.name for path in (exp / "trees").glob("*.tree")}
@@ -376,18 +356,18 @@ def test_a_changed_treebank_is_read_again(prepare, tmp_path):
 
 def test_an_empty_treebank_and_a_list_without_its_file_are_one_line(prepare, tmp_path):
     (empty := tmp_path / "empty").mkdir()
-    line = failure(prepare("--treebank", empty), "2-lists")
+    line = failure(prepare("--treebank", empty), "data.sh", "2-lists")
     assert line == f"list_trees: {empty}: must have files 02/*.mrg, has none"
     assert not (tmp_path / "exp" / ".done" / "2-lists").exists()
     for name in ("train", "valid", "test"):
         (empty / name).write_text(f"{name}.ptb\n")
-    line = failure(prepare("--treebank", empty, "--lists", empty), "2-lists")
+    line = failure(prepare("--treebank", empty, "--lists", empty), "data.sh", "2-lists")
     assert line.endswith(f"No such file or directory: '{empty}/train.ptb'")
 
 
 def test_a_bad_silver_file_is_named(prepare, tmp_path):
     wsj, silver = treebanks.write_treebank(tmp_path / "wsj"), tmp_path / "silver.gz"
     silver.write_bytes(gzip.compress(treebanks.invented_text(50, 1).encode())[:-30])
-    line = failure(prepare("--treebank", wsj, "--silver", silver), "2-trees")
+    line = failure(prepare("--treebank", wsj, "--silver", silver), "data.sh", "2-trees")
     assert line.startswith(f"write_trees: {silver}:")
     assert "silver.tree" not in {path.name for path in (tmp_path / "exp" / "trees").iterdir()}

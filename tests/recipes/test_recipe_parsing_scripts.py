@@ -7,17 +7,16 @@ import json
 import random
 import re
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+import recipe_runs
 import sentencepiece
 import treebanks
 from hypothesis import given
 from hypothesis import strategies as st
 from invented_trees import forms
-from patience import PATIENCE
 from recipe_runs import RECIPES, lines_of, refusal
 
 from fairseq_aiayn.corpus import pieces
@@ -29,15 +28,7 @@ BEGINS = "\u2581"
 
 
 def script(name: str, *arguments: object, text: str = "") -> subprocess.CompletedProcess:
-    """Run one of the recipe's scripts; its standard input is the text."""
-    return subprocess.run(
-        [sys.executable, RECIPE / name, *map(str, arguments)],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
+    return recipe_runs.script(RECIPE / name, *arguments, text=text)
 
 
 # --- list_trees.py ---

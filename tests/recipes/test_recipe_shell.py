@@ -10,9 +10,17 @@ from pathlib import Path
 
 import pytest
 from patience import PATIENCE
-from recipe_runs import stages_run
+from recipe_runs import (
+    RECIPES,
+    in_front,
+    refusal,
+    session_of,
+    stages_run,
+    without_fork_server,
+    write_tool,
+)
 
-LIBRARY = Path(__file__).parents[2] / "recipes" / "lib" / "recipe.sh"
+LIBRARY = RECIPES / "lib" / "recipe.sh"
 
 THREE_STAGES = """
 size=3       # how large
@@ -36,10 +44,8 @@ def recipe(tmp_path):
     """Return a function that writes a recipe and gives the command that runs it."""
 
     def write(body: str) -> list[str]:
-        script = tmp_path / "sample" / "run.sh"
-        script.parent.mkdir(exist_ok=True)
-        script.write_text(f"#!/bin/bash\n# A sample.\n\n. {LIBRARY}\n\n# Options\n{body}")
-        script.chmod(0o755)
+        text = f"# A sample.\n\n. {LIBRARY}\n\n# Options\n{body}"
+        script = write_tool(tmp_path / "sample" / "run.sh", text) / "run.sh"
         return [str(script), "--exp", str(tmp_path / "exp"), "--needs_mb", "1"]
 
     return write
@@ -70,14 +76,6 @@ def start(command, waiting_for: Path) -> subprocess.Popen:
         assert time.monotonic() < deadline and process.poll() is None, process.communicate()
         time.sleep(0.02)
     return process
-
-
-def alive(pid: int) -> bool:
-    """Say whether a process runs; one that only waits to be reaped does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_unchanged_stages_are_skipped_and_a_changed_option_runs_all_that_follows(recipe, tmp_path):
@@ -154,19 +152,14 @@ def test_help_names_every_option_with_its_default(recipe):
     ],
 )
 def test_a_wrong_option_ends_the_recipe_with_one_line(recipe, tmp_path, arguments, message):
-    result = call(recipe(THREE_STAGES), *arguments)
-    assert result.returncode == 1
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    assert message in refusal(call(recipe(THREE_STAGES), *arguments))
     assert not (tmp_path / "exp" / "size").exists()
 
 
 def test_a_directory_that_cannot_be_written_is_one_line(recipe, tmp_path):
     (tmp_path / "file").touch()
-    result = call(recipe(THREE_STAGES), "--exp", str(tmp_path / "file" / "exp"))
-    assert result.returncode == 1
-    assert "cannot write to" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    line = refusal(call(recipe(THREE_STAGES), "--exp", str(tmp_path / "file" / "exp")))
+    assert "cannot write to" in line
 
 
 @pytest.mark.parametrize("flag", ["", "-q", "-p"])
@@ -217,7 +210,7 @@ def test_an_interrupt_stops_the_children_and_leaves_no_marker(recipe, tmp_path, 
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == status
     assert "interrupted in stage 1-work" in errors
-    assert not alive(int((exp / "pid").read_text()))
+    assert session_of(int((exp / "pid").read_text())) is None
     assert not (exp / ".done" / "1-work").exists()
 
 
@@ -233,7 +226,7 @@ def test_after_a_kill_the_same_options_go_on_and_others_begin_anew(recipe, tmp_p
     process.kill()
     process.wait()  # but not for the end of its output, which its child holds open
     left_behind = int((exp / "pid").read_text())
-    assert alive(left_behind)
+    assert session_of(left_behind) is not None
 
     (exp / "fast").touch()
     (exp / "work" / "checkpoint").touch()
@@ -241,7 +234,7 @@ def test_after_a_kill_the_same_options_go_on_and_others_begin_anew(recipe, tmp_p
     assert resumed.returncode == 0, resumed.stderr
     assert "stopping the command it left behind" in resumed.stderr
     assert stages_run(resumed.stderr) == ["1-work"]
-    assert not alive(left_behind)
+    assert session_of(left_behind) is None
     assert (exp / "work" / "checkpoint").exists()
 
     changed = call(command, "--steps", "2")
@@ -263,7 +256,7 @@ def test_a_run_on_another_host_is_left_alone(recipe, tmp_path):
     refused = call(command)
     assert refused.returncode == 1
     assert f"process {process.pid} on elsewhere is already running in {exp}" in refused.stderr
-    assert alive(left_behind)
+    assert session_of(left_behind) is not None
     os.killpg(int(lock[2]), signal.SIGKILL)
 
 
@@ -299,15 +292,11 @@ def test_download_goes_on_where_it_stopped_and_is_checked(recipe, tmp_path):
 
 def test_a_full_disk_is_named(recipe, tmp_path):
     # df says that there is room at the start and none when the command fails.
-    bin_dir = tmp_path / "bin"
-    bin_dir.mkdir()
-    df = bin_dir / "df"
-    df.write_text(
-        "#!/bin/sh\n"
+    df = (
         f"if [ -e {tmp_path}/exp/failed ]; then free=0; else free=9000; fi\n"
         'echo header; echo "disk 9000 0 $free 100% /"\n'
     )
-    df.chmod(0o755)
+    tools = write_tool(tmp_path / "bin" / "df", df)
     body = """
 # End of options
 recipe_options "$@"
@@ -315,21 +304,19 @@ recipe_begin
 fail() { run -q sh -c "touch $exp/failed; exit 1"; }
 stage 1 full fail
 """
-    result = call(recipe(body), PATH=f"{bin_dir}:{os.environ['PATH']}")
+    result = call(recipe(body), **in_front(tools, without_fork_server()))
     assert result.returncode == 1
     assert f"no space left on the disk of {tmp_path}/exp (0 MB free)" in result.stderr
 
 
 def test_a_file_that_vanishes_while_exp_is_measured_ends_nothing(recipe, tmp_path):
-    du = tmp_path / "bin" / "du"
-    du.parent.mkdir()
-    du.write_text("#!/bin/sh\necho 'du: no such file' >&2; printf '7\\t%s\\n' \"$2\"; exit 1\n")
-    du.chmod(0o755)
-    result = call(recipe(THREE_STAGES), PATH=f"{du.parent}:{os.environ['PATH']}")
+    warns = "echo 'du: no such file' >&2; printf '7\\t%s\\n' \"$2\"; exit 1\n"
+    tools = write_tool(tmp_path / "bin" / "du", warns)
+    result = call(recipe(THREE_STAGES), **in_front(tools, without_fork_server()))
     assert result.returncode == 0, result.stderr
     assert "du:" not in result.stderr
-    du.write_text("#!/bin/sh\nexit 1\n")
-    assert call(recipe(THREE_STAGES), PATH=f"{du.parent}:{os.environ['PATH']}").returncode == 0
+    write_tool(tmp_path / "bin" / "du", "exit 1\n")
+    assert call(recipe(THREE_STAGES), **in_front(tools, without_fork_server())).returncode == 0
 
 
 def test_python_reads_and_writes_utf8_whatever_the_environment_says(recipe, tmp_path):

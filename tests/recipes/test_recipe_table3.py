@@ -1,13 +1,10 @@
 """recipes/table3/table.py: Table 3 from the run directories of several rows and seeds."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from statistics import stdev
 
 import pytest
-from patience import PATIENCE
+from recipe_runs import RECIPES, refusal, script
 from run_directories import END, score, table_rows, train_log, valid_log, write_run
 
 from fairseq_aiayn.paper import BASE, BIG, TABLE_3
@@ -22,7 +19,7 @@ from fairseq_aiayn.report.table3 import (
 )
 from fairseq_aiayn.runs.published import OTHER_MEASURE
 
-SCRIPT = Path(__file__).parents[2] / "recipes" / "table3" / "table.py"
+SCRIPT = RECIPES / "table3" / "table.py"
 
 
 def markdown(table: Table3) -> str:
@@ -214,19 +211,9 @@ def test_the_report_traces_every_run_and_comes_from_the_json_again(make_run, tmp
     assert "fairseq-train --seed 2\n" in report(table)
 
 
-def call(*arguments: object) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, SCRIPT, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
-
-
 def test_the_script_prints_the_table_and_writes_it_with_its_runs(make_run, tmp_path):
     output = tmp_path / "table"
-    done = call(make_run("base"), tmp_path / "absent", "--output", output)
+    done = script(SCRIPT, make_run("base"), tmp_path / "absent", "--output", output)
     assert (done.returncode, done.stderr) == (0, "")
     assert [line["row"] for line in cells_of(done.stdout)] == ["base"]
     assert "- absent: settings.json: No such file" in done.stdout
@@ -237,14 +224,12 @@ def test_the_script_prints_the_table_and_writes_it_with_its_runs(make_run, tmp_p
 
 
 def test_no_finished_run_at_all_is_a_table_too(tmp_path):
-    done = call(tmp_path / "absent", "--output", tmp_path / "table")
+    done = script(SCRIPT, tmp_path / "absent", "--output", tmp_path / "table")
     assert done.returncode == 0
     assert cells_of(done.stdout) == []
 
 
 def test_bad_input_ends_the_script_with_one_line(make_run, tmp_path):
-    done = call(make_run("tiny"), "--output", tmp_path / "table")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"table: {tmp_path}/aiayn-tiny-1: must be a run of one of the ")
-    assert done.stderr.count("\n") == 1
+    line = refusal(script(SCRIPT, make_run("tiny"), "--output", tmp_path / "table"))
+    assert line.startswith(f"table: {tmp_path}/aiayn-tiny-1: must be a run of one of the ")
     assert not (tmp_path / "table").exists()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from dry_runs import commands, dry_run, value
 from patience import PATIENCE
 from recipe_runs import (
     RECIPES,
@@ -20,9 +21,9 @@ from recipe_runs import (
     files_of,
     lines_of,
     mirrored,
+    refusal,
     session_of,
     start,
-    value,
     wait_for,
 )
 
@@ -146,9 +147,8 @@ def test_rows_that_stock_fairseq_cannot_build_are_left_out(tools, command):
     ],
 )
 def test_what_would_leave_no_table_is_refused(tools, command, rows, passed, message):
-    result = call(command("--rows", rows, passed=passed), **tools)
-    assert result.returncode == 1
-    assert result.stderr.startswith(f"run.sh: {message}") and result.stderr.count("\n") == 1
+    line = refusal(call(command("--rows", rows, passed=passed), **tools))
+    assert line.startswith(f"run.sh: {message}")
 
 
 def test_tasks_of_an_array_train_a_run_each_and_share_the_directory(text, tools, command, tmp_path):
@@ -159,8 +159,7 @@ def test_tasks_of_an_array_train_a_run_each_and_share_the_directory(text, tools,
     assert trainings(second) == ["aiayn-c_n4-1"]
     assert not (exp / "table3.md").exists()
     beyond = call(words, **tools, SLURM_ARRAY_TASK_ID="2")
-    message = "run.sh: there are 2 runs, none of them is number 2\n"
-    assert (beyond.returncode, beyond.stderr) == (1, message)
+    assert refusal(beyond) == "run.sh: there are 2 runs, none of them is number 2"
 
     tasks = [
         subprocess.Popen(
@@ -227,22 +226,20 @@ def test_text_that_is_not_prepared_is_named(tools, command, tmp_path):
 
 
 def test_a_dry_run_shows_every_command_of_every_run(command, tmp_path):
-    words = command("--rows", "c_n2 d_ls0", "--system", "both", "--dry_run")
-    result = call(words)
-    assert (result.returncode, result.stderr) == (0, "")
+    text = dry_run(command("--rows", "c_n2 d_ls0", "--system", "both"))
     assert not (tmp_path / "exp").exists()
-    assert len(re.findall("^fairseq-preprocess ", result.stdout, re.MULTILINE)) == 1
-    shown = re.findall("^fairseq-train .*", result.stdout, re.MULTILINE)
-    assert [Path(value(train.split(), "--save-dir")).parent.name for train in shown] == [
+    assert len(commands(text, "fairseq-preprocess")) == 1
+    trained = commands(text, "fairseq-train")
+    assert [Path(value(train, "--save-dir")).parent.name for train in trained] == [
         "aiayn-c_n2-1",
         "aiayn-d_ls0-1",
         "stock-c_n2-1",
         "stock-d_ls0-1",
     ]
     for tool in ("fairseq-validate", "fairseq-generate", "aiayn bleu", "aiayn compare"):
-        assert len(re.findall(f"^{tool} ", result.stdout, re.MULTILINE)) == 4
-    assert result.stdout.splitlines()[-1].startswith("python ")
-    assert "aiayn average" not in result.stdout
+        assert len(commands(text, tool)) == 4
+    assert text.splitlines()[-1].startswith("python ")
+    assert "aiayn average" not in text
 
 
 @pytest.mark.parametrize(
@@ -268,7 +265,4 @@ def test_the_size_of_an_array_is_told(command, tmp_path, options, count):
     ],
 )
 def test_wrong_choices_are_one_line(command, options, message):
-    result = call(command(*options, "--count"))
-    assert result.returncode == 1
-    assert result.stderr.startswith(f"run.sh: {message}")
-    assert len(result.stderr.splitlines()) == 1
+    assert refusal(call(command(*options, "--count"))).startswith(f"run.sh: {message}")

@@ -4,14 +4,12 @@ and the best of several on the development set."""
 import hashlib
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE
+from recipe_runs import RECIPES, refusal, script
 from run_directories import END, MADE, table_rows, train_log, valid_log
 
 from fairseq_aiayn.cli.main import main
@@ -31,7 +29,7 @@ from fairseq_aiayn.runs.parsing_run import read_searches
 from fairseq_aiayn.treebank.evalb import scoring
 from fairseq_aiayn.treebank.evalb.summary import Summary
 
-RECIPE = Path(__file__).parents[2] / "recipes" / "wsj_parsing"
+CHOOSE = RECIPES / "wsj_parsing" / "choose.py"
 SENTENCES = 4
 GOLD = "(TOP (S (NP (PRP I)) (VP (VBP sleep)) (. .)))"
 TRAIN = "fairseq-train bin --dropout 0.1 --attention-dropout=0.25 --dropout 0.3"
@@ -390,16 +388,6 @@ def test_a_missing_file_is_named(make_part, file):
         read_searches([part])
 
 
-def call(script: str, *arguments: object) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, RECIPE / script, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
-
-
 def test_the_command_prints_the_table_and_writes_it_with_its_runs(make_part, tmp_path, capsys):
     runs, output = [make_part("a"), make_part("b", made={"system": "stock"})], tmp_path / "table"
     assert main(["compare", *map(str, runs), "--output", str(output)]) == 0
@@ -465,7 +453,7 @@ def test_the_best_on_the_development_set_is_chosen(make_part):
         make_part(f"a-dropout{dropout}", "valid", **{"score.json": score(value)})
         for dropout, value in f1.items()
     ]
-    done = call("choose.py", *runs)
+    done = script(CHOOSE, *runs)
     assert (done.returncode, done.stdout) == (0, f"{runs[1].parent}\n")
     grid = [line.split() for line in done.stderr.splitlines()]
     assert grid == [
@@ -489,6 +477,5 @@ def test_nothing_is_chosen_where_a_score_is_missing_or_not_to_be_compared(
     make_part, content, message
 ):
     good, bad = make_part("a", "valid"), make_part("b", "valid", **{"score.json": content})
-    done = call("choose.py", good, bad)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"choose: {bad}/score.json: {message.format(good)}\n"
+    line = refusal(script(CHOOSE, good, bad))
+    assert line == f"choose: {bad}/score.json: {message.format(good)}"

@@ -7,14 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from dry_runs import commands, dry_run, value
 from patience import PATIENCE
 from recipe_runs import (
     RECIPES,
     TRAINING_SAMPLE,
     call,
     in_front,
+    refusal,
     start,
-    value,
     wait_for,
     with_fork_server,
     without_torch,
@@ -28,10 +29,9 @@ WMT = RECIPES / "wmt14_en_de" / "run.sh"
 
 def train_command(directory: Path, *options: str, **environment) -> list[str]:
     """Return the words of the fairseq-train command that a dry run shows."""
-    result = call([WMT, "--dry_run", "--stage", "5", *options], directory, **environment)
-    assert (result.returncode, result.stderr) == (0, "")
-    (line,) = re.findall(r"^(?:fairseq-train|torchrun|srun) .*", result.stdout, re.MULTILINE)
-    return line.split()
+    text = dry_run([WMT, "--stage", "5", *options], directory, **environment)
+    (words,) = commands(text, "fairseq-train", "torchrun", "srun")
+    return words
 
 
 def with_tool(path: Path, body: str) -> dict[str, str]:
@@ -193,33 +193,28 @@ def test_gpus_that_pytorch_does_not_see_are_one_line(monkeypatch):
     ],
 )
 def test_wrong_options_are_one_line(tmp_path, options, message):
-    result = call([WMT, "--dry_run", *options], tmp_path)
-    assert result.returncode == 1
-    assert result.stderr.startswith(f"run.sh: {message}")
-    assert len(result.stderr.splitlines()) == 1
+    line = refusal(call([WMT, "--dry_run", *options], tmp_path))
+    assert line.startswith(f"run.sh: {message}")
 
 
 def test_the_other_direction_has_a_directory_of_its_own(tmp_path):
     """Breaks if it replaces the text of the first, which takes half an hour to prepare."""
     reverse = ("--source_lang", "de", "--target_lang", "en", "--stop_stage", "2")
     for options, name in (((), "wmt14_en_de"), (reverse, "wmt14_de_en")):
-        result = call([WMT, "--dry_run", *options], tmp_path)
-        assert {name} == set(re.findall(r"/exp/(wmt14_\w+)", result.stdout))
+        text = dry_run([WMT, *options], tmp_path)
+        assert {name} == set(re.findall(r"/exp/(wmt14_\w+)", text))
 
 
 def test_fairseq_takes_all_that_a_slurm_job_has(tmp_path):
-    def refusal(*options, **environment):
+    def refused(*options, **environment):
         tools = gpus(tmp_path, 4, "9.0")
-        result = call([WMT, "--dry_run", *options], tmp_path, **tools, **environment)
-        assert result.returncode == 1
-        return result.stderr
+        return refusal(call([WMT, "--dry_run", *options], tmp_path, **tools, **environment))
 
-    assert refusal("--gpus", "8") == "run.sh: --gpus must be at most the 4 here, got '8'\n"
+    assert refused("--gpus", "8") == "run.sh: --gpus must be at most the 4 here, got '8'"
     job = {"SLURM_JOB_ID": "7", "SLURM_NNODES": "2"}
-    assert refusal("--gpus", "4", **job) == "run.sh: --nodes must be the job's 2, got '1'\n"
-    assert refusal("--gpus", "2", "--nodes", "2", **job).startswith(
-        "run.sh: --gpus must be the job's 4, got '2'"
-    )
+    assert refused("--gpus", "4", **job) == "run.sh: --nodes must be the job's 2, got '1'"
+    line = refused("--gpus", "2", "--nodes", "2", **job)
+    assert line.startswith("run.sh: --gpus must be the job's 4, got '2'")
 
 
 def test_a_dry_run_leaves_nodes_that_wait_alone(tmp_path):
@@ -295,17 +290,16 @@ def test_stock_fairseq_reaches_equation_3s_peak_after_another_warm_up_too(tmp_pa
 
 
 def test_the_final_model_is_evaluated_where_none_are_averaged(tmp_path):
-    def shown(*options):
-        return call([WMT, "--dry_run", *options], tmp_path).stdout
-
-    alone = shown("--average", "1", "--subset", "valid")
+    alone = dry_run([WMT, "--average", "1", "--subset", "valid"], tmp_path)
     assert "# stage 6" not in alone and "aiayn average" not in alone
-    (generate,) = re.findall(r"^fairseq-generate .*", alone, re.MULTILINE)
-    assert "checkpoint_last.pt" in generate and "--gen-subset valid" in generate
+    (generate,) = commands(alone, "fairseq-generate")
+    assert value(generate, "--path").endswith("/checkpoint_last.pt")
+    assert value(generate, "--gen-subset") == "valid"
     assert "/data/valid.de" in alone
-    averaged = shown("--row", "big")
+    averaged = dry_run([WMT, "--row", "big"], tmp_path)
     assert "aiayn average --last 20" in averaged
-    assert "/average.pt" in re.findall(r"^fairseq-generate .*", averaged, re.MULTILINE)[0]
+    (generate,) = commands(averaged, "fairseq-generate")
+    assert value(generate, "--path").endswith("/average.pt")
 
 
 # --- on after a failure ---
