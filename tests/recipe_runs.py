@@ -130,6 +130,15 @@ def call(
     )
 
 
+def finish(
+    words: Sequence[object], directory: Path | None = None, **values: str
+) -> subprocess.CompletedProcess:
+    """Run a command that must end well."""
+    result = call(words, directory, **values)
+    assert result.returncode == 0, result.stderr
+    return result
+
+
 def script(path: Path, *arguments: object, text: str = "") -> subprocess.CompletedProcess:
     """Run a script of the recipes, whose standard input is the text."""
     return subprocess.run(

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from recipe_runs import (
     RECIPES,
     SHORT,
     Corpus,
-    call,
+    finish,
     lines_of,
     make_corpus,
     mirrored,
@@ -32,23 +31,21 @@ class Whole:
 
     corpus: Corpus
     exp: Path
-    words: list[str]  # the command
-    result: subprocess.CompletedProcess
+    said: str
 
 
 @pytest.fixture(scope="module")
 def french(tmp_path_factory) -> Iterator[Whole]:
     directory = tmp_path_factory.mktemp("wmt14_en_fr")
     corpus = make_corpus("wmt14_en_fr", directory / "mirror", "fr", 300)
-    words = mirrored(corpus, directory / "exp", *SHORT)
-    yield Whole(corpus, directory / "exp", words, call(words))
+    done = finish(mirrored(corpus, directory / "exp", *SHORT))
+    yield Whole(corpus, directory / "exp", done.stderr)
     shutil.rmtree(directory)  # half a gigabyte
 
 
 def test_word_pieces_end_as_a_score_of_plain_text(french):
-    assert french.result.returncode == 0, french.result.stderr
     stages = [*TEXT_STAGES, *(f"{stage}-{RUN}" for stage in RUN_STAGES)]
-    assert stages_run(french.result.stderr) == stages
+    assert stages_run(french.said) == stages
     assert "▁" in (french.exp / "pieces" / "train.fr").read_text()
 
     run = french.exp / RUN
@@ -96,8 +93,7 @@ def test_a_row_of_table_3_is_measured_on_multi30k_from_its_archives(tmp_path):
     own = ["--corpus", "multi30k", "--rows", "c_n2", "--max_update", "1", "--needs_mb", "1"]
     passed = mirrored(corpus, exp, "--batch_tokens", "256")[3:]  # without script and --exp
     words = [str(RECIPES / "table3" / "run.sh"), "--exp", str(exp), *own, "--"]
-    result = call([*words, *passed])
-    assert result.returncode == 0, result.stderr
+    result = finish([*words, *passed])
     run_stages = [f"{stage}-aiayn-c_n2-1" for stage in RUN_STAGES if stage != "6-average"]
     stages = ["1-text", *TEXT_STAGES, "2-train", "0-set_up", *run_stages]
     assert stages_run(result.stderr) == stages

@@ -12,8 +12,8 @@ import torch
 from recipe_runs import (
     SHORT,
     Corpus,
-    call,
     files_of,
+    finish,
     kill_session,
     lines_of,
     make_corpus,
@@ -61,8 +61,7 @@ def undisturbed(tmp_path_factory) -> Iterator[Undisturbed]:
     directory = tmp_path_factory.mktemp("undisturbed")
     corpus = make_corpus("wmt14_en_de", directory / "mirror", "de", 300)
     words = mirrored(corpus, directory / "exp", *SHORT, "--system", "both")
-    result = call(words)
-    assert result.returncode == 0, result.stderr
+    finish(words)
     yield Undisturbed(corpus, directory / "exp", words, results(directory / "exp"))
     shutil.rmtree(directory)  # a gigabyte
 
@@ -97,8 +96,7 @@ def test_both_systems_are_scored_on_the_same_text_in_one_table(undisturbed):
 
 def test_the_same_command_again_skips_everything_and_changes_nothing(undisturbed):
     before = files_of(undisturbed.exp)
-    again = call(undisturbed.words)
-    assert again.returncode == 0, again.stderr
+    again = finish(undisturbed.words)
     assert again.stderr.count(" is done, skipped") == 16
     assert stages_run(again.stderr) == []
     assert files_of(undisturbed.exp) == before
@@ -119,8 +117,7 @@ def test_a_run_killed_in_every_stage_ends_as_if_it_had_not_been(undisturbed, tmp
             kill_session(process)
         assert not (exp / ".done" / stage).exists()
         said += errors.read_text()
-    last = call(words)
-    assert last.returncode == 0, last.stderr
+    last = finish(words)
     said += last.stderr
     assert [stage for stage, _ in KILLS if f" stage {stage} goes on\n" not in said] == []
     assert said.count("stopping the command it left behind") == len(ALONE)

@@ -18,6 +18,7 @@ from recipe_runs import (
     RECIPES,
     call,
     files_of,
+    finish,
     kill_session,
     lines_of,
     session_of,
@@ -156,8 +157,7 @@ def test_silver_trees_are_trained_on_once_and_gold_twice(whole):
 def test_phrases_and_pairs_are_a_text_of_their_own(trees, tmp_path):
     exp = tmp_path / "exp"
     options = ("--silver", trees.silver, "--augment", "true", "--stop_stage", "4")
-    done = call(trees.command(exp, *options))
-    assert done.returncode == 0, done.stderr
+    finish(trees.command(exp, *options))
     augmented = content(exp / "bin" / "data.json")["augmented"]
     assert augmented > 3 * 20 * treebanks.PER_SECTION * 0.9
     for side, file in (("words", "text"), ("tree", "tree")):
@@ -202,8 +202,7 @@ def test_what_is_held_out_scores_100_once_it_is_a_tree_again(whole, part, tmp_pa
 
 def test_the_same_command_again_skips_everything_and_changes_nothing(whole):
     before = files_of(whole.exp)
-    again = call(whole.words)
-    assert again.returncode == 0, again.stderr
+    again = finish(whole.words)
     assert again.stderr.count(" is done, skipped") == len(TEXT_STAGES) + 2 * 4 + 1
     assert stages_run(again.stderr) == []
     assert files_of(whole.exp) == before
@@ -211,8 +210,7 @@ def test_the_same_command_again_skips_everything_and_changes_nothing(whole):
 
 def test_a_constrained_search_beside_the_first_needs_no_repair(whole, tmp_path):
     unconstrained = files_of(whole.exp / OURS / "test")
-    result = call([*whole.words, "--constrained", "--stage", "10", "--stop_stage", "11"])
-    assert result.returncode == 0, result.stderr
+    result = finish([*whole.words, "--constrained", "--stage", "10", "--stop_stage", "11"])
     name = f"{OURS}-test-constrained"
     assert stages_run(result.stderr) == [f"10-parse-{name}", f"11-score-{name}"]
     part = whole.exp / OURS / "test-constrained"
@@ -234,8 +232,7 @@ def test_a_constrained_search_beside_the_first_needs_no_repair(whole, tmp_path):
 def text(trees, tools, tmp_path_factory) -> Path:
     """EXP of a recipe with prepared text."""
     exp = tmp_path_factory.mktemp("text") / "exp"
-    result = call(trees.command(exp, "--tags", "XX", "--stop_stage", "4"), **tools)
-    assert result.returncode == 0, result.stderr
+    finish(trees.command(exp, "--tags", "XX", "--stop_stage", "4"), **tools)
     return exp
 
 
@@ -249,8 +246,7 @@ def command(trees, text, tmp_path) -> Callable[..., list[str]]:
 def test_the_dropout_that_is_best_on_section_22_parses_section_23(command, text, tools, tmp_path):
     exp, before = tmp_path / "exp", files_of(text)
     words = command("--dropouts", "0.1 0.2 0.3")
-    result = call(words, **tools, STAND_IN_SPOILS="dropout0.1")
-    assert result.returncode == 0, result.stderr
+    result = finish(words, **tools, STAND_IN_SPOILS="dropout0.1")
     tried = [f"{OURS}-dropout{dropout}" for dropout in ("0.1", "0.2", "0.3")]
     assert stages_run(result.stderr) == ["0-set_up", *stages_of_grid(tried, chosen=tried[1])]
     f1 = [content(exp / name / "valid" / "score.json")["all"]["f1"] for name in tried]
@@ -293,8 +289,7 @@ def test_ctrl_c_stops_the_training_and_the_same_command_goes_on(command, tools, 
     assert session_of(int(training.read_text())) is None
     assert not (exp / OURS / ".done" / f"5-train-{OURS}").exists()
 
-    second = call(words, **tools)
-    assert second.returncode == 0, second.stderr
+    second = finish(words, **tools)
     after = [f"10-parse-{OURS}-valid", f"11-score-{OURS}-valid", "12-table"]
     assert stages_run(second.stderr) == [f"5-train-{OURS}", *after]
     assert f" stage 5-train-{OURS} goes on" in second.stderr
@@ -308,14 +303,13 @@ def test_ctrl_c_stops_the_training_and_the_same_command_goes_on(command, tools, 
 def test_a_training_on_other_symbols_never_takes_the_place_of_one(trees, tools, tmp_path):
     exp = tmp_path / "exp"
     words = trees.command(exp, "--stop_stage", "5")
-    assert call(words, **tools).returncode == 0
+    finish(words, **tools)
     trained = files_of(exp / OURS)
     other = call([*words, "--tags", "XX"], **tools)
     message = f"{exp}/{OURS} holds a training with other data or options: --run NAME trains beside"
     assert other.returncode == 1 and message in other.stderr.splitlines()[-1]
     assert files_of(exp / OURS) == trained
-    back = call(words, **tools)
-    assert back.returncode == 0, back.stderr
+    back = finish(words, **tools)
     assert f"stage 5-train-{OURS} is done, skipped" in back.stderr
     assert files_of(exp / OURS) == trained
 

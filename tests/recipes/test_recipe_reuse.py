@@ -11,6 +11,7 @@ from recipe_runs import (
     SHORT,
     call,
     files_of,
+    finish,
     lines_of,
     mirrored,
     stages_run,
@@ -25,8 +26,7 @@ Recipe = Callable[..., subprocess.CompletedProcess]
 def exp(corpus, tools, tmp_path_factory) -> Path:
     """EXP after a whole run."""
     exp = tmp_path_factory.mktemp("finished") / "exp"
-    result = call(mirrored(corpus, exp, *SHORT, *FINAL), **tools)
-    assert result.returncode == 0, result.stderr
+    finish(mirrored(corpus, exp, *SHORT, *FINAL), **tools)
     return exp
 
 

@@ -19,6 +19,7 @@ from recipe_runs import (
     call,
     environment,
     files_of,
+    finish,
     lines_of,
     mirrored,
     refusal,
@@ -34,8 +35,7 @@ SCRIPT = RECIPES / "table3" / "run.sh"
 def text(corpus, tools, tmp_path_factory) -> Path:
     """EXP of the corpus's recipe, with its prepared text."""
     exp = tmp_path_factory.mktemp("text") / "exp"
-    result = call(mirrored(corpus, exp, "--stop_stage", "4"), **tools)
-    assert result.returncode == 0, result.stderr
+    finish(mirrored(corpus, exp, "--stop_stage", "4"), **tools)
     return exp
 
 
@@ -66,8 +66,7 @@ def test_every_row_and_seed_is_trained_on_one_text_and_measured_as_table_3(
     exp = tmp_path / "exp"
     mirror = [*mirrored(corpus, exp)[3:], "--batch_tokens", "256"]
     words = command("--rows", "c_n4 c_n2", "--seeds", "1 2", passed=mirror)
-    result = call(words, **tools)
-    assert result.returncode == 0, result.stderr
+    result = finish(words, **tools)
     runs = ["aiayn-c_n4-1", "aiayn-c_n4-2", "aiayn-c_n2-1", "aiayn-c_n2-2"]
     assert trainings(result) == runs
     for run in runs:
@@ -112,8 +111,7 @@ def test_a_run_that_fails_is_listed_and_does_not_keep_others_from_theirs(
     assert "Not finished:\n\n- aiayn-c_n2-1: settings.json: No such file or directory\n" in table
 
     finished = files_of(exp / "aiayn-c_n4-1")
-    mended = call(words, **tools)
-    assert mended.returncode == 0, mended.stderr
+    mended = finish(words, **tools)
     assert trainings(mended) == ["aiayn-c_n2-1"]
     assert files_of(exp / "aiayn-c_n4-1") == finished
     table = (exp / "table3.md").read_text()
@@ -154,8 +152,7 @@ def test_what_would_leave_no_table_is_refused(tools, command, rows, passed, mess
 def test_tasks_of_an_array_train_a_run_each_and_share_the_directory(text, tools, command, tmp_path):
     exp = tmp_path / "exp"
     words = command("--rows", "c_n2 c_n4", "--text", text)
-    second = call(words, **tools, SLURM_ARRAY_TASK_ID="1")
-    assert second.returncode == 0, second.stderr
+    second = finish(words, **tools, SLURM_ARRAY_TASK_ID="1")
     assert trainings(second) == ["aiayn-c_n4-1"]
     assert not (exp / "table3.md").exists()
     beyond = call(words, **tools, SLURM_ARRAY_TASK_ID="2")
@@ -190,23 +187,21 @@ def test_nothing_of_a_stopped_table_goes_on_beside_the_next(text, tools, command
     left_behind = int(training.read_text())
     assert (session_of(left_behind) is None) == (number == signal.SIGTERM)
 
-    second = call(words, **tools)
-    assert second.returncode == 0, second.stderr
+    second = finish(words, **tools)
     assert session_of(left_behind) is None
     assert " stage 5-train-aiayn-c_n2-1 goes on" in second.stderr
 
 
 def test_prepared_text_stays_as_it_is(text, tools, command):
     before = files_of(text)
-    result = call(command("--rows", "c_n2", "--text", text), **tools)
-    assert result.returncode == 0, result.stderr
+    result = finish(command("--rows", "c_n2", "--text", text), **tools)
     assert "stage 1-text" not in result.stderr
     assert files_of(text) == before
 
 
 def test_rows_are_not_done_with_another_text(text, tools, command, tmp_path):
     other = shutil.copytree(text, tmp_path / "other")
-    assert call(command("--rows", "c_n2", "--text", text), **tools).returncode == 0
+    finish(command("--rows", "c_n2", "--text", text), **tools)
     words = command("--rows", "c_n2", "--text", other)
     moved = call(words, **tools)  # the same text elsewhere
     assert (moved.returncode, trainings(moved)) == (0, []), moved.stderr

@@ -13,6 +13,7 @@ from recipe_runs import (
     RECIPES,
     TRAINING_SAMPLE,
     call,
+    finish,
     in_front,
     refusal,
     start,
@@ -231,8 +232,7 @@ def test_only_nodes_of_the_same_training_wait_from_its_start(tmp_path):
         begun.parent.mkdir(parents=True)
         begun.touch()
     words = [WMT, "--exp", tmp_path / "exp", "--needs_mb", "1", "--stop_stage", "0"]
-    result = call(words, **no_gpu(tmp_path), **without_torch(tmp_path / "tools"))
-    assert result.returncode == 0, result.stderr
+    finish(words, **no_gpu(tmp_path), **without_torch(tmp_path / "tools"))
     assert [begun.exists() for begun in runs] == [False, True]
 
 
