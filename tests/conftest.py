@@ -1,8 +1,14 @@
 """How tests run: the longest files first, so that two workers finish together, and with the same
-invented examples every time."""
+invented examples every time. How they run `aiayn`: within their own process."""
+
+import io
+import sys
+from collections.abc import Callable
 
 import pytest
 from hypothesis import settings
+
+from fairseq_aiayn.cli.main import main
 
 settings.register_profile(
     "reproducible", derandomize=True, deadline=None, database=None, max_examples=150
@@ -22,3 +28,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
 
     items.sort(key=rank)
+
+
+@pytest.fixture
+def aiayn(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs a subcommand: its status, its output and its errors."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main([str(word) for word in words])
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def refused(aiayn: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+    """Return a function that runs a subcommand which must refuse its input: the one line."""
+
+    def run(*words: object, **given: bytes) -> str:
+        status, output, errors = aiayn(*words, **given)
+        assert (status, output) == (2, "")
+        assert errors.count("\n") == 1 and errors.endswith("\n"), errors
+        return errors.removesuffix("\n")
+
+    return run
+
+
+@pytest.fixture
+def give(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that makes a text what standard input has."""
+
+    def put(text: str | bytes, terminal: bool = False) -> None:
+        stream = io.TextIOWrapper(io.BytesIO(text.encode() if isinstance(text, str) else text))
+        stream.isatty = lambda: terminal
+        monkeypatch.setattr(sys, "stdin", stream)
+
+    return put

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,6 @@ from torch import Tensor
 
 from fairseq_aiayn.checkpoints import averaging
 from fairseq_aiayn.cli.main import main
-
-BAD_INPUT = 2
 
 
 def save(directory: Path, updates: int, **model: Tensor) -> Path:
@@ -42,13 +41,11 @@ def average(directory: Path, last: int, output: str = "average.pt") -> dict:
     return torch.load(path, weights_only=True)
 
 
-def refusal(capsys: pytest.CaptureFixture, directory: Path, last: int) -> str:
-    """Run `aiayn average`, which must fail and write nothing; return its one line."""
+def refusal(refused: Callable[..., str], directory: Path, last: int) -> str:
+    """What `aiayn average` says where it must fail and write nothing."""
     output, before = directory / "average.pt", sorted(os.listdir(directory))
-    command = ["average", "--last", str(last), "--dir", str(directory), "--output", str(output)]
-    assert main(command) == BAD_INPUT
+    line = refused("average", "--last", last, "--dir", directory, "--output", output)
     assert sorted(os.listdir(directory)) == before
-    (line,) = capsys.readouterr().err.splitlines()
     return line
 
 
@@ -131,7 +128,7 @@ def test_what_translating_needs_is_kept_and_the_rest_dropped(tmp_path: Path) -> 
 
 
 def test_equal_counters_are_kept_and_different_ones_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture
+    tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     for updates in (1, 2):
         save(tmp_path, updates, steps=torch.tensor(5), mask=torch.tensor([True, False]))
@@ -139,7 +136,7 @@ def test_equal_counters_are_kept_and_different_ones_refused(
     assert model["steps"] == 5 and model["mask"].tolist() == [True, False]
     (tmp_path / "average.pt").unlink()
     second = save(tmp_path, 2, steps=torch.tensor(6), mask=torch.tensor([True, False]))
-    assert f"{second}: steps differs" in refusal(capsys, tmp_path, 2)
+    assert f"{second}: steps differs" in refusal(refused, tmp_path, 2)
 
 
 DIFFERENT = {
@@ -155,54 +152,54 @@ DIFFERENT = {
 
 @pytest.mark.parametrize("model, message", DIFFERENT.values(), ids=DIFFERENT)
 def test_other_parameters_are_refused(
-    model: dict, message: str, tmp_path: Path, capsys: pytest.CaptureFixture
+    model: dict, message: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     first, second = save(tmp_path, 1, weight=torch.ones(2)), save(tmp_path, 2, **model)
-    line = refusal(capsys, tmp_path, 2)
+    line = refusal(refused, tmp_path, 2)
     assert line.startswith("aiayn average: ")
     assert message.format(first=first, second=second) in line
 
 
 def test_parameters_tied_in_one_checkpoint_only_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture
+    tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     matrix = torch.ones(2)
     save(tmp_path, 1, encoder=matrix, decoder=matrix)
     second = save(tmp_path, 2, encoder=matrix, decoder=2 * matrix)
-    assert f"{second}: decoder is not encoder" in refusal(capsys, tmp_path, 2)
+    assert f"{second}: decoder is not encoder" in refusal(refused, tmp_path, 2)
 
 
 @pytest.mark.parametrize("lost", [math.nan, -math.inf])
 @pytest.mark.parametrize("updates", [1, 2])
 def test_a_training_that_lost_its_numbers_is_named(
-    updates: int, lost: float, tmp_path: Path, capsys: pytest.CaptureFixture
+    updates: int, lost: float, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     for each in (1, 2):
         values = [1.0, lost if each == updates else 2.0]
         save(tmp_path, each, weight=torch.tensor(values))
     bad = tmp_path / f"checkpoint_1_{updates}.pt"
-    line = refusal(capsys, tmp_path, 2)
+    line = refusal(refused, tmp_path, 2)
     assert line == f"aiayn average: {bad}: weight has values that are NaN or infinite"
 
 
-def test_a_truncated_checkpoint_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_truncated_checkpoint_is_named(tmp_path: Path, refused: Callable[..., str]) -> None:
     save(tmp_path, 1, weight=torch.ones(2))
     path = save(tmp_path, 2, weight=torch.ones(2))
     path.write_bytes(path.read_bytes()[:-200])
-    assert f"{path}: truncated" in refusal(capsys, tmp_path, 1)
+    assert f"{path}: truncated" in refusal(refused, tmp_path, 1)
 
 
-def test_flipped_bytes_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_flipped_bytes_are_noticed(tmp_path: Path, refused: Callable[..., str]) -> None:
     """A file mapped into memory loads without its checksums being compared."""
     path = save(tmp_path, 1, weight=torch.full((1000,), 3.0))
     data, value = path.read_bytes(), torch.full((100,), 3.0).numpy().tobytes()
     assert value in data
     path.write_bytes(data.replace(value, bytes(len(value)), 1))
-    assert f"{path}: damaged" in refusal(capsys, tmp_path, 1)
+    assert f"{path}: damaged" in refusal(refused, tmp_path, 1)
 
 
 def test_output_must_be_a_plain_file_and_no_input(
-    tmp_path: Path, capsys: pytest.CaptureFixture
+    tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     path = save(tmp_path, 1, weight=torch.ones(2))
     before = path.read_bytes()
@@ -212,22 +209,18 @@ def test_output_must_be_a_plain_file_and_no_input(
         (tmp_path / "none" / "average.pt", "must be a plain file in a directory that exists"),
         (Path(os.devnull), "must be a plain file in a directory that exists"),
     ):
-        command = ["average", "--last", "1", "--dir", str(tmp_path), "--output", str(output)]
-        assert main(command) == BAD_INPUT
-        assert f"{output}: {reason}" in capsys.readouterr().err
+        line = refused("average", "--last", 1, "--dir", tmp_path, "--output", output)
+        assert f"{output}: {reason}" in line
     assert path.read_bytes() == before and os.listdir(tmp_path) == [path.name]
 
 
-def test_a_failed_write_leaves_the_old_output(
-    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_output(tmp_path: Path, refused: Callable[..., str]) -> None:
     save(tmp_path, 1, weight=torch.ones(300_000))
     output = tmp_path / "average.pt"
     output.write_bytes(b"before")
-    command = ["average", "--last", "1", "--dir", str(tmp_path), "--output", str(output)]
     with full_disk(100_000):
-        assert main(command) == BAD_INPUT
-    assert capsys.readouterr().err == f"aiayn average: {output}: File too large\n"
+        line = refused("average", "--last", 1, "--dir", tmp_path, "--output", output)
+    assert line == f"aiayn average: {output}: File too large"
     assert output.read_bytes() == b"before"
     assert sorted(os.listdir(tmp_path)) == ["average.pt", "checkpoint_1_1.pt"]
 

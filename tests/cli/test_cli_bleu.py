@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,9 +22,13 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return hypothesis, reference
 
 
-def run(hypothesis: Path | str, reference: Path | str, *options: str) -> int:
+def command(hypothesis: Path | str, reference: Path | str, *options: str) -> list[str]:
     paths = ["--hypothesis", str(hypothesis), "--reference", str(reference)]
-    return main(["bleu", *paths, "--target-lang", "de", *options])
+    return ["bleu", *paths, "--target-lang", "de", *options]
+
+
+def run(*words: Path | str) -> int:
+    return main(command(*words))
 
 
 def test_command_prints_both_scores(
@@ -76,7 +79,10 @@ def test_command_takes_tokens_as_they_are(
 
 
 def test_bleu_of_given_tokens_stands_beside_the_others(
-    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    files: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    refused: Callable[..., str],
 ) -> None:
     """Breaks if they are tokenized again, or compounds are split in them."""
     tokens = tmp_path / "hyp.tok", tmp_path / "ref.tok"
@@ -90,19 +96,19 @@ def test_bleu_of_given_tokens_stands_beside_the_others(
     assert "BLEU of tokens" in capsys.readouterr().out
     for path in tokens:
         path.write_text("a\nb\nc\n")
-    assert run(*files, "--tokens", *map(str, tokens)) == 2
-    assert "must be of the 2 sentences of --hypothesis, are of 3" in capsys.readouterr().err
+    line = refused(*command(*files, "--tokens", *map(str, tokens)))
+    assert "must be of the 2 sentences of --hypothesis, are of 3" in line
 
 
 def test_command_reads_standard_input(
     files: tuple[Path, Path],
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    give: Callable[..., None],
 ) -> None:
     hypothesis, reference = files
     assert run(hypothesis, reference) == 0
     from_file = capsys.readouterr().out
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(hypothesis.read_bytes())))
+    give(hypothesis.read_bytes())
     assert run("-", reference) == 0
     assert capsys.readouterr().out == from_file
 
@@ -123,35 +129,25 @@ def test_command_reads_standard_input(
     ],
 )
 def test_command_refuses_bad_text_in_one_line(
-    files: tuple[Path, Path],
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    content: bytes,
-    message: str,
+    files: tuple[Path, Path], refused: Callable[..., str], name: str, content: bytes, message: str
 ) -> None:
     folder = files[0].parent
     (folder / name).write_bytes(content)
-    assert run(*files) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err == f"aiayn bleu: {message.format(folder=folder)}\n"
+    assert refused(*command(*files)) == f"aiayn bleu: {message.format(folder=folder)}"
 
 
 def test_command_names_a_missing_file(
-    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    files: tuple[Path, Path], refused: Callable[..., str]
 ) -> None:
     files[1].unlink()
-    assert run(*files) == 2
-    assert capsys.readouterr().err == f"aiayn bleu: {files[1]}: No such file or directory\n"
+    assert refused(*command(*files)) == f"aiayn bleu: {files[1]}: No such file or directory"
 
 
 def test_command_refuses_an_unknown_language(
-    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    files: tuple[Path, Path], refused: Callable[..., str]
 ) -> None:
-    assert run(*files, "--target-lang", "deutsch") == 2
-    printed = capsys.readouterr().err
-    assert printed.startswith("aiayn bleu: target language: Moses has no rules for 'deutsch'")
-    assert printed.count("\n") == 1
+    line = refused(*command(*files, "--target-lang", "deutsch"))
+    assert line.startswith("aiayn bleu: target language: Moses has no rules for 'deutsch'")
 
 
 def test_command_asks_for_the_language(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -93,13 +92,13 @@ def test_command_takes_parameters(
 def test_command_reads_gzip_and_standard_input(
     files: tuple[Path, Path],
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    give: Callable[..., None],
 ) -> None:
     run(*files)
     expected = capsys.readouterr()
     packed = files[0].with_suffix(".gz")
     packed.write_bytes(gzip.compress(GOLD.encode()))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PREDICTED.encode())))
+    give(PREDICTED)
     assert run(packed, "-") == 0
     printed = capsys.readouterr()
     assert printed.out == expected.out
@@ -156,44 +155,33 @@ def test_command_lists_the_first_ten_that_do_not_count(
     ],
 )
 def test_command_refuses_bad_text_in_one_line(
-    files: tuple[Path, Path],
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    content: bytes,
-    message: str,
+    files: tuple[Path, Path], refused: Callable[..., str], name: str, content: bytes, message: str
 ) -> None:
     folder = files[0].parent
     (folder / name).write_bytes(content)
-    assert run(*files) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err == f"aiayn evalb: {message.format(folder=folder)}\n"
+    assert refused("evalb", *files) == f"aiayn evalb: {message.format(folder=folder)}"
 
 
 def test_command_refuses_two_empty_files(
-    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    files: tuple[Path, Path], refused: Callable[..., str]
 ) -> None:
     for path in files:
         path.write_text("")
-    assert run(*files) == 2
-    message = f"aiayn evalb: {files[0]}: empty, must have one tree per line\n"
-    assert capsys.readouterr().err == message
+    message = f"aiayn evalb: {files[0]}: empty, must have one tree per line"
+    assert refused("evalb", *files) == message
 
 
 def test_command_names_a_missing_file(
-    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    files: tuple[Path, Path], refused: Callable[..., str]
 ) -> None:
     files[1].unlink()
-    assert run(*files, "--per-sentence") == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err == f"aiayn evalb: {files[1]}: No such file or directory\n"
+    message = f"aiayn evalb: {files[1]}: No such file or directory"
+    assert refused("evalb", *files, "--per-sentence") == message
 
 
-def test_command_cannot_read_both_from_standard_input(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("-", "-") == 2
+def test_command_cannot_read_both_from_standard_input(refused: Callable[..., str]) -> None:
     message = "gold and predicted trees must not both come from standard input"
-    assert capsys.readouterr().err == f"aiayn evalb: {message}\n"
+    assert refused("evalb", "-", "-") == f"aiayn evalb: {message}"
 
 
 def test_json_has_every_sentence_if_asked(
@@ -247,11 +235,10 @@ def test_json_says_what_is_an_error_and_has_the_figures_of_the_table(
 
 
 def test_json_of_a_failure_is_not_begun(
-    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    files: tuple[Path, Path], refused: Callable[..., str]
 ) -> None:
     files[1].write_text(TREE * 2 + "(S it rains)\n")
-    assert run(*files, "--json", "--per-sentence") == 2
-    assert capsys.readouterr().out == ""
+    refused("evalb", *files, "--json", "--per-sentence")
 
 
 def test_an_empty_root_beside_top_is_warned_of(

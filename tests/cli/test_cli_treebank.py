@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,8 @@ import pytest
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.treebank.punctuation import EITHER, TAG_OF
 from fairseq_aiayn.treebank.repair import REPAIRS
+
+Aiayn = Callable[..., tuple[int, str, str]]
 
 TREES = """( (S (NP-SBJ (NP (DT The) (NN board))) (VP (VBD met)
       (NP-TMP (-NONE- *T*-1))) (. .) ))
@@ -44,11 +46,6 @@ def lines(text: str) -> list[str]:
     return text.split("\n")[:-1]
 
 
-def give(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Make a text what standard input has."""
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-
-
 def test_linearize_writes_words_and_trees_line_for_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,14 +71,14 @@ def test_linearize_has_options_for_words_and_unary_brackets(
 
 
 def test_linearize_reads_standard_input_files_and_directories(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, capsys: pytest.CaptureFixture[str], give: Callable[..., None]
 ) -> None:
     Path("wsj/02").mkdir(parents=True)
     Path("wsj/02/b.mrg.gz").write_bytes(gzip.compress(TREES.encode()))
-    give(monkeypatch, TREES)
+    give(TREES)
     assert main(["linearize"]) == 0
     assert lines(capsys.readouterr().out) == LINEARISED
-    give(monkeypatch, TREES)
+    give(TREES)
     assert main(["linearize", "a.mrg", "-", "wsj"]) == 0
     assert lines(capsys.readouterr().out) == LINEARISED * 3
 
@@ -112,28 +109,27 @@ def test_normalized_trees_linearise_to_the_same(
     ],
 )
 def test_linearize_refuses_bad_trees_and_leaves_no_half_of_a_file(
-    folder: Path, capsys: pytest.CaptureFixture[str], content: str, message: str
+    folder: Path, aiayn: Aiayn, content: str, message: str
 ) -> None:
     Path("a.mrg").write_text(content)
-    assert main(["linearize", "a.mrg", "--words", "w", "--trees", "t"]) == 2
-    assert capsys.readouterr().err == f"aiayn linearize: {message}\n"
+    status, _, said = aiayn("linearize", "a.mrg", "--words", "w", "--trees", "t")
+    assert (status, said) == (2, f"aiayn linearize: {message}\n")
     assert sorted(os.listdir()) == ["a.mrg", "a.tree", "a.words"]
 
 
 def test_linearize_does_not_write_words_and_trees_to_one_file(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, refused: Callable[..., str]
 ) -> None:
     before = Path("a.words").read_bytes()
-    assert main(["linearize", "a.mrg", "--words", "a.words", "--trees", f"{folder}/a.words"]) == 2
-    printed = capsys.readouterr()
+    line = refused("linearize", "a.mrg", "--words", "a.words", "--trees", folder / "a.words")
     message = f"--words and --trees must be two files, both are {folder}/a.words"
-    assert (printed.out, printed.err) == ("", f"aiayn linearize: {message}\n")
+    assert line == f"aiayn linearize: {message}"
     assert Path("a.words").read_bytes() == before
 
 
-def test_linearize_names_a_missing_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["linearize", "a.mrg", "absent"]) == 2
-    assert capsys.readouterr().err == "aiayn linearize: absent: No such file or directory\n"
+def test_linearize_names_a_missing_file(folder: Path, aiayn: Aiayn) -> None:
+    status, _, said = aiayn("linearize", "a.mrg", "absent")
+    assert (status, said) == (2, "aiayn linearize: absent: No such file or directory\n")
 
 
 def test_delinearize_gives_the_trees_back(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,9 +141,9 @@ def test_delinearize_gives_the_trees_back(folder: Path, capsys: pytest.CaptureFi
 
 
 def test_delinearize_repairs_and_says_so(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, capsys: pytest.CaptureFixture[str], give: Callable[..., None]
 ) -> None:
-    give(monkeypatch, "(S (NP XX XX )NP XX XX\n\n")  # the second sequence is empty
+    give("(S (NP XX XX )NP XX XX\n\n")  # the second sequence is empty
     assert main(["delinearize", "--words", "a.words", "--report", "r.json"]) == 0
     printed = capsys.readouterr()
     assert lines(printed.out) == [
@@ -231,32 +227,23 @@ def test_the_help_of_delinearize_names_every_mark(capsys: pytest.CaptureFixture[
     ],
 )
 def test_delinearize_refuses_what_does_not_belong_together(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    content: str | bytes,
-    message: str,
+    folder: Path, aiayn: Aiayn, name: str, content: str | bytes, message: str
 ) -> None:
     Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
-    assert main(["delinearize", "a.tree", "--words", "a.words", "--report", "r.json"]) == 2
-    assert capsys.readouterr().err == f"aiayn delinearize: {message}\n"
+    status, _, said = aiayn("delinearize", "a.tree", "--words", "a.words", "--report", "r.json")
+    assert (status, said) == (2, f"aiayn delinearize: {message}\n")
     assert not Path("r.json").exists()
 
 
-def test_delinearize_refuses_empty_input(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_delinearize_refuses_empty_input(folder: Path, refused: Callable[..., str]) -> None:
     Path("empty").touch()
-    assert main(["delinearize", "empty", "--words", "empty"]) == 2
-    message = "empty: must have a sequence, has none"
-    assert capsys.readouterr().err == f"aiayn delinearize: {message}\n"
+    line = refused("delinearize", "empty", "--words", "empty")
+    assert line == "aiayn delinearize: empty: must have a sequence, has none"
 
 
-def test_delinearize_reads_standard_input_once(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["delinearize", "--words", "-"]) == 2
-    assert capsys.readouterr().err == (
-        "aiayn delinearize: LINEARISED and --words must not both be standard input\n"
-    )
+def test_delinearize_reads_standard_input_once(folder: Path, refused: Callable[..., str]) -> None:
+    line = refused("delinearize", "--words", "-")
+    assert line == "aiayn delinearize: LINEARISED and --words must not both be standard input"
 
 
 def test_linearize_leaves_out_what_a_parser_failed_on_and_counts_it(
@@ -288,24 +275,20 @@ def test_linearize_leaves_out_what_a_parser_failed_on_and_counts_it(
     ],
 )
 def test_an_empty_name_is_no_file_and_not_the_directory(
-    folder: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+    folder: Path, refused: Callable[..., str], command: list[str]
 ) -> None:
     """As of a shell's variable without a value: linearize "$TREES" must not read what lies here."""
-    assert main(command) == 2
-    printed = capsys.readouterr()
-    message = f"aiayn {command[0]}: the name of a file must not be empty\n"
-    assert (printed.out, printed.err) == ("", message)
+    message = f"aiayn {command[0]}: the name of a file must not be empty"
+    assert refused(*command) == message
 
 
 def test_linearize_does_not_replace_a_file_of_the_directory_that_it_reads(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, refused: Callable[..., str]
 ) -> None:
     before = Path("a.mrg").read_bytes()
     for option in ("--words", "--trees"):
-        assert main(["linearize", ".", option, "a.mrg"]) == 2
-        printed = capsys.readouterr()
-        message = f"aiayn linearize: {option} a.mrg: is also an input, and would be replaced\n"
-        assert (printed.out, printed.err) == ("", message)
+        message = f"aiayn linearize: {option} a.mrg: is also an input, and would be replaced"
+        assert refused("linearize", ".", option, "a.mrg") == message
     assert Path("a.mrg").read_bytes() == before
 
 
@@ -331,37 +314,31 @@ def test_no_file_is_written_beside_an_output_that_failed(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_linearize_writes_both_files_or_none(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["linearize", "a.mrg", "--words", "/dev/full", "--trees", "t"]) == 2
-    assert capsys.readouterr().err == "aiayn linearize: No space left on device\n"
+def test_linearize_writes_both_files_or_none(folder: Path, aiayn: Aiayn) -> None:
+    status, _, said = aiayn("linearize", "a.mrg", "--words", "/dev/full", "--trees", "t")
+    assert (status, said) == (2, "aiayn linearize: No space left on device\n")
     assert not Path("t").exists()
 
 
 def test_delinearize_says_at_once_that_the_report_cannot_be_written(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, refused: Callable[..., str]
 ) -> None:
     for name in ("absent/r.json", "."):
-        assert main(["delinearize", "a.tree", "--words", "a.words", "--report", name]) == 2
-        printed = capsys.readouterr()
-        assert printed.out == ""
-        assert printed.err.startswith("aiayn delinearize: ") and printed.err.count("\n") == 1
+        line = refused("delinearize", "a.tree", "--words", "a.words", "--report", name)
+        assert line.startswith("aiayn delinearize: ")
 
 
 @pytest.mark.parametrize("command", ["linearize", "delinearize", "evalb"])
 @pytest.mark.parametrize("damage", ["cut short", "not gzip", "changed"])
-def test_broken_gzip_is_named(
-    folder: Path, capsys: pytest.CaptureFixture[str], command: str, damage: str
-) -> None:
+def test_broken_gzip_is_named(folder: Path, aiayn: Aiayn, command: str, damage: str) -> None:
     text = {"linearize": TREES, "delinearize": "XX\n" * 2, "evalb": "(A (B c))\n" * 2}[command]
     packed = bytearray(gzip.compress(text.encode(), mtime=0))
     packed[-6] ^= damage == "changed"  # a byte of the checksum
     Path("a.gz").write_bytes({"cut short": packed[:-9], "not gzip": b"(A b)"}.get(damage, packed))
     more = {"linearize": [], "delinearize": ["--words", "a.words"], "evalb": ["a.gz"]}[command]
-    assert main([command, "a.gz", *more]) == 2
     message = rf"aiayn {command}: a\.gz:\d+: cut short or not gzip\n"
-    assert re.fullmatch(message, capsys.readouterr().err)
+    status, _, said = aiayn(command, "a.gz", *more)
+    assert status == 2 and re.fullmatch(message, said)
 
 
 def test_depth_has_no_end_but_the_rule(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

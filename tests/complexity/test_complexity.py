@@ -91,6 +91,6 @@ def test_the_page_has_the_table_that_the_command_wrote():
         (["--widths", "8", "12"], "the width d must be a multiple of 8 heads, got 12"),
     ],
 )
-def test_wrong_sizes_are_one_line(options, message, capsys):
-    assert main(["complexity", "--lengths", "4", "8", *options]) == 2
-    assert capsys.readouterr().err == f"aiayn complexity: {message}\n"
+def test_wrong_sizes_are_one_line(options, message, refused):
+    line = refused("complexity", "--lengths", "4", "8", *options)
+    assert line == f"aiayn complexity: {message}"

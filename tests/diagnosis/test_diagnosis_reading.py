@@ -11,7 +11,6 @@ from intruder import Intruder
 from run_directories import MADE, write_run
 from trainings import STOCK, configuration_line, parsed, save_checkpoint, stock_words
 
-from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.diagnosis.reading import read_evidence
 
 WORDS = [*stock_words()]
@@ -160,39 +159,32 @@ def test_a_run_directory_of_the_recipes(tmp_path):
     assert found.signature and found.translated
 
 
-def diagnose_fails(capsys, *words: str) -> str:
-    assert main(["diagnose", *words]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    return error
-
-
-def test_other_models_are_refused_in_one_line(tmp_path, capsys):
+def test_other_models_are_refused_in_one_line(tmp_path, refused):
     language = parsed(["--arch", "transformer_lm", *STOCK], "language_modeling")
     path = save_checkpoint(tmp_path / "lm.pt", {"args": language})
-    error = diagnose_fails(capsys, str(path))
+    error = refused("diagnose", path)
     assert "'transformer_lm' of task 'language_modeling' has no encoder_" in error
 
 
-def test_files_that_are_nothing_of_these_are_refused_in_one_line(tmp_path, capsys):
+def test_files_that_are_nothing_of_these_are_refused_in_one_line(tmp_path, refused):
     empty, words, cut = (tmp_path / name for name in ("empty", "words", "cut.pt"))
     empty.mkdir()
     words.write_text("no training\n", encoding="utf-8")
     whole = save_checkpoint(cut, {"args": parsed(WORDS)}).read_bytes()
     cut.write_bytes(whole[: len(whole) // 2])
-    assert "must have a settings.json" in diagnose_fails(capsys, str(empty))
-    assert "has no configuration of fairseq-train" in diagnose_fails(capsys, str(words))
-    assert "truncated" in diagnose_fails(capsys, str(cut))
-    assert "No such file" in diagnose_fails(capsys, str(tmp_path / "none"))
+    assert "must have a settings.json" in refused("diagnose", empty)
+    assert "has no configuration of fairseq-train" in refused("diagnose", words)
+    assert "truncated" in refused("diagnose", cut)
+    assert "No such file" in refused("diagnose", tmp_path / "none")
     log = tmp_path / "train.log"
     log.write_text(configuration_line(WORDS), encoding="utf-8")
-    generated = diagnose_fails(capsys, str(log), "--generate", str(words))
+    generated = refused("diagnose", log, "--generate", words)
     assert "has no configuration of fairseq-generate" in generated
-    assert "unknown row 'huge'" in diagnose_fails(capsys, str(log), "--row", "huge")
+    assert "unknown row 'huge'" in refused("diagnose", log, "--row", "huge")
 
 
-def test_nothing_in_a_checkpoint_is_executed(tmp_path, capsys):
+def test_nothing_in_a_checkpoint_is_executed(tmp_path, refused):
     mark = tmp_path / "mark"
     path = save_checkpoint(tmp_path / "evil.pt", {"args": Namespace(arch=Intruder(mark))})
-    assert "nothing of the file was run" in diagnose_fails(capsys, str(path))
+    assert "nothing of the file was run" in refused("diagnose", path)
     assert not mark.exists()

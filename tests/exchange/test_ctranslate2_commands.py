@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import sys
@@ -42,22 +41,16 @@ def folder(tmp_path) -> Path:
 
 
 @pytest.fixture
-def translate(monkeypatch, capsys) -> Callable[..., str]:
+def translate(aiayn, give) -> Callable[..., str]:
     """What `aiayn translate` prints for a text."""
 
     def printed(text: str, *options: object) -> str:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        assert main(["translate", *map(str, options)]) == 0
-        return capsys.readouterr().out
+        give(text)
+        status, output, _ = aiayn("translate", *options)
+        assert status == 0
+        return output
 
     return printed
-
-
-def refused(capsys: pytest.CaptureFixture, *arguments: object) -> str:
-    """The one line of a command that refuses its input."""
-    assert main([*map(str, arguments)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    return line
 
 
 def test_from_a_folder_to_translations(folder, translate, tmp_path):
@@ -77,26 +70,26 @@ def test_from_a_folder_to_translations(folder, translate, tmp_path):
     assert theirs.count("\n") == 5
 
 
-def test_byte_pairs_that_changed_are_refused(folder, tmp_path, capsys):
+def test_byte_pairs_that_changed_are_refused(folder, tmp_path, refused):
     """Breaks if half of them silently cut text otherwise than in the training."""
     other = tmp_path / "ct2"
     assert main(["export", str(folder), "--to", "ctranslate2", "--output", str(other)]) == 0
     (other / "codes").write_text("#version: 0.2\n")
     line = f"aiayn translate: {other / 'codes'}: must be as it was exported, its SHA-256 is another"
-    assert refused(capsys, "translate", other) == line
+    assert refused("translate", other) == line
 
 
-def test_a_parser_is_not_for_translating(tmp_path, capsys):
+def test_a_parser_is_not_for_translating(tmp_path, refused):
     """Breaks if its symbols are printed as if they were a translation."""
     model = small_model(KINDS["base"])
     parser = replace(model.config, task="parsing")
     write_ctranslate2(replace(model, config=parser), "float32", tmp_path / "ct2")
     line = f"aiayn translate: {tmp_path / 'ct2'}: must translate, is for parsing"
-    assert refused(capsys, "translate", tmp_path / "ct2") == line
+    assert refused("translate", tmp_path / "ct2") == line
 
 
 @pytest.mark.parametrize("target", ["ctranslate2", "marian", "onnx"])
-def test_a_window_stays_here(target, tmp_path, capsys):
+def test_a_window_stays_here(target, tmp_path, refused):
     """Breaks if another program's full attention silently takes the place of a window."""
     model = small_model(Kind(replace(SIZES, attention_window=2)))
     files = Files(tmp_path / "source", tmp_path / "target", None)
@@ -106,24 +99,24 @@ def test_a_window_stays_here(target, tmp_path, capsys):
     write_folder(model.config, model.transformer, files, tmp_path / "folder")
     line = f"aiayn export: --to {target}: cannot be a model with --attention-window"
     arguments = ("export", tmp_path / "folder", "--to", target, "--output", tmp_path / "out")
-    assert refused(capsys, *arguments) == line
+    assert refused(*arguments) == line
 
 
-def test_the_target_must_not_exist_and_appears_whole_or_not_at_all(folder, tmp_path, capsys):
+def test_the_target_must_not_exist_and_appears_whole_or_not_at_all(folder, tmp_path, refused):
     arguments = ("export", folder, "--to", "ctranslate2", "--output")
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     line = f"aiayn export: --output {folder}: must not exist yet"
-    assert refused(capsys, *arguments, folder) == line
+    assert refused(*arguments, folder) == line
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
     (folder / "codes").unlink()
     line = f"aiayn export: {folder / 'codes'}: No such file or directory"
-    assert refused(capsys, *arguments, tmp_path / "ct2") == line
+    assert refused(*arguments, tmp_path / "ct2") == line
     assert {path.name for path in tmp_path.iterdir()} == {
         *("folder", "codes", "dict.en.txt", "dict.de.txt")
     }
 
 
-def test_options_that_do_not_fit_are_refused(folder, tmp_path, capsys):
+def test_options_that_do_not_fit_are_refused(folder, tmp_path, refused):
     to, output = ("--to", "ctranslate2"), ("--output", tmp_path / "new")
     given = [
         (folder, "--quantization", "int8"),
@@ -131,7 +124,7 @@ def test_options_that_do_not_fit_are_refused(folder, tmp_path, capsys):
         ("--checkpoint", tmp_path / "codes", *to),
         (tmp_path, *to),
     ]
-    assert [refused(capsys, "export", *options, *output) for options in given] == [
+    assert [refused("export", *options, *output) for options in given] == [
         "aiayn export: --quantization: is of --to ctranslate2; a folder has --precision",
         "aiayn export: --precision: is of a model folder; CTranslate2 has --quantization",
         "aiayn export: --data-bin must be given with --checkpoint: it has the dictionaries",
@@ -140,13 +133,13 @@ def test_options_that_do_not_fit_are_refused(folder, tmp_path, capsys):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_precision_is_the_models(tmp_path, capsys):
+def test_a_precision_is_the_models(tmp_path, refused):
     line = (
         "aiayn translate: --precision bfloat16: a model for CTranslate2 has the precision that"
         " aiayn export gave it"
     )
     directory = written(small_model(KINDS["base"]), tmp_path)
-    assert refused(capsys, "translate", directory, "--precision", "bfloat16") == line
+    assert refused("translate", directory, "--precision", "bfloat16") == line
 
 
 class WithoutCTranslate2:
@@ -157,16 +150,18 @@ class WithoutCTranslate2:
             raise ModuleNotFoundError(name=name)
 
 
-def test_without_the_package_both_commands_say_how_to_get_it(folder, tmp_path, capsys, monkeypatch):
+def test_without_the_package_both_commands_say_how_to_get_it(
+    folder, tmp_path, refused, monkeypatch
+):
     for name in [name for name in sys.modules if "ctranslate2" in name and "test" not in name]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [WithoutCTranslate2(), *sys.meta_path])
     needed = "ctranslate2 is needed for this: pip install ctranslate2"
     to = ("--to", "ctranslate2", "--output", tmp_path / "new")
-    assert refused(capsys, "export", folder, *to) == f"aiayn export: {needed}"
+    assert refused("export", folder, *to) == f"aiayn export: {needed}"
     (tmp_path / "ct2").mkdir()
     (tmp_path / "ct2" / "aiayn.json").touch()
-    assert refused(capsys, "translate", tmp_path / "ct2") == f"aiayn translate: {needed}"
+    assert refused("translate", tmp_path / "ct2") == f"aiayn translate: {needed}"
 
 
 def test_from_a_run_of_a_recipe(tmp_path):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import io
 import re
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,8 +25,8 @@ def test_line_feeds_end_lines_and_only_the_first_mark_goes(tmp_path: Path, name:
     assert list(stream_lines(tmp_path / name)) == LINES
 
 
-def test_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode() + b"\n\xff")))
+def test_dash_is_standard_input(give: Callable[..., None]) -> None:
+    give(TEXT.encode() + b"\n\xff")
     found = stream_lines("-")
     assert [next(found) for _ in LINES] == [*LINES[:-1], f"{LINES[-1]}\n"]
     with pytest.raises(ValueError, match=r"^standard input:5: byte 1 \(0xff\) is not UTF-8$"):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,8 +34,8 @@ def test_only_a_newline_ends_a_line(path: Path, content: bytes, lines: list[str]
     assert read_lines(path) == lines
 
 
-def test_dash_reads_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("ü\n".encode())))
+def test_dash_reads_standard_input(give: Callable[..., None]) -> None:
+    give("ü\n")
     assert read_lines("-") == ["ü"]
 
 

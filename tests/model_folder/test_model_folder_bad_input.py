@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
@@ -41,16 +40,12 @@ def folder(exported: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def aiayn(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., tuple[int, str, str]]:
-    """Run a subcommand; return its status, output and errors."""
+def aiayn(aiayn: Aiayn, give: Callable[..., None]) -> Aiayn:
+    """Return a function that runs a subcommand, as everywhere, with text to translate."""
 
-    def run(*arguments: str | Path, stdin: bytes = b"the cat\n") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        status = cli.main([*map(str, arguments)])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
+    def run(*words: str | Path, stdin: bytes = b"the cat\n") -> tuple[int, str, str]:
+        give(stdin)
+        return aiayn(*words)
 
     return run
 
@@ -77,26 +72,24 @@ def set_field(folder: Path, names: str, value: object) -> None:
     ],
 )
 def test_a_file_that_is_cut_off_or_missing_or_a_pipe(
-    name: str, message: str, folder: Path, aiayn: Aiayn
+    name: str, message: str, folder: Path, refused: Callable[..., str]
 ) -> None:
     path = folder / name
     for end in (path.stat().st_size // 2, path.stat().st_size - 3, 5, 0):
         path.write_bytes(path.read_bytes()[:end])
-        expected = (2, "", f"aiayn translate: {path}: {message}\n")
-        assert aiayn("translate", folder) == expected
+        assert refused("translate", folder) == f"aiayn translate: {path}: {message}"
     path.unlink()
-    missing = (2, "", f"aiayn translate: {path}: No such file or directory\n")
-    assert aiayn("translate", folder) == missing
+    missing = f"aiayn translate: {path}: No such file or directory"
+    assert refused("translate", folder) == missing
     os.mkfifo(path)
-    status, _, err = aiayn("translate", folder)
-    assert status == 2 and f"{path}: must be a plain file" in err
+    assert f"{path}: must be a plain file" in refused("translate", folder)
 
 
-def test_json_of_many_brackets(folder: Path, aiayn: Aiayn) -> None:
+def test_json_of_many_brackets(folder: Path, refused: Callable[..., str]) -> None:
     path = folder / "config.json"
     path.write_text("[" * 100_000)
-    _, _, err = aiayn("translate", folder)
-    assert err == f"aiayn translate: {path}: must be JSON, is not or is cut short\n"
+    message = f"aiayn translate: {path}: must be JSON, is not or is cut short"
+    assert refused("translate", folder) == message
 
 
 @pytest.mark.parametrize(
@@ -132,17 +125,18 @@ def test_json_of_many_brackets(folder: Path, aiayn: Aiayn) -> None:
     ],
 )
 def test_a_configuration_that_does_not_fit(
-    names: str, value: object, message: str, folder: Path, aiayn: Aiayn
+    names: str, value: object, message: str, folder: Path, refused: Callable[..., str]
 ) -> None:
     """Sizes that no memory could hold are refused before any memory is taken for them."""
     set_field(folder, names, value)
-    status, out, err = aiayn("translate", folder)
-    assert (status, out) == (2, "")
-    assert message in err and err.count("\n") == 1
-    assert str(folder) in err or names == "search.beam"
+    line = refused("translate", folder)
+    assert message in line
+    assert str(folder) in line or names == "search.beam"
 
 
-def test_another_models_weights_and_weights_that_are_no_numbers(folder: Path, aiayn: Aiayn) -> None:
+def test_another_models_weights_and_weights_that_are_no_numbers(
+    folder: Path, refused: Callable[..., str]
+) -> None:
     path = folder / "model.safetensors"
     weights = load_file(path)
     name = "encoder.layers.1.feed_forward.W_1.bias"
@@ -153,11 +147,11 @@ def test_another_models_weights_and_weights_that_are_no_numbers(folder: Path, ai
         (weights[name].int(), f"{name} must be one of float32, float16, bfloat16, is int32"),
     ):
         save_file(weights | {name: value}, path)
-        status, _, err = aiayn("translate", folder)
-        assert status == 2 and message in err and str(path) in err and err.count("\n") == 1
+        line = refused("translate", folder)
+        assert message in line and str(path) in line
     save_file(weights | {"more": weights[name].clone()}, path)
-    _, _, err = aiayn("translate", folder)
-    assert f"{path}: must have the parameters of its configuration, has more" in err
+    message = f"{path}: must have the parameters of its configuration, has more"
+    assert message in refused("translate", folder)
 
 
 @pytest.mark.parametrize(
@@ -174,34 +168,31 @@ def test_another_models_weights_and_weights_that_are_no_numbers(folder: Path, ai
     ],
 )
 def test_options_and_text_out_of_range(
-    flags: list[str], stdin: bytes, message: str, exported: Path, aiayn: Aiayn
+    flags: list[str], stdin: bytes, message: str, exported: Path, refused: Callable[..., str]
 ) -> None:
-    status, out, err = aiayn("translate", exported, *flags, stdin=stdin)
-    assert (status, out) == (2, "") and message in err and err.count("\n") == 1
+    assert message in refused("translate", exported, *flags, stdin=stdin)
 
 
 def test_a_line_without_end_does_not_fill_the_memory(
-    exported: Path, aiayn: Aiayn, monkeypatch: pytest.MonkeyPatch
+    exported: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines, "LONGEST_LINE", 100)
-    _, _, err = aiayn("translate", exported, stdin=b"x\n" + b"y" * 101)
-    assert err == "aiayn translate: standard input:2: longer than 100 bytes\n"
+    line = refused("translate", exported, stdin=b"x\n" + b"y" * 101)
+    assert line == "aiayn translate: standard input:2: longer than 100 bytes"
 
 
 def test_a_missing_package_is_named(
-    exported: Path, aiayn: Aiayn, monkeypatch: pytest.MonkeyPatch
+    exported: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tqdm", None)
-    _, _, err = aiayn("translate", exported)
-    assert err == "aiayn translate: tqdm is needed for this: pip install tqdm\n"
+    line = refused("translate", exported)
+    assert line == "aiayn translate: tqdm is needed for this: pip install tqdm"
 
 
 def test_in_a_terminal_a_bad_line_is_reported_and_the_next_one_asked_for(
-    exported: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    exported: Path, capsys: pytest.CaptureFixture[str], give: Callable[..., None]
 ) -> None:
-    terminal = io.TextIOWrapper(io.BytesIO(b"caf\xe9\n" + b"x " * 1025 + b"\n\nthe cat\n"))
-    terminal.isatty = lambda: True
-    monkeypatch.setattr(sys, "stdin", terminal)
+    give(b"caf\xe9\n" + b"x " * 1025 + b"\n\nthe cat\n", terminal=True)
     assert cli.main(["translate", str(exported), "--scores", "--beam", "1"]) == 0
     printed = capsys.readouterr()
     empty, translation = printed.out.splitlines()
@@ -212,12 +203,14 @@ def test_in_a_terminal_a_bad_line_is_reported_and_the_next_one_asked_for(
     assert errors[3:] == ["> > > "]
 
 
-def test_a_model_of_the_other_task_is_named(tmp_path: Path, exported: Path, aiayn: Aiayn) -> None:
+def test_a_model_of_the_other_task_is_named(
+    tmp_path: Path, exported: Path, refused: Callable[..., str]
+) -> None:
     parser = small_model(tmp_path / "parser", "parser").export(tmp_path / "folder")
-    _, _, err = aiayn("translate", parser)
-    assert err == f"aiayn translate: {parser}: must translate, is for parsing\n"
-    _, _, err = aiayn("parse", "--model", exported, "the cat")
-    assert err == f"aiayn parse: {exported}: must be a parser, is a model for translation\n"
+    line = refused("translate", parser)
+    assert line == f"aiayn translate: {parser}: must translate, is for parsing"
+    line = refused("parse", "--model", exported, "the cat")
+    assert line == f"aiayn parse: {exported}: must be a parser, is a model for translation"
 
 
 def changed(small: Small, path: Path, **options: object) -> Path:
@@ -252,14 +245,13 @@ def changed(small: Small, path: Path, **options: object) -> Path:
     ],
 )
 def test_a_checkpoint_that_cannot_be_exported(
-    damage: Callable, message: str, small: Small, tmp_path: Path, aiayn: Aiayn
+    damage: Callable, message: str, small: Small, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     path = tmp_path / "checkpoint.pt"
     damage(path, small)
     before = sorted(tmp_path.iterdir())
     given = ("--data-bin", small.data, "--bpe-codes", small.codes, "--output", tmp_path / "out")
-    status, out, err = aiayn("export", "--checkpoint", path, *given)
-    assert (status, out) == (2, "") and message in err and err.count("\n") == 1
+    assert message in refused("export", "--checkpoint", path, *given)
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -277,15 +269,14 @@ def test_a_checkpoint_that_cannot_be_exported(
     ],
 )
 def test_options_of_an_export_that_do_not_fit(
-    more: list[str], message: str, tmp_path: Path, aiayn: Aiayn
+    more: list[str], message: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     root = tmp_path / "exp"
     small = small_model(root)
     before = sorted(tmp_path.rglob("*"))
     given = ["--checkpoint", small.checkpoint, "--data-bin", small.data, "--bpe-codes", small.codes]
     given += ["--output", tmp_path / "out", *(one.format(root=root) for one in more)]
-    status, out, err = aiayn("export", *given)
-    assert (status, out) == (2, "") and message in err and err.count("\n") == 1
+    assert message in refused("export", *given)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -302,38 +293,35 @@ def test_options_of_an_export_that_do_not_fit(
     ],
 )
 def test_an_option_that_would_change_nothing_is_refused(
-    given: list[str], message: str, tmp_path: Path, aiayn: Aiayn
+    given: list[str], message: str, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     """Breaks if a model of lower-cased text silently gets cased text."""
-    status, out, err = aiayn("export", *given, "--output", tmp_path / "out")
-    assert (status, out) == (2, "") and message in err and err.count("\n") == 1
+    assert message in refused("export", *given, "--output", tmp_path / "out")
 
 
 def test_a_dictionary_of_another_training_is_named(
-    small: Small, tmp_path: Path, aiayn: Aiayn
+    small: Small, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     data = shutil.copytree(small.data, tmp_path / "bin")
     for language in ("en", "de"):
         with (data / f"dict.{language}.txt").open("a") as file:
             file.write("another 1\n")
     given = ("--data-bin", data, "--bpe-codes", small.codes, "--output", tmp_path / "out")
-    status, _, err = aiayn("export", "--checkpoint", small.checkpoint, *given)
-    assert (
-        status == 2 and "does not fit its configuration and vocabularies, encoder.embedding" in err
-    )
+    line = refused("export", "--checkpoint", small.checkpoint, *given)
+    assert "does not fit its configuration and vocabularies, encoder.embedding" in line
     assert not (tmp_path / "out").exists()
 
 
 def test_weights_too_large_for_the_precision_leave_nothing(
-    small: Small, tmp_path: Path, aiayn: Aiayn
+    small: Small, tmp_path: Path, refused: Callable[..., str], aiayn: Aiayn
 ) -> None:
     state = torch.load(small.checkpoint)
     state["model"]["encoder.stack.layers.0.feed_forward.W_1.bias"][3] = 1e6
     torch.save(state, tmp_path / "checkpoint.pt")
     given = ("--checkpoint", tmp_path / "checkpoint.pt", "--data-bin", small.data)
     given = (*given, "--bpe-codes", small.codes, "--output", tmp_path / "out")
-    status, _, err = aiayn("export", *given, "--precision", "float16")
-    assert status == 2 and "W_1.bias in float16 must have finite values" in err
+    line = refused("export", *given, "--precision", "float16")
+    assert "W_1.bias in float16 must have finite values" in line
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.pt"]
     assert aiayn("export", *given, "--precision", "bfloat16")[0] == 0
 
@@ -369,44 +357,43 @@ def test_what_a_killed_export_leaves_is_no_model_and_in_nobodys_way(
 
 
 def test_a_folder_is_no_run_and_a_run_is_no_folder(
-    exported: Path, tmp_path: Path, aiayn: Aiayn
+    exported: Path, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     output = ("--output", tmp_path / "out")
-    _, _, err = aiayn("export", exported, *output, "--precision", "float16")
     line = f"{exported}: must be a run or --checkpoint, is a model folder already"
-    assert err == f"aiayn export: {line}\n"
-    _, _, err = aiayn("export", tmp_path, "--to", "fairseq", *output)
-    assert err == "aiayn export: --to fairseq: must be given a model folder\n"
+    assert refused("export", exported, *output, "--precision", "float16") == f"aiayn export: {line}"
+    line = "aiayn export: --to fairseq: must be given a model folder"
+    assert refused("export", tmp_path, "--to", "fairseq", *output) == line
 
 
 @pytest.mark.parametrize("target", ["folder", "fairseq"])
 def test_a_full_disk_is_one_line_and_leaves_nothing(
-    target: str, small: Small, exported: Path, tmp_path: Path, aiayn: Aiayn
+    target: str, small: Small, exported: Path, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     given = ("--checkpoint", small.checkpoint, "--data-bin", small.data, "--bpe-codes", small.codes)
     given = (exported,) if target == "fairseq" else given
     with full_disk(1_000):
-        status, _, err = aiayn("export", *given, "--to", target, "--output", tmp_path / "out")
-    assert status == 2 and f"{tmp_path / 'out'}" in err and "File too large" in err
-    assert err.count("\n") == 1 and not any(tmp_path.iterdir())
+        line = refused("export", *given, "--to", target, "--output", tmp_path / "out")
+    assert f"{tmp_path / 'out'}" in line and "File too large" in line
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_checkpoint_in_a_missing_directory_is_one_line(
-    exported: Path, tmp_path: Path, aiayn: Aiayn
+    exported: Path, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     path = tmp_path / "nowhere" / "checkpoint.pt"
-    _, _, err = aiayn("export", exported, "--to", "fairseq", "--output", path)
-    assert err == f"aiayn export: {path}: No such file or directory\n"
+    line = refused("export", exported, "--to", "fairseq", "--output", path)
+    assert line == f"aiayn export: {path}: No such file or directory"
 
 
 @pytest.mark.parametrize("there", ["a folder", "another file"])
 def test_a_checkpoint_is_not_written_over_what_exists(
-    there: str, exported: Path, tmp_path: Path, aiayn: Aiayn
+    there: str, exported: Path, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     path = tmp_path / "there"
     path.mkdir() if there == "a folder" else path.write_text("x")
-    _, _, err = aiayn("export", exported, "--to", "fairseq", "--output", path)
-    assert err == f"aiayn export: --output {path}: must not exist yet\n"
+    line = refused("export", exported, "--to", "fairseq", "--output", path)
+    assert line == f"aiayn export: --output {path}: must not exist yet"
     assert path.is_dir() or path.read_text() == "x"
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -107,11 +107,15 @@ def test_the_card_has_all_that_makes_a_batch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["keys unlike values", "parser"])
 def test_the_card_has_a_command_that_works(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    aiayn: Callable[..., tuple[int, str, str]],
+    give: Callable[..., None],
 ) -> None:
     folder = small_model(tmp_path / "model", kind).export(tmp_path / "THIS_FOLDER")
     words = re.search(r"(?m)^    aiayn (.*) < text$", (folder / "README.md").read_text())[1]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"the cat\n")))
-    assert cli.main(words.split()) == 0
-    assert capsys.readouterr().out.count("\n") == 1
+    give("the cat\n")
+    status, output, _ = aiayn(*words.split())
+    assert (status, output.count("\n")) == (0, 1)

@@ -416,21 +416,18 @@ def test_two_searches_with_one_model_share_its_log(make_part, tmp_path, monkeypa
     )
 
 
-def test_two_trainings_of_one_name_are_told_apart(make_part, tmp_path, capsys):
+def test_two_trainings_of_one_name_are_told_apart(make_part, tmp_path, refused):
     """Their searches are of different parts, so that only the curves would be mixed up."""
     runs = [make_part("a"), make_part("b", part="valid", made={"name": "a", "subset": "test"})]
-    assert main(["compare", *map(str, runs), "--output", str(tmp_path / "table")]) == 2
-    assert capsys.readouterr().err == (
-        f"aiayn compare: {runs[1].parent}: must have another name than {runs[0].parent}, both are "
-        "a\n"
-    )
+    first, second = (run.parent for run in runs)
+    line = refused("compare", *runs, "--output", tmp_path / "table")
+    assert line == f"aiayn compare: {second}: must have another name than {first}, both are a"
 
 
-def test_bad_input_ends_the_command_with_one_line(make_part, tmp_path, capsys):
+def test_bad_input_ends_the_command_with_one_line(make_part, tmp_path, refused):
     part = make_part(**{"repairs.json": "{}"})
-    assert main(["compare", str(part), "--output", str(tmp_path / "table")]) == 2
-    error = f"aiayn compare: {part}/repairs.json: must have 'sentences', has not\n"
-    assert capsys.readouterr() == ("", error)
+    error = f"aiayn compare: {part}/repairs.json: must have 'sentences', has not"
+    assert refused("compare", part, "--output", tmp_path / "table") == error
     assert not (tmp_path / "table").exists()
 
 

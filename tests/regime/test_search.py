@@ -18,7 +18,6 @@ def test_the_search_is_that_of_the_rows_task(row, words, capsys):
     assert capsys.readouterr().out == words
 
 
-def test_a_search_has_no_budget(capsys):
-    assert main(["flags", "base", "--search", "--max-update", "9"]) == 2
-    message = "aiayn flags: --search has no --max-update, which is of a training\n"
-    assert capsys.readouterr().err == message
+def test_a_search_has_no_budget(refused):
+    line = refused("flags", "base", "--search", "--max-update", "9")
+    assert line == "aiayn flags: --search has no --max-update, which is of a training"

@@ -226,33 +226,29 @@ def test_runs_of_several_rows_each_have_the_papers_figure(make_run, tmp_path, ca
     ],
 )
 def test_what_cannot_be_compared_is_one_line_and_leaves_nothing(
-    make_run, tmp_path, capsys, files, message
+    make_run, tmp_path, refused, files, message
 ):
     runs = [make_run("ours"), make_run("theirs", **files)]
-    assert compare(*runs, "--output", tmp_path / "out") == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"aiayn compare: {runs[1]}") and error.count("\n") == 1
-    assert message in error
+    line = refused("compare", *runs, "--output", tmp_path / "out")
+    assert line.startswith(f"aiayn compare: {runs[1]}")
+    assert message in line
     assert not (tmp_path / "out").exists()
 
 
-def test_a_score_of_another_translation_is_refused(make_run, tmp_path, capsys):
+def test_a_score_of_another_translation_is_refused(make_run, tmp_path, refused):
     lines = "".join(f"what is right of sentence {k}\n" for k in range(4))
     noted = asdict(sacre_bleu(["x"] * 4, ["y"] * 4))
     content = json.dumps({"sentences": 4, "paper": noted, "sacrebleu": noted})
     texts = {"hypothesis.txt": lines, "reference.txt": lines, "score.json": content}
     run = make_run("ours", **texts)
-    assert compare(run, "--output", tmp_path / "out") == 2
     error = f"{run}/score.json: sacreBLEU must be that of hypothesis.txt, 100.00, is 0.00"
-    assert capsys.readouterr().err == f"aiayn compare: {error}\n"
+    assert refused("compare", run, "--output", tmp_path / "out") == f"aiayn compare: {error}"
 
 
-def test_a_parser_is_not_compared_with_a_translation(make_run, tmp_path, capsys):
-    runs = [make_run("ours"), make_run("parser", **{"gold.trees": ""})]
-    assert compare(*runs, "--output", tmp_path / "out") == 2
-    assert capsys.readouterr().err == (
-        f"aiayn compare: {runs[1]} is of a parser, {runs[0]} is not: they do not compare\n"
-    )
+def test_a_parser_is_not_compared_with_a_translation(make_run, tmp_path, refused):
+    ours, parser = runs = [make_run("ours"), make_run("parser", **{"gold.trees": ""})]
+    line = refused("compare", *runs, "--output", tmp_path / "out")
+    assert line == f"aiayn compare: {parser} is of a parser, {ours} is not: they do not compare"
 
 
 def curves_of(updates: int) -> LearningCurves:

@@ -17,7 +17,6 @@ from fairseq_cli import generate, preprocess
 from fairseq_commands import PLUGIN, SMALL, Run
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from fairseq_aiayn.cli import main as cli
 from fairseq_aiayn.cli import parse
 from fairseq_aiayn.treebank.evalb.scoring import score
 from fairseq_aiayn.treebank.linearization import delinearize, linearize, source_text
@@ -146,16 +145,9 @@ def well_formed(words: int, symbols: list[str]) -> bool:
         return False
 
 
-def parse_cli(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
-    """The exit status and the output of `aiayn parse`."""
-    status = cli.main(["parse", *map(str, arguments)])
-    printed = capsys.readouterr()
-    return status, printed.out, printed.err
-
-
 @pytest.mark.parametrize("updates", [EARLY, UPDATES])
 def test_the_log_of_a_training_has_the_f1_of_greedy_parses(
-    training, data, capsys, treebank, updates
+    training, data, treebank, updates, aiayn
 ):
     """Breaks if sentences are compared with trees of others, or if outputs that are not trees are
     left out."""
@@ -167,7 +159,7 @@ def test_the_log_of_a_training_has_the_f1_of_greedy_parses(
     gold = [write_tree(tree) for tree in treebank[::12]]
     lines = [" ".join(word.form for word in words_of(tree)) for tree in treebank[::12]]
     given = ("--checkpoint", checkpoint, "--data-bin", data, "--cpu", "--beam", "1", "--tokenized")
-    _, out, _ = parse_cli(capsys, *given, *lines)
+    _, out, _ = aiayn("parse", *given, *lines)
     f1 = score(zip(gold, out.splitlines(), strict=True)).all.f1
     assert logged[updates] == round(f1, 2) and f1 > 0
 
@@ -181,7 +173,7 @@ def test_constrained_generation_writes_trees_only(outputs, checkpoint, untrained
 
 
 def test_the_command_parses_what_it_has_learned_in_order(
-    checkpoint, data, capsys, treebank, monkeypatch
+    checkpoint, data, treebank, monkeypatch, aiayn, give
 ):
     chosen = [treebank[0], treebank[-1], treebank[30], treebank[5]]
     lines = [" ".join(word.form for word in words_of(tree)) for tree in chosen]
@@ -190,57 +182,55 @@ def test_the_command_parses_what_it_has_learned_in_order(
     expected[2:2] = ["", ""]
     given = ("--checkpoint", checkpoint, "--data-bin", data, "--cpu", "--beam", "4")
     for more in ((), ("--tokenized",), ("--constrained",)):
-        status, out, _ = parse_cli(capsys, *given, *more, *lines)
+        status, out, _ = aiayn("parse", *given, *more, *lines)
         assert (status, out.split("\n")) == (0, [*expected, ""])
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(lines).encode())))
+    give("\n".join(lines))
     monkeypatch.setattr(parse, "BATCH", 3)
-    assert parse_cli(capsys, *given)[1].split("\n") == [*expected, ""]
-    assert parse_cli(capsys, *given, "--linearised", lines[0])[1].split() == linearize(
+    assert aiayn("parse", *given)[1].split("\n") == [*expected, ""]
+    assert aiayn("parse", *given, "--linearised", lines[0])[1].split() == linearize(
         chosen[0], "pos"
     )
-    drawn = parse_cli(capsys, *given, "--pretty", lines[0])[1].split("\n")
+    drawn = aiayn("parse", *given, "--pretty", lines[0])[1].split("\n")
     assert drawn[0].strip() == "TOP" and drawn[-3].split() == lines[0].split()
     assert drawn[-2:] == ["", ""], "an empty line between trees"
 
 
-def test_from_a_terminal_it_asks_line_by_line(checkpoint, data, capsys, monkeypatch):
-    terminal = io.TextIOWrapper(io.BytesIO(b"the cat fell.\n\nAda drew the cat.\n"))
-    terminal.isatty = lambda: True
-    monkeypatch.setattr(sys, "stdin", terminal)
+def test_from_a_terminal_it_asks_line_by_line(checkpoint, data, aiayn, give):
+    give("the cat fell.\n\nAda drew the cat.\n", terminal=True)
     given = ("--checkpoint", checkpoint, "--data-bin", data, "--cpu", "--beam", "2")
-    status, out, err = parse_cli(capsys, *given)
+    status, out, err = aiayn("parse", *given)
     assert (status, err) == (0, "A sentence a line; Ctrl-D ends.\n> > > > \n")
     assert [len(tree) > 0 for tree in out.split("\n")] == [True, False, True, False]
 
 
 @pytest.mark.parametrize("constrained", [(), ("--constrained",)])
-def test_any_model_gives_trees_over_the_words_given(untrained, data, capsys, constrained):
+def test_any_model_gives_trees_over_the_words_given(untrained, data, constrained, aiayn):
     """The words are new to the model, and some characters are in none of its pieces."""
     sentence = "Zoë (née Ökö) isn't\u2581here: 1/2 of 漢字, <unk> \u00a0!"
     given = ("--checkpoint", untrained, "--data-bin", data, "--cpu", "--beam", "3")
-    status, out, _ = parse_cli(capsys, *given, *constrained, sentence)
+    status, out, _ = aiayn("parse", *given, *constrained, sentence)
     words = [word.form for word in words_of(next(parse_trees([out.encode()], "output")))]
     assert status == 0
     assert words[:5] == ["Zoë", "-LRB-", "née", "Ökö", "-RRB-"]
-    _, symbols, _ = parse_cli(capsys, *given, *constrained, "--linearised", sentence)
+    _, symbols, _ = aiayn("parse", *given, *constrained, "--linearised", sentence)
     assert well_formed(len(words), symbols.split()) == bool(constrained)
 
 
 @pytest.mark.parametrize("constrained", [(), ("--constrained",)])
 def test_a_folder_gives_the_trees_of_its_checkpoint(
-    untrained, checkpoint, data, tmp_path, capsys, outputs, constrained
+    untrained, checkpoint, data, tmp_path, outputs, constrained, aiayn
 ):
     """By fairseq-generate, by the command with the checkpoint, and by the command with the
     folder."""
     for path in (untrained, checkpoint):
         folder = tmp_path / path.stem
         export = ("--checkpoint", path, "--data-bin", data, "--output", folder)
-        assert cli.main(["export", *map(str, export)]) == 0
+        assert aiayn("export", *export)[0] == 0
         words = (data / "held_out" / "valid.words").read_text().splitlines()
         given = ("--cpu", "--beam", "3", "--tokenized", "--linearised", *constrained, *words)
-        status, out, _ = parse_cli(capsys, "--model", folder, *given)
+        status, out, _ = aiayn("parse", "--model", folder, *given)
         assert status == 0
-        assert parse_cli(capsys, "--checkpoint", path, "--data-bin", data, *given)[1] == out
+        assert aiayn("parse", "--checkpoint", path, "--data-bin", data, *given)[1] == out
         generated = outputs(path, "--gen-subset", "valid", "--beam", "3", *constrained)
         assert sorted(out.splitlines()) == sorted(" ".join(symbols) for _, symbols in generated)
 
@@ -254,17 +244,14 @@ def test_a_folder_gives_the_trees_of_its_checkpoint(
         ("checkpoint.pt", "nowhere.pt: No such file or directory"),
     ],
 )
-def test_what_is_missing_is_named_in_one_line(missing, message, untrained, data, tmp_path, capsys):
+def test_what_is_missing_is_named_in_one_line(missing, message, untrained, data, tmp_path, refused):
     (tmp_path / "bin").mkdir()
     for name in ("pieces.model", "dict.words.txt", "dict.tree.txt"):
         if name != missing:
             (tmp_path / "bin" / name).write_bytes((data / name).read_bytes())
     path = "nowhere.pt" if missing == "checkpoint.pt" else untrained
-    status, out, err = parse_cli(
-        capsys, "--checkpoint", path, "--data-bin", tmp_path / "bin", "--cpu", "the cat fell."
-    )
-    assert (status, out) == (2, "")
-    assert message in err and err.count("\n") == 1
+    given = ("--checkpoint", path, "--data-bin", tmp_path / "bin", "--cpu")
+    assert message in refused("parse", *given, "the cat fell.")
 
 
 @pytest.mark.parametrize(
@@ -276,7 +263,7 @@ def test_what_is_missing_is_named_in_one_line(missing, message, untrained, data,
     ],
 )
 def test_what_cannot_be_used_is_named_in_one_line(
-    spoiled, message, untrained, data, tmp_path, capsys
+    spoiled, message, untrained, data, tmp_path, refused
 ):
     (tmp_path / "bin").mkdir()
     for name in ("pieces.model", "dict.words.txt", "dict.tree.txt"):
@@ -285,11 +272,8 @@ def test_what_cannot_be_used_is_named_in_one_line(
     checkpoint.write_bytes(untrained.read_bytes())
     path = checkpoint if spoiled == "checkpoint.pt" else tmp_path / "bin" / spoiled
     path.write_text("x 1\n")
-    status, out, err = parse_cli(
-        capsys, "--checkpoint", checkpoint, "--data-bin", tmp_path / "bin", "--cpu", "the cat fell."
-    )
-    assert (status, out) == (2, "")
-    assert message in err and err.count("\n") == 1
+    given = ("--checkpoint", checkpoint, "--data-bin", tmp_path / "bin", "--cpu")
+    assert message in refused("parse", *given, "the cat fell.")
 
 
 NO_WORD = "a word must have no white space, '(' or ')' in it, got '(b'"
@@ -297,24 +281,22 @@ NO_WORD = "a word must have no white space, '(' or ')' in it, got '(b'"
 
 @pytest.mark.parametrize("size", [1, 2, 16])
 def test_a_word_that_cannot_stand_in_a_tree_is_placed_after_what_came_before(
-    untrained, data, capsys, monkeypatch, size
+    untrained, data, monkeypatch, size, aiayn, give
 ):
     monkeypatch.setattr(parse, "BATCH", size)
     given = ("--checkpoint", untrained, "--data-bin", data, "--cpu", "--tokenized", "--beam", "1")
     good, lines = "the cat fell .", ["the cat fell .", "", "the cat fell .", "a (b c", "the cat"]
-    tree = parse_cli(capsys, *given, good)[1]
-    found = parse_cli(capsys, *given, *lines)
+    tree = aiayn("parse", *given, good)[1]
+    found = aiayn("parse", *given, *lines)
     assert found == (2, f"{tree}\n{tree}", f"aiayn parse: sentence 4: {NO_WORD}\n")
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(lines).encode())))
-    found = parse_cli(capsys, *given)
+    give("\n".join(lines))
+    found = aiayn("parse", *given)
     assert found == (2, f"{tree}\n{tree}", f"aiayn parse: standard input:4: {NO_WORD}\n")
 
 
-def test_from_a_terminal_it_asks_again_for_such_a_word(untrained, data, capsys, monkeypatch):
-    terminal = io.TextIOWrapper(io.BytesIO(b"a (b c\nthe cat fell .\n"))
-    terminal.isatty = lambda: True
-    monkeypatch.setattr(sys, "stdin", terminal)
+def test_from_a_terminal_it_asks_again_for_such_a_word(untrained, data, aiayn, give):
+    give("a (b c\nthe cat fell .\n", terminal=True)
     given = ("--checkpoint", untrained, "--data-bin", data, "--cpu", "--tokenized", "--beam", "1")
-    status, out, err = parse_cli(capsys, *given)
+    status, out, err = aiayn("parse", *given)
     assert (status, out.count("\n")) == (0, 1)
     assert err == f"A sentence a line; Ctrl-D ends.\n> {NO_WORD}\n> > \n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from fairseq_aiayn.treebank.evalb import scoring
 TREE = "(TOP (S (NP (NN rain)) (VP (VBD fell)) (. .)))\n"
 WRONG = TREE.replace("(VP", "(PP")
 OTHER = TREE.replace("rain", "snow")
+Run = Callable[..., tuple[int, str, str]]
 BOTH = pytest.mark.parametrize("options", [[], ["--json", "--per-sentence"], ["--per-sentence"]])
 
 
@@ -26,10 +27,11 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert not multiprocessing.active_children()
 
 
-def run(capsys: pytest.CaptureFixture[str], workers: int, *options: str) -> tuple[int, str, str]:
-    """The exit status, standard output and standard error."""
-    status = main(["evalb", "gold", "predicted", "--workers", str(workers), *options])
-    return status, *capsys.readouterr()
+@pytest.fixture
+def run(aiayn: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that scores the files gold and predicted with so many workers."""
+    monkeypatch.chdir(tmp_path)
+    return lambda workers, *more: aiayn("evalb", "gold", "predicted", "--workers", workers, *more)
 
 
 @BOTH
@@ -44,35 +46,24 @@ def run(capsys: pytest.CaptureFixture[str], workers: int, *options: str) -> tupl
     ],
     ids=["scored", "refused", "too few", "too many", "not UTF-8"],
 )
-def test_workers_change_nothing(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    predicted: str,
-    options: list[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_workers_change_nothing(run: Run, predicted: str, options: list[str]) -> None:
     Path("gold").write_text(TREE * 40)
     Path("predicted").write_bytes(predicted.encode(errors="surrogateescape"))
-    alone = run(capsys, 1, *options)
-    assert run(capsys, 3, *options) == alone
+    alone = run(1, *options)
+    assert run(3, *options) == alone
     assert alone[0] == (0 if predicted.startswith(TREE + WRONG) else 2)
 
 
-def test_errors_can_end_it_with_workers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_errors_can_end_it_with_workers(run: Run) -> None:
     Path("gold").write_text(TREE * 400)
     Path("predicted").write_text(OTHER * 400)
-    assert run(capsys, 3, "-e", "7") == run(capsys, 1, "-e", "7")
+    assert run(3, "-e", "7") == run(1, "-e", "7")
 
 
 @pytest.mark.parametrize("number", ["0", "65", "-1", "two", "9" * 4_000])
-def test_workers_are_a_number(capsys: pytest.CaptureFixture[str], number: str) -> None:
-    assert main(["evalb", "gold", "predicted", f"--workers={number}"]) == 2
-    message = f"aiayn evalb: --workers must be a whole number from 1 to 64, got {number:.60}\n"
-    assert capsys.readouterr().err == message
+def test_workers_are_a_number(refused: Callable[..., str], number: str) -> None:
+    message = f"aiayn evalb: --workers must be a whole number from 1 to 64, got {number:.60}"
+    assert refused("evalb", "gold", "predicted", f"--workers={number}") == message
 
 
 def test_the_help_says_from_when_on(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.treebank.evalb.scoring import score_sentence
 from fairseq_aiayn.treebank.linearization import MAX_OPEN, delinearize
 from fairseq_aiayn.treebank.normalization import normalize
@@ -99,7 +99,7 @@ def test_bad_trees_are_quoted_short(text: str, begins: str) -> None:
 )
 def test_bad_parameters_are_quoted_short(
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    refused: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
     line: str,
     begins: str,
@@ -107,27 +107,23 @@ def test_bad_parameters_are_quoted_short(
     monkeypatch.chdir(tmp_path)
     Path("rules.prm").write_text(f"{line}\n")
     Path("trees").write_text(f"{TREE}\n")
-    assert main(["evalb", "trees", "trees", "-p", "rules.prm"]) == 2
-    require_short(capsys.readouterr().err, f"aiayn evalb: rules.prm:1: {begins}")
+    message = refused("evalb", "trees", "trees", "-p", "rules.prm")
+    require_short(message, f"aiayn evalb: rules.prm:1: {begins}")
 
 
 @pytest.mark.parametrize("number", ["9" * 4_000, "9" * 10_000, f"-{'9' * 4_000}", LONG, ""])
 def test_a_bad_number_of_errors_is_quoted_short(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: str
+    tmp_path: Path, refused: Callable[..., str], number: str
 ) -> None:
-    (tmp_path / "trees").write_text(f"{TREE}\n")
-    trees = str(tmp_path / "trees")
-    assert main(["evalb", trees, trees, f"--max-errors={number}"]) == 2
-    printed = capsys.readouterr()
-    require_short(printed.err, "aiayn evalb: --max-errors must be a whole number")
-    assert printed.out == "" and printed.err.count("\n") == 1
+    (trees := tmp_path / "trees").write_text(f"{TREE}\n")
+    message = refused("evalb", trees, trees, f"--max-errors={number}")
+    require_short(message, "aiayn evalb: --max-errors must be a whole number")
 
 
 def test_many_files_without_a_tree(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("empty.mrg").touch()
-    assert main(["linearize", *["empty.mrg"] * 2_000]) == 2
-    rule = "must have a tree, has none"
-    assert capsys.readouterr().err == f"aiayn linearize: empty.mrg and 1,999 more: {rule}\n"
+    message = refused("linearize", *["empty.mrg"] * 2_000)
+    assert message == "aiayn linearize: empty.mrg and 1,999 more: must have a tree, has none"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import re
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -187,8 +186,8 @@ def test_a_directory_is_read_in_order_of_paths(tmp_path: Path) -> None:
     assert [word.form for tree in read_trees(tmp_path) for word in words_of(tree)] == list("123456")
 
 
-def test_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TREE + b"(S")))
+def test_dash_is_standard_input(give: Callable[..., None]) -> None:
+    give(TREE + b"(S")
     found = read_trees("-")
     assert next(found) == parse(TREE)[0]
     with pytest.raises(ValueError, match="^standard input:2: the tree is not closed"):
