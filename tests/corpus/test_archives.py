@@ -11,6 +11,7 @@ from pathlib import Path
 
 import mirrors
 import pytest
+from faults import fault_of
 from recipe_runs import RECIPES, script
 
 from fairseq_aiayn.corpus import held_out
@@ -65,12 +66,6 @@ def pack(directory: Path, file: str, member: str | None, content: bytes) -> Path
 
 def read(directory: Path, file: str, member: str | None = None) -> list[str]:
     return [line.decode() for line in open_lines(directory, Location(file, member))]
-
-
-def refusal(directory: Path, file: str, member: str | None = None) -> str:
-    with pytest.raises(ValueError) as caught:
-        read(directory, file, member)
-    return str(caught.value)
 
 
 # --- archives ---
@@ -133,7 +128,7 @@ def test_an_archive_that_is_cut_anywhere_is_refused_or_gives_the_whole_text(tmp_
 def test_what_is_no_archive_is_refused(tmp_path, file):
     (tmp_path / file).write_bytes(b"<html>404 Not Found</html>\n" * 100)
     member = None if file == "x.gz" else "x"
-    said = refusal(tmp_path, file, member)
+    said = fault_of(read, tmp_path, file, member)
     assert said == f"{tmp_path / file}: is cut short or not a gzip/tar archive"
 
 
@@ -143,7 +138,7 @@ def test_a_changed_byte_of_a_gzip_file_is_noticed(tmp_path, share):
     content = bytearray(path.read_bytes())
     content[int(share * len(content))] ^= 0xFF
     path.write_bytes(content)
-    assert refusal(tmp_path, "x.gz") == f"{path}: is cut short or not a gzip/tar archive"
+    assert fault_of(read, tmp_path, "x.gz") == f"{path}: is cut short or not a gzip/tar archive"
 
 
 def test_damage_in_the_middle_shows_after_the_lines_before_it(tmp_path):
@@ -159,7 +154,7 @@ def test_damage_in_the_middle_shows_after_the_lines_before_it(tmp_path):
 @pytest.mark.parametrize("file", ["x.tgz", "x.tar"])
 def test_a_missing_member_is_named_with_some_that_are_there(tmp_path, file):
     path = pack(tmp_path, file, "x.de", b"x\n")
-    assert refusal(tmp_path, file, "x.en") == (
+    assert fault_of(read, tmp_path, file, "x.en") == (
         f"{path}: must have a member x.en, has none (it has: before, x.de, after)"
     )
     mirrors.drop_member(path, "before")
@@ -170,7 +165,7 @@ def test_a_long_list_of_members_is_shortened(tmp_path):
     with tarfile.open(tmp_path / "x.tgz", "w:gz") as archive:
         for number in range(7):
             archive.addfile(tarfile.TarInfo(f"f{number}"))
-    assert refusal(tmp_path, "x.tgz", "x").endswith("(it has: f0, f1, f2, f3, f4, ...)")
+    assert fault_of(read, tmp_path, "x.tgz", "x").endswith("(it has: f0, f1, f2, f3, f4, ...)")
 
 
 def test_only_a_regular_file_of_exactly_this_name_is_the_member(tmp_path):
@@ -181,7 +176,7 @@ def test_only_a_regular_file_of_exactly_this_name_is_the_member(tmp_path):
             archive.addfile(entry)
         for name in ("a/x.en", "b/a/x", "x", "A/x"):
             archive.addfile(tarfile.TarInfo(name))
-    assert refusal(tmp_path, "x.tgz", "a/x").endswith(
+    assert fault_of(read, tmp_path, "x.tgz", "a/x").endswith(
         "must have a member a/x, has none (it has: a/x.en, b/a/x, x, A/x)"
     )
 
@@ -217,9 +212,8 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, file
     name = f"{path}: {member}" if member else str(path)
     tracemalloc.start()
     try:
-        assert (
-            refusal(tmp_path, file, member) == f"{name}: line 2 must have at most 1,048,576 bytes"
-        )
+        message = fault_of(read, tmp_path, file, member)
+        assert message == f"{name}: line 2 must have at most 1,048,576 bytes"
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
@@ -239,7 +233,7 @@ def test_a_header_that_says_it_is_long_is_not_read(tmp_path, kind):
     tracemalloc.start()
     try:
         expected = f"{path}: is cut short or not a gzip/tar archive"
-        assert refusal(tmp_path, "x.tgz", "x") == expected
+        assert fault_of(read, tmp_path, "x.tgz", "x") == expected
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
@@ -251,7 +245,7 @@ def test_a_member_that_is_no_text_is_not_followed(tmp_path, kind):
         entry = tarfile.TarInfo("text")
         entry.type, entry.linkname = kind, "/etc/hostname"
         archive.addfile(entry)
-    assert "must have a member text, has none" in refusal(tmp_path, "x.tar", "text")
+    assert "must have a member text, has none" in fault_of(read, tmp_path, "x.tar", "text")
 
 
 # --- SGML ---
@@ -290,9 +284,7 @@ def test_a_segment_is_one_line_with_its_characters_as_they_are(markup, segments)
     ],
 )
 def test_sgml_that_is_not_whole_is_refused(markup, message):
-    with pytest.raises(ValueError) as caught:
-        read_segments(markup)
-    assert str(caught.value) == message
+    assert fault_of(read_segments, markup) == message
 
 
 # --- held-out sets ---
@@ -380,15 +372,13 @@ def test_the_shorter_newstest2014_is_refused(tmp_path):
 
 def test_the_target_side_must_have_the_number_of_sentences_too(tmp_path):
     text = parallel(tmp_path, b"a\nb\n", b"a\nb\nc\n", sentences=2)
-    with pytest.raises(ValueError) as caught:
-        held_out.read_pair(tmp_path, text)
-    assert str(caught.value) == f"{tmp_path}/x.de: must have 2 sentences, has 3"
+    message = f"{tmp_path}/x.de: must have 2 sentences, has 3"
+    assert fault_of(held_out.read_pair, tmp_path, text) == message
 
 
 def test_unequal_numbers_of_sentences_name_both_files(tmp_path):
-    with pytest.raises(ValueError) as caught:
-        held_out.read_pair(tmp_path, parallel(tmp_path, b"a\n" * 1200, b"a\n" * 1201))
-    assert str(caught.value) == (
+    text = parallel(tmp_path, b"a\n" * 1200, b"a\n" * 1201)
+    assert fault_of(held_out.read_pair, tmp_path, text) == (
         f"{tmp_path}/x.en and {tmp_path}/x.de must have equally many sentences, "
         "have 1,200 and 1,201"
     )
@@ -403,9 +393,8 @@ def test_unequal_numbers_of_sentences_name_both_files(tmp_path):
     ],
 )
 def test_text_that_cannot_be_scored_is_refused(tmp_path, target, message):
-    with pytest.raises(ValueError) as caught:
-        held_out.read_pair(tmp_path, parallel(tmp_path, b"one\ntwo\n", target))
-    assert str(caught.value) == f"{tmp_path}/x.de: {message}"
+    text = parallel(tmp_path, b"one\ntwo\n", target)
+    assert fault_of(held_out.read_pair, tmp_path, text) == f"{tmp_path}/x.de: {message}"
 
 
 def test_a_bad_byte_or_segment_in_an_archive_is_named_with_its_member(tmp_path):
@@ -414,9 +403,8 @@ def test_a_bad_byte_or_segment_in_an_archive_is_named_with_its_member(tmp_path):
         (b"<seg>a</seg>\n<seg></seg>\n", "segment 2 is empty"),
     ):
         path = pack(tmp_path, "x.tgz", "d/x.sgm", content)
-        with pytest.raises(ValueError) as caught:
-            held_out.read_sentences(tmp_path, Location("x.tgz", "d/x.sgm"))
-        assert str(caught.value) == f"{path}: d/x.sgm: {message}"
+        found = fault_of(held_out.read_sentences, tmp_path, Location("x.tgz", "d/x.sgm"))
+        assert found == f"{path}: d/x.sgm: {message}"
 
 
 def test_a_sentence_is_written_as_it_is(tmp_path):

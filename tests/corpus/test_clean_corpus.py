@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from faults import fault_of
 from sacremoses.cli import cli
 
 from fairseq_aiayn.corpus import clean_corpus, clean_pairs, moses, shards
@@ -205,9 +206,7 @@ def test_broken_characters_are_dropped_and_counted():
     ],
 )
 def test_settings_are_checked(values, message):
-    with pytest.raises(ValueError) as error:
-        Settings(LANGUAGES, *values)
-    assert str(error.value) == message
+    assert fault_of(Settings, LANGUAGES, *values) == message
 
 
 # --- the corpus ---
@@ -348,9 +347,7 @@ def damage(corpus: Path, kind: str) -> None:
 def test_a_text_that_cannot_be_right_ends_with_its_name(corpus, kind, message):
     make(corpus)
     damage(corpus, kind)
-    with pytest.raises(ValueError) as error:
-        make(corpus)
-    assert str(error.value) == message
+    assert fault_of(make, corpus) == message
     assert not (corpus / "tokens" / "statistics.json").exists()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import mirrors
 import pytest
+from faults import fault_of
 from recipe_runs import RECIPES, script
 
 from fairseq_aiayn.corpus import manifest
@@ -48,10 +49,9 @@ def path(tmp_path) -> Path:
 
 def refusal(path: Path, content: str) -> str:
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(ValueError) as caught:
-        read_manifest(path, "en", "de")
-    assert str(caught.value).startswith(f"{path}: ")
-    return str(caught.value).removeprefix(f"{path}: ")
+    said = fault_of(read_manifest, path, "en", "de")
+    assert said.startswith(f"{path}: ")
+    return said.removeprefix(f"{path}: ")
 
 
 def run(path: Path, *languages: str) -> subprocess.CompletedProcess:
@@ -295,6 +295,5 @@ def test_the_two_languages_must_differ(path):
 
 def test_a_language_without_files_is_named(path):
     path.write_text(SMALL, encoding="utf-8")
-    with pytest.raises(ValueError) as caught:
-        read_manifest(path, "en", "fr")
-    assert str(caught.value) == f'{path}: must have [downloads."valid.fr"], has none'
+    message = f'{path}: must have [downloads."valid.fr"], has none'
+    assert fault_of(read_manifest, path, "en", "fr") == message

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from faults import fault_of
 
 from fairseq_aiayn.corpus import shards
 
@@ -40,9 +41,8 @@ def test_only_shards_with_a_marker_count(tmp_path):
     assert shards.list_shards(tmp_path) == [NAME]
     assert shards.read_counts(tmp_path, NAME) == COUNTS
     (tmp_path / f"{NAME}.done").unlink()
-    with pytest.raises(ValueError) as error:
-        shards.list_shards(tmp_path)
-    assert str(error.value) == f"{tmp_path}: must hold shards (NAME.done), has none"
+    message = f"{tmp_path}: must hold shards (NAME.done), has none"
+    assert fault_of(shards.list_shards, tmp_path) == message
 
 
 def test_a_shard_gives_back_its_lines_whatever_else_may_end_a_line(tmp_path):

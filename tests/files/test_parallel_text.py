@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from faults import fault_of
 
 from fairseq_aiayn.files.parallel_text import read_lines, read_parallel, require_text
 
@@ -41,18 +42,15 @@ def test_dash_reads_standard_input(give: Callable[..., None]) -> None:
 
 def test_a_byte_that_is_not_utf8_is_named(path: Path) -> None:
     path.write_bytes("gut\nfür\n".encode() + "für\n".encode("latin-1"))
-    with pytest.raises(ValueError) as caught:
-        read_lines(path)
-    assert str(caught.value) == f"{path}: line 3, byte 2 (0xfc) is not UTF-8"
+    assert fault_of(read_lines, path) == f"{path}: line 3, byte 2 (0xfc) is not UTF-8"
 
 
 def test_line_counts_must_agree(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_text("one\ntwo\n")
     second.write_text("eins\nzwei\ndrei\n")
-    with pytest.raises(ValueError) as caught:
-        read_parallel(first, second)
-    assert str(caught.value) == f"line counts differ: {first} has 2, {second} has 3"
+    message = f"line counts differ: {first} has 2, {second} has 3"
+    assert fault_of(read_parallel, first, second) == message
 
 
 @pytest.mark.parametrize("empty", [0, 1])
@@ -60,14 +58,11 @@ def test_an_empty_file_is_refused_on_either_side(tmp_path: Path, empty: int) -> 
     paths = [tmp_path / "first", tmp_path / "second"]
     paths[empty].touch()
     paths[1 - empty].write_text("one\n")
-    with pytest.raises(ValueError) as caught:
-        read_parallel(*paths)
-    assert str(caught.value) == f"{paths[empty]}: empty, expected one sentence per line"
+    message = f"{paths[empty]}: empty, expected one sentence per line"
+    assert fault_of(read_parallel, *paths) == message
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\u00a0\t"])
 def test_a_line_without_text_is_named(blank: str) -> None:
     require_text("corpus.de", ["eins", "zwei"])
-    with pytest.raises(ValueError) as caught:
-        require_text("corpus.de", ["eins", blank, ""])
-    assert str(caught.value) == "corpus.de: line 2 is empty"
+    assert fault_of(require_text, "corpus.de", ["eins", blank, ""]) == "corpus.de: line 2 is empty"

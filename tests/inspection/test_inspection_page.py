@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from faults import fault_of
 from style_colours import colours_of, contrast
 
 import fairseq_aiayn
@@ -57,9 +58,7 @@ def test_three_kinds_of_thirty_words_are_a_third_of_a_megabyte() -> None:
 
 
 def test_a_page_over_the_limit_is_refused_and_one_below_is_not() -> None:
-    with pytest.raises(ValueError) as error:
-        attention_page([invented(500, layers=2)], "t")
-    assert str(error.value) == (
+    assert fault_of(attention_page, [invented(500, layers=2)], "t") == (
         "the page must have at most 1,000,000 bytes, would have 8,000,000 or more: "
         "take one kind of attention, or a shorter sentence"
     )

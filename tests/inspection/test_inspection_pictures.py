@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
+from faults import fault_of
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
@@ -92,9 +93,7 @@ def test_the_layer_is_the_last_but_one_unless_it_is_chosen() -> None:
     ],
 )
 def test_what_a_map_does_not_have_is_refused(layer, heads, word, message) -> None:
-    with pytest.raises(ValueError) as refused:
-        select(attention_map(), layer, heads, word)
-    assert str(refused.value) == message
+    assert fault_of(select, attention_map(), layer, heads, word) == message
 
 
 def test_a_word_is_chosen_each_time_it_occurs_with_all_of_its_pieces() -> None:

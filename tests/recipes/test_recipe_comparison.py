@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+from faults import fault_of
 from run_directories import (
     END,
     MADE,
@@ -338,9 +339,7 @@ def test_a_pipe_does_not_break_the_table(make_run):
 )
 def test_an_unfinished_piece_is_named(make_run, file, content, message):
     directory = make_run("ours", **{file: content})
-    with pytest.raises(ValueError) as error:
-        read_run(directory)
-    assert str(error.value).startswith(f"{directory}/{message}")
+    assert fault_of(read_run, directory).startswith(f"{directory}/{message}")
 
 
 def test_a_missing_piece_is_named(make_run):

@@ -12,6 +12,7 @@ import pair_rules
 import plain_corpus
 import pytest
 import split_corpus
+from faults import fault_of
 from recipe_runs import lines_of, refusal, script
 
 LANGUAGES = ("en", "de")
@@ -273,9 +274,7 @@ def test_the_demo_corpus_counts_what_it_drops(tmp_path):
 def test_plain_text_is_unpacked_whole_or_not_at_all(tmp_path, content, message):
     packed, copy = tmp_path / "train.en.gz", tmp_path / "train.en"
     packed.write_bytes(content)
-    with pytest.raises(ValueError) as caught:
-        plain_corpus.unpack_text(packed, copy)
-    assert str(caught.value) == f"{packed}: {message}"
+    assert fault_of(plain_corpus.unpack_text, packed, copy) == f"{packed}: {message}"
     assert [path.name for path in tmp_path.iterdir()] == ["train.en.gz"]
 
 

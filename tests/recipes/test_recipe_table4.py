@@ -9,6 +9,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
+from faults import fault_of
 from recipe_runs import RECIPES, refusal, script
 from run_directories import END, MADE, table_rows, train_log, valid_log
 
@@ -375,10 +376,8 @@ def test_two_searches_of_one_name_are_refused(make_part):
 )
 def test_a_file_that_breaks_a_rule_is_named_with_it(make_part, file, content, message):
     part = make_part(**{file: content})
-    with pytest.raises(ValueError) as error:
-        read_searches([part])
-    assert str(error.value).startswith(str(part.parent))
-    assert str(error.value).endswith(message)
+    said = fault_of(read_searches, [part])
+    assert said.startswith(str(part.parent)) and said.endswith(message)
 
 
 @pytest.mark.parametrize("file", ["data.json", "train.log", "valid.log", "words.txt", "score.json"])

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from faults import fault_of
 
 from fairseq_aiayn.treebank.evalb.parameters import (
     COLLINS,
@@ -120,9 +121,7 @@ def test_every_keyword_has_its_place(file: Path) -> None:
 )
 def test_a_wrong_line_is_named(file: Path, line: bytes, message: str) -> None:
     file.write_bytes(b"CUTOFF_LEN 40\n" + line + b"\n")
-    with pytest.raises(ValueError) as raised:
-        read_parameters(file)
-    assert str(raised.value) == f"{file}:2: {message}"
+    assert fault_of(read_parameters, file) == f"{file}:2: {message}"
 
 
 def test_a_file_that_is_not_text_or_not_there(file: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from faults import fault_of
 from hypothesis import given
 from invented_trees import chain, forms, normalized
 
@@ -95,9 +96,7 @@ def test_punctuation_has_the_tag_that_scoring_leaves_out(tag: str | None, those:
     ],
 )
 def test_what_is_no_forest_over_the_words_is_refused(symbols: str, message: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        delinearize(symbols.split(), ["the", "board"])
-    assert str(caught.value) == message
+    assert fault_of(delinearize, symbols.split(), ["the", "board"]) == message
 
 
 @pytest.mark.parametrize(
@@ -110,9 +109,7 @@ def test_what_is_no_forest_over_the_words_is_refused(symbols: str, message: str)
     ],
 )
 def test_words_that_cannot_stand_in_a_tree_are_refused(words: list[str], message: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        delinearize(["XX"] * len(words), words)
-    assert str(caught.value) == message
+    assert fault_of(delinearize, ["XX"] * len(words), words) == message
 
 
 def test_a_sequence_may_be_as_deep_as_a_tree_that_can_be_read() -> None:
@@ -121,9 +118,9 @@ def test_a_sequence_may_be_as_deep_as_a_tree_that_can_be_read() -> None:
     (read,) = parse_trees([write_tree(found).encode()], "t.mrg")
     assert write_tree(read) == write_tree(deepest)
     for depth in (MAX_DEPTH - 1, 100_000):
-        with pytest.raises(ValueError) as caught:
-            delinearize(linearize(Constituent("TOP", (chain(depth),)), "pos"), ["board"])
-        assert str(caught.value) == "symbol 399: (NP must not be inside 398 constituents"
+        symbols = linearize(Constituent("TOP", (chain(depth),)), "pos")
+        message = "symbol 399: (NP must not be inside 398 constituents"
+        assert fault_of(delinearize, symbols, ["board"]) == message
 
 
 @given(forms)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from faults import fault_of
 from hypothesis import given
 from hypothesis import strategies as st
 from invented_trees import chain, labels, tags, trees
@@ -24,13 +25,6 @@ def parse(text: str | bytes) -> list[Constituent]:
     """The trees of a text, which is split into lines like a file."""
     content = text.encode() if isinstance(text, str) else text
     return list(parse_trees(io.BytesIO(content), "t.mrg"))
-
-
-def fault(text: str | bytes) -> str:
-    """The message that refuses a text."""
-    with pytest.raises(ValueError) as caught:
-        parse(text)
-    return str(caught.value)
 
 
 @given(st.lists(trees(labels, tags), max_size=3), st.randoms(use_true_random=False))
@@ -79,7 +73,8 @@ def test_escapes_and_odd_characters_are_part_of_a_word() -> None:
 
 def test_a_byte_order_mark_is_dropped_at_the_start_only() -> None:
     assert parse(b"\xef\xbb\xbf" + TREE) == parse(TREE)
-    assert fault(TREE + b"\xef\xbb\xbf" + TREE) == "t.mrg:2: text outside of brackets: \ufeff"
+    message = "t.mrg:2: text outside of brackets: \ufeff"
+    assert fault_of(parse, TREE + b"\xef\xbb\xbf" + TREE) == message
 
 
 def test_nothing_is_no_tree() -> None:
@@ -123,7 +118,7 @@ def test_a_tree_is_given_out_as_soon_as_it_is_closed() -> None:
     ],
 )
 def test_malformed_trees_are_refused(text: str | bytes, message: str) -> None:
-    assert fault(text) == f"t.mrg:{message}"
+    assert fault_of(parse, text) == f"t.mrg:{message}"
 
 
 def test_trees_before_a_fault_are_given_out() -> None:
@@ -138,16 +133,18 @@ def test_brackets_may_be_as_deep_as_the_limit(word: str) -> None:
     around = MAX_DEPTH - 1  # a word has a bracket of its own
     (tree,) = parse("(NP " * around + word + ")" * around)
     assert write_tree(tree) == write_tree(chain(around))
-    assert fault("(NP " * MAX_DEPTH + word + ")" * MAX_DEPTH).endswith("deeper than 400 brackets")
+    message = fault_of(parse, "(NP " * MAX_DEPTH + word + ")" * MAX_DEPTH)
+    assert message.endswith("deeper than 400 brackets")
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 1_000, 1_000_000])
 def test_deep_brackets_are_refused_and_break_nothing(depth: int) -> None:
-    assert fault("(S (A b))\n" + "(NP" * depth) == "t.mrg:2: deeper than 400 brackets"
+    assert fault_of(parse, "(S (A b))\n" + "(NP" * depth) == "t.mrg:2: deeper than 400 brackets"
 
 
 def test_deep_brackets_that_are_closed_are_refused_too() -> None:
-    assert fault("(NP " * 1_000 + "(A b)" + ")" * 1_000) == "t.mrg:1: deeper than 400 brackets"
+    message = fault_of(parse, "(NP " * 1_000 + "(A b)" + ")" * 1_000)
+    assert message == "t.mrg:1: deeper than 400 brackets"
 
 
 def test_a_lost_bracket_does_not_swallow_the_rest_of_a_long_file(
@@ -157,7 +154,7 @@ def test_a_lost_bracket_does_not_swallow_the_rest_of_a_long_file(
     broken = b"(S\n" + TREE * 98 + b")\n"  # 100 lines
     assert len(parse(TREE + broken + TREE)) == 3
     message = "t.mrg:2: the tree is not closed after 100 lines"
-    assert fault(TREE + b"(S\n" + TREE * 100) == message
+    assert fault_of(parse, TREE + b"(S\n" + TREE * 100) == message
 
 
 def test_files_are_read_plain_and_packed(tmp_path: Path) -> None:
@@ -196,12 +193,8 @@ def test_dash_is_standard_input(give: Callable[..., None]) -> None:
 
 def test_a_directory_without_trees_is_refused(tmp_path: Path) -> None:
     (tmp_path / "readme.txt").write_text("nothing")
-    with pytest.raises(ValueError) as caught:
-        list(read_trees(tmp_path))
-    assert (
-        str(caught.value)
-        == f"{tmp_path}: must have *.mrg, *.ptb or those with .gz in it or below, has none"
-    )
+    message = f"{tmp_path}: must have *.mrg, *.ptb or those with .gz in it or below, has none"
+    assert fault_of(list, read_trees(tmp_path)) == message
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from faults import fault_of
 from hypothesis import given
 from hypothesis import strategies as st
 from invented_trees import chain, forms, normalized
@@ -189,9 +190,7 @@ def test_long_garbage_is_repaired(symbols: list[str]) -> None:
     ],
 )
 def test_words_that_cannot_stand_in_a_tree_are_refused(words: list[str], message: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        repair(["NN"], words)
-    assert str(caught.value) == message
+    assert fault_of(repair, ["NN"], words) == message
 
 
 def test_a_report_adds_up_repairs_and_sentences() -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary, indexed_dataset
 from fairseq.data.data_utils import load_indexed_dataset
+from faults import fault_of
 
 from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
 
@@ -43,12 +44,6 @@ def read(path: str, impl: str | None, words: int = 4) -> list[list[int]]:
     return [dataset[number].tolist() for number in range(len(dataset))]
 
 
-def refusal(path: str, impl: str | None, words: int = 4) -> str:
-    with pytest.raises(ValueError) as caught:
-        read(path, impl, words)
-    return str(caught.value)
-
-
 def change(file: str, at: int, data: bytes) -> None:
     content = bytearray(Path(file).read_bytes())
     at %= len(content)
@@ -75,7 +70,7 @@ def test_every_cut_is_refused(impl, ending, tmp_path):
     for kept in range(len(Path(file).read_bytes())):
         write(tmp_path, impl)
         cut(file, kept)
-        message = refusal(path, impl)
+        message = fault_of(read, path, impl)
         assert message.startswith(f"{file}: ") and "run fairseq-preprocess again" in message
 
 
@@ -112,14 +107,16 @@ def test_a_changed_byte_of_an_index_is_refused_or_changes_nothing(impl, tmp_path
 def test_what_is_damaged_is_said(ending, at, data, message, tmp_path):
     path = write(tmp_path, "mmap")
     change(f"{path}.{ending}", at, data)
-    line = refusal(path, None if ending == "bin" else "mmap")
+    line = fault_of(read, path, None if ending == "bin" else "mmap")
     assert line.startswith(f"{path}.{ending}: ") and message in line
 
 
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)
 def test_tokens_must_be_the_dictionarys(impl, tmp_path):
     path = write(tmp_path, impl)
-    assert f"{path}.bin: the tokens must be of the dictionary's 6 types" in refusal(path, impl, 2)
+    assert f"{path}.bin: the tokens must be of the dictionary's 6 types" in fault_of(
+        read, path, impl, 2
+    )
     assert read(path, impl, 5) == SENTENCES
 
 
@@ -127,22 +124,24 @@ def test_a_negative_token_is_none(tmp_path):
     path = write(tmp_path, "mmap")
     change(f"{path}.idx", 17, struct.pack("<B", 3))  # int16 instead of uint16
     change(f"{path}.bin", 0, b"\xff\xff")
-    assert "sentence 1 has number -1" in refusal(path, "mmap")
+    assert "sentence 1 has number -1" in fault_of(read, path, "mmap")
 
 
 def test_more_bytes_than_sentences_are_refused(tmp_path):
     path = write(tmp_path, "mmap")
     with open(f"{path}.bin", "ab") as file:
         file.write(b"more")
-    assert "train.en-de.en.bin: must have 22 bytes by its .idx, has 26" in refusal(path, "mmap")
+    assert "train.en-de.en.bin: must have 22 bytes by its .idx, has 26" in fault_of(
+        read, path, "mmap"
+    )
 
 
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)
 def test_an_empty_set_and_an_empty_sentence_are_refused(impl, tmp_path):
     path = write(tmp_path, impl, [])
-    assert refusal(path, impl) == f"{path}.idx: must have at least one sentence, has none"
+    assert fault_of(read, path, impl) == f"{path}.idx: must have at least one sentence, has none"
     path = write(tmp_path, impl, [[2], []])
-    assert "damaged (a sentence without tokens)" in refusal(path, impl)
+    assert "damaged (a sentence without tokens)" in fault_of(read, path, impl)
 
 
 def test_alignments_may_be_empty_and_of_any_numbers(tmp_path):
@@ -155,7 +154,7 @@ def test_one_file_without_the_other_is_named(ending, tmp_path):
     path = write(tmp_path, "mmap")
     Path(f"{path}.{ending}").unlink()
     expected = f"{path}.{ending}: missing; run fairseq-preprocess again"
-    assert refusal(path, "mmap") == expected
+    assert fault_of(read, path, "mmap") == expected
     with pytest.raises(ValueError, match="missing; run fairseq-preprocess again"):
         indexed_dataset.dataset_exists(path, "mmap")
 
@@ -167,9 +166,11 @@ def test_no_files_are_no_data_as_before(tmp_path):
 
 def test_text_that_is_not_utf_8_is_named(tmp_path):
     (tmp_path / "train").write_bytes("Wörter\n".encode("latin-1"))
-    assert refusal(str(tmp_path / "train"), "raw").startswith(f"{tmp_path}/train: must be UTF-8")
+    assert fault_of(read, str(tmp_path / "train"), "raw").startswith(
+        f"{tmp_path}/train: must be UTF-8"
+    )
 
 
 def test_another_implementation_than_the_files_is_named(tmp_path):
     path = write(tmp_path, "mmap")
-    assert refusal(path, "fasta") == f"{path}.idx: not an index of --dataset-impl fasta"
+    assert fault_of(read, path, "fasta") == f"{path}.idx: not an index of --dataset-impl fasta"

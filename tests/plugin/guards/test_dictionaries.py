@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from fairseq.data import Dictionary
+from faults import fault_of
 
 from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
 
@@ -38,9 +39,7 @@ def load(directory: Path, content: bytes) -> Dictionary:
     ],
 )
 def test_the_line_is_named(content, message, tmp_path):
-    with pytest.raises(ValueError) as caught:
-        load(tmp_path, content)
-    assert str(caught.value).startswith(f"{tmp_path}/dict.en.txt{message}")
+    assert fault_of(load, tmp_path, content).startswith(f"{tmp_path}/dict.en.txt{message}")
 
 
 def test_what_fairseq_writes_and_reads_is_left_alone(tmp_path):
