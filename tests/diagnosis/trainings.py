@@ -9,10 +9,9 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from fairseq import options
+from building import parse
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-import fairseq_aiayn.plugin  # noqa: F401, registers our architectures
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import BASE, Row
 from fairseq_aiayn.regime.stock import stock_flags
@@ -21,15 +20,12 @@ STOCK = ["--criterion", "label_smoothed_cross_entropy", "--optimizer", "adam"]
 STOCK += ["--lr-scheduler", "inverse_sqrt"]
 
 
+parsed_once = cache(parse)
+
+
 def parsed(words: list[str], task: str = "translation") -> Namespace:
     """What fairseq-train makes of options; every architecture fills in its sizes."""
-    return deepcopy(_parsed(tuple(words), task))
-
-
-@cache
-def _parsed(words: tuple[str, ...], task: str) -> Namespace:
-    command = ["data", "--task", task, *words]
-    return options.parse_args_and_arch(options.get_training_parser(task), command)
+    return deepcopy(parsed_once(*words, task=task))
 
 
 def evidence(words: list[str], task: str = "translation", **known: object) -> Evidence:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from building import dictionary
 from fairseq.data import Dictionary
 from subword_nmt.learn_bpe import learn_bpe
 
@@ -83,8 +84,8 @@ def small_model(root: Path, kind: str = "all embeddings shared", seed: int = 1) 
     source = target = dictionary_of(codes, SENTENCES)
     if kind in SEPARATE:
         target = dictionary_of(codes, SENTENCES[:3])
-    for language, dictionary in zip(languages, (source, target), strict=True):
-        dictionary.save(str(data / f"dict.{language}.txt"))
+    for language, types in zip(languages, (source, target), strict=True):
+        types.save(str(data / f"dict.{language}.txt"))
     task = AiaynTranslationTask(AiaynTranslationConfig(), source, target)
     torch.manual_seed(seed)
     args = Namespace(**options, source_lang=languages[0], target_lang=languages[1])
@@ -118,9 +119,6 @@ def write_codes(path: Path) -> None:
 def dictionary_of(codes: Path, sentences: tuple[str, ...]) -> Dictionary:
     """Return fairseq's dictionary of the pieces of sentences."""
     tokenize, segment = moses_tokenizer("en", normalize=False), byte_pairs(codes)
-    dictionary = Dictionary()
-    for sentence in sentences:
-        for piece in segment(tokenize(sentence)).split():
-            dictionary.add_symbol(piece)
-    dictionary.finalize()
-    return dictionary
+    made = dictionary(p for sentence in sentences for p in segment(tokenize(sentence)).split())
+    made.finalize()
+    return made

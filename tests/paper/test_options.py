@@ -1,11 +1,8 @@
 """The model's options: given options win over the row, and contradictory options are refused."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
-from building import build, count, parse
-from fairseq.data import Dictionary
+from building import build, count, dictionary, parse, task_of
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
 from fairseq_aiayn.plugin.model import AiaynModel
@@ -97,10 +94,7 @@ def test_completing_options_twice_changes_nothing() -> None:
 def test_separate_dictionaries_need_separate_matrices() -> None:
     """Breaks if two vocabularies of equal size share a matrix, so that unrelated words have the
     same vector."""
-    source, target = Dictionary(), Dictionary()
-    source.add_symbol("word")
-    target.add_symbol("Wort")
-    task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
+    task = task_of(dictionary(["word"]), dictionary(["Wort"]))
     args = parse("--arch", "aiayn_tiny")
     with pytest.raises(ValueError, match="--joined-dictionary"):
         AiaynModel.build_model(args, task)

@@ -1,33 +1,23 @@
 """--autocast: matrix products in bfloat16, everything else as without it."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 import torch.nn.functional as F
-from fairseq.data import Dictionary
+from building import dictionary, plain_model, task_of
 from torch import Tensor
 
 from fairseq_aiayn.nn.attention import attention, fused_attention
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.precision import warn_if_slow
-from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.plugin.criterion import AiaynLabelSmoothedCrossEntropy
-from fairseq_aiayn.plugin.model import AiaynDecoder, AiaynEncoder, AiaynModel
+from fairseq_aiayn.plugin.model import AiaynModel
 
 DIMENSIONS = Dimensions(N=2, d_model=16, d_ff=32, h=2, d_k=8, d_v=8, P_drop=0.0)
 SOURCE, TARGET = torch.tensor([[1, 4, 5, 2], [6, 7, 5, 2]]), torch.tensor([[2, 5, 4], [2, 6, 7]])
 
 
 def model(autocast: torch.dtype | None) -> AiaynModel:
-    """A small model with the same weights every time."""
-    torch.manual_seed(0)
-    dictionary = Dictionary()
-    for word in "abcd":
-        dictionary.add_symbol(word)
-    transformer = create_transformer(DIMENSIONS, len(dictionary), len(dictionary), dictionary.pad())
-    encoder = AiaynEncoder(dictionary, transformer.encoder, 100)
-    return AiaynModel(encoder, AiaynDecoder(dictionary, transformer.decoder, 100), autocast)
+    return plain_model(dictionary("abcd"), DIMENSIONS, autocast)
 
 
 def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(
@@ -82,8 +72,7 @@ def test_in_float16_the_loss_leaves_its_gradient_to_autograd(
     product_type: torch.dtype, projects: bool
 ) -> None:
     """Breaks if --amp computes a gradient before the loss is scaled: small values would be lost."""
-    dictionary = model(None).decoder.dictionary
-    task = SimpleNamespace(target_dictionary=dictionary)
+    task = task_of(dictionary("abcd"))
     criterion = AiaynLabelSmoothedCrossEntropy(task, sentence_avg=False, label_smoothing=0.1)
     assert criterion.projects(model(None))
     with torch.autocast("cpu", product_type):

@@ -1,40 +1,28 @@
 """The criterion beside fairseq's own options."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
-from fairseq.data import Dictionary
+from building import dictionary, plain_model, task_of
 
 from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.plugin.criterion import AiaynLabelSmoothedCrossEntropy
-from fairseq_aiayn.plugin.model import AiaynDecoder, AiaynEncoder, AiaynModel
+from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.training.label_smoothing import smoothed_nll
 
 DIMENSIONS = Dimensions(N=1, d_model=16, d_ff=32, h=2, d_k=8, d_v=8, P_drop=0.0)
 EPSILON = 0.1
 
 
-@pytest.fixture
-def dictionary() -> Dictionary:
-    made = Dictionary()
-    for word in "abcd":
-        made.add_symbol(word)
-    return made
+WORDS = dictionary("abcd")
 
 
 @pytest.fixture
-def model(dictionary: Dictionary) -> AiaynModel:
-    torch.manual_seed(0)
-    V, padding = len(dictionary), dictionary.pad()
-    transformer = create_transformer(DIMENSIONS, V, V, padding)
-    encoder = AiaynEncoder(dictionary, transformer.encoder, 100)
-    return AiaynModel(encoder, AiaynDecoder(dictionary, transformer.decoder, 100)).eval()
+def model() -> AiaynModel:
+    return plain_model(WORDS, DIMENSIONS).eval()
 
 
-def sample(dictionary: Dictionary) -> dict:
-    end, padding = dictionary.eos(), dictionary.pad()
+def sample() -> dict:
+    end, padding = WORDS.eos(), WORDS.pad()
     target = torch.tensor([[4, 5, 6, end], [7, 5, end, padding]])
     shifted = torch.tensor([[end, 4, 5, 6], [end, 7, 5, end]])
     source = torch.tensor([[4, 6, 5, end], [padding, 7, 4, end]])
@@ -42,31 +30,25 @@ def sample(dictionary: Dictionary) -> dict:
     return {"net_input": inputs, "target": target, "ntokens": 7}
 
 
-def test_accuracy_is_that_of_the_most_probable_types(dictionary, model) -> None:
+def test_accuracy_is_that_of_the_most_probable_types(model) -> None:
     """Breaks if --report-accuracy looks for the largest feature of the decoder."""
-    batch = sample(dictionary)
+    batch = sample()
     best = model(**batch["net_input"])[0].argmax(dim=-1)
     batch["target"][0, :3] = best[0, :3]
-    criterion = AiaynLabelSmoothedCrossEntropy(
-        SimpleNamespace(target_dictionary=dictionary), False, EPSILON, report_accuracy=True
-    )
+    criterion = AiaynLabelSmoothedCrossEntropy(task_of(WORDS), False, EPSILON, report_accuracy=True)
     loss, _, log = criterion(model, batch)
-    real = batch["target"] != dictionary.pad()
+    real = batch["target"] != WORDS.pad()
     assert log["n_correct"] == (best == batch["target"])[real].sum() >= 3
     assert log["total"] == real.sum() == 7
-    plain = AiaynLabelSmoothedCrossEntropy(
-        SimpleNamespace(target_dictionary=dictionary), False, EPSILON
-    )
+    plain = AiaynLabelSmoothedCrossEntropy(task_of(WORDS), False, EPSILON)
     torch.testing.assert_close(loss, plain(model, batch)[0])
 
 
-def test_a_prefix_is_left_out_of_the_loss(dictionary, model) -> None:
+def test_a_prefix_is_left_out_of_the_loss(model) -> None:
     """Breaks if --ignore-prefix-size is ignored where the loss computes the projection itself."""
-    batch = sample(dictionary)
-    criterion = AiaynLabelSmoothedCrossEntropy(
-        SimpleNamespace(target_dictionary=dictionary), False, EPSILON, ignore_prefix_size=1
-    )
+    batch = sample()
+    criterion = AiaynLabelSmoothedCrossEntropy(task_of(WORDS), False, EPSILON, ignore_prefix_size=1)
     log_p = model(**batch["net_input"])[0][:, 1:].log_softmax(dim=-1).flatten(0, 1)
     target = batch["target"][:, 1:].flatten()
-    expected, _ = smoothed_nll(log_p, target, EPSILON, dictionary.pad())
+    expected, _ = smoothed_nll(log_p, target, EPSILON, WORDS.pad())
     torch.testing.assert_close(criterion(model, batch)[0], expected)

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import pytest
 import torch
-from fairseq.data import Dictionary
+from building import dictionary, task_of
 from fairseq.distributed import ModuleProxyWrapper
 from torch.nn.parallel import DistributedDataParallel
 
@@ -26,14 +26,11 @@ def one_process_of_many():
 @pytest.mark.parametrize("options", [{}, {"untied_embeddings": True}], ids=["tied", "untied"])
 def test_every_gradient_comes_once(one_process_of_many, options):
     """Breaks if the loss uses a matrix that the forward pass of the model does not use."""
-    dictionary = Dictionary()
-    for word in "abcdefgh":
-        dictionary.add_symbol(word)
     args = Namespace(arch="aiayn_tiny", encoder_layers=1, encoder_embed_dim=8, d_k=4, d_v=4)
     args = Namespace(**vars(args), encoder_ffn_embed_dim=8, encoder_attention_heads=2, **options)
     args.max_source_positions = args.max_target_positions = 1024
     apply_row(TINY, args)
-    task = Namespace(source_dictionary=dictionary, target_dictionary=dictionary)
+    task = task_of(dictionary("abcdefgh"))
     model = AiaynModel.build_model(args, task)
     criterion = AiaynLabelSmoothedCrossEntropy(task, sentence_avg=False, label_smoothing=0.1)
     wrapped = ModuleProxyWrapper(DistributedDataParallel(model, find_unused_parameters=True))

@@ -8,8 +8,8 @@ from dataclasses import fields
 import pytest
 import torch
 import torch.nn.functional as F
+from building import dictionary, sharp_model
 from fairseq import options
-from fairseq.data import Dictionary
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.sequence_generator import SequenceGenerator
@@ -18,7 +18,6 @@ import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.decoding.ensemble import LOGITS
 from fairseq_aiayn.decoding.reference import plain_beam_search
 from fairseq_aiayn.nn.decoder import DecoderLayer
-from fairseq_aiayn.plugin.architectures import apply_row
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import (
     REFUSED,
@@ -33,32 +32,15 @@ WORDS = 12
 
 @pytest.fixture(scope="module")
 def task() -> AiaynTranslationTask:
-    dictionary = Dictionary()
-    for word in range(WORDS):
-        dictionary.add_symbol(f"w{word}")
-    return AiaynTranslationTask(AiaynTranslationConfig(), dictionary, dictionary)
+    joined = dictionary(f"w{word}" for word in range(WORDS))
+    return AiaynTranslationTask(AiaynTranslationConfig(), joined, joined)
 
 
 def build_model(task: AiaynTranslationTask, seed: int) -> AiaynModel:
-    """A small model whose output distributions are sharp, like those of a trained model."""
-    torch.manual_seed(seed)
-    args = Namespace(
-        encoder_layers=2,
-        encoder_embed_dim=16,
-        encoder_ffn_embed_dim=32,
-        encoder_attention_heads=2,
-        d_k=8,
-        d_v=4,
-        max_source_positions=64,
-        max_target_positions=64,
-        # With other schemes, fairseq's search ends too early for one of these seeds.
-        initialization="fairseq-0.9",
-    )
-    apply_row(TINY, args)
-    model = AiaynModel.build_model(args, task).eval()
-    with torch.no_grad():
-        model.decoder.stack.projection.weight *= 3.0
-    return model
+    # With other schemes, fairseq's search ends too early for one of these seeds.
+    scheme = {"initialization": "fairseq-0.9"}
+    sizes = {"encoder_layers": 2, "encoder_ffn_embed_dim": 32, "d_v": 4}
+    return sharp_model(task, TINY, seed, 3.0, **sizes, **scheme)
 
 
 def sample(task: AiaynTranslationTask, B: int = 6) -> dict:

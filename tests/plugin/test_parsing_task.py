@@ -10,10 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq.data import Dictionary
+from building import dictionary, sharp_model
 
 import fairseq_aiayn.plugin  # noqa: F401
-from fairseq_aiayn.plugin.architectures import apply_row
 from fairseq_aiayn.plugin.development_f1 import read_development_trees
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.parsing_task import AiaynParsingConfig, AiaynParsingTask
@@ -26,13 +25,6 @@ PIECES = [*(f"\u2581{letter}" for letter in "abcdefgh"), "s", "t"]
 SYMBOLS = ["(NP", ")NP", "(S", ")S", "(VP", ")VP", "NN", "VB", "-LRB-", "madeupword0000"]
 
 
-def dictionary(symbols: list[str]) -> Dictionary:
-    made = Dictionary()
-    for symbol in symbols:
-        made.add_symbol(symbol)
-    return made
-
-
 def task(
     constrained: bool = True, pieces: list[str] = PIECES, symbols: list[str] = SYMBOLS
 ) -> AiaynParsingTask:
@@ -41,23 +33,8 @@ def task(
 
 
 def build_model(task: AiaynParsingTask, seed: int) -> AiaynModel:
-    """A small untrained model with sharp output distributions."""
-    torch.manual_seed(seed)
-    args = Namespace(
-        encoder_layers=1,
-        encoder_embed_dim=16,
-        encoder_ffn_embed_dim=16,
-        encoder_attention_heads=2,
-        d_k=8,
-        d_v=8,
-        max_source_positions=64,
-        max_target_positions=64,
-    )
-    apply_row(PARSING_TINY, args)
-    model = AiaynModel.build_model(args, task).eval()
-    with torch.no_grad():
-        model.decoder.stack.projection.weight *= 2.0
-    return model
+    sizes = {"encoder_layers": 1, "encoder_ffn_embed_dim": 16, "d_v": 8}
+    return sharp_model(task, PARSING_TINY, seed, 2.0, **sizes)
 
 
 def sample(task: AiaynParsingTask, words: tuple[int, ...], seed: int = 0) -> dict:

@@ -4,12 +4,10 @@ import ast
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 
+import building
 import pytest
 import torch
-from fairseq import options
-from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
@@ -28,20 +26,13 @@ EXPRESSIBLE = [row for name, row in ROWS.items() if name not in REFUSED]
 
 def parse(row: Row) -> Namespace:
     """What fairseq-train makes of the row's flags on 8 GPUs."""
-    words = ["data", "--task", "translation", *stock_flags(row, gpus=8)]
-    return options.parse_args_and_arch(options.get_training_parser(), words)
+    return building.parse(*stock_flags(row, gpus=8))
 
 
 def build(args: Namespace, joined: bool) -> TransformerModel:
     """Stock fairseq's model, without memory for its weights."""
-    source = Dictionary()
-    source.add_symbol("word")
-    target = source
-    if not joined:
-        target = Dictionary()
-        target.add_symbol("NP")
-        target.add_symbol("VP")
-    task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
+    target = None if joined else building.dictionary(["NP", "VP"])
+    task = building.task_of(building.dictionary(["word"]), target)
     with torch.device("meta"):
         return ARCH_MODEL_REGISTRY[args.arch].build_model(args, task)
 

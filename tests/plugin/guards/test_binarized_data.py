@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from building import dictionary
 from fairseq.data import Dictionary, indexed_dataset
 from fairseq.data.data_utils import load_indexed_dataset
 from faults import fault_of
@@ -19,11 +20,7 @@ IMPLEMENTATIONS = ["mmap", "cached", "lazy"]
 
 
 def vocabulary(words: int) -> Dictionary:
-    """A dictionary of some words in addition to fairseq's four symbols."""
-    dictionary = Dictionary()
-    for word in range(words):
-        dictionary.add_symbol(f"w{word}")
-    return dictionary
+    return dictionary(f"w{word}" for word in range(words))
 
 
 def write(directory: Path, impl: str, sentences: list[list[int]] = SENTENCES) -> str:

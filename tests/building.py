@@ -1,0 +1,77 @@
+"""Options, dictionaries and models as fairseq's commands build them, but in the process of the test
+and in small, or without memory for weights."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable
+from types import SimpleNamespace
+
+import torch
+from fairseq import options
+from fairseq.data import Dictionary
+
+import fairseq_aiayn.plugin  # noqa: F401  (registers the architectures)
+from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.transformer import create_transformer
+from fairseq_aiayn.paper import Row
+from fairseq_aiayn.plugin.architectures import apply_row
+from fairseq_aiayn.plugin.model import AiaynDecoder, AiaynEncoder, AiaynModel
+
+TYPES = 12  # in the small dictionary that replaces the paper's 37,000 types
+
+
+def parse(*flags: str, task: str = "translation") -> Namespace:
+    """The options that fairseq-train reads from these flags, with the architecture's defaults."""
+    words = ["data", "--task", task, *flags]
+    return options.parse_args_and_arch(options.get_training_parser(task), words)
+
+
+def dictionary(words: Iterable[str]) -> Dictionary:
+    """fairseq's four symbols and these words."""
+    made = Dictionary()
+    for word in words:
+        made.add_symbol(word)
+    return made
+
+
+def task_of(source: Dictionary, target: Dictionary | None = None) -> SimpleNamespace:
+    """What models and losses ask of a task; without a target, the dictionary is joined."""
+    return SimpleNamespace(source_dictionary=source, target_dictionary=target or source)
+
+
+def build(args: Namespace, types: int = TYPES) -> AiaynModel:
+    """The model with a dictionary of `types` types, without memory for its weights."""
+    joined = dictionary(f"word{i}" for i in range(types - len(Dictionary())))
+    with torch.device("meta"):
+        return AiaynModel.build_model(args, task_of(joined))
+
+
+def count(model: torch.nn.Module) -> int:
+    """The number of parameters; shared ones count once."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def sharp_model(
+    task: object, row: Row, seed: int, sharpness: float, **sizes: int | str
+) -> AiaynModel:
+    """A small untrained model, whose output distributions are sharp, like those of a trained
+    one."""
+    torch.manual_seed(seed)
+    args = Namespace(encoder_embed_dim=16, encoder_attention_heads=2, d_k=8, **sizes)
+    args.max_source_positions = args.max_target_positions = 64
+    apply_row(row, args)
+    model = AiaynModel.build_model(args, task).eval()
+    with torch.no_grad():
+        model.decoder.stack.projection.weight *= sharpness
+    return model
+
+
+def plain_model(
+    words: Dictionary, sizes: Dimensions, autocast: torch.dtype | None = None
+) -> AiaynModel:
+    """A small model without options, with the same weights every time."""
+    torch.manual_seed(0)
+    transformer = create_transformer(sizes, len(words), len(words), words.pad())
+    encoder = AiaynEncoder(words, transformer.encoder, 100)
+    return AiaynModel(encoder, AiaynDecoder(words, transformer.decoder, 100), autocast)
