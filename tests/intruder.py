@@ -12,3 +12,8 @@ class Intruder:
 
     def __reduce__(self) -> tuple:
         return os.system, (f"touch {self.mark}",)
+
+
+def expression(mark: Path) -> str:
+    """Python that leaves a mark where it is evaluated, and looks like numbers to what reads it."""
+    return f"__import__('pathlib').Path({str(mark)!r}).touch() or [(8, 3)]"

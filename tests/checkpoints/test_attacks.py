@@ -14,7 +14,9 @@ import numpy
 import omegaconf
 import pytest
 import torch
+from checkpoint_states import checkpoint, save
 from fairseq import checkpoint_utils, utils
+from intruder import expression
 
 from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
 from fairseq_aiayn.checkpoints.allowed_globals import ALLOWED, SAFE_GLOBALS
@@ -22,33 +24,6 @@ from fairseq_aiayn.checkpoints.reading import read_checkpoint
 
 ROOT = Path(__file__).parents[2]
 ARRAY = "numpy._core.multiarray._reconstruct"
-
-
-def checkpoint(model: dict | argparse.Namespace | None = None, **more: object) -> dict:
-    """What fairseq loads: a model of ours, unless another is asked for."""
-    cfg = {
-        "model": model or argparse.Namespace(_name="aiayn_base", arch="aiayn_base"),
-        "task": {"_name": "aiayn_translation"},
-        "criterion": {"_name": "aiayn_label_smoothed_cross_entropy"},
-    }
-    return {
-        "cfg": cfg,
-        "args": None,
-        "model": collections.OrderedDict(weight=torch.ones(2)),
-        "optimizer_history": [{"num_updates": 1, "optimizer_name": "x", "lr_scheduler_state": {}}],
-        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
-        **more,
-    }
-
-
-def save(path: Path, state: object) -> Path:
-    torch.save(state, path)
-    return path
-
-
-def expression(mark: Path) -> str:
-    """Python that leaves a mark where it is evaluated."""
-    return f"__import__('pathlib').Path({str(mark)!r}).touch() or [(8, 3)]"
 
 
 # --- names in a pickle ---

@@ -18,6 +18,7 @@ import numpy
 import omegaconf
 import pytest
 import torch
+from checkpoint_states import save, state_of
 from intruder import Intruder
 
 from fairseq_aiayn.checkpoints.allowed_globals import Meter
@@ -31,19 +32,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def checkpoint(**more: object) -> dict:
-    """The least that fairseq calls a checkpoint."""
-    return {
-        "args": argparse.Namespace(arch="aiayn_base"),
-        "model": collections.OrderedDict(weight=torch.ones(2)),
-        "optimizer_history": history(1),
-        "extra_state": {"train_iterator": {"epoch": 1}},
-        **more,
-    }
-
-
-def history(updates: int) -> list[dict]:
-    """What fairseq notes of its optimizer."""
-    return [{"num_updates": updates, "optimizer_name": "x", "lr_scheduler_state": {}}]
+    return state_of(**{"args": argparse.Namespace(arch="aiayn_base")} | more)
 
 
 def old_meter(name: str) -> object:
@@ -89,13 +78,12 @@ VALUES = {
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 def test_plain_data_survives_saving_and_loading(value: object, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
-    torch.save(checkpoint(value=value), path)
+    path = save(tmp_path / "checkpoint.pt", checkpoint(value=value))
     loaded = read_checkpoint(path)["value"]
     assert isinstance(loaded, type(value))
     assert numpy.all(loaded == value)
     # What is saved again, as when one process sends it to others, names no type of ours.
-    torch.save(checkpoint(value=loaded), tmp_path / "again.pt")
+    save(tmp_path / "again.pt", checkpoint(value=loaded))
     assert b"fairseq_aiayn" not in value_pickle(tmp_path / "again.pt")
 
 
@@ -108,14 +96,14 @@ def test_old_meters_load_as_their_numbers(
     setattr(module, name, type(meter))
     monkeypatch.setitem(sys.modules, "fairseq.meters", module)
     monkeypatch.setitem(sys.modules, "fairseq", type(sys)("fairseq"))
-    torch.save(checkpoint(meter=meter), tmp_path / "checkpoint.pt")
+    save(tmp_path / "checkpoint.pt", checkpoint(meter=meter))
     loaded = read_checkpoint(tmp_path / "checkpoint.pt")["meter"]
     assert type(loaded) is Meter and loaded.sum == 3.5
 
 
 def test_names_of_numpy_1_load(tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
-    torch.save(checkpoint(array=numpy.arange(4), scalar=numpy.float64(2.5)), path)
+    state = checkpoint(array=numpy.arange(4), scalar=numpy.float64(2.5))
+    path = save(tmp_path / "checkpoint.pt", state)
     rename_numpy(path)
     with zipfile.ZipFile(path) as archive:
         assert b"numpy.core.multiarray" in archive.read("checkpoint/data.pkl")
@@ -154,8 +142,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("damage", BROKEN.values(), ids=BROKEN)
 def test_broken_files_are_named(damage: typing.Callable, tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
-    torch.save(checkpoint(), path)
+    path = save(tmp_path / "checkpoint.pt", checkpoint())
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ValueError, match=r"checkpoint\.pt: truncated, or not a PyTorch checkpoint"):
         read_checkpoint(path)
@@ -170,7 +157,7 @@ def test_broken_files_are_named(damage: typing.Callable, tmp_path: Path) -> None
     ],
 )
 def test_other_data_is_not_a_checkpoint(state: object, lacks: str, tmp_path: Path) -> None:
-    torch.save(state, tmp_path / "other.pt")
+    save(tmp_path / "other.pt", state)
     with pytest.raises(ValueError, match=f"other.pt: not a checkpoint of fairseq, .* '{lacks}'"):
         read_checkpoint(tmp_path / "other.pt")
 
@@ -186,35 +173,29 @@ def test_pytorch_must_have_the_allow_list(version: str, fits: bool) -> None:
             require_torch(version)
 
 
-def save(directory: Path, name: str, updates: int) -> Path:
-    path = directory / name
-    torch.save(checkpoint(optimizer_history=history(updates)), path)
-    return path
-
-
 def test_order_is_by_update_not_by_name_nor_time(tmp_path: Path) -> None:
-    newest = save(tmp_path, "checkpoint_1_100.pt", 100)
-    middle = save(tmp_path, "checkpoint_1_90.pt", 90)
-    save(tmp_path, "checkpoint_1_9.pt", 9)
+    newest = save(tmp_path / "checkpoint_1_100.pt", checkpoint(updates=100))
+    middle = save(tmp_path / "checkpoint_1_90.pt", checkpoint(updates=90))
+    save(tmp_path / "checkpoint_1_9.pt", checkpoint(updates=9))
     for copy in ("checkpoint_best.pt", "checkpoint_last.pt", "checkpoint2.pt"):
-        save(tmp_path, copy, 200)
+        save(tmp_path / copy, checkpoint(updates=200))
     assert last_checkpoints(tmp_path, 2) == [middle, newest]
 
 
 def test_epochs_serve_where_no_updates_were_saved(tmp_path: Path) -> None:
     for epoch in (2, 9, 10):
-        save(tmp_path, f"checkpoint{epoch}.pt", 50 * epoch)
+        save(tmp_path / f"checkpoint{epoch}.pt", checkpoint(updates=50 * epoch))
     names = [path.name for path in last_checkpoints(tmp_path, 2)]
     assert names == ["checkpoint9.pt", "checkpoint10.pt"]
 
 
 def test_too_few_none_and_two_runs_are_refused(tmp_path: Path) -> None:
-    save(tmp_path, "checkpoint_1_10.pt", 10)
+    save(tmp_path / "checkpoint_1_10.pt", checkpoint(updates=10))
     with pytest.raises(ValueError, match=f"{tmp_path}: 2 checkpoints asked for, 1 found"):
         last_checkpoints(tmp_path, 2)
     with pytest.raises(ValueError, match="the number of checkpoints must be at least 1, got 0"):
         last_checkpoints(tmp_path, 0)
-    save(tmp_path, "checkpoint_2_10.pt", 10)
+    save(tmp_path / "checkpoint_2_10.pt", checkpoint(updates=10))
     with pytest.raises(ValueError, match="are of one update: a directory holds one run"):
         last_checkpoints(tmp_path, 1)
 
@@ -234,7 +215,7 @@ print(len(tensors), type(state["cfg"]).__name__, sent["cfg"] == state["cfg"])
 def test_a_loaded_checkpoint_can_be_sent_to_other_processes(tmp_path: Path) -> None:
     """Resuming on several GPUs: fairseq sends what it loaded by torch.save and torch.load."""
     state = checkpoint(cfg={"model": argparse.Namespace(arch="aiayn_base"), "lr": [0.1]}, args=None)
-    torch.save(state, tmp_path / "checkpoint.pt")
+    save(tmp_path / "checkpoint.pt", state)
     (tmp_path / "sent.py").write_text(SENT)
     program = fork_server.programs() / fork_server.WORKER
     command = [program, tmp_path / "sent.py", tmp_path / "checkpoint.pt"]

@@ -10,9 +10,9 @@ from pathlib import Path
 import omegaconf
 import pytest
 import torch
+from checkpoint_states import checkpoint, save
 from fairseq import checkpoint_utils
 from faults import fault_of
-from test_attacks import checkpoint, save
 
 from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
 from fairseq_aiayn.checkpoints.reading import read_checkpoint

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections import OrderedDict
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
 import torch
 from building import parse
+from checkpoint_states import save, state_of
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_aiayn.diagnosis.evidence import Evidence
@@ -46,17 +46,5 @@ def configuration_line(words: list[str]) -> str:
 
 def save_checkpoint(path: Path, configuration: dict, **model: torch.Tensor) -> Path:
     """Write what fairseq would after 70 updates."""
-    history = {
-        "criterion_name": "x",
-        "optimizer_name": "FairseqAdam",
-        "lr_scheduler_state": {"best": None},
-        "num_updates": 70,
-    }
-    state = {
-        **configuration,
-        "model": OrderedDict(model or {"encoder.embed_tokens.weight": torch.ones(9, 4)}),
-        "optimizer_history": [history],
-        "extra_state": {"train_iterator": {"epoch": 1}},
-    }
-    torch.save(state, path)
-    return path
+    model = model or {"encoder.embed_tokens.weight": torch.ones(9, 4)}
+    return save(path, state_of(model, 70, **configuration))

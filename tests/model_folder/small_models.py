@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 from building import dictionary
+from checkpoint_states import state_of
 from fairseq.data import Dictionary
 from subword_nmt.learn_bpe import learn_bpe
 
@@ -99,14 +100,7 @@ def small_model(root: Path, kind: str = "all embeddings shared", seed: int = 1) 
 
 def save_checkpoint(model: AiaynModel, args: Namespace, path: Path) -> None:
     """Write a checkpoint as fairseq does."""
-    history = {"criterion_name": "x", "optimizer_name": "x", "lr_scheduler_state": {}}
-    state = {
-        "args": args,
-        "model": model.state_dict(),
-        "optimizer_history": [{**history, "num_updates": 7}],
-        "extra_state": {"train_iterator": {"epoch": 1}},
-    }
-    torch.save(state, path)
+    torch.save(state_of(model.state_dict(), 7, args=args), path)
 
 
 def write_codes(path: Path) -> None:

@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
+from checkpoint_states import save as save_state
+from checkpoint_states import state_of
 from fairseq import options
 from fairseq_cli import preprocess
 from fairseq_commands import PLUGIN, SMALL
@@ -39,10 +41,7 @@ def save_model(data_bin: Path, tmp_path_factory: pytest.TempPathFactory) -> Call
         task = AiaynTranslationTask.setup_task(AiaynTranslationConfig(data=str(data)))
         torch.manual_seed(1)
         model = task.build_model(args)
-        history = [{"num_updates": 1, "criterion_name": "", "lr_scheduler_state": {}}]
-        state = {"args": args, "model": model.state_dict(), "optimizer_history": history}
-        torch.save(state | {"extra_state": {}}, folder / name)
-        return folder / name
+        return save_state(folder / name, state_of(model.state_dict(), args=args))
 
     return save
 

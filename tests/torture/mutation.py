@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 import torch
-from intruder import Intruder
+from intruder import Intruder, expression
 
 HUGE = (2**31, 2**63, -(2**63), 10**20, 10**4000)
 TEXTS = (
@@ -130,11 +130,6 @@ def _tensors(value: torch.Tensor) -> Iterator[Callable[[], Any]]:
     yield lambda: torch.nn.Parameter(value.float())
     yield lambda: value.t() if value.dim() == 2 else value.flip(0)
     yield lambda: torch.cat([value, value])
-
-
-def expression(mark: Path) -> str:
-    """Python that leaves a mark where it is evaluated."""
-    return f"__import__('pathlib').Path({str(mark)!r}).touch() or [(8, 3)]"
 
 
 def _deep(depth: int) -> list:
