@@ -13,6 +13,7 @@ from onnxruntime import InferenceSession
 from random_models import BASE, LINES, cut_text, random_model, readme_code
 
 from fairseq_aiayn.exchange.onnx import to_onnx
+from fairseq_aiayn.model_folder.folder import Model
 from fairseq_aiayn.model_folder.text import BYTE_PAIRS, TextProcessing
 from fairseq_aiayn.model_folder.translator import Translator
 from fairseq_aiayn.model_folder.vocabulary import PADDING
@@ -24,15 +25,32 @@ def one_seed() -> None:
     torch.manual_seed(1)
 
 
-@pytest.mark.parametrize(("sharing", "learned"), [("none", None), ("target", (20, 15))])
-def test_every_step_is_ours(sharing: str, learned: tuple | None, tmp_path: Path) -> None:
+@pytest.fixture(
+    scope="module",
+    params=[("none", None), ("target", (64, 8))],
+    ids=["no embeddings shared", "learned positions"],
+)
+def exported(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Model, Path]:
+    """A model of text in byte pairs, and its directory."""
+    torch.manual_seed(11)  # of LINES, some outputs end and others reach the maximum length
+    sharing, learned = request.param
+    directory = tmp_path_factory.mktemp("model")
+    file, types = cut_text(BYTE_PAIRS, directory)
+    text, sizes = TextProcessing(BYTE_PAIRS, lowercase=True), replace(BASE, d_k=3, d_v=5)
+    options = {"text": text, "types": types, "pieces_file": file, "learned_lengths": learned}
+    model = random_model(sizes, sharing, **options)
+    to_onnx(model, {"licence": "MIT"}, directory / "onnx")
+    return model, directory / "onnx"
+
+
+def test_every_step_is_ours(exported: tuple[Model, Path]) -> None:
     """Breaks if a size of the traced example stays in a graph, or the state misses a position."""
-    sizes = replace(BASE, d_k=3, d_v=5)
-    model = random_model(sizes, sharing, learned_lengths=learned)
-    to_onnx(model, {}, tmp_path / "onnx")
-    graphs = (InferenceSession(tmp_path / "onnx" / f"{one}coder.onnx") for one in ("en", "de"))
-    encoder, decoder = graphs
-    for B, S, T in ((1, 1, 1), (2, 20, 3), (5, 4, 15)):
+    model, folder = exported
+    encoder, decoder = (InferenceSession(folder / f"{one}coder.onnx") for one in ("en", "de"))
+    longest = model.config.learned_lengths or (20, 15)
+    for B, S, T in ((1, 1, 1), (2, longest[0], 3), (5, 4, longest[1])):
         source = torch.randint(4, len(model.source), (B, S))
         source[0, : S // 3], source[-1, S - S // 4 :] = PADDING, PADDING
         target = torch.randint(4, len(model.target), (B, T))
@@ -47,15 +65,11 @@ def test_every_step_is_ours(sharing: str, learned: tuple | None, tmp_path: Path)
             numpy.testing.assert_allclose(log_p, ours[:, t], rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("learned", [None, (64, 8)])
-def test_the_code_in_the_readme_translates(learned: tuple | None, tmp_path: Path) -> None:
+def test_the_code_in_the_readme_translates(exported: tuple[Model, Path]) -> None:
     """Greedily, as `aiayn translate --beam 1` does, also where learned positions end."""
-    file, types = cut_text(BYTE_PAIRS, tmp_path)
-    text = TextProcessing(BYTE_PAIRS, lowercase=True)
-    model = random_model(text=text, types=types, pieces_file=file, learned_lengths=learned)
-    to_onnx(model, {"licence": "MIT"}, tmp_path / "onnx")
-    assert "licence: MIT" in (tmp_path / "onnx" / "README.md").read_text(encoding="utf-8")
-    translate = readme_code(tmp_path / "onnx")["translate"]
+    model, folder = exported
+    assert "licence: MIT" in (folder / "README.md").read_text(encoding="utf-8")
+    translate = readme_code(folder)["translate"]
     assert [translate(line) for line in LINES] == Translator(model, "cpu").translate(LINES)
 
 
