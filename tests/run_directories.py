@@ -103,6 +103,13 @@ def valid_log(perplexity: float, vocabulary: int = 37_000) -> str:
     )
 
 
+def write_log(directory: Path, *lines: str) -> Path:
+    """Write a train.log of these lines."""
+    path = directory / "train.log"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
 def write_run(directory: Path, settings: dict, **files: str | None) -> Path:
     """Write a finished run; `files` replaces what is in some of them, or leaves them out."""
     directory.mkdir(parents=True)

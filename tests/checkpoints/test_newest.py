@@ -5,6 +5,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from mirrors import truncate
 
 from fairseq_aiayn.checkpoints import newest
 from fairseq_aiayn.checkpoints.newest import newest_whole_checkpoint
@@ -16,12 +17,6 @@ def write(directory: Path, *names: str) -> Path:
         with zipfile.ZipFile(directory / f"{name}.pt", "w") as archive:
             archive.writestr("data.pkl", "x" * 1000)
     return directory
-
-
-def cut(path: Path) -> None:
-    """Leave the first half of a file."""
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
 
 
 def names(directory: Path) -> list[str]:
@@ -38,7 +33,7 @@ def test_the_newest_whole_checkpoint_is_taken_and_broken_ones_go(tmp_path, capsy
     assert newest_whole_checkpoint(tmp_path).name == "checkpoint_10_1000.pt"
     assert capsys.readouterr().err == ""
     for name in ("checkpoint_10_1000.pt", "checkpoint_last.pt"):
-        cut(tmp_path / name)
+        truncate(tmp_path / name)
     assert newest_whole_checkpoint(tmp_path).name == "checkpoint_2_900.pt"
     assert names(tmp_path) == ["checkpoint_1_100", "checkpoint_2_900"]
     assert f"{tmp_path}/checkpoint_last.pt is cut short: removed\n" in capsys.readouterr().err
@@ -65,7 +60,7 @@ def test_a_final_checkpoint_goes_with_its_copy_and_the_one_before_is_taken(tmp_p
 def test_a_final_checkpoint_with_none_before_it_is_kept_and_taken(tmp_path, capsys):
     kept = ["checkpoint_10_1000", "checkpoint_best", "checkpoint_last"]
     write(tmp_path, "checkpoint_9_999", *kept)
-    cut(tmp_path / "checkpoint_9_999.pt")  # leaves nothing to go back to
+    truncate(tmp_path / "checkpoint_9_999.pt")  # leaves nothing to go back to
     assert newest_whole_checkpoint(tmp_path, below=1000).name == "checkpoint_10_1000.pt"
     assert names(tmp_path) == kept
     assert capsys.readouterr().err == (
@@ -77,7 +72,7 @@ def test_a_final_checkpoint_with_none_before_it_is_kept_and_taken(tmp_path, caps
 
 def test_a_broken_final_checkpoint_takes_its_copy_along(tmp_path):
     write(tmp_path, "checkpoint_9_999", "checkpoint_10_1000", "checkpoint_last")
-    cut(tmp_path / "checkpoint_10_1000.pt")
+    truncate(tmp_path / "checkpoint_10_1000.pt")
     assert newest_whole_checkpoint(tmp_path, below=1000).name == "checkpoint_9_999.pt"
     assert names(tmp_path) == ["checkpoint_9_999"]
 
@@ -90,7 +85,7 @@ def test_nothing_goes_where_no_checkpoint_is_final(tmp_path):
 
 def test_another_node_may_have_removed_a_checkpoint_already(tmp_path, monkeypatch):
     write(tmp_path, "checkpoint_1_100", "checkpoint_2_200", "checkpoint_last", "checkpoint_1_50")
-    cut(tmp_path / "checkpoint_1_50.pt")
+    truncate(tmp_path / "checkpoint_1_50.pt")
     unlink = Path.unlink
 
     def unlink_twice(path: Path, missing_ok: bool = False) -> None:

@@ -1,7 +1,6 @@
 """Training text becomes clean tokens: as Moses makes them, and the same after any interruption."""
 
 import gzip
-import io
 import json
 import random
 import subprocess
@@ -80,16 +79,13 @@ def test_tokens_are_those_of_the_sacremoses_command(language, normalize):
     assert [tokenize(line) for line in lines] == result.stdout.split("\n")[:-1]
 
 
-def test_lower_cased_text_is_tokenized_as_multi30ks_own_files(monkeypatch):
+def test_lower_cased_text_is_tokenized_as_multi30ks_own_files(filtered):
     """lc.norm.tok: lower-cased, normalized, and hyphenated words stay whole."""
     tokenize = moses.moses_tokenizer("de", normalize=True, lowercase=True)
     line = "Ein Boston-Terrier läuft über „saftig-grünes“ Gras."
     assert tokenize(line) == "ein boston-terrier läuft über &quot; saftig-grünes &quot; gras ."
-    written = standard_streams(monkeypatch, line.encode())
-    options = ["--language", "de", "--normalize", "--lowercase"]
-    monkeypatch.setattr(sys, "argv", ["moses.py", *options])
-    moses.main()
-    assert written.getvalue().decode() == f"{tokenize(line)}\n"
+    options = ("--language", "de", "--normalize", "--lowercase")
+    assert filtered(moses, line, *options) == f"{tokenize(line)}\n"
 
 
 def test_a_quotation_at_the_end_of_a_line_is_normalized_like_others():
@@ -105,19 +101,9 @@ def test_characters_that_do_not_print_separate_words_only_where_moses_normalizes
     assert moses.without_nonprinting("\u00a0é\u2028 \u3000") == "\u00a0é\u2028 \u3000"
 
 
-def standard_streams(monkeypatch, text: bytes) -> io.BytesIO:
-    written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, write_through=True))
-    return written
-
-
-def test_held_out_text_keeps_its_lines(monkeypatch):
-    text = "Ein Wort.\r\n\nA\u2028b\x85c\x0bd\n\u200b\n \nEnde".encode()
-    written = standard_streams(monkeypatch, text)
-    monkeypatch.setattr(sys, "argv", ["moses.py", "--language", "de", "--normalize"])
-    moses.main()
-    assert written.getvalue().decode().split("\n") == [
+def test_held_out_text_keeps_its_lines(filtered):
+    text = "Ein Wort.\r\n\nA\u2028b\x85c\x0bd\n\u200b\n \nEnde"
+    assert filtered(moses, text, "--language", "de", "--normalize").split("\n") == [
         "Ein Wort .",
         "",
         "A b c d",
@@ -128,11 +114,9 @@ def test_held_out_text_keeps_its_lines(monkeypatch):
     ]
 
 
-def test_held_out_text_must_be_utf8(monkeypatch):
-    standard_streams(monkeypatch, b"eins\nzw\xe4i\n")
-    monkeypatch.setattr(sys, "argv", ["moses.py", "--language", "de"])
+def test_held_out_text_must_be_utf8(filtered):
     with pytest.raises(SystemExit, match="^moses: standard input:2: byte 3 .* is not UTF-8$"):
-        moses.main()
+        filtered(moses, b"eins\nzw\xe4i\n", "--language", "de")
 
 
 # --- pairs ---

@@ -2,7 +2,6 @@
 
 import io
 import random
-import sys
 from pathlib import Path
 
 import pytest
@@ -272,7 +271,7 @@ def test_word_pieces_of_the_corpus_join_to_its_text(tokens, tmp_path):
 
 
 @pytest.mark.parametrize("option", ["--codes", "--model"])
-def test_held_out_text_keeps_its_lines(tokens, tmp_path, monkeypatch, option):
+def test_held_out_text_keeps_its_lines(tokens, tmp_path, filtered, option):
     if option == "--codes":
         file = learn_codes(plain_text(tokens), tmp_path / "codes")
         cut = pieces.byte_pairs(file)
@@ -280,9 +279,5 @@ def test_held_out_text_keeps_its_lines(tokens, tmp_path, monkeypatch, option):
         file = learn_model(tokens, tmp_path / "model")
         cut = pieces.sentence_pieces(file)
     text = ["balo  tigrü", "", "ßen\u2028x", "\u200b", "lolo"]
-    written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(text).encode())))
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, write_through=True))
-    monkeypatch.setattr(sys, "argv", ["pieces.py", option, str(file)])
-    pieces.main()
-    assert written.getvalue().decode() == "".join(f"{cut(line)}\n" for line in text)
+    written = filtered(pieces, "\n".join(text), option, str(file))
+    assert written == "".join(f"{cut(line)}\n" for line in text)

@@ -8,7 +8,7 @@ from argparse import Namespace
 import pytest
 import torch
 from intruder import Intruder
-from run_directories import MADE, write_run
+from run_directories import MADE, write_log, write_run
 from trainings import STOCK, configuration_line, parsed, save_checkpoint, stock_words
 
 from fairseq_aiayn.diagnosis.reading import read_evidence
@@ -26,14 +26,8 @@ OLD = "| epoch 001 | loss 9.3 | ppl 600 | wps 20000 | wpb 3587.4 | num_updates 1
 
 @pytest.fixture
 def log(tmp_path):
-    """Return a function that writes a log and reads it."""
-
-    def write(*lines: str):
-        path = tmp_path / "train.log"
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return read_evidence(path)
-
-    return write
+    """Return a function that writes a train.log and reads it."""
+    return lambda *lines: read_evidence(write_log(tmp_path, *lines))
 
 
 def test_a_log_in_json(log):

@@ -7,10 +7,10 @@ from argparse import Namespace
 from dataclasses import replace
 
 import pytest
-from run_directories import MADE, PARAMETERS, inner, valid, write_run
+from run_directories import MADE, PARAMETERS, inner, valid, write_log, write_run
 
 from fairseq_aiayn.runs.differences import Difference, options_of, run_differences
-from fairseq_aiayn.runs.fairseq_log import Log, read_log
+from fairseq_aiayn.runs.fairseq_log import read_log
 from fairseq_aiayn.runs.learning_curves import learning_curves_of
 from fairseq_aiayn.runs.train_log import train_options_of, training_of
 from fairseq_aiayn.runs.translation_run import read_run
@@ -19,13 +19,7 @@ from fairseq_aiayn.runs.translation_run import read_run
 @pytest.fixture
 def log(tmp_path):
     """Return a function that writes a train.log and reads it."""
-
-    def write(*lines: str) -> Log:
-        path = tmp_path / "train.log"
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return read_log(path)
-
-    return write
+    return lambda *lines: read_log(write_log(tmp_path, *lines))
 
 
 def test_time_is_that_of_the_clock_where_it_runs(log):
