@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from fairseq_aiayn.files.parallel_text import read_parallel, require_text
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.scores.bleu import Bleu
+    from fairseq_aiayn.scores.bleu_score import Bleu
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

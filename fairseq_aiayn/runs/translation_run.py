@@ -31,7 +31,7 @@ from fairseq_aiayn.runs.run_directory import (
     restored,
 )
 from fairseq_aiayn.runs.train_log import training_of, validation_of
-from fairseq_aiayn.scores.bleu import Bleu, Scores
+from fairseq_aiayn.scores.bleu_score import Bleu, Scores
 
 
 @dataclass(frozen=True)

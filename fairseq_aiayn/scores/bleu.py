@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import sacremoses
@@ -18,6 +18,7 @@ from sacrebleu.metrics import BLEU
 from sacremoses import MosesDetokenizer, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
+from fairseq_aiayn.scores.bleu_score import Bleu, Scores
 from fairseq_aiayn.scores.quotes import escape, replace_in_hypothesis, replace_in_reference
 
 Quotes = Literal["ascii", "keep"]
@@ -28,29 +29,6 @@ SPLIT_COMPOUND = rb"\1 ##AT##-##AT## \2"
 
 # sacrebleu's signature says "none" for text that comes in tokens; here these are Moses tokens.
 UNTOKENIZED = "tok:none"
-
-
-@dataclass(frozen=True)
-class Bleu:
-    """A corpus score with its parts."""
-
-    score: float  # 0 to 100
-    precisions: tuple[float, ...]  # per cent, of 1-grams to 4-grams
-    brevity_penalty: float  # exp(1 - reference_length / hypothesis_length), at most 1
-    length_ratio: float  # hypothesis_length / reference_length
-    hypothesis_length: int  # tokens
-    reference_length: int  # tokens
-    signature: str
-
-
-@dataclass(frozen=True)
-class Scores:
-    """The scores of one set of sentences."""
-
-    sentences: int
-    paper: Bleu
-    sacrebleu: Bleu
-    tokens: Bleu | None = None  # see token_bleu
 
 
 def score(

@@ -106,7 +106,7 @@ def test_json_of_many_brackets(folder: Path, refused: Callable[..., str]) -> Non
         ("sizes.d_ff", 10**40, "its sizes must fit into 64 bits, do not"),
         ("sizes.d_model", 15, "d_model must be even"),
         ("sizes.P_drop", None, "'P_drop' must be int or float, got None"),
-        ("sizes", [], "must have 'N', has not"),
+        ("sizes", [], "'sizes': must be an object, got []"),
         ("learned_lengths", [10**15, 9], "must have the parameters of its configuration, lacks"),
         ("learned_lengths", [-1, 9], "'learned_lengths' must be two numbers from 1 on"),
         ("task", "chess", "'task' must be one of translation, parsing, is 'chess'"),
@@ -121,7 +121,7 @@ def test_json_of_many_brackets(folder: Path, refused: Callable[..., str]) -> Non
         ),
         ("search.beam", 10**9, "the beam size must be at most 80, the types of the target"),
         ("sha256", {}, "source.txt: must be as it was exported"),
-        ("search", None, "must have 'beam', has not"),
+        ("search", None, "'search': must be an object, got None"),
     ],
 )
 def test_a_configuration_that_does_not_fit(
