@@ -8,8 +8,7 @@ from torch import Tensor
 
 from fairseq_aiayn.decoding.candidates import Symbols
 
-# Limits of a and b. Without them, a model that never ends its output could take
-# far too many steps.
+# Limits of a and b. Without them, a model that never ends its output could take far too many steps.
 LONGEST_OUTPUT = (100, 100_000)
 
 
