@@ -35,7 +35,7 @@ def dictionary(words: Iterable[str]) -> Dictionary:
     return made
 
 
-def task_of(source: Dictionary, target: Dictionary | None = None) -> SimpleNamespace:
+def dictionaries_task(source: Dictionary, target: Dictionary | None = None) -> SimpleNamespace:
     """What models and losses ask of a task; without a target, the dictionary is joined."""
     return SimpleNamespace(source_dictionary=source, target_dictionary=target or source)
 
@@ -44,7 +44,7 @@ def build(args: Namespace, types: int = TYPES) -> AiaynModel:
     """The model with a dictionary of `types` types, without memory for its weights."""
     joined = dictionary(f"word{i}" for i in range(types - len(Dictionary())))
     with torch.device("meta"):
-        return AiaynModel.build_model(args, task_of(joined))
+        return AiaynModel.build_model(args, dictionaries_task(joined))
 
 
 def count(model: torch.nn.Module) -> int:

@@ -46,8 +46,8 @@ def aiayn(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, s
 def refused(aiayn: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
     """Return a function that runs a subcommand which must refuse its input: the one line."""
 
-    def run(*words: object, **given: bytes) -> str:
-        status, output, errors = aiayn(*words, **given)
+    def run(*words: object) -> str:
+        status, output, errors = aiayn(*words)
         assert (status, output) == (2, "")
         assert errors.count("\n") == 1 and errors.endswith("\n"), errors
         return errors.removesuffix("\n")

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from building import build, count, dictionary, parse, task_of
+from building import build, count, dictionaries_task, dictionary, parse
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
 from fairseq_aiayn.plugin.model import AiaynModel
@@ -94,7 +94,7 @@ def test_completing_options_twice_changes_nothing() -> None:
 def test_separate_dictionaries_need_separate_matrices() -> None:
     """Breaks if two vocabularies of equal size share a matrix, so that unrelated words have the
     same vector."""
-    task = task_of(dictionary(["word"]), dictionary(["Wort"]))
+    task = dictionaries_task(dictionary(["word"]), dictionary(["Wort"]))
     args = parse("--arch", "aiayn_tiny")
     with pytest.raises(ValueError, match="--joined-dictionary"):
         AiaynModel.build_model(args, task)

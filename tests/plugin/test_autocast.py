@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from building import dictionary, plain_model, task_of
+from building import dictionaries_task, dictionary, plain_model
 from torch import Tensor
 
 from fairseq_aiayn.nn.attention import attention, fused_attention
@@ -72,7 +72,7 @@ def test_in_float16_the_loss_leaves_its_gradient_to_autograd(
     product_type: torch.dtype, projects: bool
 ) -> None:
     """Breaks if --amp computes a gradient before the loss is scaled: small values would be lost."""
-    task = task_of(dictionary("abcd"))
+    task = dictionaries_task(dictionary("abcd"))
     criterion = AiaynLabelSmoothedCrossEntropy(task, sentence_avg=False, label_smoothing=0.1)
     assert criterion.projects(model(None))
     with torch.autocast("cpu", product_type):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from building import dictionary, plain_model, task_of
+from building import dictionaries_task, dictionary, plain_model
 
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.plugin.criterion import AiaynLabelSmoothedCrossEntropy
@@ -35,19 +35,23 @@ def test_accuracy_is_that_of_the_most_probable_types(model) -> None:
     batch = sample()
     best = model(**batch["net_input"])[0].argmax(dim=-1)
     batch["target"][0, :3] = best[0, :3]
-    criterion = AiaynLabelSmoothedCrossEntropy(task_of(WORDS), False, EPSILON, report_accuracy=True)
+    criterion = AiaynLabelSmoothedCrossEntropy(
+        dictionaries_task(WORDS), False, EPSILON, report_accuracy=True
+    )
     loss, _, log = criterion(model, batch)
     real = batch["target"] != WORDS.pad()
     assert log["n_correct"] == (best == batch["target"])[real].sum() >= 3
     assert log["total"] == real.sum() == 7
-    plain = AiaynLabelSmoothedCrossEntropy(task_of(WORDS), False, EPSILON)
+    plain = AiaynLabelSmoothedCrossEntropy(dictionaries_task(WORDS), False, EPSILON)
     torch.testing.assert_close(loss, plain(model, batch)[0])
 
 
 def test_a_prefix_is_left_out_of_the_loss(model) -> None:
     """Breaks if --ignore-prefix-size is ignored where the loss computes the projection itself."""
     batch = sample()
-    criterion = AiaynLabelSmoothedCrossEntropy(task_of(WORDS), False, EPSILON, ignore_prefix_size=1)
+    criterion = AiaynLabelSmoothedCrossEntropy(
+        dictionaries_task(WORDS), False, EPSILON, ignore_prefix_size=1
+    )
     log_p = model(**batch["net_input"])[0][:, 1:].log_softmax(dim=-1).flatten(0, 1)
     target = batch["target"][:, 1:].flatten()
     expected, _ = smoothed_nll(log_p, target, EPSILON, WORDS.pad())

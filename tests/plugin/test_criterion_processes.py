@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import pytest
 import torch
-from building import dictionary, task_of
+from building import dictionaries_task, dictionary
 from fairseq.distributed import ModuleProxyWrapper
 from torch.nn.parallel import DistributedDataParallel
 
@@ -30,7 +30,7 @@ def test_every_gradient_comes_once(one_process_of_many, options):
     args = Namespace(**vars(args), encoder_ffn_embed_dim=8, encoder_attention_heads=2, **options)
     args.max_source_positions = args.max_target_positions = 1024
     apply_row(TINY, args)
-    task = task_of(dictionary("abcdefgh"))
+    task = dictionaries_task(dictionary("abcdefgh"))
     model = AiaynModel.build_model(args, task)
     criterion = AiaynLabelSmoothedCrossEntropy(task, sentence_avg=False, label_smoothing=0.1)
     wrapped = ModuleProxyWrapper(DistributedDataParallel(model, find_unused_parameters=True))
