@@ -39,15 +39,10 @@ def folder(exported: Path, tmp_path: Path) -> Path:
     return shutil.copytree(exported, tmp_path / "folder")
 
 
-@pytest.fixture
-def aiayn(aiayn: Aiayn, give: Callable[..., None]) -> Aiayn:
-    """Return a function that runs a subcommand, as everywhere, with text to translate."""
-
-    def run(*words: str | Path, stdin: bytes = b"the cat\n") -> tuple[int, str, str]:
-        give(stdin)
-        return aiayn(*words)
-
-    return run
+@pytest.fixture(autouse=True)
+def a_sentence(give: Callable[..., None]) -> None:
+    """What standard input has, where a test gives nothing else."""
+    give("the cat\n")
 
 
 def set_field(folder: Path, names: str, value: object) -> None:
@@ -168,16 +163,26 @@ def test_another_models_weights_and_weights_that_are_no_numbers(
     ],
 )
 def test_options_and_text_out_of_range(
-    flags: list[str], stdin: bytes, message: str, exported: Path, refused: Callable[..., str]
+    flags: list[str],
+    stdin: bytes,
+    message: str,
+    exported: Path,
+    refused: Callable[..., str],
+    give: Callable[..., None],
 ) -> None:
-    assert message in refused("translate", exported, *flags, stdin=stdin)
+    give(stdin)
+    assert message in refused("translate", exported, *flags)
 
 
 def test_a_line_without_end_does_not_fill_the_memory(
-    exported: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    exported: Path,
+    refused: Callable[..., str],
+    give: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lines, "LONGEST_LINE", 100)
-    line = refused("translate", exported, stdin=b"x\n" + b"y" * 101)
+    give(b"x\n" + b"y" * 101)
+    line = refused("translate", exported)
     assert line == "aiayn translate: standard input:2: longer than 100 bytes"
 
 

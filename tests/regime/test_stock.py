@@ -32,7 +32,7 @@ def parse(row: Row) -> Namespace:
 def build(args: Namespace, joined: bool) -> TransformerModel:
     """Stock fairseq's model, without memory for its weights."""
     target = None if joined else building.dictionary(["NP", "VP"])
-    task = building.task_of(building.dictionary(["word"]), target)
+    task = building.dictionaries_task(building.dictionary(["word"]), target)
     with torch.device("meta"):
         return ARCH_MODEL_REGISTRY[args.arch].build_model(args, task)
 
