@@ -129,7 +129,7 @@ def _initial_values(found: Evidence, row: Row) -> Finding | None:
         return None
     effect = (
         "development perplexity 9.49 with fairseq, 10.19 with tensor2tensor, 10.27 with "
-        f"fairseq-0.9 after 1,450 updates of tiny; the same at convergence on Multi30k ({ABLATION})"
+        f"fairseq-0.9 after 1,450 updates of tiny; the first two end level on Multi30k ({ABLATION})"
     )
     change = f"--initialization {row.initialization}" if found.is_our_model else ""
     same = here == row.initialization
