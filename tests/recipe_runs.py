@@ -297,7 +297,7 @@ noted() {{ run -q touch "$run_dir/training.json"; }}
 before_train_system() {{ keep_training; }}
 train_system() {{ train_model noted; }}
 if ((node_rank == 0)); then
-    stage 5 train train_system row seed
+    stage 5 train train_system row warmup
     training_is_over
 else
     stage 5 train join_training

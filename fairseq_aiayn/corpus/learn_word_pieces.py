@@ -1,7 +1,7 @@
 """Learn word pieces from a sample of the training text, both languages together (section 5.1).
 
 Trains sentencepiece with bottom-up merges, as word pieces were first learned. The same text gives
-the same OUTPUT.model and OUTPUT.vocab, byte for byte.
+the same OUTPUT.model, byte for byte.
 
     python -m fairseq_aiayn.corpus.learn_word_pieces --shards tokens --languages en fr \\
         --vocabulary 32000 \\
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+from sentencepiece import SentencePieceTrainer
 
 from fairseq_aiayn.corpus.shards import add_shards_options, count_pairs, list_shards, read_shard
 from fairseq_aiayn.files.whole import write_whole
@@ -25,10 +25,9 @@ from fairseq_aiayn.messages import script
 def learn_files(
     directory: Path, languages: tuple[str, ...], vocabulary: int, pairs: int, prefix: Path
 ) -> None:
-    """Write PREFIX.model and PREFIX.vocab; raises ValueError as `sample` and `learn` do."""
+    """Write PREFIX.model; raises ValueError as `sample` and `learn` do."""
     model = learn(sample(directory, languages, pairs), vocabulary)
     prefix.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(prefix.with_name(f"{prefix.name}.vocab"), vocabulary_of(model))
     write_whole(prefix.with_name(f"{prefix.name}.model"), model)
 
 
@@ -74,16 +73,6 @@ def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_n
     except RuntimeError as error:
         raise ValueError(f"sentencepiece: {error}") from None
     return model.getvalue()
-
-
-def vocabulary_of(model: bytes) -> bytes:
-    """Return the .vocab file of a model: one line of piece, tab and score per piece."""
-    processor = SentencePieceProcessor(model_proto=model)
-    lines = (
-        f"{processor.id_to_piece(index)}\t{processor.get_score(index):g}\n"
-        for index in range(len(processor))
-    )
-    return "".join(lines).encode()
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Cut text into subword pieces (section 5.1): byte pairs or sentencepiece's pieces.
 
-As a script it cuts text line by line as apply_pieces.py does, for held-out sets:
+As a script it cuts standard input, as the held-out sets need it:
 
     python -m fairseq_aiayn.corpus.pieces --model model.model < text > pieces
 """

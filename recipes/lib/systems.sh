@@ -12,7 +12,8 @@
 . "$recipe_lib/training.sh"
 
 # Options
-seeds=auto        # seeds of several runs, separated by spaces; auto: --seed
+seeds=1           # seeds of the weights, the order of batches and dropout, separated by spaces;
+                  # each is a run of its own
 run=auto          # name of the run directory, after SYSTEM-; auto: ROW-SEED; with several
                   # seeds, -SEED is added to any other name
 prepared=         # EXP of a recipe with prepared text, to use instead of preparing text
@@ -43,10 +44,10 @@ check_systems() {
     ((workers > 0)) || fatal "--workers must be at least 1, got '$workers'"
 }
 
-# Set several_seeds to the requested seeds, and seed to the first of them.
+# Set several_seeds to the words of --seeds, and seed to the first of them.
 check_seeds() {
-    [[ $seeds == auto ]] || require_seeds seeds
-    read -ra several_seeds <<<"${seeds/#auto/$seed}"
+    require_seeds seeds
+    read -ra several_seeds <<<"$seeds"
     ((${#several_seeds[@]} == 1)) || [[ -z $prepared && $nodes == 1 ]] ||
         fatal "--prepared and --nodes take one of --seeds, got '$seeds'"
     seed=${several_seeds[0]}

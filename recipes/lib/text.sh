@@ -84,16 +84,13 @@ learn_word_pieces() {
 
 apply_pieces() {
     local part language with=(--codes "$exp/pieces/codes")
-    local encode=(subword-nmt apply-bpe "${with[@]}")
-    if [[ $pieces == word_pieces ]]; then
-        with=(--model "$exp/pieces/model.model")
-        encode=(python -P -m fairseq_aiayn.corpus.pieces "${with[@]}")
-    fi
+    [[ $pieces == byte_pairs ]] || with=(--model "$exp/pieces/model.model")
     run python -P -m fairseq_aiayn.corpus.apply_pieces --shards "$exp/tokens" \
         --languages "${languages[@]}" "${with[@]}" --output "$exp/pieces" --workers "$workers"
     for part in valid test; do
         for language in "${languages[@]}"; do
-            run -q -i "$exp/tokens/$part.$language" -o "$exp/pieces/$part.$language" "${encode[@]}"
+            run -q -i "$exp/tokens/$part.$language" -o "$exp/pieces/$part.$language" \
+                python -P -m fairseq_aiayn.corpus.pieces "${with[@]}"
         done
     done
 }

@@ -10,7 +10,6 @@
 # Options
 row=base          # row of Table 2 or 3 to train; aiayn rows lists them
 system=aiayn      # aiayn, stock (stock fairseq's nearest model, loss, schedule and search) or both
-seed=1            # seed of the weights, the order of batches and dropout
 max_update=auto   # updates of the training; auto: the row's
 warmup=auto       # updates of the warm-up; auto: the row's
 lr_factor=auto    # factor on Equation 3, the learning rate; auto: the row's (the paper's rows: 1)
@@ -41,6 +40,7 @@ restarts=3        # how often to restart a training that fails between two check
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
 stock_training=() # a recipe's own options of stock fairseq-train, which override the row's
+seed=1       # of the weights, the order of batches and dropout; systems.sh sets it from --seeds
 regime=()    # the row's flags for fairseq-train
 launch=()    # the words that start fairseq-train
 train=()     # the complete training command
@@ -64,7 +64,7 @@ check_training() {
     for name in max_update warmup batch_tokens max_tokens interval average gpus; do
         [[ ${!name} == auto ]] || require_whole "$name"
     done
-    require_whole seed nodes node_rank restarts
+    require_whole nodes node_rank restarts
     [[ $average != 0 ]] || fatal "--average must be at least 1, got '0'"
     ((node_rank < nodes)) ||
         fatal "--node_rank must be less than --nodes $nodes, got '$node_rank'"

@@ -35,7 +35,7 @@ translation_options() {
 }
 
 check_setup() {
-    check_commands aiayn fairseq-train sacremoses subword-nmt
+    check_commands aiayn fairseq-train subword-nmt
     run -q python -P -m fairseq_aiayn.scores.check_language --language "$target_lang"
 }
 

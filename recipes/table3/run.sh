@@ -75,7 +75,7 @@ check_passed() {
             --patience)
                 fatal "--patience would train each row for another number of updates," \
                     "which Table 3 cannot compare" ;;
-            --row | --seed | --seeds | --system | --run | --exp | --prepared | --subset | --average)
+            --row | --seeds | --system | --run | --exp | --prepared | --subset | --average)
                 fatal "${word%%=*} cannot stand after --: Table 3 sets it for each run" ;;
             --node_rank | --master)
                 fatal "${word%%=*} cannot stand after --: on several nodes, start this in Slurm" \
@@ -94,7 +94,7 @@ train_rows() {
     local one name row seed failed=()
     for one in "${chosen[@]}"; do
         read -r name row seed <<<"$one"
-        run_recipe --prepared "$text" --exp "$exp" --system "$name" --row "$row" --seed "$seed" \
+        run_recipe --prepared "$text" --exp "$exp" --system "$name" --row "$row" --seeds "$seed" \
             --run "$row-$seed" --subset valid --average 1 --max_update "$max_update" \
             "${sparse[@]}" "${passed[@]}"
         ((run_status == 0)) || failed+=("${one// /-}")

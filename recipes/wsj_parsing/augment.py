@@ -38,9 +38,12 @@ def phrases(tree: Constituent) -> Iterator[Constituent]:
                 yield Constituent(ROOT_LABEL, (child,))
 
 
-def pairs(trees: Sequence[Constituent], seed: int) -> Iterator[Constituent]:
-    """Yield trees of two sentences, one after the other, which are drawn independently."""
-    draw = random.Random(seed)
+def pairs(trees: Sequence[Constituent]) -> Iterator[Constituent]:
+    """Yield trees of two sentences, one after the other, which are drawn independently.
+
+    The same trees give the same pairs.
+    """
+    draw = random.Random(1)
     for _ in range(PAIRS_PER_TREE * len(trees)):
         first, second = draw.choice(trees), draw.choice(trees)
         both = Constituent(ROOT_LABEL, first.children + second.children)
@@ -51,13 +54,12 @@ def pairs(trees: Sequence[Constituent], seed: int) -> Iterator[Constituent]:
 def main() -> None:
     with script(__doc__) as parser:
         parser.add_argument("trees", type=Path, metavar="FILE", help="normalized trees")
-        parser.add_argument("--seed", type=int, default=1, help="of the pairs (default: 1)")
         parser.add_argument("--output", type=Path, required=True, metavar="FILE")
         arguments = parser.parse_args()
         trees = list(read_trees(arguments.trees))
         different = dict.fromkeys(phrase for tree in trees for phrase in phrases(tree))
         with whole_file(arguments.output) as output:
-            for tree in (*different, *pairs(trees, arguments.seed)):
+            for tree in (*different, *pairs(trees)):
                 output.write(f"{write_tree(tree)}\n")
 
 

@@ -21,7 +21,6 @@ dropouts=auto     # P_drop of sub-layers and attention weights; of several, sepa
                   # best on the development set is used; auto: 0.1 0.2 0.3 on a GPU, 0.1 on a CPU
 constrained=false # search only among trees over the words; not for --system stock
 subset="test"     # set to parse and score: test (section 23) or valid (section 22)
-search_tokens=1024 # source tokens per batch of the search
 # End of options
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
@@ -30,7 +29,7 @@ pair=(--source-lang words --target-lang tree)
 check_parsing() {
     local one
     find_vocabulary
-    require_whole vocabulary sample gold_copies search_tokens
+    require_whole vocabulary sample gold_copies
     ((gold_copies > 0)) || fatal "--gold_copies must be at least 1, got '$gold_copies'"
     [[ $gold_copies == 1 || ${#additional_sets[@]} != 0 ]] ||
         fatal "--gold_copies $gold_copies needs --silver or --augment true, or there is nothing to" \
@@ -130,7 +129,7 @@ use_search() {
         part+=-constrained how+=(--constrained)
     fi
     part_dir=$run_dir/$part
-    generate=(fairseq-generate "${evaluate[@]}" --max-tokens "$search_tokens"
+    generate=(fairseq-generate "${evaluate[@]}" --max-tokens 1024
         --gen-subset "$set_name" "${how[@]}" --results-path "$run_dir/search" --log-format tqdm)
     evalb=(aiayn evalb "$part_dir/gold.trees" "$part_dir/predicted.trees")
 }

@@ -58,7 +58,7 @@ def test_the_demo_gets_either_corpus(tmp_path, source, commands):
 
 
 def test_the_systems_differ_only_where_they_should(tmp_path):
-    found = shown(DEMO, tmp_path, "--device", "cpu", "--max_update", "7", "--seed", "3")
+    found = shown(DEMO, tmp_path, "--device", "cpu", "--max_update", "7", "--seeds", "3")
     systems = ("aiayn", "stock")
     ours, stock = (found[f"5-train-{system}-tiny-3"][-1].split() for system in systems)
     # Of either, with other values
@@ -95,7 +95,7 @@ def test_wrong_values_of_the_demo(tmp_path, arguments, message):
 
 
 def test_a_broken_corpus_ends_the_demo_with_file_and_line(tmp_path):
-    for command in ("fairseq-train", "sacremoses", "subword-nmt"):
+    for command in ("fairseq-train", "subword-nmt"):
         tools = write_tool(tmp_path / "bin" / command, "")
     (tmp_path / "a.en").write_bytes(b"one\ntwo\n")
     (tmp_path / "a.de").write_bytes(b"eins\nzw\xe4i\n")

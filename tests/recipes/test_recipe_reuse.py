@@ -67,7 +67,7 @@ def test_another_set_is_scored_without_another_training(exp, recipe):
 
 def test_another_seed_is_trained_on_the_same_text_beside_the_first(exp, recipe):
     before = files_of(exp)
-    result = recipe(exp, "--seed", "2")
+    result = recipe(exp, "--seeds", "2")
     assert result.returncode == 0, result.stderr
     assert stages_run(result.stderr) == [
         f"{stage}-aiayn-tiny-2" for stage in ("5-train", "7-translate", "8-score")

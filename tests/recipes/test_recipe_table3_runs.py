@@ -139,7 +139,7 @@ def test_rows_that_stock_fairseq_cannot_build_are_left_out(tools, command):
         ("all base", [], "--rows must differ from each other, got 'base' twice"),
         ("c_n2", ["--patience", "3"], "--patience would train each row for another number of"),
         ("c_n2", ["--patience=3"], "--patience would train each row for another number of"),
-        ("c_n2", ["--seed", "2"], "--seed cannot stand after --: Table 3 sets it for each run"),
+        ("c_n2", ["--seeds", "2"], "--seeds cannot stand after --: Table 3 sets it for each run"),
         ("c_n2", ["--row=big"], "--row cannot stand after --: Table 3 sets it for each run"),
         ("c_n2", ["--node_rank", "1"], "--node_rank cannot stand after --: on several nodes,"),
     ],

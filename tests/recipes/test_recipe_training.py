@@ -400,7 +400,7 @@ def test_a_training_is_never_replaced_by_a_mistyped_option(trains, tmp_path):
     assert trains(STAND_IN, "--device", "cpu").returncode == 0
     checkpoints = tmp_path / "exp" / "run" / "checkpoints"
     before = {path: path.stat().st_mtime_ns for path in checkpoints.iterdir()}
-    result = trains(STAND_IN, "--device", "cpu", "--seed", "2")
+    result = trains(STAND_IN, "--device", "cpu", "--warmup", "2")
     assert result.returncode == 1
     assert f"{tmp_path}/exp/run holds a training with other data or options" in result.stderr
     assert {path: path.stat().st_mtime_ns for path in checkpoints.iterdir()} == before
@@ -412,7 +412,7 @@ def test_a_training_is_never_replaced_by_a_mistyped_option(trains, tmp_path):
     for score in scores:  # of the training that is replaced
         score.parent.mkdir(exist_ok=True)
         score.write_text("{}")
-    forced = trains(STAND_IN, "--device", "cpu", "--seed", "2", "--force")
+    forced = trains(STAND_IN, "--device", "cpu", "--warmup", "2", "--force")
     assert forced.returncode == 0, forced.stderr
     assert "--restore-file" not in calls(tmp_path)[3]
     assert not any(score.exists() for score in scores), "a table would take them for the new one's"
