@@ -16,7 +16,7 @@ class Weight(IntEnum):
 
     LARGE = 4  # 1 BLEU or more
     MEDIUM = 3  # 0.3 to 1 BLEU
-    UNKNOWN = 2  # no measurement of its effect on BLEU is known
+    UNKNOWN = 2  # its effect on BLEU after a whole training has not been measured
     SMALL = 1  # less than 0.3 BLEU
     NONE = 0  # as in the paper, or of no effect
 

@@ -6,9 +6,9 @@ from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.diagnosis.finding import Aspect, Finding, Weight, compare
 from fairseq_aiayn.paper import BASE, E_LEARNED, TABLE_3, VOCABULARY_EN_DE, Row
 from fairseq_aiayn.regime.names import ENCODER_AND_DECODER, SIDES, SIZE_ARGUMENTS
+from fairseq_aiayn.runs.paper_conditions import is_about
 
 LEARNED = ("learned_positions", *(f"{side}_learned_pos" for side in SIDES))
-ABOUT = 0.15  # a vocabulary no further from the paper's counts as about the same
 ABLATION = "docs/results.md#ablation_tiny"
 STOCK_SCHEME = "fairseq"  # what stock fairseq draws since March 2020
 
@@ -116,7 +116,7 @@ def _vocabulary(found: Evidence, row: Row) -> Finding | None:
         return None
     if row.published.bleu is None:
         return Finding("that of its text", f"{here:,} types")
-    same = abs(here / VOCABULARY_EN_DE - 1) <= ABOUT
+    same = is_about(here, VOCABULARY_EN_DE)
     effect = "another text, or another number of merges: perplexities per piece do not compare"
     change = f"subword-nmt learn-bpe --total-symbols -s {VOCABULARY_EN_DE}"
     paper = f"about {VOCABULARY_EN_DE:,} types (en-de)"

@@ -76,8 +76,8 @@ def _batches(found: Evidence, row: Row) -> Finding | None:
     if task.startswith(OURS):
         return Finding(paper, paper)
     effect = (
-        "fewer tokens for the same --max-tokens; development perplexity 10.73 against 10.27, after "
-        "1,450 updates of tiny (docs/results.md#ablation_tiny)"
+        "fewer tokens for the same --max-tokens; BLEU 22.03 against 23.17 (p = 0.04) after 1,450 "
+        "updates of tiny (docs/results.md#ablation_tiny)"
     )
     return Finding(paper, "by source length", Weight.UNKNOWN, effect, f"--task {task_of(row)}")
 

@@ -12,7 +12,6 @@ from fairseq_aiayn.runs.translation_run import Run
 
 TEST_SETS = {"valid": "newstest2013", "test": "newstest2014"}  # by what the recipes call them
 VOCABULARIES = {EN_DE: VOCABULARY_EN_DE, EN_FR: VOCABULARY_EN_FR}
-ABOUT = 0.05  # a vocabulary no further from the paper's is "about" as large
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,11 @@ TABLE_3_CONDITIONS = Conditions(
 def conditions_of(row: Row, corpus: str, subset: str) -> Conditions:
     """Return the conditions of Table 2 for a test set, and of Table 3 for newstest2013."""
     return Conditions(corpus, subset, f"{row.steps:,} updates", averaged_of(row, subset))
+
+
+def is_about(vocabulary: int, paper: int) -> bool:
+    """Is a vocabulary within 5% of one that the paper gives as "about" so large?"""
+    return abs(vocabulary / paper - 1) <= 0.05
 
 
 def averaged_of(row: Row, subset: str | None) -> int:
@@ -72,8 +76,7 @@ def differences(runs: Sequence[Run], paper: Conditions) -> str:
 def _compare(run: Run, paper: Conditions) -> list[tuple[str, object, bool]]:
     """Return each condition's name, what the run has, and whether the paper has the same."""
     settings, updates, vocabulary = run.settings, run.training.updates, run.vocabulary
-    theirs = VOCABULARIES[paper.corpus]
-    is_about_theirs = abs((vocabulary or 0) - theirs) <= ABOUT * theirs
+    is_about_theirs = is_about(vocabulary or 0, VOCABULARIES[paper.corpus])
     return [
         ("corpus", settings.corpus, settings.corpus == paper.corpus),
         ("subset", settings.subset, settings.subset == paper.subset),

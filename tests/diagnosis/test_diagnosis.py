@@ -372,12 +372,14 @@ def test_figures_of_the_ablation_are_those_of_the_results():
         "tensor2tensor": "W^Q of the encoder-decoder attention drawn apart (`tensor2tensor`)",
         "ours": "ours, `fairseq-0.9`",
     }
-    figure = {
-        name: re.search(rf"\| {re.escape(row)} +\| +([\d.]+)", table)[1]
+    cells = {
+        name: re.search(rf"\| {re.escape(row)} +\| +([\d.]+) ± [\d.]+ \| +([\d.]+)", table)
         for name, row in rows.items()
     }
+    figure = {name: found[1] for name, found in cells.items()}
+    bleu = {name: found[2] for name, found in cells.items()}
     found = diagnose(evidence([*stock_words()]), BASE).findings
     assert f"{figure['sinusoids']} against {figure['ours']}" in found["positions"].effect
-    assert f"{figure['order']} against {figure['ours']}" in found["batches"].effect
+    assert f"{bleu['order']} against {bleu['ours']}" in found["batches"].effect
     drawn = found["initial values"].effect
     assert all(figure[name] in drawn for name in ("fairseq", "tensor2tensor", "ours"))
