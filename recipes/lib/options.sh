@@ -26,9 +26,9 @@ recipe_declared() {
 
 recipe_parse() {
     local name value file
-    local -A known=()
+    local -A known=() # "=" and the default of each option
     while read -r name; do
-        known[$name]=true
+        known[$name]="=${!name}"
     done < <(for file in "${recipe_option_files[@]}"; do recipe_declared "$file"; done |
         grep -o '^[a-z][a-z0-9_]*')
     while (($#)); do
@@ -41,7 +41,7 @@ recipe_parse() {
         fi
         name=${name//-/_}
         [[ -n ${known[$name]:-} ]] || fatal "unknown option --$name; --help lists the options"
-        if [[ ${!name} == false && ${2:-} != true && ${2:-} != false ]]; then
+        if [[ ${known[$name]} == "=false" && ${2:-} != true && ${2:-} != false ]]; then
             value=true # a switch may stand alone
             shift
         else
@@ -67,6 +67,9 @@ recipe_help() {
         done < <(recipe_declared "$script")
     done
 }
+
+# words_of NAME ARRAY: set ARRAY to the words of the option, which spaces or line ends separate.
+words_of() { read -rd '' -a "$2" <<<"${!1}" || true; } # it fails where the text ends
 
 # End the recipe unless each named option is a whole number.
 require_whole() {

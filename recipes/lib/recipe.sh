@@ -192,7 +192,9 @@ recipe_end() {
 
 recipe_interrupt() {
     trap '' INT TERM
-    log "interrupted${recipe_stage:+ in stage $recipe_stage}; the same command goes on from there"
+    local how=
+    [[ $force == false ]] || how=" without --force" # which would begin again
+    log "interrupted${recipe_stage:+ in stage $recipe_stage}; the same command$how goes on from there"
     exit "$1"
 }
 

@@ -47,7 +47,7 @@ check_systems() {
 # Set several_seeds to the words of --seeds, and seed to the first of them.
 check_seeds() {
     require_seeds seeds
-    read -ra several_seeds <<<"$seeds"
+    words_of seeds several_seeds
     ((${#several_seeds[@]} == 1)) || [[ -z $prepared && $nodes == 1 ]] ||
         fatal "--prepared and --nodes take one of --seeds, got '$seeds'"
     seed=${several_seeds[0]}

@@ -133,7 +133,7 @@ find_regime() {
     [[ $initialization == auto || $system == stock ]] ||
         regime+=(--initialization "$initialization")
     [[ $system == aiayn ]] || regime+=("${stock_training[@]}")
-    read -ra further <<<"$train_options"
+    words_of train_options further
     regime+=("${further[@]}")
     require_checkpoints
 }
@@ -210,7 +210,14 @@ keep_training() {
     fi
 }
 
-has_checkpoints() { compgen -G "$run_dir/checkpoints/*.pt" >/dev/null; }
+# The quotes keep a [ or * in the directory's name from being a pattern.
+has_checkpoints() {
+    local file
+    for file in "$run_dir"/checkpoints/*.pt; do
+        [[ ! -e $file ]] || return 0
+    done
+    return 1
+}
 
 # train_model NOTE: call the function NOTE, which may record facts about the run, then run train.
 train_model() {

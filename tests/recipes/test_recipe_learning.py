@@ -97,7 +97,7 @@ def test_a_factor_that_is_0_or_infinite_as_a_float_is_refused(tmp_path):
 
 
 def test_every_seed_of_every_system_is_a_run_and_the_table_has_all(tmp_path):
-    options = ("--system", "both", "--seeds", "3 1")
+    options = ("--system", "both", "--seeds", "\n3\n1")  # as of --seeds "$(seq ...)"
     trainings = shown(MULTI30K, tmp_path, "fairseq-train", *options)
     runs = [f"{tmp_path}/exp/{name}-tiny-{seed}" for name in ("aiayn", "stock") for seed in (3, 1)]
     assert [value(train, "--save-dir") for train in trainings] == [f"{r}/checkpoints" for r in runs]
@@ -129,7 +129,7 @@ def test_without_early_stopping_fairseqs_own_default_stays(tmp_path):
 
 
 def test_options_of_ones_own_win(tmp_path):
-    options = ("--train_options", "--clip-norm 25 --adam-eps 1e-8")
+    options = ("--train_options", "--clip-norm 25\n--adam-eps 1e-8")
     (train,) = shown(MULTI30K, tmp_path, "fairseq-train", *options)
     assert (value(train, "--clip-norm"), value(train, "--adam-eps")) == ("25", "1e-8")
 

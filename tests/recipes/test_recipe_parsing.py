@@ -149,7 +149,7 @@ def test_stock_fairseq_gets_the_papers_search_by_flags_and_only_ours_is_constrai
 
 def test_each_system_chooses_its_own_dropout(treebank, tmp_path):
     options = ("--exp", tmp_path / "exp", "--treebank", treebank, "--device", "cpu")
-    text = shown(*options, "--system", "both", "--dropouts", "0 0.25")
+    text = shown(*options, "--system", "both", "--dropouts", "0\n0.25")
     runs = [
         f"{system}-parsing_tiny-1-dropout{dropout}"
         for system in ("aiayn", "stock")

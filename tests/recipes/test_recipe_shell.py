@@ -202,14 +202,22 @@ stage 1 work work steps
 """
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_stops_the_children_and_leaves_no_marker(recipe, tmp_path, number, status):
+@pytest.mark.parametrize(
+    ("number", "status", "options", "advice"),
+    [
+        (signal.SIGINT, 130, [], "the same command goes on"),
+        (signal.SIGTERM, 143, ["--force"], "the same command without --force goes on"),
+    ],
+)
+def test_an_interrupt_stops_the_children_and_leaves_no_marker(
+    recipe, tmp_path, number, status, options, advice
+):
     exp = tmp_path / "exp"
-    process = start(recipe(RESUMABLE), exp / "running")
+    process = start([*recipe(RESUMABLE), *options], exp / "running")
     process.send_signal(number)
     _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == status
-    assert "interrupted in stage 1-work" in errors
+    assert f"interrupted in stage 1-work; {advice} from there" in errors
     assert session_of(int((exp / "pid").read_text())) is None
     assert not (exp / ".done" / "1-work").exists()
 

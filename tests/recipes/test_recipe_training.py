@@ -377,14 +377,16 @@ def test_two_nodes_train_together_and_start_again_when_one_is_lost(trains, tmp_p
     ]
 
 
-def calls(tmp_path: Path) -> list[str]:
-    return (tmp_path / "exp" / "calls").read_text().splitlines()
+def calls(exp: Path) -> list[str]:
+    return (exp / "calls").read_text().splitlines()
 
 
 def test_a_lost_node_costs_what_follows_the_last_checkpoint(trains, tmp_path):
     result = trains(STAND_IN, "--device", "cpu", "--restarts", "0")
     assert result.returncode == 0, result.stderr
-    restored = [re.findall(r"--restore-file \S*_(\d+)\.pt", line) for line in calls(tmp_path)]
+    restored = [
+        re.findall(r"--restore-file \S*_(\d+)\.pt", line) for line in calls(tmp_path / "exp")
+    ]
     assert restored == [[], ["100"], ["200"]]
     assert result.stderr.count("training ended with status 137: it is started again") == 2
 
@@ -392,27 +394,33 @@ def test_a_lost_node_costs_what_follows_the_last_checkpoint(trains, tmp_path):
 def test_a_training_that_fails_at_once_is_not_tried_again(trains, tmp_path):
     result = trains('echo "$*" >>"$1/calls"; echo "no such row" >&2; exit 2')
     assert result.returncode == 2
-    assert len(calls(tmp_path)) == 1
+    assert len(calls(tmp_path / "exp")) == 1
     assert "stage 5-train failed with status 2: no such row;" in result.stderr.splitlines()[-1]
 
 
-def test_a_training_is_never_replaced_by_a_mistyped_option(trains, tmp_path):
-    assert trains(STAND_IN, "--device", "cpu").returncode == 0
-    checkpoints = tmp_path / "exp" / "run" / "checkpoints"
+@pytest.mark.parametrize("name", ["exp", "[a] *"])  # the second is also a pattern
+def test_a_training_is_never_replaced_by_a_mistyped_option(trains, tmp_path, name):
+    exp = tmp_path / name
+
+    def train(*options: str):
+        return trains(STAND_IN, "--exp", exp, *options)
+
+    assert train("--device", "cpu").returncode == 0
+    checkpoints = exp / "run" / "checkpoints"
     before = {path: path.stat().st_mtime_ns for path in checkpoints.iterdir()}
-    result = trains(STAND_IN, "--device", "cpu", "--warmup", "2")
+    result = train("--device", "cpu", "--warmup", "2")
     assert result.returncode == 1
-    assert f"{tmp_path}/exp/run holds a training with other data or options" in result.stderr
+    assert f"{exp}/run holds a training with other data or options" in result.stderr
     assert {path: path.stat().st_mtime_ns for path in checkpoints.iterdir()} == before
     # Other hardware is no other training.
-    same = trains(STAND_IN, "--gpus", "4", "--precision", "fp32")
+    same = train("--gpus", "4", "--precision", "fp32")
     assert same.returncode == 0 and "is done, skipped" in same.stderr
 
     scores = [checkpoints.parent / name for name in ("score.json", "test/score.json")]
     for score in scores:  # of the training that is replaced
         score.parent.mkdir(exist_ok=True)
         score.write_text("{}")
-    forced = trains(STAND_IN, "--device", "cpu", "--warmup", "2", "--force")
+    forced = train("--force", "--force", "--device", "cpu", "--warmup", "2")
     assert forced.returncode == 0, forced.stderr
-    assert "--restore-file" not in calls(tmp_path)[3]
+    assert "--restore-file" not in calls(exp)[3]
     assert not any(score.exists() for score in scores), "a table would take them for the new one's"
