@@ -11,6 +11,7 @@ from fairseq_aiayn.plugin.guards import (
     early_stopping,
     error_messages,
     interval_checkpoints,
+    log_file,
     number_options,
     peak_memory,
     prefetch,
@@ -28,6 +29,7 @@ GUARDS = (
     peak_memory,
     early_stopping,
     interval_checkpoints,
+    log_file,
 )
 
 
