@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import torch
 from fairseq_commands import PLUGIN, SMALL, Run, losses
+from omegaconf import OmegaConf
+
+from fairseq_aiayn.plugin.guards.interval_checkpoints import saving_at_every_interval
 
 # One batch holds the whole text.
 WHOLE_EPOCHS = [
@@ -59,3 +63,24 @@ def test_checkpoints_of_epochs_stay_fairseqs_own(run: Run, data_bin, tmp_path):
         "checkpoint_best.pt",
         "checkpoint_last.pt",
     }
+
+
+def test_an_update_that_overflows_is_no_second_validation():
+    """Breaks if --patience counts the validation of weights that have not changed."""
+    calls = []
+    wrapped = saving_at_every_interval(
+        lambda *arguments: calls.append(arguments[-1]) or ([1], True)
+    )
+    cfg = OmegaConf.create(
+        {"checkpoint": {"save_interval_updates": 2, "no_epoch_checkpoints": True}}
+    )
+    trainer, epoch = Mock(), Mock(epoch=1)
+
+    def after(updates: int, end_of_epoch: bool = False) -> tuple:
+        trainer.get_num_updates.return_value = updates
+        return wrapped(cfg, trainer, None, epoch, ["valid"], end_of_epoch)
+
+    assert after(2) == ([1], True) and after(2) == ([None], False) and calls == [False]
+    assert after(2, end_of_epoch=True) == ([1], True)  # the epoch's end is no interval's, too
+    assert calls == [False, True]
+    assert after(4, end_of_epoch=True) == ([1], True) and calls == [False, True, False]

@@ -1,8 +1,11 @@
-"""A checkpoint of --save-interval-updates is due at every multiple of it, also where an epoch ends.
+"""A checkpoint of --save-interval-updates is due once at every multiple of it, also where an epoch
+ends.
 
 fairseq takes an update that ends an epoch for the epoch's alone: with --no-epoch-checkpoints or
 --save-interval it writes only checkpoint_last.pt there, and does not validate. Then the checkpoints
-to average have a gap; if the interval is a whole number of epochs, there are none at all.
+to average have a gap; if the interval is a whole number of epochs, there are none at all. And where
+the update after a checkpoint overflows in float16, fairseq validates and writes the same weights
+again: --patience counts this as a validation without an improvement.
 """
 
 from __future__ import annotations
@@ -26,8 +29,9 @@ def install() -> None:
 
 
 def saving_at_every_interval(validate_and_save: Callable) -> Callable:
-    """Wrap the function that fairseq calls after every update: where a checkpoint of the interval
-    is due and none of the epoch, the update counts as one within the epoch."""
+    """Wrap the function that fairseq calls after every update, also after one that overflowed and
+    changed nothing: where a checkpoint of the interval is due and none of the epoch, the update
+    counts as one within the epoch."""
 
     @wraps(validate_and_save)
     def wrapped(
@@ -38,10 +42,15 @@ def saving_at_every_interval(validate_and_save: Callable) -> Callable:
         valid_subsets: Sequence[str],
         end_of_epoch: bool,
     ) -> tuple[list[float | None], bool]:
-        if end_of_epoch and only_interval_is_due(cfg, epoch_itr.epoch, trainer.get_num_updates()):
+        updates = trainer.get_num_updates()
+        is_new, wrapped.updates = updates != wrapped.updates, updates
+        if not is_new and not end_of_epoch:
+            return [None], False  # what fairseq returns where no checkpoint is due
+        if is_new and end_of_epoch and only_interval_is_due(cfg, epoch_itr.epoch, updates):
             epoch_itr, end_of_epoch = WithinEpoch(epoch_itr), False
         return validate_and_save(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
 
+    wrapped.updates: int | None = None  # at the last call
     wrapped.saves_at_every_interval = True
     return wrapped
 
