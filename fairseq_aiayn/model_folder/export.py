@@ -28,9 +28,11 @@ from fairseq_aiayn.regime.names import OURS
 from fairseq_aiayn.regime.search import PARSING_TASK
 from fairseq_aiayn.runs.differences import SEARCH, command_words, options_of
 from fairseq_aiayn.runs.run_directory import read_settings
+from fairseq_aiayn.runs.settings import Settings
 
 DICTIONARY = re.compile(r"dict\.(.+)\.txt")
 PAIR = re.compile(r"[^.]+\.([^.-]+)-([^.-]+)\.")  # train.en-de.en.bin
+CHECKPOINTS = "checkpoints"  # directory of a run
 PARSING_LANGUAGES = ("words", "tree")
 
 
@@ -44,23 +46,53 @@ class Trained:
 
 
 def of_run(run: Path) -> tuple[Trained, dict[str, str]]:
-    """Read a finished run of the recipes; return its model, and its data and scores in words.
+    """Read a finished run of the recipes; return its model, and its data and scores in words. A
+    parser's run has its searches in directories of its own; one of these will do, too.
 
-    Raises as `of_checkpoint` does, and ValueError for a run without a model or a search.
+    Raises as `of_checkpoint` does, and ValueError for a run without a model or a search, or whose
+    text has been replaced.
     """
-    settings = read_settings(run / "settings.json")
+    searched = next((path.parent for path in sorted(run.glob("*/settings.json"))), run)
+    searched = run if (run / "settings.json").exists() else searched
+    settings = read_settings(searched / "settings.json")
     command = settings.commands.get(SEARCH, "")
     words, options = command_words(command), options_of(command)
     if len(words) < 2 or "--path" not in options:
         raise ValueError(f"{run}: must be a run whose model was searched with, has no such command")
-    # The command has paths from the root of a checkout, which may not be the current directory
-    data, checkpoint = Path(words[1]), Path(options["--path"])
-    beside = run.absolute().parent / data.name
-    data = beside if beside.is_dir() else data
+    data, checkpoint = _found(searched, Path(words[1]), Path(options["--path"]))
+    _require_its_text(data, settings, run)
     text, pieces = text_of_data(data)
-    told = {"data": settings.corpus or "", "scores": _scores(run / "score.json")}
-    trained = of_checkpoint(run / checkpoint.name, data, text, pieces)
+    told = {"data": settings.corpus or "", "scores": _scores(searched / "score.json")}
+    trained = of_checkpoint(checkpoint, data, text, pieces)
     return trained, {name: words for name, words in told.items() if words}
+
+
+def _found(searched: Path, data: Path, checkpoint: Path) -> tuple[Path, Path]:
+    """Return where a run's data and checkpoint are now.
+
+    A run may have been moved, with all of its EXP; and its commands have paths from the root of a
+    checkout, which may not be the current directory.
+    """
+    depth = 2 if checkpoint.parent.name == CHECKPOINTS else 1  # not averaged, or RUN/average.pt
+    then, inside = checkpoint.parents[depth - 1], Path(*checkpoint.parts[-depth:])
+    here = searched.absolute()
+    run = here if (here / inside).exists() else here.parent  # RUN/PART is a parser's search
+    if data.parent == then.parent:
+        data = run.parent / data.name
+    elif run.parts[-len(then.parts) :] == then.parts:
+        data = Path(*run.parts[: -len(then.parts)]) / data
+    return data, run / inside
+
+
+def _require_its_text(data: Path, settings: Settings, run: Path) -> None:
+    """Raise ValueError if the recipe has made other text in the place of the training's."""
+    seal = data / "sha256"
+    if settings.text_sha256 and seal.exists():
+        found = seal.read_text(encoding="utf-8").split(" ")[0]
+        if found != settings.text_sha256:
+            raise ValueError(
+                f"{data}: must be the text that {run} was trained on, has been made anew since"
+            )
 
 
 def of_checkpoint(

@@ -30,6 +30,7 @@ class Settings:
     name: str  # that tables show
     row: str | None = None  # of aiayn rows
     corpus: str | None = None
+    text_sha256: str | None = None  # of its binaries, in their sha256
     subset: str | None = None  # that was translated and scored: valid or test
     averaged: int | None = None  # checkpoints
     seed: int | None = None

@@ -107,6 +107,7 @@ def add_training(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", required=True, choices=("aiayn", "stock"))
     parser.add_argument("--row", help="of aiayn rows")
     parser.add_argument("--corpus", help="what the recipe calls it")
+    parser.add_argument("--text-sha256", metavar="HASH", help="of the binaries")
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
     parser.add_argument("--gpus", type=int, metavar="N", help="of each node")
@@ -138,6 +139,7 @@ def start(arguments: argparse.Namespace) -> dict[str, object]:
         "system": arguments.system,
         "row": arguments.row,
         "corpus": arguments.corpus,
+        "text_sha256": arguments.text_sha256,
         "seed": arguments.seed,
         "device": arguments.device,
         "gpus": arguments.gpus,

@@ -68,8 +68,9 @@ recipe_help() {
     done
 }
 
-# words_of NAME ARRAY: set ARRAY to the words of the option, which spaces or line ends separate.
-words_of() { read -rd '' -a "$2" <<<"${!1}" || true; } # it fails where the text ends
+# words_of ARRAY VALUE: set ARRAY to the words of an option's value, which spaces or line ends
+# separate.
+words_of() { read -rd '' -a "$1" <<<"$2" || true; } # it fails where the text ends
 
 # End the recipe unless each named option is a whole number.
 require_whole() {

@@ -21,6 +21,7 @@ workers=auto      # processes that prepare the text; auto: one per core
 # End of options
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
+several_seeds=()  # the words of --seeds
 corpus_name=      # the text's name in results
 text_mb=0         # disk space that the text needs, in MB
 tries=1           # number of trainings of each system with each seed
@@ -29,6 +30,8 @@ pair=()           # flags that name the two sides of the text
 evaluate=()       # arguments shared by validate and generate
 validate=()
 generate=()
+text_seal=        # hash of the text, as sha256sum prints it
+valid_tokens=4096 # per batch of a validation; --max-tokens may be less than the longest sentence
 
 # fairseq cuts batches to a multiple of this (default: 8) and drops the rest of the last batch.
 every_sentence=(--required-batch-size-multiple 1)
@@ -44,10 +47,10 @@ check_systems() {
     ((workers > 0)) || fatal "--workers must be at least 1, got '$workers'"
 }
 
-# Set several_seeds to the words of --seeds, and seed to the first of them.
+# Set several_seeds, and seed to the first of them.
 check_seeds() {
     require_seeds seeds
-    words_of seeds several_seeds
+    words_of several_seeds "$seeds"
     ((${#several_seeds[@]} == 1)) || [[ -z $prepared && $nodes == 1 ]] ||
         fatal "--prepared and --nodes take one of --seeds, got '$seeds'"
     seed=${several_seeds[0]}
@@ -114,18 +117,19 @@ seal_text() {
     run -q -o "$1/sha256" env -C "$1" sh -c "$text_hash"
 }
 
-# know_text EXP: set recipe_chain to the hash of the text that the recipe in EXP prepared.
+# know_text EXP: set recipe_chain and text_seal to the hash of the text that the recipe in EXP
+# prepared.
 know_text() {
     [[ $dry_run == false ]] || return 0
-    [[ -e $1/bin/sha256 ]] ||
+    [[ -e $1/bin/sha256 && -d $1/bin/held_out ]] ||
         fatal "$1 has no prepared text: its recipe makes it with --stage 4 --stop_stage 4 --force"
     [[ $(env -C "$1/bin" sh -c "$text_hash") == "$(<"$1/bin/sha256")" ]] ||
         fatal "$1/bin is not what the recipe made: files in it changed;" \
             "--stage 4 --stop_stage 4 --force makes it again"
     [[ $(<"$1/bin/corpus") == "$corpus_name" ]] ||
         fatal "$1 has text of $(<"$1/bin/corpus"), not of $corpus_name"
-    # shellcheck disable=SC2034  # stage reads it
     recipe_chain=$(<"$1/bin/sha256")
+    text_seal=$recipe_chain
 }
 
 # Record at the start of a training what its result must be traceable to.
@@ -133,6 +137,7 @@ note_training() {
     run -q -o "$run_dir/training.json" python -P -m fairseq_aiayn.runs.write_settings training \
         --name "${run_dir##*/}" --system "$system" --row "$row" --corpus "$corpus_name" \
         --seed "$seed" --device "$device" --gpus "$gpus" --nodes "$nodes" \
+        ${text_seal:+--text-sha256 "${text_seal%% *}"} \
         --resumes "$run_dir/training.json" --command train "$(recipe_quote "${train[@]}")"
 }
 
@@ -142,12 +147,13 @@ system_commands() {
     find_regime
     find_launch
     find_checkpoint
-    train=("${launch[@]}" "${data[@]}" "${regime[@]}" "${hardware_flags[@]}"
+    train=("${launch[@]}" "${data[@]}" --max-tokens-valid "$valid_tokens" "${regime[@]}"
+        "${hardware_flags[@]}"
         --save-dir "$run_dir/checkpoints" --log-file "$run_dir/train.log" --log-format json
         --no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000)
     evaluate=("${data[@]}" --path "$checkpoint" --num-workers 0)
     [[ $device == cuda ]] || evaluate+=(--cpu)
-    validate=(fairseq-validate "${evaluate[@]}" --max-tokens 4096 --log-format json)
+    validate=(fairseq-validate "${evaluate[@]}" --max-tokens "$valid_tokens" --log-format json)
 }
 
 # search_set SET FILE: run generate, write its output to FILE, and measure the model's development

@@ -2,7 +2,7 @@
 # From raw parallel text to fairseq's binaries; translation.sh sources this file.
 #
 # EXP/data has the unchanged held-out text. EXP/tokens (cleaned, in shards), EXP/pieces (subwords)
-# and EXP/bin (fairseq's binaries) are made from the manifest's text.
+# and EXP/bin (fairseq's binaries, and copies of the held-out text) are made from the manifest's text.
 
 : "${exp:?}" "${recipe_lib:?}" "${workers:?}"
 
@@ -105,6 +105,17 @@ note_text() {
         "$([[ ${#lowercase[@]} == 0 ]] && echo false || echo true)"
 }
 
+# keep_held_out DIR: put beside the binaries the held-out text that translations of them are scored
+# against, unchanged, and the target's tokens.
+keep_held_out() {
+    local part
+    run -q mkdir "$1/held_out"
+    for part in valid test; do
+        run -q cp "$exp/data/$part.$source_lang" "$exp/data/$part.$target_lang" "$1/held_out"
+        run -q cp "$exp/tokens/$part.$target_lang" "$1/held_out/$part.$target_lang.tokens"
+    done
+}
+
 # Use one dictionary for both languages, as shared embeddings need it (section 3.4).
 binarize() {
     run -q rm -rf "$exp/bin" "$exp/bin.part"
@@ -112,6 +123,7 @@ binarize() {
         --destdir "$exp/bin.part" --trainpref "$exp/pieces/train" \
         --validpref "$exp/pieces/valid" --testpref "$exp/pieces/test"
     note_text "$exp/bin.part"
+    keep_held_out "$exp/bin.part"
     seal_text "$exp/bin.part"
     run -q mv "$exp/bin.part" "$exp/bin"
 }

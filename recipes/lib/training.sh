@@ -133,7 +133,7 @@ find_regime() {
     [[ $initialization == auto || $system == stock ]] ||
         regime+=(--initialization "$initialization")
     [[ $system == aiayn ]] || regime+=("${stock_training[@]}")
-    words_of train_options further
+    words_of further "$train_options"
     regime+=("${further[@]}")
     require_checkpoints
 }

@@ -69,14 +69,14 @@ translate() { search_set "$subset" "$run_dir/generate-$subset.txt"; }
 
 # Score detokenized text with the paper's BLEU (section 6.1) and sacreBLEU, and write the report.
 score() {
-    local text=${prepared:-$exp}
+    local text=${prepared:-$exp}/bin/held_out
     note_evaluation "$run_dir/settings.json" "$subset" --command score "$(recipe_quote "${bleu[@]}")"
-    run -q cp "$text/data/$subset.$source_lang" "$run_dir/source.txt"
-    run -q cp "$text/data/$subset.$target_lang" "$run_dir/reference.txt"
+    run -q cp "$text/$subset.$source_lang" "$run_dir/source.txt"
+    run -q cp "$text/$subset.$target_lang" "$run_dir/reference.txt"
     run -q -i "$run_dir/generate-$subset.txt" -o "$run_dir/hypothesis.txt" \
         python -P -m fairseq_aiayn.scores.hypotheses
     if [[ $token_bleu == true ]]; then
-        run -q cp "$text/tokens/$subset.$target_lang" "$run_dir/reference.tokens"
+        run -q cp "$text/$subset.$target_lang.tokens" "$run_dir/reference.tokens"
         run -q -i "$run_dir/generate-$subset.txt" -o "$run_dir/hypothesis.tokens" \
             python -P -m fairseq_aiayn.scores.hypotheses --tokens
     fi

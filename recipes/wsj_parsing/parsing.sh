@@ -43,7 +43,7 @@ check_parsing() {
     for one in $dropouts; do
         [[ $one =~ ^0(\.[0-9]+)?$ ]] || fatal "--dropouts must be 0 or decimals below 1 such as 0.1, got '$one'"
     done
-    words_of dropouts grid
+    words_of grid "$dropouts"
     ((${#grid[@]} > 0)) || fatal "--dropouts must have at least one number"
     dropout=${grid[0]} tries=${#grid[@]}
     [[ $nodes == 1 || ${#grid[@]} == 1 ]] || fatal "--nodes $nodes takes one of --dropouts"

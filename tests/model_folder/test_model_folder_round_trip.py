@@ -17,6 +17,7 @@ from fairseq_aiayn.cli import main as cli
 from fairseq_aiayn.model_folder.card import model_card
 from fairseq_aiayn.model_folder.export import to_fairseq
 from fairseq_aiayn.model_folder.folder import read_folder
+from fairseq_aiayn.model_folder.vocabulary import read_vocabulary
 from fairseq_aiayn.plugin.architectures import apply_row
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.rows import ROWS
@@ -96,6 +97,32 @@ def test_a_run_of_a_recipe_has_everything(
     (run / "score.json").write_text(json.dumps({"paper": "none", "sacrebleu": {"score": 1.5}}))
     assert cli.main(["export", str(run), "--output", str(tmp_path / "again")]) == 0
     assert read_folder(tmp_path / "again").config.told["scores"] == "BLEU 1.50 (None)"
+
+
+@pytest.mark.parametrize("checkpoint", ["average.pt", "checkpoints/checkpoint_last.pt"])
+@pytest.mark.parametrize("part", ["", "test"])  # translations; a parser's search
+def test_every_kind_of_run_is_exported_with_its_own_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture, checkpoint: str, part: str
+) -> None:
+    """Breaks if the text of another training is taken, which has as many types."""
+    small = small_model(tmp_path / "prepared")
+    run = tmp_path / "exp" / "tiny-1"
+    (run / checkpoint).parent.mkdir(parents=True)
+    (tmp_path / "exp" / small.data.name).mkdir()  # of other runs
+    small.checkpoint.rename(run / checkpoint)
+    (small.data / "sha256").write_text("0ff  -\n")
+    search = f"fairseq-generate {small.data} --path {run}/{checkpoint}"
+    settings = {"system": "aiayn", "text_sha256": "0ff", "commands": {"generate": search}}
+    (run / part).mkdir(exist_ok=True)
+    (run / part / "settings.json").write_text(json.dumps(settings))
+    for given, name in ((run, "first"), (run / part, "second")):
+        assert cli.main(["export", str(given), "--output", str(tmp_path / name)]) == 0
+        assert read_folder(tmp_path / name).source == read_vocabulary(small.data / "dict.en.txt")
+    (small.data / "sha256").write_text("0dd  -\n")
+    capsys.readouterr()
+    assert cli.main(["export", str(run), "--output", str(tmp_path / "third")]) == 2
+    message = f"{small.data}: must be the text that {run} was trained on, has been made anew since"
+    assert capsys.readouterr().err == f"aiayn export: {message}\n"
 
 
 def test_the_card_has_all_that_makes_a_batch(tmp_path: Path) -> None:

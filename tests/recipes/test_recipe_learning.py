@@ -129,9 +129,21 @@ def test_without_early_stopping_fairseqs_own_default_stays(tmp_path):
 
 
 def test_options_of_ones_own_win(tmp_path):
-    options = ("--train_options", "--clip-norm 25\n--adam-eps 1e-8")
+    options = ("--train_options", "--clip-norm 25\n--adam-eps 1e-8 --max-tokens-valid 2048")
     (train,) = shown(MULTI30K, tmp_path, "fairseq-train", *options)
     assert (value(train, "--clip-norm"), value(train, "--adam-eps")) == ("25", "1e-8")
+    last = len(train) - 1 - train[::-1].index("--max-tokens-valid")
+    assert train[last + 1] == "2048"
+
+
+def test_a_sentence_of_the_development_set_may_be_longer_than_a_batch(tmp_path):
+    """Breaks if a training with small batches ends at its first validation."""
+    train, validate = (
+        shown(MULTI30K, tmp_path, name, "--row", "tiny")[0]
+        for name in ("fairseq-train", "fairseq-validate")
+    )
+    assert int(value(train, "--max-tokens")) < int(value(train, "--max-tokens-valid"))
+    assert value(train, "--max-tokens-valid") == value(validate, "--max-tokens")
 
 
 @pytest.mark.parametrize("system", ["aiayn", "stock"])
