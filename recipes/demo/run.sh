@@ -16,6 +16,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$recipe_lib/translation.sh"
 
 # Options
+exp=auto          # output directory; auto: exp/demo, for French exp/demo_fr
 system=both       # aiayn, stock or both
 row=tiny          # row to train; aiayn rows lists them
 source=auto       # corpus: libreoffice, homeassistant, or auto: the first available
@@ -45,6 +46,10 @@ main() {
         require_one_of target_lang de fr
     fi
     require_whole held_out bpe_codes
+    if [[ $exp == auto ]]; then # another language must not replace the text of a training
+        exp=$root/exp/demo
+        [[ $target_lang == de ]] || exp+=_$target_lang
+    fi
     [[ -z $corpus ]] || require_outside corpus "$corpus"
     text_mb=1000
     systems_begin

@@ -25,6 +25,7 @@ subset="test"     # set to parse and score: test (section 23) or valid (section 
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
 pair=(--source-lang words --target-lang tree)
+grid=() # the words of --dropouts
 
 check_parsing() {
     local one

@@ -1,6 +1,7 @@
 """The recipes as they stand: dry runs, and the small scripts around training."""
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,13 @@ def test_the_demo_gets_either_corpus(tmp_path, source, commands):
     text = dry_run(words, **in_front(tmp_path, with_fork_server()))
     corpus = text.partition("# stage 2")[0]
     assert [command for command in commands if command not in corpus] == []
+
+
+def test_each_language_has_a_directory_of_its_own():
+    """Breaks if the text of a trained model is replaced by that of another language."""
+    for language, directory in (("de", "demo"), ("fr", "demo_fr")):
+        text = dry_run([DEMO, "--device", "cpu", "--target_lang", language])
+        assert set(re.findall(r"/exp/(\w+)/bin ", text)) == {directory}
 
 
 def test_the_systems_differ_only_where_they_should(tmp_path):
