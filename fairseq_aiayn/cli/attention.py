@@ -8,17 +8,18 @@ target to source. Without --target, the command prints the model's own translati
 Each row of the decoder is labelled with the word that it predicts. The columns are the words that
 the decoder reads; the first is <s>.
 
-Plain text must be cut into pieces as in training. --bpe-codes cuts it into Moses tokens, then byte
-pairs; add --normalize if the recipe did so (wmt14_en_de, multi30k). --sentencepiece-model cuts it
-into word pieces. Without either option, sentences must already be in pieces.
+A run of the recipes and a model folder know how their text is cut into pieces. With --checkpoint,
+--bpe-codes cuts it into Moses tokens, then byte pairs, and --sentencepiece-model into word pieces.
+Without either option, it is cut as a recipe noted beside --data-bin, or must already be in pieces.
 
 examples:
-  aiayn attention --checkpoint average.pt --data-bin bin --bpe-codes codes \\
-      --source "It is late, but its light is on." --word its --output its.png
-  aiayn attention ... --source "..." --kind cross --merge --style heat --output cross.svg
-  aiayn attention ... --source "..." --output attention.html
+  aiayn attention exp/demo/aiayn-tiny-1 --source "It is late, but its light is on." --word its \\
+      --output its.png
+  aiayn attention en-de --source "..." --kind cross --merge --style heat --output cross.svg
+  aiayn attention --checkpoint average.pt --data-bin bin --bpe-codes codes --normalize \\
+      --source "..." --output attention.html
   aiayn attention --positions --output sinusoids.png
-  aiayn attention --positions --checkpoint learned.pt --data-bin bin --output learned.png
+  aiayn attention exp/table3/e_learned-1 --positions --output learned.png
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairseq_aiayn.cli.trained_model import add_model, read_model, require_one_model
 from fairseq_aiayn.paper import BASE
 from fairseq_aiayn.regime.names import option
 
 if TYPE_CHECKING:
     from fairseq_aiayn.inspection.attention_map import AttentionMap
     from fairseq_aiayn.inspection.selection import Selection
-    from fairseq_aiayn.plugin.attention import Sentence, Translator
+    from fairseq_aiayn.model_folder.attention import Sentence
 
 KINDS = ("encoder", "decoder", "cross")
 STYLES = ("lines", "heads", "heat")
@@ -45,14 +47,12 @@ OF_SENTENCES = ("source", "target", "kind", "layer", "heads", "word", "style", "
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn attention`."""
-    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="the trained model")
-    parser.add_argument("--data-bin", type=Path, metavar="DIR", help="the data it was trained on")
+    add_model(parser)
     parser.add_argument("--source", metavar="SENTENCE", help="the source sentence")
     parser.add_argument("--target", metavar="SENTENCE", help="its translation")
     parser.add_argument(
         "--output", type=Path, required=True, metavar="FILE", help=".png, .svg, .pdf or .html"
     )
-    _add_text_options(parser.add_argument_group("plain text"))
     _add_choices(parser.add_argument_group("what is drawn"))
 
 
@@ -90,15 +90,6 @@ def _add_choices(shown: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_text_options(text: argparse._ArgumentGroup) -> None:
-    pieces = text.add_mutually_exclusive_group()
-    pieces.add_argument("--bpe-codes", type=Path, metavar="FILE", help="codes of subword-nmt")
-    pieces.add_argument("--sentencepiece-model", type=Path, metavar="FILE", help="a model")
-    text.add_argument(
-        "--normalize", action="store_true", help="normalize punctuation before byte pairs"
-    )
-
-
 def _numbers(text: str) -> list[int]:
     try:
         return [int(number) for number in text.split(",")]
@@ -109,7 +100,7 @@ def _numbers(text: str) -> list[int]:
 def run(arguments: argparse.Namespace) -> None:
     """Write the picture or the page and print its path."""
     _check(arguments)
-    for tells_too_much in ("fairseq", "matplotlib", "PIL"):  # importing fairseq makes logs verbose
+    for tells_too_much in ("matplotlib", "PIL"):
         logging.getLogger(tells_too_much).setLevel(logging.WARNING)
     if arguments.positions:
         _draw_positions(arguments)
@@ -133,21 +124,16 @@ def _check(arguments: argparse.Namespace) -> None:
                 raise ValueError(f"--positions does not go with {option(name)}")
         if path.suffix.lower() == PAGE:
             raise ValueError(f"--positions is a picture: --output must not end in {PAGE}")
-    needed = ("checkpoint", "data_bin", "source")
-    if arguments.positions:  # the sinusoids need no model
-        needed = needed[:2] if arguments.checkpoint or arguments.data_bin else ()
-    missing = [option(name) for name in needed if getattr(arguments, name) is None]
-    if missing:
-        raise ValueError(f"{' and '.join(missing)} must be given")
-    if arguments.normalize and not arguments.bpe_codes:
-        raise ValueError("--normalize goes with --bpe-codes")
+    elif arguments.source is None:
+        raise ValueError("--source must be given")
+    if not arguments.positions or _has_model(arguments):
+        require_one_model(arguments)
 
 
-def _load(arguments: argparse.Namespace) -> Translator:
-    from fairseq_aiayn.plugin.attention import Segmenter, load_translator
-
-    segmenter = Segmenter(arguments.bpe_codes, arguments.sentencepiece_model, arguments.normalize)
-    return load_translator(arguments.checkpoint, arguments.data_bin, segmenter)
+def _has_model(arguments: argparse.Namespace) -> bool:
+    """The sinusoids need no model."""
+    given = (arguments.trained, arguments.checkpoint, arguments.data_bin)
+    return any(one is not None for one in given)
 
 
 def _draw_positions(arguments: argparse.Namespace) -> None:
@@ -158,8 +144,8 @@ def _draw_positions(arguments: argparse.Namespace) -> None:
         sinusoid_table,
     )
 
-    if arguments.checkpoint:
-        tables = position_tables(_load(arguments).model.transformer)
+    if _has_model(arguments):
+        tables = position_tables(read_model(arguments).transformer)
     else:
         tables = sinusoid_table(BASE.d_model)
     save_picture(draw_positions(tables), arguments.output)
@@ -167,20 +153,22 @@ def _draw_positions(arguments: argparse.Namespace) -> None:
 
 def _draw_sentence(arguments: argparse.Namespace) -> None:
     from fairseq_aiayn.inspection.attention_map import words_of_pieces
+    from fairseq_aiayn.model_folder import attention
+    from fairseq_aiayn.model_folder.translator import Translator
 
-    translator = _load(arguments)
-    source = translator.source(arguments.source)
+    translator = Translator(read_model(arguments), device="cpu")
+    source = attention.source_sentence(translator, arguments.source)
     page = arguments.output.suffix.lower() == PAGE
     wanted = arguments.kind or (None if page else "encoder")
     target = None
     if arguments.target is not None:
-        target = translator.target(arguments.target)
+        target = attention.target_sentence(translator, arguments.target)
     elif wanted != "encoder":
-        target = translator.translate(source)
+        target = attention.translated_sentence(translator, arguments.source)
         words = words_of_pieces(target.pieces[:-1])
         print(f"translation: {' '.join(word.text for word in words)}")
     _warn_of_unknown(source, target)
-    found = translator.maps(source, target)
+    found = attention.attention_maps(translator, source, target)
     if page:
         _write_page([found[wanted]] if wanted else [*found.values()], arguments)
     else:

@@ -25,13 +25,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairseq_aiayn.cli.trained_model import (
+    add_model,
+    is_folder,
+    read_model,
+    read_trained,
+    require_one_model,
+)
 from fairseq_aiayn.messages import optional
 from fairseq_aiayn.regime.names import option
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.model_folder.export import Trained
-    from fairseq_aiayn.model_folder.folder import Model
-    from fairseq_aiayn.model_folder.text import TextProcessing
+    from fairseq_aiayn.model_folder.config import Config
 
 FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN, ONNX = "folder", "fairseq", "ctranslate2", "marian", "onnx"
 TARGETS = (FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN, ONNX)
@@ -40,15 +45,11 @@ FLOAT32 = "float32"
 INTEGERS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
 QUANTIZATIONS = (FLOAT32, "float16", "bfloat16", *INTEGERS)
 TOLD = ("data", "scores", "licence")
-CLEANED = ("normalize", "lowercase")
-OF_CHECKPOINT = ("data_bin", "bpe_codes", "sentencepiece_model", *CLEANED)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn export`."""
-    parser.add_argument(
-        "trained", nargs="?", type=Path, metavar="RUN|FOLDER", help="run directory, or model folder"
-    )
+    add_model(parser)
     parser.add_argument(
         "--to", choices=TARGETS, default=FOLDER, help="what to write (default: folder)"
     )
@@ -64,15 +65,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=QUANTIZATIONS,
         help="of the weights, with --to ctranslate2 (default: float32)",
     )
-    one = parser.add_argument_group("a checkpoint instead of a run")
-    one.add_argument("--checkpoint", type=Path, metavar="FILE")
-    one.add_argument("--data-bin", type=Path, metavar="DIR", help="the data it was trained on")
-    one.add_argument(
-        "--bpe-codes", type=Path, metavar="FILE", help="its text is in these byte pairs"
-    )
-    one.add_argument("--sentencepiece-model", type=Path, metavar="FILE")
-    one.add_argument("--normalize", action="store_true", help="Moses normalized its punctuation")
-    one.add_argument("--lowercase", action="store_true", help="its text is lower-cased")
     card = parser.add_argument_group("for the model card")
     for name in TOLD:
         card.add_argument(f"--{name}", metavar="TEXT")
@@ -86,7 +78,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.to == FAIRSEQ:
         export.to_fairseq(arguments.trained, arguments.output)
     elif arguments.to == FOLDER:
-        trained, told = _trained(arguments)
+        trained = read_trained(arguments)
+        _note_pieces(trained.config)
+        told = trained.config.told | _told(arguments)
         export.to_folder(trained, arguments.precision, told, arguments.output)
     else:
         _to_other(arguments)
@@ -94,23 +88,16 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _require_fitting_options(arguments: argparse.Namespace) -> None:
     """Raise ValueError for options that do not belong together, and for an output that exists."""
-    if (arguments.trained is None) == (arguments.checkpoint is None):
-        raise ValueError("a run directory, a model folder or --checkpoint must be given, only one")
-    if arguments.to == FAIRSEQ and not _is_folder(arguments.trained):
+    require_one_model(arguments)
+    if arguments.to == FAIRSEQ and not is_folder(arguments.trained):
         raise ValueError("--to fairseq: must be given a model folder")
-    of_checkpoint = [name for name in OF_CHECKPOINT if getattr(arguments, name)]
-    if of_checkpoint and not arguments.checkpoint:
-        raise ValueError(f"{option(of_checkpoint[0])}: goes with --checkpoint")
-    cleaned = [name for name in CLEANED if getattr(arguments, name)]
-    if cleaned and not arguments.bpe_codes:
-        raise ValueError(f"{option(cleaned[0])}: goes with --bpe-codes")
     if _told(arguments) and arguments.to in (FAIRSEQ, CTRANSLATE2):
         raise ValueError(f"{option(next(iter(_told(arguments))))}: --to {arguments.to} has no card")
     if arguments.quantization and arguments.to != CTRANSLATE2:
         raise ValueError("--quantization: is of --to ctranslate2; a folder has --precision")
     if arguments.precision != FLOAT32 and arguments.to != FOLDER:
         raise ValueError("--precision: is of a model folder; CTranslate2 has --quantization")
-    if arguments.to == FOLDER and _is_folder(arguments.trained):
+    if arguments.to == FOLDER and is_folder(arguments.trained):
         raise ValueError(
             f"{arguments.trained}: must be a run or --checkpoint, is a model folder already"
         )
@@ -118,17 +105,12 @@ def _require_fitting_options(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--output {arguments.output}: must not exist yet")
 
 
-def _is_folder(trained: Path | None) -> bool:
-    """Return whether what is given is a model folder."""
-    from fairseq_aiayn.model_folder.folder import CONFIG
-
-    return trained is not None and (trained / CONFIG).exists()
-
-
 def _to_other(arguments: argparse.Namespace) -> None:
     """Write a directory for other software; raises ValueError if its package is missing, or if it
     cannot be this model."""
-    model, told = _model(arguments)
+    model = read_model(arguments)
+    if not is_folder(arguments.trained):
+        _note_pieces(model.config)
     if model.config.sizes.attention_window is not None:
         raise ValueError(f"--to {arguments.to}: cannot be a model with --attention-window")
     if arguments.to == CTRANSLATE2:
@@ -140,54 +122,18 @@ def _to_other(arguments: argparse.Namespace) -> None:
     from fairseq_aiayn.exchange.onnx import to_onnx
 
     write = {MARIAN: to_marian, ONNX: to_onnx}[arguments.to]
-    write(model, told, arguments.output)
+    write(model, model.config.told | _told(arguments), arguments.output)
 
 
-def _model(arguments: argparse.Namespace) -> tuple[Model, dict[str, str]]:
-    """Return a trained model, be it in a folder or not, and what is told of it."""
-    from fairseq_aiayn.model_folder.export import model_of
-    from fairseq_aiayn.model_folder.folder import read_folder
-
-    if _is_folder(arguments.trained):
-        model = read_folder(arguments.trained)
-        return model, model.config.told | _told(arguments)
-    trained, told = _trained(arguments)
-    return model_of(trained), told
-
-
-def _trained(arguments: argparse.Namespace) -> tuple[Trained, dict[str, str]]:
-    """Return the model of a run or of a checkpoint, and what is told of it."""
-    from fairseq_aiayn.model_folder import export
-
-    if arguments.trained:
-        trained, known = export.of_run(arguments.trained)
-    elif arguments.data_bin is None:
-        raise ValueError("--data-bin must be given with --checkpoint: it has the dictionaries")
-    else:
-        text, pieces = _text(arguments)
-        trained = export.of_checkpoint(arguments.checkpoint, arguments.data_bin, text, pieces)
-        known = {}
-    if trained.files.pieces is None:
+def _note_pieces(config: Config) -> None:
+    """Say so if nothing tells how the text of a run or of a checkpoint was cut."""
+    if config.text.pieces == "none":
         print(
             "nothing says how the text was cut (--bpe-codes, --sentencepiece-model):"
             " the model takes text in pieces",
             file=sys.stderr,
         )
-    return trained, known | _told(arguments)
 
 
 def _told(arguments: argparse.Namespace) -> dict[str, str]:
     return {name: getattr(arguments, name) for name in TOLD if getattr(arguments, name)}
-
-
-def _text(arguments: argparse.Namespace) -> tuple[TextProcessing, Path | None]:
-    """Return how the text of a checkpoint was cut: by the options or, without any, by what a recipe
-    noted beside its data."""
-    from fairseq_aiayn.model_folder.text import text_of_data, text_of_files
-
-    codes, model = arguments.bpe_codes, arguments.sentencepiece_model
-    if codes and model:
-        raise ValueError("--bpe-codes and --sentencepiece-model: only one can have cut the text")
-    if not codes and not model:
-        return text_of_data(arguments.data_bin)
-    return text_of_files(codes, model, arguments.normalize, arguments.lowercase)

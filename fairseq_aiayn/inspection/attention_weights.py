@@ -13,10 +13,12 @@ from fairseq_aiayn.nn.attention import MultiHeadAttention, attention_weights
 from fairseq_aiayn.nn.transformer import Transformer
 
 
-def all_attention_weights(model: nn.Module, source: Tensor, target: Tensor) -> dict[str, Tensor]:
+def all_attention_weights(
+    transformer: Transformer, source: Tensor, target: Tensor
+) -> dict[str, Tensor]:
     """Run a model over tokens and return what every head of every layer attends to.
 
-    model is a Transformer or has one as `.transformer`. source is [S] or [B, S], padded on either
+    source is [S] or [B, S], padded on either
     side; target is [T] or [B, T], shifted right and padded on the right. Returns "encoder"
     [N, h, S, S], "decoder" [N, h, T, T] and "cross" [N, h, T, S]; for a batch [N, B, h, ...]. Each
     row sums to 1 and is exactly 0 at source padding and at later target positions (with a window,
@@ -28,7 +30,6 @@ def all_attention_weights(model: nn.Module, source: Tensor, target: Tensor) -> d
         raise ValueError(
             f"source and target must be [S] and [T], or [B, S] and [B, T]; are {shapes}"
         )
-    transformer = model if isinstance(model, Transformer) else model.transformer
     modules = attentions(transformer)
     found: dict[str, list[Tensor]] = {kind: [] for kind in modules}
     alone = source.dim() == 1

@@ -45,9 +45,9 @@ class Trained:
     files: Files
 
 
-def of_run(run: Path) -> tuple[Trained, dict[str, str]]:
-    """Read a finished run of the recipes; return its model, and its data and scores in words. A
-    parser's run has its searches in directories of its own; one of these will do, too.
+def of_run(run: Path) -> Trained:
+    """Read a finished run of the recipes; its configuration tells its data and scores. A parser's
+    run has its searches in directories of its own; one of these will do, too.
 
     Raises as `of_checkpoint` does, and ValueError for a run without a model or a search, or whose
     text has been replaced.
@@ -64,7 +64,8 @@ def of_run(run: Path) -> tuple[Trained, dict[str, str]]:
     text, pieces = text_of_data(data)
     told = {"data": settings.corpus or "", "scores": _scores(searched / "score.json")}
     trained = of_checkpoint(checkpoint, data, text, pieces)
-    return trained, {name: words for name, words in told.items() if words}
+    told = {name: words for name, words in told.items() if words}
+    return replace(trained, config=replace(trained.config, told=told))
 
 
 def _found(searched: Path, data: Path, checkpoint: Path) -> tuple[Path, Path]:

@@ -180,7 +180,7 @@ def test_from_a_run_of_a_recipe(tmp_path):
     command = "fairseq-generate exp/x/bin --path exp/x/aiayn-base-1/average.pt"
     settings = {"system": "aiayn", "commands": {SEARCH: command}}
     (run / "settings.json").write_text(json.dumps(settings))
-    write_ctranslate2(model_of(of_run(run)[0]), "float32", tmp_path / "ct2")
+    write_ctranslate2(model_of(of_run(run)), "float32", tmp_path / "ct2")
     config = replace(model.config, search=TRANSLATION)
     direct = written(replace(model, config=config), tmp_path)
     assert (tmp_path / "ct2" / "model.bin").read_bytes() == (direct / "model.bin").read_bytes()

@@ -179,11 +179,3 @@ def test_one_sentence_or_one_batch(model: Transformer) -> None:
     message = r"source and target must be \[S\] and \[T\], or \[B, S\] and \[B, T\]; are \[4\] and"
     with pytest.raises(ValueError, match=message):
         all_attention_weights(model, SOURCE, TARGET[None])
-
-
-def test_a_model_may_carry_the_transformer_inside(model: Transformer) -> None:
-    class Carrier(nn.Module):
-        transformer = model
-
-    found = all_attention_weights(Carrier(), SOURCE, TARGET)
-    assert torch.equal(found["cross"], all_attention_weights(model, SOURCE, TARGET)["cross"])

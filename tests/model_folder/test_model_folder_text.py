@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable
@@ -137,3 +138,17 @@ def test_a_missing_package_is_named(
         monkeypatch.setitem(sys.modules, package, None)
         with pytest.raises(ValueError, match=f"^{package} is needed for this: pip install "):
             use()
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_text_is_cut_as_the_recipes_cut_it(tmp_path: Path, normalize: bool) -> None:
+    text = "„Gut-gemeint“,  don't say: 3.5\u00a0% of it's\u2028rosy-red\u200b!"
+    codes = tmp_path / "codes"
+    codes.write_text("#version: 0.2\ng u\nd o\nr o\ns a\n", encoding="utf-8")
+    lines = f"{text}\n".encode()
+    moses = ("moses", "--language", "de", *(["--normalize"] if normalize else []))
+    for words in (moses, ("pieces", "--codes", codes)):
+        command = [sys.executable, "-m", f"fairseq_aiayn.corpus.{words[0]}", *words[1:]]
+        lines = subprocess.run(command, input=lines, check=True, capture_output=True).stdout
+    found = TextProcessing(BYTE_PAIRS, normalize).cutter("de", codes)(text)
+    assert found == lines.decode().split() and any("@@" in piece for piece in found)

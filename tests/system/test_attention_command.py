@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -19,8 +17,16 @@ from fairseq_commands import PLUGIN, SMALL
 from sentencepiece import SentencePieceTrainer
 
 from fairseq_aiayn.cli import main as cli
+from fairseq_aiayn.corpus.pieces import sentence_pieces
 from fairseq_aiayn.inspection.attention_weights import all_attention_weights
-from fairseq_aiayn.plugin.attention import Segmenter, load_translator
+from fairseq_aiayn.model_folder.attention import (
+    attention_maps,
+    source_sentence,
+    target_sentence,
+)
+from fairseq_aiayn.model_folder.export import model_of, of_checkpoint
+from fairseq_aiayn.model_folder.text import BYTE_PAIRS, NONE, TextProcessing
+from fairseq_aiayn.model_folder.translator import Translator
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
 
 SOURCE, TARGET = "w3 w5 w4", "v3 v5 v5 v4"
@@ -64,9 +70,9 @@ def word_pieces(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         vocab_size=34,
         minloglevel=2,
     )
-    segmenter = Segmenter(model=folder / "pieces.model")
+    cut = sentence_pieces(folder / "pieces.model")
     for language in ("en", "de"):
-        text = "".join(segmenter.cut(sentence, language) + "\n" for sentence in sentences)
+        text = "".join(f"{cut(sentence)}\n" for sentence in sentences)
         (folder / f"train.{language}").write_text(text, encoding="utf-8")
     arguments = ["-s", "en", "-t", "de", "--trainpref", str(folder / "train")]
     arguments += ["--joined-dictionary", "--destdir", str(folder / "bin")]
@@ -149,30 +155,22 @@ def test_a_page_opens_with_the_kind_that_has_the_word(aiayn, given, tmp_path):
 
 def test_maps_are_named_by_what_is_written_and_what_is_read(checkpoint, data_bin):
     """Breaks if the target is not shifted, or if a row has the label of the token read there."""
-    translator = load_translator(checkpoint, data_bin, Segmenter())
-    source, target = translator.source(SOURCE), translator.target(TARGET)
-    maps = translator.maps(source, target)
+    translator = Translator(
+        model_of(of_checkpoint(checkpoint, data_bin, TextProcessing(NONE), None))
+    )
+    source, target = source_sentence(translator, SOURCE), target_sentence(translator, TARGET)
+    maps = attention_maps(translator, source, target)
     assert {kind: (shown.queries, shown.keys) for kind, shown in maps.items()} == {
         "encoder": (("w3", "w5", "w4", "</s>"),) * 2,
         "decoder": (("v3", "v5", "v5", "v4", "</s>"), ("<s>", "v3", "v5", "v5", "v4")),
         "cross": (("v3", "v5", "v5", "v4", "</s>"), ("w3", "w5", "w4", "</s>")),
     }
-    dictionary = translator.task.target_dictionary
-    read = torch.tensor([dictionary.index(word) for word in ("</s>", "v3", "v5", "v5", "v4")])
-    expected = all_attention_weights(translator.model, source.tokens, read)
+    number = translator.target.number
+    read = torch.tensor([number[word] for word in ("</s>", "v3", "v5", "v5", "v4")])
+    expected = all_attention_weights(translator.transformer, torch.tensor(source.numbers), read)
     for kind, shown in maps.items():
         assert torch.equal(shown.weights, expected[kind])
-    assert list(translator.maps(source, None)) == ["encoder"]
-
-
-def test_the_models_transformer_is_the_model_itself(checkpoint, data_bin):
-    translator = load_translator(checkpoint, data_bin, Segmenter())
-    source, target = translator.source(SOURCE).tokens[None], translator.target(TARGET).tokens[None]
-    translator.model.eval()
-    logits, _ = translator.model(source, None, target)
-    assert torch.equal(translator.model.transformer(source, target), logits)
-    parameters = {id(p) for p in translator.model.parameters()}
-    assert {id(p) for p in translator.model.transformer.parameters()} == parameters
+    assert list(attention_maps(translator, source, None)) == ["encoder"]
 
 
 def test_a_piece_that_the_dictionary_lacks_is_named_and_drawn(aiayn, given, tmp_path):
@@ -218,7 +216,7 @@ def test_a_piece_that_the_dictionary_lacks_is_named_and_drawn(aiayn, given, tmp_
         (("--output", "x.png"), "--source must be given"),
         (
             ("--source", SOURCE, "--normalize", "--output", "x.png"),
-            "--normalize goes with --bpe-codes",
+            "--normalize: goes with --bpe-codes",
         ),
         (
             ("--source", SOURCE, "--kind", "encoder", "--heads", "3", "--output", "x.html"),
@@ -250,16 +248,15 @@ def test_a_checkpoint_that_cannot_be_used_is_named(refused, save_model, data_bin
     broken = tmp_path / "broken.pt"
     broken.write_text("x")
     expected = {
-        stock: f"{stock}: must be a checkpoint of an aiayn_* model, has a TransformerModel",
+        stock: f"{stock}: must be a model of this plugin, is 'transformer': stock fairseq's have "
+        "other positions, biases and norms",
         broken: f"{broken}: truncated, or not a PyTorch checkpoint",
-        tmp_path / "none.pt": f"Model file not found: {tmp_path / 'none.pt'}",
+        tmp_path / "none.pt": f"{tmp_path / 'none.pt'}: No such file or directory",
     }
     more = ("--source", SOURCE, "--output", tmp_path / "x.png")
     for path, message in expected.items():
         line = refused("--checkpoint", path, "--data-bin", data_bin, *more)
         assert line == f"aiayn attention: {message}"
-    line = refused("--checkpoint", stock, "--data-bin", tmp_path, *more)
-    assert line.startswith("aiayn attention: Could not infer language pair")
 
 
 def test_positions_of_the_paper_and_of_a_model(aiayn, refused, save_model, data_bin, tmp_path):
@@ -271,34 +268,17 @@ def test_positions_of_the_paper_and_of_a_model(aiayn, refused, save_model, data_
     assert aiayn("--positions", *model, "--output", path) == (0, f"{path}\n", "")
     assert {"sinusoids: encoding", "learned, encoder: encoding"} < set(written(path))
     line = refused("--positions", "--checkpoint", learned, "--output", path)
-    assert line == "aiayn attention: --data-bin must be given"
+    message = "--data-bin must be given with --checkpoint: it has the dictionaries"
+    assert line == f"aiayn attention: {message}"
 
 
-def test_text_is_cut_as_the_recipes_cut_it(tmp_path):
-    """Moses tokens of either language in byte pairs, or word pieces, like the training text."""
-    text = "„Gut-gemeint“,  don't say: 3.5\u00a0% of it's\u2028rosy-red\u200b!"
+def test_what_moses_escapes_is_shown_as_it_was_written(checkpoint, data_bin, tmp_path):
     codes = tmp_path / "codes"
-    codes.write_text("#version: 0.2\ng u\nd o\nr o\ns a\n", encoding="utf-8")
-    corpus = "fairseq_aiayn.corpus"
-    for language in ("en", "de"):
-        for flags in ((), ("--normalize",)):
-            command = [sys.executable, "-m", f"{corpus}.moses", "--language", language, *flags]
-            tokens = subprocess.run(
-                command, input=f"{text}\n".encode(), check=True, capture_output=True
-            ).stdout
-            command = [sys.executable, "-m", f"{corpus}.pieces", "--codes", codes]
-            pieces = subprocess.run(command, input=tokens, check=True, capture_output=True).stdout
-            found = Segmenter(codes=codes, normalize=bool(flags)).cut(text, language)
-            assert found.split() == pieces.decode().split() and "@@" in found
-    assert Segmenter().cut(text, "en") == text
-
-
-def test_what_moses_escapes_is_shown_as_it_was_written(tmp_path):
-    codes = tmp_path / "codes"
-    codes.write_text("#version: 0.2\n", encoding="utf-8")
-    segmenter = Segmenter(codes=codes)
-    assert segmenter.shown("&apos;s") == "'s" and segmenter.shown("&#91;") == "["
-    assert Segmenter().shown("&apos;s") == "&apos;s"
+    codes.write_text("#version: 0.2\nd o\n", encoding="utf-8")
+    for text, shown in ((TextProcessing(BYTE_PAIRS), "'s"), (TextProcessing(NONE), "&apos;s")):
+        translator = Translator(model_of(of_checkpoint(checkpoint, data_bin, text, codes)))
+        translator.cut_source = str.split
+        assert source_sentence(translator, "&apos;s").pieces == (shown, "</s>")
 
 
 @pytest.mark.parametrize("given_as", ["text", "pieces"])
@@ -309,7 +289,7 @@ def test_word_pieces_are_merged_to_words(
     model, data = word_pieces
     checkpoint = save_model(f"{given_as}.pt", *SMALL, data=data)
     text = "the snowplough goes on"
-    pieces = Segmenter(model=model).cut(text, "en")
+    pieces = sentence_pieces(model)(text)
     assert len(pieces.split()) > len(text.split())
     cut = ("--sentencepiece-model", model, "--source", text)
     cut = cut if given_as == "text" else ("--source", pieces)

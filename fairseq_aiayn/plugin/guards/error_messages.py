@@ -14,7 +14,6 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from types import TracebackType
 
 from fairseq_aiayn.checkpoints.reading import explain_load_error
@@ -93,18 +92,6 @@ def explain(error: BaseException) -> str | None:
             unnamed = path and path not in message and not getattr(each, "filename", None)
             return shortened((f"{path}: " if unnamed else "") + " ".join(message.split()))
     return None
-
-
-@contextmanager
-def explained() -> Iterator[None]:
-    """Replace an error of torch or fairseq inside by a ValueError with the line of `explain`."""
-    try:
-        yield
-    except Exception as error:  # torch and fairseq raise many classes
-        reason = explain(error)
-        if reason is None:
-            raise
-        raise ValueError(reason) from error
 
 
 def no_room(error: BaseException) -> str | None:
