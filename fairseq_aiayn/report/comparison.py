@@ -117,7 +117,7 @@ def from_json(content: Mapping, where: object) -> Comparison:
 
 def _seeds(comparison: Comparison) -> list[OverSeeds]:
     runs = comparison.runs
-    return over_seeds(runs, [{}] * len(runs), figures_of(runs))
+    return over_seeds(runs, figures_of(runs))
 
 
 def _paper(runs: Sequence[Run]) -> Published | None:

@@ -52,7 +52,7 @@ def read_report(directories: Sequence[Path]) -> ParsingReport:
     logs = _logs_by_training(found)
     return ParsingReport(
         table=Table4(runs),
-        seeds=over_seeds(runs, options, FIGURES),
+        seeds=over_seeds(runs, FIGURES),
         differences=run_differences(runs, options),
         diagnoses={one.run.name: diagnose(evidence_of_run(one.run, one.log)) for one in found},
         curves={name: learning_curves_of(log) for name, log in logs.items()},

@@ -170,7 +170,7 @@ def labels_table(runs: Sequence[ParsingRun]) -> Table:
 
 
 def _seeds(table: Table4) -> list[OverSeeds]:
-    return over_seeds(table.runs, [{}] * len(table.runs), FIGURES)
+    return over_seeds(table.runs, FIGURES)
 
 
 def _repairs(name: str) -> Callable[[ParsingRun], str]:

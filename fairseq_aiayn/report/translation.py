@@ -81,7 +81,7 @@ def read_report(directories: Sequence[Path], examples: int) -> TranslationReport
     translations = {name: text.hypothesis for name, text in texts.items()}
     source, reference = found[0].texts.source, found[0].texts.reference
     chrf = sentence_chrf(translations, reference) if several else {}
-    seeds = over_seeds(runs, options, figures_of(runs))
+    seeds = over_seeds(runs, figures_of(runs))
     chrf_of_firsts = {one.name: chrf[one.name] for one in first_seeds(runs, seeds) if several}
     return TranslationReport(
         comparison=comparison,

@@ -14,8 +14,6 @@ from fairseq_aiayn.runs.run_directory import AnyRun
 # In what the runs of a group may differ; where and by what machine changes no mathematics
 FREE = {"seed", "--seed", "commit"}
 FREE_PLACES = {"machine", "package"}
-
-
 CONFIDENCE = 0.95  # of intervals
 
 
@@ -44,22 +42,20 @@ class SeedContrast:
 
 
 def over_seeds(
-    runs: Sequence[AnyRun],
-    logged: Sequence[Mapping[str, str]],
-    figures: Mapping[str, Callable[[AnyRun], float]],
+    runs: Sequence[AnyRun], figures: Mapping[str, Callable[[AnyRun], float]]
 ) -> list[OverSeeds]:
     """Group runs that differ only in their seed, and describe each group of two or more.
 
-    `logged` is as in `run_differences`. The first of several runs with one seed counts.
+    The first of several runs with one seed counts.
     """
-    groups: list[list[tuple]] = []  # of runs, each with its logged options
-    for candidate in zip(runs, logged, strict=True):
+    groups: list[list[AnyRun]] = []
+    for candidate in runs:
         home = next((group for group in groups if _alike(group[0], candidate)), None)
         if home is None:
             groups.append([candidate])
-        elif all(run.settings.seed != candidate[0].settings.seed for run, _ in home):
+        elif all(run.settings.seed != candidate.settings.seed for run in home):
             home.append(candidate)
-    return [_described([run for run, _ in group], figures) for group in groups if len(group) > 1]
+    return [_described(group, figures) for group in groups if len(group) > 1]
 
 
 def first_seeds(runs: Sequence[AnyRun], groups: Sequence[OverSeeds]) -> list[AnyRun]:
@@ -94,12 +90,11 @@ def _contrast(first: Sequence[float], other: Sequence[float]) -> SeedContrast | 
     return SeedContrast(difference, float(interval.low), float(interval.high), float(found.pvalue))
 
 
-def _alike(first: tuple, second: tuple) -> bool:
-    """Say whether two runs, each with its logged options, differ in nothing but their seed."""
-    (run, options), (other, other_options) = first, second
+def _alike(run: AnyRun, other: AnyRun) -> bool:
+    """Say whether two runs differ in nothing but their seed, by the commands that made them."""
     if run.training.updates != other.training.updates and not _stops_early(run):
         return False
-    found = run_differences([run, other], [options, other_options])
+    found = run_differences([run, other], [{}, {}])
     return all(one.what in FREE or one.where in FREE_PLACES for one in found)
 
 

@@ -125,7 +125,7 @@ def make_runs(tmp_path):
 
 def test_seeds_of_one_training_have_a_mean_and_a_sample_deviation(make_runs):
     runs = make_runs((1, 27.0, {}), (2, 28.0, {}), (3, 30.0, {}), (1, 9.0, {"row": "big"}))
-    (found,) = over_seeds(runs, [{}] * 4, {"BLEU": lambda run: run.bleu.score})
+    (found,) = over_seeds(runs, {"BLEU": lambda run: run.bleu.score})
     assert found.name == "run-0, run-1, run-2", "no name ends with its seed"
     assert found.runs == ("run-0", "run-1", "run-2")
     assert found.what == ("BLEU",)
@@ -148,7 +148,7 @@ def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
         )
     )
     figures = {"BLEU": lambda run: run.bleu.score, "updates": lambda run: 3}
-    ours, stock = over_seeds(runs, [{}] * 5, figures)
+    ours, stock = over_seeds(runs, figures)
     assert (ours.name, stock.name) == ("ours", "stock")
     assert (ours.seeds, stock.seeds) == ((1, 2, 3), (1, 2))
     bleu, updates = against(ours, stock)
@@ -165,7 +165,7 @@ def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
 def test_a_seed_that_diverged_leaves_a_mean_without_deviation(make_runs):
     """Breaks if infinity ends the page on all the other runs."""
     ours = make_runs((1, 27.0, {}), (2, math.inf, {}))
-    (found,) = over_seeds(ours, [{}] * 2, {"BLEU": lambda run: run.bleu.score})
+    (found,) = over_seeds(ours, {"BLEU": lambda run: run.bleu.score})
     assert math.isnan(found.deviations[0])
     assert against(found, found) == [None]
 
@@ -173,15 +173,20 @@ def test_a_seed_that_diverged_leaves_a_mean_without_deviation(make_runs):
 def test_equal_seeds_are_tested_without_a_warning(make_runs, recwarn):
     other = [(seed, 28.0 + seed, {"row": "big"}) for seed in (1, 2, 3)]
     runs = make_runs((1, 27.0, {}), (2, 27.0, {}), (3, 27.0, {}), *other)
-    first, second = over_seeds(runs, [{}] * 6, {"BLEU": lambda run: run.bleu.score})
+    first, second = over_seeds(runs, {"BLEU": lambda run: run.bleu.score})
     assert against(first, second)[0].difference == pytest.approx(3.0)
     assert not recwarn.list
 
 
-def test_seeds_in_two_directories_are_a_group(make_runs):
-    """Breaks if the page with logged options leaves them out, which show the data's place."""
-    runs = make_runs((1, 27.0, {}), (2, 28.0, {}))
-    assert len(over_seeds(runs, [{"data": "one/bin"}, {"data": "two/bin"}], {})) == 1
+def trained(options: str) -> dict:
+    return {"commands": {"train": f"fairseq-train {options}"}}
+
+
+def test_where_seeds_were_trained_makes_no_difference(make_runs):
+    """Breaks if seeds of two directories, or of jobs with ports of their own, are no group."""
+    first = trained("one/bin --save-dir one/checkpoints --distributed-port 12345")
+    second = trained("two/bin --save-dir two/checkpoints --distributed-port 54321")
+    assert len(over_seeds(make_runs((1, 27.0, first), (2, 28.0, second)), {})) == 1
 
 
 def test_seeds_that_stop_early_are_a_group_whatever_their_updates(tmp_path):
@@ -196,7 +201,7 @@ def test_seeds_that_stop_early_are_a_group_whatever_their_updates(tmp_path):
             directory = tmp_path / f"{option.strip()}{seed}"
             files = {"train.log": train_log(updates)}
             runs.append(read_run(write_run(directory, MADE | settings, **files)).run)
-        groups[option] = over_seeds(runs, [{}] * 2, {})
+        groups[option] = over_seeds(runs, {})
     assert [len(found) for found in groups.values()] == [0, 1]
 
 
@@ -204,21 +209,11 @@ def test_seeds_that_stop_early_are_a_group_whatever_their_updates(tmp_path):
     "other", [{"seed": 1}, {"averaged": 1}, {"system": "stock"}, {"row": "big"}, {"gpus": 8}]
 )
 def test_what_differs_in_more_or_less_than_the_seed_is_no_group(make_runs, other):
-    assert over_seeds(make_runs((1, 27.0, {}), (2, 28.0, other)), [{}] * 2, {}) == []
-
-
-def test_the_ports_of_trainings_on_several_gpus_make_no_difference(make_runs):
-    """Breaks if seeds trained on one node are no group: fairseq draws a port for each training."""
-    runs = make_runs((1, 27.0, {}), (2, 28.0, {}))
-    options = [
-        {"distributed_port": port, "distributed_init_method": f"tcp://localhost:{port}"}
-        for port in ("12345", "54321")
-    ]
-    assert len(over_seeds(runs, options, {})) == 1
+    assert over_seeds(make_runs((1, 27.0, {}), (2, 28.0, other)), {}) == []
 
 
 def test_an_option_that_differs_makes_no_group_and_a_seed_counts_once(make_runs):
-    runs = make_runs((1, 27.0, {}), (2, 28.0, {}), (2, 9.0, {}), (3, 30.0, {}))
-    options = [{"fp16": "False"}, {"fp16": "False"}, {"fp16": "False"}, {"fp16": "True"}]
-    (found,) = over_seeds(runs, options, {"BLEU": lambda run: run.bleu.score})
+    same, other = trained("bin"), trained("bin --fp16")
+    runs = make_runs((1, 27.0, same), (2, 28.0, same), (2, 9.0, same), (3, 30.0, other))
+    (found,) = over_seeds(runs, {"BLEU": lambda run: run.bleu.score})
     assert found.runs == ("run-0", "run-1") and found.means == (27.5,)
