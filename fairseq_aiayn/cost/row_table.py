@@ -76,19 +76,17 @@ def _authors_count(row: Row) -> str:
     return "" if count is None else in_millions(count)
 
 
+def _value(field: str) -> Callable[[Row], str]:
+    return lambda row: str(getattr(row, field))
+
+
+SYMBOLS = ("name", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")
 SIZES: dict[str, Callable[[Row], str]] = {
-    "name": lambda row: row.name,
-    "N": lambda row: str(row.N),
-    "d_model": lambda row: str(row.d_model),
-    "d_ff": lambda row: str(row.d_ff),
-    "h": lambda row: str(row.h),
-    "d_k": lambda row: str(row.d_k),
-    "d_v": lambda row: str(row.d_v),
-    "P_drop": lambda row: str(row.P_drop),
-    "eps_ls": lambda row: str(row.epsilon_ls),
+    **{field: _value(field) for field in SYMBOLS},
+    "eps_ls": _value("epsilon_ls"),
     "positions": lambda row: "learned" if row.learned_positions else "sinusoid",
-    "steps": lambda row: str(row.steps),
-    "averaged": lambda row: str(row.averaged),
+    "steps": _value("steps"),
+    "averaged": _value("averaged"),
 }
 COSTS = ("params", "FLOPs/pair", "training", "memory")  # in the order of COST_CELLS
 AUTHORS: dict[str, Callable[[Row], str]] = {

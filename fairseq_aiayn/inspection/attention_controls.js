@@ -78,7 +78,7 @@ function choice(box, type, name, value, text) {
   shown.textContent = text;
   label.append(input, shown);
   box.append(label);
-  return { label, input };
+  return label;
 }
 
 function buildChoices() {
@@ -88,7 +88,7 @@ function buildChoices() {
   const map = mapOf(state);
   for (let i = 0; i < map.layers; i++) choice(row("layers"), "radio", "layer", i, i + 1);
   for (let i = 0; i < map.heads; i++) {
-    const { label } = choice(row("heads"), "checkbox", "head", i, i + 1);
+    const label = choice(row("heads"), "checkbox", "head", i, i + 1);
     label.style.setProperty("--head", colourOf(i));
   }
   at("whole").hidden = !maps.get(state.kind).words;

@@ -1,6 +1,6 @@
-"""fairseq's names for the paper's symbols; no other module translates between the two.
+"""fairseq's names for the paper's symbols.
 
-For each symbol, fairseq has one option for the encoder and another for the decoder.
+For each size, fairseq has one option for the encoder and another for the decoder.
 """
 
 ENCODER_AND_DECODER = {

@@ -10,7 +10,7 @@ from fairseq_aiayn.report.document import Block, Paragraph, Table, Texts
 from fairseq_aiayn.report.provenance import how_made, machines
 from fairseq_aiayn.report.sections import TRAINING_CELLS, column_per_run, over_seeds_blocks
 from fairseq_aiayn.rows import ROWS
-from fairseq_aiayn.runs.paper_conditions import conditions_of, differences
+from fairseq_aiayn.runs.paper_conditions import conditions_of, unmet_conditions
 from fairseq_aiayn.runs.published import OTHER_MEASURE, published
 from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
 from fairseq_aiayn.runs.translation_run import (
@@ -83,7 +83,7 @@ def caveat(runs: Sequence[Run]) -> list[Block]:
             by_kind.setdefault(_kind(run), []).append(run)
     found = {}
     for (row, corpus, subset), alike in by_kind.items():
-        found[row] = differences(alike, conditions_of(ROWS[row], corpus, subset))
+        found[row] = unmet_conditions(alike, conditions_of(ROWS[row], corpus, subset))
     several = len(by_kind) > 1
     texts = [f"Row {row}: {text}" if several else text for row, text in found.items() if text]
     measures = [OTHER_MEASURE] if any(map(_printed_bleu, runs)) else []

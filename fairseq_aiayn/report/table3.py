@@ -12,7 +12,7 @@ from fairseq_aiayn.paper import BASE, TABLE_3, Row
 from fairseq_aiayn.report.comparison import signatures
 from fairseq_aiayn.report.document import Block, Bullets, Paragraph, Table
 from fairseq_aiayn.report.provenance import how_made, machines
-from fairseq_aiayn.runs.paper_conditions import TABLE_3_CONDITIONS, differences
+from fairseq_aiayn.runs.paper_conditions import TABLE_3_CONDITIONS, unmet_conditions
 from fairseq_aiayn.runs.published import OTHER_MEASURE
 from fairseq_aiayn.runs.run_directory import read_settings, require_same
 from fairseq_aiayn.runs.seeds import deviation
@@ -196,7 +196,7 @@ def summary_blocks(table: Table3) -> list[Block]:
     blocks: list[Block] = [Table(list(columns), rows, left=2 if len(systems) > 1 else 1)]
     if table.runs:
         blocks += [*signatures(table.runs[0]), machines(table.runs)]
-        if text := differences(table.runs, TABLE_3_CONDITIONS):
+        if text := unmet_conditions(table.runs, TABLE_3_CONDITIONS):
             blocks.append(Paragraph(text))
         blocks.append(Paragraph(OTHER_MEASURE))
     if table.unfinished:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -10,6 +9,7 @@ from fairseq_aiayn.paper import SEMI_SUPERVISED, TABLE_4, WSJ_ONLY
 from fairseq_aiayn.report.document import Block, Paragraph, Table
 from fairseq_aiayn.report.provenance import how_made, machines
 from fairseq_aiayn.report.sections import TRAINING_CELLS, column_per_run, over_seeds_blocks
+from fairseq_aiayn.runs.differences import TRAIN, options_of
 from fairseq_aiayn.runs.parsing_run import FIGURES, ParsingRun, parsing_run_from_json
 from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
 from fairseq_aiayn.treebank.evalb.sentence import percent
@@ -29,13 +29,8 @@ class Table4:
 
 
 def _flag(name: str) -> Callable[[ParsingRun], str]:
-    """Return a line with the value of an option of fairseq-train; the last value counts."""
-    option = re.compile(rf"(?<!\S){name}[ =](\S+)")
-
-    def cell(run: ParsingRun) -> str:
-        return ["", *option.findall(run.settings.commands.get("train", ""))][-1]
-
-    return cell
+    """Return a line with the value of an option of fairseq-train."""
+    return lambda run: options_of(run.settings.commands.get(TRAIN, "")).get(name, "")
 
 
 def _score(field: str) -> Callable[[ParsingRun], str]:

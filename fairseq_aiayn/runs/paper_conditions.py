@@ -53,7 +53,7 @@ def averaged_of(row: Row, subset: str | None) -> int:
     return TABLE_3_CONDITIONS.averaged if is_table_3 else row.averaged
 
 
-def differences(runs: Sequence[Run], paper: Conditions) -> str:
+def unmet_conditions(runs: Sequence[Run], paper: Conditions) -> str:
     """Say what the paper's figures are of and which of its conditions the runs do not meet.
 
     The text is empty if every run meets every condition.
