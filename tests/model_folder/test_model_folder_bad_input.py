@@ -294,7 +294,10 @@ def test_options_of_an_export_that_do_not_fit(
             ["--checkpoint", "ck", "--data-bin", "bin", "--normalize"],
             "--normalize: goes with --bpe",
         ),
-        (["--checkpoint", "ck", "--sentencepiece-model", "m", "--lowercase"], "--lowercase: goes"),
+        (
+            ["--checkpoint", "ck", "--data-bin", "bin", "--sentencepiece-model", "m", "--lowercase"],
+            "--lowercase: goes with --bpe",
+        ),
     ],
 )
 def test_an_option_that_would_change_nothing_is_refused(

@@ -68,7 +68,11 @@ def undisturbed(tmp_path_factory) -> Iterator[Undisturbed]:
 
 def results(exp: Path) -> dict[str, bytes]:
     """Return the content of what is binarized, translated and scored, by file."""
-    paths = [path for path in (exp / "bin").iterdir() if path.name != "preprocess.log"]
+    paths = [
+        path
+        for path in (exp / "bin").rglob("*")
+        if path.is_file() and path.name != "preprocess.log"
+    ]
     paths += [exp / RUN / name for name in ("hypothesis.txt", "score.json")]
     return {str(path.relative_to(exp)): path.read_bytes() for path in paths}
 
