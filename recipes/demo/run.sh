@@ -61,11 +61,7 @@ main() {
         [[ $device == cuda || -n $corpus ]] || max_words=12
     fi
     require_whole max_words
-    if [[ $device == cuda ]]; then # a GPU has time for more than the row tiny
-        batch_tokens=${batch_tokens/auto/4096}
-        [[ $max_update != auto ]] || interval=${interval/auto/500}
-        max_update=${max_update/auto/6000}
-    fi
+    small_budget 6000 auto 500
     corpus_state= # if files change, the stage runs again
     if [[ -n $corpus ]]; then
         [[ $corpus == /* ]] || corpus=$PWD/$corpus

@@ -40,6 +40,9 @@ restarts=3        # how often to restart a training that fails between two check
 
 recipe_option_files+=("${BASH_SOURCE[0]}")
 stock_training=() # a recipe's own options of stock fairseq-train, which override the row's
+# shellcheck disable=SC2034  # the recipe's stage uses it
+training_options=(row system seed max_update warmup lr_factor batch_tokens interval patience
+    initialization dev_score best_by train_options) # what a training is made again for
 seed=1       # of the weights, the order of batches and dropout; systems.sh sets it from --seeds
 regime=()    # the row's flags for fairseq-train
 launch=()    # the words that start fairseq-train
@@ -101,6 +104,15 @@ find_hardware() {
     [[ -z ${SLURM_JOB_ID:-} || $there == 0 || $gpus == "$there" ]] ||
         fatal "--gpus must be the job's $there, got '$gpus': within Slurm fairseq takes them all"
     [[ $precision != auto ]] || precision=$(find_precision)
+}
+
+# small_budget UPDATES WARMUP INTERVAL: on a GPU, set the options that are auto to the budget of a
+# corpus that is too small for the paper's batches: it has only a few of 25,000 tokens.
+small_budget() {
+    [[ $device == cuda ]] || return 0
+    [[ $max_update != auto ]] || interval=${interval/auto/"$3"}
+    batch_tokens=${batch_tokens/auto/4096} max_update=${max_update/auto/"$1"}
+    warmup=${warmup/auto/"$2"}
 }
 
 # Print the precision for this GPU; without a GPU, as in a dry run, for a current one. fp16 is fast

@@ -99,9 +99,7 @@ translation_stages() {
 }
 
 system_stages() {
-    stage 5 "train-$system-$run" train_system \
-        row system seed max_update warmup lr_factor batch_tokens interval patience \
-        initialization dev_score best_by train_options
+    stage 5 "train-$system-$run" train_system "${training_options[@]}"
     training_is_over
     ((average == 1)) || stage 6 "average-$system-$run" average_checkpoints average_last
     stage 7 "translate-$system-$run" translate validate generate

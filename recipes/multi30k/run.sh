@@ -35,16 +35,6 @@ manifest=$here/corpus.toml # files with their checksums
 
 corpus_stages() { manifest_stages; }
 
-# Set the defaults for a GPU. Batches are smaller than the paper's: 29,000 captions are only 15
-# batches of 25,000 tokens.
-choose_for_gpu() {
-    row=${row/auto/base}
-    [[ $row != multi30k_tiny ]] || return 0
-    [[ $max_update != auto ]] || interval=${interval/auto/200}
-    batch_tokens=${batch_tokens/auto/4096} max_update=${max_update/auto/4000}
-    warmup=${warmup/auto/2000}
-}
-
 # Set text, search and training options as in "Good for Misconceived Reasons" (Wu et al., ACL 2021).
 # Its length penalty and longest output are fairseq's defaults. Ours has an α chosen on the development
 # set, as the paper chose it (section 6.1).
@@ -61,8 +51,9 @@ main() {
     require_one_of source_lang en de fr
     require_one_of target_lang de fr en
     require_one_of text auto cased lc.norm.tok
-    [[ $device != cuda ]] || choose_for_gpu
+    [[ $device != cuda ]] || row=${row/auto/base}
     row=${row/auto/tiny}
+    [[ $row == multi30k_tiny ]] || small_budget 4000 2000 200
     if [[ $text == auto ]]; then
         text=cased
         [[ $row != multi30k_tiny ]] || text=lc.norm.tok

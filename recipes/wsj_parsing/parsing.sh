@@ -229,9 +229,7 @@ system_stages() {
 }
 
 train_stages() {
-    stage 5 "train-${run_dir##*/}" train_system \
-        row system seed max_update warmup lr_factor batch_tokens interval patience \
-        initialization dev_score best_by train_options dropout gold_copies
+    stage 5 "train-${run_dir##*/}" train_system "${training_options[@]}" dropout gold_copies
     training_is_over
     ((average == 1)) || stage 6 "average-${run_dir##*/}" average_checkpoints average_last
 }

@@ -33,11 +33,7 @@ main() {
     check_trees
     if [[ $device == cuda ]]; then
         row=${row/auto/parsing} dropouts=${dropouts/auto/0.1 0.2 0.3}
-        if [[ $corpus == gum ]]; then # 10,000 trees are only 20 batches of 25,000 tokens
-            [[ $max_update != auto ]] || interval=${interval/auto/600}
-            batch_tokens=${batch_tokens/auto/4096} max_update=${max_update/auto/12000}
-            warmup=${warmup/auto/4000}
-        fi
+        [[ $corpus != gum ]] || small_budget 12000 4000 600
     fi
     row=${row/auto/parsing_tiny} dropouts=${dropouts/auto/0.1}
     check_parsing
