@@ -295,7 +295,7 @@ def test_options_of_an_export_that_do_not_fit(
             "--normalize: goes with --bpe",
         ),
         (
-            ["--checkpoint", "ck", "--data-bin", "bin", "--sentencepiece-model", "m", "--lowercase"],
+            ["--checkpoint", "ck", "--data-bin", "d", "--sentencepiece-model", "m", "--lowercase"],
             "--lowercase: goes with --bpe",
         ),
     ],
