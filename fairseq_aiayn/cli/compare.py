@@ -5,9 +5,9 @@ Reads run directories as the recipes leave them, of translation models (RUN) or 
 the paper's figures where it prints any of the runs' rows and corpus, and some translations. In
 --output it leaves
 
-  report.html   one file, to look at offline: the table, sacreBLEU's paired bootstrap against the
-                first run, what was done differently, learning curves, BLEU by length, sentences
-                whose translations differ most; of parsers F1 by label
+  report.html   one file, to look at offline: the table, a paired bootstrap against the first run,
+                what was done differently, learning curves, BLEU by length, sentences whose
+                translations differ most; of parsers F1 by label
   report.md     the same without pictures
   report.json   all figures of it
   table.md      the table, and how each run was made
@@ -27,7 +27,6 @@ from pathlib import Path
 
 from fairseq_aiayn.diagnosis.diagnosis import as_json
 from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.report import comparison, table4
 from fairseq_aiayn.report.markdown import as_markdown, blocks_as_markdown
 from fairseq_aiayn.report.markdown_and_json import write_markdown_and_json
 
@@ -51,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the table of the runs and write the page to --output."""
-    from fairseq_aiayn.report import parsing, translation
+    from fairseq_aiayn.report import comparison, parsing, table4, translation
     from fairseq_aiayn.report.html import as_html
 
     if arguments.output.exists() and not arguments.output.is_dir():

@@ -19,11 +19,17 @@ from fairseq_aiayn.report.table4 import (
     evalb_parameters,
     labels_table,
     parsers_table,
+    significance_blocks,
 )
 from fairseq_aiayn.runs.differences import Difference, run_differences
 from fairseq_aiayn.runs.fairseq_log import Log
 from fairseq_aiayn.runs.learning_curves import LearningCurves, learning_curves_of
-from fairseq_aiayn.runs.parsing_run import FIGURES, ReadSearch, read_searches
+from fairseq_aiayn.runs.parsing_run import (
+    FIGURES,
+    ReadSearch,
+    f1_differences,
+    read_searches,
+)
 from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
 from fairseq_aiayn.runs.train_log import train_options_of
 
@@ -51,7 +57,7 @@ def read_report(directories: Sequence[Path]) -> ParsingReport:
     options = [train_options_of(one.log) for one in found]
     logs = _logs_by_training(found)
     return ParsingReport(
-        table=Table4(runs),
+        table=Table4(runs, f1_differences(directories, runs)),
         seeds=over_seeds(runs, FIGURES),
         differences=run_differences(runs, options),
         diagnoses={one.run.name: diagnose(evidence_of_run(one.run, one.log)) for one in found},
@@ -73,6 +79,11 @@ def _logs_by_training(found: Sequence[ReadSearch]) -> dict[str, Log]:
     return logs
 
 
+def _significance_section(table: Table4) -> list[Section]:
+    blocks = significance_blocks(table)
+    return [Section("Significance", blocks)] if blocks else []
+
+
 def document(report: ParsingReport) -> Document:
     """Arrange the page."""
     runs = report.table.runs
@@ -84,6 +95,7 @@ def document(report: ParsingReport) -> Document:
         [
             Section("Results", results),
             *over_seeds_section(report.seeds),
+            *_significance_section(report.table),
             Section("Table 4", [parsers_table(runs), *caveat(runs)]),
             Section("Labels", [labels_table(firsts)]),
             *differences_section(report.differences, report.diagnoses),

@@ -9,7 +9,14 @@ from fairseq_aiayn.report.document import Block, Paragraph, Section, Table
 from fairseq_aiayn.report.provenance import clock
 from fairseq_aiayn.runs.differences import Difference
 from fairseq_aiayn.runs.run_directory import AnyRun, TrainedRun
-from fairseq_aiayn.runs.seeds import CONFIDENCE, OverSeeds, SeedContrast, against
+from fairseq_aiayn.runs.seeds import OverSeeds, against
+from fairseq_aiayn.scores.difference import CONFIDENCE, EstimatedDifference
+from fairseq_aiayn.scores.significance import FEWEST, LEVEL
+
+MEANING_OF_P = (
+    "p is how often resampled test sets show a difference as large where there is none. It says "
+    "nothing about another seed, which moves the score too."
+)
 
 
 def _count(value: int | None) -> str:
@@ -47,7 +54,7 @@ def over_seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
     header = ["mean ± standard deviation", "seeds", *groups[0].what]
     first, *others = groups
     rows += [
-        [f"{other.name}, difference", "", *map(_contrast_cell, against(first, other))]
+        [f"{other.name}, difference", "", *map(_difference_cell, against(first, other))]
         for other in others
     ]
     texts = []
@@ -60,11 +67,22 @@ def over_seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
     return [Table(header, rows, left=2), Paragraph(" ".join(texts))]
 
 
-def _contrast_cell(found: SeedContrast | None) -> str:
+def _difference_cell(found: EstimatedDifference | None) -> str:
     if found is None:
         return ""
-    interval = f"{found.low:+.2f} to {found.high:+.2f}"
-    return f"{found.difference:+.2f} ({interval}; p {found.p_value:.2f})"
+    return f"{found.difference:+.2f} ({interval(found)}; p {found.p_value:.2f})"
+
+
+def interval(found: EstimatedDifference) -> str:
+    """Return the confidence interval of a difference."""
+    return f"{found.low:+.2f} to {found.high:+.2f}"
+
+
+def verdict(p_value: float, sentences: int) -> str:
+    """Say whether a difference on so many sentences is significant."""
+    if sentences < FEWEST:
+        return f"fewer than {FEWEST} sentences are too few to say"
+    return "significant" if p_value < LEVEL else "may be chance"
 
 
 def over_seeds_section(groups: Sequence[OverSeeds]) -> list[Section]:

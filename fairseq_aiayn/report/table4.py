@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from fairseq_aiayn.files.json_fields import dataclass_of
 from fairseq_aiayn.paper import SEMI_SUPERVISED, TABLE_4, WSJ_ONLY
 from fairseq_aiayn.report.document import Block, Paragraph, Table
 from fairseq_aiayn.report.provenance import how_made, machines
-from fairseq_aiayn.report.sections import TRAINING_CELLS, column_per_run, over_seeds_blocks
+from fairseq_aiayn.report.sections import (
+    MEANING_OF_P,
+    TRAINING_CELLS,
+    column_per_run,
+    interval,
+    over_seeds_blocks,
+    verdict,
+)
 from fairseq_aiayn.runs.differences import TRAIN, options_of
 from fairseq_aiayn.runs.parsing_run import FIGURES, ParsingRun, parsing_run_from_json
 from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
+from fairseq_aiayn.scores.difference import CONFIDENCE, SAMPLES, EstimatedDifference
 from fairseq_aiayn.treebank.evalb.sentence import percent
 from fairseq_aiayn.treebank.evalb.summary import LabelCount
 
@@ -26,6 +35,7 @@ class Table4:
     """Searches that stand below the paper's parsers."""
 
     runs: tuple[ParsingRun, ...]
+    f1_differences: dict[str, EstimatedDifference]  # of each run from the first, by its name
 
 
 def _flag(name: str) -> Callable[[ParsingRun], str]:
@@ -86,6 +96,7 @@ def summary_blocks(table: Table4) -> list[Block]:
         parsers_table(runs),
         *caveat(runs),
         *over_seeds_blocks(_seeds(table)),
+        *significance_blocks(table),
         details_table(runs),
         evalb_parameters(runs),
         machines(runs),
@@ -108,7 +119,13 @@ def from_json(content: Mapping, where: object) -> Table4:
 
     Raises KeyError, TypeError or ValueError for anything else.
     """
-    return Table4(tuple(parsing_run_from_json(run, where) for run in content["runs"]))
+    return Table4(
+        tuple(parsing_run_from_json(run, where) for run in content["runs"]),
+        {
+            name: dataclass_of(one, EstimatedDifference, where)
+            for name, one in content["f1_differences"].items()
+        },
+    )
 
 
 def parsers_table(runs: Sequence[ParsingRun]) -> Table:
@@ -126,6 +143,32 @@ def caveat(runs: Sequence[ParsingRun]) -> list[Block]:
     paper = f"section 23 of the WSJ, {SECTION_23:,} sentences"
     ours = " and of ".join(others)
     return [Paragraph(f"The paper's F1 is of {paper}; ours is of {ours}: they do not compare.")]
+
+
+def significance_blocks(table: Table4) -> list[Block]:
+    """Return each search against the first, over resampled sentences; nothing for one search."""
+    if not table.f1_differences:
+        return []
+    first = table.runs[0]
+    rows = [
+        [
+            name,
+            f"{one.difference:+.2f}",
+            interval(one),
+            f"{one.p_value:.4f}",
+            verdict(one.p_value, first.sentences),
+        ]
+        for name, one in table.f1_differences.items()
+    ]
+    header = [
+        f"F1 against {first.name}",
+        "difference",
+        f"{CONFIDENCE:.0%} interval",
+        "p",
+        "verdict",
+    ]
+    text = f"Paired bootstrap (Koehn, 2004) over {SAMPLES:,} samples: {MEANING_OF_P}"
+    return [Table(header, rows), Paragraph(text)]
 
 
 def details_table(runs: Sequence[ParsingRun]) -> Table:

@@ -13,7 +13,12 @@ from fairseq_aiayn.report.comparison import caveat, example_block, measured_tabl
 from fairseq_aiayn.report.curves import curves_section, draw_bleu_by_length, length_range
 from fairseq_aiayn.report.document import Block, Document, Figure, Paragraph, Section, Table
 from fairseq_aiayn.report.provenance import how_made, machines
-from fairseq_aiayn.report.sections import differences_section, over_seeds_section
+from fairseq_aiayn.report.sections import (
+    MEANING_OF_P,
+    differences_section,
+    over_seeds_section,
+    verdict,
+)
 from fairseq_aiayn.rows import ROWS
 from fairseq_aiayn.runs.differences import Difference, run_differences
 from fairseq_aiayn.runs.learning_curves import LearningCurves, learning_curves_of
@@ -37,7 +42,7 @@ from fairseq_aiayn.scores.disagreement import (
     largest_disagreements,
     sentence_chrf,
 )
-from fairseq_aiayn.scores.significance import FEWEST, LEVEL, Significance, paired_bootstrap
+from fairseq_aiayn.scores.significance import Significance, paired_bootstrap
 
 KIND = "translation report"  # in JSON
 ROUNDING = 0.01  # BLEU; a score may have been written with two digits
@@ -145,20 +150,12 @@ def _significance_section(
     header = ["", "sacreBLEU", "mean of the samples, 95%", "p", "difference"]
     rows = []
     for name, tested in found.systems.items():
-        p, verdict = "", "the one that others are tested against"
+        p, difference = "", "the one that others are tested against"
         if tested.p_value is not None:
-            p, verdict = f"{tested.p_value:.3f}", "may be chance"
-            if sentences < FEWEST:
-                verdict = f"fewer than {FEWEST} sentences are too few to say"
-            elif tested.p_value < LEVEL:
-                verdict = "significant"
-        interval = f"{tested.mean:.2f} ± {tested.interval:.2f}"
-        rows.append([name, f"{tested.score:.2f}", interval, p, verdict])
-    text = (
-        "Paired bootstrap (Koehn, 2004) by sacreBLEU: p is how often resampled test sets show a "
-        "difference as large where there is none. It says nothing about another seed, which moves "
-        "BLEU too."
-    )
+            p, difference = f"{tested.p_value:.3f}", verdict(tested.p_value, sentences)
+        samples = f"{tested.mean:.2f} ± {tested.interval:.2f}"
+        rows.append([name, f"{tested.score:.2f}", samples, p, difference])
+    text = f"Paired bootstrap (Koehn, 2004) by sacreBLEU: {MEANING_OF_P}"
     by_sentence = Table(
         ["sentences by chrF", "better than the first run", "worse", "as good"],
         [

@@ -10,6 +10,7 @@ valid-constrained or test-constrained.
     PART/words.txt      the words of the sentences that were parsed, one sentence per line,
     PART/gold.trees     and their trees
     PART/repairs.json   how many outputs were trees already, and what had to be repaired in others
+    PART/evalb.txt      what `aiayn evalb --per-sentence` prints
     PART/score.json     what `aiayn evalb --json` prints
     PART/seconds.json   how long the search took: {"sentences": n, "seconds": s}
 """
@@ -32,6 +33,8 @@ from fairseq_aiayn.runs.run_directory import (
     restored,
 )
 from fairseq_aiayn.runs.train_log import training_of, validation_of
+from fairseq_aiayn.scores.difference import EstimatedDifference, f1_difference
+from fairseq_aiayn.treebank.evalb.report import read_constituents
 from fairseq_aiayn.treebank.evalb.summary import Scores
 
 
@@ -123,6 +126,26 @@ def read_searches(directories: Sequence[Path]) -> list[ReadSearch]:
     require_same(list(zip(directories, runs, strict=True)), SAME)
     require_different_names(runs)
     return found
+
+
+def f1_differences(
+    directories: Sequence[Path], runs: Sequence[ParsingRun]
+) -> dict[str, EstimatedDifference]:
+    """Test F1 of each search against the first, sentence by sentence; nothing for one search.
+
+    Raises OSError, and ValueError with the file and the rule for a bad evalb.txt.
+    """
+    if len(runs) < 2:
+        return {}
+    counts = []
+    for directory, run in zip(directories, runs, strict=True):
+        path = directory / "evalb.txt"
+        counts.append(read_constituents(path))
+        _require_sentences(path, len(counts[-1]), run.sentences)
+    first, *others = counts
+    return {
+        run.name: f1_difference(first, other) for run, other in zip(runs[1:], others, strict=True)
+    }
 
 
 def _read_search(directory: Path, log: Log) -> ParsingRun:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from fairseq_aiayn.runs.differences import TRAIN, options_of, run_differences
 from fairseq_aiayn.runs.run_directory import AnyRun
+from fairseq_aiayn.scores.difference import CONFIDENCE, EstimatedDifference
 
 # In what the runs of a group may differ; where and by what machine changes no mathematics
 FREE = {"seed", "--seed", "commit"}
 FREE_PLACES = {"machine", "package"}
-CONFIDENCE = 0.95  # of intervals
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,6 @@ class OverSeeds:
     values: tuple[tuple[float, ...], ...]  # of each run
     means: tuple[float, ...]
     deviations: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class SeedContrast:
-    """A difference between the means of two groups: would other seeds show it, too?"""
-
-    difference: float
-    low: float  # of its confidence interval
-    high: float
-    p_value: float
 
 
 def over_seeds(
@@ -70,15 +60,16 @@ def deviation(values: Sequence[float]) -> float:
     return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
 
 
-def against(first: OverSeeds, other: OverSeeds) -> list[SeedContrast | None]:
-    """Test each mean of `other` against that of `first` by Welch's t-test over seeds.
+def against(first: OverSeeds, other: OverSeeds) -> list[EstimatedDifference | None]:
+    """Test each mean of `other` against that of `first` by Welch's t-test: would other seeds show
+    the difference, too?
 
     None stands for a figure that does not vary at all, or is not always a number.
     """
     return [_contrast(*pair) for pair in zip(first.values, other.values, strict=True)]
 
 
-def _contrast(first: Sequence[float], other: Sequence[float]) -> SeedContrast | None:
+def _contrast(first: Sequence[float], other: Sequence[float]) -> EstimatedDifference | None:
     from scipy.stats import ttest_ind  # here: it takes a second, and most commands need no test
 
     if len(set(first)) == len(set(other)) == 1 or not all(map(math.isfinite, (*first, *other))):
@@ -86,8 +77,12 @@ def _contrast(first: Sequence[float], other: Sequence[float]) -> SeedContrast | 
     with warnings.catch_warnings(action="ignore"):  # equal values of one group do no harm
         found = ttest_ind(other, first, equal_var=False)
     interval = found.confidence_interval(CONFIDENCE)
-    difference = statistics.mean(other) - statistics.mean(first)
-    return SeedContrast(difference, float(interval.low), float(interval.high), float(found.pvalue))
+    return EstimatedDifference(
+        difference=statistics.mean(other) - statistics.mean(first),
+        low=float(interval.low),
+        high=float(interval.high),
+        p_value=float(found.pvalue),
+    )
 
 
 def _alike(run: AnyRun, other: AnyRun) -> bool:

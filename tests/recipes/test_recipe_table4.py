@@ -26,8 +26,10 @@ from fairseq_aiayn.report.table4 import (
     full_blocks,
     summary_blocks,
 )
-from fairseq_aiayn.runs.parsing_run import read_searches
+from fairseq_aiayn.runs.parsing_run import f1_differences, read_searches
+from fairseq_aiayn.scores.significance import FEWEST
 from fairseq_aiayn.treebank.evalb import scoring
+from fairseq_aiayn.treebank.evalb.report import TABLE_HEAD, sentence_line, totals_lines
 from fairseq_aiayn.treebank.evalb.summary import Summary
 
 CHOOSE = RECIPES / "wsj_parsing" / "choose.py"
@@ -61,6 +63,13 @@ def repairs(well_formed: int = 3, sentences: int = SENTENCES, **counts: object) 
     return json.dumps(content | {"sentences_with": counts})
 
 
+def evalb_table(sentences: int = SENTENCES, predicted: str = GOLD) -> str:
+    """What `aiayn evalb --per-sentence` prints, down to its totals."""
+    line = sentence_line(1, scoring.score_sentence(GOLD, predicted))
+    totals = totals_lines(scoring.score([(GOLD, predicted)]).all)
+    return "\n".join((TABLE_HEAD, *[line] * sentences, *totals, ""))
+
+
 @pytest.fixture
 def make_part(tmp_path):
     """Return a function that writes RUN/PART as the recipe does; `files` replaces what is in some
@@ -83,6 +92,7 @@ def make_part(tmp_path):
             f"{part}/settings.json": json.dumps(settings | (made or {})),
             f"{part}/words.txt": "I sleep .\n" * sentences,
             f"{part}/gold.trees": f"{GOLD}\n" * sentences,
+            f"{part}/evalb.txt": evalb_table(sentences),
             f"{part}/score.json": score(85.678, sentences),
             f"{part}/repairs.json": repairs(sentences=sentences),
             f"{part}/seconds.json": json.dumps(seconds),
@@ -110,7 +120,8 @@ def report(table: Table4) -> str:
 
 def read_table4(directories: Sequence[Path]) -> Table4:
     """Read searches as `aiayn compare` does."""
-    return Table4(tuple(one.run for one in read_searches(directories)))
+    runs = tuple(one.run for one in read_searches(directories))
+    return Table4(runs, f1_differences(directories, runs))
 
 
 def tables_of(text: str) -> list[list[list[str]]]:
@@ -119,8 +130,8 @@ def tables_of(text: str) -> list[list[list[str]]]:
 
 
 def details(text: str, column: int = 1) -> dict[str, str]:
-    """The lines of the second table as label to cell."""
-    return {row[0]: row[column] for row in tables_of(text)[1][2:]}
+    """The lines of the last table of a summary as label to cell."""
+    return {row[0]: row[column] for row in tables_of(text)[-1][2:]}
 
 
 def test_a_search_is_read(make_part):
@@ -192,13 +203,43 @@ def test_nothing_is_said_of_section_23(make_part):
         assert "compare" not in markdown(read_table4([made]))
 
 
+@pytest.mark.parametrize(
+    ("sentences", "verdict"),
+    [(FEWEST, "significant"), (FEWEST - 1, "fewer than 100 sentences are too few to say")],
+)
+def test_searches_are_tested_against_the_first(make_part, sentences, verdict):
+    """Every sentence has F1 100 in the first search, and in the other 80: the NP is missing."""
+    worse = evalb_table(sentences, GOLD.replace("(NP (PRP I))", "(PRP I)"))
+    runs = [
+        make_part("a", sentences=sentences),
+        make_part("b", sentences=sentences, **{"evalb.txt": worse}),
+        make_part("c", sentences=sentences),
+    ]
+    header, _, *rows = tables_of(markdown(read_table4(runs)))[1]
+    assert header == ["F1 against a", "difference", "95% interval", "p", "verdict"]
+    assert [row[0] for row in rows] == ["b", "c"]
+    assert rows[0][1:] == ["-20.00", "-20.00 to -20.00", "0.0001", verdict]
+    assert rows[1][1:4] == ["+0.00", "+0.00 to +0.00", "1.0000"]
+
+
+def test_one_search_needs_no_test(make_part):
+    table = read_table4([make_part(**{"evalb.txt": None})])
+    assert len(tables_of(markdown(table))) == 2
+
+
+def test_a_table_of_other_sentences_is_refused(make_part):
+    runs = [make_part("a"), make_part("b", **{"evalb.txt": evalb_table(SENTENCES + 1)})]
+    with pytest.raises(ValueError, match="b/test/evalb.txt: must be of the 4 .*, is of 5"):
+        read_table4(runs)
+
+
 def test_details_have_a_column_a_run(make_part):
     runs = [
         make_part("a", **{"repairs.json": repairs(missing_words=1_200)}),
         make_part("b", "test-constrained", **{"repairs.json": repairs(4, too_deep=2)}),
     ]
     text = markdown(read_table4(runs))
-    assert tables_of(text)[1][0] == ["", "a", "b test-constrained"]
+    assert tables_of(text)[-1][0] == ["", "a", "b test-constrained"]
     ours, other = details(text), details(text, 2)
     expected = {
         "row": "parsing",
@@ -397,7 +438,14 @@ def test_the_command_prints_the_table_and_writes_it_with_its_runs(make_part, tmp
         "test",
     ]
     titles = re.findall("(?m)^## (.*)", (output / "report.md").read_text())
-    assert titles == ["Results", "Table 4", "Labels", "What differs", "How the runs were made"]
+    assert titles == [
+        "Results",
+        "Significance",
+        "Table 4",
+        "Labels",
+        "What differs",
+        "How the runs were made",
+    ]
     report_json = json.loads((output / "report.json").read_text())
     assert report_json["kind"] == "parsing report" and list(report_json["curves"]) == ["a", "b"]
     assert '<td class="number">85.68</td>' in (output / "report.html").read_text()
@@ -411,7 +459,7 @@ def test_two_searches_with_one_model_share_its_log(make_part, tmp_path, monkeypa
     assert [path.name for path in read].count("train.log") == 1
     texts = [path for path in read if path.suffix in (".txt", ".trees")]
     assert sorted(texts) == sorted(
-        run / name for run in runs for name in ("words.txt", "gold.trees")
+        run / name for run in runs for name in ("words.txt", "gold.trees", "evalb.txt")
     )
 
 

@@ -1,9 +1,10 @@
-"""scores/significance.py, bleu_by_length.py, disagreement.py and seeds.py: how sure a
-difference is, and where it lies."""
+"""scores/significance.py, difference.py, bleu_by_length.py, disagreement.py and seeds.py: how sure
+a difference is, and where it lies."""
 
 from __future__ import annotations
 
 import math
+import random
 import statistics
 
 import pytest
@@ -14,6 +15,7 @@ from scipy.stats import t as student
 from fairseq_aiayn.runs.seeds import against, first_seeds, over_seeds
 from fairseq_aiayn.runs.translation_run import read_run
 from fairseq_aiayn.scores.bleu_by_length import CLASSES, bleu_by_length
+from fairseq_aiayn.scores.difference import SAMPLES, f1_difference
 from fairseq_aiayn.scores.disagreement import (
     Contrast,
     contrasts,
@@ -21,6 +23,7 @@ from fairseq_aiayn.scores.disagreement import (
     sentence_chrf,
 )
 from fairseq_aiayn.scores.significance import paired_bootstrap
+from fairseq_aiayn.treebank.evalb.report import Constituents
 
 WORDS = [f"w{k}" for k in range(40)]
 REFERENCE = [" ".join(WORDS[k % 20 : k % 20 + 6 + k % 9]) for k in range(60)]
@@ -48,6 +51,57 @@ def test_the_same_texts_give_the_same_result():
 def test_one_system_has_nothing_to_be_tested_against():
     with pytest.raises(ValueError, match="a test needs two systems, got 1"):
         paired_bootstrap({"a": REFERENCE}, REFERENCE)
+
+
+def sentences(*of_each: tuple[int, int, int]) -> list[Constituents]:
+    """60 sentences with these counts of matched, gold and predicted constituents, in turns."""
+    return [Constituents(*of_each[k % len(of_each)]) for k in range(60)]
+
+
+def test_a_better_parser_is_told_from_a_lucky_one():
+    """F1 is of all constituents together, 200 * matched / (gold + predicted)."""
+    first = sentences((1, 4, 4), (9, 10, 10))
+    better = f1_difference(first, sentences((3, 4, 4), (9, 10, 10)))
+    assert better.difference == pytest.approx(100 * (12 - 10) / 14)
+    assert 0 < better.low < better.difference < better.high and better.p_value < 0.01
+    lucky = f1_difference(first, [Constituents(4, 4, 4), *first[1:]])
+    assert lucky.low == 0.0 < lucky.difference and lucky.p_value > 0.05
+
+
+def test_the_test_of_f1_pairs_sentences():
+    """Breaks if each parser gets samples of its own: what is hard for both would then hide a small
+    difference that never fails."""
+    rng = random.Random(1)
+    hard = [rng.randrange(0, 90) for _ in range(60)]
+    first = [Constituents(matched, 100, 100) for matched in hard]
+    found = f1_difference(first, [Constituents(matched + 1, 100, 100) for matched in hard])
+    assert (found.low, found.difference, found.high) == pytest.approx((1.0, 1.0, 1.0))
+    assert found.p_value == pytest.approx(1 / (SAMPLES + 1))
+
+
+def test_the_interval_is_that_of_the_usual_theory():
+    """For sentences of one size, the difference of F1 is a mean, which has a standard error."""
+    rng = random.Random(2)
+    gains = [rng.randrange(-30, 50) for _ in range(400)]
+    first = [Constituents(50, 100, 100)] * 400
+    found = f1_difference(first, [Constituents(50 + gain, 100, 100) for gain in gains])
+    error = statistics.pstdev(gains) / 400**0.5
+    mean = statistics.mean(gains)
+    assert found.difference == pytest.approx(mean)
+    assert (found.low, found.high) == pytest.approx(
+        (mean - 1.96 * error, mean + 1.96 * error), abs=0.1 * error
+    )
+
+
+def test_equal_parsers_differ_by_nothing_and_no_sentence_may_be_missing():
+    same = sentences((1, 4, 4), (0, 0, 0))
+    assert f1_difference(same, same) == f1_difference(same, list(same))
+    assert (f1_difference(same, same).difference, f1_difference(same, same).p_value) == (0.0, 1.0)
+    nothing = sentences((0, 0, 0))
+    assert f1_difference(nothing, same).difference == pytest.approx(25.0)
+    for other in (same[1:], []):
+        with pytest.raises(ValueError, match="the same two sentences or more, got 60 and "):
+            f1_difference(same, other)
 
 
 def test_every_sentence_is_in_one_class_and_a_length_in_no_two():

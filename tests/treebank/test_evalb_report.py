@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fairseq_aiayn.treebank.evalb.report import (
     TABLE_HEAD,
+    read_constituents,
     sentence_line,
     summary_lines,
     totals_lines,
@@ -61,3 +64,37 @@ def test_both_summaries() -> None:
         "",
     ]
     assert lines[16:] == ["-- len<=40 --", *lines[3:15]]
+
+
+def table(*lines: str) -> str:
+    return "\n".join((TABLE_HEAD, *lines, *totals_lines(score([(GOLD, GOLD)]).all), "")) + "\n"
+
+
+def test_constituents_are_read_from_the_table_again(tmp_path) -> None:
+    """Breaks if a sentence that does not count brings the figures that its line has."""
+    pairs = [(GOLD, GOLD), (GOLD, PREDICTED), (GOLD, "(NN a)"), (GOLD, ""), (GOLD, GOLD + ")")]
+    scores = [score_sentence(*pair) for pair in pairs]
+    assert [each.status for each in scores] == [0, 0, 1, 2, 1] and scores[-1].matched
+    path = tmp_path / "evalb.txt"
+    path.write_text(table(*(sentence_line(9_998 + k, each) for k, each in enumerate(scores))))
+    nothing = (0, 0, 0)
+    assert read_constituents(path) == [(4, 4, 4), (2, 4, 4), nothing, nothing, nothing]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("=== Summary ===\n", ": must have a table of sentences between two lines of =, has none"),
+        (table("   1    5    0"), ":4: must be a line of EVALB's table, got '   1    5    0'"),
+        (
+            table(sentence_line(1, score_sentence(GOLD, GOLD)).replace("   4 ", "   x ", 1)),
+            ":4: must be a line of EVALB's table, got ",
+        ),
+    ],
+)
+def test_another_text_is_no_table(tmp_path, text, said) -> None:
+    path = tmp_path / "evalb.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError) as error:
+        read_constituents(path)
+    assert str(error.value).startswith(f"{path}{said}")

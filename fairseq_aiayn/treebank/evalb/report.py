@@ -1,11 +1,14 @@
-"""EVALB's scores as text, with the layout and the spelling of the C program, and the score of a
-sentence as a dict for JSON."""
+"""EVALB's scores as text, with the layout and the spelling of the C program, and what is read from
+it again; the score of a sentence as a dict for JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
-from fairseq_aiayn.treebank.evalb.sentence import SentenceScore, percent
+from fairseq_aiayn.files.parallel_text import read_lines
+from fairseq_aiayn.treebank.evalb.sentence import SentenceScore, Status, percent
 from fairseq_aiayn.treebank.evalb.summary import Scores, Summary
 
 RULE = "=" * 76
@@ -13,6 +16,16 @@ TABLE_HEAD = f"""\
   Sent.                        Matched  Bracket   Cross        Correct Tag
  ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy
 {RULE}"""
+COLUMNS = 12
+COUNTS = 2, 5, 6, 7  # the columns of the status, and of matched, gold and predicted constituents
+
+
+class Constituents(NamedTuple):
+    """How many constituents of a sentence count; all are 0 if the sentence does not count."""
+
+    matched: int
+    gold: int
+    predicted: int
 
 
 def sentence_line(number: int, score: SentenceScore) -> str:
@@ -24,6 +37,28 @@ def sentence_line(number: int, score: SentenceScore) -> str:
         f"{score.crossing:3d}   {score.words:4d}  {score.correct_tags:4d}   "
         f"{percent(score.correct_tags, score.words):6.2f}"
     )
+
+
+def read_constituents(path: str | Path) -> list[Constituents]:
+    """Read the lines of sentences from a table of EVALB, ours or the C program's.
+
+    Raises OSError, and ValueError with the line that breaks the layout.
+    """
+    lines = read_lines(path)
+    rules = [number for number, line in enumerate(lines) if line == RULE]
+    if len(rules) < 2:
+        raise ValueError(f"{path}: must have a table of sentences between two lines of =, has none")
+    found = []
+    for number in range(rules[0] + 1, rules[1]):
+        fields = lines[number].split()
+        counts = [fields[column] for column in COUNTS if column < len(fields)]
+        if len(fields) != COLUMNS or not all(count.isdecimal() for count in counts):
+            raise ValueError(
+                f"{path}:{number + 1}: must be a line of EVALB's table, got {lines[number]!r:.60}"
+            )
+        status, *constituents = map(int, counts)
+        found.append(Constituents(*(constituents if status == Status.VALID else (0, 0, 0))))
+    return found
 
 
 def sentence_fields(number: int, score: SentenceScore) -> dict[str, int | float | str]:
