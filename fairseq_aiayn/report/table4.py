@@ -81,7 +81,7 @@ DETAILS: dict[str, Callable[[ParsingRun], str]] = {
     "F1": _score("f1"),
     "F1, at most {cutoff} words": lambda run: f"{run.scores.short.f1:.2f}",
     "complete match, %": _score("complete_match"),
-    "crossing brackets a sentence": _score("average_crossing"),
+    "crossing brackets per sentence": _score("average_crossing"),
     "no crossing brackets, %": _score("no_crossing"),
     "tagging accuracy": _tagging_accuracy,
     "errors of EVALB, which do not count": lambda run: f"{run.scores.all.errors:,}",

@@ -264,7 +264,7 @@ def test_details_have_a_column_a_run(make_part):
         ("recall", "recall"),
         ("precision", "precision"),
         ("complete match, %", "complete_match"),
-        ("crossing brackets a sentence", "average_crossing"),
+        ("crossing brackets per sentence", "average_crossing"),
         ("no crossing brackets, %", "no_crossing"),
         ("tagging accuracy", "tagging_accuracy"),
     ):
