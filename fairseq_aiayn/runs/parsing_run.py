@@ -131,11 +131,12 @@ def read_searches(directories: Sequence[Path]) -> list[ReadSearch]:
 def f1_differences(
     directories: Sequence[Path], runs: Sequence[ParsingRun]
 ) -> dict[str, EstimatedDifference]:
-    """Test F1 of each search against the first, sentence by sentence; nothing for one search.
+    """Test F1 of each search against the first, sentence by sentence; nothing for one search or one
+    sentence.
 
     Raises OSError, and ValueError with the file and the rule for a bad evalb.txt.
     """
-    if len(runs) < 2:
+    if len(runs) < 2 or runs[0].sentences < 2:
         return {}
     counts = []
     for directory, run in zip(directories, runs, strict=True):

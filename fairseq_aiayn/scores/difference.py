@@ -17,7 +17,7 @@ AT_A_TIME = 100  # samples that are in memory together
 
 @dataclass(frozen=True)
 class EstimatedDifference:
-    """A difference with its confidence interval, and how often chance makes so large a one."""
+    """A difference with its confidence interval, and how often chance alone makes one as large."""
 
     difference: float
     low: float  # of the interval
@@ -31,9 +31,9 @@ def f1_difference(
     """Return F1 of `other` minus F1 of `first`, in per cent, by the paired bootstrap (Koehn, 2004).
 
     Each parser has the counts of the same sentences, in the same order. The interval has the middle
-    95% of the differences over resampled sentences, and p is the share of them that are as far from
-    their mean as the difference is from 0. Raises ValueError for different numbers of sentences and
-    for fewer than two.
+    95% of the differences over resampled sentences, and p is the share of them that are at least as
+    far from their mean as the difference is from 0. Raises ValueError for different numbers of
+    sentences and for fewer than two.
     """
     from scipy.stats import bootstrap  # here: it takes a second, and most commands need no test
 

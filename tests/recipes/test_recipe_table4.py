@@ -227,6 +227,11 @@ def test_one_search_needs_no_test(make_part):
     assert len(tables_of(markdown(table))) == 2
 
 
+def test_one_sentence_is_compared_without_a_test(make_part):
+    table = read_table4([make_part("a", sentences=1), make_part("b", sentences=1)])
+    assert len(tables_of(markdown(table))) == 2
+
+
 def test_a_table_of_other_sentences_is_refused(make_part):
     runs = [make_part("a"), make_part("b", **{"evalb.txt": evalb_table(SENTENCES + 1)})]
     with pytest.raises(ValueError, match="b/test/evalb.txt: must be of the 4 .*, is of 5"):

@@ -1,5 +1,5 @@
-"""EVALB's scores as text, with the layout and the spelling of the C program, and what is read from
-it again; the score of a sentence as a dict for JSON."""
+"""EVALB's scores as text, with the layout and the spelling of the C program; the counts of such a
+text; the score of a sentence as a dict for JSON."""
 
 from __future__ import annotations
 
