@@ -278,7 +278,7 @@ def session_of(pid: int) -> int | None:
     return None if state == "Z" else int(session)
 
 
-# A recipe that only trains.
+# A recipe that only trains, on the binaries in EXP/bin.
 TRAINING_SAMPLE = f"""
 . {RECIPES}/lib/recipe.sh
 . {RECIPES}/lib/training.sh
@@ -288,19 +288,17 @@ row=tiny # as the name says
 recipe_options "$@"
 check_training
 recipe_begin "$( ((node_rank == 0)) || echo "node-$node_rank")"
-((node_rank > 0)) || rm -f "$exp/run/.attempt" # as in systems_begin
 run_dir=$exp/run
+words_of further "$train_options"
 find_launch
-# As where --train_options changes the row's: the last counts.
-train=("${{launch[@]}}" "$exp" --seed "$seed" --max-update 150 --max-update 1000)
+train=("${{launch[@]}}" "$exp/bin" "${{hardware_flags[@]}}" --save-dir "$run_dir/checkpoints")
 noted() {{ run -q touch "$run_dir/training.json"; }}
 before_train_system() {{ keep_training; }}
 train_system() {{ train_model noted; }}
 if ((node_rank == 0)); then
-    stage 5 train train_system row warmup
-    training_is_over
+    stage 5 train-run train_system row warmup
 else
-    stage 5 train join_training
+    stage 5 train-run join_training
 fi
 """
 

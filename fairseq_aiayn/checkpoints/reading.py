@@ -145,6 +145,11 @@ def last_checkpoints(directory: Path, count: int) -> list[Path]:
     found = [name for name in names if re.fullmatch(r"checkpoint_\d+_\d+\.pt", name)] or [
         name for name in names if re.fullmatch(r"checkpoint\d+\.pt", name)
     ]
+    if not found and any("-shard" in name for name in names):
+        raise ValueError(
+            f"{directory}: its checkpoints are shards of --use-sharded-state;"
+            " without it, fairseq-train writes each as one file"
+        )
     if len(found) < count:
         raise ValueError(f"{directory}: {count} checkpoints asked for, {len(found)} found")
     by_update: dict[int, Path] = {}

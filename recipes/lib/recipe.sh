@@ -360,6 +360,7 @@ recipe_execute() {
 }
 
 recipe_show() {
+    trap '' TERM # it ends after the command, which may still have to say something
     case $show in
     none) cat >>"$recipe_log" ;;
     progress) python -P -m fairseq_aiayn.runs.progress --log "$recipe_log" ;;

@@ -93,8 +93,6 @@ systems_begin() {
         recipe_begin "$system-$run/node-$node_rank"
     else
         recipe_begin "${prepared:+$system-$run}"
-        # Other nodes wait until this one has reached the training.
-        [[ $dry_run == true ]] || rm -f "$exp/$system-$run/.attempt"
     fi
 }
 
@@ -138,7 +136,7 @@ note_training() {
         --name "${run_dir##*/}" --system "$system" --row "$row" --corpus "$corpus_name" \
         --seed "$seed" --device "$device" --gpus "$gpus" --nodes "$nodes" \
         ${text_seal:+--text-sha256 "${text_seal%% *}"} \
-        --resumes "$run_dir/training.json" --command train "$(recipe_quote "${train[@]}")"
+        --resumes "$run_dir/training.json" --command train "$(recipe_quote "${train[@]}" "${further[@]}")"
 }
 
 # system_commands TASK: set train, evaluate and validate for the run directory of $system.

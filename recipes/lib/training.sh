@@ -4,8 +4,7 @@
 # check_training sets automatic options by the hardware; find_regime, find_launch and find_checkpoint
 # set the parts of a recipe's commands; train_model runs the command in train.
 
-: "${dry_run:?}" "${force:?}" "${recipe_lib:?}" "${recipe_resuming:?}" "${run_status?}" \
-    "${recipe_state?}" "${stop_stage:?}"
+: "${dry_run:?}" "${exp?}" "${force:?}" "${recipe_resuming:?}" "${run_status?}" "${recipe_log?}"
 
 # Options
 row=base          # row of Table 2 or 3 to train; aiayn rows lists them
@@ -24,14 +23,14 @@ dev_score=auto    # measure development BLEU (for our parsers, F1) at every chec
                   # search; auto: on a GPU
 best_by=loss      # criterion of --patience and of the best checkpoint: loss or, with --dev_score,
                   # score
-train_options=    # further options of fairseq-train, which override the row's
+train_options=    # further options of fairseq-train, which override all others
 average=auto      # number of last checkpoints to average; 1: use the final one; auto: the row's
                   # (section 6.1)
 device=auto       # cpu, cuda or auto: cuda if there is a GPU
 precision=auto    # fp32, fp16, bf16 or auto: fp16 on GPUs that compute it fast, otherwise fp32;
                   # for the plugin's models, bf16 applies to matrix products only; it works on a CPU,
                   # fast if that has AVX512
-gpus=auto         # GPUs per node; auto: all GPUs of this node
+gpus=auto         # GPUs per node; auto: all GPUs of this node; with --device cpu: processes per node
 nodes=1           # number of nodes that train together, on a shared file system
 node_rank=0       # this node's number, from 0; nodes other than 0 only train
 master=           # HOST:PORT of node 0, without Slurm
@@ -45,12 +44,11 @@ training_options=(row system seed max_update warmup lr_factor batch_tokens inter
     initialization dev_score best_by train_options) # what a training is made again for
 seed=1       # of the weights, the order of batches and dropout; systems.sh sets it from --seeds
 regime=()    # the row's flags for fairseq-train
+further=()   # the words of --train_options, which come last
 launch=()    # the words that start fairseq-train
 train=()     # the complete training command
 run_dir=     # its output directory
-
-# shellcheck source=recipes/lib/nodes.sh
-. "$recipe_lib/nodes.sh"
+node_wait=600 # seconds in which a lost node must be back
 
 check_training() {
     local name
@@ -76,9 +74,6 @@ check_training() {
     [[ $nodes == 1 || -n ${SLURM_JOB_ID:-} || $master == *:* ]] ||
         fatal "--nodes $nodes needs --master HOST:PORT, the address of node 0, or Slurm"
     find_hardware
-    # Without GPUs fairseq trains in one process: each node would train by itself, in one directory.
-    [[ $nodes == 1 || $device == cuda ]] ||
-        fatal "--nodes $nodes needs GPUs, and there are none: --gpus N says how many each node has"
     [[ $dev_score != auto ]] || dev_score=$([[ $device == cuda ]] && echo true || echo false)
     [[ $best_by == loss || $dev_score == true ]] || fatal "--best_by score needs --dev_score"
 }
@@ -94,15 +89,14 @@ find_hardware() {
         [[ $gpus == auto && $there == 0 ]] && device=cpu || device=cuda
     fi
     if [[ $device == cpu ]]; then
-        gpus=1 # one process
+        gpus=${gpus/auto/1}
+        ((gpus > 0)) || fatal "--gpus must be at least 1, got '$gpus'"
         [[ $precision != fp16 ]] || fatal "--precision fp16 needs a GPU: a CPU has fp32 and bf16"
-        [[ $precision == bf16 ]] || precision=fp32
+        precision=${precision/auto/fp32}
         return
     fi
     [[ $gpus != auto ]] || gpus=$((there > 0 ? there : 1))
     ((there == 0 || gpus <= there)) || fatal "--gpus must be at most the $there here, got '$gpus'"
-    [[ -z ${SLURM_JOB_ID:-} || $there == 0 || $gpus == "$there" ]] ||
-        fatal "--gpus must be the job's $there, got '$gpus': within Slurm fairseq takes them all"
     [[ $precision != auto ]] || precision=$(find_precision)
 }
 
@@ -127,7 +121,7 @@ find_precision() {
 # Set regime to the row's flags, changed by the options (of a repeated flag, the last counts), and
 # average to a number.
 find_regime() {
-    local asked=(--system "$system" --gpus $((gpus * nodes))) kept further
+    local asked=(--system "$system" --gpus $((gpus * nodes))) kept
     [[ $max_update == auto ]] || asked+=(--max-update "$max_update")
     [[ $warmup == auto ]] || asked+=(--warmup-updates "$warmup")
     [[ $lr_factor == auto ]] || asked+=(--lr-factor "$lr_factor")
@@ -136,18 +130,18 @@ find_regime() {
     [[ $interval == auto ]] || asked+=(--save-interval-updates "$interval")
     read_flags regime aiayn flags "$row" "${asked[@]}"
     kept=$(flag_value --keep-interval-updates "${regime[@]}")
-    [[ $average != auto ]] || average=$kept
-    # Keep at least as many as the row averages, so that they can be averaged later, and two, so that
-    # a training that is killed at its end goes on from the one before (checkpoints/newest.py).
-    ((kept > 1)) || kept=2
+    average=${average/auto/"$kept"} # what the row averages is kept, so that it can be averaged later
     regime+=(--keep-interval-updates $((average > kept ? average : kept)) --seed "$seed")
     [[ $patience == never ]] || regime+=(--patience "$patience")
     [[ $initialization == auto || $system == stock ]] ||
         regime+=(--initialization "$initialization")
     [[ $system == aiayn ]] || regime+=("${stock_training[@]}")
     words_of further "$train_options"
-    regime+=("${further[@]}")
     require_checkpoints
+    [[ $nodes == 1 || $device == cpu || $dry_run == true ]] ||
+        (($(flag_value --max-tokens "${regime[@]}") >= 2000)) ||
+        log "the batch is small for $((gpus * nodes)) GPUs: more nodes may not be faster," \
+            "see docs/distributed.md"
 }
 
 # Set search to the paper's search for the row, for a task with other defaults.
@@ -156,8 +150,8 @@ find_search() { read_flags search aiayn flags "$row" --search; }
 # End the recipe before a training that would write fewer checkpoints than are averaged.
 require_checkpoints() {
     local updates every
-    updates=$(flag_value --max-update "${regime[@]}")
-    every=$(flag_value --save-interval-updates "${regime[@]}")
+    updates=$(flag_value --max-update "${regime[@]}" "${further[@]}")
+    every=$(flag_value --save-interval-updates "${regime[@]}" "${further[@]}")
     ((average == 1 || updates / every >= average)) ||
         fatal "--average $average needs as many checkpoints; $updates updates with one every $every" \
             "(--interval) make $((updates / every))"
@@ -169,48 +163,46 @@ require_checkpoints() {
 # flag_value NAME WORD...: print the value of the flag NAME, a whole number; of a repeated flag, the
 # last counts, as for fairseq.
 flag_value() {
-    local name=$1 value=''
-    shift
-    while (($#)); do
-        case $1 in
-            "$name") value=${2:-} ;;
-            "$name"=*) value=${1#*=} ;;
-        esac
-        shift
-    done
+    [[ " ${*:2} " =~ .*\ $1[=\ ]([^\ ]*)\  ]] || fatal "the training needs $1"
+    local value=${BASH_REMATCH[1]}
     [[ $value =~ ^[1-9][0-9]*$ ]] ||
-        fatal "the training's $name must be a whole number from 1, got '$value'"
+        fatal "the training's $1 must be a whole number from 1, got '$value'"
     echo "$value"
 }
 
-# Add the flags for precision. The plugin's --autocast keeps weights, and so checkpoints, in fp32.
-# Stock fairseq's --bf16 and --fp16 do not, and they fail on a CPU.
-add_precision() {
+# Set launch and hardware_flags. torchrun starts the processes, also those of one node: fairseq would
+# spawn them, and they would spawn their data loaders, which import torch again at every epoch.
+find_launch() {
+    local job=${SLURM_JOB_ID:-} processes=$((gpus * nodes)) port on_each=() together=(--standalone)
+    hardware_flags=(--num-workers 4 --log-interval 100 --distributed-world-size "$processes")
+    [[ $device == cuda ]] || hardware_flags=(--cpu --num-workers 0 --log-interval 10)
     case $device-$system-$precision in
         *-fp32) ;;
+        # The plugin's --autocast keeps weights, and so checkpoints, in fp32. Stock fairseq's --bf16
+        # and --fp16 do not, and they fail on a CPU.
         *-aiayn-bf16) hardware_flags+=(--autocast bfloat16) ;;
         cuda-*) hardware_flags+=("--$precision") ;;
     esac
-}
-
-# Set launch and hardware_flags. On one node, fairseq-train itself starts one process per GPU; on
-# several nodes, torchrun does or, within Slurm, fairseq from Slurm's variables.
-find_launch() {
     launch=(fairseq-train)
-    hardware_flags=(--cpu --num-workers 0 --log-interval 10)
-    [[ $device == cpu ]] ||
-        hardware_flags=(--distributed-world-size $((gpus * nodes)) --num-workers 4 --log-interval 100)
-    add_precision
-    [[ $device == cuda ]] && ((nodes > 1)) || return 0
-    if [[ -n ${SLURM_JOB_ID:-} ]]; then
-        launch=(srun --nodes "$nodes" --ntasks-per-node 1 --kill-on-bad-exit=1
-            ${SLURM_CPUS_PER_TASK:+--cpus-per-task "$SLURM_CPUS_PER_TASK"} fairseq-train)
-        hardware_flags+=(--distributed-port $((20000 + SLURM_JOB_ID % 20000))) # jobs may share a node
-    else
-        # shellcheck disable=SC2034  # the recipe's command uses it
-        launch=(torchrun --nnodes "$nodes" --nproc-per-node "$gpus" --node-rank "$node_rank"
-            --master-addr "${master%:*}" --master-port "${master##*:}" --no-python fairseq-train)
+    ((processes > 1)) || return 0
+    if [[ $device == cpu ]]; then # rank -1: torchrun's
+        hardware_flags+=(--distributed-world-size "$processes" --distributed-rank -1
+            --distributed-init-method env:// --distributed-no-spawn
+            --distributed-backend gloo --ddp-backend legacy_ddp)
+        export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((gpus < $(nproc) ? $(nproc) / gpus : 1))}
     fi
+    if ((nodes > 1)); then
+        if [[ -n $job ]]; then # jobs may share their first node, but not its port
+            port=$((20000 + 10#${job//[!0-9]/} % 20000))
+            master=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p):$port
+            on_each=(srun --nodes "$nodes" --ntasks-per-node 1 --kill-on-bad-exit=1
+                ${SLURM_CPUS_PER_TASK:+--cpus-per-task "$SLURM_CPUS_PER_TASK"})
+        fi
+        together=(--nnodes "$nodes" --rdzv-backend c10d --rdzv-endpoint "$master"
+            --rdzv-id "${run_dir##*/}" --rdzv-conf "join_timeout=$node_wait,read_timeout=$node_wait"
+            --max-restarts 0) # train_on restarts it
+    fi
+    launch=("${on_each[@]}" torchrun "${together[@]}" --nproc-per-node "$gpus" --no-python fairseq-train)
 }
 
 # End the recipe before it replaces another training, so that a mistyped option does not destroy days
@@ -222,14 +214,7 @@ keep_training() {
     fi
 }
 
-# The quotes keep a [ or * in the directory's name from being a pattern.
-has_checkpoints() {
-    local file
-    for file in "$run_dir"/checkpoints/*.pt; do
-        [[ ! -e $file ]] || return 0
-    done
-    return 1
-}
+has_checkpoints() { [[ -n $(find "$run_dir/checkpoints" -name '*.pt' -print -quit 2>/dev/null) ]]; }
 
 # train_model NOTE: call the function NOTE, which may record facts about the run, then run train.
 train_model() {
@@ -241,45 +226,49 @@ train_model() {
     train_on
 }
 
-# Do what train_model does on a node other than 0, once node 0 has begun.
+# Do what train_model does on a node other than 0, while node 0 trains.
 join_training() { train_on; }
 
-# Train until the training is done. If fairseq-train fails, as after the loss of a node or a GPU,
-# restart it from the newest checkpoint, unless it fails at once or too often before the next one.
+# Train until the training is done. A try that fails, as after the loss of a node or a GPU, is followed
+# by another, which goes on from the last checkpoint: up to --restarts times without a new one. A try
+# without an update is the last, such as one with a wrong option or one that a lost node did not join.
+# A signal ends the recipe.
 train_on() {
-    local newest='' before tried=0 started finished=false within=()
-    while true; do
-        before=$newest
-        ((node_rank > 0)) || find_newest
-        # Only node 0 decides: a failure on another node may be a consequence of its decision.
-        if ((node_rank == 0 && run_status != 0 && run_status != stale)) &&
-            [[ $newest == "$before" ]]; then
-            ((SECONDS - started >= 60 && tried < restarts)) || give_up
-            ((tried += 1))
-        else
-            tried=0
+    local tries=0 begun last now
+    last=$(last_written)
+    while [[ $dry_run == true ]] || node_0_trains; do
+        begun=$(trainings_begun)
+        [[ -z $last ]] || log "goes on from the last checkpoint in $run_dir"
+        run -t -p "${train[@]}" "${further[@]}"
+        ((run_status != 0)) || return 0
+        now=$(last_written)
+        [[ $now == "$last" ]] && ((tries += 1)) || tries=0
+        last=$now
+        if (($(trainings_begun) == begun || tries > restarts)); then
+            ((nodes == 1)) || log "the nodes have not come together within $node_wait s, or see the log"
+            exit "$run_status"
         fi
-        ((run_status == 0)) || log "training ended with status $run_status: it is started again"
-        if ((nodes > 1)) && [[ $dry_run == false ]]; then
-            meet_nodes "$finished" || return 0
-            within=(while_current)
-        fi
-        [[ -z $newest ]] || log "goes on from $newest"
-        started=$SECONDS
-        run -t -p "${within[@]}" "${train[@]}" ${newest:+--restore-file "$newest"}
-        [[ $dry_run == false ]] || return 0
-        # Another node is done when node 0 is: a success here may be a failure there.
-        ((run_status != 0)) && finished=false || finished=true
-        [[ $finished == false || $node_rank != 0 ]] || return 0
+        log "training ended with status $run_status: it is started again"
     done
 }
 
-# Set newest to the checkpoint to resume from. Only node 0 may call this: others do not know whether
-# the training is done and must not touch its final checkpoint.
-find_newest() {
-    [[ $dry_run == false ]] || return 0
-    newest=$(python -P -m fairseq_aiayn.checkpoints.newest "$run_dir/checkpoints" \
-        --below "$(flag_value --max-update "${train[@]}")")
+# Print when the last checkpoint was written.
+last_written() { stat -c %y "$run_dir/checkpoints/checkpoint_last.pt" 2>/dev/null || true; }
+
+# How many tries have come to their first update on this node: fairseq_aiayn/plugin/guards/signals.py
+# says so.
+trainings_begun() { grep -cs "TERM now ends with a checkpoint" "$recipe_log" || true; }
+
+# Wait until node 0 trains; fail if it is done. Its stage has these marks in $recipe_state/.done.
+node_0_trains() {
+    local mark=${prepared:+$run_dir} said=false
+    mark=${mark:-$exp}/.done/5-train-${run_dir##*/}
+    until ((node_rank == 0)) || [[ -e $mark.started ]]; do
+        [[ $force == true || ! -e $mark ]] || return 1
+        [[ $said == true ]] || log "waits for node 0 to train in $run_dir"
+        said=true
+        sleep 1
+    done
 }
 
 # Set checkpoint to the model to evaluate, and average_last to the command that averages it, if any.

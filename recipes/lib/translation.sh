@@ -100,7 +100,6 @@ translation_stages() {
 
 system_stages() {
     stage 5 "train-$system-$run" train_system "${training_options[@]}"
-    training_is_over
     ((average == 1)) || stage 6 "average-$system-$run" average_checkpoints average_last
     stage 7 "translate-$system-$run" translate validate generate
     stage 8 "score-$system-$run" score bleu

@@ -230,6 +230,5 @@ system_stages() {
 
 train_stages() {
     stage 5 "train-${run_dir##*/}" train_system "${training_options[@]}" dropout gold_copies
-    training_is_over
     ((average == 1)) || stage 6 "average-${run_dir##*/}" average_checkpoints average_last
 }

@@ -267,17 +267,8 @@ def test_a_variable_that_turns_the_guard_off_is_refused(value, tmp_path, monkeyp
         ({"args": {"arch": "aiayn_base"}}, "'args' must be a Namespace, is a dict"),
         ({"cfg": {"a": [{"b": torch.ones(1)}]}}, "cfg.a.0.b must be a plain value, is a tensor"),
         ({"extra_state": None}, "it has no 'extra_state'"),
-        ({"extra_state": {"previous_training_time": []}}, "_time' must be a number, is"),
-        ({"extra_state": {"train_iterator": {"shuffle": 2}}}, "'shuffle' must be a bool, is"),
         ({"optimizer_history": []}, "it has no 'optimizer_history'"),
         ({"optimizer_history": {"a": 1}}, "it has no 'optimizer_history'"),
-        ({"optimizer_history": [{"num_updates": "7"}]}, "'num_updates' must be a whole number"),
-        ({"optimizer_history": [{"num_updates": -7}]}, "'num_updates' must be a whole number"),
-        ({"optimizer_history": [{"num_updates": 7}]}, "has no 'lr_scheduler_state'"),
-        ({"extra_state": [1]}, "'extra_state' must be a dict, is"),
-        ({"extra_state": {"train_iterator": 3}}, "'train_iterator' must be a dict"),
-        ({"extra_state": {"train_iterator": {"epoch": "x"}}}, "'epoch' must be a whole number"),
-        ({"last_optimizer_state": 3}, "'last_optimizer_state' must be a dict"),
     ],
 )
 @pytest.mark.parametrize("read", [load, read_checkpoint])

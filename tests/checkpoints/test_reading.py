@@ -189,6 +189,14 @@ def test_epochs_serve_where_no_updates_were_saved(tmp_path: Path) -> None:
     assert names == ["checkpoint9.pt", "checkpoint10.pt"]
 
 
+def test_shards_are_said_to_be_what_they_are(tmp_path):
+    (tmp_path / "checkpoint_1_4-shard0.pt").touch()
+    with pytest.raises(
+        ValueError, match="shards of --use-sharded-state; without it, fairseq-train"
+    ):
+        last_checkpoints(tmp_path, 1)
+
+
 def test_too_few_none_and_two_runs_are_refused(tmp_path: Path) -> None:
     save(tmp_path / "checkpoint_1_10.pt", checkpoint(updates=10))
     with pytest.raises(ValueError, match=f"{tmp_path}: 2 checkpoints asked for, 1 found"):

@@ -2,8 +2,6 @@
 
 import re
 import signal
-import socket
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,15 +9,12 @@ from dry_runs import commands, dry_run, value
 from patience import PATIENCE
 from recipe_runs import (
     RECIPES,
-    TRAINING_SAMPLE,
     call,
-    finish,
     in_front,
     refusal,
     start,
     wait_for,
     with_fork_server,
-    without_torch,
     write_tool,
 )
 
@@ -66,7 +61,6 @@ def test_all_gpus_are_used_in_the_precision_they_are_fast_in(
     tmp_path, count, capability, precision
 ):
     words = train_command(tmp_path, **gpus(tmp_path, count, capability))
-    assert words[0] == "fairseq-train"
     assert value(words, "--distributed-world-size") == str(count)
     assert {"--fp16", "--bf16"} & set(words) == ({precision} if precision else set())
     batch = count * int(value(words, "--max-tokens")) * int(value(words, "--update-freq"))
@@ -111,6 +105,16 @@ def test_bf16_is_each_systems_own(tmp_path, system, device, flags):
     assert "--autocast" not in words or value(words, "--autocast") == "bfloat16"
 
 
+def test_several_processes_of_a_node_start_by_torchrun(tmp_path):
+    """Breaks if fairseq spawns them, which takes minutes an epoch with data loaders."""
+    for options in (("--gpus", "2"), ("--device", "cpu", "--gpus", "2")):
+        words = train_command(tmp_path, *options, **no_gpu(tmp_path))
+        assert words[:2] == ["torchrun", "--standalone"]
+        assert value(words, "--nproc-per-node") == value(words, "--distributed-world-size") == "2"
+        batch = 2 * int(value(words, "--max-tokens")) * int(value(words, "--update-freq"))
+        assert 25_000 <= batch < 25_100
+
+
 def test_nodes_share_the_batch_through_torchrun(tmp_path):
     words = train_command(
         tmp_path,
@@ -118,22 +122,28 @@ def test_nodes_share_the_batch_through_torchrun(tmp_path):
     )
     assert words[0] == "torchrun"
     assert words[words.index("--no-python") + 1] == "fairseq-train"
-    assert [value(words, f"--{flag}") for flag in ("nnodes", "nproc-per-node", "node-rank")] == [
-        "2", "4", "1",
-    ]  # fmt: skip
-    assert (value(words, "--master-addr"), value(words, "--master-port")) == ("node0", "29500")
+    assert [value(words, f"--{flag}") for flag in ("nnodes", "nproc-per-node")] == ["2", "4"]
+    assert value(words, "--rdzv-endpoint") == "node0:29500"
     assert value(words, "--distributed-world-size") == "8"
     assert 8 * int(value(words, "--max-tokens")) * int(value(words, "--update-freq")) == 25_000
 
 
-def test_within_slurm_srun_starts_a_task_a_node_and_fairseq_reads_its_variables(tmp_path):
-    words = train_command(
-        tmp_path, "--gpus", "8", "--nodes", "2", SLURM_JOB_ID="7", SLURM_NNODES="2"
-    )
+def test_within_slurm_srun_starts_torchrun_on_each_node(tmp_path):
+    tools = with_tool(tmp_path / "slurm" / "scontrol", 'printf "%s\n" "$3"-1 "$3"-2')
+    job = {"SLURM_JOB_ID": "7", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "host"}
+    words = train_command(tmp_path, "--gpus", "8", "--nodes", "2", **tools, **job)
     assert words[0] == "srun"
     assert (value(words, "--nodes"), value(words, "--ntasks-per-node")) == ("2", "1")
-    assert int(value(words, "--distributed-port")) > 0  # 0 would ask for one node only
+    assert words.index("torchrun") < words.index("--nnodes")
+    assert value(words, "--rdzv-endpoint") == "host-1:20007"
     assert value(words, "--distributed-world-size") == "16"
+
+
+def test_train_options_come_last_so_that_they_change_everything(tmp_path):
+    further = ("--train_options", "--num-workers 9 --log-interval 7 --save-dir elsewhere")
+    for options in ((), ("--dev_score", "true", "--best_by", "score")):
+        words = train_command(tmp_path, *further, *options, "--device", "cpu")
+        assert words[-6:] == further[1].split()
 
 
 # Says that it has begun, and when it is told to end.
@@ -174,10 +184,7 @@ def test_gpus_that_pytorch_does_not_see_are_one_line(monkeypatch):
     ("options", "message"),
     [
         (["--nodes", "2"], "--nodes 2 needs --master HOST:PORT, the address of node 0, or Slurm"),
-        (
-            ["--nodes", "2", "--master", "node0:29500", "--device", "cpu"],
-            "--nodes 2 needs GPUs, and there are none: --gpus N says how many each node has",
-        ),
+        (["--gpus", "0", "--device", "cpu"], "--gpus must be at least 1, got '0'"),
         (["--node_rank", "1"], "--node_rank must be less than --nodes 1, got '1'"),
         (["--precision", "int8"], "--precision must be one of auto fp32 fp16 bf16, got 'int8'"),
         (
@@ -206,7 +213,7 @@ def test_the_other_direction_has_a_directory_of_its_own(tmp_path):
         assert {name} == set(re.findall(r"/exp/(wmt14_\w+)", text))
 
 
-def test_fairseq_takes_all_that_a_slurm_job_has(tmp_path):
+def test_no_more_is_asked_for_than_there_is(tmp_path):
     def refused(*options, **environment):
         tools = gpus(tmp_path, 4, "9.0")
         return refusal(call([WMT, "--dry_run", *options], tmp_path, **tools, **environment))
@@ -214,26 +221,6 @@ def test_fairseq_takes_all_that_a_slurm_job_has(tmp_path):
     assert refused("--gpus", "8") == "run.sh: --gpus must be at most the 4 here, got '8'"
     job = {"SLURM_JOB_ID": "7", "SLURM_NNODES": "2"}
     assert refused("--gpus", "4", **job) == "run.sh: --nodes must be the job's 2, got '1'"
-    line = refused("--gpus", "2", "--nodes", "2", **job)
-    assert line.startswith("run.sh: --gpus must be the job's 4, got '2'")
-
-
-def test_a_dry_run_leaves_nodes_that_wait_alone(tmp_path):
-    begun = tmp_path / "exp" / "aiayn-base-1" / ".attempt"
-    begun.parent.mkdir(parents=True)
-    begun.touch()
-    train_command(tmp_path, "--exp", str(tmp_path / "exp"))
-    assert begun.exists()
-
-
-def test_only_nodes_of_the_same_training_wait_from_its_start(tmp_path):
-    runs = [tmp_path / "exp" / f"{system}-base-1" / ".attempt" for system in ("aiayn", "stock")]
-    for begun in runs:
-        begun.parent.mkdir(parents=True)
-        begun.touch()
-    words = [WMT, "--exp", tmp_path / "exp", "--needs_mb", "1", "--stop_stage", "0"]
-    finish(words, **no_gpu(tmp_path), **without_torch(tmp_path / "tools"))
-    assert [begun.exists() for begun in runs] == [False, True]
 
 
 def test_an_unknown_row_and_one_that_stock_fairseq_cannot_build(tmp_path):
@@ -258,8 +245,6 @@ def test_a_shorter_training_keeps_the_proportion_of_checkpoints(tmp_path):
     assert value(words, "--keep-interval-updates") == "7"
     # One more thing to evaluate later must not need another training.
     assert value(train_command(tmp_path, "--average", "1"), "--keep-interval-updates") == "5"
-    # A training that is killed at its end goes on from the one before the last.
-    assert value(train_command(tmp_path, "--row", "c_n2"), "--keep-interval-updates") == "2"
     assert value(train_command(tmp_path, "--max_update", "10"), "--save-interval-updates") == "1"
 
 
@@ -300,127 +285,3 @@ def test_the_final_model_is_evaluated_where_none_are_averaged(tmp_path):
     assert "aiayn average --last 20" in averaged
     (generate,) = commands(averaged, "fairseq-generate")
     assert value(generate, "--path").endswith("/average.pt")
-
-
-# --- on after a failure ---
-
-# A training of 3 checkpoints that loses its node after each of the first two.
-STAND_IN = """
-echo "$*" >>"$1/calls"
-mkdir -p "$1/run/checkpoints"
-n=$(ls "$1/run/checkpoints" | wc -l)
-python -c 'import sys, zipfile; zipfile.ZipFile(sys.argv[1], "w").writestr("data", "x")' \
-    "$1/run/checkpoints/checkpoint_1_$((n + 1))00.pt"
-((n >= 2)) || kill -9 $$
-"""
-
-
-@pytest.fixture
-def trains(tmp_path):
-    """Return a function that runs a recipe with a stand-in for fairseq-train."""
-    script = write_tool(tmp_path / "sample" / "run.sh", TRAINING_SAMPLE) / "run.sh"
-
-    def run(stand_in: str, *options: str):
-        tools = with_tool(tmp_path / "tools" / "fairseq-train", stand_in)
-        words = [script, "--exp", tmp_path / "exp", "--needs_mb", "1", *options]
-        return call(words, tmp_path, **tools)
-
-    return run
-
-
-# Four processes on two nodes that sum their ranks; one of the second node dies the first time,
-# after a checkpoint.
-RANKS = """
-import os, sys, zipfile
-from pathlib import Path
-import torch
-import torch.distributed as dist
-
-exp = Path(sys.argv[1])
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-checkpoint = exp / "run" / "checkpoints" / "checkpoint_1_100.pt"
-first = not checkpoint.exists()
-total = torch.tensor(float(rank))
-dist.all_reduce(total)
-if first and rank == 0:
-    checkpoint.parent.mkdir(exist_ok=True)
-    zipfile.ZipFile(checkpoint, "w").writestr("data", "x")
-dist.barrier()
-if first and rank == 3:
-    os._exit(1)
-dist.barrier()
-restored = sys.argv[-1] if "--restore-file" in sys.argv else "nothing"
-node = os.environ["GROUP_RANK"]
-(exp / f"rank{rank}").write_text(f"{node} {total.item():g} {Path(restored).name}")
-dist.barrier()
-dist.destroy_process_group()  # or gloo's threads may abort the process at its end
-"""
-
-
-def test_two_nodes_train_together_and_start_again_when_one_is_lost(trains, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        master = f"127.0.0.1:{free.getsockname()[1]}"
-    options = ("--gpus", "2", "--nodes", "2", "--master", master)
-    ranks = tmp_path / "ranks.py"
-    ranks.write_text(RANKS)
-    stand_in = f'exec python {ranks} "$@"'
-    with ThreadPoolExecutor() as nodes:
-        done = [nodes.submit(trains, stand_in, *options, "--node_rank", str(n)) for n in range(2)]
-    for result in (future.result() for future in done):
-        assert result.returncode == 0, result.stderr
-        assert "it is started again" in result.stderr
-    # Ranks 0 and 1 are node 0's, so that node 0 writes the checkpoints.
-    assert [(tmp_path / "exp" / f"rank{rank}").read_text() for rank in range(4)] == [
-        f"{node} 6 checkpoint_1_100.pt" for node in (0, 0, 1, 1)
-    ]
-
-
-def calls(exp: Path) -> list[str]:
-    return (exp / "calls").read_text().splitlines()
-
-
-def test_a_lost_node_costs_what_follows_the_last_checkpoint(trains, tmp_path):
-    result = trains(STAND_IN, "--device", "cpu", "--restarts", "0")
-    assert result.returncode == 0, result.stderr
-    restored = [
-        re.findall(r"--restore-file \S*_(\d+)\.pt", line) for line in calls(tmp_path / "exp")
-    ]
-    assert restored == [[], ["100"], ["200"]]
-    assert result.stderr.count("training ended with status 137: it is started again") == 2
-
-
-def test_a_training_that_fails_at_once_is_not_tried_again(trains, tmp_path):
-    result = trains('echo "$*" >>"$1/calls"; echo "no such row" >&2; exit 2')
-    assert result.returncode == 2
-    assert len(calls(tmp_path / "exp")) == 1
-    assert "stage 5-train failed with status 2: no such row;" in result.stderr.splitlines()[-1]
-
-
-@pytest.mark.parametrize("name", ["exp", "[a] *"])  # the second is also a pattern
-def test_a_training_is_never_replaced_by_a_mistyped_option(trains, tmp_path, name):
-    exp = tmp_path / name
-
-    def train(*options: str):
-        return trains(STAND_IN, "--exp", exp, *options)
-
-    assert train("--device", "cpu").returncode == 0
-    checkpoints = exp / "run" / "checkpoints"
-    before = {path: path.stat().st_mtime_ns for path in checkpoints.iterdir()}
-    result = train("--device", "cpu", "--warmup", "2")
-    assert result.returncode == 1
-    assert f"{exp}/run holds a training with other data or options" in result.stderr
-    assert {path: path.stat().st_mtime_ns for path in checkpoints.iterdir()} == before
-    # Other hardware is no other training.
-    same = train("--gpus", "4", "--precision", "fp32")
-    assert same.returncode == 0 and "is done, skipped" in same.stderr
-
-    scores = [checkpoints.parent / name for name in ("score.json", "test/score.json")]
-    for score in scores:  # of the training that is replaced
-        score.parent.mkdir(exist_ok=True)
-        score.write_text("{}")
-    forced = train("--force", "--force", "--device", "cpu", "--warmup", "2")
-    assert forced.returncode == 0, forced.stderr
-    assert "--restore-file" not in calls(exp)[3]
-    assert not any(score.exists() for score in scores), "a table would take them for the new one's"

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tqdm import tqdm
 
-from torture import archives, binaries, checkpoints, folders, options, recipes, streams, trees
+from torture import archives, checkpoints, folders, options, recipes, streams, trees
 from torture.attempt import Attempt
 from torture.materials import Materials, make
 from torture.server import import_everything
@@ -34,7 +34,6 @@ from torture.server import import_everything
 # What attacks, and its share of the time
 AREAS: dict[str, tuple[Callable[[Attempt, Materials], None], float]] = {
     "checkpoints": (checkpoints.attack, 3),
-    "binaries": (binaries.attack, 2),
     "folders": (folders.attack, 2),
     "trees": (trees.attack, 1),
     "archives": (archives.attack, 1),

@@ -5,16 +5,17 @@ Each guard is a module with a function `install`. They work for stock models, to
 """
 
 from fairseq_aiayn.plugin.guards import (
-    binarized_data,
     checkpoints,
     dictionaries,
-    early_stopping,
     error_messages,
     interval_checkpoints,
     log_file,
     number_options,
     peak_memory,
     prefetch,
+    processes,
+    resuming,
+    signals,
     stock_adam,
 )
 
@@ -22,13 +23,14 @@ GUARDS = (
     error_messages,  # first, because the others may raise errors
     checkpoints,
     dictionaries,
-    binarized_data,
     stock_adam,
     number_options,
     prefetch,
     peak_memory,
-    early_stopping,
+    processes,
+    resuming,
     interval_checkpoints,
+    signals,  # after it, so that it is called first
     log_file,
 )
 

@@ -1,15 +1,19 @@
-"""--patience of a training that resumes from a checkpoint."""
+"""How a training resumes: its patience, and copies of checkpoints that are cut short. The place in
+the epoch is tested by trainings (tests/system/test_several_processes.py)."""
 
 import json
+import os
 import sys
+import zipfile
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 from fairseq_cli import train
 
-from fairseq_aiayn.plugin.guards import early_stopping
-from fairseq_aiayn.plugin.guards.early_stopping import counting_on
+from fairseq_aiayn.plugin.guards import resuming
+from fairseq_aiayn.plugin.guards.resuming import repair_copies, unless_done
+from fairseq_aiayn.plugin.guards.training_program import training_program
 
 PATIENCE = 3
 
@@ -27,6 +31,7 @@ def configuration(log: Path | None, patience: int = PATIENCE, maximize: bool = F
     return SimpleNamespace(
         common=SimpleNamespace(log_file=log and str(log)),
         dataset=SimpleNamespace(valid_subset="valid"),
+        optimization=SimpleNamespace(max_update=1000),
         checkpoint=SimpleNamespace(
             patience=patience,
             best_checkpoint_metric="loss",
@@ -56,43 +61,46 @@ def go_on(
         data_parallel_process_group=None,
         device="cpu",
     )
-    step = counting_on(lambda cfg, trainer, loss: should_stop_early(cfg, loss), should_stop_early)
-    return [step(cfg, trainer, loss) for loss in losses]
+
+    def train(cfg, trainer, *losses: float) -> tuple[list[bool], bool]:
+        return [should_stop_early(cfg, loss) for loss in losses], False
+
+    return unless_done(train, should_stop_early)(cfg, trainer, *losses)[0]
 
 
 def test_the_count_goes_on_after_the_best_validation_of_the_log(tmp_path, should_stop_early):
     log = write_log(tmp_path / "train.log", (10, 5.0), (20, 4.0), (30, 4.5))
-    assert go_on(configuration(log), should_stop_early, 31, [4.1, 4.2]) == [False, True]
+    assert go_on(configuration(log), should_stop_early, 30, [4.1, 4.2]) == [False, True]
 
 
 def test_a_better_validation_starts_the_count_anew(tmp_path, should_stop_early):
     log = write_log(tmp_path / "train.log", (10, 4.0), (20, 4.5), (30, 4.5))
-    found = go_on(configuration(log), should_stop_early, 31, [3.9, 4.0, 4.0, 4.0])
+    found = go_on(configuration(log), should_stop_early, 30, [3.9, 4.0, 4.0, 4.0])
     assert found == [False, False, False, True]
 
 
 def test_what_the_checkpoint_does_not_know_does_not_count(tmp_path, should_stop_early):
     """The training was killed after update 40, and resumes from the checkpoint of update 20."""
     log = write_log(tmp_path / "train.log", (10, 5.0), (20, 4.0), (30, 4.5), (40, 3.0))
-    found = go_on(configuration(log), should_stop_early, 21, [4.5, 4.5, 4.5])
+    found = go_on(configuration(log), should_stop_early, 20, [4.5, 4.5, 4.5])
     assert found == [False, False, True]
 
 
 def test_what_an_earlier_start_did_again_counts_once(tmp_path, should_stop_early):
     log = write_log(tmp_path / "train.log", (10, 4.0), (20, 4.5), (30, 4.5), (20, 4.5))
-    assert go_on(configuration(log), should_stop_early, 21, [4.5, 4.5]) == [False, True]
+    assert go_on(configuration(log), should_stop_early, 20, [4.5, 4.5]) == [False, True]
 
 
 def test_the_best_is_the_largest_where_the_metric_is_to_grow(tmp_path, should_stop_early):
     log = write_log(tmp_path / "train.log", (10, 4.0), (20, 5.0), (30, 4.0))
     cfg = configuration(log, maximize=True)
-    assert go_on(cfg, should_stop_early, 31, [4.9, 4.9]) == [False, True]
+    assert go_on(cfg, should_stop_early, 30, [4.9, 4.9]) == [False, True]
 
 
 @pytest.mark.parametrize("missing", [True, False])
 def test_a_training_without_a_log_counts_as_fairseq_does(tmp_path, should_stop_early, missing):
     log = tmp_path / "none.log" if missing else None
-    found = go_on(configuration(log), should_stop_early, 31, [5.0, 5.0, 5.0, 5.0])
+    found = go_on(configuration(log), should_stop_early, 30, [5.0, 5.0, 5.0, 5.0])
     assert found == [False, False, False, True]
 
 
@@ -101,23 +109,54 @@ def test_all_processes_count_as_the_first_one_does(tmp_path, should_stop_early, 
     log = write_log(tmp_path / "train.log", (10, 5.0), (20, 4.0), (30, 4.5))
     sent = []
     monkeypatch.setattr(
-        early_stopping.distributed_utils,
+        resuming.distributed_utils,
         "broadcast_object",
         lambda counted, *_, **__: sent.append(counted) or (4.0, 1),
     )
     for cfg, first in ((configuration(log), True), (configuration(tmp_path / "none"), False)):
-        found = go_on(cfg, should_stop_early, 31, [4.1, 4.2], first, broadcast=True)
+        found = go_on(cfg, should_stop_early, 30, [4.1, 4.2], first, broadcast=True)
         assert found == [False, True]
     assert sent == [(4.0, 1), None]
 
 
 @pytest.mark.parametrize("start", ["-m fairseq_cli.train", "fairseq_cli/train.py"])
-def test_a_program_started_by_its_module_counts_too(start, monkeypatch):
+def test_a_program_started_by_its_module_is_a_training_too(start, monkeypatch):
     """Breaks if `python -m fairseq_cli.train` or torchrun start a training that forgets."""
     program = ModuleType("__main__")
     program.__spec__ = SimpleNamespace(name="fairseq_cli.train") if start[0] == "-" else None
     program.__file__ = f"/somewhere/{start}"
-    program.validate_and_save = program.should_stop_early = lambda *_: None
     monkeypatch.setitem(sys.modules, "__main__", program)
-    early_stopping.install()
-    assert program.validate_and_save.counts_on is False
+    assert training_program() is program
+
+
+def write_checkpoints(directory: Path, **kinds: bool) -> dict[str, Path]:
+    """Write checkpoints in this order: whole ones, and halves."""
+    paths = {}
+    for number, (name, is_whole) in enumerate(kinds.items()):
+        paths[name] = path = directory / f"checkpoint{name if name[0] == '_' else '_' + name}.pt"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("data", name)
+        if not is_whole:
+            path.write_bytes(path.read_bytes()[:20])
+        os.utime(path, (number, number))
+    return paths
+
+
+def test_half_a_copy_is_made_again_from_what_was_written_last(tmp_path):
+    """Not from the one with the most updates, which may be of an earlier training."""
+    paths = write_checkpoints(tmp_path, _9_900=True, _1_20=True, _1_30=True, best=False, last=False)
+    repair_copies(tmp_path)
+    for name in ("best", "last"):
+        assert paths[name].read_bytes() == paths["_1_30"].read_bytes()
+    assert sorted(tmp_path.iterdir()) == sorted(paths.values())
+
+
+def test_whole_checkpoints_and_half_of_the_only_one_stay(tmp_path):
+    paths = write_checkpoints(tmp_path, last=True, _1_20=True, best=True)
+    before = {path: path.read_bytes() for path in paths.values()}
+    repair_copies(tmp_path)
+    assert {path: path.read_bytes() for path in paths.values()} == before
+    for path in paths.values():
+        path.write_bytes(b"half")
+    repair_copies(tmp_path)
+    assert all(path.read_bytes() == b"half" for path in paths.values())

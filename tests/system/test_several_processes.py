@@ -1,0 +1,192 @@
+"""Data-parallel training on a CPU, by torchrun and gloo: what several processes write is what one
+process with a larger update frequency would, and can be used and continued like it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq_commands import PLUGIN, SMALL, Run, command, losses
+
+UPDATES = 12
+# Dropout is off, because its draws differ between two processes and two accumulated batches
+OPTIONS = [*SMALL, "--dropout", "0.0", "--max-update", str(UPDATES), "--save-interval-updates", "4"]
+OPTIONS += ["--no-epoch-checkpoints", "--save-interval", "1000", "--log-format", "json"]
+# fairseq-train that writes down the sentences of each update, and may get a signal with its workers
+SCRIPT = """
+import json, multiprocessing, os, subprocess
+from fairseq.trainer import Trainer
+from fairseq_cli.train import cli_main
+
+train_step = Trainer.train_step
+
+def recorded(trainer, samples, *arguments, **options):
+    ids = [number for sample in samples if sample for number in sample["id"].tolist()]
+    with open(os.environ["RECORD"], "a") as file:
+        print(json.dumps([trainer.get_num_updates(), ids]), file=file)
+    rank, update, name = os.environ.get("SIGNAL", "9 0 TERM").split()
+    if os.environ["RANK"] == rank and trainer.get_num_updates() == int(update):
+        processes = [os.getpid(), *(one.pid for one in multiprocessing.active_children())]
+        subprocess.run(["kill", "-s", name, *map(str, processes)], check=True)
+    return train_step(trainer, samples, *arguments, **options)
+
+Trainer.train_step = recorded
+cli_main()
+"""
+
+
+def processes(count: int, program: list[str], *arguments: str | Path) -> list[str | Path]:
+    """Return the command that trains with so many processes."""
+    return [
+        *("torchrun", "--standalone", "--nproc-per-node", str(count), "--no-python", *program),
+        *(*arguments, "--distributed-world-size", str(count), "--distributed-rank", "-1"),
+        *("--distributed-backend", "gloo", "--distributed-init-method", "env://"),
+        *("--distributed-no-spawn", "--ddp-backend", "legacy_ddp"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def two(run: Run, data_bin: Path, tmp_path_factory) -> Path:
+    """The directory of checkpoints of an undisturbed training with two processes."""
+    directory = tmp_path_factory.mktemp("two")
+    arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", directory]
+    done = run(*processes(2, command("fairseq-train"), *arguments))
+    (directory / "output").write_text(done.stdout + done.stderr)
+    return directory
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch) -> list[str]:
+    """The program that records sentences in tmp_path/seen."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    monkeypatch.setenv("RECORD", str(tmp_path / "seen"))
+    monkeypatch.setenv("RANK", "0")  # where torchrun sets no other
+    return command("python", tmp_path / "train.py")
+
+
+def parameters(directory: Path) -> dict[str, torch.Tensor]:
+    return torch.load(directory / "checkpoint_last.pt")["model"]
+
+
+def updates(directory: Path) -> int:
+    return torch.load(directory / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"]
+
+
+def development_losses(log: str) -> list[str]:
+    return [
+        json.loads(line.partition("| valid | ")[2])["valid_loss"]
+        for line in log.splitlines()
+        if "| valid | " in line
+    ]
+
+
+def test_two_processes_equal_one_with_update_frequency_2(run: Run, data_bin, two, tmp_path):
+    arguments = [data_bin, *PLUGIN, *OPTIONS, "--update-freq", "2", "--save-dir", tmp_path]
+    done = run("fairseq-train", *arguments)
+    assert updates(two) == updates(tmp_path) == UPDATES
+    for name, value in parameters(tmp_path).items():
+        torch.testing.assert_close(parameters(two)[name], value, atol=1e-5, rtol=1e-4)
+    logs = (two / "output").read_text(), done.stdout + done.stderr
+    assert losses(logs[0]) == losses(logs[1])
+    assert len(losses(logs[0])) == UPDATES
+    assert development_losses(logs[0]) == development_losses(logs[1])
+    assert len(development_losses(logs[0])) == UPDATES // 4
+
+
+def test_what_two_processes_wrote_is_averaged_diagnosed_validated_and_translates(
+    run: Run, data_bin, two, tmp_path
+):
+    """Breaks if a number that fairseq reduces over the processes, and so stores as a tensor, is
+    refused."""
+    model = tmp_path / "average.pt"
+    run("aiayn", "average", "--last", "3", "--dir", two, "--output", model)
+    assert "--max-update" in run("aiayn", "diagnose", two / "checkpoint_last.pt").stdout
+    for path in (model, two / "checkpoint_last.pt"):
+        use = [data_bin, *PLUGIN, "--task", "aiayn_translation", "--path", path, "--cpu"]
+        use += ["--max-tokens", "256", "--num-workers", "0"]
+        run("fairseq-validate", *use)
+        assert run("fairseq-generate", *use).stdout.count("\nH-") == 20
+
+
+@pytest.mark.parametrize("name", ["TERM", "USR1"])
+def test_a_signal_to_one_of_two_ends_both_with_a_checkpoint_that_continues_to_the_bit(
+    run: Run, data_bin, two, tmp_path, script, monkeypatch, name
+):
+    arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path / "ck"]
+    monkeypatch.setenv("SIGNAL", f"1 6 {name}")
+    ended = run(*processes(2, script, *arguments, "--num-workers", "1"), fails=True)
+    assert "update 1 is done; TERM now ends with a checkpoint" in ended.stdout + ended.stderr
+    assert updates(tmp_path / "ck") == 7, "the running update ends"
+    monkeypatch.delenv("SIGNAL")
+    run(*processes(2, script, *arguments))
+    assert updates(tmp_path / "ck") == UPDATES
+    for key, value in parameters(two).items():
+        torch.testing.assert_close(parameters(tmp_path / "ck")[key], value, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_with_another_number_of_processes_each_sentence_is_seen_once_an_epoch(
+    run: Run, data_bin, tmp_path, script, after
+):
+    """Three processes cannot share evenly what two left: 16 batches, of which 2 x 5 are seen."""
+    arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path / "ck", "--max-epoch", "2"]
+    run(*processes(2, script, *arguments, "--max-update", "5"))
+    checkpoint = torch.load(tmp_path / "ck" / "checkpoint_last.pt")
+    assert checkpoint["extra_state"]["train_iterator"]["iterations_in_epoch"] == 5
+    run(*processes(after, script, *arguments, "--max-update", "100"))
+    seen = Counter()
+    for line in (tmp_path / "seen").read_text().splitlines():
+        seen.update(json.loads(line)[1])
+    assert seen == dict.fromkeys(range(600), 2)  # in two epochs
+
+
+def test_with_other_batches_an_epoch_begins_again_as_the_log_says(run: Run, data_bin, tmp_path):
+    arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path]
+    run("fairseq-train", *arguments, "--max-update", "3")
+    more = run("fairseq-train", *arguments, "--max-update", "5", "--max-tokens", "200")
+    message = "epoch 1 begins again, with other batches: --max-tokens was 256, is 200"
+    assert (more.stdout + more.stderr).count(message) == 1
+    iterator = torch.load(tmp_path / "checkpoint_last.pt")["extra_state"]["train_iterator"]
+    assert (iterator["epoch"], iterator["iterations_in_epoch"]) == (1, 2)
+
+
+def test_early_stopping_ends_all_processes_and_stays_done(run: Run, data_bin, tmp_path):
+    """The schedule is at its end, so that no validation improves on the first."""
+    arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path, "--patience", "2"]
+    arguments += ["--max-update", "100", "--lr-factor", "1e-30", "--log-file", tmp_path / "log"]
+    program = command("fairseq-train")
+    run(*processes(2, program, *arguments))
+    assert updates(tmp_path) == 12, "the validation at 4 is the best, those at 8 and 12 are not"
+    again = run(*processes(2, program, *arguments))
+    assert "the training is done already: 12 updates" in again.stdout + again.stderr
+
+
+def test_a_training_that_is_done_does_no_more_updates(run: Run, data_bin, two, tmp_path):
+    (tmp_path / "checkpoint_last.pt").write_bytes((two / "checkpoint_last.pt").read_bytes())
+    run("fairseq-train", data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path)
+    assert updates(tmp_path) == UPDATES
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU, which two processes share")
+def test_on_a_gpu_two_processes_in_fp16_are_ended_and_continued(
+    run: Run, data_bin, tmp_path, script, monkeypatch
+):
+    """By gloo, because NCCL takes one process a GPU."""
+    options = [option for option in OPTIONS if option != "--cpu"] + ["--fp16"]
+    train = [
+        *("torchrun", "--standalone", "--nproc-per-node", "2", "--no-python", *script, data_bin),
+        *(*PLUGIN, *options, "--distributed-world-size", "2", "--distributed-backend", "gloo"),
+    ]
+    run(*train, "--save-dir", tmp_path / "undisturbed")
+    monkeypatch.setenv("SIGNAL", "1 6 TERM")
+    run(*train, "--save-dir", tmp_path / "ended", fails=True)
+    assert updates(tmp_path / "ended") == 7
+    monkeypatch.delenv("SIGNAL")
+    run(*train, "--save-dir", tmp_path / "ended")
+    for key, value in parameters(tmp_path / "undisturbed").items():
+        torch.testing.assert_close(parameters(tmp_path / "ended")[key], value)
+    model = tmp_path / "average.pt"
+    run("aiayn", "average", "--last", "3", "--dir", tmp_path / "ended", "--output", model)

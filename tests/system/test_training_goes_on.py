@@ -1,0 +1,139 @@
+"""How a recipe's training goes on after a failure, on one node and on two: with the real
+fairseq-train, whose processes kill themselves."""
+
+from __future__ import annotations
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import fork_server
+import pytest
+import torch
+from fairseq_commands import PLUGIN, SMALL
+from recipe_runs import TRAINING_SAMPLE, call, in_front, with_fork_server, write_tool
+
+# fairseq-train in which the process of a rank kills itself at these updates, once at each.
+KILLED = """
+import os, signal
+from pathlib import Path
+from fairseq.trainer import Trainer
+from fairseq_cli.train import cli_main
+
+train_step = Trainer.train_step
+rank, *updates = os.environ["KILLED"].split()
+
+def killed(trainer, *arguments, **options):
+    update, seen = str(trainer.get_num_updates()), Path(os.environ["SEEN"])
+    if os.environ.get("RANK", "0") == rank and update in updates:
+        if update not in (seen.read_text().split() if seen.exists() else ""):
+            with seen.open("a") as file:
+                print(update, file=file)
+            os.kill(os.getpid(), signal.SIGKILL)
+    return train_step(trainer, *arguments, **options)
+
+Trainer.train_step = killed
+cli_main()
+"""
+OPTIONS = [*SMALL, *PLUGIN, "--max-update", "12", "--save-interval-updates", "4"]
+OPTIONS += ["--no-epoch-checkpoints", "--save-interval", "1000", "--log-interval", "1"]
+
+
+@pytest.fixture
+def trains(tmp_path, data_bin):
+    """Return a function that runs a recipe with fairseq-train, or with a stand-in for it."""
+    script = write_tool(tmp_path / "sample" / "run.sh", TRAINING_SAMPLE) / "run.sh"
+    (tmp_path / "killed.py").write_text(KILLED)
+    killed = f'{fork_server.programs() / fork_server.WORKER} {tmp_path / "killed.py"} "$@"'
+
+    def run(*options: object, kills: str = "none", program: str = killed, exp: str = "exp"):
+        tool = write_tool(tmp_path / "tools" / "fairseq-train", f"exec {program}\n")
+        tools = in_front(tool, with_fork_server())
+        tools |= {"KILLED": kills, "SEEN": str(tmp_path / f"killed {exp}")}
+        (tmp_path / exp).mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            (tmp_path / exp / "bin").symlink_to(data_bin)
+            (tmp_path / exp / ".done").mkdir()  # bin is a recipe's
+        words = [script, "--exp", tmp_path / exp, "--needs_mb", "1", "--device", "cpu"]
+        return call([*words, "--train_options", " ".join(OPTIONS), *options], tmp_path, **tools)
+
+    return run
+
+
+def parameters(exp: Path) -> dict[str, torch.Tensor]:
+    """Return those of a training that has done all its updates."""
+    state = torch.load(exp / "run" / "checkpoints" / "checkpoint_last.pt")
+    assert state["optimizer_history"][-1]["num_updates"] == 12
+    return state["model"]
+
+
+def test_two_nodes_go_on_when_one_loses_its_process(trains, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        master = f"127.0.0.1:{free.getsockname()[1]}"
+    nodes = [("--nodes", "2", "--master", master, "--node_rank", str(rank)) for rank in range(2)]
+    with ThreadPoolExecutor() as both:
+        done = [both.submit(trains, *options, kills="1 6") for options in nodes]
+    for result in (future.result() for future in done):
+        assert result.returncode == 0, result.stderr
+        assert result.stderr.count("it is started again") == 1
+    assert trains("--gpus", "2", exp="undisturbed").returncode == 0
+    expected = parameters(tmp_path / "undisturbed")
+    for name, value in parameters(tmp_path / "exp").items():
+        torch.testing.assert_close(value, expected[name], atol=0, rtol=0)
+
+
+def test_a_node_that_comes_when_the_training_is_over_ends(trains, tmp_path):
+    assert trains().returncode == 0
+    late = trains("--nodes", "2", "--master", "127.0.0.1:9", "--node_rank", "1")
+    assert late.returncode == 0 and "started again" not in late.stderr
+
+
+def test_tries_are_counted_anew_after_each_checkpoint(trains, tmp_path):
+    result = trains("--restarts", "0", kills="0 5 9")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("training ended with status 137: it is started again") == 2
+    parameters(tmp_path / "exp")
+
+
+def test_a_training_that_never_comes_to_the_next_checkpoint_is_given_up(trains):
+    assert trains("--restarts", "1", kills="0 1 2 3").returncode == 137
+
+
+@pytest.mark.parametrize("count", ["1", "2"])
+def test_a_wrong_option_is_said_once_and_not_tried_again(trains, count):
+    result = trains("--gpus", count, "--train_options", " ".join([*OPTIONS, "--no-such-option"]))
+    assert result.returncode != 0
+    assert "stage 5-train-run failed" in result.stderr
+    assert "started again" not in result.stderr
+
+
+@pytest.mark.parametrize("name", ["exp", "[a] *"])  # the second is also a pattern
+def test_a_training_is_never_replaced_by_a_mistyped_option(trains, tmp_path, name):
+    exp = tmp_path / name
+    checkpoint = exp / "run" / "checkpoints" / "checkpoint_last.pt"
+    writes = 'mkdir -p "$EXP/run/checkpoints"; echo $$ >"$EXP/run/checkpoints/checkpoint_last.pt"'
+    (tmp_path / "writes").write_text(f"EXP='{exp}'\n{writes}\n")
+
+    def train(*options: str):
+        return trains(*options, exp=name, program=f"bash {tmp_path / 'writes'}")
+
+    assert train().returncode == 0
+    before = checkpoint.read_text()
+    result = train("--warmup", "2")
+    assert result.returncode == 1
+    assert f"{exp}/run holds a training with other data or options" in result.stderr
+    assert checkpoint.read_text() == before
+    # Other hardware is no other training.
+    same = train("--gpus", "4", "--precision", "fp32")
+    assert same.returncode == 0 and "is done, skipped" in same.stderr
+
+    scores = [exp / "run" / name for name in ("score.json", "test/score.json")]
+    for score in scores:  # of the training that is replaced
+        score.parent.mkdir(exist_ok=True)
+        score.write_text("{}")
+    forced = train("--force", "--force", "--warmup", "2")
+    assert forced.returncode == 0, forced.stderr
+    assert checkpoint.read_text() != before
+    assert not any(score.exists() for score in scores), "a table would take them for the new one's"
