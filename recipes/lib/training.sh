@@ -202,6 +202,7 @@ find_launch() {
             --rdzv-id "${run_dir##*/}" --rdzv-conf "join_timeout=$node_wait,read_timeout=$node_wait"
             --max-restarts 0) # train_on restarts it
     fi
+    # shellcheck disable=SC2034  # the recipe's command uses it
     launch=("${on_each[@]}" torchrun "${together[@]}" --nproc-per-node "$gpus" --no-python fairseq-train)
 }
 

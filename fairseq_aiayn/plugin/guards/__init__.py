@@ -16,14 +16,12 @@ from fairseq_aiayn.plugin.guards import (
     processes,
     resuming,
     signals,
-    stock_adam,
 )
 
 GUARDS = (
     error_messages,  # first, because the others may raise errors
     checkpoints,
     dictionaries,
-    stock_adam,
     number_options,
     prefetch,
     peak_memory,
