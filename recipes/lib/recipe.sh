@@ -202,7 +202,12 @@ recipe_interrupt() {
 recipe_stop_job() {
     [[ -n $recipe_job ]] || return 0
     local tries
-    kill -TERM -- "-$recipe_job" 2>/dev/null || return 0
+    kill -0 -- "-$recipe_job" 2>/dev/null || return 0
+    if pgrep -g "$recipe_job" -x srun >/dev/null; then # it would kill its tasks instead of telling them
+        scancel --signal=TERM "$SLURM_JOB_ID"
+    else
+        kill -TERM -- "-$recipe_job" 2>/dev/null || return 0
+    fi
     wait "$recipe_job" 2>/dev/null || true
     for ((tries = 0; tries < 10 * recipe_grace; tries++)); do
         kill -0 -- "-$recipe_job" 2>/dev/null || return 0

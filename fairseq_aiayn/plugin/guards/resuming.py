@@ -26,6 +26,7 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
+from torch import distributed
 
 from fairseq_aiayn.files.whole import whole_path
 from fairseq_aiayn.plugin.guards.training_program import training_program
@@ -33,6 +34,7 @@ from fairseq_aiayn.runs.fairseq_log import read_log
 
 logger = logging.getLogger(__name__)
 
+BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
 # The options that decide which batches an epoch has, and their order
 BATCHES = (
     *(("dataset", name) for name in ("max_tokens", "batch_size", "required_batch_size_multiple")),
@@ -63,28 +65,30 @@ def from_whole_file(load_checkpoint: Callable) -> Callable:
 
     @wraps(load_checkpoint)
     def wrapped(cfg: DictConfig, trainer: Trainer, **options: object) -> object:
-        if trainer.is_data_parallel_master:
-            repair_copies(Path(cfg.save_dir))
+        if trainer.is_data_parallel_master and cfg.restore_file == LAST:
+            repair_copies(Path(cfg.save_dir), () if cfg.no_last_checkpoints else (BEST, LAST))
+        if trainer.data_parallel_world_size > 1:  # all see the same file
+            distributed.barrier(trainer.data_parallel_process_group)
         return load_checkpoint(cfg, trainer, **options)
 
     return wrapped
 
 
-def repair_copies(directory: Path) -> None:
-    """Replace a checkpoint_last.pt or checkpoint_best.pt that is cut short by what it was to be a
-    copy of: the checkpoint that was written last.
+def repair_copies(directory: Path, names: Sequence[str] = (BEST, LAST)) -> None:
+    """Replace copies that are cut short by what they were to be copies of: the checkpoint that was
+    written last. Without a whole checkpoint, nothing is changed.
 
     A checkpoint is a zip archive with its directory at the end, which half a file does not have.
-    Without a whole checkpoint, nothing is changed.
+    checkpoint_last.pt is also made if it is not there: a kill can come before fairseq begins it.
     """
     found = {path: zipfile.is_zipfile(path) for path in directory.glob("checkpoint*.pt")}
     whole = [path for path, is_whole in found.items() if is_whole]
     newest = max(whole, key=lambda path: path.stat().st_mtime_ns, default=None)
-    for name in ("checkpoint_best.pt", "checkpoint_last.pt"):
-        if newest and found.get(directory / name) is False:
+    for name in names if newest else ():
+        if not found.get(directory / name, name != LAST):
             with whole_path(directory / name) as part:
                 shutil.copyfile(newest, part)
-            logger.warning("%s was cut short: it is %s again", directory / name, newest.name)
+            logger.warning("%s was not whole: it is %s again", directory / name, newest.name)
 
 
 # --- the place in the epoch -------------------------------------------------------------------

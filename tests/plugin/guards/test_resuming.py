@@ -151,6 +151,13 @@ def test_half_a_copy_is_made_again_from_what_was_written_last(tmp_path):
     assert sorted(tmp_path.iterdir()) == sorted(paths.values())
 
 
+def test_a_kill_before_the_first_copy_loses_nothing(tmp_path):
+    (written,) = write_checkpoints(tmp_path, _1_20=True).values()
+    repair_copies(tmp_path)
+    assert (tmp_path / "checkpoint_last.pt").read_bytes() == written.read_bytes()
+    assert len(list(tmp_path.iterdir())) == 2, "there is no best one"
+
+
 def test_whole_checkpoints_and_half_of_the_only_one_stay(tmp_path):
     paths = write_checkpoints(tmp_path, last=True, _1_20=True, best=True)
     before = {path: path.read_bytes() for path in paths.values()}
