@@ -22,8 +22,10 @@ def install() -> None:
     """Bound the waiting of fairseq-train's processes, and end them with their torchrun."""
     if not training_program():
         return
-    if not isinstance(distributed.init_process_group, partial):
-        distributed.init_process_group = partial(distributed.init_process_group, timeout=TIMEOUT)
+    for name in ("init_process_group", "new_group"):
+        function = getattr(distributed, name)
+        if not isinstance(function, partial):
+            setattr(distributed, name, partial(function, timeout=TIMEOUT))
     if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform == "linux":
         # Otherwise, they train on beside those that are started in their place.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
