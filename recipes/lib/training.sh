@@ -245,10 +245,12 @@ train_on() {
         now=$(last_written)
         [[ $now == "$last" ]] && ((tries += 1)) || tries=0
         last=$now
-        if (($(trainings_begun) == begun || tries > restarts)); then
-            ((nodes == 1)) || log "the nodes have not come together within $node_wait s, or see the log"
+        if (($(trainings_begun) == begun)); then
+            ((nodes == 1)) ||
+                log "no update was made: did every node start within $node_wait s and reach $master?"
             exit "$run_status"
         fi
+        ((tries <= restarts)) || exit "$run_status"
         log "training ended with status $run_status: it is started again"
     done
 }
@@ -256,11 +258,10 @@ train_on() {
 # Print when the last checkpoint was written.
 last_written() { stat -c %y "$run_dir/checkpoints/checkpoint_last.pt" 2>/dev/null || true; }
 
-# How many tries have come to their first update on this node: fairseq_aiayn/plugin/guards/signals.py
-# says so.
+# Print how many tries on this node made an update; fairseq_aiayn/plugin/guards/signals.py logs each.
 trainings_begun() { grep -cs "TERM now ends with a checkpoint" "$recipe_log" || true; }
 
-# Wait until node 0 trains; fail if it is done. Its stage has these marks in $recipe_state/.done.
+# Wait until node 0 trains; fail if its training is done. Both are marks of its stage in .done.
 node_0_trains() {
     local mark=${prepared:+$run_dir} said=false
     mark=${mark:-$exp}/.done/5-train-${run_dir##*/}
