@@ -127,7 +127,7 @@ def test_a_run_killed_in_every_stage_ends_as_if_it_had_not_been(undisturbed, tmp
     assert said.count("stopping the command it left behind") == len(ALONE)
     assert f"goes on from the last checkpoint in {exp}/{RUN}\n" in said
     log = (exp / "log" / f"5-train-{RUN}.log").read_text()
-    assert re.search(r"Loaded checkpoint \S+/checkpoint_last\.pt \(epoch 1 @ [246] updates\)", log)
+    assert re.search(r"Loaded checkpoint \S+/checkpoint_last\.pt \(epoch 1 @ [2-6] updates\)", log)
     assert results(exp) == undisturbed.results
     ours, theirs = weights(exp), weights(undisturbed.exp)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)

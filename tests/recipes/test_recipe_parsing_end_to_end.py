@@ -171,7 +171,7 @@ def test_phrases_and_pairs_are_a_text_of_their_own(trees, tmp_path):
 def test_a_killed_training_goes_on_from_its_checkpoint(whole):
     assert f"goes on from the last checkpoint in {whole.exp}/{OURS}\n" in whole.result.stderr
     log = (whole.exp / "log" / f"5-train-{OURS}.log").read_text()
-    assert re.search(r"Loaded checkpoint \S+/checkpoint_last\.pt \(epoch 1 @ [246] updates\)", log)
+    assert re.search(r"Loaded checkpoint \S+/checkpoint_last\.pt \(epoch 1 @ [2-6] updates\)", log)
     assert f" stage 5-train-{OURS} goes on\n" in whole.result.stderr
     resumed = [len(content(whole.exp / run / "test" / "settings.json")["resumed"]) for run in RUNS]
     assert resumed == [1, 0]
