@@ -23,8 +23,8 @@ from sides import Side
 from spreads import spread
 from workers import start
 
-from fairseq_aiayn.files.text_table import aligned_lines
-from fairseq_aiayn.rows import find_row
+from fairseq_aiayn.paper import find_row
+from fairseq_aiayn.text import aligned_lines
 
 REFERENCE = "reference float32"
 TRAININGS = ("reference float32", "fast float32", "fast bfloat16")

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from findings import Finding, findings_table
 
-from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.messages import one_line_errors
 from fairseq_aiayn.runs.write_settings import ROOT, commit, hardware, packages
+from fairseq_aiayn.text import one_line_errors, write_whole
 
 INTERRUPTED = 128 + signal.SIGINT  # what a shell reports
 # From the options: a table, what was found, and all figures for JSON

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fairseq_aiayn.rows import ROWS
+from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.runs.write_settings import ROOT
 
 WORK = ROOT / "exp" / "bench"

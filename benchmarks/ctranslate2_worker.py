@@ -18,9 +18,9 @@ import torch
 from fairseq.data import Dictionary, data_utils
 from turn_taking import Channel
 
-from fairseq_aiayn.exchange.ctranslate2 import write_ctranslate2
-from fairseq_aiayn.model_folder.export import model_of, of_checkpoint
-from fairseq_aiayn.model_folder.text import TextProcessing
+from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2
+from fairseq_aiayn.inference.export import model_of, of_checkpoint
+from fairseq_aiayn.inference.folder import TextProcessing
 from fairseq_aiayn.paper import TRANSLATION
 
 LONGEST = 250  # tokens, if the model ends translations: the recipes' longest sentences

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spreads import Spread
 
-from fairseq_aiayn.files.text_table import aligned_lines
+from fairseq_aiayn.text import aligned_lines
 
 TRAINING = "training, target tokens/s"
 CEILING = "share of the ceiling"

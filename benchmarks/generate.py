@@ -33,7 +33,7 @@ from sides import Side, translating_sides
 from spreads import number, ratios, spread
 from workers import Answer, start
 
-from fairseq_aiayn.files.text_table import aligned_lines
+from fairseq_aiayn.text import aligned_lines
 
 TRANSLATED = re.compile(
     r"Translated ([\d,]+) sentences \(([\d,]+) tokens\) in [\d,.]+s "

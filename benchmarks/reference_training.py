@@ -19,10 +19,10 @@ from turn_taking import Channel, find_device
 
 from fairseq_aiayn import plugin  # noqa: F401
 from fairseq_aiayn.nn.attention import MultiHeadAttention, attention, causal_mask
-from fairseq_aiayn.nn.dropout import Dropout
+from fairseq_aiayn.nn.cpu_kernels import Dropout
 from fairseq_aiayn.plugin import criterion
 from fairseq_aiayn.plugin.optimizer import AiaynAdam
-from fairseq_aiayn.training.label_smoothing import reference_smoothed_nll
+from fairseq_aiayn.training import reference_smoothed_nll
 
 
 def reference_attend(

@@ -27,7 +27,7 @@ from sides import Side, translating_sides
 from spreads import ratios, spread
 from workers import Worker, alternate, start
 
-from fairseq_aiayn.files.text_table import aligned_lines
+from fairseq_aiayn.text import aligned_lines
 
 BATCH_TOKENS = 1_000  # in the trainer's options; batches come from the orders
 UPDATES = 1_000_000  # more than a turn makes

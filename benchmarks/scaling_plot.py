@@ -11,8 +11,8 @@ from matplotlib.ticker import NullLocator
 from scaling_curves import Times
 from spreads import spread
 
-from fairseq_aiayn.files.whole import whole_path
 from fairseq_aiayn.palette import LINE_COLOURS
+from fairseq_aiayn.text import whole_path
 
 matplotlib.use("Agg")
 

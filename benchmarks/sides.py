@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairseq_aiayn.paper import TRANSLATION
-from fairseq_aiayn.regime.ours import Budget, as_words, train_flags
-from fairseq_aiayn.regime.search import generate_options
-from fairseq_aiayn.regime.stock import stock_flags
-from fairseq_aiayn.rows import find_row
+from fairseq_aiayn.paper import TRANSLATION, find_row
 from fairseq_aiayn.runs.write_settings import ROOT
+from fairseq_aiayn.settings import Budget, as_words, generate_options, stock_flags, train_flags
 
 PLUGIN = ["--user-dir", str(ROOT / "fairseq_aiayn")]
 REGIMES = {"ours": train_flags, "stock": stock_flags}

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from findings import Finding, findings_table
 
-from fairseq_aiayn.files.json_fields import dataclass_of, read_json
-from fairseq_aiayn.messages import one_line_errors
+from fairseq_aiayn.text import dataclass_of, one_line_errors, read_json
 
 FILES = ("train.json", "generate.json", "scaling.json")
 

@@ -32,9 +32,9 @@ from spreads import number, spread
 from training_turns import RowTurns, measure_row
 from workers import Answer
 
-from fairseq_aiayn.cost.estimate import forward_flops
-from fairseq_aiayn.files.text_table import aligned_lines
-from fairseq_aiayn.rows import find_row
+from fairseq_aiayn.cost import forward_flops
+from fairseq_aiayn.paper import find_row
+from fairseq_aiayn.text import aligned_lines
 
 WHOLE = "peak memory of the process"
 HEAD = [

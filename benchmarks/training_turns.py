@@ -15,7 +15,7 @@ from sides import Side, training_sides
 from spreads import ratios
 from workers import Answer, Worker, alternate, start
 
-from fairseq_aiayn.rows import find_row
+from fairseq_aiayn.paper import find_row
 
 ENDLESS = 1_000_000  # updates; the turns end it
 LIMITS = "limits"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.model_folder.translator import Translator
+    from fairseq_aiayn.inference.engine import Translator
 
 # With --user-dir, fairseq imports this package, and everything must be registered. Outside fairseq
 # (the aiayn command) the plugin is not loaded, because importing fairseq alone takes seconds.
@@ -22,6 +22,6 @@ def load(folder: str | Path, device: str | None = None, precision: str = "float3
 
     Raises OSError or ValueError, with the file and the rule, for a folder that cannot be used.
     """
-    from fairseq_aiayn.model_folder import translator  # imports torch
+    from fairseq_aiayn.inference import engine  # imports torch
 
-    return translator.load(folder, device, precision)
+    return engine.load(folder, device, precision)

@@ -8,8 +8,8 @@ from functools import cache
 
 import torch
 
-from fairseq_aiayn.inspection.attention_map import AttentionMap
-from fairseq_aiayn.inspection.attention_page import attention_page
+from fairseq_aiayn.attention_maps.page import attention_page
+from fairseq_aiayn.attention_maps.weights import AttentionMap
 
 LAYERS, HEADS = 3, 4
 ROUNDING = 0.5 / 4095 + 0.5e-4  # of the data block, and of the four digits of an opacity

@@ -12,7 +12,7 @@ from fairseq import options
 from fairseq.data import Dictionary
 
 import fairseq_aiayn.plugin  # noqa: F401  (registers the architectures)
-from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.paper import Row
 from fairseq_aiayn.plugin.architectures import apply_row

@@ -10,7 +10,7 @@ from pathlib import Path
 from fairseq_aiayn.report.comparison import summary_blocks
 from fairseq_aiayn.report.markdown import blocks_as_markdown
 from fairseq_aiayn.runs.translation_run import Comparison, comparison_of, read_runs
-from fairseq_aiayn.scores.bleu_score import Bleu, Scores
+from fairseq_aiayn.scores import Bleu, Scores
 
 SENTENCES = 4
 PARAMETERS = "num. shared model params: 6,578,176 (num. trained: 6,578,176)"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from patience import PATIENCE
 
-from fairseq_aiayn import processes
-from fairseq_aiayn.processes import TASKS_PER_WORKER, in_order
+from fairseq_aiayn import text
+from fairseq_aiayn.text import TASKS_PER_WORKER, in_order
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def work(number):
     time.sleep(600)
 list(processes.in_order(work, range(2), 2))
 """
-    environment = {**os.environ, "PYTHONPATH": str(Path(processes.__file__).parent)}
+    environment = {**os.environ, "PYTHONPATH": str(Path(text.__file__).parent)}
     parent = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
     )

@@ -14,8 +14,8 @@ import torch
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from fairseq_aiayn.files.whole import whole_path
 from fairseq_aiayn.report.document import Table
+from fairseq_aiayn.text import whole_path
 from tour import (
     attention,
     averaging,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fairseq_aiayn.nn.attention import MultiHeadAttention, attention_weights, causal_mask
-from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.paper import A_H1, A_H4, A_H16, A_H32, BASE, Row
 from fairseq_aiayn.report.document import Table
 

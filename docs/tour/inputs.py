@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from matplotlib.figure import Figure
 
-from fairseq_aiayn.inspection.position_pictures import draw_positions, sinusoid_table
-from fairseq_aiayn.nn.embeddings import Embedding
-from fairseq_aiayn.nn.positions import sinusoids
+from fairseq_aiayn.attention_maps.picture import draw_positions, sinusoid_table
+from fairseq_aiayn.nn.layers import Embedding, sinusoids
 from fairseq_aiayn.paper import BASE, VOCABULARY_EN_DE
 from fairseq_aiayn.report.document import Table
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 
 from fairseq_aiayn.nn.attention import MultiHeadAttention
-from fairseq_aiayn.nn.embeddings import Embedding
-from fairseq_aiayn.nn.feed_forward import FeedForward
+from fairseq_aiayn.nn.layers import Embedding, FeedForward
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.paper import BASE, VOCABULARY_EN_DE
 from fairseq_aiayn.report.document import Table

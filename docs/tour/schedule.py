@@ -11,7 +11,7 @@ from torch import nn
 from fairseq_aiayn.palette import line_colour
 from fairseq_aiayn.paper import BASE, BIG
 from fairseq_aiayn.report.document import Table
-from fairseq_aiayn.training.learning_rate import learning_rate
+from fairseq_aiayn.paper import learning_rate
 from tour.training import Options, development_loss, new_model, train
 
 DEEPER = Options(N=4, warmup=400, updates=400)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fairseq_aiayn.decoding.length_penalty import length_penalty
-from fairseq_aiayn.decoding.reference import exhaustive_search, plain_beam_search
+from fairseq_aiayn.decoding.beam_search import exhaustive_search, length_penalty, plain_beam_search
 from fairseq_aiayn.report.document import Table
 
 WORDS = ("</s>", "it", "there", "rains", "is", "rain", "some", "heavy", "today")

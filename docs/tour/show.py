@@ -11,9 +11,9 @@ from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 
-from fairseq_aiayn.files.json_fields import read_json
 from fairseq_aiayn.report.document import Table
 from fairseq_aiayn.report.markdown import blocks_as_markdown
+from fairseq_aiayn.text import read_json
 
 MEASURED = Path(__file__).parent / "measured.json"
 

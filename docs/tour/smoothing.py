@@ -10,8 +10,8 @@ import torch
 from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.paper import BASE, D_LS0, D_LS02, VOCABULARY_EN_DE
 from fairseq_aiayn.report.document import Table
-from fairseq_aiayn.scores.bleu import paper_bleu
-from fairseq_aiayn.training.label_smoothing import smoothed_targets
+from fairseq_aiayn.scores import paper_bleu
+from fairseq_aiayn.training import smoothed_targets
 from tour.number_words import PADDING
 from tour.training import DEVELOPMENT, batch_of, development_loss
 from tour.translation import translate

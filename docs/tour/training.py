@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
 from fairseq_aiayn.paper import ADAM
-from fairseq_aiayn.training.label_smoothing import smoothed_nll
-from fairseq_aiayn.training.learning_rate import learning_rate
+from fairseq_aiayn.paper import learning_rate
+from fairseq_aiayn.training import smoothed_nll
 from tour.number_words import END, INDEX, PADDING, SYMBOLS, VOCABULARY, Pair, draw_pairs
 
 PAIRS = draw_pairs(1_500, seed=1)

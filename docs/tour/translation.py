@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import torch
 from matplotlib.figure import Figure
 
-from fairseq_aiayn.decoding.beam_search import SearchOptions, beam_search
-from fairseq_aiayn.decoding.candidates import Symbols
-from fairseq_aiayn.decoding.ensemble import EnsembleContinuations
-from fairseq_aiayn.inspection.attention_map import AttentionMap
-from fairseq_aiayn.inspection.attention_weights import all_attention_weights
-from fairseq_aiayn.inspection.heat_maps import draw_heat_maps
-from fairseq_aiayn.inspection.selection import select
+from fairseq_aiayn.attention_maps.picture import draw_heat_maps
+from fairseq_aiayn.attention_maps.weights import AttentionMap, all_attention_weights, select
+from fairseq_aiayn.decoding.beam_search import (
+    EnsembleContinuations,
+    SearchOptions,
+    Symbols,
+    beam_search,
+)
 from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.paper import TRANSLATION
 from fairseq_aiayn.report.document import Table

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from fairseq_aiayn.treebank.linearization import linearize
-from fairseq_aiayn.treebank.normalization import normalize
-from fairseq_aiayn.treebank.reader import parse_trees
+from fairseq_aiayn.treebank.linearization import linearize, normalize
 from fairseq_aiayn.treebank.repair import repair
-from fairseq_aiayn.treebank.trees import words_of, write_tree
+from fairseq_aiayn.treebank.trees import parse_trees, words_of, write_tree
 
 TREE = (
     "((S (NP-SBJ (DT The) (NN model)) (VP (VBZ attends) (PP-CLR (TO to) "

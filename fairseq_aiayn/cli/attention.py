@@ -32,12 +32,11 @@ from typing import TYPE_CHECKING
 
 from fairseq_aiayn.cli.trained_model import add_model, read_model, require_one_model
 from fairseq_aiayn.paper import BASE
-from fairseq_aiayn.regime.names import option
+from fairseq_aiayn.settings import option
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.inspection.attention_map import AttentionMap
-    from fairseq_aiayn.inspection.selection import Selection
-    from fairseq_aiayn.model_folder.attention import Sentence
+    from fairseq_aiayn.attention_maps.weights import AttentionMap, Selection
+    from fairseq_aiayn.inference.attention import Sentence
 
 KINDS = ("encoder", "decoder", "cross")
 STYLES = ("lines", "heads", "heat")
@@ -111,7 +110,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     """Raise ValueError for options that do not go together, before anything slow starts."""
-    from fairseq_aiayn.inspection.picture_files import FORMATS
+    from fairseq_aiayn.attention_maps.picture import FORMATS
 
     path = arguments.output
     if path.suffix.lower() not in (*FORMATS, PAGE):
@@ -137,10 +136,10 @@ def _has_model(arguments: argparse.Namespace) -> bool:
 
 
 def _draw_positions(arguments: argparse.Namespace) -> None:
-    from fairseq_aiayn.inspection.picture_files import save_picture
-    from fairseq_aiayn.inspection.position_pictures import (
+    from fairseq_aiayn.attention_maps.picture import (
         draw_positions,
         position_tables,
+        save_picture,
         sinusoid_table,
     )
 
@@ -152,9 +151,9 @@ def _draw_positions(arguments: argparse.Namespace) -> None:
 
 
 def _draw_sentence(arguments: argparse.Namespace) -> None:
-    from fairseq_aiayn.inspection.attention_map import words_of_pieces
-    from fairseq_aiayn.model_folder import attention
-    from fairseq_aiayn.model_folder.translator import Translator
+    from fairseq_aiayn.attention_maps.weights import words_of_pieces
+    from fairseq_aiayn.inference import attention
+    from fairseq_aiayn.inference.engine import Translator
 
     translator = Translator(read_model(arguments), device="cpu")
     source = attention.source_sentence(translator, arguments.source)
@@ -183,8 +182,8 @@ def _warn_of_unknown(*sentences: Sentence | None) -> None:
 
 
 def _write_page(maps: list[AttentionMap], arguments: argparse.Namespace) -> None:
-    from fairseq_aiayn.files.whole import write_whole
-    from fairseq_aiayn.inspection.attention_page import attention_page, view_of
+    from fairseq_aiayn.attention_maps.page import attention_page, view_of
+    from fairseq_aiayn.text import write_whole
 
     selection = _first_with_word(maps, arguments)
     start = view_of(
@@ -198,7 +197,7 @@ def _write_page(maps: list[AttentionMap], arguments: argparse.Namespace) -> None
 
 def _first_with_word(maps: list[AttentionMap], arguments: argparse.Namespace) -> Selection:
     """Select from the first map that has the word; raises UnknownWord if none has it."""
-    from fairseq_aiayn.inspection.selection import UnknownWord
+    from fairseq_aiayn.attention_maps.weights import UnknownWord
 
     *others, last = maps
     for shown in others:
@@ -210,19 +209,21 @@ def _first_with_word(maps: list[AttentionMap], arguments: argparse.Namespace) ->
 
 
 def _select(shown: AttentionMap, arguments: argparse.Namespace) -> Selection:
-    from fairseq_aiayn.inspection.attention_map import merge_words
-    from fairseq_aiayn.inspection.selection import select
+    from fairseq_aiayn.attention_maps.weights import merge_words, select
 
     shown = merge_words(shown) if arguments.merge else shown
     return select(shown, arguments.layer, arguments.heads, arguments.word)
 
 
 def _draw_picture(shown: AttentionMap, arguments: argparse.Namespace) -> None:
-    from fairseq_aiayn.inspection.heat_maps import draw_heat_maps
-    from fairseq_aiayn.inspection.labels import undrawable
-    from fairseq_aiayn.inspection.line_drawing import draw_lines, draw_lines_by_head
-    from fairseq_aiayn.inspection.picture_files import save_picture
-    from fairseq_aiayn.inspection.selection import require_readable
+    from fairseq_aiayn.attention_maps.picture import (
+        draw_heat_maps,
+        draw_lines,
+        draw_lines_by_head,
+        save_picture,
+        undrawable,
+    )
+    from fairseq_aiayn.attention_maps.weights import require_readable
 
     draw = {"lines": draw_lines, "heads": draw_lines_by_head, "heat": draw_heat_maps}
     selection = _select(shown, arguments)

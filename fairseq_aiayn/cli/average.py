@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the average and print which checkpoints are in it."""
-    from fairseq_aiayn.checkpoints.averaging import average_last
+    from fairseq_aiayn.checkpoints import average_last
 
     paths = average_last(arguments.last, arguments.dir, arguments.output)
     print(f"{arguments.output}: the mean of {', '.join(path.name for path in paths)}")

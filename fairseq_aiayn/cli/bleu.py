@@ -20,10 +20,10 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING
 
-from fairseq_aiayn.files.parallel_text import read_parallel, require_text
+from fairseq_aiayn.text import read_parallel, require_text
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.scores.bleu_score import Bleu
+    from fairseq_aiayn.scores import Bleu
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,29 +55,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print both scores of --hypothesis against --reference."""
-    from fairseq_aiayn.scores import bleu
+    from fairseq_aiayn import scores
 
     hypothesis, reference = read_parallel(arguments.hypothesis, arguments.reference)
     require_text(arguments.reference, reference)
-    score = bleu.score_tokenized if arguments.tokenized else bleu.score
-    scores = score(hypothesis, reference, arguments.target_lang, arguments.quotes)
+    score = scores.score_tokenized if arguments.tokenized else scores.score
+    result = score(hypothesis, reference, arguments.target_lang, arguments.quotes)
     if arguments.tokens:
         tokens = read_parallel(*arguments.tokens)
-        if len(tokens[0]) != scores.sentences:
+        if len(tokens[0]) != result.sentences:
             raise ValueError(
-                f"--tokens: must be of the {scores.sentences:,} sentences of --hypothesis, are of "
+                f"--tokens: must be of the {result.sentences:,} sentences of --hypothesis, are of "
                 f"{len(tokens[0]):,}"
             )
-        scores = dataclasses.replace(scores, tokens=bleu.token_bleu(*tokens))
+        result = dataclasses.replace(result, tokens=scores.token_bleu(*tokens))
     if arguments.json:
-        found = dataclasses.asdict(scores)
+        found = dataclasses.asdict(result)
         print(json.dumps({key: found[key] for key in found if found[key]}, indent=2))
         return
-    print(f"{scores.sentences:,} sentences")
-    print(_describe("the paper's BLEU", scores.paper))
-    print(_describe("sacreBLEU", scores.sacrebleu))
-    if scores.tokens:
-        print(_describe("BLEU of tokens", scores.tokens))
+    print(f"{result.sentences:,} sentences")
+    print(_describe("the paper's BLEU", result.paper))
+    print(_describe("sacreBLEU", result.sacrebleu))
+    if result.tokens:
+        print(_describe("BLEU of tokens", result.tokens))
 
 
 def _describe(name: str, result: Bleu) -> str:

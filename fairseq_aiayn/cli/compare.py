@@ -26,9 +26,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fairseq_aiayn.diagnosis.diagnosis import as_json
-from fairseq_aiayn.files.whole import write_whole
 from fairseq_aiayn.report.markdown import as_markdown, blocks_as_markdown
 from fairseq_aiayn.report.markdown_and_json import write_markdown_and_json
+from fairseq_aiayn.text import write_whole
 
 PARSER = "gold.trees"  # is only in the directory of a search with a parser
 

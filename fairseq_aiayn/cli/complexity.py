@@ -34,9 +34,9 @@ def run(arguments: argparse.Namespace) -> None:
     import torch
 
     from fairseq_aiayn.complexity import table
-    from fairseq_aiayn.files.whole import whole_path
     from fairseq_aiayn.report.markdown import blocks_as_markdown
     from fairseq_aiayn.report.markdown_and_json import write_markdown_and_json
+    from fairseq_aiayn.text import whole_path
 
     torch.set_num_threads(1)
     found = table.measure_all(arguments.lengths, arguments.widths, PATHS)

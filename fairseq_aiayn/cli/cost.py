@@ -21,20 +21,20 @@ import json
 from dataclasses import asdict
 
 from fairseq_aiayn.cli.vocabulary_option import add_vocabulary_option
-from fairseq_aiayn.cost.estimate import (
+from fairseq_aiayn.cost import (
+    GPUS,
     USUAL_LENGTH,
     Estimate,
     ForwardFlops,
     estimate,
+    find_gpu,
     forward_flops,
+    in_powers,
     paper_estimate,
     training_flops,
 )
-from fairseq_aiayn.cost.gpus import GPUS, find_gpu
-from fairseq_aiayn.cost.row_table import in_powers
-from fairseq_aiayn.files.text_table import aligned_lines
-from fairseq_aiayn.paper import Row
-from fairseq_aiayn.rows import find_row
+from fairseq_aiayn.paper import Row, find_row
+from fairseq_aiayn.text import aligned_lines
 
 NOT_STATED = "not stated"
 

@@ -32,11 +32,9 @@ from contextlib import nullcontext
 from itertools import zip_longest
 from pathlib import Path
 
-from fairseq_aiayn.files.lines import STANDARD_INPUT, source_name
-from fairseq_aiayn.files.whole import require_not_among, whole_file
+from fairseq_aiayn.text import STANDARD_INPUT, require_not_among, source_name, whole_file
 from fairseq_aiayn.treebank.repair import RepairReport, repair
-from fairseq_aiayn.treebank.symbols import read_symbols
-from fairseq_aiayn.treebank.trees import write_tree
+from fairseq_aiayn.treebank.trees import read_symbols, write_tree
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

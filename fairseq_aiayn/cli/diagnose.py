@@ -24,8 +24,7 @@ from pathlib import Path
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, as_json, diagnose
 from fairseq_aiayn.diagnosis.finding import Finding, Weight
 from fairseq_aiayn.diagnosis.reading import read_evidence
-from fairseq_aiayn.paper import Row
-from fairseq_aiayn.rows import OWN, find_row
+from fairseq_aiayn.paper import OWN, Row, find_row
 
 HEADINGS = {
     Weight.LARGE: "costs or gains 1 BLEU or more",

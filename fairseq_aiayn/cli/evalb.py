@@ -31,18 +31,20 @@ import os
 import sys
 from collections.abc import Iterator
 
-from fairseq_aiayn.files.lines import source_name
-from fairseq_aiayn.treebank.evalb.parameters import find_parameters
-from fairseq_aiayn.treebank.evalb.report import (
+from fairseq_aiayn.text import source_name
+from fairseq_aiayn.treebank.evalb import (
     TABLE_HEAD,
+    Scores,
+    SentenceScore,
+    Status,
+    find_parameters,
+    score_files,
     sentence_fields,
     sentence_line,
+    summarize,
     summary_lines,
     totals_lines,
 )
-from fairseq_aiayn.treebank.evalb.scoring import score_files
-from fairseq_aiayn.treebank.evalb.sentence import SentenceScore, Status
-from fairseq_aiayn.treebank.evalb.summary import Scores, summarize
 
 MOST_ERRORS = 10**9
 MOST_WORKERS = 64

@@ -32,11 +32,11 @@ from fairseq_aiayn.cli.trained_model import (
     read_trained,
     require_one_model,
 )
-from fairseq_aiayn.messages import optional
-from fairseq_aiayn.regime.names import option
+from fairseq_aiayn.settings import option
+from fairseq_aiayn.text import optional
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.model_folder.config import Config
+    from fairseq_aiayn.inference.folder import Config
 
 FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN, ONNX = "folder", "fairseq", "ctranslate2", "marian", "onnx"
 TARGETS = (FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN, ONNX)
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the folder, the checkpoint, or what other software reads."""
-    from fairseq_aiayn.model_folder import export
+    from fairseq_aiayn.inference import export
 
     _require_fitting_options(arguments)
     if arguments.to == FAIRSEQ:
@@ -115,11 +115,11 @@ def _to_other(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--to {arguments.to}: cannot be a model with --attention-window")
     if arguments.to == CTRANSLATE2:
         with optional("ctranslate2"):
-            from fairseq_aiayn.exchange.ctranslate2 import write_ctranslate2
+            from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2
         write_ctranslate2(model, arguments.quantization or FLOAT32, arguments.output)
         return
-    from fairseq_aiayn.exchange.marian import to_marian
-    from fairseq_aiayn.exchange.onnx import to_onnx
+    from fairseq_aiayn.inference.marian import to_marian
+    from fairseq_aiayn.inference.onnx import to_onnx
 
     write = {MARIAN: to_marian, ONNX: to_onnx}[arguments.to]
     write(model, model.config.told | _told(arguments), arguments.output)

@@ -29,11 +29,16 @@ from __future__ import annotations
 
 import argparse
 
-from fairseq_aiayn.regime.names import argument
-from fairseq_aiayn.regime.ours import Budget, as_words, train_flags
-from fairseq_aiayn.regime.search import decoding, generate_options
-from fairseq_aiayn.regime.stock import stock_flags
-from fairseq_aiayn.rows import find_row
+from fairseq_aiayn.paper import find_row
+from fairseq_aiayn.settings import (
+    Budget,
+    argument,
+    as_words,
+    decoding,
+    generate_options,
+    stock_flags,
+    train_flags,
+)
 
 SYSTEMS = {"aiayn": train_flags, "stock": stock_flags}
 BUDGET = (

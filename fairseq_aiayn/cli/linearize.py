@@ -22,11 +22,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TextIO, get_args
 
-from fairseq_aiayn.files.whole import require_not_among, whole_file
-from fairseq_aiayn.treebank.corpus import normalized_lines, normalized_trees
-from fairseq_aiayn.treebank.linearization import Tags, linearize
-from fairseq_aiayn.treebank.reader import input_files
-from fairseq_aiayn.treebank.trees import Constituent, words_of, write_tree
+from fairseq_aiayn.text import require_not_among, whole_file
+from fairseq_aiayn.treebank.linearization import Tags, linearize, normalized_lines, normalized_trees
+from fairseq_aiayn.treebank.trees import Constituent, input_files, words_of, write_tree
 
 LISTED = 10  # skipped lines whose reason is printed; of all, only the number is
 

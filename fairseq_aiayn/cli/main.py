@@ -48,7 +48,7 @@ from fairseq_aiayn.cli import (
     translate,
     user_dir,
 )
-from fairseq_aiayn.messages import shortened
+from fairseq_aiayn.text import shortened
 
 COMMANDS = (
     *(rows, flags, cost, complexity, user_dir, average, bleu, compare, diagnose, attention),

@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.cli.precision_option import add_precision
-from fairseq_aiayn.files.lines import STANDARD_INPUT, source_name
 from fairseq_aiayn.paper import PARSING_DECODING
+from fairseq_aiayn.text import STANDARD_INPUT, source_name
 from fairseq_aiayn.treebank.linearization import require_words
-from fairseq_aiayn.treebank.symbols import SYMBOLS, read_symbols
+from fairseq_aiayn.treebank.trees import SYMBOLS, read_symbols
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.model_folder.parser import Parser
+    from fairseq_aiayn.inference.engine import Parser
 
 BATCH = 16  # sentences
 
@@ -68,14 +68,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print a tree for each sentence, in order; an empty line for an empty sentence."""
-    parser = _load(arguments)
+    engine = _load(arguments)
     if arguments.sentences or not sys.stdin.isatty():
         sentences, size = _given(arguments.sentences, arguments.tokenized), BATCH
     else:
         print("A sentence a line; Ctrl-D ends.", file=sys.stderr)
         sentences, size = _asked_for(arguments.tokenized), 1
     for batch in _batches(sentences, size):
-        found = iter(parser.symbols(list(filter(None, batch))))
+        found = iter(engine.symbols(list(filter(None, batch))))
         for words in batch:
             print(_written(next(found), words, arguments) if words else "", flush=True)
 
@@ -84,14 +84,14 @@ def _load(arguments: argparse.Namespace) -> Parser:
     """Load the parser; raises OSError or ValueError for one that cannot be used."""
     if (arguments.checkpoint is None) != (arguments.data_bin is None):
         raise ValueError("--data-bin must be given with --checkpoint, and only with it")
-    from fairseq_aiayn.model_folder import parser
+    from fairseq_aiayn.inference import engine
 
     if arguments.model:
-        model = parser.parser_folder(arguments.model)
+        model = engine.parser_folder(arguments.model)
     else:
-        model = parser.parser_checkpoint(arguments.checkpoint, arguments.data_bin)
+        model = engine.parser_checkpoint(arguments.checkpoint, arguments.data_bin)
     device = "cpu" if arguments.cpu else None
-    return parser.Parser(model, arguments.beam, arguments.constrained, device, arguments.precision)
+    return engine.Parser(model, arguments.beam, arguments.constrained, device, arguments.precision)
 
 
 def _given(sentences: list[str], tokenized: bool) -> Iterator[list[str]]:
@@ -125,7 +125,7 @@ def _asked_for(tokenized: bool) -> Iterator[list[str]]:
 
 def _words(line: list[str], tokenized: bool) -> list[str]:
     """Return the words of a line, split further as in the treebank unless they are tokenized."""
-    from fairseq_aiayn.treebank.tokenization import penn_words
+    from fairseq_aiayn.treebank.trees import penn_words
 
     words = line if tokenized else penn_words(" ".join(line))
     if words:
@@ -150,9 +150,8 @@ def _batches(sentences: Iterable[list[str]], size: int) -> Iterator[list[list[st
 
 def _written(symbols: list[str], words: list[str], arguments: argparse.Namespace) -> str:
     """Return the model's symbols for a sentence in the requested form."""
-    from fairseq_aiayn.treebank.brackets_nltk import pretty
     from fairseq_aiayn.treebank.repair import repair
-    from fairseq_aiayn.treebank.trees import write_tree
+    from fairseq_aiayn.treebank.trees import pretty, write_tree
 
     if arguments.linearised:
         return " ".join(symbols)

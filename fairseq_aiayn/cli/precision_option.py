@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-PRECISIONS = ("float32", "bfloat16")  # nn/precision.py has them, but imports torch
+PRECISIONS = ("float32", "bfloat16")  # nn/cpu_kernels.py has them, but imports torch
 
 
 def add_precision(parser: argparse.ArgumentParser) -> None:

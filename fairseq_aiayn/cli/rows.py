@@ -28,13 +28,11 @@ import json
 from collections.abc import Sequence
 
 from fairseq_aiayn.cli.vocabulary_option import add_vocabulary_option
-from fairseq_aiayn.cost.row_difference import difference_as_json, difference_table
-from fairseq_aiayn.cost.row_table import row_as_json, row_table
-from fairseq_aiayn.files.text_table import aligned_lines
-from fairseq_aiayn.paper import Row
+from fairseq_aiayn.cost import difference_as_json, difference_table, row_as_json, row_table
+from fairseq_aiayn.paper import ROWS, Row, find_row
 from fairseq_aiayn.report.document import Table
 from fairseq_aiayn.report.markdown import blocks_as_markdown
-from fairseq_aiayn.rows import ROWS, find_row
+from fairseq_aiayn.text import aligned_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,12 +7,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_aiayn.regime.names import option
+from fairseq_aiayn.settings import option
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.model_folder.export import Trained
-    from fairseq_aiayn.model_folder.folder import Model
-    from fairseq_aiayn.model_folder.text import TextProcessing
+    from fairseq_aiayn.inference.export import Trained
+    from fairseq_aiayn.inference.folder import Model, TextProcessing
 
 CLEANED = ("normalize", "lowercase")
 OF_CHECKPOINT = ("data_bin", "bpe_codes", "sentencepiece_model", *CLEANED)
@@ -52,14 +51,14 @@ def require_one_model(arguments: argparse.Namespace) -> None:
 
 def is_folder(trained: Path | None) -> bool:
     """Return whether what is given is a model folder."""
-    from fairseq_aiayn.model_folder.folder import CONFIG
+    from fairseq_aiayn.inference.folder import CONFIG
 
     return trained is not None and (trained / CONFIG).exists()
 
 
 def read_trained(arguments: argparse.Namespace) -> Trained:
-    """Return the model of a run or of a checkpoint; raises as model_folder/export.py does."""
-    from fairseq_aiayn.model_folder import export
+    """Return the model of a run or of a checkpoint; raises as inference/export.py does."""
+    from fairseq_aiayn.inference import export
 
     if arguments.trained:
         return export.of_run(arguments.trained)
@@ -68,9 +67,9 @@ def read_trained(arguments: argparse.Namespace) -> Trained:
 
 
 def read_model(arguments: argparse.Namespace) -> Model:
-    """Return the model, ready for use, wherever it is; raises as model_folder/export.py does."""
-    from fairseq_aiayn.model_folder.export import model_of
-    from fairseq_aiayn.model_folder.folder import read_folder
+    """Return the model, ready for use, wherever it is; raises as inference/export.py does."""
+    from fairseq_aiayn.inference.export import model_of
+    from fairseq_aiayn.inference.folder import read_folder
 
     if is_folder(arguments.trained):
         return read_folder(arguments.trained)
@@ -80,7 +79,7 @@ def read_model(arguments: argparse.Namespace) -> Model:
 def _text(arguments: argparse.Namespace) -> tuple[TextProcessing, Path | None]:
     """Return how the text of a checkpoint was cut: by the options or, without any, by what a recipe
     noted beside its data."""
-    from fairseq_aiayn.model_folder.text import text_of_data, text_of_files
+    from fairseq_aiayn.inference.folder import text_of_data, text_of_files
 
     codes, model = arguments.bpe_codes, arguments.sentencepiece_model
     if not codes and not model:

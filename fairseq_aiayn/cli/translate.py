@@ -24,13 +24,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.cli.precision_option import add_precision
-from fairseq_aiayn.files.lines import STANDARD_INPUT, decode_lines, source_name, stream_lines
-from fairseq_aiayn.messages import optional
+from fairseq_aiayn.text import STANDARD_INPUT, decode_lines, optional, source_name, stream_lines
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.exchange.ctranslate2_search import CTranslate2Translator
-    from fairseq_aiayn.model_folder.config import Config
-    from fairseq_aiayn.model_folder.translator import Translation, Translator
+    from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
+    from fairseq_aiayn.inference.engine import Translation, Translator
+    from fairseq_aiayn.inference.folder import Config
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,9 +85,8 @@ def _load(arguments: argparse.Namespace) -> Translator | CTranslate2Translator:
     """Load the model; raises OSError or ValueError for one that cannot be used."""
     import torch
 
-    from fairseq_aiayn.model_folder.config import OF_CTRANSLATE2
-    from fairseq_aiayn.model_folder.folder import read_folder
-    from fairseq_aiayn.model_folder.translator import BATCH_TOKENS, Translator
+    from fairseq_aiayn.inference.engine import BATCH_TOKENS, Translator
+    from fairseq_aiayn.inference.folder import OF_CTRANSLATE2, read_folder
 
     threads = arguments.threads
     if threads is not None and threads < 1:
@@ -101,7 +99,7 @@ def _load(arguments: argparse.Namespace) -> Translator | CTranslate2Translator:
                 " aiayn export gave it"
             )
         with optional("ctranslate2"):
-            from fairseq_aiayn.exchange.ctranslate2_search import CTranslate2Translator
+            from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
         translator = CTranslate2Translator(arguments.model, arguments.device, batch_tokens, threads)
         _require_translation(arguments.model, translator.config)
         return translator

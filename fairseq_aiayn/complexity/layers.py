@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from fairseq_aiayn.nn.attention import MultiHeadAttention, attention
-from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.nn.restricted_attention import RestrictedSelfAttention
+from fairseq_aiayn.nn.attention import MultiHeadAttention, RestrictedSelfAttention, attention
+from fairseq_aiayn.nn.layers import Dimensions
 
 HEADS = 8  # as in base
 KERNEL = 3  # k, the width of a convolution

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from fairseq_aiayn.corpus import shards
 from fairseq_aiayn.corpus.pieces import add_pieces_options, open_pieces
-from fairseq_aiayn.files.whole import whole_path
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import script, whole_path
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fairseq_aiayn.corpus.manifest import Location
-from fairseq_aiayn.files.lines import bounded_lines
+from fairseq_aiayn.text import bounded_lines
 
 BUFFER_BYTES = 1 << 20
 LONGEST_LINE = 1 << 20  # bytes; an archive of a megabyte can hold one line of a gigabyte

@@ -25,10 +25,7 @@ from fairseq_aiayn.corpus import shards
 from fairseq_aiayn.corpus.archives import open_lines
 from fairseq_aiayn.corpus.clean_pairs import REASONS, TOKENIZERS, Pair, Settings, clean
 from fairseq_aiayn.corpus.manifest import Text, add_manifest_options, read_manifest
-from fairseq_aiayn.files.text_table import aligned_lines
-from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.messages import script
-from fairseq_aiayn.processes import in_order
+from fairseq_aiayn.text import aligned_lines, in_order, script, write_whole
 
 Chunk = tuple[str, list[Pair]]  # the name of a shard and the pairs that it is made from
 TextCounts = tuple[str, dict[str, int]]  # name, and pairs by COLUMNS

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_aiayn.corpus.shards import add_shards_options, over_shards, read_counts
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import script
 
 
 def count_words(directory: Path, languages: tuple[str, ...], workers: int) -> Counter[bytes]:

@@ -18,9 +18,7 @@ from pathlib import Path
 
 from fairseq_aiayn.corpus.archives import open_lines
 from fairseq_aiayn.corpus.manifest import Location, Text, add_manifest_options, read_manifest
-from fairseq_aiayn.files.parallel_text import decode_line, require_text
-from fairseq_aiayn.files.whole import whole_file
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import decode_line, require_text, script, whole_file
 
 # WMT's test sets come as SGML
 SEGMENT = re.compile(

@@ -18,8 +18,7 @@ from pathlib import Path
 from sentencepiece import SentencePieceTrainer
 
 from fairseq_aiayn.corpus.shards import add_shards_options, count_pairs, list_shards, read_shard
-from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import script, write_whole
 
 
 def learn_files(

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import script
 
 ARCHIVES = (".tgz", ".tar.gz", ".tar")
 DIGITS_OF = {"sha256": 64, "md5": 32}  # hexadecimal

@@ -14,8 +14,7 @@ from functools import partial, reduce
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from fairseq_aiayn.files.lines import STANDARD_INPUT, stream_lines
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import STANDARD_INPUT, script, stream_lines
 
 
 def moses_tokenizer(

@@ -15,8 +15,7 @@ from contextlib import redirect_stderr
 from functools import lru_cache
 from pathlib import Path
 
-from fairseq_aiayn.files.lines import STANDARD_INPUT, stream_lines
-from fairseq_aiayn.messages import optional, script
+from fairseq_aiayn.text import STANDARD_INPUT, optional, script, stream_lines
 
 CACHED_WORDS = 200_000
 

@@ -16,8 +16,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.processes import in_order
+from fairseq_aiayn.text import in_order, write_whole
 
 SHARD_PAIRS = 20_000  # pairs read per shard: a few seconds of work, a few megabytes
 SHARD_FILE = re.compile(r"\d{2,}-.+\.\d{5}\.[^.]+(\.part)?")

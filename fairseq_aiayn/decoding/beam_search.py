@@ -1,22 +1,213 @@
-"""Section 6.1: beam search with the length penalty of Wu et al. (2016), which stops as early as
-possible.
-
-Shape letters as in fairseq_aiayn.nn; also k, the number of hypotheses per sentence (the beam).
-"""
+"""The length penalty of Wu et al. (2016), Equation 14, which section 6.1 cites."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from fairseq_aiayn.decoding.candidates import AllowedTokens, Symbols, best_tokens
 from fairseq_aiayn.decoding.hypotheses import Finished, History, Hypothesis, Step
-from fairseq_aiayn.decoding.length_penalty import length_penalty
+from fairseq_aiayn.nn.transformer import Transformer
+from fairseq_aiayn.training import rows_of_logits
+
+Number = TypeVar("Number", int, Tensor)
+
+
+def length_penalty(length: Number, alpha: float) -> float | Number:
+    """Return lp(Y) = ((5 + |Y|)/6)^α; the score of a finished translation is log P(Y|X) / lp(Y).
+
+    |Y| = `length` is a number or a tensor of numbers. It counts the end-of-sentence token, as in
+    the paper's own code.
+    """
+    return ((5.0 + length) / 6.0) ** alpha
+
+
+# The longest output of a search, by the length of its source (section 6.1).
+
+
+# Limits of a and b. Without them, a model that never ends its output could take far too many steps.
+LONGEST_OUTPUT = (100, 100_000)
+
+
+@dataclass(frozen=True)
+class MaximumLength:
+    """The limit ⌊a·n + b⌋ of the output length for a source of n tokens; neither length counts the
+    end-of-sentence token. Raises ValueError for a or b out of range."""
+
+    a: float
+    b: int
+
+    def __post_init__(self) -> None:
+        largest_a, largest_b = LONGEST_OUTPUT
+        if not 0 <= self.a <= largest_a:
+            raise ValueError(f"max_len_a must be a number from 0 to {largest_a}, got {self.a}")
+        if self.b > largest_b:
+            raise ValueError(f"max_len_b must be at most {largest_b:,}, got {self.b:,}")
+
+    def of(self, source: Tensor, symbols: Symbols) -> Tensor:
+        """Return the limit of each sentence [B], which depends on its own length only; source
+        [B, S] has these `symbols` as end and padding."""
+        real = source.ne(symbols.padding) & source.ne(symbols.end)
+        # Not on the device: in float32, 1.05 · 60 is less than 63.
+        return source.new_tensor([int(self.a * n + self.b) for n in real.sum(dim=1).tolist()])
+
+
+# Select the best tokens that may come next from log P of the whole vocabulary.
+#
+# Shape letters as in beam_search; also r open hypotheses per sentence (1 before the first token, k
+# afterwards), R = B·r rows and m candidates per row.
+
+
+BLOCK = 64  # tokens per block; the first pass computes only the maximum of each block
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """The tokens with a meaning for the search; as in fairseq, `end` also precedes the first
+    token."""
+
+    end: int
+    padding: int
+
+
+@dataclass(frozen=True)
+class AllowedTokens:
+    """The tokens that a step may write: all but padding and, if `end_forbidden`, the end token.
+
+    forced [B] is the only token that a sentence may write: a token of its prefix, or the end token
+    at the maximum length. A sentence whose entry is padding is free; None means that all are.
+    """
+
+    symbols: Symbols
+    end_forbidden: bool
+    forced: Tensor | None
+
+    def mask(self, log_p: Tensor, rows: slice, r: int) -> None:
+        """Set log_p [rows, V] of these rows to −∞, in place, for tokens that are not allowed.
+
+        A forced end token is allowed even if `end_forbidden`. So log P of the forced tokens is read
+        before the masking and restored at the end.
+        """
+        forced = None
+        if self.forced is not None:
+            forced = self.forced.repeat_interleave(r)[rows].unsqueeze(1)  # [rows, 1]
+            forced_log_p = log_p.gather(1, forced)
+        log_p[:, self.symbols.padding] = -math.inf
+        if self.end_forbidden:
+            log_p[:, self.symbols.end] = -math.inf
+        if forced is not None:
+            is_forced = forced.ne(self.symbols.padding)
+            forced_log_p.masked_fill_(~is_forced, -math.inf)  # padding itself stays forbidden
+            log_p.masked_fill_(is_forced, -math.inf).scatter_(1, forced, forced_log_p)
+
+
+def best_tokens(
+    parts: Iterable[Tensor], allowed: AllowedTokens, m: int, r: int
+) -> tuple[Tensor, Tensor]:
+    """Return the m best allowed tokens of every row: log P [R, m], token [R, m].
+
+    parts: log P(next token) of all rows in order, in parts of some rows [rows, V], which are
+    overwritten.
+    """
+    values, tokens, start = [], [], 0
+    for log_p in parts:
+        rows = slice(start, start + log_p.size(0))
+        allowed.mask(log_p, rows, r)
+        value, token = top_tokens(log_p, m)
+        values.append(value)
+        tokens.append(token)
+        start = rows.stop
+    return torch.cat(values), torch.cat(tokens)
+
+
+def top_tokens(log_p: Tensor, m: int) -> tuple[Tensor, Tensor]:
+    """Return log_p.topk(m): values and tokens, both [rows, m], of log_p [rows, V].
+
+    If the vocabulary has fewer than m tokens, the missing places have −∞ and token 0.
+
+    Selecting from a whole vocabulary is slow, but computing maxima is fast. So the vocabulary is
+    cut into blocks, and the m blocks with the largest maxima hold the m largest values. For
+    example, with blocks of 3 and m = 2, the row −1 −9 −8 | −4 −2 −3 | −7 −6 −5 | −9 is searched
+    only in the first two blocks, whose maxima are −1 and −2, and in the rest, which fills no block.
+    """
+    V = log_p.size(1)
+    if V < m:
+        value, token = log_p.topk(V)
+        return pad(value, (0, m - V), value=-math.inf), pad(token, (0, m - V))
+    if V < 4 * m * BLOCK:
+        return log_p.topk(m)
+    blocks = V // BLOCK
+    whole = log_p[:, : blocks * BLOCK].unflatten(1, (blocks, BLOCK))
+    chosen = whole.amax(dim=2).topk(m, sorted=False).indices
+    offsets = torch.arange(BLOCK, device=log_p.device)
+    places = (chosen.unsqueeze(2) * BLOCK + offsets).flatten(1)
+    rest = torch.arange(blocks * BLOCK, V, device=log_p.device).expand(log_p.size(0), -1)
+    places = torch.cat([places, rest], dim=1)
+    value, place = log_p.gather(1, places).topk(m)
+    return value, places.gather(1, place)
+
+
+# Decoding with one model or with several, whose probabilities are averaged.
+
+
+# Logits per part: as many as fit into the cache of a CPU, or enough rows to keep a GPU busy.
+LOGITS = {"cpu": 2**21, "cuda": 2**27}
+
+
+class EnsembleContinuations:
+    """Models and their decoding states; P is the mean of their probabilities, as in fairseq."""
+
+    def __init__(self, models: Sequence[Transformer], source: Tensor):
+        """source [B, S], padded on either side; all models read the same tokens."""
+        self.decoders = [model.decoder for model in models]
+        self.states = [model.decoder.start(*model.encode(source)) for model in models]
+
+    def log_probabilities(self, tokens: Tensor) -> Iterator[Tensor]:
+        """tokens [R, 1] → log P(next token) of all rows in order, in parts [rows, V]; float32,
+        whatever the type of the models."""
+        features = [
+            decoder.step(tokens, state)[:, 0]
+            for decoder, state in zip(self.decoders, self.states, strict=True)
+        ]
+        rows = rows_of_logits(LOGITS, self.decoders[0].projection.weight)
+        for part in zip(*(x.split(rows) for x in features), strict=True):
+            yield self._mean(part)
+
+    def _mean(self, features: Sequence[Tensor]) -> Tensor:
+        """Return log P [rows, V] from the features [rows, d_model] of every model."""
+        log_p = [
+            decoder.projection.project(x).log_softmax(dim=-1, dtype=torch.float32)
+            for decoder, x in zip(self.decoders, features, strict=True)
+        ]
+        if len(log_p) == 1:
+            return log_p[0]
+        return torch.stack(log_p).logsumexp(dim=0) - math.log(len(log_p))
+
+    def follow(self, parents: Tensor) -> None:
+        """In every model, make beam j of sentence b a continuation of its beam parents[b, j];
+        parents [B, k]."""
+        for state in self.states:
+            state.follow(parents)
+
+    def keep_sentences(self, sentences: Tensor) -> None:
+        """Keep only these sentences [B']."""
+        for state in self.states:
+            state.keep_sources(sentences)
+            k = state.ancestors.size(2)
+            beams = torch.arange(k, device=sentences.device)
+            state.reorder_beams((sentences[:, None] * k + beams).flatten())
+
+
+# Section 6.1: beam search with the length penalty of Wu et al. (2016), which stops as early as
+# possible.
+#
+# Shape letters as in fairseq_aiayn.nn; also k, the number of hypotheses per sentence (the beam).
+
 
 LARGEST_ALPHA = 8  # the penalty of 100,000 tokens is then 6e33, which float32 can hold
 WORTH_DROPPING = 1 / 8  # share of finished sentences that is worth copying all the others
@@ -263,3 +454,54 @@ class Limits:
                 forced = torch.full_like(sentences, self.symbols.padding)
             forced = forced.masked_fill(self.max_lengths[sentences].eq(step), self.symbols.end)
         return AllowedTokens(self.symbols, step < self.min_length, forced)
+
+
+# Slow reference implementations of the beam search, for one sentence at a time.
+
+
+# Returns log P of every next token, given the tokens so far
+Model = Callable[[tuple[int, ...]], Sequence[float]]
+Scored = tuple[float, tuple[int, ...]]
+
+
+def exhaustive_search(model: Model, end: int, alpha: float, max_length: int) -> list[Scored]:
+    """Return every output of up to max_length tokens followed by `end`, with its score after the
+    length penalty, best first."""
+    found: list[Scored] = []
+
+    def grow(tokens: tuple[int, ...], log_p: float) -> None:
+        for token, token_log_p in enumerate(model(tokens)):
+            longer, total = (*tokens, token), log_p + token_log_p
+            if token == end:
+                found.append((total / length_penalty(len(longer), alpha), longer))
+            elif len(longer) <= max_length and total > -math.inf:
+                grow(longer, total)
+
+    grow((), 0.0)
+    return sorted(found, reverse=True)
+
+
+def plain_beam_search(
+    model: Model, end: int, beam: int, alpha: float, max_length: int
+) -> list[Scored]:
+    """Return the outputs of a beam search without early stopping, best first.
+
+    A hypothesis ends if its `end` is among the `beam` best continuations.
+    """
+    alive: list[Scored] = [(0.0, ())]
+    finished: list[Scored] = []
+    for length in range(1, max_length + 2):
+        candidates = sorted(
+            (
+                (log_p + token_log_p, (*tokens, token))
+                for log_p, tokens in alive
+                for token, token_log_p in enumerate(model(tokens))
+                if token == end or length <= max_length
+            ),
+            reverse=True,
+        )
+        for log_p, tokens in candidates[:beam]:
+            if tokens[-1] == end and log_p > -math.inf:
+                finished.append((log_p / length_penalty(length, alpha), tokens))
+        alive = [candidate for candidate in candidates if candidate[1][-1] != end][:beam]
+    return sorted(finished, reverse=True)

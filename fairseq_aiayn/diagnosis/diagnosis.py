@@ -11,9 +11,8 @@ from fairseq_aiayn.diagnosis.finding import Finding, Weight
 from fairseq_aiayn.diagnosis.model import MODEL, has_sizes_of
 from fairseq_aiayn.diagnosis.other_options import other_options
 from fairseq_aiayn.diagnosis.training import TRAINING
-from fairseq_aiayn.paper import BASE, E_LEARNED, TABLE_3_D, Row
-from fairseq_aiayn.regime.names import OURS
-from fairseq_aiayn.rows import ROWS
+from fairseq_aiayn.paper import BASE, E_LEARNED, ROWS, TABLE_3_D, Row
+from fairseq_aiayn.settings import OURS
 
 ASPECTS = (*TRAINING, *MODEL, *EVALUATION)
 # A model of base's sizes without dropout is meant to be base, and not Table 3's row without dropout

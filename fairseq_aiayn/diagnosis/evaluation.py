@@ -8,9 +8,9 @@ from collections.abc import Callable
 from fairseq_aiayn.diagnosis.evidence import Evidence, as_number
 from fairseq_aiayn.diagnosis.finding import Aspect, Finding, Weight, compare
 from fairseq_aiayn.paper import Decoding, Row
-from fairseq_aiayn.regime.search import PARSING_TASK, decoding, task_of
 from fairseq_aiayn.runs.paper_conditions import averaged_of
 from fairseq_aiayn.runs.published import EN_DE, EN_FR
+from fairseq_aiayn.settings import PARSING_TASK, decoding, task_of
 
 NEWSTEST2014 = 3_003  # sentences
 STOCKS_MULTIPLE = 8  # stock fairseq's default of --required-batch-size-multiple

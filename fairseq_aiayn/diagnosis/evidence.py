@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fairseq_aiayn.regime.names import OURS
+from fairseq_aiayn.settings import OURS
 
 
 @dataclass(frozen=True)

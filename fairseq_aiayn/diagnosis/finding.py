@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import Row
-from fairseq_aiayn.regime.names import option as fairseq_option
+from fairseq_aiayn.settings import option as fairseq_option
 
 
 class Weight(IntEnum):

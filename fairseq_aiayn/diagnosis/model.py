@@ -5,8 +5,8 @@ from __future__ import annotations
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.diagnosis.finding import Aspect, Finding, Weight, compare
 from fairseq_aiayn.paper import BASE, E_LEARNED, TABLE_3, VOCABULARY_EN_DE, Row
-from fairseq_aiayn.regime.names import ENCODER_AND_DECODER, SIDES, SIZE_ARGUMENTS
 from fairseq_aiayn.runs.paper_conditions import is_about
+from fairseq_aiayn.settings import ENCODER_AND_DECODER, SIDES, SIZE_ARGUMENTS
 
 LEARNED = ("learned_positions", *(f"{side}_learned_pos" for side in SIDES))
 ABLATION = "docs/results.md#ablation_tiny"

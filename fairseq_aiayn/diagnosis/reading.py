@@ -9,14 +9,14 @@ from pathlib import Path
 from statistics import median
 
 from fairseq_aiayn.diagnosis.evidence import Evidence, Weights
-from fairseq_aiayn.files.json_fields import read_json
-from fairseq_aiayn.regime.names import SIZE_ARGUMENTS, argument
 from fairseq_aiayn.runs.configuration import flat_options, printed_configuration
 from fairseq_aiayn.runs.differences import SEARCH, options_of, papers_search
 from fairseq_aiayn.runs.fairseq_log import Log, read_log
 from fairseq_aiayn.runs.run_directory import TrainedRun, read_settings
 from fairseq_aiayn.runs.settings import Settings
 from fairseq_aiayn.runs.train_log import TYPES
+from fairseq_aiayn.settings import SIZE_ARGUMENTS, argument
+from fairseq_aiayn.text import read_json
 
 ZIP, PICKLE = b"PK", b"\x80\x02"  # how checkpoints begin: PyTorch since 1.6, and before
 CHECKPOINTS = ("checkpoint_last.pt", "checkpoint_best.pt")  # what fairseq leaves in a --save-dir
@@ -102,8 +102,7 @@ def _of_file(path: Path) -> Evidence:
 
 
 def _of_checkpoint(path: Path) -> Evidence:
-    from fairseq_aiayn.checkpoints.contents import plain_configuration
-    from fairseq_aiayn.checkpoints.reading import read_checkpoint
+    from fairseq_aiayn.checkpoints import plain_configuration, read_checkpoint
 
     state = read_checkpoint(path)
     return Evidence(

@@ -1,4 +1,4 @@
-"""Every row of rows.py as an --arch; options that are not given take the values of the row."""
+"""Every row of paper.py as an --arch; options that are not given take the values of the row."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from functools import partial
 
 from fairseq.models import register_model_architecture
 
-from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.nn.initialization import INITIALIZATIONS, Initialization
-from fairseq_aiayn.nn.transformer import Sharing
-from fairseq_aiayn.paper import Row
-from fairseq_aiayn.regime.names import ENCODER_AND_DECODER, SHARING, SIDES, option
-from fairseq_aiayn.rows import ROWS
+from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.transformer import INITIALIZATIONS, Initialization, Sharing
+from fairseq_aiayn.paper import ROWS, Row
+from fairseq_aiayn.settings import ENCODER_AND_DECODER, SHARING, SIDES, option
 
 MODEL_NAME = "aiayn"
 
@@ -178,6 +176,6 @@ def read_initialization(args: Namespace) -> Initialization:
 
 
 def register_rows() -> None:
-    """Register every row of rows.py as an --arch of the model."""
+    """Register every row of paper.py as an --arch of the model."""
     for row in ROWS.values():
         register_model_architecture(MODEL_NAME, row.arch)(partial(apply_row, row))

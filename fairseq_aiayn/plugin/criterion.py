@@ -15,8 +15,7 @@ from torch import Tensor
 
 from fairseq_aiayn.paper import BASE
 from fairseq_aiayn.plugin.model import AiaynDecoder
-from fairseq_aiayn.training.label_smoothing import check_smoothing, smoothed_nll
-from fairseq_aiayn.training.projected_loss import projected_smoothed_nll
+from fairseq_aiayn.training import check_smoothing, projected_smoothed_nll, smoothed_nll
 
 
 @dataclass

@@ -9,14 +9,12 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.logging import metrics
 
-from fairseq_aiayn.files.lines import stream_lines
 from fairseq_aiayn.plugin.generator import BeamSearchGenerator
 from fairseq_aiayn.plugin.model import AiaynModel
-from fairseq_aiayn.treebank.evalb.scoring import score_sentence
-from fairseq_aiayn.treebank.evalb.sentence import Status
+from fairseq_aiayn.text import stream_lines
+from fairseq_aiayn.treebank.evalb import Status, score_sentence
 from fairseq_aiayn.treebank.repair import repair
-from fairseq_aiayn.treebank.symbols import read_symbols
-from fairseq_aiayn.treebank.trees import write_tree
+from fairseq_aiayn.treebank.trees import read_symbols, write_tree
 
 COUNTS = ("matched", "gold", "predicted")  # constituents, as EVALB counts them
 LOGGED = "_f1_{}"  # fairseq does not print figures whose names begin with "_"

@@ -6,12 +6,16 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import Continuations, SearchOptions, beam_search
-from fairseq_aiayn.decoding.candidates import Symbols
-from fairseq_aiayn.decoding.ensemble import EnsembleContinuations
+from fairseq_aiayn.decoding.beam_search import (
+    Continuations,
+    EnsembleContinuations,
+    MaximumLength,
+    SearchOptions,
+    Symbols,
+    beam_search,
+)
 from fairseq_aiayn.decoding.hypotheses import Hypothesis
-from fairseq_aiayn.decoding.maximum_length import MaximumLength
-from fairseq_aiayn.nn.precision import products_in
+from fairseq_aiayn.nn.cpu_kernels import products_in
 from fairseq_aiayn.plugin.model import AiaynModel
 
 

@@ -15,12 +15,16 @@ from fairseq.models import (
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from fairseq_aiayn.nn.decoder import Decoder
+from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.decoder_state import DecoderState
-from fairseq_aiayn.nn.encoder import Encoder
-from fairseq_aiayn.nn.positions import positions
-from fairseq_aiayn.nn.precision import PRODUCT_TYPES, products_in
-from fairseq_aiayn.nn.transformer import Transformer, create_transformer, non_padding
+from fairseq_aiayn.nn.layers import positions
+from fairseq_aiayn.nn.transformer import (
+    Decoder,
+    Encoder,
+    Transformer,
+    create_transformer,
+    non_padding,
+)
 from fairseq_aiayn.plugin.architectures import (
     MODEL_NAME,
     add_model_options,
@@ -118,7 +122,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
 
 @register_model(MODEL_NAME)
 class AiaynModel(FairseqEncoderDecoderModel):
-    """The paper's Transformer; its --arch names are the rows of rows.py."""
+    """The paper's Transformer; its --arch names are the rows of paper.py."""
 
     encoder: AiaynEncoder
     decoder: AiaynDecoder

@@ -12,16 +12,11 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import Continuations, SearchOptions
-from fairseq_aiayn.decoding.maximum_length import MaximumLength
+from fairseq_aiayn.decoding.beam_search import Continuations, MaximumLength, SearchOptions
 from fairseq_aiayn.decoding.tree_constraint import ConstrainedContinuations
-from fairseq_aiayn.model_folder.parser import tree_symbols
+from fairseq_aiayn.inference.engine import tree_symbols
 from fairseq_aiayn.paper import PARSING_DECODING
-from fairseq_aiayn.plugin.development_f1 import (
-    DevelopmentTrees,
-    log_f1,
-    read_development_trees,
-)
+from fairseq_aiayn.plugin.development_f1 import DevelopmentTrees, log_f1, read_development_trees
 from fairseq_aiayn.plugin.generator import BeamSearchGenerator
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask

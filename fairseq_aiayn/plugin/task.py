@@ -9,15 +9,13 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from fairseq_aiayn.decoding.beam_search import SearchOptions
-from fairseq_aiayn.decoding.maximum_length import MaximumLength
-from fairseq_aiayn.nn.precision import PRODUCT_TYPES
+from fairseq_aiayn.decoding.beam_search import MaximumLength, SearchOptions
+from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES
 from fairseq_aiayn.paper import TRANSLATION, Decoding
 from fairseq_aiayn.plugin.batches import PairsByLength
 from fairseq_aiayn.plugin.generator import BeamSearchGenerator
 from fairseq_aiayn.plugin.model import AiaynModel
-from fairseq_aiayn.regime.names import argument
-from fairseq_aiayn.regime.search import generate_options
+from fairseq_aiayn.settings import argument, generate_options
 
 # fairseq's generation options that the paper's search does not have, with the values that turn them
 # off

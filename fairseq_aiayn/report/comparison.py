@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
-from fairseq_aiayn.paper import Published, Row
+from fairseq_aiayn.paper import ROWS, Published, Row
 from fairseq_aiayn.report.document import Block, Paragraph, Table, Texts
 from fairseq_aiayn.report.provenance import how_made, machines
 from fairseq_aiayn.report.sections import TRAINING_CELLS, column_per_run, over_seeds_blocks
-from fairseq_aiayn.rows import ROWS
 from fairseq_aiayn.runs.paper_conditions import conditions_of, unmet_conditions
 from fairseq_aiayn.runs.published import OTHER_MEASURE, published
 from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
-from fairseq_aiayn.runs.translation_run import (
-    Comparison,
-    Example,
-    Run,
-    figures_of,
-    run_from_json,
-)
+from fairseq_aiayn.runs.translation_run import Comparison, Example, Run, figures_of, run_from_json
 
 KIND = "comparison"  # of results, in JSON
 

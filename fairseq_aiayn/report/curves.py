@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Drawing
 from fairseq_aiayn.palette import LINE_COLOURS, line_colour
 from fairseq_aiayn.report.document import Block, Figure, Paragraph, Section, Table
 from fairseq_aiayn.runs.learning_curves import Curve, LearningCurves
-from fairseq_aiayn.scores.bleu_by_length import LengthClass
+from fairseq_aiayn.scores import LengthClass
 
 VALIDATIONS = 25  # of a run that are printed
 POINTS = 1_800  # of all lines of a panel together; more make the page larger and not clearer

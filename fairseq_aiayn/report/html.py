@@ -8,11 +8,11 @@ from importlib.resources import files
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from fairseq_aiayn.files.parallel_text import one_line
 from fairseq_aiayn.report.document import Document
+from fairseq_aiayn.text import one_line
 
 HERE = files("fairseq_aiayn.report")
-STYLES = (files("fairseq_aiayn.inspection") / "page_style.css", HERE / "report.css")
+STYLES = (files("fairseq_aiayn.attention_maps") / "page_style.css", HERE / "report.css")
 
 
 def as_html(document: Document) -> str:

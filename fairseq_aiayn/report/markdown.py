@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from fairseq_aiayn.files.parallel_text import one_line
 from fairseq_aiayn.report.document import (
     Block,
     Bullets,
@@ -17,6 +16,7 @@ from fairseq_aiayn.report.document import (
     Table,
     Texts,
 )
+from fairseq_aiayn.text import one_line
 
 ENTITY = re.compile(r"&(?=#?\w+;)")  # an ampersand that HTML does not take as it stands
 MARKUP = re.compile(r"[\\`*_\[\]<>&#~]")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairseq_aiayn.files.whole import write_whole
+from fairseq_aiayn.text import write_whole
 
 
 def write_markdown_and_json(directory: Path, stem: str, markdown: str, content: Mapping) -> None:

@@ -24,12 +24,7 @@ from fairseq_aiayn.report.table4 import (
 from fairseq_aiayn.runs.differences import Difference, run_differences
 from fairseq_aiayn.runs.fairseq_log import Log
 from fairseq_aiayn.runs.learning_curves import LearningCurves, learning_curves_of
-from fairseq_aiayn.runs.parsing_run import (
-    FIGURES,
-    ReadSearch,
-    f1_differences,
-    read_searches,
-)
+from fairseq_aiayn.runs.parsing_run import FIGURES, ReadSearch, f1_differences, read_searches
 from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
 from fairseq_aiayn.runs.train_log import train_options_of
 

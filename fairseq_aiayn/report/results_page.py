@@ -16,15 +16,12 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-from fairseq_aiayn.cost.row_table import explanation, row_table
-from fairseq_aiayn.files.json_fields import read_json
-from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.messages import script
-from fairseq_aiayn.paper import VOCABULARY_EN_DE
+from fairseq_aiayn.cost import explanation, row_table
+from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE
 from fairseq_aiayn.report import comparison, table3, table4
 from fairseq_aiayn.report.document import Paragraph, Table
 from fairseq_aiayn.report.markdown import blocks_as_markdown
-from fairseq_aiayn.rows import ROWS
+from fairseq_aiayn.text import read_json, script, write_whole
 
 KINDS = {module.KIND: module for module in (comparison, table3, table4)}
 INTRODUCTION = """\

@@ -10,8 +10,7 @@ from fairseq_aiayn.report.provenance import clock
 from fairseq_aiayn.runs.differences import Difference
 from fairseq_aiayn.runs.run_directory import AnyRun, TrainedRun
 from fairseq_aiayn.runs.seeds import OverSeeds, against
-from fairseq_aiayn.scores.difference import CONFIDENCE, EstimatedDifference
-from fairseq_aiayn.scores.significance import FEWEST, LEVEL
+from fairseq_aiayn.scores import CONFIDENCE, FEWEST, LEVEL, EstimatedDifference
 
 MEANING_OF_P = (
     "p is how often resampled test sets show a difference as large where there is none. It says "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from fairseq_aiayn.files.json_fields import dataclass_of
 from fairseq_aiayn.paper import SEMI_SUPERVISED, TABLE_4, WSJ_ONLY
 from fairseq_aiayn.report.document import Block, Paragraph, Table
 from fairseq_aiayn.report.provenance import how_made, machines
@@ -20,9 +19,9 @@ from fairseq_aiayn.report.sections import (
 from fairseq_aiayn.runs.differences import TRAIN, options_of
 from fairseq_aiayn.runs.parsing_run import FIGURES, ParsingRun, parsing_run_from_json
 from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
-from fairseq_aiayn.scores.difference import CONFIDENCE, SAMPLES, EstimatedDifference
-from fairseq_aiayn.treebank.evalb.sentence import percent
-from fairseq_aiayn.treebank.evalb.summary import LabelCount
+from fairseq_aiayn.scores import CONFIDENCE, SAMPLES_OF_DIFFERENCE, EstimatedDifference
+from fairseq_aiayn.text import dataclass_of
+from fairseq_aiayn.treebank.evalb import LabelCount, percent
 
 KIND = "table4"  # of results, in JSON
 WSJ = ("wsj", "wsj_semi_supervised")  # as the recipe calls the paper's corpora
@@ -167,7 +166,7 @@ def significance_blocks(table: Table4) -> list[Block]:
         "p",
         "verdict",
     ]
-    text = f"Paired bootstrap (Koehn, 2004) over {SAMPLES:,} samples: {MEANING_OF_P}"
+    text = f"Paired bootstrap (Koehn, 2004) over {SAMPLES_OF_DIFFERENCE:,} samples: {MEANING_OF_P}"
     return [Table(header, rows), Paragraph(text)]
 
 

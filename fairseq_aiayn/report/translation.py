@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_aiayn.cost.row_table import explanation, row_table
+from fairseq_aiayn.cost import explanation, row_table
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose
 from fairseq_aiayn.diagnosis.reading import evidence_of_run
+from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.report.comparison import caveat, example_block, measured_table, signatures
 from fairseq_aiayn.report.curves import curves_section, draw_bleu_by_length, length_range
 from fairseq_aiayn.report.document import Block, Document, Figure, Paragraph, Section, Table
@@ -19,7 +20,6 @@ from fairseq_aiayn.report.sections import (
     over_seeds_section,
     verdict,
 )
-from fairseq_aiayn.rows import ROWS
 from fairseq_aiayn.runs.differences import Difference, run_differences
 from fairseq_aiayn.runs.learning_curves import LearningCurves, learning_curves_of
 from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
@@ -34,15 +34,17 @@ from fairseq_aiayn.runs.translation_run import (
     figures_of,
     read_runs,
 )
-from fairseq_aiayn.scores.bleu import sacre_bleu
-from fairseq_aiayn.scores.bleu_by_length import LengthClass, bleu_by_length
-from fairseq_aiayn.scores.disagreement import (
+from fairseq_aiayn.scores import (
     Contrast,
+    LengthClass,
+    Significance,
+    bleu_by_length,
     contrasts,
     largest_disagreements,
+    paired_bootstrap,
+    sacre_bleu,
     sentence_chrf,
 )
-from fairseq_aiayn.scores.significance import Significance, paired_bootstrap
 
 KIND = "translation report"  # in JSON
 ROUNDING = 0.01  # BLEU; a score may have been written with two digits

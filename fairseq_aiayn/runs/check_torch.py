@@ -5,7 +5,7 @@ python -m fairseq_aiayn.runs.check_torch --gpus 8
 
 from __future__ import annotations
 
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import script
 
 
 def say(needed: int) -> None:

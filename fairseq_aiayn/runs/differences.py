@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairseq_aiayn.regime.search import decoding, generate_options
-from fairseq_aiayn.rows import ROWS
+from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.runs.run_directory import TrainedRun
 from fairseq_aiayn.runs.settings import Settings
+from fairseq_aiayn.settings import decoding, generate_options
 
 # Where a run lies and by what port its processes met, not how it was made
 PLACES = {

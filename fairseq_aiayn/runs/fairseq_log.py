@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fairseq_aiayn.files.parallel_text import read_lines
+from fairseq_aiayn.text import read_lines
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from fairseq_aiayn.paper import BASE, BIG, TABLE_3, VOCABULARY_EN_DE, VOCABULARY_EN_FR, Row
-from fairseq_aiayn.rows import ROWS
+from fairseq_aiayn.paper import BASE, BIG, ROWS, TABLE_3, VOCABULARY_EN_DE, VOCABULARY_EN_FR, Row
 from fairseq_aiayn.runs.published import EN_DE, EN_FR
-from fairseq_aiayn.runs.translation_run import Run
+
+if TYPE_CHECKING:
+    from fairseq_aiayn.runs.translation_run import Run
 
 TEST_SETS = {"valid": "newstest2013", "test": "newstest2014"}  # by what the recipes call them
 VOCABULARIES = {EN_DE: VOCABULARY_EN_DE, EN_FR: VOCABULARY_EN_FR}

@@ -22,8 +22,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_aiayn.files.json_fields import Kind, dataclass_of, read_json
-from fairseq_aiayn.files.parallel_text import split_lines
 from fairseq_aiayn.runs.fairseq_log import Log, read_log
 from fairseq_aiayn.runs.run_directory import (
     TrainedRun,
@@ -33,9 +31,9 @@ from fairseq_aiayn.runs.run_directory import (
     restored,
 )
 from fairseq_aiayn.runs.train_log import training_of, validation_of
-from fairseq_aiayn.scores.difference import EstimatedDifference, f1_difference
-from fairseq_aiayn.treebank.evalb.report import read_constituents
-from fairseq_aiayn.treebank.evalb.summary import Scores
+from fairseq_aiayn.scores import EstimatedDifference, f1_difference
+from fairseq_aiayn.text import Kind, dataclass_of, read_json, split_lines
+from fairseq_aiayn.treebank.evalb import Scores, read_constituents
 
 
 @dataclass(frozen=True)

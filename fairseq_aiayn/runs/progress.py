@@ -16,13 +16,13 @@ from collections.abc import Iterable
 
 from tqdm import tqdm
 
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import script
 
 # fairseq prints its whole configuration first.
 MAX_UPDATE = re.compile(r"'max_update': (\d+)")
 # 2026-01-31 12:00:00 | INFO | train_inner | {"epoch": 1, ...}
 STATISTICS = re.compile(r"\| INFO \| (train_inner|valid) \| (\{.*\})")
-# 2026-01-31 12:00:00 | WARNING | fairseq_aiayn.nn.precision | bfloat16 is ...
+# 2026-01-31 12:00:00 | WARNING | fairseq_aiayn.nn.cpu_kernels | bfloat16 is ...
 WARNING = re.compile(r"\| WARNING \| fairseq_aiayn[\w.]* \| (.*)")
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from fairseq_aiayn.files.json_fields import read_json
 from fairseq_aiayn.runs.settings import Settings, settings_from_json
 from fairseq_aiayn.runs.train_log import Training
+from fairseq_aiayn.text import read_json
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fairseq_aiayn.runs.differences import TRAIN, options_of, run_differences
 from fairseq_aiayn.runs.run_directory import AnyRun
-from fairseq_aiayn.scores.difference import CONFIDENCE, EstimatedDifference
+from fairseq_aiayn.scores import CONFIDENCE, EstimatedDifference
 
 # In what the runs of a group may differ; where and by what machine changes no mathematics
 FREE = {"seed", "--seed", "commit"}

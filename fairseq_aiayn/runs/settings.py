@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fairseq_aiayn.files.json_fields import dataclass_of
+from fairseq_aiayn.text import dataclass_of
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_aiayn.files.json_fields import dataclass_of, read_json
-from fairseq_aiayn.files.parallel_text import read_lines
 from fairseq_aiayn.runs.fairseq_log import Log, read_log
 from fairseq_aiayn.runs.run_directory import (
     TrainedRun,
@@ -31,7 +29,8 @@ from fairseq_aiayn.runs.run_directory import (
     restored,
 )
 from fairseq_aiayn.runs.train_log import training_of, validation_of
-from fairseq_aiayn.scores.bleu_score import Bleu, Scores
+from fairseq_aiayn.scores import Bleu, Scores
+from fairseq_aiayn.text import dataclass_of, read_json, read_lines
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import get_type_hints
 
-from fairseq_aiayn.files.json_fields import read_json
-from fairseq_aiayn.messages import script
 from fairseq_aiayn.runs.settings import Start, settings_from_json
+from fairseq_aiayn.text import read_json, script
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (

@@ -30,11 +30,11 @@ from typing import NamedTuple
 from fairseq_aiayn.treebank.linearization import (
     ANY_WORD,
     MAX_OPEN,
+    fitting_tag,
     require_words,
     split_symbol,
     word_of,
 )
-from fairseq_aiayn.treebank.punctuation import fitting_tag
 from fairseq_aiayn.treebank.trees import ROOT_LABEL, Constituent, Word
 
 MISSING_WORDS = "missing words"

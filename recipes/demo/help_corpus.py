@@ -19,7 +19,7 @@ from lxml import etree, html
 from pair_rules import summary, write_pairs
 from tqdm import tqdm
 
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import script
 
 HELP_DIRECTORY = {"en": "en-US", "de": "de", "fr": "fr"}
 SKIPPED_CLASSES = ("code", "example", "image", "youtube")

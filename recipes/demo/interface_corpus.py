@@ -18,7 +18,7 @@ from pathlib import Path
 from pair_rules import summary, write_pairs
 from tqdm import tqdm
 
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import script
 
 
 def leaves(tree: dict | str, path: str = "") -> Iterator[tuple[str, str]]:

@@ -15,9 +15,7 @@ import sys
 from pathlib import Path
 
 from fairseq_aiayn.corpus.archives import DAMAGE, require_bounded_lines
-from fairseq_aiayn.files.parallel_text import read_parallel
-from fairseq_aiayn.files.whole import whole_path
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import read_parallel, script, whole_path
 
 SPLIT_NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
 

@@ -16,8 +16,7 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from fairseq_aiayn.files.parallel_text import read_lines, read_parallel
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import read_lines, read_parallel, script
 
 Pair = tuple[str, str]
 

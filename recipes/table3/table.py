@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairseq_aiayn.messages import script
 from fairseq_aiayn.report.markdown import blocks_as_markdown
 from fairseq_aiayn.report.markdown_and_json import write_markdown_and_json
 from fairseq_aiayn.report.table3 import as_json, full_blocks, read_table3, summary_blocks
+from fairseq_aiayn.text import script
 
 
 def main() -> None:

@@ -12,10 +12,15 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fairseq_aiayn.files.whole import whole_file
-from fairseq_aiayn.messages import script
-from fairseq_aiayn.treebank.reader import read_trees
-from fairseq_aiayn.treebank.trees import ROOT_LABEL, Constituent, Word, words_of, write_tree
+from fairseq_aiayn.text import script, whole_file
+from fairseq_aiayn.treebank.trees import (
+    ROOT_LABEL,
+    Constituent,
+    Word,
+    read_trees,
+    words_of,
+    write_tree,
+)
 
 PAIRS_PER_TREE = 3  # pairs that are drawn; those of more words than LONGEST_PAIR are left out
 LONGEST_PAIR = 80

@@ -12,10 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_aiayn.files.text_table import aligned_lines
-from fairseq_aiayn.messages import script
 from fairseq_aiayn.runs.parsing_run import read_scores
-from fairseq_aiayn.treebank.evalb.summary import Scores
+from fairseq_aiayn.text import aligned_lines, script
+from fairseq_aiayn.treebank.evalb import Scores
 
 
 def read_f1(parts: Sequence[Path]) -> list[float]:

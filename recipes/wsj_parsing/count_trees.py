@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import script
 
 
 def count_lines(file: Path) -> int:

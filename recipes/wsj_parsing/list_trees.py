@@ -11,10 +11,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairseq_aiayn.files.lines import stream_lines
-from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.messages import script
-from fairseq_aiayn.treebank.reader import tree_files
+from fairseq_aiayn.text import script, stream_lines, write_whole
+from fairseq_aiayn.treebank.trees import tree_files
 
 SECTIONS = {"train": range(2, 22), "valid": range(22, 23), "test": range(23, 24)}
 Lists = dict[str, list[str]]

@@ -151,7 +151,7 @@ score_set() {
     run -q cp "$text/held_out/$set_name.words" "$part_dir/words.txt"
     run -q cp "$text/held_out/$set_name.trees" "$part_dir/gold.trees"
     run -q -i "$part_dir/generate.txt" -o "$part_dir/linearised.txt" \
-        python -P -m fairseq_aiayn.scores.hypotheses
+        python -P -m fairseq_aiayn.runs.hypotheses
     run -o "$part_dir/predicted.trees" aiayn delinearize "$part_dir/linearised.txt" \
         --words "$part_dir/words.txt" --report "$part_dir/repairs.json"
     run -q -o "$part_dir/evalb.txt" "${evalb[@]}" --per-sentence

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterable
 
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import script
 
 SEARCHED = re.compile(r"Translated ([\d,]+) sentences \([\d,]+ tokens\) in ([\d.]+)s")
 

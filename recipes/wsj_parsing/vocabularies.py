@@ -18,8 +18,7 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor
 
 from fairseq_aiayn.corpus.learn_word_pieces import learn
-from fairseq_aiayn.files.whole import write_whole
-from fairseq_aiayn.messages import script
+from fairseq_aiayn.text import script, write_whole
 
 
 def sample(files: list[Path], sentences: int) -> Iterator[str]:

@@ -20,10 +20,8 @@ from typing import TextIO
 from list_trees import read_list
 from tqdm import tqdm
 
-from fairseq_aiayn.files.whole import whole_file
-from fairseq_aiayn.messages import script
-from fairseq_aiayn.treebank.corpus import normalized_trees
-from fairseq_aiayn.treebank.linearization import Tags, linearize, source_text
+from fairseq_aiayn.text import script, whole_file
+from fairseq_aiayn.treebank.linearization import Tags, linearize, normalized_trees, source_text
 from fairseq_aiayn.treebank.trees import words_of, write_tree
 
 SUFFIXES = (".trees", ".words", ".text", ".tree")

@@ -19,8 +19,7 @@ from fairseq import checkpoint_utils, utils
 from intruder import expression
 
 from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
-from fairseq_aiayn.checkpoints.allowed_globals import ALLOWED, SAFE_GLOBALS
-from fairseq_aiayn.checkpoints.reading import read_checkpoint
+from fairseq_aiayn.checkpoints import ALLOWED, SAFE_GLOBALS, read_checkpoint
 
 ROOT = Path(__file__).parents[2]
 ARRAY = "numpy._core.multiarray._reconstruct"
@@ -89,7 +88,7 @@ def test_objects_at_an_address_of_ones_choice_are_not_made(tmp_path):
     """NumPy would take the bytes for a pointer to an object: a process of its own may crash."""
     path = tmp_path / "evil.pt"
     path.write_bytes(call("builtins.list", array_at(b"A" * 8)))
-    code = "import sys; from pathlib import Path; from fairseq_aiayn.checkpoints.reading"
+    code = "import sys; from pathlib import Path; from fairseq_aiayn.checkpoints"
     code += " import read_checkpoint; read_checkpoint(Path(sys.argv[1]))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", code, str(path)]

@@ -13,7 +13,7 @@ import torch
 from full_disk import full_disk
 from torch import Tensor
 
-from fairseq_aiayn.checkpoints import averaging
+from fairseq_aiayn import checkpoints
 from fairseq_aiayn.cli.main import main
 
 
@@ -228,5 +228,5 @@ def test_a_failed_write_leaves_the_old_output(tmp_path: Path, refused: Callable[
 def test_averaging_does_not_change_what_it_reads(tmp_path: Path) -> None:
     paths = [save(tmp_path, updates, weight=torch.full((2,), 1.0)) for updates in (1, 2)]
     before = [path.read_bytes() for path in paths]
-    averaging.mean_parameters(paths)
+    checkpoints.mean_parameters(paths)
     assert [path.read_bytes() for path in paths] == before

@@ -21,12 +21,7 @@ import torch
 from checkpoint_states import save, state_of
 from intruder import Intruder
 
-from fairseq_aiayn.checkpoints.allowed_globals import Meter
-from fairseq_aiayn.checkpoints.reading import (
-    last_checkpoints,
-    read_checkpoint,
-    require_torch,
-)
+from fairseq_aiayn.checkpoints import Meter, last_checkpoints, read_checkpoint, require_torch
 
 ROOT = Path(__file__).parents[2]
 

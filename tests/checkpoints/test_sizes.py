@@ -15,7 +15,7 @@ from fairseq import checkpoint_utils
 from faults import fault_of
 
 from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
-from fairseq_aiayn.checkpoints.reading import read_checkpoint
+from fairseq_aiayn.checkpoints import read_checkpoint
 
 MILLION = 10**6
 

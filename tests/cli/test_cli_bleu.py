@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.scores.bleu import Bleu
+from fairseq_aiayn.scores import Bleu
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.treebank.evalb.summary import Summary
+from fairseq_aiayn.treebank.evalb import Summary
 
 TREE = "(TOP (S (NP (NN rain)) (VP (VBD fell)) (. .)))\n"
 WRONG = TREE.replace("VP", "PP")

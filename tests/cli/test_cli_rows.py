@@ -11,14 +11,17 @@ import pytest
 import torch
 
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.cost.authors_count import authors_parameters
-from fairseq_aiayn.cost.estimate import forward_flops, parameters, training_bytes
-from fairseq_aiayn.cost.row_difference import row_differences
-from fairseq_aiayn.cost.row_table import row_table
-from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.cost import (
+    authors_parameters,
+    forward_flops,
+    parameters,
+    row_differences,
+    row_table,
+    training_bytes,
+)
+from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer
-from fairseq_aiayn.paper import BASE, TRANSLATION
-from fairseq_aiayn.rows import ROWS, find_row
+from fairseq_aiayn.paper import BASE, ROWS, TRANSLATION, find_row
 
 V = 50
 WIDEST = 160

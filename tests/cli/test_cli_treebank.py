@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.treebank.punctuation import EITHER, TAG_OF
+from fairseq_aiayn.treebank.linearization import EITHER, TAG_OF
 from fairseq_aiayn.treebank.repair import REPAIRS
 
 Aiayn = Callable[..., tuple[int, str, str]]

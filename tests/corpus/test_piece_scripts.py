@@ -10,13 +10,7 @@ from subword_nmt import learn_joint_bpe_and_vocab
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from fairseq_aiayn.corpus import (
-    apply_pieces,
-    count_words,
-    learn_word_pieces,
-    pieces,
-    shards,
-)
+from fairseq_aiayn.corpus import apply_pieces, count_words, learn_word_pieces, pieces, shards
 
 LANGUAGES = ("en", "de")
 PAIRS = 70  # in 3 shards

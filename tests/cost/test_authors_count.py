@@ -4,10 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_aiayn.cost.authors_count import TARGET_SPACES, VOCABULARY, authors_parameters
-from fairseq_aiayn.cost.estimate import parameters
-from fairseq_aiayn.paper import TABLE_3
-from fairseq_aiayn.rows import ROWS
+from fairseq_aiayn.cost import TARGET_SPACES, VOCABULARY, authors_parameters, parameters
+from fairseq_aiayn.paper import ROWS, TABLE_3
 
 PRINTED = {row.name: row.published.parameters for row in TABLE_3 if row.published.parameters}
 AGREE = [name for name in PRINTED if name != "big"]

@@ -10,18 +10,19 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.cost.estimate import (
+from fairseq_aiayn.cost import (
+    GPUS,
+    LATER,
     estimate,
+    find_gpu,
     forward_flops,
     paper_estimate,
     training_flops,
 )
-from fairseq_aiayn.cost.gpus import GPUS, LATER, find_gpu
 from fairseq_aiayn.nn.attention import attention
-from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
-from fairseq_aiayn.paper import TABLE_2, Row
-from fairseq_aiayn.rows import ROWS, find_row
+from fairseq_aiayn.paper import ROWS, TABLE_2, Row, find_row
 
 V = 50
 SENTENCES = 3

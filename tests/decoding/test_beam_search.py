@@ -9,12 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import LARGEST_ALPHA, SearchOptions, beam_search
-from fairseq_aiayn.decoding.candidates import BLOCK, Symbols, top_tokens
+from fairseq_aiayn.decoding.beam_search import (
+    BLOCK,
+    LARGEST_ALPHA,
+    LONGEST_OUTPUT,
+    MaximumLength,
+    Model,
+    SearchOptions,
+    Symbols,
+    beam_search,
+    exhaustive_search,
+    length_penalty,
+    plain_beam_search,
+    top_tokens,
+)
 from fairseq_aiayn.decoding.hypotheses import Hypothesis
-from fairseq_aiayn.decoding.length_penalty import length_penalty
-from fairseq_aiayn.decoding.maximum_length import LONGEST_OUTPUT, MaximumLength
-from fairseq_aiayn.decoding.reference import Model, exhaustive_search, plain_beam_search
 
 PAD, END, V = 0, 1, 5
 LONGEST = 16

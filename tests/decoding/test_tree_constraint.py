@@ -10,15 +10,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import Continuations, SearchOptions, beam_search
-from fairseq_aiayn.decoding.candidates import Symbols
-from fairseq_aiayn.decoding.reference import exhaustive_search, plain_beam_search
+from fairseq_aiayn.decoding.beam_search import (
+    Continuations,
+    SearchOptions,
+    Symbols,
+    beam_search,
+    exhaustive_search,
+    plain_beam_search,
+)
 from fairseq_aiayn.decoding.tree_constraint import (
     ConstrainedContinuations,
+    Forest,
     TreeSymbols,
     classify_tokens,
+    continuations,
+    forests,
 )
-from fairseq_aiayn.decoding.tree_reference import Forest, continuations, forests
 from fairseq_aiayn.treebank.linearization import delinearize, linearize, split_symbol
 
 PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"

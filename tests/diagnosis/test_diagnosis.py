@@ -15,10 +15,8 @@ from fairseq_aiayn.diagnosis.diagnosis import ASPECTS, as_json, diagnose, unequa
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.diagnosis.finding import Weight
 from fairseq_aiayn.diagnosis.other_options import other_options
-from fairseq_aiayn.paper import BASE, BIG, PARSING, Row
-from fairseq_aiayn.regime.ours import train_flags
-from fairseq_aiayn.regime.search import task_of
-from fairseq_aiayn.rows import ROWS
+from fairseq_aiayn.paper import BASE, BIG, PARSING, ROWS, Row
+from fairseq_aiayn.settings import task_of, train_flags
 
 DOCS = Path(__file__).parents[2] / "docs"
 # What stock fairseq cannot do otherwise, with any options
@@ -31,7 +29,7 @@ def differing(found: Evidence, row: Row | None = None) -> set[str]:
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
 def test_a_row_as_aiayn_flags_gives_it_differs_in_nothing(row):
-    """Breaks if an aspect judges by other numbers than those of paper.py and rows.py."""
+    """Breaks if an aspect judges by other numbers than those of paper.py and paper.py."""
     words = ["--distributed-world-size", "8", *train_flags(row, gpus=8)]
     found = evidence(words, task_of(row))
     assert diagnose(found).row is row

@@ -14,7 +14,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import BASE, Row
-from fairseq_aiayn.regime.stock import stock_flags
+from fairseq_aiayn.settings import stock_flags
 
 STOCK = ["--criterion", "label_smoothed_cross_entropy", "--optimizer", "adam"]
 STOCK += ["--lr-scheduler", "inverse_sqrt"]

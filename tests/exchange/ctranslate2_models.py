@@ -7,12 +7,17 @@ from pathlib import Path
 
 import torch
 
-from fairseq_aiayn.exchange.ctranslate2 import write_ctranslate2
-from fairseq_aiayn.model_folder.config import Config
-from fairseq_aiayn.model_folder.folder import Model
-from fairseq_aiayn.model_folder.text import NONE, TextProcessing
-from fairseq_aiayn.model_folder.vocabulary import PADDING, SPECIAL, Vocabulary
-from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2
+from fairseq_aiayn.inference.folder import (
+    NONE,
+    PADDING,
+    SPECIAL,
+    Config,
+    Model,
+    TextProcessing,
+    Vocabulary,
+)
+from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.paper import Decoding
 

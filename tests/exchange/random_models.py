@@ -11,11 +11,20 @@ import torch
 from subword_nmt.learn_bpe import learn_bpe
 
 from fairseq_aiayn.corpus.learn_word_pieces import learn
-from fairseq_aiayn.model_folder.config import FORMAT, Config
-from fairseq_aiayn.model_folder.folder import Model
-from fairseq_aiayn.model_folder.text import BYTE_PAIRS, NONE, WORD_PIECES, TextProcessing
-from fairseq_aiayn.model_folder.vocabulary import END, PADDING, SPECIAL, Vocabulary
-from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.inference.folder import (
+    BYTE_PAIRS,
+    END,
+    FORMAT,
+    NONE,
+    PADDING,
+    SPECIAL,
+    WORD_PIECES,
+    Config,
+    Model,
+    TextProcessing,
+    Vocabulary,
+)
+from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.paper import Decoding
 

@@ -9,9 +9,8 @@ from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES
 from ctranslate2_models import KINDS, SEARCH, sentences, small_model, written
 
 from fairseq_aiayn.cli.export import QUANTIZATIONS
-from fairseq_aiayn.exchange.fixed_sizes import longest_sequence
-from fairseq_aiayn.model_folder.search import LONGEST
-from fairseq_aiayn.model_folder.translator import Translator
+from fairseq_aiayn.inference.ctranslate2 import longest_sequence
+from fairseq_aiayn.inference.engine import LONGEST, Translator
 
 
 def log_p(engine: ctranslate2.Translator, sources: list[str], targets: list[str]) -> torch.Tensor:

@@ -13,15 +13,12 @@ import pytest
 from ctranslate2_models import KINDS, SIZES, Kind, small_model, written
 
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.exchange.ctranslate2 import write_ctranslate2
-from fairseq_aiayn.model_folder.export import model_of, of_run
-from fairseq_aiayn.model_folder.fairseq_checkpoint import write_model
-from fairseq_aiayn.model_folder.folder import Files, write_folder
-from fairseq_aiayn.model_folder.text import BYTE_PAIRS, TextProcessing
-from fairseq_aiayn.model_folder.vocabulary import SPECIAL
+from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2
+from fairseq_aiayn.inference.export import model_of, of_run, write_model
+from fairseq_aiayn.inference.folder import BYTE_PAIRS, SPECIAL, Files, TextProcessing, write_folder
 from fairseq_aiayn.paper import TRANSLATION
-from fairseq_aiayn.regime.names import ENCODER_AND_DECODER
 from fairseq_aiayn.runs.differences import SEARCH
+from fairseq_aiayn.settings import ENCODER_AND_DECODER
 
 CODES = "#version: 0.2\na 1</w>\n"  # joins a and 1 at the end of a word
 

@@ -9,10 +9,9 @@ import torch
 import torch.nn.functional as F
 from ctranslate2_models import KINDS, LEARNED, SEARCH, SIZES, Kind, sentences, small_model, written
 
-from fairseq_aiayn.exchange.ctranslate2_search import CTranslate2Translator
-from fairseq_aiayn.model_folder.folder import Model
-from fairseq_aiayn.model_folder.translator import Translator
-from fairseq_aiayn.model_folder.vocabulary import END, PADDING, SPECIAL
+from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
+from fairseq_aiayn.inference.engine import Translator
+from fairseq_aiayn.inference.folder import END, PADDING, SPECIAL, Model
 from fairseq_aiayn.nn.transformer import create_transformer
 
 

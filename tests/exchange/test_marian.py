@@ -13,12 +13,19 @@ from full_disk import full_disk
 from random_models import BASE, LINES, WORDS, cut_text, random_model, readme_code
 
 from fairseq_aiayn.cli import main as cli
-from fairseq_aiayn.exchange import marian
-from fairseq_aiayn.exchange.marian import to_marian
-from fairseq_aiayn.model_folder.folder import Files, write_folder
-from fairseq_aiayn.model_folder.text import BYTE_PAIRS, NONE, WORD_PIECES, TextProcessing
-from fairseq_aiayn.model_folder.translator import Translator
-from fairseq_aiayn.model_folder.vocabulary import END, PADDING
+from fairseq_aiayn.inference import marian
+from fairseq_aiayn.inference.engine import Translator
+from fairseq_aiayn.inference.folder import (
+    BYTE_PAIRS,
+    END,
+    NONE,
+    PADDING,
+    WORD_PIECES,
+    Files,
+    TextProcessing,
+    write_folder,
+)
+from fairseq_aiayn.inference.marian import to_marian
 from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION, Decoding
 
 LIKE_ROWS = {

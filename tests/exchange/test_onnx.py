@@ -12,11 +12,9 @@ import torch
 from onnxruntime import InferenceSession
 from random_models import BASE, LINES, cut_text, random_model, readme_code
 
-from fairseq_aiayn.exchange.onnx import to_onnx
-from fairseq_aiayn.model_folder.folder import Model
-from fairseq_aiayn.model_folder.text import BYTE_PAIRS, TextProcessing
-from fairseq_aiayn.model_folder.translator import Translator
-from fairseq_aiayn.model_folder.vocabulary import PADDING
+from fairseq_aiayn.inference.engine import Translator
+from fairseq_aiayn.inference.folder import BYTE_PAIRS, PADDING, Model, TextProcessing
+from fairseq_aiayn.inference.onnx import to_onnx
 from fairseq_aiayn.paper import PARSING_DECODING
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from faults import fault_of
 
-from fairseq_aiayn.files import lines as lines_module
-from fairseq_aiayn.files.lines import decode_lines, stream_lines
-from fairseq_aiayn.treebank.symbols import read_symbols
+from fairseq_aiayn import text as lines_module
+from fairseq_aiayn.text import decode_lines, stream_lines
+from fairseq_aiayn.treebank.trees import read_symbols
 
 TEXT = "\ufeffthe\t board \n\n10\u00a0000 a\u2028b\r\n\ufefflast"
 LINES = ["the\t board \n", "\n", "10\u00a0000 a\u2028b\r\n", "\ufefflast"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from faults import fault_of
 
-from fairseq_aiayn.files.parallel_text import read_lines, read_parallel, require_text
+from fairseq_aiayn.text import read_lines, read_parallel, require_text
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_aiayn.files.whole import require_not_among, whole_file, whole_folder, write_whole
+from fairseq_aiayn.text import require_not_among, whole_file, whole_folder, write_whole
 
 
 def test_a_file_appears_when_its_block_ends(tmp_path: Path) -> None:

@@ -10,11 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fairseq_aiayn.inspection.attention_weights import all_attention_weights, attentions
-from fairseq_aiayn.nn.attention import MultiHeadAttention
-from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.nn.positions import positions
-from fairseq_aiayn.nn.restricted_attention import RestrictedSelfAttention
+from fairseq_aiayn.attention_maps.weights import all_attention_weights, attentions
+from fairseq_aiayn.nn.attention import MultiHeadAttention, RestrictedSelfAttention
+from fairseq_aiayn.nn.layers import Dimensions, positions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
 
 DIMENSIONS = Dimensions(N=2, d_model=12, d_ff=16, h=3, d_k=5, d_v=2, P_drop=0.4)

@@ -17,8 +17,8 @@ from faults import fault_of
 from style_colours import colours_of, contrast
 
 import fairseq_aiayn
-from fairseq_aiayn.inspection.attention_map import AttentionMap
-from fairseq_aiayn.inspection.attention_page import LARGEST_PAGE, attention_page
+from fairseq_aiayn.attention_maps.page import LARGEST_PAGE, attention_page
+from fairseq_aiayn.attention_maps.weights import AttentionMap
 from fairseq_aiayn.palette import LINE_COLOURS, line_colour
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -116,7 +116,7 @@ def test_what_is_no_weight_is_refused(value: float, said: str) -> None:
 
 def schemes() -> list[dict[str, str]]:
     """The colours of page_style.css by name, in light and in dark."""
-    return colours_of(Path(fairseq_aiayn.__file__).parent / "inspection" / "page_style.css")
+    return colours_of(Path(fairseq_aiayn.__file__).parent / "attention_maps" / "page_style.css")
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
@@ -140,8 +140,8 @@ def test_the_ninth_head_has_the_colour_of_the_first() -> None:
 def test_the_page_s_files_are_installed_with_the_package() -> None:
     folder = Path(fairseq_aiayn.__file__).parent
     settings = tomllib.loads((folder.parent / "pyproject.toml").read_text(encoding="utf-8"))
-    patterns = settings["tool"]["setuptools"]["package-data"]["fairseq_aiayn.inspection"]
-    others = [path.name for path in (folder / "inspection").iterdir() if path.suffix != ".py"]
+    patterns = settings["tool"]["setuptools"]["package-data"]["fairseq_aiayn.attention_maps"]
+    others = [path.name for path in (folder / "attention_maps").iterdir() if path.suffix != ".py"]
     files = [name for name in others if name != "__pycache__"]
     assert len(files) >= 8
     assert all(any(fnmatch(name, pattern) for pattern in patterns) for name in files)

@@ -15,20 +15,19 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from fairseq_aiayn.inspection import picture_files
-from fairseq_aiayn.inspection.attention_map import AttentionMap
-from fairseq_aiayn.inspection.heat_maps import draw_heat_maps
-from fairseq_aiayn.inspection.labels import undrawable
-from fairseq_aiayn.inspection.line_drawing import draw_lines, draw_lines_by_head
-from fairseq_aiayn.inspection.picture_files import save_picture
-from fairseq_aiayn.inspection.position_pictures import (
+from fairseq_aiayn.attention_maps import picture
+from fairseq_aiayn.attention_maps.picture import (
+    draw_heat_maps,
+    draw_lines,
+    draw_lines_by_head,
     draw_positions,
     position_tables,
+    save_picture,
     sinusoid_table,
+    undrawable,
 )
-from fairseq_aiayn.inspection.selection import LONGEST, require_readable, select
-from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.nn.positions import sinusoids
+from fairseq_aiayn.attention_maps.weights import LONGEST, AttentionMap, require_readable, select
+from fairseq_aiayn.nn.layers import Dimensions, sinusoids
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.palette import LINE_COLOURS
 
@@ -200,7 +199,7 @@ def test_any_text_is_text(draw, tmp_path: Path) -> None:
     figure = draw(select(attention_map(HOSTILE), None, [1, 2], None))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for suffix in picture_files.FORMATS:
+        for suffix in picture.FORMATS:
             save_picture(figure, tmp_path / f"picture{suffix}")
     found = written(tmp_path / "picture.svg")
     assert set(HOSTILE) - set(found) == set()
@@ -221,7 +220,7 @@ def test_what_no_font_has_is_told() -> None:
 
 
 def test_a_png_is_for_print_and_the_same_file_every_time(tmp_path: Path) -> None:
-    for suffix in picture_files.FORMATS:
+    for suffix in picture.FORMATS:
         for name in ("one", "two"):
             figure = draw_lines(select(attention_map(), None, None, None))
             save_picture(figure, tmp_path / f"{name}{suffix}")

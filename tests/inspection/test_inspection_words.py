@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fairseq_aiayn.inspection.attention_map import AttentionMap, merge_words
+from fairseq_aiayn.attention_maps.weights import AttentionMap, merge_words
 
 BYTE_PAIRS = ("snow@@", "plo@@", "ugh", "ing", "</s>")
 WORD_PIECES = ("\u2581snow", "plough", "\u2581ing", "</s>")

@@ -17,12 +17,12 @@ from subword_nmt.learn_bpe import learn_bpe
 import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.corpus.moses import moses_tokenizer
 from fairseq_aiayn.corpus.pieces import byte_pairs
-from fairseq_aiayn.model_folder.export import of_checkpoint, to_folder
-from fairseq_aiayn.model_folder.text import BYTE_PAIRS, TextProcessing
+from fairseq_aiayn.inference.export import of_checkpoint, to_folder
+from fairseq_aiayn.inference.folder import BYTE_PAIRS, TextProcessing
+from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.plugin.architectures import apply_row
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
-from fairseq_aiayn.rows import ROWS
 
 SENTENCES = (
     "The cat's hat isn't here, is it?",

@@ -15,10 +15,10 @@ from full_disk import full_disk
 from safetensors.torch import load_file, save_file
 from small_models import Small, small_model
 
+from fairseq_aiayn import text
 from fairseq_aiayn.cli import main as cli
-from fairseq_aiayn.files import lines
-from fairseq_aiayn.model_folder import folder as folder_module
-from fairseq_aiayn.model_folder.folder import read_folder
+from fairseq_aiayn.inference import folder as folder_module
+from fairseq_aiayn.inference.folder import read_folder
 
 Aiayn = Callable[..., tuple[int, str, str]]
 
@@ -180,7 +180,7 @@ def test_a_line_without_end_does_not_fill_the_memory(
     give: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
+    monkeypatch.setattr(text, "LONGEST_LINE", 100)
     give(b"x\n" + b"y" * 101)
     line = refused("translate", exported)
     assert line == "aiayn translate: standard input:2: longer than 100 bytes"

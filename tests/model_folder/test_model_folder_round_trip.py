@@ -14,13 +14,11 @@ from safetensors.torch import load_file
 from small_models import KINDS, small_model
 
 from fairseq_aiayn.cli import main as cli
-from fairseq_aiayn.model_folder.card import model_card
-from fairseq_aiayn.model_folder.export import to_fairseq
-from fairseq_aiayn.model_folder.folder import read_folder
-from fairseq_aiayn.model_folder.vocabulary import read_vocabulary
+from fairseq_aiayn.inference.export import to_fairseq
+from fairseq_aiayn.inference.folder import model_card, read_folder, read_vocabulary
+from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.plugin.architectures import apply_row
 from fairseq_aiayn.plugin.model import AiaynModel
-from fairseq_aiayn.rows import ROWS
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,7 +18,7 @@ from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
 from sentencepiece import SentencePieceTrainer
 from small_models import SENTENCES, write_codes
 
-from fairseq_aiayn.model_folder.text import (
+from fairseq_aiayn.inference.folder import (
     BYTE_PAIRS,
     NONE,
     WORD_PIECES,

@@ -18,11 +18,11 @@ from fairseq.data import data_utils
 from small_models import SENTENCES, Small, small_model
 
 import fairseq_aiayn
+from fairseq_aiayn.attention_maps.weights import all_attention_weights
 from fairseq_aiayn.cli.precision_option import PRECISIONS
-from fairseq_aiayn.inspection.attention_weights import all_attention_weights
-from fairseq_aiayn.model_folder.folder import read_folder
-from fairseq_aiayn.model_folder.translator import Translator, load
-from fairseq_aiayn.nn.precision import PRODUCT_TYPES
+from fairseq_aiayn.inference.engine import Translator, load
+from fairseq_aiayn.inference.folder import read_folder
+from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES
 
 CLOSE = {"abs": 1e-4, "rel": 1e-5}
 ROOT = Path(fairseq_aiayn.__file__).parents[1]
@@ -234,7 +234,7 @@ def test_a_device_that_is_not_there_is_named(shared, device):
 def test_neither_fairseq_nor_compilers_are_loaded(shared):
     """PyTorch's compiler alone would take longer to import than everything else."""
     script = (
-        "import sys, fairseq_aiayn, fairseq_aiayn.model_folder.parser\n"
+        "import sys, fairseq_aiayn, fairseq_aiayn.inference.engine\n"
         "translator = fairseq_aiayn.load(sys.argv[1], 'cpu')\n"
         "print(translator.translate([sys.argv[2]])[0])\n"
         "roots = {name.partition('.')[0] for name in sys.modules} | set(sys.modules)\n"

@@ -8,7 +8,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
-from fairseq_aiayn.model_folder.vocabulary import END, PADDING, UNKNOWN, read_vocabulary
+from fairseq_aiayn.inference.folder import END, PADDING, UNKNOWN, read_vocabulary
 
 FILES = {
     "plain": "the 9\nca@@ 3\nt 1\n",

@@ -6,13 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_aiayn.nn.attention import (
-    MultiHeadAttention,
-    attention,
-    attention_weights,
-    causal_mask,
-)
-from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.attention import MultiHeadAttention, attention, attention_weights, causal_mask
+from fairseq_aiayn.nn.layers import Dimensions
 
 DIMENSIONS = Dimensions(N=1, d_model=6, d_ff=8, h=2, d_k=5, d_v=4, P_drop=0.1)
 B, L, M = 3, 4, 7

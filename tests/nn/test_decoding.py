@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.decoder_state import STEPS_OF_ROOM, DecoderState
-from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.nn.positions import positions
+from fairseq_aiayn.nn.layers import Dimensions, positions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer, non_padding
 
 DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.1)

@@ -6,9 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.nn.initialization import INITIALIZATIONS, Initialization
-from fairseq_aiayn.nn.transformer import Transformer, create_transformer
+from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.transformer import (
+    INITIALIZATIONS,
+    Initialization,
+    Transformer,
+    create_transformer,
+)
 
 # Large enough for the largest value to come within 1% of its bound
 DIMENSIONS = Dimensions(N=1, d_model=64, d_ff=256, h=4, d_k=8, d_v=16, P_drop=0.1)

@@ -10,15 +10,18 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from fairseq_aiayn.decoding.beam_search import OpenSentences, SearchOptions
-from fairseq_aiayn.decoding.candidates import AllowedTokens, Symbols, best_tokens
+from fairseq_aiayn.decoding.beam_search import (
+    AllowedTokens,
+    OpenSentences,
+    SearchOptions,
+    Symbols,
+    best_tokens,
+)
 from fairseq_aiayn.decoding.hypotheses import Finished, History
 from fairseq_aiayn.nn.decoder_state import STEPS_OF_ROOM
-from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.nn.positions import positions
+from fairseq_aiayn.nn.layers import Dimensions, positions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
-from fairseq_aiayn.training.label_smoothing import smoothed_nll
-from fairseq_aiayn.training.projected_loss import ProjectedSmoothedNLL
+from fairseq_aiayn.training import ProjectedSmoothedNLL, smoothed_nll
 
 B, S, T, V, k, PAD, END = 3, 5, 4, 17, 2, 1, 2
 DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.25)

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from fairseq_aiayn.nn.positions import LearnedPositions, SinusoidalPositions, positions, sinusoids
+from fairseq_aiayn.nn.layers import LearnedPositions, SinusoidalPositions, positions, sinusoids
 
 PAD = 1
 

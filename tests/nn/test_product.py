@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fairseq_aiayn.nn import product
-from fairseq_aiayn.nn.product import fits_onednn, vocabulary_product
+from fairseq_aiayn.nn import cpu_kernels
+from fairseq_aiayn.nn.cpu_kernels import fits_onednn, vocabulary_product
 
 E = torch.randn(97, 16, generator=torch.Generator().manual_seed(1))
 X = torch.randn(3, 5, 16, generator=torch.Generator().manual_seed(2))
@@ -32,5 +32,5 @@ def test_gradients_and_other_types_take_the_plain_product(monkeypatch: pytest.Mo
         assert not fits_onednn(X.to("meta"), E.to("meta"))
         with torch.autocast("cpu", torch.bfloat16):
             assert vocabulary_product(X, E).dtype == torch.bfloat16
-        monkeypatch.setattr(product.torch.backends.mkldnn, "is_available", lambda: False)
+        monkeypatch.setattr(cpu_kernels.torch.backends.mkldnn, "is_available", lambda: False)
         assert not fits_onednn(X, E)

@@ -6,10 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-import fairseq_aiayn.nn.restricted_attention as nn_restricted
-from fairseq_aiayn.nn.attention import fused_attention
-from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.nn.restricted_attention import band_mask, banded_attention, restricted_attention
+import fairseq_aiayn.nn.attention as nn_restricted
+from fairseq_aiayn.nn.attention import (
+    band_mask,
+    banded_attention,
+    fused_attention,
+    restricted_attention,
+)
+from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
 
 B, h, d_k, d_v = 3, 2, 4, 5

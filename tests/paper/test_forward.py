@@ -6,9 +6,9 @@ import torch
 from reference import Reference, smoothed_loss
 from torch import Tensor
 
-from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import Sharing, Transformer, create_transformer
-from fairseq_aiayn.training.label_smoothing import smoothed_nll
+from fairseq_aiayn.training import smoothed_nll
 
 # d_k, d_v and d_model / h all differ, and so do all sizes that a wrong implementation could confuse
 DIMENSIONS = Dimensions(N=2, d_model=10, d_ff=13, h=3, d_k=5, d_v=2, P_drop=0.0)

@@ -10,10 +10,10 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_aiayn import paper
-from fairseq_aiayn.cost.estimate import parameters
+from fairseq_aiayn.cost import parameters
+from fairseq_aiayn.paper import ROWS, find_row
 from fairseq_aiayn.plugin.model import AiaynModel
-from fairseq_aiayn.regime.ours import train_flags
-from fairseq_aiayn.rows import ROWS, find_row
+from fairseq_aiayn.settings import train_flags
 
 # Copied from the paper, not from paper.py: the printed cells of every row of Table 3, with PPL,
 # BLEU and 10⁶ parameters

@@ -7,8 +7,8 @@ from building import dictionaries_task, dictionary, plain_model
 from torch import Tensor
 
 from fairseq_aiayn.nn.attention import attention, fused_attention
-from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.nn.precision import warn_if_slow
+from fairseq_aiayn.nn.cpu_kernels import warn_if_slow
+from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.plugin.criterion import AiaynLabelSmoothedCrossEntropy
 from fairseq_aiayn.plugin.model import AiaynModel
 

@@ -15,9 +15,9 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.sequence_generator import SequenceGenerator
 
 import fairseq_aiayn.plugin  # noqa: F401
-from fairseq_aiayn.decoding.ensemble import LOGITS
-from fairseq_aiayn.decoding.reference import plain_beam_search
-from fairseq_aiayn.nn.decoder import DecoderLayer
+from fairseq_aiayn.decoding.beam_search import LOGITS, plain_beam_search
+from fairseq_aiayn.nn.transformer import DecoderLayer
+from fairseq_aiayn.paper import TINY
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.task import (
     REFUSED,
@@ -25,7 +25,6 @@ from fairseq_aiayn.plugin.task import (
     AiaynTranslationTask,
     search_defaults,
 )
-from fairseq_aiayn.rows import TINY
 
 WORDS = 12
 

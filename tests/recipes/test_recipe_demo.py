@@ -8,8 +8,7 @@ import pytest
 from dry_runs import dry_run, stages, value
 from recipe_runs import RECIPES, call, failure, in_front, refusal, with_fork_server, write_tool
 
-from fairseq_aiayn.runs import progress
-from fairseq_aiayn.scores import hypotheses
+from fairseq_aiayn.runs import hypotheses, progress
 
 RUNS = sorted(RECIPES.rglob("run.sh"))
 DEMO = RECIPES / "demo" / "run.sh"
@@ -132,7 +131,7 @@ def test_progress_shows_statistics_and_the_log_keeps_the_text(tmp_path, capsys):
         f"2026-01-31 12:00:01 | INFO | train_inner | {inner}\n",
         '2026-01-31 12:00:02 | INFO | valid | {"valid_ppl": "8.5", "valid_num_updates": "400"}\n',
         "10%|#   |\r",
-        "2026-01-31 12:00:03 | WARNING | fairseq_aiayn.nn.precision | slow\n",
+        "2026-01-31 12:00:03 | WARNING | fairseq_aiayn.nn.cpu_kernels | slow\n",
         "2026-01-31 12:00:03 | WARNING | fairseq.tasks | not ours\n",
     ]
     progress.show(progress.copy_to_log(io.StringIO("".join(lines), newline=""), tmp_path / "log"))

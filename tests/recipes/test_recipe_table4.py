@@ -27,10 +27,9 @@ from fairseq_aiayn.report.table4 import (
     summary_blocks,
 )
 from fairseq_aiayn.runs.parsing_run import f1_differences, read_searches
-from fairseq_aiayn.scores.significance import FEWEST
-from fairseq_aiayn.treebank.evalb import scoring
-from fairseq_aiayn.treebank.evalb.report import TABLE_HEAD, sentence_line, totals_lines
-from fairseq_aiayn.treebank.evalb.summary import Summary
+from fairseq_aiayn.scores import FEWEST
+from fairseq_aiayn.treebank import evalb
+from fairseq_aiayn.treebank.evalb import TABLE_HEAD, Summary, sentence_line, totals_lines
 
 CHOOSE = RECIPES / "wsj_parsing" / "choose.py"
 SENTENCES = 4
@@ -65,8 +64,8 @@ def repairs(well_formed: int = 3, sentences: int = SENTENCES, **counts: object) 
 
 def evalb_table(sentences: int = SENTENCES, predicted: str = GOLD) -> str:
     """What `aiayn evalb --per-sentence` prints, down to its totals."""
-    line = sentence_line(1, scoring.score_sentence(GOLD, predicted))
-    totals = totals_lines(scoring.score([(GOLD, predicted)]).all)
+    line = sentence_line(1, evalb.score_sentence(GOLD, predicted))
+    totals = totals_lines(evalb.score([(GOLD, predicted)]).all)
     return "\n".join((TABLE_HEAD, *[line] * sentences, *totals, ""))
 
 
@@ -148,7 +147,7 @@ def test_a_search_is_read(make_part):
 
 def test_what_evalb_prints_is_read(make_part):
     wrong = GOLD.replace("VP", "NP")
-    scores = scoring.score([(GOLD, wrong), (GOLD, GOLD), (GOLD, GOLD), (GOLD, GOLD)])
+    scores = evalb.score([(GOLD, wrong), (GOLD, GOLD), (GOLD, GOLD), (GOLD, GOLD)])
     part = make_part(**{"score.json": json.dumps(asdict(scores))})
     assert read_searches([part])[0].run.scores == scores
     assert scores.all.f1 == pytest.approx(100 * 11 / 12)

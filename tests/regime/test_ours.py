@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fairseq_aiayn.regime.ours import Budget, batch, train_flags
-from fairseq_aiayn.rows import ROWS, find_row
+from fairseq_aiayn.paper import ROWS, find_row
+from fairseq_aiayn.settings import Budget, batch, train_flags
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 3, 4, 7, 8, 16, 64])

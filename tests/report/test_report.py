@@ -27,7 +27,7 @@ from fairseq_aiayn.report.document import (
 from fairseq_aiayn.report.html import as_html
 from fairseq_aiayn.report.markdown import as_markdown
 from fairseq_aiayn.runs.learning_curves import Curve, LearningCurves
-from fairseq_aiayn.scores.bleu import sacre_bleu
+from fairseq_aiayn.scores import sacre_bleu
 
 FILES = ["report.html", "report.json", "report.md", "table.json", "table.md"]
 HOSTILE = "</script><script>alert('x')</script> & *b* _u_ `c` [l](x) \u202e\u05d0 e\u0301 \r"

@@ -10,13 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_aiayn.scores.bleu import (
-    Bleu,
-    paper_bleu,
-    score,
-    score_tokenized,
-    split_compounds,
-)
+from fairseq_aiayn.scores import Bleu, paper_bleu, score, score_tokenized, split_compounds
 
 
 def mean(*precisions: float) -> float:

@@ -12,7 +12,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_aiayn.scores.quotes import escape, replace_in_hypothesis, replace_in_reference
+from fairseq_aiayn.scores import escape, replace_in_hypothesis, replace_in_reference
 
 # fairseq ships Moses's script, as it is since October 2019. Until then １ became a quote.
 SCRIPT = "examples/wmt21/scripts/replace-unicode-punctuation.perl"

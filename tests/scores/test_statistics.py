@@ -1,4 +1,4 @@
-"""scores/significance.py, difference.py, bleu_by_length.py, disagreement.py and seeds.py: how sure
+"""scores.py, difference.py, bleu_by_length.py, disagreement.py and seeds.py: how sure
 a difference is, and where it lies."""
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from scipy.stats import t as student
 
 from fairseq_aiayn.runs.seeds import against, first_seeds, over_seeds
 from fairseq_aiayn.runs.translation_run import read_run
-from fairseq_aiayn.scores.bleu_by_length import CLASSES, bleu_by_length
-from fairseq_aiayn.scores.difference import SAMPLES, f1_difference
-from fairseq_aiayn.scores.disagreement import (
+from fairseq_aiayn.scores import (
+    CLASSES,
+    SAMPLES_OF_DIFFERENCE,
     Contrast,
+    bleu_by_length,
     contrasts,
+    f1_difference,
     largest_disagreements,
+    paired_bootstrap,
     sentence_chrf,
 )
-from fairseq_aiayn.scores.significance import paired_bootstrap
-from fairseq_aiayn.treebank.evalb.report import Constituents
+from fairseq_aiayn.treebank.evalb import Constituents
 
 WORDS = [f"w{k}" for k in range(40)]
 REFERENCE = [" ".join(WORDS[k % 20 : k % 20 + 6 + k % 9]) for k in range(60)]
@@ -76,7 +78,7 @@ def test_the_test_of_f1_pairs_sentences():
     first = [Constituents(matched, 100, 100) for matched in hard]
     found = f1_difference(first, [Constituents(matched + 1, 100, 100) for matched in hard])
     assert (found.low, found.difference, found.high) == pytest.approx((1.0, 1.0, 1.0))
-    assert found.p_value == pytest.approx(1 / (SAMPLES + 1))
+    assert found.p_value == pytest.approx(1 / (SAMPLES_OF_DIFFERENCE + 1))
 
 
 def test_the_interval_is_that_of_the_usual_theory():

@@ -16,17 +16,13 @@ from fairseq_cli import preprocess
 from fairseq_commands import PLUGIN, SMALL
 from sentencepiece import SentencePieceTrainer
 
+from fairseq_aiayn.attention_maps.weights import all_attention_weights
 from fairseq_aiayn.cli import main as cli
 from fairseq_aiayn.corpus.pieces import sentence_pieces
-from fairseq_aiayn.inspection.attention_weights import all_attention_weights
-from fairseq_aiayn.model_folder.attention import (
-    attention_maps,
-    source_sentence,
-    target_sentence,
-)
-from fairseq_aiayn.model_folder.export import model_of, of_checkpoint
-from fairseq_aiayn.model_folder.text import BYTE_PAIRS, NONE, TextProcessing
-from fairseq_aiayn.model_folder.translator import Translator
+from fairseq_aiayn.inference.attention import attention_maps, source_sentence, target_sentence
+from fairseq_aiayn.inference.engine import Translator
+from fairseq_aiayn.inference.export import model_of, of_checkpoint
+from fairseq_aiayn.inference.folder import BYTE_PAIRS, NONE, TextProcessing
 from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
 
 SOURCE, TARGET = "w3 w5 w4", "v3 v5 v5 v4"

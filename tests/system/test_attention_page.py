@@ -21,7 +21,7 @@ from attention_pages import (
     weights,
 )
 
-from fairseq_aiayn.inspection.attention_map import merge_words
+from fairseq_aiayn.attention_maps.weights import merge_words
 from fairseq_aiayn.palette import LINE_COLOURS
 
 pytest_plugins = ["browser"]

@@ -19,9 +19,8 @@ from attention_pages import (
     weights,
 )
 
-from fairseq_aiayn.inspection.attention_map import merge_words
-from fairseq_aiayn.inspection.attention_page import attention_page, view_of
-from fairseq_aiayn.inspection.selection import select
+from fairseq_aiayn.attention_maps.page import attention_page, view_of
+from fairseq_aiayn.attention_maps.weights import merge_words, select
 
 pytest_plugins = ["browser"]
 

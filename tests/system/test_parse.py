@@ -18,10 +18,9 @@ from fairseq_commands import PLUGIN, SMALL, Run
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from fairseq_aiayn.cli import parse
-from fairseq_aiayn.treebank.evalb.scoring import score
+from fairseq_aiayn.treebank.evalb import score
 from fairseq_aiayn.treebank.linearization import delinearize, linearize, source_text
-from fairseq_aiayn.treebank.reader import parse_trees
-from fairseq_aiayn.treebank.trees import Constituent, words_of, write_tree
+from fairseq_aiayn.treebank.trees import Constituent, parse_trees, words_of, write_tree
 
 UPDATES, EARLY = 100, 25  # after EARLY updates, most parses are wrong
 NAMES, VERBS, THINGS = ("Ada", "Ben", "Cleo"), ("saw", "drew"), ("cat", "tree", "moon", "boat")

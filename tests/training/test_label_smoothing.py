@@ -11,11 +11,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from fairseq_aiayn.plugin.criterion import AiaynLabelSmoothedCrossEntropy
-from fairseq_aiayn.training.label_smoothing import (
-    reference_smoothed_nll,
-    smoothed_nll,
-    smoothed_targets,
-)
+from fairseq_aiayn.training import reference_smoothed_nll, smoothed_nll, smoothed_targets
 
 PAD, K, N = 1, 7, 10
 EPSILONS = [0.0, 0.1, 0.2, 0.9]

@@ -4,11 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_aiayn.training import projected_loss
-from fairseq_aiayn.training.projected_loss import (
-    projected_smoothed_nll,
-    reference_projected_smoothed_nll,
-)
+from fairseq_aiayn import training
+from fairseq_aiayn.training import projected_smoothed_nll, reference_projected_smoothed_nll
 
 PAD, V, N, D_MODEL = 1, 23, 14, 8
 
@@ -35,7 +32,7 @@ def test_chunks_equal_the_naive_twin(
 ) -> None:
     """Breaks if a chunk is lost or counted twice, padding counts, or the gradient belongs to
     another loss or ignores the factor on the loss."""
-    monkeypatch.setitem(projected_loss.CHUNK, "cpu", rows * V + V // 2)
+    monkeypatch.setitem(training.CHUNK, "cpu", rows * V + V // 2)
     x, E, target = tensors()
     loss, nll = projected_smoothed_nll(x, E, target, epsilon, PAD, torch.float64)
     expected = reference_projected_smoothed_nll(x, E, target, epsilon, PAD)
@@ -46,7 +43,7 @@ def test_chunks_equal_the_naive_twin(
 
 
 def test_a_device_that_no_chunk_was_measured_on_has_a_loss_too(monkeypatch) -> None:
-    monkeypatch.delitem(projected_loss.CHUNK, "cpu")
+    monkeypatch.delitem(training.CHUNK, "cpu")
     x, E, target = tensors()
     found = projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
     expected = reference_projected_smoothed_nll(x, E, target, 0.1, PAD)
@@ -86,7 +83,7 @@ def test_a_batch_of_padding_costs_nothing() -> None:
 
 def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Breaks if validation computes two matrix products that nothing uses."""
-    monkeypatch.setattr(projected_loss, "minus_targets", lambda *arguments: pytest.fail("computed"))
+    monkeypatch.setattr(training, "minus_targets", lambda *arguments: pytest.fail("computed"))
     x, E, target = tensors()
     with torch.no_grad():
         projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
@@ -94,15 +91,15 @@ def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch: pytest.Monkey
 
 def test_logits_are_never_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Breaks if more rows than one chunk are projected at once."""
-    monkeypatch.setitem(projected_loss.CHUNK, "cpu", 3 * V)
+    monkeypatch.setitem(training.CHUNK, "cpu", 3 * V)
     seen: list[int] = []
-    softmax = projected_loss.softmax
+    softmax = training.softmax
 
     def counted(logits: Tensor) -> tuple[Tensor, Tensor]:
         seen.append(logits.size(0))
         return softmax(logits)
 
-    monkeypatch.setattr(projected_loss, "softmax", counted)
+    monkeypatch.setattr(training, "softmax", counted)
     x, E, target = tensors()
     projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
     assert seen == [3, 3, 3, 2], "11 real tokens, without the 3 of padding"

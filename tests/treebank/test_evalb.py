@@ -9,10 +9,15 @@ from itertools import pairwise
 
 import pytest
 
-from fairseq_aiayn.treebank.evalb.parameters import COLLINS
-from fairseq_aiayn.treebank.evalb.scoring import score, score_sentence
-from fairseq_aiayn.treebank.evalb.sentence import SentenceScore, Status, count_crossing
-from fairseq_aiayn.treebank.evalb.summary import LabelCount
+from fairseq_aiayn.treebank.evalb import (
+    COLLINS,
+    LabelCount,
+    SentenceScore,
+    Status,
+    count_crossing,
+    score,
+    score_sentence,
+)
 from fairseq_aiayn.treebank.trees import Constituent, Word, write_tree
 
 # S 0-5, NP 0-2, VP 2-5, NP 3-5 over the cat saw a bird, and a full stop that does not count

@@ -8,11 +8,15 @@ from itertools import pairwise
 
 import pytest
 
-from fairseq_aiayn.treebank.evalb import fast
-from fairseq_aiayn.treebank.evalb.fast import FastScorer
-from fairseq_aiayn.treebank.evalb.parameters import COLLINS, NEW, Parameters
-from fairseq_aiayn.treebank.evalb.scoring import reference_score
-from fairseq_aiayn.treebank.evalb.sentence import Status
+from fairseq_aiayn.treebank import evalb
+from fairseq_aiayn.treebank.evalb import (
+    COLLINS,
+    NEW,
+    FastScorer,
+    Parameters,
+    Status,
+    reference_score,
+)
 
 TREE = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (DT a) (NN bird))) (. .)))"
 LABELS = (
@@ -83,17 +87,17 @@ def test_the_fast_way_scores_as_the_plain_one(parameters: Parameters) -> None:
     with an unusual layout."""
     draw = random.Random(1)
     score = FastScorer(parameters).score
-    fast = 0
+    evalb = 0
     for _ in range(2_000):
         forms = draw.choices(FORMS, k=draw.choice((1, 3, 8, 20)))
         gold, predicted = line(draw, forms), line(draw, forms)
         for pair in ((gold, predicted), (gold, gold)):
             found = score(*pair)
             if found is not None:
-                fast += 1
+                evalb += 1
                 assert found == said(*pair, parameters), pair
                 assert found.status is Status.VALID
-    assert fast > 1_000
+    assert evalb > 1_000
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,7 @@ def test_anything_else_does_not(odd: str) -> None:
 
 
 def test_what_is_remembered_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast, "REMEMBERED", 5)
+    monkeypatch.setattr(evalb, "REMEMBERED", 5)
     scorer = FastScorer(COLLINS)
     for number in range(20):
         tree = TREE.replace("VP", f"VP{number}")

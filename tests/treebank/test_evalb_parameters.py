@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from faults import fault_of
 
-from fairseq_aiayn.treebank.evalb.parameters import (
+from fairseq_aiayn.treebank.evalb import (
     COLLINS,
     NEW,
     Parameters,
+    Status,
     find_parameters,
     read_parameters,
+    score_sentence,
 )
-from fairseq_aiayn.treebank.evalb.scoring import score_sentence
-from fairseq_aiayn.treebank.evalb.sentence import Status
 
 QUOTES = replace(COLLINS, quote_labels=frozenset({"``", "''", "POS", "NN"}))
 

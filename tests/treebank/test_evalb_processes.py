@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.treebank.evalb import scoring
+from fairseq_aiayn.treebank import evalb
 
 TREE = "(TOP (S (NP (NN rain)) (VP (VBD fell)) (. .)))\n"
 WRONG = TREE.replace("(VP", "(PP")
@@ -21,8 +21,8 @@ BOTH = pytest.mark.parametrize("options", [[], ["--json", "--per-sentence"], ["-
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two sentences per batch; the first batch is scored before processes are started."""
-    monkeypatch.setattr(scoring, "BATCH", 2)
-    monkeypatch.setattr(scoring, "ALONE", 1)
+    monkeypatch.setattr(evalb, "BATCH", 2)
+    monkeypatch.setattr(evalb, "ALONE", 1)
     yield
     assert not multiprocessing.active_children()
 
@@ -72,5 +72,5 @@ def test_the_help_says_from_when_on(
     monkeypatch.undo()
     with pytest.raises(SystemExit):
         main(["evalb", "--help"])
-    sentences = scoring.BATCH * scoring.ALONE
+    sentences = evalb.BATCH * evalb.ALONE
     assert f"more than {sentences:,} sentences" in " ".join(capsys.readouterr().out.split())

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from fairseq_aiayn.treebank.evalb.report import (
+from fairseq_aiayn.treebank.evalb import (
     TABLE_HEAD,
     read_constituents,
+    score,
+    score_sentence,
     sentence_line,
     summary_lines,
     totals_lines,
 )
-from fairseq_aiayn.treebank.evalb.scoring import score, score_sentence
 
 GOLD = "(TOP (S (NP (DT a) (NN b)) (VP (VB c) (NP (NN d))) (. .)))"
 PREDICTED = "(TOP (S (NP (DT a)) (VP (NN b) (VB c) (NP (NN d))) (. .)))"

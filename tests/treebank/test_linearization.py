@@ -7,10 +7,20 @@ from faults import fault_of
 from hypothesis import given
 from invented_trees import chain, forms, normalized
 
-from fairseq_aiayn.treebank.linearization import delinearize, linearize, source_text
-from fairseq_aiayn.treebank.punctuation import punctuation_tag
-from fairseq_aiayn.treebank.reader import parse_trees
-from fairseq_aiayn.treebank.trees import MAX_DEPTH, Constituent, Word, words_of, write_tree
+from fairseq_aiayn.treebank.linearization import (
+    delinearize,
+    linearize,
+    punctuation_tag,
+    source_text,
+)
+from fairseq_aiayn.treebank.trees import (
+    MAX_DEPTH,
+    Constituent,
+    Word,
+    parse_trees,
+    words_of,
+    write_tree,
+)
 
 
 def words_in(tree: Constituent) -> list[str]:

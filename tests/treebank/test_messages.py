@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from faults import fault_of
 
-from fairseq_aiayn.treebank.evalb.scoring import score_sentence
-from fairseq_aiayn.treebank.linearization import MAX_OPEN, delinearize
-from fairseq_aiayn.treebank.normalization import normalize
-from fairseq_aiayn.treebank.reader import parse_trees
+from fairseq_aiayn.treebank.evalb import score_sentence
+from fairseq_aiayn.treebank.linearization import MAX_OPEN, delinearize, normalize
 from fairseq_aiayn.treebank.repair import repair
+from fairseq_aiayn.treebank.trees import parse_trees
 
 LONG = "x" * 10_000
 NUL = "\0" * 10_000  # four times as long when written as '\x00'

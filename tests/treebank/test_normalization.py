@@ -8,9 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from invented_trees import chain, trees
 
-from fairseq_aiayn.treebank.normalization import category, normalize
-from fairseq_aiayn.treebank.reader import parse_trees
-from fairseq_aiayn.treebank.trees import MAX_DEPTH, Constituent, words_of, write_tree
+from fairseq_aiayn.treebank.linearization import category, normalize
+from fairseq_aiayn.treebank.trees import MAX_DEPTH, Constituent, parse_trees, words_of, write_tree
 
 as_found = trees(
     st.sampled_from(["S", "NP-SBJ-1", "NP=2", "-LRB-", "ROOT", "S1", "ADVP|PRT", "NP"]),

@@ -14,9 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invented_trees import chain, labels, tags, trees
 
-from fairseq_aiayn.treebank import reader
-from fairseq_aiayn.treebank.reader import parse_trees, read_trees
-from fairseq_aiayn.treebank.trees import MAX_DEPTH, Constituent, Word, words_of, write_tree
+from fairseq_aiayn.treebank import trees as treebank_trees
+from fairseq_aiayn.treebank.trees import (
+    MAX_DEPTH,
+    Constituent,
+    Word,
+    parse_trees,
+    read_trees,
+    words_of,
+    write_tree,
+)
 
 TREE = b"(S (NP (DT the) (NN board)) (VP (VBD met)))\n"
 
@@ -150,7 +157,7 @@ def test_deep_brackets_that_are_closed_are_refused_too() -> None:
 def test_a_lost_bracket_does_not_swallow_the_rest_of_a_long_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reader, "LONGEST_TREE", 100)
+    monkeypatch.setattr(treebank_trees, "LONGEST_TREE", 100)
     broken = b"(S\n" + TREE * 98 + b")\n"  # 100 lines
     assert len(parse(TREE + broken + TREE)) == 3
     message = "t.mrg:2: the tree is not closed after 100 lines"

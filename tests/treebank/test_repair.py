@@ -8,17 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invented_trees import chain, forms, normalized
 
-from fairseq_aiayn.treebank.linearization import delinearize, linearize
-from fairseq_aiayn.treebank.punctuation import fitting_tag
-from fairseq_aiayn.treebank.reader import parse_trees
-from fairseq_aiayn.treebank.repair import (
-    PUNCTUATION_TAGS,
-    REPAIRS,
-    Repaired,
-    RepairReport,
-    repair,
+from fairseq_aiayn.treebank.linearization import delinearize, fitting_tag, linearize
+from fairseq_aiayn.treebank.repair import PUNCTUATION_TAGS, REPAIRS, Repaired, RepairReport, repair
+from fairseq_aiayn.treebank.trees import (
+    MAX_DEPTH,
+    Constituent,
+    Word,
+    parse_trees,
+    words_of,
+    write_tree,
 )
-from fairseq_aiayn.treebank.trees import MAX_DEPTH, Constituent, Word, words_of, write_tree
 
 MISSING_AND_UNCLOSED = {"missing words": 1, "unclosed": 1}
 

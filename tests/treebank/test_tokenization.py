@@ -7,10 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invented_trees import WHITE_SPACE, chain, normalized
 
-from fairseq_aiayn.treebank.brackets_nltk import as_nltk, pretty
 from fairseq_aiayn.treebank.linearization import delinearize, require_words
-from fairseq_aiayn.treebank.tokenization import penn_words
-from fairseq_aiayn.treebank.trees import MAX_DEPTH, Constituent, words_of, write_tree
+from fairseq_aiayn.treebank.trees import (
+    MAX_DEPTH,
+    Constituent,
+    as_nltk,
+    penn_words,
+    pretty,
+    words_of,
+    write_tree,
+)
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,8 @@ from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
-from fairseq_aiayn.checkpoints import reading
-from fairseq_aiayn.checkpoints.contents import CONFIGURATIONS, parts, written
-from fairseq_aiayn.checkpoints.sizes import require_declared_sizes
+from fairseq_aiayn import checkpoints
+from fairseq_aiayn.checkpoints import CONFIGURATIONS, parts, require_declared_sizes, written
 
 # When a training resumes, the first process sends the loaded checkpoint to the others by torch.save
 # and torch.load. This frozen dataclass, which holds one index, then replaces each tensor. It occurs
@@ -53,7 +52,7 @@ NAMES = {"model": ("arch", "_name"), "task": ("task", "_name"), "criterion": ("c
 def install() -> None:
     """Make torch.load accept the plain data of fairseq's checkpoints, and check the classes that a
     checkpoint selects before it is used."""
-    reading.allow_fairseq_checkpoints()
+    checkpoints.allow_fairseq_checkpoints()
     torch.serialization.add_safe_globals(list(SENT_BETWEEN_PROCESSES))
     checkpoint_utils.load_checkpoint_to_cpu = guarded(checkpoint_utils.load_checkpoint_to_cpu)
     for name in ("eval_str_list", "eval_str_dict", "eval_bool"):
@@ -69,7 +68,7 @@ def guarded(load_checkpoint_to_cpu: Callable) -> Callable:
 
     def load(path: str, arg_overrides: dict | None = None, load_on_all_ranks: bool = False) -> dict:
         local = Path(PathManager.get_local_path(path))
-        state = reading.read_checkpoint(local)  # memory-mapped, so its tensors are not read
+        state = checkpoints.read_checkpoint(local)  # memory-mapped, so its tensors are not read
         require_known_classes(local, state)
         require_declared_sizes(local, state)
         return load_checkpoint_to_cpu(path, arg_overrides, load_on_all_ranks)

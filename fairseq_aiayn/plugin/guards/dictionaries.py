@@ -11,7 +11,7 @@ from typing import TextIO
 from fairseq.data import Dictionary
 from fairseq.file_io import PathManager
 
-from fairseq_aiayn.model_folder.vocabulary import read_vocabulary
+from fairseq_aiayn.inference.folder import read_vocabulary
 from fairseq_aiayn.plugin.guards.checked import checked
 
 

@@ -16,10 +16,10 @@ import traceback
 from collections.abc import Callable, Iterator
 from types import TracebackType
 
-from fairseq_aiayn.checkpoints.reading import explain_load_error
-from fairseq_aiayn.messages import shortened
+from fairseq_aiayn.checkpoints import explain_load_error
 from fairseq_aiayn.plugin.guards import run_errors
 from fairseq_aiayn.plugin.guards.error_frames import command_name, file_in
+from fairseq_aiayn.text import shortened
 
 Recognizer = Callable[[BaseException], str | None]
 

@@ -17,11 +17,11 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, ListConfig
 
-from fairseq_aiayn.files.lines import require_plain_file
 from fairseq_aiayn.plugin.guards.checked import checked
 from fairseq_aiayn.plugin.guards.error_frames import module_name
 from fairseq_aiayn.plugin.optimizer import read_betas
-from fairseq_aiayn.regime.names import option
+from fairseq_aiayn.settings import option
+from fairseq_aiayn.text import require_plain_file
 
 LARGEST = float_info.max
 # The section and the name of an option, and its smallest and largest value; NaN is never allowed

@@ -28,9 +28,9 @@ from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 from torch import distributed
 
-from fairseq_aiayn.files.whole import whole_path
 from fairseq_aiayn.plugin.guards.training_program import training_program
 from fairseq_aiayn.runs.fairseq_log import read_log
+from fairseq_aiayn.text import whole_path
 
 logger = logging.getLogger(__name__)
 

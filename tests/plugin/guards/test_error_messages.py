@@ -17,7 +17,7 @@ from fairseq import checkpoint_utils
 from full_disk import full_disk
 from intruder import Intruder
 
-from fairseq_aiayn.checkpoints.reading import require_torch
+from fairseq_aiayn.checkpoints import require_torch
 from fairseq_aiayn.plugin.guards import error_messages
 
 

@@ -1,0 +1,245 @@
+"""The attention weights softmax(QKᵀ/√d_k) (Equation 1) of every layer and head of a model."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_aiayn.nn.attention import MultiHeadAttention, attention_weights
+from fairseq_aiayn.nn.transformer import Transformer
+
+
+def all_attention_weights(
+    transformer: Transformer, source: Tensor, target: Tensor
+) -> dict[str, Tensor]:
+    """Run a model over tokens and return what every head of every layer attends to.
+
+    source is [S] or [B, S], padded on either
+    side; target is [T] or [B, T], shifted right and padded on the right. Returns "encoder"
+    [N, h, S, S], "decoder" [N, h, T, T] and "cross" [N, h, T, S]; for a batch [N, B, h, ...]. Each
+    row sums to 1 and is exactly 0 at source padding and at later target positions (with a window,
+    source padding attends to itself). Dropout is off during the call. Raises ValueError unless
+    source and target are both one sentence or both one batch.
+    """
+    if source.dim() != target.dim() or source.dim() not in (1, 2):
+        shapes = f"{list(source.shape)} and {list(target.shape)}"
+        raise ValueError(
+            f"source and target must be [S] and [T], or [B, S] and [B, T]; are {shapes}"
+        )
+    modules = attentions(transformer)
+    found: dict[str, list[Tensor]] = {kind: [] for kind in modules}
+    alone = source.dim() == 1
+    with ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(evaluating(transformer))
+        for kind, layers in modules.items():
+            for layer in layers:
+                stack.enter_context(recording(layer, found[kind]))
+        transformer(*((source[None], target[None]) if alone else (source, target)))
+    layers_of = {kind: torch.stack(weights) for kind, weights in found.items()}
+    return {kind: w[:, 0] if alone else w for kind, w in layers_of.items()}
+
+
+def attentions(transformer: Transformer) -> dict[str, list[MultiHeadAttention]]:
+    """Return the attention modules of each kind, first layer first."""
+    encoder, decoder = transformer.encoder.layers, transformer.decoder.layers
+    return {
+        "encoder": [layer.self_attention for layer in encoder],
+        "decoder": [layer.self_attention for layer in decoder],
+        "cross": [layer.cross_attention for layer in decoder],
+    }
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a model into evaluation mode; afterwards restore the mode of each module."""
+    training = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+
+
+@contextmanager
+def recording(module: MultiHeadAttention, weights: list[Tensor]) -> Iterator[None]:
+    """Append the weights [B, h, Q, K] of every call of the module to `weights`.
+
+    They are recomputed from the inputs of the call.
+    """
+    signature = inspect.signature(module.forward)
+
+    def record(_: nn.Module, args: tuple, kwargs: dict) -> None:
+        call = signature.bind(*args, **kwargs)
+        call.apply_defaults()
+        x, memory, mask, causal = call.args
+        K, _V = module.keys_values(memory)
+        legal = module.legal(x.size(1), mask, causal)
+        weights.append(attention_weights(module.queries(x), K, legal))
+
+    hook = module.register_forward_pre_hook(record, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+# Attention weights between the words of one sentence, or of a sentence and its translation, by
+# pieces and by whole words.
+
+
+GOES_ON = "@@"  # subword-nmt: ends every piece of a word but the last
+BEGINS = "\u2581"  # sentencepiece: begins the first piece of a word
+SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>"})  # each is a word
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """One kind of attention in all layers and heads of a model.
+
+    kind is encoder (source to source), decoder (target to target) or cross (target to source).
+    weights is [N, h, Q, K]; each row, the weights of one query, sums to 1. Raises ValueError if Q
+    and K are not the numbers of queries and keys.
+    """
+
+    kind: str
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+    weights: Tensor
+
+    def __post_init__(self) -> None:
+        words = (len(self.queries), len(self.keys))
+        if self.weights.dim() != 4 or self.weights.shape[2:] != words:
+            raise ValueError(
+                f"weights must be [N, h, {words[0]}, {words[1]}], got {list(self.weights.shape)}"
+            )
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a sentence: its text without the marks of its pieces, and where these are."""
+
+    text: str
+    pieces: range
+
+
+def words_of_pieces(pieces: tuple[str, ...]) -> list[Word]:
+    """Return the words of a sentence; a word that is only a mark keeps it."""
+    marked = any(piece.startswith(BEGINS) for piece in pieces)
+    starts = [i for i in range(len(pieces)) if _begins_word(pieces, i, marked)]
+    return [
+        Word(_text(pieces[start:end]), range(start, end))
+        for start, end in pairwise([*starts, len(pieces)])
+    ]
+
+
+def merge_words(pieces: AttentionMap) -> AttentionMap:
+    """Return the map of words: weights are summed over a word's keys and averaged over its queries.
+
+    Rows still sum to 1. Pieces without marks of subword-nmt or sentencepiece are words already.
+    """
+    queries, keys = words_of_pieces(pieces.queries), words_of_pieces(pieces.keys)
+    from_keys = _membership(keys).to(pieces.weights)  # [K, words]
+    from_queries = _membership(queries).to(pieces.weights)
+    means = (from_queries / from_queries.sum(dim=0)).T  # [words, Q]
+    return replace(
+        pieces,
+        queries=tuple(word.text for word in queries),
+        keys=tuple(word.text for word in keys),
+        weights=means @ pieces.weights @ from_keys,
+    )
+
+
+def _begins_word(pieces: tuple[str, ...], i: int, marked: bool) -> bool:
+    if i == 0 or pieces[i] in SPECIAL or pieces[i - 1] in SPECIAL:
+        return True
+    return pieces[i].startswith(BEGINS) if marked else not pieces[i - 1].endswith(GOES_ON)
+
+
+def _text(pieces: tuple[str, ...]) -> str:
+    text = "".join(piece.removesuffix(GOES_ON) for piece in pieces).removeprefix(BEGINS)
+    return text or "".join(pieces)
+
+
+def _membership(words: list[Word]) -> Tensor:
+    """Return a matrix [pieces, words] with 1 where the piece belongs to the word."""
+    lengths = torch.tensor([len(word.pieces) for word in words], dtype=torch.long)
+    return torch.eye(len(words)).repeat_interleave(lengths, dim=0)
+
+
+# The part of an attention map that a picture shows: a layer, some heads, all words or one.
+
+
+LONGEST = 120  # words per side: more cannot be read in one picture
+
+
+class UnknownWord(ValueError):
+    """A word that is not among a map's queries."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """One layer of a map; layer, heads and queries count from 0.
+
+    If `isolated`, the queries are those of one word, otherwise all of the map.
+    """
+
+    map: AttentionMap
+    layer: int
+    heads: tuple[int, ...]
+    queries: tuple[int, ...]
+    isolated: bool
+
+    def weights(self, head: int) -> Tensor:
+        """Return a head's weights for the queries, from 0 to 1: [queries, K] float32."""
+        rows = self.map.weights[self.layer, head][list(self.queries)]
+        return rows.float().cpu().clamp(max=1.0)  # a sum may exceed 1 by a rounding error
+
+
+def select(
+    shown: AttentionMap, layer: int | None, heads: Sequence[int] | None, word: str | None
+) -> Selection:
+    """Select what to draw; layer and heads count from 1, as in the paper.
+
+    The default layer is the second to last, as in Figures 3-5 (5 of 6), or the only one. By
+    default, all heads and all queries are selected; with a word, the queries of its occurrences.
+    Raises ValueError for a layer, head or word that the map does not have.
+    """
+    N, h, Q, _ = shown.weights.shape
+    layer = max(1, N - 1) if layer is None else layer
+    if not 1 <= layer <= N:
+        raise ValueError(f"the layer must be 1 to {N}, got {layer}")
+    heads = tuple(range(1, h + 1)) if heads is None else tuple(dict.fromkeys(heads))
+    for head in heads:
+        if not 1 <= head <= h:
+            raise ValueError(f"a head must be 1 to {h}, got {head}")
+    queries = tuple(range(Q)) if word is None else occurrences(word, shown.queries)
+    return Selection(shown, layer - 1, tuple(n - 1 for n in heads), queries, word is not None)
+
+
+def require_readable(shown: AttentionMap) -> None:
+    """Raise ValueError if a map has more words than a picture can show."""
+    most = max(shown.weights.shape[2:])
+    if most > LONGEST:
+        raise ValueError(f"a picture shows at most {LONGEST} words or pieces a side, got {most}")
+
+
+def occurrences(word: str, pieces: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the indices of all pieces of a word, at each occurrence.
+
+    Raises UnknownWord, with the words to choose from, if it does not occur.
+    """
+    words = words_of_pieces(pieces)
+    found = [i for one in words if one.text == word for i in one.pieces]
+    found = found or [i for i, piece in enumerate(pieces) if piece == word]
+    if not found:
+        choices = " ".join(dict.fromkeys(one.text for one in words))
+        raise UnknownWord(f"{word!r} is none of the words to choose from: {choices}")
+    return tuple(found)

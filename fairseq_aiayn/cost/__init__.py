@@ -1,1 +1,0 @@
-"""The cost of a row: parameters, FLOPs, memory, GPUs; rows as tables."""

@@ -1,1 +1,0 @@
-"""Trained models for other runtimes: CTranslate2, Hugging Face, ONNX; each needs its package."""

@@ -1,1 +1,0 @@
-"""Reading text and JSON, formatting tables, and writing files whole or not at all."""

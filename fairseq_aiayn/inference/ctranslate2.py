@@ -1,0 +1,324 @@
+"""What other software stores with fixed sizes: heads of one width, positions as a table."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import asdict, replace
+from itertools import groupby
+from pathlib import Path
+
+import ctranslate2
+import torch
+from ctranslate2.specs import attention_spec, common_spec, model_spec, transformer_spec
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from fairseq_aiayn.decoding.beam_search import SearchOptions, length_penalty
+from fairseq_aiayn.inference.engine import (
+    AT_ONCE,
+    BATCH_TOKENS,
+    LONGEST,
+    Translation,
+    in_pieces,
+    longest_output,
+    longest_sentence,
+    parts,
+    search_options,
+)
+from fairseq_aiayn.inference.folder import (
+    END,
+    OF_CTRANSLATE2,
+    PADDING,
+    PIECES_FILES,
+    SPECIAL,
+    Config,
+    Model,
+    config_from_json,
+    require_unchanged,
+    sha256_of,
+)
+from fairseq_aiayn.nn.attention import MultiHeadAttention
+from fairseq_aiayn.nn.layers import (
+    LAYER_NORM_EPSILON,
+    AddAndNorm,
+    FeedForward,
+    LearnedPositions,
+    sinusoids,
+)
+from fairseq_aiayn.nn.transformer import Decoder, Encoder
+from fairseq_aiayn.text import read_json, whole_folder
+
+
+def wider_heads(rows: Tensor, h: int, size: int) -> Tensor:
+    """rows [h·d, d_model] → [h·size, d_model], with zeros after the d rows of each head."""
+    heads = rows.unflatten(0, (h, -1))
+    return pad(heads, (0, 0, 0, size - heads.size(1))).flatten(0, 1)
+
+
+def longest_sequence(config: Config) -> int:
+    """Return how many positions a table of sinusoids gets: those of the longest source that we
+    translate, of what an output may be longer, and of the end token."""
+    return LONGEST + config.search.extra_length + 1
+
+
+def position_table(position: nn.Module, config: Config) -> Tensor:
+    """Return the encoding of each position [L, d_model]; learned ones have their own length."""
+    if isinstance(position, LearnedPositions):
+        return position.weight
+    return sinusoids(longest_sequence(config), config.sizes.d_model)
+
+
+# Write a model for CTranslate2, an engine in C++ that searches on CPUs and GPUs without PyTorch.
+#
+# config.json, model.bin, *_vocabulary.json   what CTranslate2 reads
+# aiayn.json                                  config.json of a model folder: the search, the text
+# codes or pieces.model                       as in a model folder
+#
+# CTranslate2 has the paper's model: norms after the residual sums, ReLU, no bias where there is
+# none. Its layer norm takes our epsilon. Its heads have one size, so that the smaller of d_k and
+# d_v is filled up with zeros, which change no product.
+
+
+def write_ctranslate2(model: Model, quantization: str, path: Path) -> None:
+    """Write a directory for CTranslate2; it appears whole or not at all.
+
+    `quantization` is CTranslate2's name of the type of the weights. Raises ValueError if `path`
+    exists, and OSError if a file cannot be read or written.
+    """
+    with whole_folder(path) as part:
+        specification = _specification(model)
+        specification.validate()
+        specification.optimize(quantization)
+        specification.save(str(part))
+        config = replace(model.config, sha256={})
+        if model.pieces_file:
+            name = PIECES_FILES[config.text.pieces]
+            shutil.copyfile(model.pieces_file, part / name)
+            config.sha256[name] = sha256_of(part / name)
+        content = json.dumps(asdict(config), indent=2, ensure_ascii=False)
+        (part / OF_CTRANSLATE2).write_text(f"{content}\n", encoding="utf-8")
+
+
+def _specification(model: Model) -> transformer_spec.TransformerSpec:
+    """Return CTranslate2's description of a model, with all weights."""
+    sizes = model.config.sizes
+    heads = {"num_layers": sizes.N, "num_heads": sizes.h, "head_dim": max(sizes.d_k, sizes.d_v)}
+    encoder = transformer_spec.TransformerEncoderSpec(pre_norm=False, **heads)
+    decoder = transformer_spec.TransformerDecoderSpec(pre_norm=False, **heads)
+    ours = deepcopy(model.transformer)  # quantizing writes into the weights
+    _fill_stack(encoder, encoder.embeddings[0], ours.encoder, model.config)
+    _fill_stack(decoder, decoder.embeddings, ours.decoder, model.config)
+    decoder.projection.weight = ours.decoder.projection.weight
+    specification = transformer_spec.TransformerSpec(encoder, decoder)
+    specification.register_source_vocabulary(list(model.source.types))
+    specification.register_target_vocabulary(list(model.target.types))
+    specification.config.layer_norm_epsilon = LAYER_NORM_EPSILON
+    specification.config.decoder_start_token = SPECIAL[END]
+    specification.config.add_source_eos = True
+    return specification
+
+
+def _fill_stack(
+    spec: model_spec.LayerSpec,
+    embeddings: common_spec.EmbeddingsSpec,
+    stack: Encoder | Decoder,
+    config: Config,
+) -> None:
+    embeddings.weight = stack.embedding.weight
+    spec.position_encodings.encodings = position_table(stack.position, config)
+    for layer, ours in zip(spec.layer, stack.layers, strict=True):
+        _fill_attention(layer.self_attention, ours.self_attention, ours.self_attention_norm)
+        if isinstance(stack, Decoder):
+            _fill_attention(layer.attention, ours.cross_attention, ours.cross_attention_norm)
+        _fill_feed_forward(layer.ffn, ours.feed_forward, ours.feed_forward_norm)
+
+
+def _fill_attention(
+    spec: attention_spec.MultiHeadAttentionSpec, ours: MultiHeadAttention, norm: AddAndNorm
+) -> None:
+    """Give the specification of a self-attention [QKV, O] or of any other [Q, KV, O] its weights;
+    the scale is 1/√d_k of the true d_k."""
+    h = ours.h
+    d_k, _, d_v = (size // h for size in ours.projection_sizes)
+    Q, K, V = (
+        wider_heads(rows, h, max(d_k, d_v))
+        for rows in ours.W_QKV.weight.split(ours.projection_sizes)
+    )
+    O = wider_heads(ours.W_O.weight.T, h, max(d_k, d_v)).T
+    is_self_attention = len(spec.linear) == 2
+    weights = [torch.cat([Q, K, V]), O] if is_self_attention else [Q, torch.cat([K, V]), O]
+    for linear, weight in zip(spec.linear, weights, strict=True):
+        linear.weight = weight
+    spec.queries_scale = 1 / math.sqrt(d_k)
+    _fill_norm(spec.layer_norm, norm)
+
+
+def _fill_feed_forward(
+    spec: transformer_spec.FeedForwardSpec, ours: FeedForward, norm: AddAndNorm
+) -> None:
+    for linear, W in ((spec.linear_0, ours.W_1), (spec.linear_1, ours.W_2)):
+        linear.weight, linear.bias = W.weight, W.bias
+    _fill_norm(spec.layer_norm, norm)
+
+
+def _fill_norm(spec: common_spec.LayerNormSpec, ours: AddAndNorm) -> None:
+    spec.gamma, spec.beta = ours.norm.weight, ours.norm.bias
+
+
+# Translate plain text with CTranslate2, ranked as the paper ranks (section 6.1).
+#
+# CTranslate2 divides log P by |Y|^α, the paper by ((5 + |Y|)/6)^α. So CTranslate2 is asked for all
+# outputs that its search finished, with plain log P, and they are ranked here. Its search ends when
+# twice as many outputs are finished as there are beams; ours, when no open one could become better.
+
+
+FINISHED_PER_BEAM = 2
+
+
+class CTranslate2Translator:
+    """A model that `write_ctranslate2` wrote: text in, text out."""
+
+    def __init__(
+        self,
+        path: Path,
+        device: str | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        threads: int | None = None,
+    ):
+        """Load a model; CTranslate2 chooses the device or the number of threads that is None.
+
+        Raises OSError or ValueError for a directory, a device or a number that cannot be used.
+        """
+        if batch_tokens < 1:
+            raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
+        config = path / OF_CTRANSLATE2
+        self.config = config_from_json(read_json(config), config)
+        self.batch_tokens = batch_tokens
+        text, name = self.config.text, PIECES_FILES[self.config.text.pieces]
+        require_unchanged(path, [name] if name else [], self.config)
+        self.cut = text.cutter(self.config.source_lang, path / name if name else None)
+        self.join = text.joiner(self.config.target_lang)
+        with _errors_of(path):
+            self.engine = ctranslate2.Translator(
+                str(path), device or "auto", intra_threads=threads or 0
+            )
+        shared, target = path / "shared_vocabulary.json", path / "target_vocabulary.json"
+        self.V = len(read_json(shared if shared.exists() else target))
+
+    def stream(
+        self,
+        sentences: Iterable[str],
+        beam: int | None = None,
+        alpha: float | None = None,
+        nbest: int = 1,
+        at_once: int = AT_ONCE,
+    ) -> Iterator[list[Translation]]:
+        """Yield up to `nbest` outputs of each sentence, best first, in the order of the sentences;
+        an empty sentence has one empty output. `at_once` of them are sorted by length.
+
+        Raises ValueError for a value out of range, and for a sentence of more than 1,024 tokens.
+        """
+        options = search_options(self.config, self.V, beam, alpha, nbest)
+        longest = longest_sentence(self.config, side=0)
+        for first, part in parts(sentences, at_once):
+            yield from self._search(in_pieces(part, self.cut, longest, first), options)
+
+    def _search(
+        self, sources: Sequence[Sequence[str]], options: SearchOptions
+    ) -> list[list[Translation]]:
+        """Search sources of equal length together: CTranslate2 has one longest output per call."""
+        found = [[Translation("", 0.0, 0.0, ())]] * len(sources)
+        order = sorted(range(len(sources)), key=lambda place: len(sources[place]))
+        for length, group in groupby(order, key=lambda place: len(sources[place])):
+            if not length:
+                continue
+            places = list(group)
+            outputs = self._finished([sources[place] for place in places], options.beam)
+            for place, pairs in zip(places, outputs, strict=True):
+                ranked = [self._translation(*pair, options.alpha) for pair in pairs]
+                ranked.sort(key=lambda one: one.score, reverse=True)
+                found[place] = ranked[: options.nbest]
+        return found
+
+    def _finished(
+        self, sources: Sequence[Sequence[str]], beam: int
+    ) -> list[list[tuple[Sequence[str], float]]]:
+        """Return the finished outputs of each source with their log P.
+
+        CTranslate2 excludes a token by a softmax over the others, which would change log P. So
+        what our search excludes, empty outputs and padding, is left out afterwards. A source with
+        nothing else, or only with outputs that reached the longest length without an end token, is
+        searched again, and what is found gets its log P by itself.
+        """
+        found = []
+        for source, pairs in zip(sources, self._outputs(sources, beam), strict=True):
+            usable = [(tokens, log_p) for tokens, log_p in pairs if _is_usable(tokens)]
+            if not usable:
+                (pairs,) = self._outputs([source], beam, 1, [[SPECIAL[PADDING]]])
+                usable = self._scored(source, [_without_end(tokens) for tokens, _ in pairs])
+            found.append(usable)
+        return found
+
+    def _scored(
+        self, source: Sequence[str], outputs: Sequence[Sequence[str]]
+    ) -> list[tuple[Sequence[str], float]]:
+        """Return outputs of a source with log P of their pieces and of the end token."""
+        with _errors_of("CTranslate2"):
+            results = self.engine.score_batch([source] * len(outputs), outputs, max_input_length=0)
+        totals = [sum(one.log_probs) for one in results]
+        return list(zip(outputs, totals, strict=True))
+
+    def _outputs(
+        self,
+        sources: Sequence[Sequence[str]],
+        beam: int,
+        shortest: int = 0,
+        excluded: list[list[str]] | None = None,
+    ) -> list[list[tuple[Sequence[str], float]]]:
+        """Return all outputs of CTranslate2's search for sources of one length, with log P."""
+        more = FINISHED_PER_BEAM if beam > 1 else 1  # with one beam, it takes the best token
+        with _errors_of("CTranslate2"):
+            results = self.engine.translate_batch(
+                sources,
+                max_batch_size=self.batch_tokens,
+                batch_type="tokens",
+                beam_size=beam,
+                patience=more,
+                num_hypotheses=beam * more,
+                length_penalty=0,
+                suppress_sequences=excluded,
+                return_end_token=True,
+                return_scores=True,
+                max_input_length=0,
+                min_decoding_length=shortest,
+                max_decoding_length=longest_output(self.config, len(sources[0])),
+            )
+        return [list(zip(one.hypotheses, one.scores, strict=True)) for one in results]
+
+    def _translation(self, tokens: Sequence[str], log_p: float, alpha: float) -> Translation:
+        pieces = _without_end(tokens)
+        score = log_p / length_penalty(len(pieces) + 1, alpha)
+        return Translation(self.join(pieces), score, log_p, tuple(pieces))
+
+
+@contextmanager
+def _errors_of(where: object) -> Iterator[None]:
+    """Name the place of CTranslate2's errors, which are RuntimeErrors, too."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _is_usable(tokens: Sequence[str]) -> bool:
+    """Return whether an output has pieces, no padding, and the end token."""
+    return len(tokens) > 1 and tokens[-1] == SPECIAL[END] and SPECIAL[PADDING] not in tokens
+
+
+def _without_end(tokens: Sequence[str]) -> list[str]:
+    return [piece for piece in tokens if piece != SPECIAL[END]]

@@ -1,0 +1,46 @@
+"""Print the translations that fairseq-generate wrote, in the order of the test set.
+
+    python -m fairseq_aiayn.runs.hypotheses < generate-test.txt > hypothesis.txt
+    python -m fairseq_aiayn.runs.hypotheses --tokens < generate-test.txt > hypothesis.tokens
+
+The first command prints detokenized text, the second tokens.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+
+from fairseq_aiayn.text import script
+
+HYPOTHESIS = re.compile(r"([DH])-(\d+)\t[^\t]*\t(.*)")
+
+
+def hypotheses(lines: Iterable[str], kind: str = "D") -> list[str]:
+    """Return the best hypothesis of every sentence, detokenized (D) or as tokens (H).
+
+    n-best lists have the best hypothesis first. Raises ValueError if a sentence has none.
+    """
+    found: dict[int, str] = {}
+    for line in lines:
+        match = HYPOTHESIS.match(line.rstrip("\n"))
+        if match and match[1] == kind:
+            found.setdefault(int(match[2]), match[3])
+    for index in range(max(found, default=0) + 1):
+        if index not in found:
+            raise ValueError(f"every sentence must have a {kind}- line: sentence {index} has none")
+    return [found[index] for index in range(len(found))]
+
+
+def main() -> None:
+    with script(__doc__) as parser:
+        parser.add_argument("--tokens", action="store_true", help="print tokens, not detokenized")
+        arguments = parser.parse_args()
+        sys.stdin.reconfigure(encoding="utf-8", newline="\n")
+        sys.stdout.reconfigure(encoding="utf-8")
+        print(*hypotheses(sys.stdin, "H" if arguments.tokens else "D"), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Scores of translations: BLEU, its significance, and where systems disagree."""

@@ -1,0 +1,246 @@
+"""fairseq's names for the paper's symbols.
+
+For each size, fairseq has one option for the encoder and another for the decoder.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+
+from fairseq_aiayn.paper import ADAM, PARSING_DECODING, ROWS, TRANSLATION, Decoding, Row
+from fairseq_aiayn.paper import learning_rate
+
+ENCODER_AND_DECODER = {
+    "layers": "N",
+    "embed_dim": "d_model",
+    "ffn_embed_dim": "d_ff",
+    "attention_heads": "h",
+}
+SIDES = ("encoder", "decoder")
+SIZE_ARGUMENTS = tuple(f"{side}_{name}" for side in SIDES for name in ENCODER_AND_DECODER)
+OURS = "aiayn_"  # begins every name that this plugin registers with fairseq
+# Which embedding matrices are one, as nn/transformer.py calls it, by the argument that is true
+SHARING = {
+    "share_all_embeddings": "all",
+    "share_decoder_input_output_embed": "target",
+    "untied_embeddings": "none",
+}
+
+
+def argument(option: str) -> str:
+    """Return the name of the argument that an option sets: --max-len-a sets max_len_a."""
+    return option.removeprefix("--").replace("-", "_")
+
+
+def option(name: str) -> str:
+    """Return an argument's name as a command-line option, such as --encoder-embed-dim."""
+    return "--" + name.replace("_", "-")
+
+
+# The complete regime of a row (section 5) as fairseq-train options, for any number of GPUs.
+
+
+TOLERANCE = 0.1  # a batch within this share of the paper's is "approximately" equal
+USUAL_MAX_TOKENS = 4_096  # the most tokens per GPU without --max-tokens
+# The command-line options of a budget that are whole numbers, by field.
+BUDGET_OPTIONS = {
+    "steps": "--max-update",
+    "warmup": "--warmup-updates",
+    "batch_tokens": "--batch-tokens",
+    "checkpoint_updates": "--save-interval-updates",
+}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A user's changes to a row's training budget and learning rate; None leaves the row's value.
+
+    Raises ValueError, with the option, for a number below 1, or an `lr_factor` that is not a
+    positive number.
+    """
+
+    steps: int | None = None
+    warmup: int | None = None
+    batch_tokens: int | None = None
+    checkpoint_updates: int | None = None
+    lr_factor: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, option in BUDGET_OPTIONS.items():
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{option} must be at least 1, got {value}")
+        if self.lr_factor is not None and not 0 < self.lr_factor < math.inf:
+            raise ValueError(f"--lr-factor must be a positive number, got {self.lr_factor}")
+
+    def of(self, row: Row) -> Row:
+        """Return the row with this budget.
+
+        Unless it is given, the interval between checkpoints shrinks in proportion to the steps.
+        """
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.steps and not self.checkpoint_updates:
+            given["checkpoint_updates"] = max(1, row.checkpoint_updates * self.steps // row.steps)
+        return replace(row, **{name: value for name, value in given.items() if value is not None})
+
+
+def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]:
+    """Return (max_tokens, update_freq) with gpus · max_tokens · update_freq ≈ the row's batch.
+
+    fairseq's --max-tokens counts the longer side of the padded pairs, so that it bounds both the
+    source tokens and the target tokens. Without `max_tokens`, the product equals the row's batch
+    (rounded up). Raises ValueError, with the arithmetic, if no update frequency comes within 10% of
+    the batch.
+    """
+    if gpus < 1:
+        raise ValueError(f"gpus must be at least 1, got {gpus}")
+    if max_tokens is None:
+        update_freq = math.ceil(row.batch_tokens / (gpus * USUAL_MAX_TOKENS))
+        return math.ceil(row.batch_tokens / (gpus * update_freq)), update_freq
+    if max_tokens < 1:
+        raise ValueError(f"--max-tokens must be at least 1, got {max_tokens}")
+    update_freq = max(1, round(row.batch_tokens / (gpus * max_tokens)))
+    tokens = gpus * max_tokens * update_freq
+    if abs(tokens - row.batch_tokens) > TOLERANCE * row.batch_tokens:
+        fitting, _ = batch(row, gpus)
+        raise ValueError(
+            f"{gpus} GPUs x {max_tokens} tokens x update frequency {update_freq} = {tokens:,}"
+            f" tokens a batch, {tokens / row.batch_tokens - 1:+.0%} from the {row.batch_tokens:,}"
+            f" of row {row.name} (section 5.1): try --max-tokens {fitting}"
+        )
+    return max_tokens, update_freq
+
+
+def regime_options(row: Row, gpus: int, max_tokens: int | None = None) -> dict[str, object]:
+    """Return the row's regime as options that stock fairseq's models and ours share.
+
+    Raises ValueError as `batch` does.
+    """
+    max_tokens, update_freq = batch(row, gpus, max_tokens)
+    return {
+        "--label-smoothing": row.epsilon_ls,
+        "--dropout": row.P_drop,
+        "--adam-betas": f"{ADAM.beta_1},{ADAM.beta_2}",
+        "--adam-eps": ADAM.epsilon,
+        "--warmup-updates": row.warmup,
+        "--clip-norm": 0.0,
+        "--max-tokens": max_tokens,
+        "--update-freq": update_freq,
+        "--max-update": row.steps,
+        "--save-interval-updates": row.checkpoint_updates,
+        "--keep-interval-updates": row.averaged,
+    }
+
+
+def _lr_factor(row: Row) -> dict[str, float]:
+    """Return the option for the factor on Equation 3, or none where --arch already sets 1."""
+    is_equation_3 = row.lr_factor == ROWS[row.name].lr_factor == 1.0
+    return {} if is_equation_3 else {"--lr-factor": row.lr_factor}
+
+
+def as_words(options: dict[str, object]) -> list[str]:
+    """Return options and values as the words of a command line."""
+    return [str(part) for option in options.items() for part in option]
+
+
+def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]:
+    """Return the row's architecture and regime as arguments of fairseq-train.
+
+    No argument needs quoting. Data, task, precision and directories are not included. Raises
+    ValueError as `batch` does.
+    """
+    model = {
+        "--arch": row.arch,
+        "--criterion": "aiayn_label_smoothed_cross_entropy",
+        "--lr-scheduler": "aiayn_inverse_sqrt",
+        "--optimizer": "aiayn_adam",
+        **_lr_factor(row),
+    }
+    return as_words(model | regime_options(row, gpus, max_tokens))
+
+
+# The search for a row's task (sections 6.1 and 6.3) as options of fairseq-generate.
+
+
+PARSING_TASK = "aiayn_parsing"
+
+
+def decoding(row: Row) -> Decoding:
+    """Return the search for the row's task; rows with two vocabularies are for parsing."""
+    return TRANSLATION if row.shared_vocabulary else PARSING_DECODING
+
+
+def task_of(row: Row) -> str:
+    """Return the name of the plugin's task for a row."""
+    return "aiayn_translation" if row.shared_vocabulary else PARSING_TASK
+
+
+def generate_options(search: Decoding) -> dict[str, object]:
+    """Return beam size, α and longest output, input + b, as fairseq-generate's options."""
+    return {
+        "--beam": search.beam,
+        "--lenpen": search.alpha,
+        "--max-len-a": 1,
+        "--max-len-b": search.extra_length,
+    }
+
+
+# A row in stock fairseq: stock's own Transformer, loss and schedule, in the row's regime.
+#
+# docs/differences.md lists the differences that remain.
+
+
+# Rows for which stock fairseq has a name; for others, explicit options set the shape.
+NAMED = {
+    "base": "transformer_wmt_en_de",
+    "big": "transformer_vaswani_wmt_en_de_big",
+    "big_en_fr": "transformer_vaswani_wmt_en_fr_big",
+}
+FIRST_RATE = 1e-7  # where the linear warm-up starts; Equation 3 starts at 0
+
+
+def stock_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]:
+    """Return stock fairseq's nearest model and the row's regime as arguments of fairseq-train.
+
+    No argument needs quoting. Data, task, precision and directories are not included. Raises
+    ValueError if d_k or d_v is not d_model / h, and as `batch` does.
+    """
+    model = {
+        "--arch": NAMED.get(row.name, "transformer"),
+        **shape_options(row),
+        "--criterion": "label_smoothed_cross_entropy",
+        "--lr-scheduler": "inverse_sqrt",
+        "--optimizer": "adam",
+        "--weight-decay": 0.0,
+        "--warmup-init-lr": FIRST_RATE,
+        "--lr": f"{learning_rate(row.warmup, row.d_model, row.warmup, row.lr_factor):.9g}",  # peak
+    }
+    return as_words(model | regime_options(row, gpus, max_tokens)) + switches(row)
+
+
+def shape_options(row: Row) -> dict[str, object]:
+    """Return the row's shape as options of stock fairseq.
+
+    Raises ValueError if d_k or d_v is not d_model / h.
+    """
+    if {row.h * row.d_k, row.h * row.d_v} != {row.d_model}:
+        raise ValueError(
+            f"row {row.name} has d_k {row.d_k} and d_v {row.d_v}; a head of stock fairseq has"
+            f" d_model / h = {row.d_model} / {row.h} = {row.d_model / row.h:g} for both"
+        )
+    return {
+        option(f"{side}_{name}"): getattr(row, symbol)
+        for side in SIDES
+        for name, symbol in ENCODER_AND_DECODER.items()
+    }
+
+
+def switches(row: Row) -> list[str]:
+    """Return the switches for shared matrices (section 3.4) and learned positions (row E)."""
+    words = ["--share-all-embeddings"]
+    if not row.shared_vocabulary:
+        words = ["--share-decoder-input-output-embed"]
+    if row.learned_positions:
+        words += ["--encoder-learned-pos", "--decoder-learned-pos"]
+    return words

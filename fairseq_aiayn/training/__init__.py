@@ -1,1 +1,0 @@
-"""Section 5 of the paper: the loss and the learning rate."""
