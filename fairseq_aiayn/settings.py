@@ -8,8 +8,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 
-from fairseq_aiayn.paper import ADAM, PARSING_DECODING, ROWS, TRANSLATION, Decoding, Row
-from fairseq_aiayn.paper import learning_rate
+from fairseq_aiayn.paper import (
+    ADAM,
+    PARSING_DECODING,
+    ROWS,
+    TRANSLATION,
+    Decoding,
+    Row,
+    learning_rate,
+)
 
 ENCODER_AND_DECODER = {
     "layers": "N",

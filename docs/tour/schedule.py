@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from fairseq_aiayn.palette import line_colour
-from fairseq_aiayn.paper import BASE, BIG
+from fairseq_aiayn.paper import BASE, BIG, learning_rate
 from fairseq_aiayn.report.document import Table
-from fairseq_aiayn.paper import learning_rate
 from tour.training import Options, development_loss, new_model, train
 
 DEEPER = Options(N=4, warmup=400, updates=400)

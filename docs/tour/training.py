@@ -15,8 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
-from fairseq_aiayn.paper import ADAM
-from fairseq_aiayn.paper import learning_rate
+from fairseq_aiayn.paper import ADAM, learning_rate
 from fairseq_aiayn.training import smoothed_nll
 from tour.number_words import END, INDEX, PADDING, SYMBOLS, VOCABULARY, Pair, draw_pairs
 

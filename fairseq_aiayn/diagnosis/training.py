@@ -7,9 +7,8 @@ import re
 
 from fairseq_aiayn.diagnosis.evidence import Evidence, as_number
 from fairseq_aiayn.diagnosis.finding import Aspect, Finding, Weight, compare, number_aspect
-from fairseq_aiayn.paper import ADAM, BASE, D_DROP0, D_LS0, Row
+from fairseq_aiayn.paper import ADAM, BASE, D_DROP0, D_LS0, Row, learning_rate
 from fairseq_aiayn.settings import OURS, TOLERANCE, batch, option, task_of
-from fairseq_aiayn.paper import learning_rate
 
 # The target tokens of a batch are fewer than its --max-tokens: sides differ, and padding counts
 FULL = 0.75

@@ -7,8 +7,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer
 from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 
-from fairseq_aiayn.paper import BASE
-from fairseq_aiayn.paper import learning_rate
+from fairseq_aiayn.paper import BASE, learning_rate
 
 
 @dataclass

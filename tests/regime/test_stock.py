@@ -14,9 +14,8 @@ from fairseq.models.transformer import TransformerModel
 from fairseq.modules import LearnedPositionalEmbedding
 
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.paper import ROWS, Row
+from fairseq_aiayn.paper import ROWS, Row, learning_rate
 from fairseq_aiayn.settings import stock_flags, train_flags
-from fairseq_aiayn.paper import learning_rate
 
 REFUSED = ["b_dk16", "b_dk32"]
 EXPRESSIBLE = [row for name, row in ROWS.items() if name not in REFUSED]
