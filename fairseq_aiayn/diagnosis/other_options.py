@@ -22,7 +22,7 @@ WITHOUT_INFLUENCE = set(
     ignore_unused_valid_subsets keep_best_checkpoints keep_interval_updates
     keep_interval_updates_pattern keep_last_epochs lenpen load_alignments
     load_checkpoint_on_all_dp_ranks localsgd_frequency log_file log_format log_interval
-    match_source_len max_epoch max_len_a max_len_b max_sentences max_sentences_valid
+    match_source_len max_len_a max_len_b max_sentences_valid
     max_tokens_valid max_valid_steps maximize_best_checkpoint_metric memory_efficient_bf16
     memory_efficient_fp16 min_len min_loss_scale min_params_to_wrap model_overrides
     model_parallel_size nbest no_early_stop no_epoch_checkpoints no_last_checkpoints

@@ -13,6 +13,7 @@ from fairseq_aiayn.settings import OURS, TOLERANCE, batch, option, task_of
 # The target tokens of a batch are fewer than its --max-tokens: sides differ, and padding counts
 FULL = 0.75
 HALF = 0.5
+TOKENS_OF_A_SENTENCE = 28  # about the mean of WMT14 in subwords
 SMALL_BATCH = (
     "base with 4,096 tokens: 26.57, with 3,072: 25.15, after 500,000 updates (tensor2tensor#129); "
     "tiny with a quarter of its batch: 0.66 instead of 23.30 (docs/diagnosis.md)"
@@ -31,18 +32,13 @@ CHOSEN = "chosen on section 22"  # the development set
 
 def _batch(found: Evidence, row: Row) -> Finding | None:
     gpus = max(1, int(found.gpus or found.number("distributed_world_size") or 1))
-    every = int(found.number("update_freq") or 1)
-    longest = found.number("max_tokens")
-    if found.tokens_per_update:
-        tokens, least = found.tokens_per_update, FULL
-        here = f"{tokens:,.0f}, by the log"
-    elif longest:
-        tokens, least = longest * gpus * every, 1 - TOLERANCE
-        here = (
-            f"at most {tokens:,.0f}: --max-tokens {longest:g}, {gpus} GPUs, --update-freq {every}"
-        )
-    else:
+    size = _update_size(found, gpus)
+    if size is None:
         return None
+    tokens, least, here = size
+    change = _batch_options(row, gpus, found.number("max_tokens"))
+    if _batch_size(found):
+        change += ", without --batch-size"
     ratio = tokens / row.batch_tokens
     weight = Weight.LARGE if ratio < HALF else Weight.MEDIUM if ratio < least else Weight.UNKNOWN
     effect = f"{ratio:.2f} of this batch; {SMALL_BATCH if ratio < 1 else LARGE_BATCH}"
@@ -52,8 +48,35 @@ def _batch(found: Evidence, row: Row) -> Finding | None:
         least <= ratio <= 1 + TOLERANCE,
         weight,
         effect,
-        _batch_options(row, gpus, longest),
+        change,
     )
+
+
+def _update_size(found: Evidence, gpus: int) -> tuple[float, float, str] | None:
+    """Return an update's target tokens, the share of the paper's that is enough, and their source.
+
+    The log's statistics decide. Otherwise --max-tokens and --batch-size both limit a batch.
+    """
+    if found.tokens_per_update:
+        return found.tokens_per_update, FULL, f"{found.tokens_per_update:,.0f}, by the log"
+    every = int(found.number("update_freq") or 1)
+    updates = f"{gpus} GPUs, --update-freq {every}"
+    longest = found.number("max_tokens") or math.inf
+    sentences = _batch_size(found) or math.inf
+    if sentences * TOKENS_OF_A_SENTENCE < longest:
+        tokens = sentences * TOKENS_OF_A_SENTENCE * gpus * every
+        limit = f"--batch-size {sentences:g} with {TOKENS_OF_A_SENTENCE} tokens a sentence"
+        return tokens, FULL, f"about {tokens:,.0f}: {limit}, {updates}"
+    if longest < math.inf:
+        tokens = longest * gpus * every
+        here = f"at most {tokens:,.0f}: --max-tokens {longest:g}, {updates}"
+        return tokens, 1 - TOLERANCE, here
+    return None
+
+
+def _batch_size(found: Evidence) -> float | None:
+    """Return a batch's largest number of sentences, which is max_sentences before fairseq 0.10."""
+    return found.number("batch_size") or found.number("max_sentences")
 
 
 def _batch_options(row: Row, gpus: int, longest: float | None) -> str:
@@ -216,7 +239,11 @@ def _precision(found: Evidence, row: Row) -> Finding | None:
 
 
 TRAINING = (
-    Aspect("batch", ("max_tokens", "update_freq", "distributed_world_size"), _batch),
+    Aspect(
+        "batch",
+        ("max_tokens", "batch_size", "max_sentences", "update_freq", "distributed_world_size"),
+        _batch,
+    ),
     Aspect("batches", ("task",), _batches),
     Aspect("updates", ("max_update", "patience"), _updates),
     Aspect(

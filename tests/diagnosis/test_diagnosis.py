@@ -154,6 +154,44 @@ def test_the_batch_is_that_of_the_log_and_its_options_are_those_of_the_row():
 
 
 @pytest.mark.parametrize(
+    ("given", "here"),
+    [
+        ({"max_sentences": 32, "max_tokens": 25_000}, "--batch-size 32"),  # before fairseq 0.10
+        ({"max_sentences": 32, "max_tokens": None}, "--batch-size 32"),
+        ({"batch_size": 32, "max_tokens": 25_000}, "--batch-size 32"),
+        ({"batch_size": "32", "max_tokens": 25_000}, "--batch-size 32"),
+        ({"batch_size": 8_000, "max_tokens": 2_000}, "--max-tokens 2000"),
+    ],
+)
+def test_a_batch_is_bounded_by_tokens_and_by_sentences(given, here):
+    words = [*stock_words(), "--distributed-world-size", "1", "--update-freq", "1"]
+    found = evidence(words)
+    found = replace(found, options={**found.options, **given})
+    batch = diagnose(found, BASE).findings["batch"]
+    assert batch.weight is Weight.LARGE and here in batch.here
+    assert batch.change.endswith("without --batch-size")
+    logged = diagnose(replace(found, tokens_per_update=24_000.0), BASE)
+    assert not logged.findings["batch"].differs, "a log's statistics decide"
+
+
+def test_sentences_that_make_the_papers_batch_are_no_difference():
+    """900 sentences of about 28 tokens are 25,000."""
+    found = evidence([*stock_words(), "--update-freq", "1", "--distributed-world-size", "1"])
+    given = {"batch_size": 900, "max_tokens": None}
+    assert (
+        not diagnose(replace(found, options={**found.options, **given}), BASE)
+        .findings["batch"]
+        .differs
+    )
+
+
+def test_a_limit_on_epochs_is_not_silent():
+    assert diagnose(evidence([*stock_words(), "--max-epoch", "3"])).other_options == {
+        "max_epoch": 3
+    }
+
+
+@pytest.mark.parametrize(
     ("updates", "weight"), [(30_000, Weight.LARGE), (70_000, Weight.MEDIUM), (98_000, None)]
 )
 def test_a_training_far_too_short_is_a_difference(updates, weight):
