@@ -7,7 +7,6 @@ import gzip
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -22,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import BinaryIO, TextIO, TypeVar, get_args, get_origin, get_type_hints
 
 LONGEST_MESSAGE = 300  # characters; a message may quote a name or a file's content of any length
@@ -231,22 +230,29 @@ def aligned_lines(rows: Sequence[Sequence[str]]) -> list[str]:
 def whole_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; its file becomes `path` when the block ends.
 
-    If the block fails, the temporary file is removed. The file of a killed run is overwritten. A
-    device or a pipe is never replaced but written to directly. Raises OSError if replacing `path`
-    fails.
+    If the block fails, nothing is left. A device or a pipe is never replaced but written to
+    directly; of a link, the file it leads to is replaced. Raises OSError, with `path`, if nothing
+    can be written there.
     """
     if path.exists() and not path.is_file():
         yield path
         return
-    path = path.resolve()  # replace the target of a link, not the link
-    part = path.with_name(f"{path.name}.part")
+    path = path.resolve()
+    with _new_folder_beside(path) as folder:
+        yield folder / path.name
+        os.replace(folder / path.name, path)
+
+
+@contextmanager
+def _new_folder_beside(path: Path) -> Iterator[Path]:
+    """Yield a new folder, in which no file of the user can be, and remove it at the end."""
     try:
-        yield part
-        os.replace(part, path)
-    except BaseException:
-        if part.is_file():
-            part.unlink()
+        folder = TemporaryDirectory(prefix="aiayn-", suffix=".part", dir=path.parent)
+    except OSError as error:
+        error.filename = str(path)
         raise
+    with folder as name:
+        yield Path(name)
 
 
 @contextmanager
@@ -269,16 +275,14 @@ def whole_folder(path: Path) -> Iterator[Path]:
     if path.exists():
         raise ValueError(f"{path}: must not exist yet")
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(mkdtemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent))
-    try:
+    with _new_folder_beside(path) as folder:
+        part = folder / path.name
+        part.mkdir()
         yield part
         for file in part.iterdir():
-            file.chmod(0o644)  # safetensors and mkdtemp let only their user read
+            file.chmod(0o644)  # safetensors lets only their user read
         part.chmod(0o755)
         os.rename(part, path)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
 
 
 def require_not_among(

@@ -346,7 +346,7 @@ def test_held_out_sets_are_written_all_or_none(mirror, tmp_path):
 
 
 def test_no_output_has_its_name_before_all_are_written(tmp_path):
-    (tmp_path / "test.en.part").mkdir()  # in the way
+    (tmp_path / "test.en").mkdir()  # in the way
     with pytest.raises(OSError):
         held_out.write_texts(tmp_path, {"valid.en": ["a"], "test.en": ["b"]})
     assert not (tmp_path / "valid.en").exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_aiayn.text import require_not_among, whole_file, whole_folder, write_whole
+from fairseq_aiayn.text import require_not_among, whole_file, whole_folder, whole_path, write_whole
 
 
 def test_a_file_appears_when_its_block_ends(tmp_path: Path) -> None:
@@ -57,10 +57,48 @@ def test_what_is_in_the_way_is_named_and_kept(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     with pytest.raises(IsADirectoryError), whole_file(tmp_path / "a"):
         pass
-    (tmp_path / "b.part").mkdir()
-    with pytest.raises(IsADirectoryError, match=r"b\.part"), whole_file(tmp_path / "b"):
+    with pytest.raises(FileNotFoundError, match=r"/none/b'$"), whole_file(tmp_path / "none" / "b"):
         pass
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b.part"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_no_file_of_the_user_is_taken_for_a_temporary_one(tmp_path: Path) -> None:
+    """Nor is a link followed: a file that is called like the output stays as it is."""
+    names = ("out.part", ".out", "out.tmp", "out~")
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    (tmp_path / "target").write_text("mine")
+    (tmp_path / "out.link.part").symlink_to(tmp_path / "target")
+    for output in ("out", "out.link"):
+        write_whole(tmp_path / output, "new")
+        with pytest.raises(ValueError), whole_file(tmp_path / output):
+            raise ValueError
+        assert (tmp_path / output).read_text() == "new"
+    kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert kept == {
+        **dict.fromkeys((*names, "target", "out.link.part"), "mine"),
+        **dict.fromkeys(("out", "out.link"), "new"),
+    }
+
+
+def test_two_writers_of_a_file_do_not_share_their_temporary_one(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with whole_path(path) as first, whole_path(path) as second:
+        first.write_text("first")
+        second.write_text("second")
+        assert first.read_text() == "first"
+    assert path.read_text() == "first"  # the block that ended last
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_new_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
+    for umask in (0o022, 0o077):
+        before = os.umask(umask)
+        try:
+            write_whole(tmp_path / "out", "")
+        finally:
+            os.umask(before)
+        assert (tmp_path / "out").stat().st_mode & 0o777 == 0o666 & ~umask
 
 
 def test_what_is_no_plain_file_is_written_to_and_stays_what_it_is(tmp_path: Path) -> None:
@@ -80,6 +118,9 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
     link.symlink_to(file)
     write_whole(link, "new")
     assert link.is_symlink() and file.read_text() == "new"
+    file.unlink()  # open() would make it
+    write_whole(link, "again")
+    assert link.is_symlink() and file.read_text() == "again"
 
 
 def test_an_input_is_not_replaced(tmp_path: Path) -> None:

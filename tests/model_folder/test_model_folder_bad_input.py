@@ -352,7 +352,7 @@ def test_what_a_killed_export_leaves_is_no_model_and_in_nobodys_way(
             with pytest.raises(KeyboardInterrupt):
                 small.export(tmp_path / "folder")
         assert not (tmp_path / "folder").exists()
-        parts = sorted(tmp_path.glob("folder.*.part"))
+        parts = sorted(tmp_path.glob("*.part/folder"))
         assert len(parts) == number + 1
     for part in parts:
         if (part / "config.json").exists():  # only the renaming was left to do
@@ -382,7 +382,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(
     given = (exported,) if target == "fairseq" else given
     with full_disk(1_000):
         line = refused("export", *given, "--to", target, "--output", tmp_path / "out")
-    assert f"{tmp_path / 'out'}" in line and "File too large" in line
+    assert str(tmp_path) in line and "out" in line and "File too large" in line
     assert not any(tmp_path.iterdir())
 
 
