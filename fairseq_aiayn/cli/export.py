@@ -5,7 +5,7 @@ search's defaults. `aiayn translate FOLDER` and fairseq_aiayn.load("FOLDER") use
 and safetensors, and sacremoses, subword-nmt or sentencepiece for the text. Nothing in it is
 executed. From a run directory of the recipes, everything is found; a checkpoint needs the data
 directory of its training, and the file that cut its text. --to marian writes what transformers'
-MarianMTModel loads, --to onnx graphs for ONNX Runtime; --to fairseq makes a checkpoint of a folder.
+MarianMTModel loads; --to fairseq makes a checkpoint of a folder.
 
 For CTranslate2, an engine in C++, a run, a checkpoint or a folder becomes a directory of
 CTranslate2's own format (needs pip install ctranslate2), which `aiayn translate` uses, too.
@@ -38,8 +38,7 @@ from fairseq_aiayn.text import optional
 if TYPE_CHECKING:
     from fairseq_aiayn.inference.folder import Config
 
-FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN, ONNX = "folder", "fairseq", "ctranslate2", "marian", "onnx"
-TARGETS = (FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN, ONNX)
+FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN = TARGETS = ("folder", "fairseq", "ctranslate2", "marian")
 FLOAT32 = "float32"
 # CTranslate2's names, here because importing it takes time
 INTEGERS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
@@ -119,10 +118,8 @@ def _to_other(arguments: argparse.Namespace) -> None:
         write_ctranslate2(model, arguments.quantization or FLOAT32, arguments.output)
         return
     from fairseq_aiayn.inference.marian import to_marian
-    from fairseq_aiayn.inference.onnx import to_onnx
 
-    write = {MARIAN: to_marian, ONNX: to_onnx}[arguments.to]
-    write(model, model.config.told | _told(arguments), arguments.output)
+    to_marian(model, model.config.told | _told(arguments), arguments.output)
 
 
 def _note_pieces(config: Config) -> None:

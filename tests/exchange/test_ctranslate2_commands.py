@@ -85,7 +85,7 @@ def test_a_parser_is_not_for_translating(tmp_path, refused):
     assert refused("translate", tmp_path / "ct2") == line
 
 
-@pytest.mark.parametrize("target", ["ctranslate2", "marian", "onnx"])
+@pytest.mark.parametrize("target", ["ctranslate2", "marian"])
 def test_a_window_stays_here(target, tmp_path, refused):
     """Breaks if another program's full attention silently takes the place of a window."""
     model = small_model(Kind(replace(SIZES, attention_window=2)))
