@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fairseq_aiayn.inference.engine import Translator
-
-# With --user-dir, fairseq imports this package, and everything must be registered. Outside fairseq
-# (the aiayn command) the plugin is not loaded, because importing fairseq alone takes seconds.
-if "fairseq" in sys.modules:
-    from fairseq_aiayn import plugin  # noqa: F401
 
 
 def load(folder: str | Path, device: str | None = None, precision: str = "float32") -> Translator:
@@ -25,3 +24,41 @@ def load(folder: str | Path, device: str | None = None, precision: str = "float3
     from fairseq_aiayn.inference import engine  # imports torch
 
     return engine.load(folder, device, precision)
+
+
+def register() -> None:
+    """Register everything with fairseq, which must have been imported."""
+    importlib.import_module("fairseq_aiayn.plugin")
+
+
+class RegisterAfterFairseq:
+    """A finder on sys.meta_path that lets the import of fairseq end with `register`.
+
+    `--user-dir fairseq_aiayn` only imports this package, and does nothing if it was imported
+    before, for example to translate with a model folder. Importing fairseq here would take seconds.
+    """
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the module that the other finders find for fairseq; None for other names."""
+        if name != "fairseq":
+            return None
+        others = [finder for finder in sys.meta_path if finder is not self]
+        specs = (finder.find_spec(name, path, target) for finder in others)
+        spec = next(filter(None, specs), None)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                register()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+if "fairseq" in sys.modules:
+    register()
+else:
+    sys.meta_path.insert(0, RegisterAfterFairseq())
