@@ -17,12 +17,14 @@ and for constituency parsing (section 6.3):
   aiayn delinearize test.tree --words test.words > predicted.trees
   aiayn evalb gold.trees predicted.trees
 
-`aiayn COMMAND --help` explains a command. Bad input gives an error of one line and exit status 2.
+`aiayn COMMAND --help` explains a command. Bad input gives an error of one line and exit status 2;
+AIAYN_DEBUG=1 in the environment gives the traceback.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -30,45 +32,28 @@ from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import NoReturn
 
-from fairseq_aiayn.cli import (
-    attention,
-    average,
-    bleu,
-    compare,
-    complexity,
-    cost,
-    delinearize,
-    diagnose,
-    evalb,
-    export,
-    flags,
-    linearize,
-    parse,
-    rows,
-    translate,
-    user_dir,
-)
 from fairseq_aiayn.text import shortened
 
+# Each is a module of its name. Only that of the command that runs is imported.
 COMMANDS = (
-    *(rows, flags, cost, complexity, user_dir, average, bleu, compare, diagnose, attention),
-    *(export, translate),
-    *(linearize, parse, delinearize, evalb),
+    *("rows", "flags", "cost", "complexity", "user-dir", "average", "bleu", "compare", "diagnose"),
+    *("attention", "export", "translate", "linearize", "parse", "delinearize", "evalb"),
 )
 
 BAD_INPUT = 2
 NO_MEMORY = "allocate memory"  # in the RuntimeError that PyTorch raises without enough memory
-NO_MEMORY_LINE = "there is not enough memory for this"
 INTERRUPTED = 128 + 2  # what a shell reports for SIGINT
 NO_READER = 128 + 13  # what a shell reports for SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
+    words = sys.argv[1:] if argv is None else list(argv)
     if not _open_streams():
         print("aiayn: standard output is closed", file=sys.stderr)
         return BAD_INPUT
-    arguments = build_parser().parse_args(argv)
+    names = words[:1] if words and words[0] in COMMANDS else COMMANDS
+    arguments = build_parser(names).parse_args(words)
     try:
         try:
             arguments.run(arguments)
@@ -78,16 +63,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return NO_READER
-    except (ValueError, OSError) as error:
-        print(f"aiayn {arguments.command}: {_one_line(error)}", file=sys.stderr)
-        return BAD_INPUT
-    except (OverflowError, MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and NO_MEMORY not in str(error):
+    except Exception as error:
+        message = _message(error)
+        if message is None or os.environ.get("AIAYN_DEBUG") == "1":
             raise
-        what = "a number is too large" if isinstance(error, OverflowError) else NO_MEMORY_LINE
-        print(f"aiayn {arguments.command}: {what}", file=sys.stderr)
+        print(f"aiayn {arguments.command}: {shortened(message)}", file=sys.stderr)
         return BAD_INPUT
     return 0
+
+
+def _message(error: Exception) -> str | None:
+    """Return what a user is told of an error; None for a fault of this program."""
+    if isinstance(error, MemoryError) or NO_MEMORY in str(error):
+        return "there is not enough memory for this"
+    if isinstance(error, OverflowError):
+        return "a number is too large"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error) if isinstance(error, ValueError | OSError) else None
 
 
 class Parser(argparse.ArgumentParser):
@@ -98,20 +91,8 @@ class Parser(argparse.ArgumentParser):
         super().error(shortened(message))
 
 
-def _open_streams() -> bool:
-    """Replace closed streams but standard output; return whether standard output is open.
-
-    Python sets a closed stream to None. A closed standard input becomes an empty one.
-    """
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull)  # noqa: SIM115
-    return sys.stdout is not None
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of `aiayn`, with one subparser per module of COMMANDS."""
+def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """Return the parser of `aiayn`, with the commands of these names."""
     summary, details = _read_docstring(sys.modules[__name__])
     parser = Parser(
         prog="aiayn",
@@ -121,10 +102,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=_versions())
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in COMMANDS:
+    for name in names:
+        module = importlib.import_module(f"fairseq_aiayn.cli.{name.replace('-', '_')}")
         summary, details = _read_docstring(module)
         command = commands.add_parser(
-            module.__name__.rpartition(".")[2].replace("_", "-"),
+            name,
             help=summary.replace("%", "%%"),
             description=summary,
             epilog=details,
@@ -143,13 +125,25 @@ def _read_docstring(module: ModuleType) -> tuple[str, str]:
 
 def _versions() -> str:
     """Return the versions that a bug report needs."""
-    found = []
+    versions = []
     for name in ("fairseq-aiayn", "fairseq", "fairseq-fixed", "torch"):
         try:
-            found.append(f"{name} {version(name)}")
+            versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
-    return ", ".join([*found, f"Python {sys.version.split()[0]}"])
+    return ", ".join([*versions, f"Python {sys.version.split()[0]}"])
+
+
+def _open_streams() -> bool:
+    """Replace closed streams but standard output; return whether standard output is open.
+
+    Python sets a closed stream to None. A closed standard input becomes an empty one.
+    """
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115
+    return sys.stdout is not None
 
 
 def _flush_stdout() -> None:
@@ -159,15 +153,6 @@ def _flush_stdout() -> None:
         # Python would flush again on exit and report the same failure in its own words.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise
-
-
-def _one_line(error: ValueError | OSError) -> str:
-    """Return the message of an error; for an OSError, the file and the reason, no error number."""
-    if isinstance(error, OSError) and error.strerror:
-        message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    else:
-        message = str(error)
-    return shortened(message)
 
 
 if __name__ == "__main__":
