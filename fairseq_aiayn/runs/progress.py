@@ -9,10 +9,12 @@ and other programs' progress bars as they are.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from tqdm import tqdm
 
@@ -21,27 +23,54 @@ from fairseq_aiayn.text import script
 # fairseq prints its whole configuration first.
 MAX_UPDATE = re.compile(r"'max_update': (\d+)")
 # 2026-01-31 12:00:00 | INFO | train_inner | {"epoch": 1, ...}
-STATISTICS = re.compile(r"\| INFO \| (train_inner|valid) \| (\{.*\})")
+STATISTICS = re.compile(r"\| INFO \| (train_inner|valid) \| (\{.*)")
 # 2026-01-31 12:00:00 | WARNING | fairseq_aiayn.nn.cpu_kernels | bfloat16 is ...
 WARNING = re.compile(r"\| WARNING \| fairseq_aiayn[\w.]* \| (.*)")
 
 
 def show(lines: Iterable[str]) -> None:
-    """Move a bar with each line of training statistics; pass on what other bars print."""
-    bar, total = None, None
+    """Move a bar with each line of training statistics; pass on what other bars print.
+
+    Whatever cannot be read or shown is passed over, so that a display never ends the training that
+    it shows.
+    """
+    display = Display()
     for line in lines:
+        with suppress(Exception):
+            display.show(line)
+    with suppress(Exception):
+        display.close()
+    try:
+        sys.stderr.flush()
+    except OSError:  # without a terminal Python would end with status 120
+        sys.stderr = io.StringIO()
+
+
+class Display:
+    """The bar of a training, which appears with its first statistics."""
+
+    def __init__(self) -> None:
+        self.bar: tqdm | None = None
+        self.total: int | None = None
+
+    def show(self, line: str) -> None:
+        """Show what a line says; raises any error for other statistics than fairseq's."""
         if match := MAX_UPDATE.search(line):
-            total = int(match[1])
+            self.total = int(match[1])
         elif match := STATISTICS.search(line):
-            values = json.loads(match[2])
-            bar = bar or updates_bar(total, values)
-            show_statistics(bar, match[1], values)
+            values, _ = json.JSONDecoder().raw_decode(match[2])  # words may stand behind it
+            if self.bar is None:
+                self.bar = updates_bar(self.total, values)
+            show_statistics(self.bar, match[1], values)
         elif match := WARNING.search(line):
             tqdm.write(f"  warning: {match[1]}", file=sys.stderr)
         elif line.endswith("\r"):
             print(line, end="", file=sys.stderr, flush=True)
-    if bar:
-        bar.close()
+
+    def close(self) -> None:
+        """Remove the bar from the terminal."""
+        if self.bar is not None:
+            self.bar.close()
 
 
 def updates_bar(total: int | None, values: dict[str, str]) -> tqdm:
@@ -65,13 +94,22 @@ def show_statistics(bar: tqdm, tag: str, values: dict[str, str]) -> None:
     bar.update(int(values["num_updates"]) - bar.n)
 
 
-def copy_to_log(stream: Iterable[str], path: str) -> Iterable[str]:
-    """Yield what is read, chunk by chunk, after appending it to the log without redrawn bars."""
-    with open(path, "a", encoding="utf-8") as log:
+def copy_to_log(stream: Iterable[str], path: str) -> Iterator[str]:
+    """Yield what is read, chunk by chunk, after appending it to the log without redrawn bars.
+
+    A log that cannot be written to any more is named once, and what is read goes on. Raises OSError
+    for one that cannot be opened.
+    """
+    with open(path, "ab", buffering=0) as log:
+        is_complete = True
         for line in stream:
-            if not line.endswith("\r"):
-                log.write(line)
-                log.flush()
+            try:
+                if not line.endswith("\r"):
+                    log.write(line.encode())
+            except OSError as error:
+                if is_complete:
+                    yield f"| WARNING | fairseq_aiayn | {path} lacks lines: {error}"
+                is_complete = False
             yield line
 
 
