@@ -21,9 +21,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from fairseq_aiayn.diagnosis.aspects import Finding, Weight
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, as_json, diagnose
-from fairseq_aiayn.diagnosis.finding import Finding, Weight
-from fairseq_aiayn.diagnosis.reading import read_evidence
+from fairseq_aiayn.diagnosis.evidence import read_evidence
 from fairseq_aiayn.paper import OWN, Row, find_row
 
 HEADINGS = {

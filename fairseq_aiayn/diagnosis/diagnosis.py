@@ -1,23 +1,44 @@
-"""All comparisons of a training with a row of the paper, the most important first."""
+"""The comparison of a training with a row of the paper: what costs most comes first."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
 
-from fairseq_aiayn.diagnosis.evaluation import EVALUATION
+from fairseq_aiayn.diagnosis.aspects import ASPECTS, Finding, Weight, has_sizes_of
 from fairseq_aiayn.diagnosis.evidence import Evidence
-from fairseq_aiayn.diagnosis.finding import Finding, Weight
-from fairseq_aiayn.diagnosis.model import MODEL, has_sizes_of
-from fairseq_aiayn.diagnosis.other_options import other_options
-from fairseq_aiayn.diagnosis.training import TRAINING
 from fairseq_aiayn.paper import BASE, E_LEARNED, ROWS, TABLE_3_D, Row
-from fairseq_aiayn.settings import OURS
+from fairseq_aiayn.settings import FIRST_RATE, OURS
 
-ASPECTS = (*TRAINING, *MODEL, *EVALUATION)
 # A model of base's sizes without dropout is meant to be base, and not Table 3's row without dropout
 OF_OTHER_SIZES = [row for row in ROWS.values() if row not in (*TABLE_3_D, E_LEARNED)]
-READ = {option for aspect in ASPECTS for option in aspect.options}
+# What leaves an option switched off, or, for the rate, begins a warm-up at nearly 0
+OFF = (None, False, 0, -1, "", "{}", [], "none", FIRST_RATE)
+# Names, machines, logs, checkpoints, validation and its search change no update
+WITHOUT_INFLUENCE = {
+    *("arch", "task", "data", "dataset_impl", "source_lang", "target_lang", "user_dir"),
+    *("train_subset", "valid_subset", "gen_subset", "seed", "no_seed_provided", "scoring"),
+    *("log_file", "log_format", "log_interval", "no_progress_bar", "tensorboard_logdir"),
+    *("wandb_project", "aim_repo", "aim_run_hash", "azureml_logging", "report_accuracy"),
+    *("device_id", "cpu", "tpu", "num_workers", "data_buffer_size", "nprocs_per_node"),
+    *("ddp_backend", "bucket_cap_mb", "find_unused_parameters", "all_gather_list_size"),
+    *("broadcast_buffers", "fast_stat_sync", "empty_cache_freq", "heartbeat_timeout"),
+    *("min_loss_scale", "memory_efficient_fp16", "memory_efficient_bf16"),
+    *("save_dir", "restore_file", "save_interval", "save_interval_updates", "no_save"),
+    *("keep_interval_updates", "keep_last_epochs", "keep_best_checkpoints"),
+    *("no_epoch_checkpoints", "no_last_checkpoints", "no_save_optimizer_state"),
+    *("best_checkpoint_metric", "maximize_best_checkpoint_metric", "stop_time_hours"),
+    *("disable_validation", "validate_interval", "validate_interval_updates"),
+    *("validate_after_updates", "fixed_validation_seed", "max_valid_steps", "max_tokens_valid"),
+    *("batch_size_valid", "max_sentences_valid", "skip_invalid_size_inputs_valid_test"),
+    *("required_batch_size_multiple", "beam", "lenpen", "max_len_a", "max_len_b", "min_len"),
+    *("nbest", "search_precision", "post_process", "constrained", "stop_early", "unnormalized"),
+    *("decoder_input_dim", "decoder_output_dim"),  # which repeat decoder_embed_dim
+}
+PREFIXES_WITHOUT_INFLUENCE = ("distributed_", "eval_", "fp16_", "amp_", "plasma_")
 
 
 @dataclass(frozen=True)
@@ -32,65 +53,87 @@ class Diagnosis:
     other_options: Mapping[str, object]  # neither fairseq's defaults nor any of the aspects'
 
 
-def diagnose(found: Evidence, row: Row | None = None) -> Diagnosis:
+def diagnose(run: Evidence, row: Row | None = None) -> Diagnosis:
     """Compare a training with a row; without one, with that of `row_of`."""
-    row = row or row_of(found)
+    row = row or row_of(run)
     judged = {
-        aspect.name: aspect.judge(found, row) if found.options or not aspect.options else None
+        aspect.name: aspect.judge(run, row) if run.options or not aspect.options else None
         for aspect in ASPECTS
     }
-    known = [(name, one) for name, one in judged.items() if one]
+    known = [(name, finding) for name, finding in judged.items() if finding]
     known.sort(key=lambda pair: (not pair[1].differs, -pair[1].weight))
     return Diagnosis(
-        name=found.name,
-        arch=str(found.options.get("arch")),
+        name=run.name,
+        arch=str(run.options.get("arch")),
         row=row,
         findings=dict(known),
-        not_known=tuple(name for name, one in judged.items() if not one),
-        other_options=other_options(found.options, READ),
+        not_known=tuple(name for name, finding in judged.items() if not finding),
+        other_options=other_options(run.options),
     )
 
 
-def row_of(found: Evidence) -> Row:
+def row_of(run: Evidence) -> Row:
     """Return the row that a training is of, or else the nearest one.
 
     A recipe or an aiayn architecture names it. Otherwise it is a row with the model's sizes, if
     possible with its number of vocabularies and its dropout; if no row has its sizes, base.
     """
-    arch = str(found.options.get("arch", ""))
-    named = ROWS.get(found.row or arch.removeprefix(OURS) if found.is_our_model else found.row)
+    arch = str(run.options.get("arch", ""))
+    named = ROWS.get(run.row or (arch.removeprefix(OURS) if run.has_our("arch") else ""))
     if named:
         return named
-    shares_all = found.options.get("share_all_embeddings") is True
-    dropout = found.number("dropout")
+    shares_all = run.options.get("share_all_embeddings") is True
+    dropout = run.number("dropout")
     return max(
-        (row for row in OF_OTHER_SIZES if has_sizes_of(found, row)),
+        (row for row in OF_OTHER_SIZES if has_sizes_of(run, row)),
         key=lambda row: (row.shared_vocabulary == shares_all, row.P_drop == dropout),
         default=BASE,
     )
 
 
+def other_options(options: Mapping[str, object]) -> dict[str, object]:
+    """Return the options that no aspect judges, that have influence, and are not the defaults."""
+    judged = {option for aspect in ASPECTS for option in aspect.options}
+    defaults = fairseq_defaults()
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in judged
+        and name not in WITHOUT_INFLUENCE
+        and not name.startswith(PREFIXES_WITHOUT_INFLUENCE)
+        and value != defaults.get(name)
+        and not (value in OFF and defaults.get(name) in OFF)
+    }
+
+
+@cache
+def fairseq_defaults() -> dict[str, object]:
+    """Return stock fairseq's values of the options of a Transformer; tests write this file."""
+    path = files("fairseq_aiayn.diagnosis") / "fairseq_defaults.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
 def unequal_aspects(diagnoses: Iterable[Diagnosis]) -> list[str]:
     """Return the aspects in which a training differs from its row, the heaviest first."""
     weights: dict[str, Weight] = {}
-    for one in diagnoses:
-        for name, finding in one.findings.items():
+    for diagnosis in diagnoses:
+        for name, finding in diagnosis.findings.items():
             if finding.differs:
                 weights[name] = max(finding.weight, weights.get(name, finding.weight))
     return sorted(weights, key=lambda name: -weights[name])
 
 
-def as_json(found: Diagnosis) -> dict[str, object]:
+def as_json(diagnosis: Diagnosis) -> dict[str, object]:
     """Return a diagnosis, ready for json.dump."""
     findings = {
-        name: asdict(one) | {"weight": one.weight.name.lower(), "differs": one.differs}
-        for name, one in found.findings.items()
+        name: asdict(finding) | {"weight": finding.weight.name.lower(), "differs": finding.differs}
+        for name, finding in diagnosis.findings.items()
     }
     return {
-        "training": found.name,
-        "arch": found.arch,
-        "row": found.row.name,
+        "training": diagnosis.name,
+        "arch": diagnosis.arch,
+        "row": diagnosis.row.name,
         "findings": findings,
-        "not_known": list(found.not_known),
-        "other_options": dict(found.other_options),
+        "not_known": list(diagnosis.not_known),
+        "other_options": dict(diagnosis.other_options),
     }

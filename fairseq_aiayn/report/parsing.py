@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose
-from fairseq_aiayn.diagnosis.reading import evidence_of_run
+from fairseq_aiayn.diagnosis.evidence import evidence_of_run
 from fairseq_aiayn.report.curves import curves_section
 from fairseq_aiayn.report.document import Document, Section
 from fairseq_aiayn.report.provenance import how_made, machines

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairseq_aiayn.cost import explanation, row_table
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose
-from fairseq_aiayn.diagnosis.reading import evidence_of_run
+from fairseq_aiayn.diagnosis.evidence import evidence_of_run
 from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.report.comparison import caveat, example_block, measured_table, signatures
 from fairseq_aiayn.report.curves import curves_section, draw_bleu_by_length, length_range

@@ -9,12 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from trainings import STOCK, evidence, stock_words
+from trainings import STOCK, defaults, evidence, stock_words
 
-from fairseq_aiayn.diagnosis.diagnosis import ASPECTS, as_json, diagnose, unequal_aspects
+from fairseq_aiayn.diagnosis.aspects import ASPECTS, Weight
+from fairseq_aiayn.diagnosis.diagnosis import as_json, diagnose, fairseq_defaults, unequal_aspects
 from fairseq_aiayn.diagnosis.evidence import Evidence
-from fairseq_aiayn.diagnosis.finding import Weight
-from fairseq_aiayn.diagnosis.other_options import other_options
 from fairseq_aiayn.paper import BASE, BIG, PARSING, ROWS, Row
 from fairseq_aiayn.settings import task_of, train_flags
 
@@ -395,7 +394,7 @@ def test_options_that_nothing_judges_are_listed():
     found = replace(found, options=options)
     others = {"encoder_layerdrop": 0.2, "ignore_prefix_size": 5, "new_idea": 3}
     assert diagnose(found).other_options == others
-    assert other_options(options, judged={"new_idea"})["encoder_layerdrop"] == 0.2
+    assert fairseq_defaults() == json.loads(json.dumps(defaults()))
 
 
 def test_figures_of_the_ablation_are_those_of_the_results():

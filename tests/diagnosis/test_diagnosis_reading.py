@@ -11,7 +11,7 @@ from intruder import Intruder
 from run_directories import MADE, write_log, write_run
 from trainings import STOCK, configuration_line, parsed, save_checkpoint, stock_words
 
-from fairseq_aiayn.diagnosis.reading import read_evidence
+from fairseq_aiayn.diagnosis.evidence import read_evidence
 
 WORDS = [*stock_words()]
 JSON_LINE = '{"epoch": 1, "wps": "9", "wpb": "3500", "num_updates": "%d", "loss_scale": "64"}'
@@ -117,9 +117,9 @@ def test_checkpoints_of_old_and_new_fairseq(tmp_path):
         tmp_path / "new.pt", {"args": None, "cfg": {"model": parsed(WORDS), "task": {"x": 1}}}
     )
     found = read_evidence(old)
-    assert (found.updates, found.weights.vocabulary) == (70, 7)
-    assert found.weights.projection_biases
-    assert not read_evidence(new).weights.projection_biases
+    assert (found.updates, found.vocabulary) == (70, 7)
+    assert found.projection_biases
+    assert not read_evidence(new).projection_biases
     assert read_evidence(new).options == {**found.options, "x": 1}
 
 

@@ -1,0 +1,636 @@
+"""The aspects in which a training is compared with the paper, and what a difference costs.
+
+An aspect is a function of what is known of a run and of a row of the paper. It returns a Finding,
+or None if no file says it. They stand in the order in which a run is made: training (section 5),
+model (section 3), averaging, search and BLEU (section 6.1).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from fairseq_aiayn.diagnosis.evidence import Evidence, as_number
+from fairseq_aiayn.paper import (
+    ADAM,
+    BASE,
+    D_DROP0,
+    D_LS0,
+    E_LEARNED,
+    TABLE_3,
+    VOCABULARY_EN_DE,
+    Row,
+    learning_rate,
+)
+from fairseq_aiayn.runs.paper_conditions import averaged_of, is_about
+from fairseq_aiayn.runs.published import EN_DE, EN_FR
+from fairseq_aiayn.settings import (
+    ENCODER_AND_DECODER,
+    PARSING_TASK,
+    SIDES,
+    SIZE_ARGUMENTS,
+    TOLERANCE,
+    batch,
+    decoding,
+    option,
+    task_of,
+)
+
+
+class Weight(IntEnum):
+    """How much a difference is expected to cost or gain; the heaviest comes first."""
+
+    LARGE = 4  # 1 BLEU or more
+    MEDIUM = 3  # 0.3 to 1 BLEU
+    UNKNOWN = 2  # its effect on BLEU after a whole training has not been measured
+    SMALL = 1  # less than 0.3 BLEU
+    NONE = 0  # as in the paper, or of no effect
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the paper did, what a training did, and what follows."""
+
+    paper: str
+    here: str
+    weight: Weight = Weight.NONE
+    effect: str = ""  # with its source; empty if this is as in the paper
+    change: str = ""  # what to type instead
+
+    @property
+    def differs(self) -> bool:
+        """Return whether the training differs from the paper."""
+        return bool(self.effect)
+
+
+Judge = Callable[[Evidence, Row], Finding | None]
+
+
+@dataclass(frozen=True)
+class Aspect:
+    """Something to compare, the options of fairseq-train that tell it, and the comparison."""
+
+    name: str
+    options: tuple[str, ...]  # by fairseq's argument names
+    judge: Judge
+
+
+ASPECTS: list[Aspect] = []
+
+
+def aspect(name: str, *options: str) -> Callable[[Judge], Judge]:
+    """Return a decorator that adds a comparison to ASPECTS; it may read these options."""
+
+    def add(judge: Judge) -> Judge:
+        ASPECTS.append(Aspect(name, options, judge))
+        return judge
+
+    return add
+
+
+def compare(
+    paper: str, here: str, same: bool, weight: Weight, effect: str, change: str = ""
+) -> Finding:
+    """Return a finding whose weight, effect and change count only if this is not the same."""
+    return Finding(paper, here) if same else Finding(paper, here, weight, effect, change)
+
+
+def compare_option(
+    here: float | None, paper: float, name: str, weight: Weight, effect: str
+) -> Finding | None:
+    """Compare the number of an option with the paper's."""
+    if here is None:
+        return None
+    change = f"{option(name)} {paper:g}"
+    return compare(f"{paper:,g}", f"{here:,g}", here == paper, weight, effect, change)
+
+
+# Section 5: batches, steps, learning rate, Adam, regularization
+
+# The target tokens of a batch are fewer than its --max-tokens: sides differ, and padding counts
+FULL = 0.75
+HALF = 0.5
+TOKENS_OF_A_SENTENCE = 28  # about the mean of WMT14 in subwords
+SMALL_BATCH = (
+    "base with 4,096 tokens: 26.57, with 3,072: 25.15, after 500,000 updates (tensor2tensor#129); "
+    "tiny with a quarter of its batch: 0.66 instead of 23.30 (docs/diagnosis.md)"
+)
+LARGE_BATCH = "it needs another learning rate"
+UPDATES = "base: 27.0 after 100,000, 27.4 after 200,000, 27.5 after 300,000 (tensor2tensor#444)"
+EARLY = "fewer than this, which costs little where the development loss no longer falls"
+NO_PATIENCE = -1  # fairseq's default: never stop early
+SAME_RATE = 0.05  # a peak no further from the paper's is the same
+OUR_RATE = "aiayn_inverse_sqrt"
+CHOSEN = "chosen on section 22"  # the development set of the parser (section 6.3)
+ABLATION = "docs/results.md#ablation_tiny"
+
+
+@aspect(
+    *("batch", "max_tokens", "batch_size", "max_sentences", "update_freq"), "distributed_world_size"
+)
+def _batch(run: Evidence, row: Row) -> Finding | None:
+    gpus = max(1, int(run.gpus or run.number("distributed_world_size") or 1))
+    max_tokens, sentences = run.number("max_tokens"), _batch_size(run)
+    size = _update_size(run, gpus, max_tokens or math.inf, sentences or math.inf)
+    if size is None:
+        return None
+    tokens, least, here = size
+    ratio = tokens / row.batch_tokens
+    same = least <= ratio <= 1 + TOLERANCE
+    weight = Weight.LARGE if ratio < HALF else Weight.MEDIUM if ratio < least else Weight.UNKNOWN
+    effect = f"{ratio:.2f} of this batch; {SMALL_BATCH if ratio < 1 else LARGE_BATCH}"
+    change = _batch_options(row, gpus, max_tokens) + (", without --batch-size" * bool(sentences))
+    paper = f"about {row.batch_tokens:,} target tokens per update"
+    return compare(paper, here, same, weight, effect, change)
+
+
+def _batch_size(run: Evidence) -> float | None:
+    """Return the maximum number of sentences, which is max_sentences before fairseq 0.10."""
+    return run.number("batch_size") or run.number("max_sentences")
+
+
+def _update_size(
+    run: Evidence, gpus: int, max_tokens: float, sentences: float
+) -> tuple[float, float, str] | None:
+    """Return an update's target tokens, the share of the paper's that is enough, and their source.
+
+    The log's statistics decide. Without them, it is the smaller of the two limits of a batch; None
+    if there is neither.
+    """
+    if run.tokens_per_update:
+        return run.tokens_per_update, FULL, f"{run.tokens_per_update:,.0f}, by the log"
+    every = int(run.number("update_freq") or 1)
+    times = f"{gpus} GPUs, --update-freq {every}"
+    tokens_of_sentences = sentences * TOKENS_OF_A_SENTENCE
+    tokens = min(max_tokens, tokens_of_sentences) * gpus * every
+    if tokens == math.inf:
+        return None
+    if tokens_of_sentences < max_tokens:
+        limit = f"--batch-size {sentences:g} with {TOKENS_OF_A_SENTENCE} tokens a sentence"
+        return tokens, FULL, f"about {tokens:,.0f}: {limit}, {times}"
+    return tokens, 1 - TOLERANCE, f"at most {tokens:,.0f}: --max-tokens {max_tokens:g}, {times}"
+
+
+def _batch_options(row: Row, gpus: int, max_tokens: float | None) -> str:
+    """Return the options that give the paper's batch on so many GPUs."""
+    try:
+        tokens, every = batch(row, gpus, int(max_tokens) if max_tokens else None)
+    except ValueError:  # no whole number of such batches comes near
+        tokens, every = batch(row, gpus)
+    return f"--max-tokens {tokens} --update-freq {every}"
+
+
+@aspect("batches", "task")
+def _batches(run: Evidence, row: Row) -> Finding | None:
+    if run.text("task") is None:
+        return None
+    paper = "pairs of nearly one length on both sides"
+    here = paper if run.has_our("task") else "by source length"
+    effect = (
+        "fewer tokens for the same --max-tokens; BLEU 22.03 against 23.17 (p = 0.04) after 1,450 "
+        f"updates of tiny ({ABLATION})"
+    )
+    return compare(paper, here, here == paper, Weight.UNKNOWN, effect, f"--task {task_of(row)}")
+
+
+@aspect("updates", "max_update", "patience")
+def _updates(run: Evidence, row: Row) -> Finding | None:
+    if run.updates is None:
+        return None
+    ratio = run.updates / row.steps
+    same = abs(ratio - 1) <= TOLERANCE
+    patience = run.number("patience") or NO_PATIENCE
+    weight = Weight.LARGE if ratio < HALF else Weight.MEDIUM
+    effect = f"{'fewer' if ratio < 1 else 'more'} than this; {UPDATES}"
+    change = f"--max-update {row.steps}"
+    if ratio < 1 and patience > 0:
+        weight, change = Weight.UNKNOWN, f"--patience {NO_PATIENCE}"
+        effect = f"{EARLY}; --patience {patience:g} may have ended it"
+    return compare(f"{row.steps:,}", f"{run.updates:,}", same, weight, effect, change)
+
+
+@aspect("learning rate", "lr_scheduler", "lr", "lr_factor", "warmup_updates", "encoder_embed_dim")
+def _rate(run: Evidence, row: Row) -> Finding | None:
+    schedule = run.text("lr_scheduler")
+    if schedule is None:
+        return None
+    peak = learning_rate(row.warmup, row.d_model, row.warmup, row.lr_factor)
+    paper, ours = f"Equation 3, {peak:.3g} at its peak", f"--lr-scheduler {OUR_RATE}"
+    if schedule not in ("inverse_sqrt", OUR_RATE):
+        return Finding(paper, schedule, Weight.LARGE, "another schedule", ours)
+    here, change = _peak(run, schedule), f"--lr {peak:.9g}, or {ours}"
+    if not here:
+        return None
+    # A longer warm-up has a lower peak, but the same rate after it; it is an aspect of its own
+    ratio = here * math.sqrt((run.number("warmup_updates") or row.warmup) / row.warmup) / peak
+    weight = Weight.UNKNOWN if HALF <= ratio <= 1 / HALF else Weight.LARGE
+    effect = f"{ratio:.2f} of the paper's rate after the warm-up"
+    same = abs(ratio - 1) <= SAME_RATE
+    return compare(paper, f"{schedule}, {here:.3g} at its peak", same, weight, effect, change)
+
+
+def _peak(run: Evidence, schedule: str) -> float | None:
+    """Return the highest learning rate."""
+    if schedule != OUR_RATE:
+        return run.number("lr")
+    warmup, d_model = run.number("warmup_updates"), run.number("encoder_embed_dim")
+    if not warmup or not d_model:
+        return None
+    return learning_rate(int(warmup), int(d_model), int(warmup), run.number("lr_factor") or 1.0)
+
+
+@aspect("warm-up", "warmup_updates")
+def _warm_up(run: Evidence, row: Row) -> Finding | None:
+    effect = "negligible, or crucial where it prevents divergence (tensor2tensor#991)"
+    here = run.number("warmup_updates")
+    return compare_option(here, row.warmup, "warmup_updates", Weight.UNKNOWN, effect)
+
+
+@aspect("Adam", "optimizer", "adam_betas", "adam_eps")
+def _adam(run: Evidence, row: Row) -> Finding | None:
+    optimizer, betas = run.text("optimizer"), run.text("adam_betas")
+    if optimizer is None:
+        return None
+    wanted = (ADAM.beta_1, ADAM.beta_2, ADAM.epsilon)
+    paper = f"Adam, β1 {ADAM.beta_1:g}, β2 {ADAM.beta_2:g}, ε {ADAM.epsilon:g}"
+    change = f"--optimizer adam --adam-betas {ADAM.beta_1},{ADAM.beta_2} --adam-eps {ADAM.epsilon}"
+    if optimizer not in ("adam", "aiayn_adam") or betas is None:
+        return compare(paper, optimizer, False, Weight.LARGE, "another optimizer", change)
+    here = (*map(as_number, re.findall(r"[\d.e-]+", betas)), run.number("adam_eps"))
+    known = len(here) == 3 and None not in here
+    text = "Adam, β1 {:g}, β2 {:g}, ε {:g}".format(*here) if known else f"Adam, {betas}"
+    return compare(paper, text, here == wanted, Weight.UNKNOWN, "other constants", change)
+
+
+@aspect("clipping", "clip_norm")
+def _clipping(run: Evidence, row: Row) -> Finding | None:
+    effect = "the paper has no clipping"
+    return compare_option(run.number("clip_norm"), 0, "clip_norm", Weight.UNKNOWN, effect)
+
+
+@aspect("weight decay", "weight_decay")
+def _weight_decay(run: Evidence, row: Row) -> Finding | None:
+    here = run.number("weight_decay") or 0
+    return compare_option(here, 0, "weight_decay", Weight.UNKNOWN, "the paper has none")
+
+
+@aspect("dropout", "dropout")
+def _dropout(run: Evidence, row: Row) -> Finding | None:
+    here = run.number("dropout")
+    if here and not row.shared_vocabulary:  # a parser's
+        return Finding(CHOSEN, f"{here:g}")
+    effect, weight = "another regularization", Weight.MEDIUM
+    if here == 0:
+        loss = BASE.published.bleu - D_DROP0.published.bleu
+        effect, weight = f"{loss:.1f} BLEU less for base (Table 3, row D)", Weight.LARGE
+    return compare_option(here, row.P_drop, "dropout", weight, effect)
+
+
+@aspect("other dropout", "attention_dropout", "activation_dropout", "relu_dropout")
+def _other_dropout(run: Evidence, row: Row) -> Finding | None:
+    of_attention, inside = "attention_dropout", ("activation_dropout", "relu_dropout")
+    given = {name: value for name in (of_attention, *inside) if (value := run.number(name))}
+    here = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in given.items())
+    if row.shared_vocabulary:
+        paper, wrong = "none", list(given)
+        effect = "the paper has none in attention weights or within the feed-forward network"
+    else:  # a parser's
+        paper = f"in attention weights, {CHOSEN}; otherwise none"
+        wrong = [name for name in inside if name in given]
+        effect = "the paper has none within the feed-forward network"
+    change = " ".join(f"{option(name)} 0" for name in wrong)
+    return compare(paper, here or "none", not wrong, Weight.UNKNOWN, effect, change)
+
+
+@aspect("label smoothing", "criterion", "label_smoothing")
+def _smoothing(run: Evidence, row: Row) -> Finding | None:
+    here = 0.0 if run.text("criterion") == "cross_entropy" else run.number("label_smoothing")
+    if here is None:
+        return None
+    effect = "another loss: perplexities do not compare either"
+    if here == 0:
+        loss = BASE.published.bleu - D_LS0.published.bleu
+        effect = f"{loss:.1f} BLEU less for base, perplexity better (Table 3, row D)"
+    change = f"--criterion aiayn_label_smoothed_cross_entropy --label-smoothing {row.epsilon_ls:g}"
+    same = here == row.epsilon_ls
+    return compare(f"{row.epsilon_ls:g}", f"{here:g}", same, Weight.MEDIUM, effect, change)
+
+
+@aspect("spread of the smoothing", "criterion")
+def _smoothing_distribution(run: Evidence, row: Row) -> Finding | None:
+    kinds = {
+        "label_smoothed_cross_entropy": "ε/(K - 1) over the other types",
+        "aiayn_label_smoothed_cross_entropy": "ε/K over all K types",
+    }
+    here = kinds.get(run.text("criterion") or "")
+    paper = kinds["aiayn_label_smoothed_cross_entropy"]
+    if here is None:
+        return None
+    return compare(paper, here, here == paper, Weight.NONE, "negligible for large K")
+
+
+@aspect("precision", "fp16", "bf16", "amp", "autocast")
+def _precision(run: Evidence, row: Row) -> Finding | None:
+    if "fp16" not in run.options:
+        return None
+    kinds = [name for name in ("fp16", "bf16", "amp") if run.options.get(name) is True]
+    autocast = run.text("autocast")
+    here = " and ".join(kinds) or (f"autocast {autocast}" if autocast else "single")
+    weight, effect, change = Weight.NONE, "", ""
+    if run.gave_up_scaling:
+        here += ", minimum loss scale reached"
+        weight = Weight.LARGE
+        effect = "training stopped; mostly it had diverged before (fairseq#2488, #512)"
+        change = "a smaller --lr, a longer warm-up, a larger batch, --clip-norm 1; --bf16"
+    elif run.overflows:
+        here += f", {run.overflows:,} updates left out"
+        share = run.overflows / max(1, (run.updates or 0) + run.overflows)
+        weight = Weight.SMALL if share < 0.01 else Weight.MEDIUM
+        effect = f"{share:.1%} of the updates overflowed; some at the start are normal"
+        change = "--bf16 where the GPU has it"
+    elif "amp" in kinds:
+        weight, change = Weight.UNKNOWN, "--fp16 or --bf16 instead"
+        effect = "fairseq divides gradients by the loss scale twice: Adam's ε counts for far more"
+    return Finding("single", here, weight, effect, change)
+
+
+# Section 3: sizes, norms, positions, shared matrices, initial values
+
+LEARNED = ("learned_positions", *(f"{side}_learned_pos" for side in SIDES))
+STOCK_SCHEME = "fairseq"  # the initial values of stock fairseq since March 2020
+
+
+def sizes(run: Evidence, side: str) -> dict[str, int]:
+    """Return the sizes of the encoder or the decoder by the paper's symbols."""
+    found = {
+        symbol: int(run.number(f"{side}_{name}") or 0)
+        for name, symbol in ENCODER_AND_DECODER.items()
+    }
+    of_a_head = found["d_model"] // max(1, found["h"])
+    return found | {name: int(run.number(name) or of_a_head) for name in ("d_k", "d_v")}
+
+
+def has_sizes_of(run: Evidence, row: Row) -> bool:
+    """Return whether encoder and decoder both have the row's sizes."""
+    return all(
+        getattr(row, symbol) == size for side in SIDES for symbol, size in sizes(run, side).items()
+    )
+
+
+@aspect("sizes", *SIZE_ARGUMENTS, "d_k", "d_v", "d_model")
+def _sizes(run: Evidence, row: Row) -> Finding | None:
+    sides = [sizes(run, side) for side in SIDES]
+    wanted = {symbol: getattr(row, symbol) for symbol in sides[0]}
+    here = " / ".join(dict.fromkeys(map(_size_text, sides)))
+    same = next((other for other in TABLE_3 if has_sizes_of(run, other)), None)
+    effect, weight = "another model", Weight.UNKNOWN
+    if same and same.published.bleu and row.published.bleu:
+        gain = same.published.bleu - row.published.bleu
+        effect = f"the size of row {same.name}: {gain:+.1f} BLEU (Table 3)"
+        weight = Weight.LARGE if abs(gain) >= 1 else Weight.MEDIUM
+    change = f"--arch {row.arch}"
+    return compare(_size_text(wanted), here, has_sizes_of(run, row), weight, effect, change)
+
+
+def _size_text(values: dict[str, int]) -> str:
+    return ", ".join(f"{symbol} {size}" for symbol, size in values.items())
+
+
+@aspect("norms", *(f"{side}_normalize_before" for side in SIDES))
+def _norms(run: Evidence, row: Row) -> Finding | None:
+    before = [side for side in SIDES if run.options.get(f"{side}_normalize_before") is True]
+    here = f"before each sub-layer ({' and '.join(before)})" if before else "after each sub-layer"
+    effect = "worse on WMT14 en-de, easier to train without warm-up (Nguyen and Salazar 2019)"
+    change = "leave --encoder-normalize-before and --decoder-normalize-before out"
+    return compare("after each sub-layer", here, not before, Weight.UNKNOWN, effect, change)
+
+
+@aspect("positions", "no_token_positional_embeddings", *LEARNED)
+def _positions(run: Evidence, row: Row) -> Finding | None:
+    paper = "learned" if row.learned_positions else "sinusoids"
+    change = f"--arch {row.arch}"
+    if run.options.get("no_token_positional_embeddings") is True:
+        effect = "the model does not see the order of words"
+        return Finding(paper, "none", Weight.LARGE, effect, change)
+    here = "learned" if any(run.options.get(name) is True for name in LEARNED) else "sinusoids"
+    if here == paper == "sinusoids" and not run.has_our("arch"):
+        stocks = "sinusoids concatenated, other wavelengths, from position 2"
+        effect = (
+            "development perplexity 10.16 against 10.27 with the paper's, after 1,450 updates of "
+            f"tiny ({ABLATION})"
+        )
+        return Finding("sinusoids interleaved, from position 0", stocks, Weight.SMALL, effect)
+    gain = E_LEARNED.published.bleu - BASE.published.bleu
+    effect = f"{gain:+.1f} BLEU for learned positions (Table 3, row E)"
+    return compare(paper, here, here == paper, Weight.SMALL, effect, change)
+
+
+@aspect(
+    *("shared matrices", "share_all_embeddings", "share_decoder_input_output_embed"),
+    "untied_embeddings",
+)
+def _sharing(run: Evidence, row: Row) -> Finding | None:
+    paper = "both embeddings and the projection"
+    change = "--share-all-embeddings, with fairseq-preprocess --joined-dictionary"
+    if not row.shared_vocabulary:
+        paper = "target embedding and projection"
+        change = "--share-decoder-input-output-embed"
+    if run.options.get("share_all_embeddings") is True:
+        here = "both embeddings and the projection"
+    elif run.options.get("share_decoder_input_output_embed") is True:
+        here = "target embedding and projection"
+    elif run.options.get("untied_embeddings") is True or not run.has_our("arch"):
+        here = "none"
+    else:  # our model shares what its row shares
+        here = paper
+    effect = "more parameters than the paper's model"
+    return compare(paper, here, here == paper, Weight.UNKNOWN, effect, change)
+
+
+@aspect("projections", "arch")
+def _biases(run: Evidence, row: Row) -> Finding | None:
+    biases = run.projection_biases
+    if biases is None:
+        biases = not run.has_our("arch")
+    effect = f"none measured: perplexity within the spread of seeds ({ABLATION})"
+    here = "with biases" if biases else "without biases"
+    return compare("without biases", here, not biases, Weight.NONE, effect)
+
+
+@aspect("vocabulary")
+def _vocabulary(run: Evidence, row: Row) -> Finding | None:
+    here = run.vocabulary
+    if here is None:
+        return None
+    if row.published.bleu is None:
+        return Finding("that of its text", f"{here:,} types")
+    same = is_about(here, VOCABULARY_EN_DE)
+    effect = "another text, or another number of merges: perplexities per piece do not compare"
+    change = f"subword-nmt learn-bpe --total-symbols -s {VOCABULARY_EN_DE}"
+    paper = f"about {VOCABULARY_EN_DE:,} types (en-de)"
+    return compare(paper, f"{here:,}", same, Weight.UNKNOWN, effect, change)
+
+
+@aspect("initial values", "arch", "initialization")
+def _initial_values(run: Evidence, row: Row) -> Finding | None:
+    here = run.text("initialization") or (None if run.has_our("arch") else STOCK_SCHEME)
+    if here is None:
+        return None
+    effect = (
+        "development perplexity 9.49 with fairseq, 10.19 with tensor2tensor, 10.27 with "
+        f"fairseq-0.9 after 1,450 updates of tiny; the first two end level on Multi30k ({ABLATION})"
+    )
+    change = f"--initialization {row.initialization}" if run.has_our("arch") else ""
+    same = here == row.initialization
+    return compare(row.initialization, here, same, Weight.UNKNOWN, effect, change)
+
+
+@aspect("activation", "activation_fn")
+def _activation(run: Evidence, row: Row) -> Finding | None:
+    here = run.text("activation_fn") or "relu"  # which models without the option have
+    change = "--activation-fn relu"
+    return compare("relu", here, here == "relu", Weight.UNKNOWN, "another network", change)
+
+
+# Section 6.1: averaging, search, BLEU
+
+NEWSTEST2014 = 3_003  # sentences
+STOCKS_MULTIPLE = 8  # stock fairseq's default of --required-batch-size-multiple
+TRACKER = "tensor2tensor#317"
+OF_SACREBLEU = {  # by its tokenizer, what its figure is beside the paper's measure
+    "13a": "the authors' base model has 27.52 by sacreBLEU and 29.02 by their script",
+    "intl": "the authors' base model has 28.33 by sacreBLEU's intl and 29.02 by their script",
+}
+QUOTES_KEPT = (
+    "depends on how many quotes are not ASCII; the demo has 24.29 with quotes kept, 24.23 with "
+    "ASCII quotes (docs/deviations.md)"
+)
+
+
+@aspect("averaging")
+def _averaged(run: Evidence, row: Row) -> Finding | None:
+    if run.averaged is None:
+        return None
+    wanted = averaged_of(row, run.subset)
+    paper = f"the last {wanted} checkpoints" if wanted > 1 else "none"
+    here = f"the last {run.averaged}" if run.averaged > 1 else "none"
+    change = f"aiayn average --last {wanted}" if wanted > 1 else "the last checkpoint itself"
+    same = run.averaged == wanted
+    effect = f"averaging gains up to 1 BLEU, usually less ({TRACKER})"
+    return compare(paper, here, same, Weight.MEDIUM, effect, change)
+
+
+@aspect("beam")
+def _beam(run: Evidence, row: Row) -> Finding | None:
+    here, paper = as_number(run.search.get("beam")), decoding(row).beam
+    return compare_option(here, paper, "beam", Weight.SMALL, "another search")
+
+
+@aspect("α")
+def _alpha(run: Evidence, row: Row) -> Finding | None:
+    here, paper = as_number(run.search.get("lenpen")), decoding(row).alpha
+    return compare_option(here, paper, "lenpen", Weight.SMALL, "another search")
+
+
+@aspect("length penalty")
+def _length_penalty(run: Evidence, row: Row) -> Finding | None:
+    effect = "the same α means something else; BLEU of one model 22.45 and 22.46 (row tiny)"
+    return _search_rule(run, row, "log P / ((5 + |Y|)/6)^α", "log P / |Y|^α", effect)
+
+
+@aspect("end of the search")
+def _end(run: Evidence, row: Row) -> Finding | None:
+    paper = "when no open hypothesis can win any more"
+    stocks = "when k hypotheses are finished"
+    return _search_rule(run, row, paper, stocks, "a better hypothesis can be missed")
+
+
+def _search_rule(run: Evidence, row: Row, paper: str, stocks: str, effect: str) -> Finding | None:
+    """Compare a rule of the search that no option of fairseq-generate changes."""
+    if not run.search:
+        return None
+    same = run.is_our_search
+    change = f"--task {task_of(row)}"
+    return compare(paper, paper if same else stocks, same, Weight.SMALL, effect, change)
+
+
+@aspect("longest output")
+def _longest_output(run: Evidence, row: Row) -> Finding | None:
+    a, b = (as_number(run.search.get(name)) for name in ("max_len_a", "max_len_b"))
+    if a is None or b is None:
+        return None
+    extra = decoding(row).extra_length
+    paper = f"the sentence's own input + {extra}"
+    change = f"--task {task_of(row)} --max-len-a 1 --max-len-b {extra}"
+    if (a, b) == (1, extra) and run.is_our_search:
+        return Finding(paper, paper)
+    effect = "longer outputs are cut"
+    if a == 0:
+        here = f"{b:g}"
+    elif run.is_our_search:
+        here = f"{a:g} x the sentence's own input + {b:g}"
+    else:
+        here = f"{a:g} x the longest input of the batch + {b:g}"
+        effect = "a translation depends on the batch that it is in"
+    return Finding(paper, here, Weight.SMALL, effect, change)
+
+
+@aspect("test set")
+def _test_set(run: Evidence, row: Row) -> Finding | None:
+    if not run.search:
+        return None
+    default = 1 if run.is_our_search else STOCKS_MULTIPLE
+    multiple = as_number(run.search.get("required_batch_size_multiple")) or default
+    here = "every sentence" if run.translated is None else f"{run.translated:,} sentences"
+    is_newstest2014 = run.corpus in (EN_DE, EN_FR) and run.subset == "test"
+    is_short = is_newstest2014 and (run.translated or NEWSTEST2014) < NEWSTEST2014
+    may_drop = multiple > 1 and run.translated != NEWSTEST2014
+    effect = "sentences of the test set are left out, which makes it another test set"
+    change = "--required-batch-size-multiple 1" if multiple > 1 else ""
+    if is_short:
+        here += f" of newstest2014's {NEWSTEST2014:,}"
+    elif may_drop:
+        here += f", batches in multiples of {multiple:g}"
+        effect = f"up to {multiple - 1:g} sentences are left out"
+    same = not is_short and not may_drop
+    return compare("every sentence", here, same, Weight.SMALL, effect, change)
+
+
+@aspect("text that is scored")
+def _pieces(run: Evidence, row: Row) -> Finding | None:
+    is_parser = not row.shared_vocabulary or run.search.get("task") == PARSING_TASK
+    if not run.search or is_parser:  # a parser is scored by its trees and has no BLEU
+        return None
+    joined = bool(run.search.get("post_process") or run.search.get("remove_bpe"))
+    effect = "BLEU of byte pairs or word pieces is far higher than BLEU of words"
+    here = "pieces joined to words" if joined else "as pieces"
+    change = "--post-process subword_nmt or sentencepiece"
+    return compare("words", here, joined, Weight.LARGE, effect, change)
+
+
+@aspect("BLEU")
+def _bleu(run: Evidence, row: Row) -> Finding | None:
+    """Read a signature of sacreBLEU or of `aiayn bleu`, or a line of fairseq's."""
+    if run.signature is None:
+        return None
+    parts = dict(re.findall(r"([a-z]+)[:.]([^|+ ]+)", run.signature))
+    tokens = parts.get("tok", "")
+    is_moses = tokens.startswith("sacremoses-")
+    given = run.search.get("target_lang") or run.text("target_lang")
+    language = tokens.rpartition("-")[2] if is_moses else given
+    paper = "cased, of Moses tokens"
+    if language in ("de", None):  # None: not known
+        paper += ", Unicode quotes as ASCII, German compounds split"
+    if is_moses:
+        same = language != "de" or parts.get("quotes") == "ascii"
+        change = "aiayn bleu --quotes ascii"
+        return compare(paper, run.signature, same, Weight.UNKNOWN, QUOTES_KEPT, change)
+    effect = OF_SACREBLEU.get(tokens, "without the splitting 0.7 to 1 lower")
+    if language != "de":
+        effect = f"English-German: {effect}"
+    if parts.get("case") == "lc":
+        effect += "; without case 0.5 higher"
+    return Finding(paper, run.signature, Weight.LARGE, f"{effect} ({TRACKER})", "aiayn bleu")
