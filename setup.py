@@ -19,6 +19,7 @@ RUN = [
     "matplotlib",
     "tensorboardX",
     "safetensors",
+    "pydantic",
 ]
 EXTRAS = {  # what aiayn export --to NAME needs
     "ctranslate2": ["ctranslate2"],

@@ -6,20 +6,16 @@ import codecs
 import gzip
 import io
 import tarfile
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from fairseq_aiayn.corpus.manifest import Location
-from fairseq_aiayn.text import bounded_lines
+from fairseq_aiayn.text import NOT_GZIP
 
 BUFFER_BYTES = 1 << 20
-LONGEST_LINE = 1 << 20  # bytes; an archive of a megabyte can hold one line of a gigabyte
-LONGEST_HEADER = 1 << 20  # bytes of one member's header in a tar archive
 NAMES_SHOWN = 5
-DAMAGE = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError)
 
 
 def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
@@ -27,33 +23,18 @@ def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
 
     Only "\\n" ends a line; the "\\r" before it and a byte order mark at the start are dropped. Each
     call reads the archive anew, up to the end of the member, in constant memory. Raises OSError for
-    a missing file, ValueError for a missing member, a damaged archive or a line of more than
-    LONGEST_LINE bytes; an error may come after some lines.
+    a missing file, ValueError for a missing member or a damaged archive; an error may come after
+    some lines.
     """
     path = directory / location.file
     try:
         with _open_text(path, location.member) as stream:
-            lines = require_bounded_lines(
-                stream, f"{path}: {location.member}" if location.member else path
-            )
-            first = next(lines, b"").removeprefix(codecs.BOM_UTF8)
-            if first:
+            if first := stream.readline().removeprefix(codecs.BOM_UTF8):
                 yield first.removesuffix(b"\n").removesuffix(b"\r")
-            for line in lines:
+            for line in stream:
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
-    except DAMAGE:
-        raise ValueError(f"{path}: is cut short or not a gzip/tar archive") from None
-
-
-def require_bounded_lines(stream: BinaryIO, name: str | Path) -> Iterator[bytes]:
-    """Yield the lines of a stream with their line ends.
-
-    Raises ValueError, with `name`, for a line of more than LONGEST_LINE bytes.
-    """
-    for number, line in enumerate(bounded_lines(stream, LONGEST_LINE), start=1):
-        if len(line) > LONGEST_LINE:
-            raise ValueError(f"{name}: line {number:,} must have at most {LONGEST_LINE:,} bytes")
-        yield line
+    except (tarfile.TarError, *NOT_GZIP) as error:
+        raise ValueError(f"{path}: is cut short or not a gzip/tar archive") from error
 
 
 @contextmanager
@@ -64,25 +45,11 @@ def _open_text(path: Path, member: str | None) -> Iterator[BinaryIO]:
             stream = opened.enter_context(_gunzip(stream))
         if member is not None:
             # Finding and reading a member only moves forward, so that gzip is unpacked once.
-            parts = _BoundedReads(stream)
-            archive = opened.enter_context(tarfile.open(fileobj=parts, mode="r:"))
+            archive = opened.enter_context(tarfile.open(fileobj=stream, mode="r:"))
             stream = opened.enter_context(_find_member(archive, stream, member, path))
             if member.endswith(".gz"):
                 stream = opened.enter_context(_gunzip(stream))
         yield opened.enter_context(io.BufferedReader(stream, BUFFER_BYTES))
-
-
-class _BoundedReads:
-    """A stream that limits reads: tarfile would read a header of any length that it claims."""
-
-    def __init__(self, stream: BinaryIO):
-        self.seek, self.tell, self._read = stream.seek, stream.tell, stream.read
-
-    def read(self, size: int) -> bytes:
-        """Read `size` bytes; raises tarfile.ReadError for more than LONGEST_HEADER."""
-        if size > LONGEST_HEADER:
-            raise tarfile.ReadError
-        return self._read(size)
 
 
 def _gunzip(stream: io.BufferedReader) -> gzip.GzipFile:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fairseq_aiayn.corpus.archives import open_lines
 from fairseq_aiayn.corpus.manifest import Location, Text, add_manifest_options, read_manifest
-from fairseq_aiayn.text import decode_line, require_text, script, whole_file
+from fairseq_aiayn.text import decode_lines, require_text, script, whole_file
 
 # WMT's test sets come as SGML
 SEGMENT = re.compile(
@@ -57,8 +57,7 @@ def read_sentences(directory: Path, location: Location) -> list[str]:
     Raises ValueError, with file and member, if there is no sentence or an empty one.
     """
     name = _name(directory, location)
-    content = enumerate(open_lines(directory, location), start=1)
-    lines = [decode_line(line, name, number) for number, line in content]
+    lines = list(decode_lines(open_lines(directory, location), name))
     if (location.member or location.file).endswith((".sgm", ".sgm.gz")):
         try:
             return read_segments("\n".join(lines))

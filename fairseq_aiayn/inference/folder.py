@@ -22,7 +22,14 @@ from fairseq_aiayn.nn.layers import Dimensions, SinusoidalPositions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
 from fairseq_aiayn.paper import Decoding
 from fairseq_aiayn.settings import SHARING
-from fairseq_aiayn.text import dataclass_of, optional, read_json, require_plain_file, whole_folder
+from fairseq_aiayn.text import (
+    dataclass_of,
+    optional,
+    read_json,
+    read_lines,
+    require_plain_file,
+    whole_folder,
+)
 
 BYTE_PAIRS, WORD_PIECES, NONE = "byte_pairs", "word_pieces", "none"
 PIECES_FILES = {BYTE_PAIRS: "codes", WORD_PIECES: "pieces.model", NONE: None}
@@ -109,7 +116,6 @@ def text_of_data(data: Path) -> tuple[TextProcessing, Path | None]:
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # the first types of every dictionary of fairseq
 BEGIN, PADDING, END, UNKNOWN = range(4)
 REPLACES = "#fairseq:overwrite"  # at the end of a line whose type may already be there
-BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True)
@@ -142,15 +148,9 @@ def read_vocabulary(path: Path, special: Iterable[str] = SPECIAL) -> Vocabulary:
     there already.
     """
     require_plain_file(path)
-    try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        number = error.object[: error.start].count(b"\n") + 1
-        raise ValueError(f"{path}:{number}: must be UTF-8, is not") from None
-    if lines == [""]:
+    lines = read_lines(path)
+    if not lines:
         raise ValueError(f"{path}: must have one word per line, is empty")
-    if lines[0].startswith(BYTE_ORDER_MARK):
-        raise ValueError(f"{path}:1: must begin with a word, begins with a byte order mark")
     types = list(special)
     known = set(types)
     for number, line in enumerate(lines, start=1):

@@ -32,7 +32,7 @@ from fairseq_aiayn.runs.run_directory import (
 )
 from fairseq_aiayn.runs.train_log import training_of, validation_of
 from fairseq_aiayn.scores import EstimatedDifference, f1_difference
-from fairseq_aiayn.text import Kind, dataclass_of, read_json, split_lines
+from fairseq_aiayn.text import Kind, dataclass_of, read_json, read_lines
 from fairseq_aiayn.treebank.evalb import Scores, read_constituents
 
 
@@ -198,12 +198,11 @@ def _read(kind: type[Kind], path: Path) -> Kind:
 def _read_test_set(directory: Path) -> tuple[int, str]:
     """Return how many sentences were parsed, and the SHA-256 of their words and trees."""
     paths = words, trees = directory / "words.txt", directory / "gold.trees"
-    contents = [path.read_bytes() for path in paths]
-    sentences, count = (len(split_lines(*one)) for one in zip(contents, paths, strict=True))
+    sentences, count = (len(read_lines(path)) for path in paths)
     if not sentences:
         raise ValueError(f"{words}: must have sentences, has none")
     _require_sentences(trees, count, sentences)
-    return sentences, hashlib.sha256(b"".join(contents)).hexdigest()
+    return sentences, hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
 def _require_sentences(path: Path, count: int, sentences: int) -> None:

@@ -306,11 +306,7 @@ def read_parameters(path: str | Path) -> Parameters:
 
 def _settings(path: Path) -> Iterator[tuple[str, str, list[str]]]:
     """Yield the place, the keyword and the values of every line with a keyword."""
-    try:
-        lines = path.read_bytes().decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: must be UTF-8, is not") from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         keyword, *values = line.split() or [""]
         if keyword and not keyword.startswith("#"):
             yield f"{path}:{number}", keyword, values

@@ -12,7 +12,6 @@ from fairseq_aiayn.text import (
     STANDARD_INPUT,
     decode_lines,
     opened,
-    require_name,
     source_name,
     stream_lines,
 )
@@ -139,7 +138,8 @@ def read_trees(path: str | Path) -> Iterator[Constituent]:
 
 def input_files(path: str | Path) -> list[str | Path]:
     """Return the files that `read_trees` reads; raises ValueError for the name ""."""
-    require_name(path)
+    if path == "":  # an unset shell variable; Path would take it for the current directory
+        raise ValueError("the name of a file must not be empty")
     if path == STANDARD_INPUT or not Path(path).is_dir():
         return [path]
     return [*tree_files(Path(path))]

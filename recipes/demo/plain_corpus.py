@@ -10,12 +10,10 @@ are checked and written as train.*, valid.* and test.*, or as text.*.
 
 from __future__ import annotations
 
-import gzip
 import sys
 from pathlib import Path
 
-from fairseq_aiayn.corpus.archives import DAMAGE, require_bounded_lines
-from fairseq_aiayn.text import read_parallel, script, whole_path
+from fairseq_aiayn.text import read_parallel, script, write_whole
 
 SPLIT_NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
 
@@ -56,33 +54,17 @@ def _stem_of(split: str, stems: list[str], corpus: Path) -> str:
 
 
 def unpack(pairs: dict[str, tuple[Path, Path]], languages: tuple[str, str], output: Path) -> None:
-    """Write each split's two files to `output` and check them.
+    """Write each split's two files to `output`, unpacked.
 
-    Raises ValueError, with file and line, for text that is empty, not UTF-8 or not parallel.
+    Raises OSError or ValueError, with file and line, for text that cannot be read, is empty, not
+    UTF-8 or not parallel.
     """
     output.mkdir(parents=True, exist_ok=True)
     for split, paths in pairs.items():
-        copies = [output / f"{split}.{language}" for language in languages]
-        for path, copy in zip(paths, copies):
-            unpack_text(path, copy)
-        # Plain files are checked in place, so that a message names the file to fix.
-        checked = [c if p.suffix == ".gz" else p for p, c in zip(paths, copies)]
-        source, _ = read_parallel(*checked)
-        print(f"{split}: {len(source):,} pairs from {paths[0].name}", file=sys.stderr)
-
-
-def unpack_text(path: Path, copy: Path) -> None:
-    """Copy a text to `copy`, unpacked, whole or not at all.
-
-    Raises OSError or ValueError, with the path, for a file that cannot be read, is truncated or has
-    a line longer than any sentence.
-    """
-    open_packed = gzip.open if path.suffix == ".gz" else open
-    try:
-        with open_packed(path, "rb") as packed, whole_path(copy) as part, part.open("wb") as plain:
-            plain.writelines(require_bounded_lines(packed, path))
-    except DAMAGE:
-        raise ValueError(f"{path}: is cut short or not gzip") from None
+        texts = read_parallel(*paths)
+        for language, lines in zip(languages, texts):
+            write_whole(output / f"{split}.{language}", "".join(f"{line}\n" for line in lines))
+        print(f"{split}: {len(texts[0]):,} pairs from {paths[0].name}", file=sys.stderr)
 
 
 def main() -> None:

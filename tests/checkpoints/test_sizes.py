@@ -165,7 +165,7 @@ def test_a_pipe_and_a_device_are_not_waited_for(tmp_path, refused):
     pipe = tmp_path / "checkpoint_1_1.pt"
     os.mkfifo(pipe)
     for path in (pipe, Path("/dev/zero"), tmp_path):
-        expected = f"{path}: must be a plain file, is a directory, a pipe or a device"
+        expected = f"{path}: expected a plain file, got a directory, a pipe or a device"
         assert refusal(path) == expected
     line = refused("average", "--last", 1, "--dir", tmp_path, "--output", tmp_path / "x.pt")
-    assert "checkpoint_1_1.pt: must be a plain file" in line
+    assert "checkpoint_1_1.pt: expected a plain file" in line

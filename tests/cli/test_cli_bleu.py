@@ -116,11 +116,15 @@ def test_command_reads_standard_input(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("test.de", b"Das ist ein Haus.\n\n", "{folder}/test.de: line 2 is empty"),
+        (
+            "test.de",
+            b"Das ist ein Haus.\n\n",
+            "{folder}/test.de:2: expected a sentence, got an empty line",
+        ),
         ("test.de", b"", "{folder}/test.de: empty, expected one sentence per line"),
         ("test.de", b"\x01\n\x01\n", "the reference must have at least one token, has none"),
         ("test.hyp", b"", "{folder}/test.hyp: empty, expected one sentence per line"),
-        ("test.hyp", b"ja\nf\xfcr\n", "{folder}/test.hyp: line 2, byte 2 (0xfc) is not UTF-8"),
+        ("test.hyp", b"ja\nf\xfcr\n", "{folder}/test.hyp:2: byte 2 (0xfc) is not UTF-8"),
         (
             "test.hyp",
             b"ja\n",

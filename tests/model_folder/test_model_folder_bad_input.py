@@ -15,7 +15,6 @@ from full_disk import full_disk
 from safetensors.torch import load_file, save_file
 from small_models import Small, small_model
 
-from fairseq_aiayn import text
 from fairseq_aiayn.cli import main as cli
 from fairseq_aiayn.inference import folder as folder_module
 from fairseq_aiayn.inference.folder import read_folder
@@ -60,7 +59,7 @@ def set_field(folder: Path, names: str, value: object) -> None:
     ("name", "message"),
     [
         ("model.safetensors", "must be a safetensors file, is not or is cut short"),
-        ("config.json", "must be JSON, is not or is cut short"),
+        ("config.json", "expected JSON: "),
         ("source.txt", "must be as it was exported, its SHA-256 is another"),
         ("target.txt", "must be as it was exported, its SHA-256 is another"),
         ("codes", "must be as it was exported, its SHA-256 is another"),
@@ -72,27 +71,27 @@ def test_a_file_that_is_cut_off_or_missing_or_a_pipe(
     path = folder / name
     for end in (path.stat().st_size // 2, path.stat().st_size - 3, 5, 0):
         path.write_bytes(path.read_bytes()[:end])
-        assert refused("translate", folder) == f"aiayn translate: {path}: {message}"
+        assert refused("translate", folder).startswith(f"aiayn translate: {path}: {message}")
     path.unlink()
     missing = f"aiayn translate: {path}: No such file or directory"
     assert refused("translate", folder) == missing
     os.mkfifo(path)
-    assert f"{path}: must be a plain file" in refused("translate", folder)
+    assert f"{path}: expected a plain file" in refused("translate", folder)
 
 
 def test_json_of_many_brackets(folder: Path, refused: Callable[..., str]) -> None:
     path = folder / "config.json"
     path.write_text("[" * 100_000)
-    message = f"aiayn translate: {path}: must be JSON, is not or is cut short"
-    assert refused("translate", folder) == message
+    message = f"aiayn translate: {path}: expected JSON: "
+    assert refused("translate", folder).startswith(message)
 
 
 @pytest.mark.parametrize(
     ("names", "value", "message"),
     [
         ("format", 2, "'format' must be 1, is 2: another version's folder"),
-        ("sizes.N", "2", "'N' must be int, got '2'"),
-        ("search.beam", True, "'beam' must be int, got True"),
+        ("sizes.N", "2", "sizes.N: expected a valid integer, got '2'"),
+        ("search.beam", True, "search.beam: expected a valid integer, got True"),
         ("sizes.N", -1, "N must be at least 1, got -1"),
         ("sizes.N", 10**6, "N must be at most 1000, got 1000000"),
         ("sizes.N", 3, "must have the parameters of its configuration, lacks decoder.layers.2"),
@@ -100,8 +99,8 @@ def test_json_of_many_brackets(folder: Path, refused: Callable[..., str]) -> Non
         ("sizes.d_model", 10**18, "its sizes must fit into 64 bits, do not"),
         ("sizes.d_ff", 10**40, "its sizes must fit into 64 bits, do not"),
         ("sizes.d_model", 15, "d_model must be even"),
-        ("sizes.P_drop", None, "'P_drop' must be int or float, got None"),
-        ("sizes", [], "'sizes': must be an object, got []"),
+        ("sizes.P_drop", None, "sizes.P_drop: expected a valid number, got None"),
+        ("sizes", [], "sizes: expected an object, got []"),
         ("learned_lengths", [10**15, 9], "must have the parameters of its configuration, lacks"),
         ("learned_lengths", [-1, 9], "'learned_lengths' must be two numbers from 1 on"),
         ("task", "chess", "'task' must be one of translation, parsing, is 'chess'"),
@@ -116,7 +115,7 @@ def test_json_of_many_brackets(folder: Path, refused: Callable[..., str]) -> Non
         ),
         ("search.beam", 10**9, "the beam size must be at most 80, the types of the target"),
         ("sha256", {}, "source.txt: must be as it was exported"),
-        ("search", None, "'search': must be an object, got None"),
+        ("search", None, "search: expected an object, got None"),
     ],
 )
 def test_a_configuration_that_does_not_fit(
@@ -174,18 +173,6 @@ def test_options_and_text_out_of_range(
     assert message in refused("translate", exported, *flags)
 
 
-def test_a_line_without_end_does_not_fill_the_memory(
-    exported: Path,
-    refused: Callable[..., str],
-    give: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(text, "LONGEST_LINE", 100)
-    give(b"x\n" + b"y" * 101)
-    line = refused("translate", exported)
-    assert line == "aiayn translate: standard input:2: longer than 100 bytes"
-
-
 def test_a_missing_package_is_named(
     exported: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,7 +226,7 @@ def changed(small: Small, path: Path, **options: object) -> Path:
         ),
         (
             lambda path, small: changed(small, path, encoder_layers="3"),
-            "'sizes': 'N' must be int, got '3'",
+            "sizes.N: expected a valid integer, got '3'",
         ),
         (
             lambda path, small: changed(small, path, source_lang="../en"),

@@ -254,9 +254,9 @@ def test_an_evaluation_by_another_commit_is_said(make_run, commit, lines):
 @pytest.mark.parametrize(
     ("resumed", "message"),
     [
-        ("once", "'resumed' must be list or tuple, got 'once'"),
-        ([5], "'resumed': 1: must be an object, got 5"),
-        ([{"hardware": "X1"}], "'resumed': 1: 'hardware' must be dict, got 'X1'"),
+        ("once", "resumed: expected a valid array, got 'once'"),
+        ([5], "resumed.0: expected an object, got 5"),
+        ([{"hardware": "X1"}], "resumed.0.hardware: expected an object, got 'X1'"),
     ],
 )
 def test_later_starts_that_are_none_are_refused(resumed, message):
@@ -302,25 +302,25 @@ def test_a_pipe_does_not_break_the_table(make_run):
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("settings.json", '{"system": ', "settings.json: must be JSON, is not or is cut short"),
+        ("settings.json", '{"system": ', "settings.json: expected JSON"),
         ("settings.json", "{}", "settings.json: must have 'system', has not"),
         ("settings.json", "[]", "settings.json: must have 'system', has not"),
         (
             "settings.json",
             '{"system": "x", "row": 5}',
-            "settings.json: 'row' must be str, got 5",
+            "settings.json: row: expected a valid string, got 5",
         ),
-        ("score.json", '{"sentences": 4}', "score.json: must have 'paper', has not"),
-        ("score.json", "[]", "score.json: must be an object, got []"),
+        ("score.json", '{"sentences": 4}', "score.json: paper: missing key"),
+        ("score.json", "[]", "score.json: expected an object, got []"),
         (
             "score.json",
             score(27.0).replace("27.0", '"27"', 1),
-            "score.json: 'paper': 'score' must be int or float, got '27'",
+            "score.json: paper.score: expected a valid number, got '27'",
         ),
         (
             "score.json",
             score(27.0).replace("[60.0", '["60"', 1),
-            "score.json: 'paper': 'precisions': 1 must be int or float, got '60'",
+            "score.json: paper.precisions.0: expected a valid number, got '60'",
         ),
         (
             "train.log",

@@ -109,7 +109,7 @@ def test_a_broken_corpus_ends_the_demo_with_file_and_line(tmp_path):
     words = [DEMO, "--exp", tmp_path / "exp", "--corpus", tmp_path]
     words += ["--device", "cpu", "--needs_mb", "1"]
     result = call(words, **in_front(tools, with_fork_server()))
-    message = f"plain_corpus: {tmp_path}/a.de: line 2, byte 3 (0xe4) is not UTF-8"
+    message = f"plain_corpus: {tmp_path}/a.de:2: byte 3 (0xe4) is not UTF-8"
     assert failure(result, "data.sh", "1-corpus") == message
     assert not (tmp_path / "exp" / "corpus").exists()
 

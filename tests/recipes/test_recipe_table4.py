@@ -13,6 +13,7 @@ from faults import fault_of
 from recipe_runs import RECIPES, refusal, script
 from run_directories import END, MADE, table_rows, train_log, valid_log
 
+from fairseq_aiayn import text
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.paper import TABLE_4
 from fairseq_aiayn.report import results_page
@@ -374,19 +375,19 @@ def test_two_searches_of_one_name_are_refused(make_part):
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("score.json", "{", "score.json: must be JSON, is not or is cut short"),
-        ("score.json", "[]", "score.json: must be an object, got []"),
-        ("score.json", '{"all": {}}', "score.json: must have 'short', has not"),
-        ("score.json", score(1, all={}), "score.json: 'all': must have 'sentences', has not"),
+        ("score.json", "{", "score.json: expected JSON: "),
+        ("score.json", "[]", "score.json: expected an object, got []"),
+        ("score.json", "{}", "score.json: all: missing key"),
+        ("score.json", score(1, all={}), "score.json: all.sentences: missing key"),
         (
             "score.json",
             score(1, all=summary("x")),
-            "score.json: 'all': 'f1' must be int or float, got 'x'",
+            "score.json: all.f1: expected a valid number, got 'x'",
         ),
         (
             "score.json",
             score(1, labels={"NP": {"gold": 1}}),
-            "score.json: 'labels': 'NP': must have 'predicted', has not",
+            "score.json: labels.NP.predicted: missing key",
         ),
         (
             "score.json",
@@ -401,7 +402,7 @@ def test_two_searches_of_one_name_are_refused(make_part):
         (
             "repairs.json",
             repairs(too_deep="x"),
-            "repairs.json: 'repairs': 'too deep' must be int, got 'x'",
+            "repairs.json: repairs.too deep: expected a valid integer, got 'x'",
         ),
         (
             "seconds.json",
@@ -410,7 +411,7 @@ def test_two_searches_of_one_name_are_refused(make_part):
         ),
         ("gold.trees", GOLD, "gold.trees: must be of the 4 sentences of words.txt, is of 1"),
         ("words.txt", "", "words.txt: must have sentences, has none"),
-        ("data.json", '{"gold": 1}', "data.json: must have 'silver', has not"),
+        ("data.json", '{"gold": 1}', "data.json: silver: missing key"),
         ("valid.log", "", "valid.log: must have a JSON line with 'valid_ppl', has none"),
         (
             "train.log",
@@ -422,7 +423,7 @@ def test_two_searches_of_one_name_are_refused(make_part):
 def test_a_file_that_breaks_a_rule_is_named_with_it(make_part, file, content, message):
     part = make_part(**{file: content})
     said = fault_of(read_searches, [part])
-    assert said.startswith(str(part.parent)) and said.endswith(message)
+    assert said.startswith(str(part.parent)) and message in said
 
 
 @pytest.mark.parametrize("file", ["data.json", "train.log", "valid.log", "words.txt", "score.json"])
@@ -457,8 +458,8 @@ def test_the_command_prints_the_table_and_writes_it_with_its_runs(make_part, tmp
 
 def test_two_searches_with_one_model_share_its_log(make_part, tmp_path, monkeypatch):
     runs = [make_part("a"), make_part("a", "test-constrained")]
-    read, read_bytes = [], Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or read_bytes(path))
+    read, stream_lines = [], text.stream_lines
+    monkeypatch.setattr(text, "stream_lines", lambda path: read.append(path) or stream_lines(path))
     assert main(["compare", *map(str, runs), "--output", str(tmp_path / "table")]) == 0
     assert [path.name for path in read].count("train.log") == 1
     texts = [path for path in read if path.suffix in (".txt", ".trees")]
@@ -477,7 +478,7 @@ def test_two_trainings_of_one_name_are_told_apart(make_part, tmp_path, refused):
 
 def test_bad_input_ends_the_command_with_one_line(make_part, tmp_path, refused):
     part = make_part(**{"repairs.json": "{}"})
-    error = f"aiayn compare: {part}/repairs.json: must have 'sentences', has not"
+    error = f"aiayn compare: {part}/repairs.json: sentences: missing key"
     assert refused("compare", part, "--output", tmp_path / "table") == error
     assert not (tmp_path / "table").exists()
 
@@ -491,7 +492,7 @@ def test_the_page_of_results_takes_the_table(make_part, tmp_path):
     content = json.loads((folder / "gum.json").read_text())
     del content["runs"][0]["scores"]["all"]["f1"]
     (folder / "gum.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="gum.json: 'all': must have 'f1', has not"):
+    with pytest.raises(ValueError, match="gum.json: all.f1: missing key"):
         results_page.make_page(folder, tmp_path / "docs" / "results.md")
 
 
@@ -518,7 +519,7 @@ def test_the_best_on_the_development_set_is_chosen(make_part):
         (None, "every run must have a score, this one has none"),
         (score(float("nan")), "F1 must be a number, is nan"),
         (score(1, 5), "must be of the 4 sentences of {}, is of 5"),
-        ("{}", "must have 'all', has not"),
+        ("{}", "all: missing key"),
     ],
 )
 def test_nothing_is_chosen_where_a_score_is_missing_or_not_to_be_compared(

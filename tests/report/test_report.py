@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from run_directories import MADE, inner, score, table_rows, train_log, valid, write_run
 
+from fairseq_aiayn import text
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.report.curves import draw_learning_curves
 from fairseq_aiayn.report.document import (
@@ -143,8 +144,8 @@ def test_two_systems_are_compared_in_five_files(make_run, tmp_path, capsys):
 
 def test_each_log_and_each_text_is_read_once(make_run, tmp_path, monkeypatch):
     runs = [make_run("ours"), make_run("theirs", "stock")]
-    read, read_bytes = [], Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path) or read_bytes(path))
+    read, stream_lines = [], text.stream_lines
+    monkeypatch.setattr(text, "stream_lines", lambda path: read.append(path) or stream_lines(path))
     assert compare(*runs, "--output", tmp_path / "out") == 0
     files = ("source.txt", "reference.txt", "hypothesis.txt", "train.log", "valid.log")
     assert sorted(read) == sorted(run / name for run in runs for name in files)

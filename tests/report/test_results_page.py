@@ -112,7 +112,7 @@ def test_without_results_the_page_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "x.json: must be JSON"),
+        ("{", "x.json: expected JSON"),
         ("[]", "x.json: 'kind' must be one of comparison, table3, table4, got None"),
         ('{"kind": "table3", "runs": []}', "x.json: must be as .* wrote it, is not: 'unfinished'"),
         (

@@ -119,7 +119,7 @@ def test_a_record_from_before_there_was_a_list_gets_one(tmp_path, write):
 
 @pytest.mark.parametrize(
     ("record", "message"),
-    [('{"system": ', "must be JSON, is not"), ("{}", "must have 'system', has not")],
+    [('{"system": ', "expected JSON"), ("{}", "must have 'system', has not")],
 )
 @pytest.mark.parametrize(
     "words", [["training", *FIRST, "--resumes"], ["evaluation", "--training"]], ids=lambda it: it[0]

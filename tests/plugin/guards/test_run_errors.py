@@ -170,7 +170,7 @@ def training(*flags: str) -> object:
         (["--weight-decay", "-1"], "--weight-decay must be a number from 0 to 1.79769e+308, got"),
         (["--adam-betas", "(2, 3)"], "--adam-betas must be in [0, 1), got '(2, 3)'"),
         (["--adam-betas", "x"], "--adam-betas must be two numbers, as 0.9,0.98; got 'x'"),
-        (["--finetune-from-model", "/dev/null"], "/dev/null: must be a plain file, is a dir"),
+        (["--finetune-from-model", "/dev/null"], "/dev/null: expected a plain file, got a dir"),
     ],
 )
 def test_numbers_are_refused_before_a_training(flags, message):
