@@ -12,7 +12,6 @@ import pair_rules
 import plain_corpus
 import pytest
 import split_corpus
-from faults import fault_of
 from recipe_runs import lines_of, refusal, script
 
 LANGUAGES = ("en", "de")
