@@ -1,20 +1,30 @@
-"""What `aiayn bleu` measures, apart from how: without the packages that compute it."""
+"""The paper's BLEU and sacreBLEU (section 6.1, Table 2), and how sure a difference is.
+
+The paper's BLEU is that of multi-bleu.perl: the geometric mean of the n-gram precisions up to
+n = 4, unsmoothed, times the brevity penalty, on cased Moses tokens. For German, quotes are first
+made ASCII and hyphenated compounds split, as in the authors' script. For French no script of theirs
+is known: there, as for other languages, Moses tokens are scored as they are.
+
+Packages that take long to import are imported by the functions that use them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cache
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-import sacremoses
-from sacrebleu.metrics import BLEU, CHRF
-from sacrebleu.significance import PairedTest, Result
-from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
-from sacremoses.corpus import NonbreakingPrefixes
+from fairseq_aiayn.treebank.evalb import ConstituentCounts
 
-from fairseq_aiayn.treebank.evalb import Constituents
+if TYPE_CHECKING:
+    import numpy as np
+    from sacrebleu.metrics import BLEU
+    from sacrebleu.significance import Result
+    from sacremoses import MosesPunctNormalizer
+
+Quotes = Literal["ascii", "keep"]
 
 
 @dataclass(frozen=True)
@@ -40,57 +50,6 @@ class Scores:
     tokens: Bleu | None = None  # see token_bleu
 
 
-# Quotes as ASCII, as the authors had them when they computed the English-German BLEU of Table 2.
-#
-# The authors' script passes a translation through Moses's replace-unicode-punctuation, which knows
-# “, ” and ’ but not the low „. Their reference, newstest2014.tok.de, has no Unicode quote at all.
-
-
-# What has Unicode's property Quotation_Mark and is not replaced by replace-unicode-punctuation.
-OTHER_QUOTES = "„‟‘‚‛«»‹›⹂『』〝〞〟﹁﹂﹃﹄＂＇｢｣"
-AS_ASCII = str.maketrans(dict.fromkeys(OTHER_QUOTES, '"'))
-
-# Moses tokens escape what the replacements write; "&" is not among it, so nothing is escaped twice.
-ESCAPED = str.maketrans(
-    {'"': "&quot;", "'": "&apos;", "<": "&lt;", ">": "&gt;", "[": "&#91;", "]": "&#93;"}
-)
-
-MOSES = MosesPunctNormalizer()
-
-
-def replace_in_hypothesis(sentence: str) -> str:
-    """Replace what replace-unicode-punctuation does: “ and ” by ", ’ by ', … by three dots."""
-    return MOSES.replace_unicode_punct(sentence)
-
-
-def replace_in_reference(sentence: str) -> str:
-    """Replace the same as in a hypothesis, and every other Unicode quote by an ASCII one."""
-    return MOSES.replace_unicode_punct(sentence).translate(AS_ASCII)
-
-
-def escape(tokens: str) -> str:
-    """Write quotes and brackets in Moses tokens as Moses's tokenizer does: " as &quot;, for one."""
-    return tokens.translate(ESCAPED)
-
-
-# BLEU as Table 2 reports it, and sacreBLEU (section 6.1).
-#
-# The paper's BLEU is that of multi-bleu.perl: the geometric mean of the n-gram precisions up to
-# n = 4, unsmoothed, times the brevity penalty, on cased Moses tokens. For German, quotes are first
-# made ASCII (quotes.py) and hyphenated compounds split, as in the authors' script. For French no
-# script of theirs is known: there, as for other languages, Moses tokens are scored as they are.
-
-
-Quotes = Literal["ascii", "keep"]
-
-# On bytes, as perl reads files by default; see split_compounds.
-COMPOUND = re.compile(rb"(\S)-(\S)")
-SPLIT_COMPOUND = rb"\1 ##AT##-##AT## \2"
-
-# sacrebleu's signature says "none" for text that comes in tokens; here these are Moses tokens.
-UNTOKENIZED = "tok:none"
-
-
 def score(
     hypothesis: Sequence[str],
     reference: Sequence[str],
@@ -104,6 +63,8 @@ def score(
     Raises ValueError if Moses has no rules for `target_lang`, if there is no sentence, or if the
     numbers of sentences differ.
     """
+    from sacremoses import MosesTokenizer
+
     _check(hypothesis, reference, target_lang)
     quotes = quotes or quotes_of(target_lang)
     sides = _replace_quotes(hypothesis, reference, quotes)
@@ -126,20 +87,139 @@ def score_tokenized(
 
     Quotes are replaced within the tokens. Raises ValueError as `score` does.
     """
+    from sacremoses import MosesDetokenizer
+
     _check(hypothesis, reference, target_lang)
     quotes = quotes or quotes_of(target_lang)
     tokens = _replace_quotes(hypothesis, reference, quotes)
     if quotes == "ascii":
         tokens = [[escape(sentence) for sentence in side] for side in tokens]
     moses = MosesDetokenizer(target_lang)
+    plain = [
+        [moses.detokenize(sentence.split()) for sentence in side]
+        for side in (hypothesis, reference)
+    ]
     return Scores(
         sentences=len(reference),
         paper=paper_bleu(*tokens, target_lang, quotes),
-        sacrebleu=sacre_bleu(
-            [moses.detokenize(sentence.split()) for sentence in hypothesis],
-            [moses.detokenize(sentence.split()) for sentence in reference],
-        ),
+        sacrebleu=sacre_bleu(*plain),
     )
+
+
+def check_language(target_lang: str) -> None:
+    """Raise ValueError if Moses has no rules for `target_lang`."""
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    languages = sorted(set(NonbreakingPrefixes().available_langs.values()))
+    if target_lang not in languages:
+        raise ValueError(
+            f"target language: Moses has no rules for {target_lang!r}, only for "
+            f"{', '.join(languages)}"
+        )
+
+
+def _check(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str) -> None:
+    check_language(target_lang)
+    if not reference or len(hypothesis) != len(reference):
+        raise ValueError(
+            "expected the same number of sentences in hypothesis and reference, at least one, "
+            f"got {len(hypothesis)} and {len(reference)}"
+        )
+
+
+def sacre_bleu(hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:
+    """Return sacreBLEU of plain detokenized text, with sacreBLEU's defaults."""
+    from sacrebleu.metrics import BLEU
+
+    return _corpus_bleu(BLEU(), hypothesis, reference)
+
+
+def paper_bleu(
+    hypothesis: Sequence[str], reference: Sequence[str], target_lang: str, quotes: Quotes = "keep"
+) -> Bleu:
+    """Return the BLEU of Table 2, from Moses tokens separated by spaces.
+
+    `quotes` says what was done with them before they were tokenized; the signature names it.
+    """
+    import sacremoses
+
+    compounds = "kept"
+    if target_lang == "de":
+        compounds = "split"
+        hypothesis = [split_compounds(sentence) for sentence in hypothesis]
+        reference = [split_compounds(sentence) for sentence in reference]
+    tokens = f"sacremoses-{sacremoses.__version__}-{target_lang}|compounds:{compounds}"
+    if quotes == "ascii":  # signatures from before there was this choice name no quotes
+        tokens += "|quotes:ascii"
+    return token_bleu(hypothesis, reference, tokens)
+
+
+def token_bleu(hypothesis: Sequence[str], reference: Sequence[str], name: str = "as-given") -> Bleu:
+    """Return BLEU of the given tokens, whose signature calls them `name`.
+
+    It depends on how the reference was tokenized. fairseq-generate prints it in its last line
+    without --tokenizer, and many papers report it.
+    """
+    from sacrebleu.metrics import BLEU
+
+    metric = BLEU(tokenize="none", smooth_method="none", force=True)  # force: no warning of tokens
+    sides = ([_perl_words(sentence) for sentence in side] for side in (hypothesis, reference))
+    result = _corpus_bleu(metric, *sides)
+    return replace(result, signature=result.signature.replace("tok:none", f"tok:{name}"))
+
+
+def _perl_words(sentence: str) -> str:
+    """Replace each word by its bytes in hexadecimal.
+
+    multi-bleu.perl splits bytes at ASCII white space only. sacrebleu also splits at no-break
+    spaces, which a tokenizer may leave inside a word.
+    """
+    return " ".join(word.hex() for word in sentence.encode().split())
+
+
+def _corpus_bleu(metric: BLEU, hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:
+    result = metric.corpus_score(hypothesis, [reference])
+    if not result.ref_len:
+        raise ValueError("expected at least one token in the reference, got none")
+    return Bleu(
+        score=result.score,
+        precisions=tuple(result.precisions),
+        brevity_penalty=result.bp,
+        length_ratio=result.sys_len / result.ref_len,
+        hypothesis_length=result.sys_len,
+        reference_length=result.ref_len,
+        signature=str(metric.get_signature()),
+    )
+
+
+# On bytes, as perl reads files by default
+COMPOUND = re.compile(rb"(\S)-(\S)")
+SPLIT_COMPOUND = rb"\1 ##AT##-##AT## \2"
+
+
+def split_compounds(sentence: str) -> str:
+    """Split hyphenated words as earlier work did: `rich-text` to `rich ##AT##-##AT## text`.
+
+    The published scores come from perl's s{(\\S)-(\\S)}{$1 ##AT##-##AT## $2}g on bytes. A match
+    consumes the byte after its hyphen. So `a-b-c` becomes `a ##AT##-##AT## b-c`, but `a-ü-c` is
+    split twice, because `ü` has two bytes.
+    """
+    return COMPOUND.sub(SPLIT_COMPOUND, sentence.encode()).decode()
+
+
+# Quotes as ASCII, as the authors had them when they computed the English-German BLEU of Table 2.
+# Their script passes a translation through Moses's replace-unicode-punctuation, which knows “, ”
+# and ’ but not the low „. Their reference, newstest2014.tok.de, has no Unicode quote at all.
+
+
+# What has Unicode's property Quotation_Mark and is not replaced by replace-unicode-punctuation.
+OTHER_QUOTES = "„‟‘‚‛«»‹›⹂『』〝〞〟﹁﹂﹃﹄＂＇｢｣"
+AS_ASCII = str.maketrans(dict.fromkeys(OTHER_QUOTES, '"'))
+
+# Moses tokens escape what the replacements write; "&" is not among it, so nothing is escaped twice.
+ESCAPED = str.maketrans(
+    {'"': "&quot;", "'": "&apos;", "<": "&lt;", ">": "&gt;", "[": "&#91;", "]": "&#93;"}
+)
 
 
 def quotes_of(target_lang: str) -> Quotes:
@@ -158,102 +238,29 @@ def _replace_quotes(
     ]
 
 
-def sacre_bleu(hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:
-    """Return sacreBLEU of plain detokenized text, with sacreBLEU's defaults."""
-    return _corpus_bleu(BLEU(), hypothesis, reference)
+def replace_in_hypothesis(sentence: str) -> str:
+    """Replace what replace-unicode-punctuation does: “ and ” by ", ’ by ', … by three dots."""
+    return _moses().replace_unicode_punct(sentence)
 
 
-def paper_bleu(
-    hypothesis: Sequence[str], reference: Sequence[str], target_lang: str, quotes: Quotes = "keep"
-) -> Bleu:
-    """Return the BLEU of Table 2, from Moses tokens separated by spaces.
-
-    `quotes` says what was done with them before they were tokenized; the signature names it.
-    """
-    compounds = "kept"
-    if target_lang == "de":
-        compounds = "split"
-        hypothesis = [split_compounds(sentence) for sentence in hypothesis]
-        reference = [split_compounds(sentence) for sentence in reference]
-    metric = BLEU(
-        tokenize="none", smooth_method="none", force=True
-    )  # force: no warning about tokens
-    result = _corpus_bleu(
-        metric,
-        [_perl_words(sentence) for sentence in hypothesis],
-        [_perl_words(sentence) for sentence in reference],
-    )
-    tokens = f"tok:sacremoses-{sacremoses.__version__}-{target_lang}|compounds:{compounds}"
-    if quotes == "ascii":  # signatures from before there was this choice name no quotes
-        tokens += "|quotes:ascii"
-    return replace(result, signature=result.signature.replace(UNTOKENIZED, tokens))
+def replace_in_reference(sentence: str) -> str:
+    """Replace the same as in a hypothesis, and every other Unicode quote by an ASCII one."""
+    return replace_in_hypothesis(sentence).translate(AS_ASCII)
 
 
-def token_bleu(hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:
-    """Return BLEU of the given tokens, which depends on how the reference was tokenized.
-
-    fairseq-generate prints it in its last line without --tokenizer, and many papers report it.
-    """
-    metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    sides = ([_perl_words(sentence) for sentence in side] for side in (hypothesis, reference))
-    result = _corpus_bleu(metric, *sides)
-    return replace(result, signature=result.signature.replace(UNTOKENIZED, "tok:as-given"))
+def escape(tokens: str) -> str:
+    """Write quotes and brackets in Moses tokens as Moses's tokenizer does: " as &quot;, for one."""
+    return tokens.translate(ESCAPED)
 
 
-def split_compounds(sentence: str) -> str:
-    """Split hyphenated words as earlier work did: `rich-text` to `rich ##AT##-##AT## text`.
+@cache
+def _moses() -> MosesPunctNormalizer:
+    from sacremoses import MosesPunctNormalizer
 
-    The published scores come from perl's s{(\\S)-(\\S)}{$1 ##AT##-##AT## $2}g on bytes. A match
-    consumes the byte after its hyphen. So `a-b-c` becomes `a ##AT##-##AT## b-c`, but `a-ü-c` is
-    split twice, because `ü` has two bytes.
-    """
-    return COMPOUND.sub(SPLIT_COMPOUND, sentence.encode()).decode()
+    return MosesPunctNormalizer()
 
 
-def _perl_words(sentence: str) -> str:
-    """Replace each word by its bytes in hexadecimal.
-
-    multi-bleu.perl splits bytes at ASCII white space only. sacrebleu also splits at no-break
-    spaces, which a tokenizer may leave inside a word.
-    """
-    return " ".join(word.hex() for word in sentence.encode().split())
-
-
-def _corpus_bleu(metric: BLEU, hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:
-    result = metric.corpus_score(hypothesis, [reference])
-    if not result.ref_len:
-        raise ValueError("the reference must have at least one token, has none")
-    return Bleu(
-        score=result.score,
-        precisions=tuple(result.precisions),
-        brevity_penalty=result.bp,
-        length_ratio=result.sys_len / result.ref_len,
-        hypothesis_length=result.sys_len,
-        reference_length=result.ref_len,
-        signature=str(metric.get_signature()),
-    )
-
-
-def check_language(target_lang: str) -> None:
-    """Raise ValueError if Moses has no rules for `target_lang`."""
-    languages = sorted(set(NonbreakingPrefixes().available_langs.values()))
-    if target_lang not in languages:
-        raise ValueError(
-            f"target language: Moses has no rules for {target_lang!r}, only for "
-            f"{', '.join(languages)}"
-        )
-
-
-def _check(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str) -> None:
-    check_language(target_lang)
-    if not reference or len(hypothesis) != len(reference):
-        raise ValueError(
-            "hypothesis and reference must have the same number of sentences, at least one, "
-            f"got {len(hypothesis)} and {len(reference)}"
-        )
-
-
-# BLEU by sentence length.
+# BLEU by sentence length
 
 
 CLASSES = 5
@@ -277,18 +284,20 @@ def bleu_by_length(
     Lengths are in words separated by white space. Sentences of the same length are in one class, so
     that classes differ in size if many sentences have the same length.
     """
+    from sacrebleu.metrics import BLEU
+
     metric = BLEU()
-    found = []
-    for members in _classes([len(line.split()) for line in source]):
+    lengths = [len(line.split()) for line in source]
+    classes = []
+    for members in _classes(lengths):
+        references = [[reference[k] for k in members]]
         scores = {
-            name: metric.corpus_score(
-                [lines[k] for k in members], [[reference[k] for k in members]]
-            ).score
+            name: metric.corpus_score([lines[k] for k in members], references).score
             for name, lines in translations.items()
         }
-        lengths = [len(source[k].split()) for k in members]
-        found.append(LengthClass(min(lengths), max(lengths), len(members), scores))
-    return found
+        shortest, longest = lengths[members[0]], lengths[members[-1]]
+        classes.append(LengthClass(shortest, longest, len(members), scores))
+    return classes
 
 
 def _classes(lengths: Sequence[int]) -> list[list[int]]:
@@ -305,7 +314,7 @@ def _classes(lengths: Sequence[int]) -> list[list[int]]:
     return [members for members in classes if members]
 
 
-# Test whether a difference between translations is significant or chance.
+# Whether a difference between translations is significant or chance
 
 
 SAMPLES = 1_000  # of the test set; sacrebleu's default
@@ -314,7 +323,7 @@ FEWEST = 100  # sentences; resampling fewer says little about the difference
 
 
 @dataclass(frozen=True)
-class Tested:
+class SystemScore:
     """One system's sacreBLEU over resampled test sets; p_value is None for the first system."""
 
     score: float
@@ -325,10 +334,10 @@ class Tested:
 
 @dataclass(frozen=True)
 class Significance:
-    """Systems tested against the first of them."""
+    """Systems compared with the first of them."""
 
     signature: str
-    systems: dict[str, Tested]  # by name
+    systems: dict[str, SystemScore]  # by name
 
 
 def paired_bootstrap(
@@ -339,8 +348,11 @@ def paired_bootstrap(
     Samples are drawn with sacrebleu's seed (12345 unless SACREBLEU_SEED is set), so that the same
     texts give the same result. Raises ValueError for fewer than two systems.
     """
+    from sacrebleu.metrics import BLEU
+    from sacrebleu.significance import PairedTest
+
     if len(translations) < 2:
-        raise ValueError(f"a test needs two systems, got {len(translations)}")
+        raise ValueError(f"expected two systems to compare, got {len(translations)}")
     named = [(name, list(lines)) for name, lines in translations.items()]
     test = PairedTest(named, {"BLEU": BLEU()}, [list(reference)], "bs", n_samples=samples)
     signatures, scores = test()
@@ -348,24 +360,21 @@ def paired_bootstrap(
     first, *_ = results.values()
     return Significance(
         signature=str(signatures["BLEU"]),
-        systems={name: _tested(found, first) for name, found in results.items()},
+        systems={name: _system_score(result, first) for name, result in results.items()},
     )
 
 
-def _tested(found: Result, first: Result) -> Tested:
-    p_value = None if found.p_value is None else float(found.p_value)
-    if p_value is not None and found.score == first.score:
+def _system_score(result: Result, first: Result) -> SystemScore:
+    p_value = None if result.p_value is None else float(result.p_value)
+    if p_value is not None and result.score == first.score:
         p_value = 1.0  # for equal scores, sacrebleu returns the smallest possible p
-    return Tested(float(found.score), float(found.mean), float(found.ci), p_value)
-
-
-# A difference between two systems, and how sure it is.
+    return SystemScore(float(result.score), float(result.mean), float(result.ci), p_value)
 
 
 CONFIDENCE = 0.95  # of intervals
 SAMPLES_OF_DIFFERENCE = 10_000  # of the test set
 SEED = 12345  # of the samples; sacrebleu's
-AT_A_TIME = 100  # samples that are in memory together
+BATCH = 100  # samples that are in memory together
 
 
 @dataclass(frozen=True)
@@ -379,7 +388,7 @@ class EstimatedDifference:
 
 
 def f1_difference(
-    first: Sequence[Constituents], other: Sequence[Constituents]
+    first: Sequence[ConstituentCounts], other: Sequence[ConstituentCounts]
 ) -> EstimatedDifference:
     """Return F1 of `other` minus F1 of `first`, in per cent, by the paired bootstrap (Koehn, 2004).
 
@@ -388,31 +397,31 @@ def f1_difference(
     far from their mean as the difference is from 0. Raises ValueError for different numbers of
     sentences and for fewer than two.
     """
-    from scipy.stats import bootstrap  # here: it takes a second, and most commands need no test
+    import numpy as np
+    from scipy.stats import bootstrap
 
     if len(first) != len(other) or len(first) < 2:
-        raise ValueError(
-            f"a test needs the same two sentences or more, got {len(first):,} and {len(other):,}"
-        )
-    counts = [*np.array(first, dtype=float).T, *np.array(other, dtype=float).T]
-    found = bootstrap(
-        counts,
+        counts = f"{len(first):,} and {len(other):,}"
+        raise ValueError(f"expected the same two sentences or more to compare, got {counts}")
+    columns = [*np.array(first, dtype=float).T, *np.array(other, dtype=float).T]
+    result = bootstrap(
+        columns,
         _f1_difference,
         paired=True,
         vectorized=True,
         method="percentile",
         n_resamples=SAMPLES_OF_DIFFERENCE,
-        batch=AT_A_TIME,
+        batch=BATCH,
         confidence_level=CONFIDENCE,
         rng=np.random.default_rng(SEED),
     )
-    difference = float(_f1_difference(*counts))
-    samples = found.bootstrap_distribution
+    difference = float(_f1_difference(*columns))
+    samples = result.bootstrap_distribution
     extreme = np.abs(samples - samples.mean()) >= abs(difference)
     return EstimatedDifference(
         difference=difference,
-        low=float(found.confidence_interval.low),
-        high=float(found.confidence_interval.high),
+        low=float(result.confidence_interval.low),
+        high=float(result.confidence_interval.high),
         p_value=(int(extreme.sum()) + 1) / (SAMPLES_OF_DIFFERENCE + 1),  # as sacrebleu estimates it
     )
 
@@ -425,21 +434,13 @@ def _f1_difference(*counts: np.ndarray, axis: int = -1) -> np.ndarray:
 
 def _f1(matched: np.ndarray, gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """Return F1 in per cent; it is 0 where there are no constituents."""
-    return 200 * matched / np.maximum(gold + predicted, 1)
+    return 200 * matched / (gold + predicted).clip(1)
 
 
-# The sentences whose translations differ most between systems.
+# The sentences whose translations differ most between systems
 
 
 EVEN = 0.005  # chrF points; a smaller difference is invisible in the two digits shown
-
-
-@dataclass(frozen=True)
-class Disagreement:
-    """One sentence, with the score of each system's translation."""
-
-    index: int  # of the sentence, from 0
-    chrf: dict[str, float]  # by the name of the system
 
 
 @dataclass(frozen=True)
@@ -455,6 +456,8 @@ def sentence_chrf(
     translations: Mapping[str, Sequence[str]], reference: Sequence[str]
 ) -> dict[str, list[float]]:
     """Return chrF of every sentence, by system; unlike BLEU, it is meaningful for one sentence."""
+    from sacrebleu.metrics import CHRF
+
     metric = CHRF()
     return {
         name: [
@@ -465,19 +468,14 @@ def sentence_chrf(
     }
 
 
-def largest_disagreements(chrf: Mapping[str, Sequence[float]], count: int) -> list[Disagreement]:
-    """Return the `count` sentences with the largest gap between best and worst chrF.
+def largest_disagreements(chrf: Mapping[str, Sequence[float]], count: int) -> list[int]:
+    """Return the indices of the `count` sentences with the largest gap between best and worst chrF.
 
     Sentences on which all systems are even are left out.
     """
-    by_sentence = list(zip(*chrf.values(), strict=True))
-    spread = [max(scores) - min(scores) for scores in by_sentence]
-    order = sorted(range(len(spread)), key=lambda k: (-spread[k], k))
-    return [
-        Disagreement(k, dict(zip(chrf, by_sentence[k], strict=True)))
-        for k in order[:count]
-        if spread[k] >= EVEN
-    ]
+    gaps = [max(scores) - min(scores) for scores in zip(*chrf.values(), strict=True)]
+    order = sorted(range(len(gaps)), key=lambda k: (-gaps[k], k))
+    return [k for k in order[:count] if gaps[k] >= EVEN]
 
 
 def contrasts(chrf: Mapping[str, Sequence[float]]) -> dict[str, Contrast]:

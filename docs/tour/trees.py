@@ -16,7 +16,7 @@ BROKEN = "(S (NP DT NN )NP VBZ (PP TO (NP DT NN )NP )PP )VP )S"
 
 def sequences() -> dict[str, str]:
     """Return the tree, its sequence with tags and with XX, and a broken sequence repaired."""
-    (tree,) = parse_trees([TREE.encode()], "tour")
+    (tree,) = parse_trees([TREE], "tour")
     tree = normalize(tree)
     words = [word.form for word in words_of(tree)]
     repaired = repair(BROKEN.split(), words)

@@ -64,14 +64,12 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.tokens:
         tokens = read_parallel(*arguments.tokens)
         if len(tokens[0]) != result.sentences:
-            raise ValueError(
-                f"--tokens: must be of the {result.sentences:,} sentences of --hypothesis, are of "
-                f"{len(tokens[0]):,}"
-            )
+            expected = f"expected the {result.sentences:,} sentences of --hypothesis"
+            raise ValueError(f"--tokens: {expected}, got {len(tokens[0]):,}")
         result = dataclasses.replace(result, tokens=scores.token_bleu(*tokens))
     if arguments.json:
-        found = dataclasses.asdict(result)
-        print(json.dumps({key: found[key] for key in found if found[key]}, indent=2))
+        content = dataclasses.asdict(result)
+        print(json.dumps({key: part for key, part in content.items() if part}, indent=2))
         return
     print(f"{result.sentences:,} sentences")
     print(_describe("the paper's BLEU", result.paper))

@@ -27,14 +27,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
 from contextlib import nullcontext
-from itertools import zip_longest
 from pathlib import Path
 
 from fairseq_aiayn.text import STANDARD_INPUT, require_not_among, source_name, whole_file
 from fairseq_aiayn.treebank.repair import RepairReport, repair
-from fairseq_aiayn.treebank.trees import read_symbols, write_tree
+from fairseq_aiayn.treebank.trees import SYMBOLS, read_line_pairs, write_tree
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,30 +58,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _print_trees(arguments: argparse.Namespace) -> RepairReport:
     report = RepairReport()
-    for symbols, words in _sentences(arguments.linearized, arguments.words):
+    for lines in read_line_pairs(arguments.linearized, arguments.words):
+        symbols, words = map(SYMBOLS.findall, lines)
         try:
             repaired = repair(symbols, words)
         except ValueError as error:
             where = f"{source_name(arguments.words)}:{report.sentences + 1}"
-            raise ValueError(f"{where}: {error}") from None
+            raise ValueError(f"{where}: {error}") from error
         report.add(repaired)
         print(write_tree(repaired.tree))
     return report
-
-
-def _sentences(linearized: str, words: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Read both files in parallel; raises ValueError if their numbers of lines differ."""
-    if linearized == words == STANDARD_INPUT:
-        raise ValueError("LINEARISED and --words must not both be standard input")
-    count = [0, 0]
-    for lines in zip_longest(read_symbols(linearized), read_symbols(words)):
-        count = [n + (line is not None) for n, line in zip(count, lines, strict=True)]
-        if None not in lines:
-            yield lines
-    names = source_name(linearized), source_name(words)
-    if count[0] != count[1]:
-        raise ValueError(
-            f"line counts differ: {names[0]} has {count[0]}, {names[1]} has {count[1]}"
-        )
-    if not any(count):
-        raise ValueError(f"{names[0]}: must have a sequence, has none")

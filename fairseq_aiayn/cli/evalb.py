@@ -26,8 +26,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import math
-import os
 import sys
 from collections.abc import Iterator
 
@@ -46,9 +44,6 @@ from fairseq_aiayn.treebank.evalb import (
     totals_lines,
 )
 
-MOST_ERRORS = 10**9
-MOST_WORKERS = 64
-ENOUGH_WORKERS = 8  # more would only wait for the process that reads the files and adds up
 LISTED = 10  # sentences that do not count; the totals include the rest
 
 
@@ -64,13 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         *("-e", "--max-errors"),
+        type=int,
         metavar="N",
         help="stop with an error at the N-th sentence that is an error (default: never)",
-    )
-    parser.add_argument(
-        "--workers",
-        metavar="N",
-        help=f"processes for more than 5,000 sentences (default: cores, at most {ENOUGH_WORKERS})",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, with counts per label")
     parser.add_argument(
@@ -82,14 +73,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the score of PREDICTED against GOLD."""
-    max_errors, workers = math.inf, min(_cores(), ENOUGH_WORKERS)
-    if arguments.max_errors is not None:
-        max_errors = _whole_number("--max-errors", arguments.max_errors, MOST_ERRORS)
-    if arguments.workers is not None:
-        workers = _whole_number("--workers", arguments.workers, MOST_WORKERS)
+    if arguments.max_errors is not None and arguments.max_errors < 1:
+        raise ValueError(f"--max-errors: expected at least 1, got {arguments.max_errors}")
     parameters = find_parameters(arguments.parameters)
-    sentences = score_files(arguments.gold, arguments.predicted, parameters, workers)
-    sentences = _list_uncounted(sentences, source_name(arguments.predicted), max_errors)
+    sentences = score_files(arguments.gold, arguments.predicted, parameters)
+    sentences = _list_uncounted(sentences, source_name(arguments.predicted), arguments.max_errors)
     rows: list[dict[str, int | float | str]] = []
     if arguments.per_sentence:
         sentences = _gather(sentences, rows) if arguments.json else _print_table(sentences)
@@ -106,22 +94,8 @@ def run(arguments: argparse.Namespace) -> None:
     print(*summary_lines(scores), sep="\n")
 
 
-def _whole_number(option: str, text: str, most: int) -> int:
-    """Return the number given to an option; raises ValueError unless it is from 1 to `most`."""
-    if not text.isdecimal() or len(text) > len(str(most)) or not 1 <= int(text) <= most:
-        raise ValueError(f"{option} must be a whole number from 1 to {most:,}, got {text:.60}")
-    return int(text)
-
-
-def _cores() -> int:
-    """Return how many cores this process may use; all cores where the system does not say."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _list_uncounted(
-    scores: Iterator[SentenceScore], predicted: str, max_errors: float
+    scores: Iterator[SentenceScore], predicted: str, max_errors: int | None
 ) -> Iterator[SentenceScore]:
     """Pass scores on and list those that do not count; raises ValueError at error `max_errors`."""
     uncounted = errors = unbalanced = 0
@@ -135,7 +109,7 @@ def _list_uncounted(
         if uncounted <= LISTED:
             status = score.status.name.lower()
             print(f"{predicted}:{number}: {status}: {score.reason}", file=sys.stderr)
-        if errors >= max_errors:
+        if score.status is Status.ERROR and errors == max_errors:
             raise ValueError(f"{predicted}:{number}: error number {errors}, as --max-errors allows")
         yield score
     if uncounted > LISTED:

@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TextIO, get_args
 
-from fairseq_aiayn.text import require_not_among, whole_file
+from fairseq_aiayn.text import require_not_among, shortened, source_name, whole_file
 from fairseq_aiayn.treebank.linearization import Tags, linearize, normalized_lines, normalized_trees
 from fairseq_aiayn.treebank.trees import Constituent, input_files, words_of, write_tree
 
@@ -52,38 +52,39 @@ def run(arguments: argparse.Namespace) -> None:
     """Print the linearized trees and write the requested files."""
     outputs = [path.resolve() for path in (arguments.words, arguments.trees) if path]
     if len(set(outputs)) < len(outputs):
-        raise ValueError(f"--words and --trees must be two files, both are {arguments.trees}")
+        raise ValueError(f"--words and --trees: expected two files, got {arguments.trees} twice")
     inputs = [file for path in arguments.trees_in for file in input_files(path)]
     require_not_among("--words", arguments.words, inputs)
     require_not_among("--trees", arguments.trees, inputs)
-    with _written(arguments.words) as words, _written(arguments.trees) as trees:
-        count, refused = 0, []
-        for path in arguments.trees_in:
-            for tree in _trees(path, arguments, refused):
-                print(" ".join(linearize(tree, arguments.tags)))
-                if words:
-                    print(" ".join(word.form for word in words_of(tree)), file=words)
-                if trees:
-                    print(write_tree(tree), file=trees)
-                count += 1
-        for reason in refused[:LISTED]:
-            print(reason, file=sys.stderr)
-        if refused:
-            print(f"left out: {len(refused):,} lines that are no tree", file=sys.stderr)
+    with _open(arguments.words) as words, _open(arguments.trees) as trees:
+        count = 0
+        for tree in _read(arguments):
+            print(" ".join(linearize(tree, arguments.tags)))
+            if words:
+                print(" ".join(word.form for word in words_of(tree)), file=words)
+            if trees:
+                print(write_tree(tree), file=trees)
+            count += 1
         if not count:
-            first, *more = arguments.trees_in
-            others = f" and {len(more):,} more" if more else ""
-            raise ValueError(f"{first}{others}: must have a tree, has none")
+            raise ValueError(f"{source_name(arguments.trees_in[0])}: expected a tree, got none")
         for output in (sys.stdout, words, trees):  # no file appears if another cannot be written
             if output:
                 output.flush()
 
 
-def _trees(path: str, arguments: argparse.Namespace, refused: list[str]) -> Iterator[Constituent]:
-    if arguments.skip:
-        return normalized_lines(path, arguments.collapse_unary, refused)
-    return normalized_trees(path, arguments.collapse_unary)
+def _read(arguments: argparse.Namespace) -> Iterator[Constituent]:
+    """Yield the normalized trees; with --skip, print how many lines were left out, and why."""
+    refused: list[str] = []
+    for path in arguments.trees_in:
+        if arguments.skip:
+            yield from normalized_lines(path, arguments.collapse_unary, refused)
+        else:
+            yield from normalized_trees(path, arguments.collapse_unary)
+    for reason in refused[:LISTED]:
+        print(shortened(reason), file=sys.stderr)
+    if refused:
+        print(f"left out: {len(refused):,} lines that are no tree", file=sys.stderr)
 
 
-def _written(path: Path | None) -> AbstractContextManager[TextIO | None]:
+def _open(path: Path | None) -> AbstractContextManager[TextIO | None]:
     return nullcontext() if path is None else whole_file(path)

@@ -103,8 +103,8 @@ def read_report(directories: Sequence[Path], examples: int) -> TranslationReport
         significance=paired_bootstrap(translations, reference) if several else None,
         contrasts=contrasts(chrf) if several else {},
         disagreements=[
-            Contested(example_at(texts, one.index), one.chrf)
-            for one in largest_disagreements(chrf_of_firsts, examples)
+            Contested(example_at(texts, k), {name: of[k] for name, of in chrf_of_firsts.items()})
+            for k in largest_disagreements(chrf_of_firsts, examples)
         ],
     )
 

@@ -37,174 +37,20 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property, lru_cache, partial
-from itertools import chain, compress, islice, zip_longest
-from operator import itemgetter
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_aiayn.text import STANDARD_INPUT, in_order, read_lines, source_name, stream_lines
-from fairseq_aiayn.treebank.trees import ATOM, WHITE_SPACE
-
-# One line of a tree file as EVALB sees it: words, tags and labelled spans.
-#
-# `(TAG word)` is a word, and `(X )` is a word without a form. Any other bracket is a constituent,
-# even `(X)`. A line may hold several trees, words without a constituent, or nothing. Brackets
-# that do not balance are a fault that the score reports; text outside of `(TAG word)` is refused.
-
-
-# "(LABEL" and, for a word, its form and the closing bracket; or ")"; or an atom by itself
-PIECES = re.compile(
-    rf"\(({ATOM}*+)(?:[{WHITE_SPACE}]++({ATOM}*+)[{WHITE_SPACE}]*+(\)))?|(\))|({ATOM}++)"
-)
-
-QUOTE_FORMS = {"'", '"', "/"}
-NEVER_CLOSED = -1
-
-# The number of its first word, the number of its last word plus one, and its label; from 0
-Constituent = tuple[int, int, str]
-
-
-@dataclass(slots=True)
-class Quote:
-    """A quotation mark that may have to be put back; see quotes.py."""
-
-    tag: str
-    word: str
-    deleted: bool
-    place: int  # number of words before it
-    constituents: int  # number of constituents that begin before it
-    around: list[int]  # those of them that contain it
-
-
-@dataclass(slots=True)
-class Bracketing:
-    """A tree without the words whose tags are deleted; constituents are in the order of their
-    opening brackets."""
-
-    words: list[str] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    quotes: list[Quote] = field(default_factory=list)
-    length: int = 0  # number of words, without those that do not count in a length
-    fault: str = ""
-
-    def counted(self, parameters: Parameters) -> list[Constituent]:
-        """Return the constituents that count: those that contain a word and are not deleted, with
-        function tags removed."""
-        deleted = parameters.deleted_constituents
-        found = []
-        for start, end, label in zip(self.starts, self.ends, self.labels, strict=True):
-            if start != end:
-                label = without_function_tags(label)
-                if label not in deleted:
-                    found.append((start, end, label))
-        return found
-
-
-def read_bracketing(line: str, where: str, parameters: Parameters) -> Bracketing:
-    """Read one line; raises ValueError, with a message that begins with `where`, for text outside
-    of a word."""
-    read = Bracketing()
-    words, tags, ends = read.words, read.tags, read.ends
-    deleted, without_length = parameters.deleted, parameters.deleted_for_length
-    pending: list[int] = []  # constituents that are not closed
-    for label, word, is_word, closes, stray in PIECES.findall(line):
-        if is_word:
-            if label not in without_length:
-                read.length += 1
-            if label in parameters.quote_labels and word in QUOTE_FORMS:
-                place = len(words), len(ends), list(pending)
-                read.quotes.append(Quote(label, word, label in deleted, *place))
-            if label not in deleted:
-                words.append(word)
-                tags.append(label)
-        elif closes:
-            if pending:
-                ends[pending.pop()] = len(words)
-            else:
-                read.fault = "a closing bracket too many"
-                if ends:  # the C program closes the first constituent again
-                    ends[0] = len(words)
-        elif stray:
-            raise ValueError(f"{where}: {stray!r:.60} must be in brackets of its own, (TAG word)")
-        else:
-            pending.append(len(ends))
-            read.labels.append(label)
-            read.starts.append(len(words))
-            ends.append(NEVER_CLOSED)
-    if pending:
-        read.fault = f"brackets that this line does not close: {len(pending)}"
-    return read
-
-
-def without_function_tags(label: str) -> str:
-    """Return NP for NP-SBJ-1 and NP=2, and "" for a label that begins with - or =."""
-    if "-" in label or "=" in label:
-        return label.partition("-")[0].partition("=")[0]
-    return label
-
-
-# EVALB's remedy for misread quotes, which give gold and prediction different numbers of words.
-#
-# `'` is either a quotation mark, which does not count, or a possessive, which does. If only one
-# side gives it a deleted tag, the words of the two sides no longer pair up. QUOTE_LABEL lists the
-# tags that are confused in this way. A deleted quote whose counterpart counts is put back.
-# COLLINS.prm lists no such tags.
-
-
-def put_back_quotes(gold: Bracketing, predicted: Bracketing) -> None:
-    """Put back, in place, each deleted quote that has a different tag on the other side and counts
-    there.
-
-    Two quotes are counterparts if equally many words precede them. The quotes after one that is put
-    back move by one word, on that side only.
-    """
-    for number, quote in enumerate(predicted.quotes):
-        place = quote.place  # its place before any counterpart moves it
-        for other_number, other in enumerate(gold.quotes):
-            if other.place != place or other.tag == quote.tag:
-                continue
-            if other.deleted and not quote.deleted:
-                _put_back(gold, other_number)
-            elif quote.deleted and not other.deleted:
-                _put_back(predicted, number)
-
-
-def _put_back(tree: Bracketing, number: int) -> None:
-    quote = tree.quotes[number]
-    tree.words.insert(quote.place, quote.word)
-    tree.tags.insert(quote.place, quote.tag)
-    for later in range(quote.constituents, len(tree.ends)):
-        tree.starts[later] += 1
-        tree.ends[later] += 1
-    for outer in quote.around:
-        tree.ends[outer] += 1
-    for moved in tree.quotes[number:]:
-        moved.place += 1
-
-
-# EVALB's parameter (.prm) files, which say what is left out and what counts as equal.
-#
-# A line has a keyword and its value; `#` begins a comment line:
-#
-#     DELETE_LABEL X              delete words with this tag, and the brackets of such constituents
-#     DELETE_LABEL_FOR_LENGTH X   words with this tag do not count in the length of a sentence
-#     QUOTE_LABEL X               see quotes.py
-#     EQ_LABEL X Y, EQ_WORD X Y   the two are equal
-#     LABELED 0 or 1              whether constituents must have the same label to match
-#     CUTOFF_LEN N                the second summary has the sentences of at most N words
-#     DEBUG N, MAX_ERROR N        accepted, but without effect here
-
+from fairseq_aiayn.text import read_lines, source_name
+from fairseq_aiayn.treebank.trees import ATOM, WHITE_SPACE, read_line_pairs
 
 Pair = tuple[str, str]
+Span = tuple[int, int, str]  # of a constituent: first word, last word plus one, label; from 0
 
-WITHOUT_EFFECT = ("DEBUG", "MAX_ERROR")
-MOST_DIGITS = 9  # of a number
+
+# Parameters
 
 
 @dataclass(frozen=True)
@@ -242,6 +88,10 @@ class Parameters:
         return {second: first for first, second in reversed(self.equal_labels)}
 
 
+def _both_ways(pairs: tuple[Pair, ...]) -> frozenset[Pair]:
+    return frozenset(pairs) | {(b, a) for a, b in pairs}
+
+
 # The rules of published WSJ scores: punctuation and traces do not count, ADVP equals PRT.
 COLLINS = Parameters(
     name="COLLINS",
@@ -261,13 +111,18 @@ NEW = Parameters(
 )
 NAMED = {"COLLINS": COLLINS, "COLLINS.prm": COLLINS, "new": NEW, "new.prm": NEW}
 
-LABEL_SETS = {
-    "DELETE_LABEL": "deleted",
-    "DELETE_LABEL_FOR_LENGTH": "deleted_for_length",
-    "QUOTE_LABEL": "quote_labels",
+# The keywords of a parameter file, each with its number of values
+KEYWORDS = {
+    "DELETE_LABEL": 1,  # delete words with this tag, and the brackets of such constituents
+    "DELETE_LABEL_FOR_LENGTH": 1,  # words with this tag do not count in the length of a sentence
+    "QUOTE_LABEL": 1,  # see put_back_quotes
+    "EQ_LABEL": 2,  # the two are equal
+    "EQ_WORD": 2,
+    "LABELED": 1,  # 0 or 1: whether constituents must have the same label to match
+    "CUTOFF_LEN": 1,  # the second summary has the sentences of at most this number of words
 }
-PAIRS = {"EQ_LABEL": "equal_labels", "EQ_WORD": "equal_words"}
-NUMBERS = {"LABELED": "labeled", "CUTOFF_LEN": "cutoff"}
+NUMBERS = ("LABELED", "CUTOFF_LEN")
+WITHOUT_EFFECT = ("DEBUG", "MAX_ERROR")  # accepted
 
 
 def find_parameters(name: str) -> Parameters:
@@ -280,58 +135,173 @@ def find_parameters(name: str) -> Parameters:
 
 
 def read_parameters(path: str | Path) -> Parameters:
-    """Read a parameter file; by default, sets are empty, labels must match and the cutoff is 40
-    words.
+    """Read a parameter file: a keyword and its values on each line; `#` begins a comment line.
 
-    Raises OSError, and ValueError with the line for an unknown keyword or a wrong value.
+    By default, sets are empty, labels must match and the cutoff is 40 words. Of a repeated number,
+    the last one counts. Raises OSError, and ValueError with the line for an unknown keyword or a
+    wrong value.
     """
-    found: dict[str, list] = {field.name: [] for field in fields(Parameters)}
-    for where, keyword, values in _settings(Path(path)):
-        if keyword in LABEL_SETS:
-            found[LABEL_SETS[keyword]] += _take(where, keyword, values, 1)
-        elif keyword in PAIRS:
-            found[PAIRS[keyword]].append(tuple(_take(where, keyword, values, 2)))
-        elif keyword in NUMBERS:
-            found[NUMBERS[keyword]].append(_number(where, keyword, values))
-        elif keyword not in WITHOUT_EFFECT:
-            raise ValueError(f"{where}: unknown keyword {keyword!r:.60}")
+    settings: dict[str, list[list[str]]] = {keyword: [] for keyword in KEYWORDS}
+    for number, line in enumerate(read_lines(path), start=1):
+        keyword, *values = line.split() or ["#"]
+        if keyword.startswith("#") or keyword in WITHOUT_EFFECT:
+            continue
+        if keyword not in KEYWORDS:
+            raise ValueError(f"{path}:{number}: unknown keyword {keyword!r}")
+        wrong = keyword in NUMBERS and not all(map(str.isdecimal, values))
+        if wrong or len(values) != KEYWORDS[keyword]:
+            kind = "number" if keyword in NUMBERS else "value"
+            expected = f"expected {KEYWORDS[keyword]} {kind}(s) for {keyword}"
+            raise ValueError(f"{path}:{number}: {expected}, got {' '.join(values)!r}")
+        settings[keyword].append(values)
     return Parameters(
         name=Path(path).name,
-        **{name: frozenset(found[name]) for name in LABEL_SETS.values()},
-        **{name: tuple(found[name]) for name in PAIRS.values()},
-        labeled=bool([1, *found["labeled"]][-1]),
-        cutoff=[Parameters.cutoff, *found["cutoff"]][-1],
+        deleted=frozenset(label for (label,) in settings["DELETE_LABEL"]),
+        deleted_for_length=frozenset(label for (label,) in settings["DELETE_LABEL_FOR_LENGTH"]),
+        quote_labels=frozenset(label for (label,) in settings["QUOTE_LABEL"]),
+        equal_labels=tuple((first, second) for first, second in settings["EQ_LABEL"]),
+        equal_words=tuple((first, second) for first, second in settings["EQ_WORD"]),
+        labeled=[True, *(number != 0 for number in _numbers(settings["LABELED"]))][-1],
+        cutoff=[Parameters.cutoff, *_numbers(settings["CUTOFF_LEN"])][-1],
     )
 
 
-def _settings(path: Path) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield the place, the keyword and the values of every line with a keyword."""
-    for number, line in enumerate(read_lines(path), start=1):
-        keyword, *values = line.split() or [""]
-        if keyword and not keyword.startswith("#"):
-            yield f"{path}:{number}", keyword, values
+def _numbers(values: list[list[str]]) -> list[int]:
+    return [int(number) for (number,) in values]
 
 
-def _take(where: str, keyword: str, values: list[str], count: int) -> list[str]:
-    if len(values) != count:
-        noun = "value" if count == 1 else "values"
-        raise ValueError(f"{where}: {keyword} takes {count} {noun}, got {' '.join(values)!r:.60}")
-    return values
+# One line of a tree file: words, tags and labelled spans
 
 
-def _number(where: str, keyword: str, values: list[str]) -> int:
-    (value,) = _take(where, keyword, values, 1)
-    if not value.isdecimal() or len(value) > MOST_DIGITS:
-        rule = f"a whole number of at most {MOST_DIGITS} digits"
-        raise ValueError(f"{where}: {keyword} takes {rule}, got {value!r:.60}")
-    return int(value)
+# "(LABEL" and, for a word, its form and the closing bracket; or ")"; or an atom by itself
+PIECES = re.compile(
+    rf"\(({ATOM}*+)(?:[{WHITE_SPACE}]++({ATOM}*+)[{WHITE_SPACE}]*+(\)))?|(\))|({ATOM}++)"
+)
+QUOTE_FORMS = {"'", '"', "/"}
+NEVER_CLOSED = -1
 
 
-def _both_ways(pairs: tuple[Pair, ...]) -> frozenset[Pair]:
-    return frozenset(pairs) | {(b, a) for a, b in pairs}
+@dataclass(slots=True)
+class Quote:
+    """A quotation mark that may have to be put back; see `put_back_quotes`."""
+
+    tag: str
+    word: str
+    deleted: bool
+    position: int  # number of words before it
+    constituents: int  # number of constituents that begin before it
+    around: list[int]  # those of them that contain it
 
 
-# EVALB's score of one sentence: matched and crossing constituents, correct tags.
+@dataclass(slots=True)
+class Bracketing:
+    """A tree without the words whose tags are deleted; constituents are in the order of their
+    opening brackets."""
+
+    words: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    quotes: list[Quote] = field(default_factory=list)
+    length: int = 0  # number of words, without those that do not count in a length
+    fault: str = ""
+
+    def counted(self, parameters: Parameters) -> list[Span]:
+        """Return the constituents that count: those that contain a word and are not deleted, with
+        function tags removed."""
+        deleted = parameters.deleted_constituents
+        spans = []
+        for start, end, label in zip(self.starts, self.ends, self.labels, strict=True):
+            if start != end:
+                label = without_function_tags(label)
+                if label not in deleted:
+                    spans.append((start, end, label))
+        return spans
+
+
+def read_bracketing(line: str, where: str, parameters: Parameters) -> Bracketing:
+    """Read one line, which may hold several trees, words without a constituent, or nothing.
+
+    `(TAG word)` is a word, and `(X )` is a word without a form. Any other bracket is a constituent,
+    even `(X)`. Brackets that do not balance are a fault that the score reports. Raises ValueError,
+    with a message that begins with `where`, for text outside of a word.
+    """
+    tree = Bracketing()
+    words, tags, ends = tree.words, tree.tags, tree.ends
+    deleted, without_length = parameters.deleted, parameters.deleted_for_length
+    pending: list[int] = []  # constituents that are not closed
+    for label, word, is_word, closes, stray in PIECES.findall(line):
+        if is_word:
+            if label not in without_length:
+                tree.length += 1
+            if label in parameters.quote_labels and word in QUOTE_FORMS:
+                place = len(words), len(ends), list(pending)
+                tree.quotes.append(Quote(label, word, label in deleted, *place))
+            if label not in deleted:
+                words.append(word)
+                tags.append(label)
+        elif closes:
+            if pending:
+                ends[pending.pop()] = len(words)
+            else:
+                tree.fault = "a closing bracket too many"
+                if ends:  # the C program closes the first constituent again
+                    ends[0] = len(words)
+        elif stray:
+            raise ValueError(f"{where}: expected (TAG word), got {stray!r} outside of a word")
+        else:
+            pending.append(len(ends))
+            tree.labels.append(label)
+            tree.starts.append(len(words))
+            ends.append(NEVER_CLOSED)
+    if pending:
+        tree.fault = f"brackets that this line does not close: {len(pending)}"
+    return tree
+
+
+def without_function_tags(label: str) -> str:
+    """Return NP for NP-SBJ-1 and NP=2, and "" for a label that begins with - or =."""
+    return label.partition("-")[0].partition("=")[0]
+
+
+# Quotation marks. `'` is either a quotation mark, which does not count, or a possessive, which
+# does. If only one side gives it a deleted tag, the words of the two sides no longer pair up.
+# QUOTE_LABEL lists the tags that are confused in this way; COLLINS.prm lists none.
+
+
+def put_back_quotes(gold: Bracketing, predicted: Bracketing) -> None:
+    """Put back, in place, each deleted quote that has a different tag on the other side and counts
+    there.
+
+    Two quotes are counterparts if equally many words precede them. The quotes after one that is put
+    back move by one word, on that side only.
+    """
+    for number, quote in enumerate(predicted.quotes):
+        position = quote.position  # before any counterpart moves it
+        for other_number, other in enumerate(gold.quotes):
+            if other.position != position or other.tag == quote.tag:
+                continue
+            if other.deleted and not quote.deleted:
+                _put_back(gold, other_number)
+            elif quote.deleted and not other.deleted:
+                _put_back(predicted, number)
+
+
+def _put_back(tree: Bracketing, number: int) -> None:
+    quote = tree.quotes[number]
+    tree.words.insert(quote.position, quote.word)
+    tree.tags.insert(quote.position, quote.tag)
+    for later in range(quote.constituents, len(tree.ends)):
+        tree.starts[later] += 1
+        tree.ends[later] += 1
+    for outer in quote.around:
+        tree.ends[outer] += 1
+    for moved in tree.quotes[number:]:
+        moved.position += 1
+
+
+# The score of one sentence
 
 
 class Status(IntEnum):
@@ -371,32 +341,36 @@ def percent(part: int, whole: int) -> float:
     return 100.0 * part / whole if whole else 0.0
 
 
-def score_bracketings(
-    gold: Bracketing, predicted: Bracketing, parameters: Parameters
+def score_sentence(
+    gold: str,
+    predicted: str,
+    parameters: Parameters = COLLINS,
+    where: tuple[str, str] = ("gold tree", "predicted tree"),
 ) -> SentenceScore:
-    """Score one sentence; if the numbers of words differ, this puts back quotes in both trees, in
-    place."""
-    if not predicted.words:
-        return SentenceScore(gold.length, Status.SKIPPED, "no words to score")
-    if len(gold.words) != len(predicted.words):
-        put_back_quotes(gold, predicted)
-    reason = _difference(gold.words, predicted.words, parameters)
+    """Score a predicted tree; raises ValueError, with a message that begins with `where`, for text
+    outside of `(TAG word)`."""
+    gold_tree = read_bracketing(gold, where[0], parameters)
+    tree = read_bracketing(predicted, where[1], parameters)
+    if not tree.words:
+        return SentenceScore(gold_tree.length, Status.SKIPPED, "no words to score")
+    if len(gold_tree.words) != len(tree.words):
+        put_back_quotes(gold_tree, tree)
+    reason = _difference(gold_tree.words, tree.words, parameters)
     if reason:
-        return SentenceScore(gold.length, Status.ERROR, reason)
-    fault = f"gold: {gold.fault}" if gold.fault else predicted.fault
-    gold_constituents = gold.counted(parameters)
-    predicted_constituents = predicted.counted(parameters)
+        return SentenceScore(gold_tree.length, Status.ERROR, reason)
+    fault = f"gold: {gold_tree.fault}" if gold_tree.fault else tree.fault
+    gold_spans, spans = gold_tree.counted(parameters), tree.counted(parameters)
     return SentenceScore(
-        length=gold.length,
+        length=gold_tree.length,
         # A sentence with a fault is left out of the totals, but its own line has figures
         status=Status.ERROR if fault else Status.VALID,
         reason=fault,
-        gold=tuple(label for *_, label in gold_constituents),
-        predicted=tuple(label for *_, label in predicted_constituents),
-        matched=matched_labels(gold_constituents, predicted_constituents, parameters),
-        crossing=count_crossing(gold_constituents, predicted_constituents),
-        words=len(gold.words),
-        correct_tags=count_correct_tags(gold.tags, predicted.tags, parameters),
+        gold=tuple([label for *_, label in gold_spans]),
+        predicted=tuple([label for *_, label in spans]),
+        matched=matched_labels(gold_spans, spans, parameters),
+        crossing=count_crossing(gold_spans, spans),
+        words=len(gold_tree.words),
+        correct_tags=count_correct_tags(gold_tree.tags, tree.tags, parameters),
     )
 
 
@@ -411,7 +385,7 @@ def _difference(gold: Sequence[str], predicted: Sequence[str], parameters: Param
 
 
 def matched_labels(
-    gold: Sequence[Constituent], predicted: Sequence[Constituent], parameters: Parameters
+    gold: Sequence[Span], predicted: Sequence[Span], parameters: Parameters
 ) -> tuple[str, ...]:
     """Pair each gold constituent with the first free predicted one that matches it; return the gold
     labels of the pairs."""
@@ -419,53 +393,26 @@ def matched_labels(
     for start, end, label in predicted:
         free[start, end].append(label)
     same, labeled = parameters.same_labels, parameters.labeled
-    found = []
+    matched = []
     for start, end, label in gold:
         others = free.get((start, end), [])
-        for place, other in enumerate(others):
+        for index, other in enumerate(others):
             if other == label or (label, other) in same or not labeled:
-                del others[place]
-                found.append(label)
+                del others[index]
+                matched.append(label)
                 break
-    return tuple(found)
+    return tuple(matched)
 
 
-def count_crossing(gold: Iterable[Constituent], predicted: Iterable[Constituent]) -> int:
+def count_crossing(gold: Sequence[Span], predicted: Sequence[Span]) -> int:
     """Count the predicted constituents that share words with a gold one, where neither contains the
-    other.
-
-    Two gold constituents are either nested or disjoint. So among those around a boundary between
-    two words, the innermost begins last and ends first. If a predicted constituent that begins or
-    ends at this boundary crosses one of them, it also crosses the innermost.
-    """
+    other. One whose span is also in the gold tree crosses nothing there."""
     spans = {(start, end) for start, end, _ in gold}
-    around = _innermost(sorted(spans, key=lambda span: (span[0], -span[1])))
-    count = 0
-    for start, end, _ in predicted:
-        at_start, at_end = around.get(start), around.get(end)
-        count += bool((at_start and at_start[1] < end) or (at_end and at_end[0] > start))
-    return count
-
-
-def _innermost(spans: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    """Return, for each word boundary inside a span, the innermost span around it.
-
-    The spans are nested or disjoint, sorted by their beginning, outer spans first.
-    """
-    around: dict[int, tuple[int, int]] = {}
-    within: list[tuple[int, int]] = []
-    place = 0
-    first = spans[0][0] if spans else 0
-    last = max((end for _, end in spans), default=0)
-    for boundary in range(first + 1, last):
-        while place < len(spans) and spans[place][0] < boundary:
-            within.append(spans[place])
-            place += 1
-        while within and within[-1][1] <= boundary:
-            within.pop()
-        if within:
-            around[boundary] = within[-1]
-    return around
+    return sum(
+        any(a < start < b < end or start < a < end < b for a, b in spans)
+        for start, end, _ in predicted
+        if (start, end) not in spans
+    )
 
 
 def count_correct_tags(
@@ -476,10 +423,7 @@ def count_correct_tags(
     return sum(a == b or (a, b) in same for a, b in zip(gold, predicted, strict=True))
 
 
-# EVALB's figures over many sentences: over all of them, and over those up to the cutoff length.
-
-
-AT_A_TIME = 100  # sentences whose labels are counted together, because this is faster
+# The figures of many sentences
 
 
 @dataclass(frozen=True)
@@ -527,411 +471,96 @@ class Scores:
     labels: dict[str, LabelCount]
 
 
-@dataclass
-class _Totals:
-    """Sums over sentences."""
-
-    sentences: int = 0
-    errors: int = 0
-    valid: int = 0
-    gold: int = 0
-    predicted: int = 0
-    matched: int = 0
-    complete: int = 0
-    crossing: int = 0
-    without_crossing: int = 0
-    with_few_crossing: int = 0
-    words: int = 0
-    correct_tags: int = 0
-
-    def add(self, score: SentenceScore) -> None:
-        """Add a sentence; one that is not valid counts only in the number of sentences and
-        errors."""
-        self.sentences += 1
-        if score.status is not Status.VALID:
-            self.errors += score.status is Status.ERROR
-            return
-        gold, predicted, matched = len(score.gold), len(score.predicted), len(score.matched)
-        self.valid += 1
-        self.gold += gold
-        self.predicted += predicted
-        self.matched += matched
-        self.complete += gold == predicted == matched
-        self.crossing += score.crossing
-        self.without_crossing += score.crossing == 0
-        self.with_few_crossing += score.crossing <= 2
-        self.words += score.words
-        self.correct_tags += score.correct_tags
-
-    def plus(self, other: _Totals) -> _Totals:
-        """Return the sums over the sentences of both."""
-        names = [each.name for each in fields(self)]
-        return _Totals(*(getattr(self, name) + getattr(other, name) for name in names))
-
-    def summary(self) -> Summary:
-        valid = self.valid
-        recall = percent(self.matched, self.gold)
-        precision = percent(self.matched, self.predicted)
-        both = precision + recall
-        return Summary(
-            sentences=self.sentences,
-            errors=self.errors,
-            skipped=self.sentences - self.errors - self.valid,
-            valid=valid,
-            recall=recall,
-            precision=precision,
-            f1=2 * precision * recall / both if both else 0.0,
-            complete_match=percent(self.complete, valid),
-            average_crossing=self.crossing / valid if valid else 0.0,
-            no_crossing=percent(self.without_crossing, valid),
-            two_or_less_crossing=percent(self.with_few_crossing, valid),
-            tagging_accuracy=percent(self.correct_tags, self.words),
-            gold_constituents=self.gold,
-            predicted_constituents=self.predicted,
-            matched_constituents=self.matched,
-            crossing_constituents=self.crossing,
-            words=self.words,
-            correct_tags=self.correct_tags,
-        )
-
-
-def summarize(scores: Iterable[SentenceScore], parameters: Parameters) -> Scores:
-    """Sum up the scores of sentences, a few sentences at a time."""
-    short, long = _Totals(), _Totals()
-    labels: tuple[Counter[str], ...] = (Counter(), Counter(), Counter())
-    scores = iter(scores)
-    while some := list(islice(scores, AT_A_TIME)):
-        for score in some:
-            (short if score.length <= parameters.cutoff else long).add(score)
-        valid = [score for score in some if score.status is Status.VALID]
-        labels[0].update(chain.from_iterable(score.gold for score in valid))
-        labels[1].update(chain.from_iterable(score.predicted for score in valid))
-        labels[2].update(chain.from_iterable(score.matched for score in valid))
-    return Scores(
-        all=short.plus(long).summary(),
-        short=short.summary(),
-        cutoff=parameters.cutoff,
-        parameters=parameters.name,
-        labels=_label_counts(labels, parameters.counted_as),
-    )
-
-
-def _label_counts(
-    labels: tuple[Counter[str], ...], counted_as: dict[str, str]
-) -> dict[str, LabelCount]:
-    merged = tuple(Counter[str]() for _ in labels)
-    for whole, counter in zip(merged, labels, strict=True):
-        for label, count in counter.items():
-            whole[counted_as.get(label, label)] += count
-    return {
-        label: LabelCount(*(counter[label] for counter in merged))
-        for label in sorted(set().union(*merged))
-    }
-
-
-# Read the lines of a gold and a predicted tree file in pairs, one pair at a time.
-
-
-def read_line_pairs(gold: str | Path, predicted: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield the lines of two files in pairs; either may be gzip (.gz) and one may be "-", standard
-    input.
-
-    Raises OSError if a file cannot be read, and ValueError for a file without lines, different
-    numbers of lines, bytes that are not UTF-8, and gzip that is cut short.
-    """
-    paths = gold, predicted
-    if all(path == STANDARD_INPUT for path in paths):
-        raise ValueError("gold and predicted trees must not both come from standard input")
-    texts = [stream_lines(path) for path in paths]
-    number = 0
-    for number, lines in enumerate(zip_longest(*texts), start=1):
-        if None in lines:
-            counts = [
-                number - 1 if line is None else number + sum(1 for _ in text)
-                for line, text in zip(lines, texts, strict=True)
-            ]
-            raise ValueError(_different_numbers(paths, counts))
-        yield lines
-    if not number:
-        raise ValueError(_different_numbers(paths, [0, 0]))
-
-
-def _different_numbers(paths: tuple[str | Path, str | Path], counts: list[int]) -> str:
-    for path, count in zip(paths, counts, strict=True):
-        if not count:
-            return f"{source_name(path)}: empty, must have one tree per line"
-    gold, predicted = map(source_name, paths)
-    return f"{predicted}: must have the {counts[0]:,} lines of {gold}, has {counts[1]:,}"
-
-
-# Score usual sentences as `reference_score` does, in less than half the time.
-#
-# Most sentences have balanced brackets and the same words on both sides. Two things save time for
-# them:
-#
-# - The text between one word and the next, such as `)) (VP (VBD`, occurs again and again, so it is
-#   looked up instead of parsed.
-# - A line is read from its end. Each bracket that closes a constituent pushes its place on a stack,
-#   and the bracket that opens the constituent pops the last of these places.
-
-
-# A word's form and the bracket after it. Requiring a single space before it makes the search faster
-FORM = re.compile(rf" ({ATOM}++)[{WHITE_SPACE}]*+\)")
-# The text before a form: brackets that close constituents, "(LABEL" of other ones, "(TAG"
-BEFORE_FORM = re.compile(rf"[){WHITE_SPACE}]*+(?:\({ATOM}*+[{WHITE_SPACE}]*+)++")
-AFTER_LAST = re.compile(rf"[){WHITE_SPACE}]*+")
-LABEL = re.compile(rf"\(({ATOM}*+)")
-
-REMEMBERED = 20_000  # texts before a form; the English treebanks that were tried have about 2,000
-FEW_PAIRS = 100  # up to so many pairs of constituents, comparing each pair is fastest
-
-label_of = itemgetter(2)
-
-# Read from right to left: the tag of the word, or None if it is deleted; whether the word counts in
-# the length; the labels of the constituents that open, None for a deleted one; how many close
-BeforeForm = tuple[str | None, bool, tuple[str | None, ...], int]
-
-
-class _Tree(NamedTuple):
-    """The parts of a tree that count. The place after its last word is 0, the place before that
-    word is -1."""
-
-    words: list[str]
-    tags: list[str]
-    constituents: list[Constituent]
-    length: int
-
-
-class _BeforeForms(dict[str, BeforeForm]):
-    """The meanings of the texts before a form; raises KeyError for an unusual text."""
-
-    def __init__(self, parameters: Parameters) -> None:
-        self.parameters = parameters
-
-    def __missing__(self, text: str) -> BeforeForm:
-        if not BEFORE_FORM.fullmatch(text):
-            raise KeyError(text)
-        deleted, no_constituent = self.parameters.deleted, self.parameters.deleted_constituents
-        *labels, tag = LABEL.findall(text)
-        labels = map(without_function_tags, reversed(labels))
-        if len(self) >= REMEMBERED:
-            self.clear()
-        self[text] = said = (
-            None if tag in deleted else tag,
-            tag not in self.parameters.deleted_for_length,
-            tuple([None if label in no_constituent else label for label in labels]),
-            text.count(")"),
-        )
-        return said
-
-
-class FastScorer:
-    """Scores sentences with one set of parameters."""
-
-    def __init__(self, parameters: Parameters) -> None:
-        self.parameters = parameters
-        self._before_forms = _BeforeForms(parameters)
-
-    def score(self, gold: str, predicted: str) -> SentenceScore | None:
-        """Score two lines as `reference_score` does; None if anything in them is unusual."""
-        gold_tree = self._read(gold)
-        if gold_tree is None or not gold_tree.words:
-            return None
-        predicted_tree = gold_tree if predicted == gold else self._read(predicted)
-        if predicted_tree is None or predicted_tree.words != gold_tree.words:
-            return None
-        return self._compare(gold_tree, predicted_tree)
-
-    def _read(self, line: str) -> _Tree | None:
-        """Read a line; None if anything in it is unusual."""
-        parts = FORM.split(line)
-        parts.reverse()
-        if not AFTER_LAST.fullmatch(parts[0]):
-            return None
-        words: list[str] = []
-        tags: list[str] = []
-        constituents: list[Constituent] = []
-        place = length = 0
-        ends = [place] * parts[0].count(")")
-        try:
-            before_forms = map(self._before_forms.__getitem__, parts[2::2])
-            for form, (tag, in_length, labels, closed) in zip(
-                parts[1::2], before_forms, strict=True
-            ):
-                length += in_length
-                if tag is not None:
-                    words.append(form)
-                    tags.append(tag)
-                    place -= 1
-                for label in labels:
-                    end = ends.pop()
-                    if label is not None and end != place:
-                        constituents.append((place, end, label))
-                if closed:
-                    ends += (place,) * closed
-        except LookupError:  # an unusual text, or a constituent that no bracket closes
-            return None
-        constituents.reverse()
-        return None if ends else _Tree(words, tags, constituents, length)
-
-    def _compare(self, gold: _Tree, predicted: _Tree) -> SentenceScore:
-        """Score two trees over the same words."""
-        correct_tags = len(gold.words)
-        if gold.tags != predicted.tags:
-            correct_tags = count_correct_tags(gold.tags, predicted.tags, self.parameters)
-        labels = others = matched = tuple(map(label_of, gold.constituents))
-        crossing = 0
-        if gold.constituents != predicted.constituents:
-            others = tuple(map(label_of, predicted.constituents))
-            matched = self._matched(gold.constituents, labels, predicted.constituents, others)
-            crossing = _crossing(gold.constituents, predicted.constituents)
-        return SentenceScore(
-            length=gold.length,
-            gold=labels,
-            predicted=others,
-            matched=matched,
-            crossing=crossing,
-            words=len(gold.words),
-            correct_tags=correct_tags,
-        )
-
-    def _matched(
-        self,
-        gold: list[Constituent],
-        labels: tuple[str, ...],
-        predicted: list[Constituent],
-        others: tuple[str, ...],
-    ) -> tuple[str, ...]:
-        """Return the result of `matched_labels`, faster if no label here equals a different one."""
-        in_predicted = set(predicted)
-        alike_only = self.parameters.labeled and not any(
-            label in labels and other in others for label, other in self.parameters.same_labels
-        )
-        if alike_only and len(in_predicted) == len(predicted) and len(set(gold)) == len(gold):
-            return tuple(compress(labels, map(in_predicted.__contains__, gold)))
-        return matched_labels(gold, predicted, self.parameters)
-
-
-def _crossing(gold: list[Constituent], predicted: list[Constituent]) -> int:
-    """Count as `count_crossing` does; a constituent of both trees crosses nothing in either."""
-    in_gold = set(gold)
-    only_predicted = [each for each in predicted if each not in in_gold]
-    only_gold = in_gold.difference(predicted)
-    if len(only_gold) * len(only_predicted) > FEW_PAIRS:
-        return count_crossing(only_gold, only_predicted)
-    count = 0
-    for start, end, _ in only_predicted:
-        for a, b, _ in only_gold:
-            if a < start < b < end or start < a < end < b:
-                count += 1
-                break
-    return count
-
-
-# Scores of sentences, and of files of trees.
-
-
-BATCH = 500  # sentences that a process gets at a time
-ALONE = 10  # batches that take less time than starting the processes
-
-_scorer = lru_cache(maxsize=4)(FastScorer)  # cached, because a scorer remembers texts it has read
-
-
-def score_sentence(gold: str, predicted: str, parameters: Parameters = COLLINS) -> SentenceScore:
-    """Score a predicted tree; raises ValueError for text outside of `(TAG word)`."""
-    return _scorer(parameters).score(gold, predicted) or reference_score(
-        gold, predicted, parameters
-    )
-
-
-def reference_score(
-    gold: str,
-    predicted: str,
-    parameters: Parameters,
-    where: tuple[str, str] = ("gold tree", "predicted tree"),
-) -> SentenceScore:
-    """Score any predicted tree step by step, as the reference for `FastScorer`; raises ValueError,
-    with a message that begins with `where`, for text outside of `(TAG word)`."""
-    return score_bracketings(
-        read_bracketing(gold, where[0], parameters),
-        read_bracketing(predicted, where[1], parameters),
-        parameters,
-    )
-
-
-def score(pairs: Iterable[tuple[str, str]], parameters: Parameters = COLLINS) -> Scores:
-    """Score pairs of a gold and a predicted tree, each on one line.
-
-    Raises ValueError like `score_sentence`.
-    """
-    return summarize(
-        (score_sentence(gold, predicted, parameters) for gold, predicted in pairs), parameters
-    )
-
-
-class _Batch(NamedTuple):
-    """Pairs of lines, the number of the first pair, and the error that ended the input, if any."""
-
-    first: int
-    pairs: list[tuple[str, str]]
-    error: OSError | ValueError | None
-
-
 def score_files(
-    gold: str | Path, predicted: str | Path, parameters: Parameters = COLLINS, workers: int = 1
+    gold: str | Path, predicted: str | Path, parameters: Parameters = COLLINS
 ) -> Iterator[SentenceScore]:
     """Yield the scores of the lines of two files; either may be gzip and one may be "-", standard
     input.
 
-    `workers` processes score a long file. Raises OSError if a file cannot be read or a process is
-    killed. Raises ValueError, with file and line, for text outside of `(TAG word)` or not in UTF-8,
-    for an empty file, and for different numbers of lines.
+    Raises the errors of `read_line_pairs`, and ValueError, with file and line, for text outside of
+    `(TAG word)`.
     """
     names = source_name(gold), source_name(predicted)
-    batches = _batches(read_line_pairs(gold, predicted))
-    score_batch = partial(_score_batch, parameters, names)
-    first = map(score_batch, islice(batches, ALONE if workers > 1 else None))
-    for scores, error in chain(first, in_order(score_batch, batches, workers)):
-        yield from scores
-        if error:
-            raise error
+    for number, lines in enumerate(read_line_pairs(gold, predicted), start=1):
+        where = f"{names[0]}:{number}", f"{names[1]}:{number}"
+        yield score_sentence(*lines, parameters, where)
 
 
-def _batches(pairs: Iterator[tuple[str, str]]) -> Iterator[_Batch]:
-    """Group pairs of lines into batches; an error comes in the batch of the pairs before it."""
-    batch = _Batch(1, [], None)
-    try:
-        for pair in pairs:
-            batch.pairs.append(pair)
-            if len(batch.pairs) == BATCH:
-                yield batch
-                batch = _Batch(batch.first + BATCH, [], None)
-    except (OSError, ValueError) as error:
-        batch = batch._replace(error=error)
-    yield batch
+def summarize(scores: Iterable[SentenceScore], parameters: Parameters = COLLINS) -> Scores:
+    """Sum up the scores of sentences."""
+    everything, short = Counter[str](), Counter[str]()
+    gold, predicted, matched = Counter[str](), Counter[str](), Counter[str]()
+    for score in scores:
+        counts = _counts(score)
+        everything.update(counts)
+        if score.length <= parameters.cutoff:
+            short.update(counts)
+        if score.status is Status.VALID:
+            gold.update(score.gold)
+            predicted.update(score.predicted)
+            matched.update(score.matched)
+    counted_as = parameters.counted_as
+    labels: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for column, counter in enumerate((gold, predicted, matched)):
+        for label, count in counter.items():
+            labels[counted_as.get(label, label)][column] += count
+    return Scores(
+        all=_summary(everything),
+        short=_summary(short),
+        cutoff=parameters.cutoff,
+        parameters=parameters.name,
+        labels={label: LabelCount(*labels[label]) for label in sorted(labels)},
+    )
 
 
-def _score_batch(
-    parameters: Parameters, names: tuple[str, str], batch: _Batch
-) -> tuple[list[SentenceScore], OSError | ValueError | None]:
-    """Score the pairs of lines up to the first that is refused; return the scores and the error,
-    None if there is none."""
-    score_fast = _scorer(parameters).score
-    scores = []
-    for number, (gold, predicted) in enumerate(batch.pairs, start=batch.first):
-        scored = score_fast(gold, predicted)
-        if scored is None:
-            where = f"{names[0]}:{number}", f"{names[1]}:{number}"
-            try:
-                scored = reference_score(gold, predicted, parameters, where)
-            except ValueError as error:
-                return scores, error
-        scores.append(scored)
-    return scores, batch.error
+def _counts(score: SentenceScore) -> dict[str, int]:
+    """Return what a sentence adds to the sums; one that is not valid adds only itself."""
+    if score.status is not Status.VALID:
+        return {"sentences": 1, score.status.name: 1}
+    gold, predicted, matched = len(score.gold), len(score.predicted), len(score.matched)
+    return {
+        "sentences": 1,
+        score.status.name: 1,
+        "gold": gold,
+        "predicted": predicted,
+        "matched": matched,
+        "complete": gold == predicted == matched,
+        "crossing": score.crossing,
+        "no crossing": score.crossing == 0,
+        "two or less": score.crossing <= 2,
+        "words": score.words,
+        "correct tags": score.correct_tags,
+    }
 
 
-# EVALB's scores as text, with the layout and the spelling of the C program; the counts of such a
-# text; the score of a sentence as a dict for JSON.
+def _summary(sums: Counter[str]) -> Summary:
+    valid = sums[Status.VALID.name]
+    recall = percent(sums["matched"], sums["gold"])
+    precision = percent(sums["matched"], sums["predicted"])
+    both = precision + recall
+    return Summary(
+        sentences=sums["sentences"],
+        errors=sums[Status.ERROR.name],
+        skipped=sums[Status.SKIPPED.name],
+        valid=valid,
+        recall=recall,
+        precision=precision,
+        f1=2 * precision * recall / both if both else 0.0,
+        complete_match=percent(sums["complete"], valid),
+        average_crossing=sums["crossing"] / valid if valid else 0.0,
+        no_crossing=percent(sums["no crossing"], valid),
+        two_or_less_crossing=percent(sums["two or less"], valid),
+        tagging_accuracy=percent(sums["correct tags"], sums["words"]),
+        gold_constituents=sums["gold"],
+        predicted_constituents=sums["predicted"],
+        matched_constituents=sums["matched"],
+        crossing_constituents=sums["crossing"],
+        words=sums["words"],
+        correct_tags=sums["correct tags"],
+    )
+
+
+# Scores as text, with the layout and the spelling of the C program, and as JSON
 
 
 RULE = "=" * 76
@@ -939,11 +568,10 @@ TABLE_HEAD = f"""\
   Sent.                        Matched  Bracket   Cross        Correct Tag
  ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy
 {RULE}"""
-COLUMNS = 12
 COUNTS = 2, 5, 6, 7  # the columns of the status, and of matched, gold and predicted constituents
 
 
-class Constituents(NamedTuple):
+class ConstituentCounts(NamedTuple):
     """How many constituents of a sentence count; all are 0 if the sentence does not count."""
 
     matched: int
@@ -960,28 +588,6 @@ def sentence_line(number: int, score: SentenceScore) -> str:
         f"{score.crossing:3d}   {score.words:4d}  {score.correct_tags:4d}   "
         f"{percent(score.correct_tags, score.words):6.2f}"
     )
-
-
-def read_constituents(path: str | Path) -> list[Constituents]:
-    """Read the lines of sentences from a table of EVALB, ours or the C program's.
-
-    Raises OSError, and ValueError with the line that breaks the layout.
-    """
-    lines = read_lines(path)
-    rules = [number for number, line in enumerate(lines) if line == RULE]
-    if len(rules) < 2:
-        raise ValueError(f"{path}: must have a table of sentences between two lines of =, has none")
-    found = []
-    for number in range(rules[0] + 1, rules[1]):
-        fields = lines[number].split()
-        counts = [fields[column] for column in COUNTS if column < len(fields)]
-        if len(fields) != COLUMNS or not all(count.isdecimal() for count in counts):
-            raise ValueError(
-                f"{path}:{number + 1}: must be a line of EVALB's table, got {lines[number]!r:.60}"
-            )
-        status, *constituents = map(int, counts)
-        found.append(Constituents(*(constituents if status == Status.VALID else (0, 0, 0))))
-    return found
 
 
 def sentence_fields(number: int, score: SentenceScore) -> dict[str, int | float | str]:
@@ -1002,6 +608,29 @@ def sentence_fields(number: int, score: SentenceScore) -> dict[str, int | float 
         "correct_tags": score.correct_tags,
         "tagging_accuracy": percent(score.correct_tags, score.words),
     }
+
+
+def read_constituents(path: str | Path) -> list[ConstituentCounts]:
+    """Read the lines of sentences from a table of EVALB, ours or the C program's.
+
+    Raises OSError, and ValueError with the line that breaks the layout.
+    """
+    lines = read_lines(path)
+    try:
+        start = lines.index(RULE) + 1
+        end = lines.index(RULE, start)
+    except ValueError as error:
+        raise ValueError(f"{path}: expected EVALB's table between two lines of =") from error
+    counts = []
+    for number, line in enumerate(lines[start:end], start=start + 1):
+        columns = line.split()
+        try:
+            status, *constituents = (int(columns[column]) for column in COUNTS)
+        except (IndexError, ValueError) as error:
+            expected = "expected a line of EVALB's table"
+            raise ValueError(f"{path}:{number}: {expected}, got {line!r}") from error
+        counts.append(ConstituentCounts(*(constituents if status == Status.VALID else (0, 0, 0))))
+    return counts
 
 
 def totals_lines(total: Summary) -> Iterator[str]:

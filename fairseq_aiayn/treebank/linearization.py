@@ -1,23 +1,15 @@
-"""The tags of punctuation, by which EVALB leaves punctuation out of a predicted tree.
+"""Trees as sequences (section 6.3, after Vinyals et al. 2015), and back.
 
-EVALB deletes the words tagged , : `` '' and . from both trees. If different words are left in the
-two trees, the sentence is an error and does not count. So the most important thing is to delete a
-form exactly where the treebank's tag deletes it. Which of the five tags it gets matters only for
-tagging accuracy.
+    (TOP (S (NP (DT the) (NN board)) (VP (VBD met))))
+    (S (NP DT NN )NP (VP VBD )VP )S
 
-These forms are doubtful. Their tags were counted in a part of the WSJ (3,396 sentences) and in all
-of GUM (13,263 sentences):
+The order is depth first: "(LABEL" opens a constituent, ")LABEL" closes it, and each word is
+replaced by its tag or by XX. The words themselves are only in the source. TOP is not written.
 
-"  opens and closes equally often; both of its tags are deleted
-'  has no tag here: it is a possessive six times in seven in the WSJ, and a quotation mark three
-   times in four in GUM. So one sentence in 380 of the WSJ and one in 240 of GUM is an error; with
-   the tag of a quotation mark it would be one in 60 and one in 290
-’  has no tag here, because it is more often a possessive
--  has no tag here: in GUM it joins the parts of a compound (HYPH) in 1,040 of 1,204 places, and in
-   the WSJ it hardly ever occurs by itself
--- and the dashes – and — are ":", as always in the WSJ; GUM tags 62 of 982 as HYPH or SYM
-(  and the other brackets have no tag here: EVALB does not delete -LRB- and -RRB-
-%  has no tag here, nor have $ & # / and @: neither treebank ever deletes them
+Treebank trees are normalized before. Function tags are removed (NP-SBJ-1 and NP=2 become NP), and
+so are traces. A few treebank labels have two alternatives, and keep the first: ADVP|PRT becomes
+ADVP and PRT|ADVP becomes PRT, which count as equal in scoring. PRT stays PRT. The tags of words
+stay unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +23,6 @@ from typing import Literal
 from fairseq_aiayn.text import source_name, stream_lines
 from fairseq_aiayn.treebank.trees import (
     ATOM,
-    MAX_DEPTH,
     ROOT_LABEL,
     Constituent,
     Word,
@@ -40,55 +31,12 @@ from fairseq_aiayn.treebank.trees import (
     write_tree,
 )
 
-FORMS = {
-    ",": (",",),
-    ".": (".", "?", "!"),
-    ":": (":", ";", "--", "–", "—", "––", "..", "...", "…", "[...]", "•"),
-    "``": ("``", "`", "“", "‘"),
-    "''": ("''", '"', "”"),
-}
-TAG_OF = {form: tag for tag, forms in FORMS.items() for form in forms}
-# Treebanks delete these in some sentences and count them in others, so the model's tag decides.
-EITHER = frozenset(("'", "’", "-", "--", "–", "—"))
-NOT_OF_WORDS = frozenset(("-NONE-", "TOP"))  # of traces and the root: EVALB deletes these, too
-COUNTED = "XX"
-
-
-def punctuation_tag(form: str) -> str | None:
-    """Return the tag that makes EVALB delete a punctuation mark; None for any other word."""
-    return TAG_OF.get(form)
-
-
-def fitting_tag(tag: str, form: str) -> str:
-    """Return the tag of a word, or a different tag if EVALB would count a punctuation mark or
-    delete a word because of it.
-
-    One tag too many or too few in a sequence shifts all tags that follow. If EVALB then deletes
-    words that it keeps in the gold tree, or keeps words that it deletes there, the sentence is an
-    error and its brackets do not count. In gold trees this function changes the tags of 5 of
-    233,926 words in GUM and of 1 of 81,793 words in the part of the WSJ; no two of them are in the
-    same sentence.
-    """
-    if form in EITHER:
-        return COUNTED if tag in NOT_OF_WORDS else tag
-    if form in TAG_OF:
-        return tag if tag in FORMS else TAG_OF[form]
-    return COUNTED if tag in FORMS or tag in NOT_OF_WORDS else tag
-
-
-# A tree as a sequence (section 6.3, after Vinyals et al. 2015), and back.
-#
-#     (TOP (S (NP (DT the) (NN board)) (VP (VBD met))))
-#     (S (NP DT NN )NP (VP VBD )VP )S
-#
-# The order is depth first: "(LABEL" opens a constituent, ")LABEL" closes it, and each word is
-# replaced by its tag or by XX. The words themselves are only in the source. TOP is not written.
-
-
 Tags = Literal["pos", "XX"]
 ANY_WORD = "XX"
-# Nested constituents; TOP above them and the bracket of a word below them take two more levels.
-MAX_OPEN = MAX_DEPTH - 2
+# Nested brackets of a normalized tree, whose functions call themselves for each: Python allows
+# 1,000 calls inside each other. Treebanks stay below 100.
+MAX_DEPTH = 400
+MAX_OPEN = MAX_DEPTH - 2  # nested constituents, without TOP around them and the word's bracket
 
 # "(NP", ")NP" or, without a bracket, the symbol of a word
 SYMBOL = re.compile(rf"([()]?)({ATOM}+)")
@@ -124,53 +72,37 @@ def delinearize(tokens: Sequence[str], words: Sequence[str]) -> Constituent:
 
     This is the inverse of `linearize` except for XX: a word whose symbol is XX, even if that is its
     gold tag, gets the tag that `punctuation_tag` returns for it, or else XX. Raises ValueError with
-    the place of the wrong symbol, counted from 1, and the rule that it breaks.
+    the number of the wrong symbol, counted from 1; `repair` takes any sequence.
     """
     require_words(words)
     stack: list[tuple[str, list[Constituent | Word]]] = [(ROOT_LABEL, [])]
     used = 0
-    for place, token in enumerate(tokens, start=1):
+    for number, token in enumerate(tokens, start=1):
         bracket, name = split_symbol(token)
+        label, children = stack[-1]
         if bracket == "(" and len(stack) <= MAX_OPEN:
             stack.append((name, []))
-        elif bracket == ")" and stack[-1][0] == name and stack[-1][1] and len(stack) > 1:
-            label, children = stack.pop()
+        elif bracket == ")" and name == label and children and len(stack) > 1:
+            stack.pop()
             stack[-1][1].append(Constituent(label, tuple(children)))
         elif not bracket and name and used < len(words):
-            stack[-1][1].append(word_of(name, words[used]))
+            children.append(word_of(name, words[used]))
             used += 1
         else:
-            innermost = stack[-1] if len(stack) > 1 else None
-            raise ValueError(f"symbol {place}: {_rule(token, innermost, len(words))}")
-    if used < len(words):
-        raise ValueError(f"must have a symbol for each of the {len(words)} words, has {used}")
-    if len(stack) > 1:
-        raise ValueError(f"({stack[-1][0]:.60} is not closed at the end")
+            expected = f"expected a symbol that may follow word {used} of {len(words)}"
+            raise ValueError(f"symbol {number}: {expected}, inside ({label}, got {token!r}")
+    if used < len(words) or len(stack) > 1:
+        expected = f"expected {len(words)} words and every bracket closed"
+        raise ValueError(f"{expected}, got {used} words and {len(stack) - 1} open brackets")
     return Constituent(ROOT_LABEL, tuple(stack[0][1]))
-
-
-def _rule(token: str, innermost: tuple[str, list] | None, words: int) -> str:
-    """Return the rule that a symbol breaks; `innermost` is the constituent that contains it."""
-    bracket, name = split_symbol(token)
-    if not name:
-        return f"must be a bracket with a label, a tag or XX, got {token!r:.60}"
-    if not bracket:
-        return f"must be for one of {words} words, {token:.60} comes after the last"
-    if bracket == "(":
-        return f"{token:.60} must not be inside {MAX_OPEN} constituents"
-    if innermost is None:
-        return f"{token:.60} closes what is not open"
-    if innermost[0] != name:
-        return f"must close {innermost[0]:.60} first, got {token:.60}"
-    return f"{token:.60} closes a constituent without a word"
 
 
 def split_symbol(token: str) -> tuple[str, str]:
     """Return the bracket of a symbol ("" for a word) and its name ("" if it is not a symbol)."""
-    found = SYMBOL.fullmatch(token)
-    if found is None or FAIRSEQ_SYMBOL.fullmatch(token):
+    match = SYMBOL.fullmatch(token)
+    if match is None or FAIRSEQ_SYMBOL.fullmatch(token):
         return "", ""
-    return found[1], found[2]
+    return match[1], match[2]
 
 
 def word_of(symbol: str, form: str) -> Word:
@@ -183,7 +115,7 @@ def word_of(symbol: str, form: str) -> Word:
 def require_tag(tag: str) -> None:
     """Raise ValueError for a tag that looks like one of fairseq's own symbols."""
     if FAIRSEQ_SYMBOL.fullmatch(tag):
-        raise ValueError(f"a tag must not look like fairseq's own symbols, got {tag:.60}")
+        raise ValueError(f"a tag must not look like fairseq's own symbols, got {tag}")
 
 
 def require_words(words: Sequence[str]) -> None:
@@ -192,7 +124,7 @@ def require_words(words: Sequence[str]) -> None:
         raise ValueError("a tree must have at least one word, got none")
     for word in words:
         if not WORD.fullmatch(word):
-            raise ValueError(f"a word must have no white space, '(' or ')' in it, got {word!r:.60}")
+            raise ValueError(f"a word must have no white space, '(' or ')' in it, got {word!r}")
 
 
 def source_text(words: Sequence[str]) -> str:
@@ -204,11 +136,7 @@ def source_text(words: Sequence[str]) -> str:
     return " ".join(NOT_IN_SOURCE.sub("_", word) for word in words)
 
 
-# Convert treebank trees to the form that the parser of section 6.3 predicts and EVALB scores.
-#
-# Function tags are removed (NP-SBJ-1 and NP=2 become NP), and so are traces. A few treebank labels
-# have two alternatives, and keep the first: ADVP|PRT becomes ADVP and PRT|ADVP becomes PRT, which
-# count as equal in scoring. PRT stays PRT. The tags of words stay unchanged.
+# Normalization
 
 
 TRACE = "-NONE-"
@@ -216,7 +144,39 @@ WRAPPERS = frozenset(("", "ROOT", "TOP", "S1"))  # labels above a sentence in tr
 # A label that begins with one of these characters (-LRB-) stays whole; any other is cut before the
 # first of them.
 CATEGORY = re.compile(r"[^-=|]+")
-SHOWN = 60  # characters of a tree that a message shows
+
+
+def normalized_trees(path: str | Path, collapse_unary: bool = False) -> Iterator[Constituent]:
+    """Yield the trees of `read_trees` in the form used for training, one at a time.
+
+    Raises OSError and ValueError like `read_trees`, and ValueError with the number of the tree if
+    `normalize` refuses it.
+    """
+    for number, tree in enumerate(read_trees(path), start=1):
+        try:
+            yield normalize(tree, collapse_unary)
+        except ValueError as error:
+            raise ValueError(f"{source_name(path)}: tree {number:,}: {error}") from error
+
+
+def normalized_lines(
+    path: str | Path, collapse_unary: bool, refused: list[str]
+) -> Iterator[Constituent]:
+    """Yield the normalized trees of a file with one tree per line, as parsers write it.
+
+    A line that is not a tree is skipped, and the reason is appended to `refused`. Raises OSError,
+    and ValueError if the text is not UTF-8.
+    """
+    name = source_name(path)
+    for number, line in enumerate(stream_lines(path), start=1):
+        try:
+            trees = [normalize(tree, collapse_unary) for tree in parse_trees([line], name)]
+            if not trees:
+                raise ValueError("the line is empty")
+        except ValueError as error:  # its line number is 1, because only this line was parsed
+            refused.append(f"{name}:{number}: {str(error).removeprefix(f'{name}:1: ')}")
+        else:
+            yield from trees
 
 
 def normalize(tree: Constituent, collapse_unary: bool = False) -> Constituent:
@@ -230,28 +190,28 @@ def normalize(tree: Constituent, collapse_unary: bool = False) -> Constituent:
     """
     kept = _clean(Constituent(ROOT_LABEL, _unwrapped(tree)), collapse_unary, MAX_DEPTH)
     if kept is None:
-        raise ValueError(f"a tree must have a word besides traces, has none: {_shown(tree)}")
+        rule = "a tree must have a word besides traces, has none"
+        raise ValueError(f"{rule}: {write_tree(tree):.60}")
     return kept
 
 
 def _unwrapped(tree: Constituent) -> tuple[Constituent | Word, ...]:
     """Return the nodes below the wrappers at the top of a tree, from left to right."""
-    found: list[Constituent | Word] = []
+    nodes: list[Constituent | Word] = []
     pending: list[Constituent | Word] = [tree]
     while pending:
         node = pending.pop()
         if isinstance(node, Constituent) and category(node.label) in WRAPPERS:
             pending.extend(reversed(node.children))
         else:
-            found.append(node)
-    return tuple(found)
+            nodes.append(node)
+    return tuple(nodes)
 
 
 def _clean(node: Constituent, collapse_unary: bool, room: int) -> Constituent | None:
     """Return a normalized constituent with at most `room` nested brackets, None if it is empty."""
     if room < 2:
-        rule = f"at most {MAX_DEPTH} brackets inside each other, TOP and the word's too"
-        raise ValueError(f"a tree must have {rule}")
+        raise ValueError(f"expected at most {MAX_DEPTH} brackets inside each other, got more")
     children: list[Constituent | Word] = []
     for child in node.children:
         if isinstance(child, Word):
@@ -272,46 +232,62 @@ def _clean(node: Constituent, collapse_unary: bool, room: int) -> Constituent | 
 
 def category(label: str) -> str:
     """Return the label of a constituent without function tags, indices and alternatives."""
-    found = CATEGORY.match(label)
-    return found[0] if found else label
+    match = CATEGORY.match(label)
+    return match[0] if match else label
 
 
-def _shown(tree: Constituent) -> str:
-    text = write_tree(tree)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+# The tags of punctuation, by which EVALB leaves punctuation out of a predicted tree.
+#
+# EVALB deletes the words tagged , : `` '' and . from both trees. If different words are left in the
+# two trees, the sentence is an error and does not count. So the most important thing is to delete a
+# form exactly where the treebank's tag deletes it. Which of the five tags it gets matters only for
+# tagging accuracy.
+#
+# These forms are doubtful. Their tags were counted in a part of the WSJ (3,396 sentences) and in
+# all of GUM (13,263 sentences):
+#
+# "  opens and closes equally often; both of its tags are deleted
+# '  has no tag here: it is a possessive six times in seven in the WSJ, and a quotation mark three
+#    times in four in GUM. So one sentence in 380 of the WSJ and one in 240 of GUM is an error; with
+#    the tag of a quotation mark it would be one in 60 and one in 290
+# ’  has no tag here, because it is more often a possessive
+# -  has no tag here: in GUM it joins the parts of a compound (HYPH) in 1,040 of 1,204 places, and
+#    in the WSJ it hardly ever occurs by itself
+# -- and the dashes – and — are ":", as always in the WSJ; GUM tags 62 of 982 as HYPH or SYM
+# (  and the other brackets have no tag here: EVALB does not delete -LRB- and -RRB-
+# %  has no tag here, nor have $ & # / and @: neither treebank ever deletes them
 
 
-# The trees of a corpus in the form used for training: read and normalized one at a time.
+FORMS = {
+    ",": (",",),
+    ".": (".", "?", "!"),
+    ":": (":", ";", "--", "–", "—", "––", "..", "...", "…", "[...]", "•"),
+    "``": ("``", "`", "“", "‘"),
+    "''": ("''", '"', "”"),
+}
+TAG_OF = {form: tag for tag, forms in FORMS.items() for form in forms}
+# Treebanks delete these in some sentences and count them in others, so the model's tag decides.
+EITHER = frozenset(("'", "’", "-", "--", "–", "—"))
+NOT_OF_WORDS = frozenset(("-NONE-", "TOP"))  # of traces and the root: EVALB deletes these, too
 
 
-def normalized_trees(path: str | Path, collapse_unary: bool = False) -> Iterator[Constituent]:
-    """Yield the normalized trees of `read_trees`.
+def punctuation_tag(form: str) -> str | None:
+    """Return the tag that makes EVALB delete a punctuation mark; None for any other word."""
+    return TAG_OF.get(form)
 
-    Raises OSError and ValueError like `read_trees`, and ValueError with the number of the tree if
-    `normalize` refuses it.
+
+def fitting_tag(tag: str, form: str) -> str:
+    """Return the tag of a word, or a different tag if EVALB would count a punctuation mark or
+    delete a word because of it.
+
+    One tag too many or too few in a sequence shifts all tags that follow. If EVALB then deletes
+    words that it keeps in the gold tree, or keeps words that it deletes there, the sentence is an
+    error and its brackets do not count. In gold trees this function changes the tags of 5 of
+    233,926 words in GUM and of 1 of 81,793 words in the part of the WSJ; no two of them are in the
+    same sentence.
     """
-    for number, tree in enumerate(read_trees(path), start=1):
-        try:
-            yield normalize(tree, collapse_unary)
-        except ValueError as error:
-            raise ValueError(f"{source_name(path)}: tree {number:,}: {error}") from None
-
-
-def normalized_lines(
-    path: str | Path, collapse_unary: bool, refused: list[str]
-) -> Iterator[Constituent]:
-    """Yield the normalized trees of a file with one tree per line, as parsers write it.
-
-    A line that is not a tree is skipped, and the reason is appended to `refused`. Raises OSError,
-    and ValueError if the text is not UTF-8.
-    """
-    name = source_name(path)
-    for number, line in enumerate(stream_lines(path), start=1):
-        try:
-            trees = [normalize(tree, collapse_unary) for tree in parse_trees([line.encode()], name)]
-            if not trees:
-                raise ValueError("the line is empty")
-        except ValueError as error:  # its line number is 1, because only this line was parsed
-            refused.append(f"{name}:{number}: {str(error).removeprefix(f'{name}:1: ')}")
-        else:
-            yield from trees
+    if form in EITHER:
+        return ANY_WORD if tag in NOT_OF_WORDS else tag
+    if form in TAG_OF:
+        return tag if tag in FORMS else TAG_OF[form]
+    return ANY_WORD if tag in FORMS or tag in NOT_OF_WORDS else tag

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple
 
 from fairseq_aiayn.treebank.linearization import (
@@ -37,30 +38,25 @@ from fairseq_aiayn.treebank.linearization import (
 )
 from fairseq_aiayn.treebank.trees import ROOT_LABEL, Constituent, Word
 
-MISSING_WORDS = "missing words"
-SURPLUS_WORDS = "surplus words"
-UNCLOSED = "unclosed"
-MISMATCHED = "mismatched"
-SURPLUS_BRACKETS = "surplus brackets"
-EMPTY_CONSTITUENTS = "empty constituents"
-UNKNOWN_SYMBOLS = "unknown symbols"
-TOO_DEEP = "too deep"
-PUNCTUATION_TAGS = "punctuation tags"
 
-REPAIRS: tuple[str, ...] = (
-    MISSING_WORDS,
-    SURPLUS_WORDS,
-    UNCLOSED,
-    MISMATCHED,
-    SURPLUS_BRACKETS,
-    EMPTY_CONSTITUENTS,
-    UNKNOWN_SYMBOLS,
-    TOO_DEEP,
-    PUNCTUATION_TAGS,
-)
+class Rule(StrEnum):
+    """The names of the repairs, in the order of reports."""
+
+    MISSING_WORDS = "missing words"
+    SURPLUS_WORDS = "surplus words"
+    UNCLOSED = "unclosed"
+    MISMATCHED = "mismatched"
+    SURPLUS_BRACKETS = "surplus brackets"
+    EMPTY_CONSTITUENTS = "empty constituents"
+    UNKNOWN_SYMBOLS = "unknown symbols"
+    TOO_DEEP = "too deep"
+    PUNCTUATION_TAGS = "punctuation tags"
 
 
-class Repaired(NamedTuple):
+REPAIRS = tuple(rule.value for rule in Rule)
+
+
+class Repair(NamedTuple):
     """A tree, and how often each repair was applied; repairs that were not needed are left out."""
 
     tree: Constituent
@@ -70,10 +66,10 @@ class Repaired(NamedTuple):
     def well_formed(self) -> bool:
         """Whether the sequence was a tree over the words without any repair, apart from punctuation
         tags."""
-        return not self.repairs.keys() - {PUNCTUATION_TAGS}
+        return not self.repairs.keys() - {Rule.PUNCTUATION_TAGS}
 
 
-def repair(tokens: Sequence[str], words: Sequence[str]) -> Repaired:
+def repair(tokens: Sequence[str], words: Sequence[str]) -> Repair:
     """Turn any sequence of symbols into a tree over exactly `words`, in linear time.
 
     For a well-formed sequence, the result is that of `delinearize` except for punctuation tags.
@@ -85,7 +81,7 @@ def repair(tokens: Sequence[str], words: Sequence[str]) -> Repaired:
     for token in tokens:
         bracket, name = split_symbol(token)
         if not name:
-            forest.repairs[UNKNOWN_SYMBOLS] += 1
+            forest.repairs[Rule.UNKNOWN_SYMBOLS] += 1
         elif bracket == "(":
             forest.open(name)
         elif bracket == ")":
@@ -94,11 +90,11 @@ def repair(tokens: Sequence[str], words: Sequence[str]) -> Repaired:
             forest.append_word(word_of(name, words[used]))
             used += 1
         else:
-            forest.repairs[SURPLUS_WORDS] += 1
+            forest.repairs[Rule.SURPLUS_WORDS] += 1
     forest.append_missing([word_of(ANY_WORD, word) for word in words[used:]])
     forest.close_all()
     counts = {name: forest.repairs[name] for name in REPAIRS if forest.repairs[name]}
-    return Repaired(Constituent(ROOT_LABEL, tuple(forest.children)), counts)
+    return Repair(Constituent(ROOT_LABEL, tuple(forest.children)), counts)
 
 
 class _Open(NamedTuple):
@@ -118,20 +114,16 @@ class _Forest:
         self._open: list[_Open] = []
         self._labels: Counter[str] = Counter()  # of the open ones
 
-    def append(self, node: Constituent | Word) -> None:
-        """Put a node into the innermost open constituent."""
-        self._innermost_children().append(node)
-
     def append_word(self, word: Word) -> None:
         """Put the next word into the innermost open constituent."""
         tag = fitting_tag(word.tag, word.form)
-        self.repairs[PUNCTUATION_TAGS] += tag != word.tag
-        self.append(Word(tag, word.form))
+        self.repairs[Rule.PUNCTUATION_TAGS] += tag != word.tag
+        self._innermost_children().append(Word(tag, word.form))
 
     def open(self, label: str) -> None:
         """Open a constituent."""
         too_deep = len(self._open) >= MAX_OPEN
-        self.repairs[TOO_DEEP] += too_deep
+        self.repairs[Rule.TOO_DEEP] += too_deep
         children = self._innermost_children() if too_deep else []
         self._open.append(_Open(label, children, too_deep))
         self._labels[label] += 1
@@ -139,17 +131,17 @@ class _Forest:
     def close(self, label: str) -> None:
         """Close the innermost constituent with this label; see the rules above if there is none."""
         if not self._open:
-            self.repairs[SURPLUS_BRACKETS] += 1
+            self.repairs[Rule.SURPLUS_BRACKETS] += 1
             return
         if self._labels[label]:
             self._close_unclosed(label)
         else:
-            self.repairs[MISMATCHED] += 1
+            self.repairs[Rule.MISMATCHED] += 1
         self._close_innermost()
 
     def append_missing(self, words: list[Word]) -> None:
         """Put the words without symbols at the end."""
-        self.repairs[MISSING_WORDS] += len(words)
+        self.repairs[Rule.MISSING_WORDS] += len(words)
         last = self.children[-1] if self.children else None
         if words and not self._open and isinstance(last, Constituent):
             self.children[-1] = Constituent(last.label, (*last.children, *words))
@@ -163,7 +155,7 @@ class _Forest:
     def _close_unclosed(self, label: str | None) -> None:
         """Close the constituents inside the innermost one with this label, or all for None."""
         while self._open and self._open[-1].label != label:
-            self.repairs[UNCLOSED] += not self._open[-1].too_deep
+            self.repairs[Rule.UNCLOSED] += not self._open[-1].too_deep
             self._close_innermost()
 
     def _close_innermost(self) -> None:
@@ -172,9 +164,9 @@ class _Forest:
         if too_deep:
             return
         if children:
-            self.append(Constituent(label, tuple(children)))
+            self._innermost_children().append(Constituent(label, tuple(children)))
         else:
-            self.repairs[EMPTY_CONSTITUENTS] += 1
+            self.repairs[Rule.EMPTY_CONSTITUENTS] += 1
 
     def _innermost_children(self) -> list[Constituent | Word]:
         return self._open[-1].children if self._open else self.children
@@ -189,7 +181,7 @@ class RepairReport:
     repairs: Counter[str] = field(default_factory=Counter)
     sentences_with: Counter[str] = field(default_factory=Counter)
 
-    def add(self, repaired: Repaired) -> None:
+    def add(self, repaired: Repair) -> None:
         """Count another sentence."""
         self.sentences += 1
         self.well_formed += repaired.well_formed

@@ -1,38 +1,26 @@
-"""Split lines at white space, into words or the symbols of a linearized tree."""
+"""Constituency trees in Penn Treebank brackets, as plain immutable data."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fairseq_aiayn.text import (
-    STANDARD_INPUT,
-    decode_lines,
-    opened,
-    source_name,
-    stream_lines,
-)
+from fairseq_aiayn.text import STANDARD_INPUT, source_name, stream_lines
 
 if TYPE_CHECKING:
     import nltk
 
-
 # For use inside [] of a regular expression. No other character separates words, not even a no-break
-# space.
+# space; escapes (-LRB-, 1\/2) stay unchanged.
 WHITE_SPACE = r" \t\r\n\f\v"
 ATOM = rf"[^(){WHITE_SPACE}]"  # a character of a label, a tag or a word
 SYMBOLS = re.compile(rf"[^{WHITE_SPACE}]+")
 
-
-def read_symbols(path: str | Path) -> Iterator[list[str]]:
-    """Yield the symbols of each line; raises the errors of `stream_lines`."""
-    return map(SYMBOLS.findall, stream_lines(path))
-
-
-# Constituency trees in Penn Treebank brackets, as plain immutable data.
+ROOT_LABEL = "TOP"  # of every normalized tree; EVALB does not count it
 
 
 class Word(NamedTuple):
@@ -49,23 +37,17 @@ class Constituent(NamedTuple):
     children: tuple[Constituent | Word, ...]
 
 
-# The root of every normalized tree; EVALB does not count it.
-ROOT_LABEL = "TOP"
-# Reading refuses deeper brackets, and repairing drops them. Treebanks stay below 100.
-MAX_DEPTH = 400
-
-
 def words_of(tree: Constituent) -> list[Word]:
     """Return the leaves of a tree from left to right."""
-    found: list[Word] = []
+    words: list[Word] = []
     pending: list[Constituent | Word] = [tree]
     while pending:
         node = pending.pop()
         if isinstance(node, Word):
-            found.append(node)
+            words.append(node)
         else:
             pending.extend(reversed(node.children))
-    return found
+    return words
 
 
 def write_tree(tree: Constituent) -> str:
@@ -85,22 +67,78 @@ def write_tree(tree: Constituent) -> str:
     return "".join(parts).lstrip(" ")
 
 
-# Read trees in Penn Treebank brackets; a tree may span several lines, and a line may have several
-# trees.
-#
-# White space is space, tab, carriage return, line feed, form feed and vertical tab. Any other
-# character, even a no-break space, is part of a word. Escapes (-LRB-, 1\/2) stay unchanged.
+def read_symbols(path: str | Path) -> Iterator[list[str]]:
+    """Yield the words of each line, or the symbols of a linearized tree, split at white space;
+    raises the errors of `stream_lines`."""
+    return map(SYMBOLS.findall, stream_lines(path))
+
+
+def read_line_pairs(first: str | Path, second: str | Path) -> Iterator[tuple[str, str]]:
+    """Yield the lines of two files in pairs; either may be gzip (.gz), and one may be "-", standard
+    input.
+
+    Raises OSError if a file cannot be read, and ValueError for files without a line, different
+    numbers of lines, and like `stream_lines`.
+    """
+    names = source_name(first), source_name(second)
+    if names[0] == names[1] == source_name(STANDARD_INPUT):
+        raise ValueError("expected at most one of two files from standard input, got both")
+    number = 0
+    for number, lines in enumerate(zip_longest(stream_lines(first), stream_lines(second)), start=1):
+        if lines[0] is None or lines[1] is None:
+            shorter, longer = names if lines[0] is None else reversed(names)
+            expected = f"expected as many lines as in {longer}"
+            raise ValueError(f"{shorter}: {expected}, got {number - 1:,}")
+        yield lines
+    if not number:
+        raise ValueError(f"{names[0]}: expected a line for each sentence, got an empty file")
+
+
+# Reading brackets: a tree may span several lines, and a line may have several trees.
 
 
 # Endings of file names, in lower or upper case: old disks have WSJ_0301.MRG
 TREE_FILES = (".mrg", ".mrg.gz", ".ptb", ".ptb.gz")
-# A tree with more lines counts as not closed; otherwise one lost bracket could fill the memory.
-LONGEST_TREE = 10_000
 
 # A whole word (its tag and form), or else "(" with or without a label, ")", or an atom by itself
 TOKEN = re.compile(
     rf"\(({ATOM}+)[{WHITE_SPACE}]+({ATOM}+)[{WHITE_SPACE}]*\)|(\({ATOM}*|\)|{ATOM}+)"
 )
+
+
+def read_trees(path: str | Path) -> Iterator[Constituent]:
+    """Yield the trees of a file, of all `tree_files` of a directory, or, for "-", of standard
+    input.
+
+    A file whose name ends in .gz is unpacked. Raises ValueError like `parse_trees` and for a
+    directory without such files, and OSError if a file cannot be read.
+    """
+    files = input_files(path)
+    if not files:
+        raise ValueError(f"{path}: expected *.mrg, *.ptb or those with .gz in or below it")
+    for file in files:
+        yield from parse_trees(stream_lines(file), source_name(file))
+
+
+def input_files(path: str | Path) -> list[str | Path]:
+    """Return the files that `read_trees` reads; raises ValueError for the name ""."""
+    if path == "":  # an unset shell variable; Path would take it for the current directory
+        raise ValueError("the name of a file must not be empty")
+    if path == STANDARD_INPUT or not Path(path).is_dir():
+        return [path]
+    return [*tree_files(Path(path))]
+
+
+def tree_files(directory: Path) -> list[Path]:
+    """Return the files in a directory and below it whose names end as in TREE_FILES, sorted.
+
+    Links to directories are not followed.
+    """
+    return sorted(
+        file
+        for file in directory.rglob("*")
+        if file.name.lower().endswith(TREE_FILES) and file.is_file()
+    )
 
 
 @dataclass(slots=True)
@@ -120,46 +158,8 @@ class _Fault(Exception):
         self.line = line
 
 
-def read_trees(path: str | Path) -> Iterator[Constituent]:
-    """Yield the trees of a file, of all `tree_files` of a directory, or, for "-", of standard
-    input.
-
-    A file whose name ends in .gz is unpacked. Raises ValueError like `parse_trees` and for a
-    directory without such files, and OSError if a file cannot be read.
-    """
-    files = input_files(path)
-    if not files:
-        rule = "must have *.mrg, *.ptb or those with .gz in it or below, has none"
-        raise ValueError(f"{path}: {rule}")
-    for file in files:
-        with opened(file) as lines:
-            yield from parse_trees(lines, source_name(file))
-
-
-def input_files(path: str | Path) -> list[str | Path]:
-    """Return the files that `read_trees` reads; raises ValueError for the name ""."""
-    if path == "":  # an unset shell variable; Path would take it for the current directory
-        raise ValueError("the name of a file must not be empty")
-    if path == STANDARD_INPUT or not Path(path).is_dir():
-        return [path]
-    return [*tree_files(Path(path))]
-
-
-def tree_files(directory: Path) -> list[Path]:
-    """Return the files in a directory and below it whose names end as in TREE_FILES, in lower or
-    upper case, sorted.
-
-    Links to directories are not followed.
-    """
-    return sorted(
-        file
-        for file in directory.rglob("*")
-        if file.name.lower().endswith(TREE_FILES) and file.is_file()
-    )
-
-
-def parse_trees(lines: Iterable[bytes], name: str) -> Iterator[Constituent]:
-    """Yield the trees in the lines of a UTF-8 file; only the root of a tree may have the label "".
+def parse_trees(lines: Iterable[str], name: str) -> Iterator[Constituent]:
+    """Yield the trees in the lines of a file; only the root of a tree may have the label "".
 
     Raises ValueError, "NAME:LINE: what is wrong"; LINE is the line of the fault, or the line where
     a faulty bracket begins.
@@ -167,7 +167,7 @@ def parse_trees(lines: Iterable[bytes], name: str) -> Iterator[Constituent]:
     stack: list[_Bracket] = []
     number = 0
     try:
-        for number, line in enumerate(decode_lines(lines, name), start=1):
+        for number, line in enumerate(lines, start=1):
             for tag, form, token in TOKEN.findall(line):
                 if tag:
                     _take_word(stack, tag, form)
@@ -175,24 +175,18 @@ def parse_trees(lines: Iterable[bytes], name: str) -> Iterator[Constituent]:
                     if (tree := _close(stack)) is not None:
                         yield tree
                 elif token[0] == "(":
-                    if len(stack) == MAX_DEPTH:
-                        raise _Fault(f"deeper than {MAX_DEPTH} brackets")
                     stack.append(_Bracket(token[1:], number, []))
                 else:
                     _take_atom(stack, token)
-            if stack and number - stack[0].line >= LONGEST_TREE:
-                raise _Fault(f"the tree is not closed after {LONGEST_TREE:,} lines", stack[0].line)
         if stack:
             raise _Fault("the tree is not closed at the end", stack[0].line)
     except _Fault as fault:
-        raise ValueError(f"{name}:{fault.line or number}: {fault}") from None
+        raise ValueError(f"{name}:{fault.line or number}: {fault}") from fault
 
 
 def _take_word(stack: list[_Bracket], tag: str, form: str) -> None:
     if not stack:
-        raise _Fault(f"a word without a constituent around it: ({tag:.60} {form:.60})")
-    if len(stack) == MAX_DEPTH:
-        raise _Fault(f"deeper than {MAX_DEPTH} brackets")
+        raise _Fault(f"a word without a constituent around it: ({tag} {form})")
     stack[-1].children.append(Word(tag, form))
 
 
@@ -200,7 +194,7 @@ def _take_atom(stack: list[_Bracket], text: str) -> None:
     """Take text by itself: a label after white space, or the form of a word whose bracket spans
     several lines."""
     if not stack:
-        raise _Fault(f"text outside of brackets: {text:.60}")
+        raise _Fault(f"text outside of brackets: {text}")
     bracket = stack[-1]
     if bracket.label or bracket.children:
         bracket.children.append(text)
@@ -213,31 +207,28 @@ def _close(stack: list[_Bracket]) -> Constituent | None:
     if not stack:
         raise _Fault("unbalanced: a closing bracket too many")
     bracket = stack.pop()
-    label, children, line = bracket.label, bracket.children, bracket.line
-    if not children:
-        raise _Fault(f"an empty bracket: ({label:.60})", line)
-    if str in map(type, children):
-        _close_word(stack, label, children, line)
+    label, line = bracket.label, bracket.line
+    texts = [child for child in bracket.children if isinstance(child, str)]
+    nodes = [child for child in bracket.children if not isinstance(child, str)]
+    if not bracket.children:
+        raise _Fault(f"an empty bracket: ({label})", line)
+    if texts and nodes:
+        raise _Fault(f"a word and brackets in one bracket: {texts[0]}", line)
+    if len(texts) > 1:
+        raise _Fault(f"several words in one bracket: {' '.join(texts)}", line)
+    if texts:
+        _take_word(stack, label, texts[0])
         return None
+    tree = Constituent(label, tuple(nodes))
     if not stack:
-        return Constituent(label, tuple(children))
+        return tree
     if not label:
         raise _Fault("a bracket without a label", line)
-    stack[-1].children.append(Constituent(label, tuple(children)))
+    stack[-1].children.append(tree)
     return None
 
 
-def _close_word(stack: list[_Bracket], label: str, children: list, line: int) -> None:
-    """Close a bracket that holds text."""
-    texts = [child for child in children if isinstance(child, str)]
-    if len(texts) < len(children):
-        raise _Fault(f"a word and brackets in one bracket: {texts[0]:.60}", line)
-    if len(texts) > 1:
-        raise _Fault(f"several words in one bracket: {' '.join(texts):.60}", line)
-    _take_word(stack, label, texts[0])
-
-
-# Split a sentence into words as the Penn Treebank does.
+# The uses of nltk, which is imported only when needed, because the import takes seconds
 
 
 # The WSJ is ASCII; its tokenizer tells opening from closing quotes by the surrounding text
@@ -245,12 +236,12 @@ ASCII_QUOTES = str.maketrans("“”‘’", "\"\"''")
 
 
 def penn_words(sentence: str) -> list[str]:
-    """Return the words of one English sentence, without white space or round brackets in them.
+    """Return the words of one English sentence as in the Penn Treebank, without white space or
+    round brackets in them.
 
     Contractions are split (ca n't), quotes become `` and '', and brackets become -LRB-, -RSB- and
     so on. Only a full stop at the end becomes a separate word, so pass one sentence at a time.
     """
-    # Importing nltk takes seconds, and users who bring tokenized text do not need it
     from nltk.tokenize import TreebankWordTokenizer
 
     return TreebankWordTokenizer().tokenize(
@@ -258,24 +249,11 @@ def penn_words(sentence: str) -> list[str]:
     )
 
 
-# Draw trees with nltk, which is imported only when needed, because the import takes seconds.
-
-
 def as_nltk(tree: Constituent) -> nltk.Tree:
     """Convert a tree to nltk's form, where the tag of a word is a node above its form."""
     from nltk import Tree
 
-    root = Tree(tree.label, [])
-    pending = [(root, tree)]
-    while pending:
-        parent, node = pending.pop()
-        for child in node.children:
-            if isinstance(child, Word):
-                parent.append(Tree(child.tag, [child.form]))
-            else:
-                parent.append(Tree(child.label, []))
-                pending.append((parent[-1], child))
-    return root
+    return Tree.fromstring(write_tree(tree), node_pattern=f"{ATOM}+", leaf_pattern=f"{ATOM}+")
 
 
 def pretty(tree: Constituent) -> str:

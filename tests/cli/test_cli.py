@@ -185,7 +185,7 @@ def test_no_command_and_an_unknown_one_are_refused(
 @pytest.mark.parametrize(
     ("streams", "arguments", "status", "said"),
     [
-        ("<&-", "linearize", 2, "aiayn linearize: -: must have a tree, has none\n"),
+        ("<&-", "linearize", 2, "aiayn linearize: standard input: expected a tree, got none\n"),
         ("<&-", "bleu --hypothesis - --reference - --target-lang de", 2, "standard input"),
         (">&-", "user-dir", 2, "aiayn: standard output is closed\n"),
         ("2>&-", "user-dir", 0, ""),

@@ -18,7 +18,7 @@ from fairseq_aiayn.plugin.development_f1 import read_development_trees
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.parsing_task import AiaynParsingConfig, AiaynParsingTask
 from fairseq_aiayn.plugin.task import AiaynTranslationTask
-from fairseq_aiayn.treebank.repair import Repaired, repair
+from fairseq_aiayn.treebank.repair import Repair, repair
 
 # "▁a" to "▁h" begin a word, "s" and "t" continue one; "madeupword0000" is fairseq's filler
 PIECES = [*(f"\u2581{letter}" for letter in "abcdefgh"), "s", "t"]
@@ -57,7 +57,7 @@ def sample(task: AiaynParsingTask, words: tuple[int, ...], seed: int = 0) -> dic
 
 def parse(
     task: AiaynParsingTask, models: list[AiaynModel], batch: dict, words: tuple[int, ...], **options
-) -> list[list[Repaired]]:
+) -> list[list[Repair]]:
     """Every hypothesis of every sentence, repaired if necessary."""
     generator = task.build_generator(models, Namespace(**options))
     return [

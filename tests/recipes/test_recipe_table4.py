@@ -66,7 +66,7 @@ def repairs(well_formed: int = 3, sentences: int = SENTENCES, **counts: object) 
 def evalb_table(sentences: int = SENTENCES, predicted: str = GOLD) -> str:
     """What `aiayn evalb --per-sentence` prints, down to its totals."""
     line = sentence_line(1, evalb.score_sentence(GOLD, predicted))
-    totals = totals_lines(evalb.score([(GOLD, predicted)]).all)
+    totals = totals_lines(evalb.summarize([evalb.score_sentence(GOLD, predicted)]).all)
     return "\n".join((TABLE_HEAD, *[line] * sentences, *totals, ""))
 
 
@@ -148,7 +148,7 @@ def test_a_search_is_read(make_part):
 
 def test_what_evalb_prints_is_read(make_part):
     wrong = GOLD.replace("VP", "NP")
-    scores = evalb.score([(GOLD, wrong), (GOLD, GOLD), (GOLD, GOLD), (GOLD, GOLD)])
+    scores = evalb.summarize(evalb.score_sentence(GOLD, p) for p in (wrong, GOLD, GOLD, GOLD))
     part = make_part(**{"score.json": json.dumps(asdict(scores))})
     assert read_searches([part])[0].run.scores == scores
     assert scores.all.f1 == pytest.approx(100 * 11 / 12)

@@ -50,13 +50,9 @@ def test_repeated_words_count_as_often_as_the_reference_has_them() -> None:
 
 
 def test_counts_are_summed_over_the_corpus_before_they_are_divided() -> None:
-    result = paper_bleu(["a b c d", "a b c x"], ["a b c d", "a b c d"], "en")
+    """Case counts, too."""
+    result = paper_bleu(["a b c d", "a b c D"], ["a b c d", "a b c d"], "en")
     assert result.score == pytest.approx(mean(7 / 8, 5 / 6, 3 / 4, 1 / 2))
-
-
-def test_case_counts() -> None:
-    result = english("Das ist ein gutes Haus", "das ist ein gutes Haus")
-    assert result.score == pytest.approx(mean(4 / 5, 3 / 4, 2 / 3, 1 / 2))
 
 
 @pytest.mark.parametrize("space", ["\u00a0", "\u2009", "\u2028", "\u0085", "\x1c"])
@@ -179,9 +175,9 @@ def test_french_quotes_are_kept_unless_ascii_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("hypothesis", "reference", "target_lang", "message"),
     [
-        (["a"], ["a"], "xx", "target language: Moses has no rules for 'xx', only for as, bn, "),
-        (["a"], ["a", "b"], "de", "the same number of sentences, at least one, got 1 and 2"),
-        ([], [], "de", "the same number of sentences, at least one, got 0 and 0"),
+        (["a"], ["a"], "xx", "Moses has no rules for 'xx', only for as, bn, "),
+        (["a"], ["a", "b"], "de", "same number of sentences .* got 1 and 2"),
+        ([], [], "de", "same number of sentences .* got 0 and 0"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(

@@ -41,7 +41,7 @@ TREES = [
 @pytest.fixture(scope="module")
 def treebank() -> list[Constituent]:
     """Sentences from a few templates."""
-    return list(parse_trees((tree.encode() for tree in TREES), "invented"))
+    return list(parse_trees(TREES, "invented"))
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +208,7 @@ def test_any_model_gives_trees_over_the_words_given(untrained, data, constrained
     sentence = "Zoë (née Ökö) isn't\u2581here: 1/2 of 漢字, <unk> \u00a0!"
     given = ("--checkpoint", untrained, "--data-bin", data, "--cpu", "--beam", "3")
     status, out, _ = aiayn("parse", *given, *constrained, sentence)
-    words = [word.form for word in words_of(next(parse_trees([out.encode()], "output")))]
+    words = [word.form for word in words_of(next(parse_trees([out], "output")))]
     assert status == 0
     assert words[:5] == ["Zoë", "-LRB-", "née", "Ökö", "-RRB-"]
     _, symbols, _ = aiayn("parse", *given, *constrained, "--linearised", sentence)

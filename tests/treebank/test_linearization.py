@@ -1,72 +1,64 @@
-"""From a tree to a sequence and back: exact both ways; a sequence that is not a tree is refused."""
+"""From a treebank's tree to a normalized one, to a sequence and back: exact both ways."""
 
 from __future__ import annotations
 
 import pytest
 from faults import fault_of
-from hypothesis import given
-from invented_trees import chain, forms, normalized
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from invented_trees import chain, forms, normalized, trees
 
 from fairseq_aiayn.treebank.linearization import (
+    MAX_DEPTH,
+    MAX_OPEN,
+    category,
     delinearize,
     linearize,
+    normalize,
     punctuation_tag,
     source_text,
 )
-from fairseq_aiayn.treebank.trees import (
-    MAX_DEPTH,
-    Constituent,
-    Word,
-    parse_trees,
-    words_of,
-    write_tree,
+from fairseq_aiayn.treebank.trees import Constituent, Word, parse_trees, words_of, write_tree
+
+from_treebanks = trees(
+    st.sampled_from(["S", "NP-SBJ-1", "NP=2", "-LRB-", "ROOT", "S1", "ADVP|PRT", "NP"]),
+    st.sampled_from(["NN", "-NONE-", "."]),
+    root="",
 )
+
+
+def parse(text: str) -> Constituent:
+    (tree,) = parse_trees([text], "t.mrg")
+    return tree
 
 
 def words_in(tree: Constituent) -> list[str]:
     return [word.form for word in words_of(tree)]
 
 
-@pytest.fixture
-def tree() -> Constituent:
-    text = b"(TOP (S (NP (DT the) (NN board)) (VP (VBD met))) (. .))"
-    return next(parse_trees([text], "t.mrg"))
-
-
-def test_a_tree_becomes_labelled_brackets_around_tags_or_xx(tree: Constituent) -> None:
+def test_a_tree_becomes_labelled_brackets_around_tags_or_xx() -> None:
+    tree = parse("(TOP (S (NP (DT the) (NN board)) (VP (VBD met))) (. .))")
     assert " ".join(linearize(tree, "pos")) == "(S (NP DT NN )NP (VP VBD )VP )S ."
     assert " ".join(linearize(tree, "XX")) == "(S (NP XX XX )NP (VP XX )VP )S XX"
 
 
 @given(normalized)
 def test_delinearizing_is_the_inverse_of_linearizing(tree: Constituent) -> None:
+    """Under XX only the tags are lost."""
     assert delinearize(linearize(tree, "pos"), words_in(tree)) == tree
-
-
-@given(normalized)
-def test_under_xx_only_the_tags_are_lost(tree: Constituent) -> None:
     symbols = linearize(tree, "XX")
-    found = delinearize(symbols, words_in(tree))
-    assert linearize(found, "XX") == symbols
-    assert words_in(found) == words_in(tree)
-    assert {word.tag for word in words_of(found)} <= {"XX", ",", ".", ":", "``", "''"}
+    without_tags = delinearize(symbols, words_in(tree))
+    assert linearize(without_tags, "XX") == symbols
+    assert words_in(without_tags) == words_in(tree)
+    assert {word.tag for word in words_of(without_tags)} <= {"XX", ",", ".", ":", "``", "''"}
 
 
-def test_words_may_stand_under_the_root() -> None:
-    words = (Word("DT", "the"), Word("NN", "board"))
-    assert delinearize(["DT", "NN"], ["the", "board"]) == Constituent("TOP", words)
-
-
-def test_a_gold_tag_that_is_xx_is_not_kept_for_punctuation() -> None:
-    tree = Constituent("TOP", (Word("XX", "board"), Word("XX", ",")))
-    found = delinearize(linearize(tree, "pos"), ["board", ","])
-    assert words_of(found) == [Word("XX", "board"), Word(",", ",")]
-
-
-def test_punctuation_has_its_tag_under_xx() -> None:
+def test_punctuation_has_its_tag_under_xx_even_if_xx_is_its_gold_tag() -> None:
     words = ["``", "The", "board", "--", "it", "met", "?", "''"]
-    found = delinearize(["XX"] * 8, words)
-    assert [word.tag for word in words_of(found)] == ["``", "XX", "XX", ":", "XX", "XX", ".", "''"]
+    tags = ["``", "XX", "XX", ":", "XX", "XX", ".", "''"]
+    assert [word.tag for word in words_of(delinearize(["XX"] * 8, words))] == tags
+    tree = Constituent("TOP", (Word("XX", "board"), Word("XX", ",")))
+    assert words_of(delinearize(linearize(tree, "pos"), ["board", ","]))[1] == (",", ",")
 
 
 @pytest.mark.parametrize(
@@ -87,50 +79,26 @@ def test_punctuation_has_the_tag_that_scoring_leaves_out(tag: str | None, those:
 @pytest.mark.parametrize(
     ("symbols", "message"),
     [
-        ("", "must have a symbol for each of the 2 words, has 0"),
-        ("(S DT )S", "must have a symbol for each of the 2 words, has 1"),
-        ("(S DT NN )S NN", "symbol 5: must be for one of 2 words, NN comes after the last"),
-        ("(S DT NN", "(S is not closed at the end"),
-        ("(S DT (NP NN )NP", "(S is not closed at the end"),
-        ("(S DT (NP NN )S )NP", "symbol 5: must close NP first, got )S"),
-        ("DT )S NN", "symbol 2: )S closes what is not open"),
-        ("DT NN )TOP", "symbol 3: )TOP closes what is not open"),
-        ("(S DT NN )S )S", "symbol 5: )S closes what is not open"),
-        ("(S DT (NP )NP NN )S", "symbol 4: )NP closes a constituent without a word"),
-        ("DT ( NN", "symbol 2: must be a bracket with a label, a tag or XX, got '('"),
-        ("DT ) NN", "symbol 2: must be a bracket with a label, a tag or XX, got ')'"),
-        ("DT ((S NN", "symbol 2: must be a bracket with a label, a tag or XX, got '((S'"),
-        ("DT S) NN", "symbol 2: must be a bracket with a label, a tag or XX, got 'S)'"),
-        ("DT <unk>", "symbol 2: must be a bracket with a label, a tag or XX, got '<unk>'"),
-        ("DT NN </s>", "symbol 3: must be a bracket with a label, a tag or XX, got '</s>'"),
+        ("", "expected 2 words and every bracket closed, got 0 words and 0 open brackets"),
+        ("(S DT )S", "expected 2 words and every bracket closed, got 1 words"),
+        ("(S DT NN )S NN", "symbol 5: "),
+        ("(S DT (NP NN )NP", "got 2 words and 1 open brackets"),
+        ("(S DT (NP NN )S )NP", r"symbol 5: .*, inside \(NP, got '\)S'"),
+        ("DT )S NN", "symbol 2: "),
+        ("DT NN )TOP", "symbol 3: "),
+        ("(S DT NN )S )S", "symbol 5: "),
+        ("(S DT (NP )NP NN )S", "symbol 4: "),
+        *((f"DT {odd} NN", "symbol 2: ") for odd in ("(", ")", "((S", "S)", "<unk>", "</s>")),
     ],
 )
 def test_what_is_no_forest_over_the_words_is_refused(symbols: str, message: str) -> None:
-    assert fault_of(delinearize, symbols.split(), ["the", "board"]) == message
+    with pytest.raises(ValueError, match=message):
+        delinearize(symbols.split(), ["the", "board"])
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "a tree must have at least one word, got none"),
-        (["the", ""], "a word must have no white space, '(' or ')' in it, got ''"),
-        (["a b"], "a word must have no white space, '(' or ')' in it, got 'a b'"),
-        (["(", "x"], "a word must have no white space, '(' or ')' in it, got '('"),
-    ],
-)
-def test_words_that_cannot_stand_in_a_tree_are_refused(words: list[str], message: str) -> None:
-    assert fault_of(delinearize, ["XX"] * len(words), words) == message
-
-
-def test_a_sequence_may_be_as_deep_as_a_tree_that_can_be_read() -> None:
-    deepest = Constituent("TOP", (chain(MAX_DEPTH - 2),))
-    found = delinearize(linearize(deepest, "pos"), ["board"])
-    (read,) = parse_trees([write_tree(found).encode()], "t.mrg")
-    assert write_tree(read) == write_tree(deepest)
-    for depth in (MAX_DEPTH - 1, 100_000):
-        symbols = linearize(Constituent("TOP", (chain(depth),)), "pos")
-        message = "symbol 399: (NP must not be inside 398 constituents"
-        assert fault_of(delinearize, symbols, ["board"]) == message
+@pytest.mark.parametrize("words", [[], ["the", ""], ["a b"], ["(", "x"]])
+def test_words_that_cannot_stand_in_a_tree_are_refused(words: list[str]) -> None:
+    assert fault_of(delinearize, ["XX"] * len(words), words).startswith(("a tree must", "a word"))
 
 
 @given(forms)
@@ -140,7 +108,74 @@ def test_a_word_is_one_word_of_the_source(form: str) -> None:
     text = source_text([form, "board"])
     assert len(text.split()) == len(text.split(" ")) == 2
     assert "\u2581" not in text
+    assert source_text(["1\\/2", "a\u2581b", "10\u00a0000"]) == "1\\/2 a_b 10_000"
 
 
-def test_the_source_is_the_words_with_spaces() -> None:
-    assert source_text(["the", "1\\/2", "a\u2581b", "10\u00a0000"]) == "the 1\\/2 a_b 10_000"
+@pytest.mark.parametrize(
+    ("treebank", "expected"),
+    [
+        *((f"({root} (S (NN x)))", "(S (NN x))") for root in ("", "ROOT", "S1", "TOP", "ROOT-1")),
+        ("( (ROOT (TOP (S (NN x)))))", "(S (NN x))"),
+        ("(ROOT (TOP (S (NN x))) (. .))", "(S (NN x)) (. .)"),
+        ("( (S (NN x)) (. .) (S (NN y)))", "(S (NN x)) (. .) (S (NN y))"),
+        ("(S (NN x))", "(S (NN x))"),
+        ("(ROOT (NN x))", "(NN x)"),
+        ("(S (ROOT (NN x)))", "(S (ROOT (NN x)))"),  # a wrapper only on top
+        ("(S (NP-SBJ-1 (NN x)) (NP=2 (NN y)))", "(S (NP (NN x)) (NP (NN y)))"),
+        ("(S (-LRB- (-LRB- -LRB-)))", "(S (-LRB- (-LRB- -LRB-)))"),
+        ("(S (ADVP|PRT (RP up)) (PRT|ADVP (RP up)))", "(S (ADVP (RP up)) (PRT (RP up)))"),
+        ("(S (NP (NN|JJ-x x-y)))", "(S (NP (NN|JJ-x x-y)))"),  # words stay as they are
+        ("(S (NP-SBJ (-NONE- *)) (VP (NP (NP (-NONE- *T*))) (VB x)))", "(S (VP (VB x)))"),
+        ("(S (NP (NP (NN x))))", "(S (NP (NP (NN x))))"),
+    ],
+)
+def test_one_root_without_function_tags_and_traces(treebank: str, expected: str) -> None:
+    assert write_tree(normalize(parse(treebank))) == f"(TOP {expected})"
+
+
+@pytest.mark.parametrize(
+    ("treebank", "collapsed"),
+    [
+        ("(S (NP-SBJ (NP-1 (NP=2 (NN x)))))", "(S (NP (NN x)))"),
+        ("(S (NP (NP (NN x)) (-NONE- *)))", "(S (NP (NN x)))"),
+        ("(S (NP (NP (NN x)) (NN y)))", "(S (NP (NP (NN x)) (NN y)))"),
+        ("(S (VP (S (VP (VB x)))))", "(S (VP (S (VP (VB x)))))"),
+        ("(NN (NN x))", "(NN (NN x))"),  # a word is no constituent
+    ],
+)
+def test_collapsing_makes_one_of_a_label_over_itself_alone(treebank: str, collapsed: str) -> None:
+    assert write_tree(normalize(parse(treebank), collapse_unary=True)) == f"(TOP {collapsed})"
+
+
+@given(from_treebanks, st.booleans())
+def test_normalizing_twice_is_normalizing_once(tree: Constituent, collapse_unary: bool) -> None:
+    words = [word for word in words_of(tree) if word.tag != "-NONE-"]
+    assume(words)
+    once = normalize(tree, collapse_unary)
+    assert words_of(once) == words
+    assert normalize(once, collapse_unary) == once
+
+
+def test_a_category_is_what_stands_before_the_function_tags() -> None:
+    labels = {"NP": "NP", "S-NOM=1": "S", "-NONE-": "-NONE-", "=2": "=2", "": "", "X-|": "X"}
+    assert {label: category(label) for label in labels} == labels
+
+
+def test_trees_that_no_sequence_can_stand_for_are_refused() -> None:
+    assert "(ROOT (NP (-NONE- *)))" in fault_of(normalize, parse("(ROOT (NP (-NONE- *)))"))
+    for tag in ("<unk>", "<s>", "madeupword0000"):
+        message = fault_of(normalize, parse(f"(NP (DT the) ({tag} board))"))
+        assert "fairseq's own symbols" in message and message.endswith(tag)
+        assert words_of(normalize(parse(f"(NP (NN {tag}))"))) == [("NN", tag)]
+
+
+def test_the_deepest_tree_has_a_sequence_and_a_deeper_one_none() -> None:
+    """TOP and words have brackets too."""
+    deepest = normalize(chain(MAX_OPEN))
+    assert write_tree(deepest).count("(") == MAX_DEPTH
+    symbols = linearize(deepest, "pos")
+    assert write_tree(delinearize(symbols, ["board"])) == write_tree(deepest)
+    for depth in (MAX_OPEN + 1, 10_000):
+        assert "at most 400 brackets" in fault_of(normalize, chain(depth))
+        symbols = linearize(Constituent("TOP", (chain(depth),)), "pos")
+        assert fault_of(delinearize, symbols, ["board"]).startswith("symbol 399: ")

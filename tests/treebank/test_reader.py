@@ -1,9 +1,9 @@
-"""Reading trees: every layout of treebanks, and the faults that are refused, with their place."""
+"""Reading trees: every layout of treebanks, and the faults that are refused, with their place; and
+the uses of nltk."""
 
 from __future__ import annotations
 
 import gzip
-import io
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,26 +12,28 @@ import pytest
 from faults import fault_of
 from hypothesis import given
 from hypothesis import strategies as st
-from invented_trees import chain, labels, tags, trees
+from invented_trees import WHITE_SPACE, chain, labels, normalized, tags, trees
 
-from fairseq_aiayn.treebank import trees as treebank_trees
+from fairseq_aiayn.treebank.linearization import MAX_OPEN, require_words
 from fairseq_aiayn.treebank.trees import (
-    MAX_DEPTH,
     Constituent,
     Word,
+    as_nltk,
     parse_trees,
+    penn_words,
+    pretty,
+    read_line_pairs,
     read_trees,
     words_of,
     write_tree,
 )
 
-TREE = b"(S (NP (DT the) (NN board)) (VP (VBD met)))\n"
+TREE = "(S (NP (DT the) (NN board)) (VP (VBD met)))\n"
 
 
-def parse(text: str | bytes) -> list[Constituent]:
+def parse(text: str) -> list[Constituent]:
     """The trees of a text, which is split into lines like a file."""
-    content = text.encode() if isinstance(text, str) else text
-    return list(parse_trees(io.BytesIO(content), "t.mrg"))
+    return list(parse_trees(text.splitlines(keepends=True), "t.mrg"))
 
 
 @given(st.lists(trees(labels, tags), max_size=3), st.randoms(use_true_random=False))
@@ -44,7 +46,7 @@ def test_what_is_written_is_read_in_any_layout(found: list[Constituent], random)
         between_atoms = last not in "()" and token not in "()"
         text += (space or " " * between_atoms) + token
         last = token
-    assert parse(text) == found
+    assert list(parse_trees(re.split("(?<=\n)", text), "t.mrg")) == found
 
 
 def test_treebank_layout_is_read() -> None:
@@ -52,17 +54,10 @@ def test_treebank_layout_is_read() -> None:
         "( (S \n    (NP-SBJ (DT the) (NN board) )\n    (VP (VBD met) (PP-TMP=2 (-NONE- *T*-1)))\n"
         "    (. .) ))\n"
     )
-    inside = Constituent(
-        "S",
-        (
-            Constituent("NP-SBJ", (Word("DT", "the"), Word("NN", "board"))),
-            Constituent(
-                "VP", (Word("VBD", "met"), Constituent("PP-TMP=2", (Word("-NONE-", "*T*-1"),)))
-            ),
-            Word(".", "."),
-        ),
-    )
-    assert tree == [Constituent("", (inside,))]
+    subject = Constituent("NP-SBJ", (Word("DT", "the"), Word("NN", "board")))
+    adjunct = Constituent("PP-TMP=2", (Word("-NONE-", "*T*-1"),))
+    verb = Constituent("VP", (Word("VBD", "met"), adjunct))
+    assert tree == [Constituent("", (Constituent("S", (subject, verb, Word(".", "."))),))]
 
 
 @pytest.mark.parametrize("root", ["", "ROOT", "TOP", "S"])
@@ -75,101 +70,44 @@ def test_escapes_and_odd_characters_are_part_of_a_word() -> None:
     """str.split takes these for white space, and str.splitlines takes them for line ends."""
     forms = ["-LRB-", "1\\/2", "10\u00a0000", "a\u2028b", "a\u0085b", "\u3000", "\x1c", "\ufeff"]
     text = f"(X {' '.join(f'(NN {form})' for form in forms)})"
-    assert [word.form for word in words_of(parse(text)[0])] == forms
-
-
-def test_a_byte_order_mark_is_dropped_at_the_start_only() -> None:
-    assert parse(b"\xef\xbb\xbf" + TREE) == parse(TREE)
-    message = "t.mrg:2: text outside of brackets: \ufeff"
-    assert fault_of(parse, TREE + b"\xef\xbb\xbf" + TREE) == message
-
-
-def test_nothing_is_no_tree() -> None:
-    assert parse(b"") == parse(b"\n \r\n\n") == []
+    (tree,) = parse_trees([text], "t.mrg")
+    assert [word.form for word in words_of(tree)] == forms
 
 
 def test_a_tree_is_given_out_as_soon_as_it_is_closed() -> None:
-    """Breaks if memory grows with the file."""
+    """Breaks if memory grows with the file, or if a fault takes the trees before it."""
 
-    def lines() -> Iterator[bytes]:
+    def lines() -> Iterator[str]:
         yield TREE
         raise AssertionError("read ahead")
 
-    assert write_tree(next(parse_trees(lines(), "t.mrg"))) == TREE.decode().rstrip("\n")
+    assert write_tree(next(parse_trees(lines(), "t.mrg"))) == TREE.rstrip("\n")
+    assert parse("") == parse("\n \r\n\n") == []
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("(S (A b))\n\n(S (NP\n(A b))\n", "3: the tree is not closed at the end"),
-        ("(", "1: the tree is not closed at the end"),
-        ("(S (A", "1: the tree is not closed at the end"),
-        ("(S (A b)))", "1: unbalanced: a closing bracket too many"),
-        ("\n)", "2: unbalanced: a closing bracket too many"),
+        ("(S (A b))\n\n(S (NP\n(A b))\n", "3: the tree is not closed"),
+        ("(", "1: the tree is not closed"),
+        ("(S (A", "1: the tree is not closed"),
+        ("(S (A b)))", "1: unbalanced"),
+        ("\n)", "2: unbalanced"),
         ("(S\n\n((A b)))", "3: a bracket without a label"),
         ("(S (\n(NP (A b))\n))", "1: a bracket without a label"),
-        ("()", "1: an empty bracket: ()"),
         ("(S (A b)\n( ))", "2: an empty bracket: ()"),
         ("(S (NP\n))", "1: an empty bracket: (NP)"),
         ("the (S (A b))", "1: text outside of brackets: the"),
         ("(S (A b))\n(S (A b)) the", "2: text outside of brackets: the"),
         ("(S\n(NP the (A b)))", "2: a word and brackets in one bracket: the"),
         ("(S (NP (A b) the\n))", "1: a word and brackets in one bracket: the"),
-        ("( (A b) the)", "1: a word and brackets in one bracket: the"),
         ("(S\n(NN the board))", "2: several words in one bracket: the board"),
         ("(S (A b))\n(A b)", "2: a word without a constituent around it: (A b)"),
         ("(A\n\nb)", "3: a word without a constituent around it: (A b)"),
-        ("x" * 1000, f"1: text outside of brackets: {'x' * 60}"),
-        (b"(S (A b))\n(S (A f\xfcr))", "2: byte 8 (0xfc) is not UTF-8"),
-        (b"\x1f\x8b\x08", "1: byte 2 (0x8b) is not UTF-8"),
     ],
 )
-def test_malformed_trees_are_refused(text: str | bytes, message: str) -> None:
-    assert fault_of(parse, text) == f"t.mrg:{message}"
-
-
-def test_trees_before_a_fault_are_given_out() -> None:
-    found = parse_trees(io.BytesIO(TREE + b"(S"), "t.mrg")
-    assert next(found) == parse(TREE)[0]
-    with pytest.raises(ValueError):
-        next(found)
-
-
-@pytest.mark.parametrize("word", ["(NN board)", "(NN\nboard)"])
-def test_brackets_may_be_as_deep_as_the_limit(word: str) -> None:
-    around = MAX_DEPTH - 1  # a word has a bracket of its own
-    (tree,) = parse("(NP " * around + word + ")" * around)
-    assert write_tree(tree) == write_tree(chain(around))
-    message = fault_of(parse, "(NP " * MAX_DEPTH + word + ")" * MAX_DEPTH)
-    assert message.endswith("deeper than 400 brackets")
-
-
-@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 1_000, 1_000_000])
-def test_deep_brackets_are_refused_and_break_nothing(depth: int) -> None:
-    assert fault_of(parse, "(S (A b))\n" + "(NP" * depth) == "t.mrg:2: deeper than 400 brackets"
-
-
-def test_deep_brackets_that_are_closed_are_refused_too() -> None:
-    message = fault_of(parse, "(NP " * 1_000 + "(A b)" + ")" * 1_000)
-    assert message == "t.mrg:1: deeper than 400 brackets"
-
-
-def test_a_lost_bracket_does_not_swallow_the_rest_of_a_long_file(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(treebank_trees, "LONGEST_TREE", 100)
-    broken = b"(S\n" + TREE * 98 + b")\n"  # 100 lines
-    assert len(parse(TREE + broken + TREE)) == 3
-    message = "t.mrg:2: the tree is not closed after 100 lines"
-    assert fault_of(parse, TREE + b"(S\n" + TREE * 100) == message
-
-
-def test_files_are_read_plain_and_packed(tmp_path: Path) -> None:
-    plain, packed = tmp_path / "a.mrg", tmp_path / "a.mrg.gz"
-    plain.write_bytes(TREE * 2)
-    packed.write_bytes(gzip.compress(TREE * 2))
-    expected = parse(TREE * 2)
-    assert list(read_trees(plain)) == list(read_trees(str(packed))) == expected
+def test_malformed_trees_are_refused(text: str, message: str) -> None:
+    assert fault_of(parse, text).startswith(f"t.mrg:{message}")
 
 
 def test_a_directory_is_read_in_order_of_paths(tmp_path: Path) -> None:
@@ -188,22 +126,72 @@ def test_a_directory_is_read_in_order_of_paths(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
     assert [word.form for tree in read_trees(tmp_path) for word in words_of(tree)] == list("123456")
+    (alone,) = read_trees(tmp_path / "02/b.mrg.gz")
+    assert write_tree(alone) == "(S (A 2))"
+    (tmp_path / "04/e.mrg/README").rename(tmp_path / "README")
+    assert str(tmp_path / "04/e.mrg") in fault_of(list, read_trees(tmp_path / "04/e.mrg"))
+    with pytest.raises(FileNotFoundError, match="absent.mrg"):
+        list(read_trees(tmp_path / "absent.mrg"))
 
 
-def test_dash_is_standard_input(give: Callable[..., None]) -> None:
-    give(TREE + b"(S")
+def test_dash_is_standard_input_whose_first_trees_come_before_a_fault(
+    give: Callable[..., None],
+) -> None:
+    give(f"\ufeff{TREE}(S")
     found = read_trees("-")
     assert next(found) == parse(TREE)[0]
     with pytest.raises(ValueError, match="^standard input:2: the tree is not closed"):
         next(found)
 
 
-def test_a_directory_without_trees_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "readme.txt").write_text("nothing")
-    message = f"{tmp_path}: must have *.mrg, *.ptb or those with .gz in it or below, has none"
-    assert fault_of(list, read_trees(tmp_path)) == message
+def test_lines_are_read_in_pairs(tmp_path: Path, give: Callable[..., None]) -> None:
+    paths = [tmp_path / name for name in ("three", "two.gz", "empty")]
+    paths[0].write_text("a\nb\nc")
+    paths[1].write_bytes(gzip.compress(b"1\n2\n"))
+    paths[2].touch()
+    pairs = read_line_pairs(paths[0], paths[1])
+    assert [next(pairs), next(pairs)] == [("a", "1"), ("b", "2")]
+    assert fault_of(list, pairs) == f"{paths[1]}: expected as many lines as in {paths[0]}, got 2"
+    message = f"{paths[2]}: expected as many lines as in {paths[0]}, got 0"
+    assert fault_of(list, read_line_pairs(paths[2], paths[0])) == message
+    assert "got an empty file" in fault_of(list, read_line_pairs(paths[2], paths[2]))
+    assert "standard input" in fault_of(list, read_line_pairs("-", "-"))
+    give("1\n2\n3\n")
+    assert [second for _, second in read_line_pairs(paths[0], "-")] == ["1", "2", "3"]
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="absent.mrg"):
-        list(read_trees(tmp_path / "absent.mrg"))
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ("The board can't meet.", "The board ca n't meet ."),
+        ('He (really) said "no"!', "He -LRB- really -RRB- said `` no '' !"),
+        ("It’s “the” board’s, isn’t it?", "It 's `` the '' board 's , is n't it ?"),
+        ("Nov. 29 -- for $ 1/2 [a] year...", "Nov. 29 -- for $ 1/2 -LSB- a -RSB- year ..."),
+        ("a\u00a0board\t met\n", "a board met"),
+        (" \n", ""),
+    ],
+)
+def test_words_are_those_of_the_treebank(sentence: str, words: str) -> None:
+    assert penn_words(sentence) == words.split()
+
+
+@given(st.text(st.characters() | st.sampled_from("()[]{}\"'“”.,-" + WHITE_SPACE)))
+def test_words_of_any_sentence_can_stand_in_a_tree(sentence: str) -> None:
+    words = penn_words(sentence)
+    if words:
+        require_words(words)
+
+
+@given(normalized)
+def test_nltk_has_the_same_tree(tree: Constituent) -> None:
+    found = as_nltk(tree)
+    assert found.leaves() == [word.form for word in words_of(tree)]
+    assert found.pformat(margin=10**9) == write_tree(tree)
+
+
+def test_a_drawing_has_every_label_and_word_in_order() -> None:
+    (tree,) = parse("(TOP (NP (DT the) (NN board)) (. .))")
+    rows = pretty(tree).split("\n")
+    named = [row.split() for row in rows if not set(row) <= set(" _|")]
+    assert named == [["TOP"], ["NP", "|"], ["DT", "NN", "."], ["the", "board", "."]]
+    assert pretty(Constituent("TOP", (chain(MAX_OPEN),))).count("NP") == MAX_OPEN
