@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from matplotlib.figure import Figure
 
-from fairseq_aiayn.attention_maps.picture import draw_heat_maps
-from fairseq_aiayn.attention_maps.weights import AttentionMap, all_attention_weights, select
+from fairseq_aiayn.attention_maps.weights import all_attention_weights
 from fairseq_aiayn.decoding.beam_search import (
     EnsembleContinuations,
     SearchOptions,
@@ -44,10 +43,15 @@ def attention_picture(model: Transformer) -> Figure:
     """Draw the encoder-decoder attention of the last layer while the model names one number."""
     pair = names_of(DRAWN)
     batch = batch_of([pair])
-    weights = all_attention_weights(model, batch.source[0], batch.shifted[0])["cross"]
+    heads = all_attention_weights(model, batch.source[0], batch.shifted[0])["cross"][-1]
     source, target = ((*words, SYMBOLS[END]) for words in pair)
-    shown = AttentionMap("cross", queries=target, keys=source, weights=weights)
-    return draw_heat_maps(select(shown, layer=len(weights), heads=None, word=None))
+    figure = Figure(figsize=(4 * len(heads), 4), layout="constrained")
+    for number, (axes, weights) in enumerate(zip(figure.subplots(1, len(heads)), heads), start=1):
+        axes.imshow(weights.numpy(), cmap="Blues", vmin=0, vmax=1)
+        axes.set_title(f"head {number}")
+        axes.set_xticks(range(len(source)), source, rotation=90)
+        axes.set_yticks(range(len(target)), target)
+    return figure
 
 
 def mistakes(model: Transformer) -> Table:

@@ -1,25 +1,5 @@
 // What is chosen, the controls that choose it, and the address that holds it.
 
-const KINDS = {
-  encoder: {
-    name: "Encoder",
-    queries: "Source",
-    keys: "Source",
-    text: "Self-attention of the encoder: each word of the source (left) looks at the whole source (right).",
-  },
-  decoder: {
-    name: "Decoder",
-    queries: "Written",
-    keys: "Read",
-    text: "Masked self-attention of the decoder: left the word written at each position, right the words read by then, which begin with <s>. None looks at later words.",
-  },
-  cross: {
-    name: "Cross",
-    queries: "Written",
-    keys: "Source",
-    text: "Encoder-decoder attention: left the word written at each position, right the words of the source.",
-  },
-};
 const LARGEST = 6; // weights that are told as numbers
 const LEAST = 0.005; // none that would be told as 0.00
 const at = (id) => document.getElementById(id);
@@ -29,7 +9,7 @@ let pinned = null; // {side: "query" or "key", index}
 let writing = null; // the timer of the address
 let preview = null; // the same, of the word under the pointer; in a heat map also its `key`
 
-const COLUMN = { query: "queries", key: "keys" }; // of a side: in a map, in KINDS, and as an element
+const COLUMN = { query: "queries", key: "keys" }; // of a side: in a map, in page.kinds, and as an element
 const wordsOf = (side) => mapOf(state)[COLUMN[side]];
 
 // Layers and heads of another kind may be fewer, a sentence's words others.
@@ -109,7 +89,7 @@ function buildWords() {
   select.replaceChildren(new Option("all words", ""));
   for (const side of ["query", "key"]) {
     const group = document.createElement("optgroup");
-    group.label = at(`${side}-title`).textContent = KINDS[state.kind][COLUMN[side]];
+    group.label = at(`${side}-title`).textContent = page.kinds[state.kind][COLUMN[side]];
     if (side === "key") group.label += ", looked at";
     const buttons = wordsOf(side).map((word, index) => {
       group.append(new Option(word, `${side} ${index}`));
@@ -124,7 +104,7 @@ function buildWords() {
 }
 
 function chooseKind() {
-  at("kind-text").textContent = KINDS[state.kind].text;
+  at("kind-text").textContent = page.kinds[state.kind].text;
   buildChoices();
   buildWords();
 }

@@ -1,15 +1,10 @@
 // What the page shows: the maps of the data block, as pieces and as whole words.
 
-const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const LEVELS = DIGITS.length ** 2 - 1; // a weight is two digits: 0 to 4095 of 4095
+const LEVELS = 4095; // a weight is a whole number of 1/4095, in 16 bits
 
 function decode(text) {
-  const value = new Uint8Array(128);
-  [...DIGITS].forEach((digit, i) => (value[digit.charCodeAt(0)] = i));
-  return Float32Array.from({ length: text.length / 2 }, (_, i) => {
-    const high = value[text.charCodeAt(2 * i)];
-    return (high * DIGITS.length + value[text.charCodeAt(2 * i + 1)]) / LEVELS;
-  });
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  return Float32Array.from(new Uint16Array(bytes.buffer), (level) => level / LEVELS);
 }
 
 // weights[((layer * heads + head) * queries + query) * keys + key], all counted from 0

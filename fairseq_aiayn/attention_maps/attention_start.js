@@ -33,7 +33,7 @@ function start() {
 }
 
 for (const kind of maps.keys()) {
-  choice(at("kinds").querySelector(".row"), "radio", "kind", kind, KINDS[kind].name);
+  choice(at("kinds").querySelector(".row"), "radio", "kind", kind, page.kinds[kind].name);
 }
 choice(at("views").querySelector(".row"), "radio", "view", "lines", "Lines");
 choice(at("views").querySelector(".row"), "radio", "view", "heat", "Heat maps");

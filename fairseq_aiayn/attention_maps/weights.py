@@ -1,4 +1,5 @@
-"""The attention weights softmax(QKᵀ/√d_k) (Equation 1) of every layer and head of a model."""
+"""The attention weights softmax(QKᵀ/√d_k) (Equation 1) of every layer and head of a model, and the
+words and heads among them that a picture or a page shows."""
 
 from __future__ import annotations
 
@@ -91,22 +92,46 @@ def recording(module: MultiHeadAttention, weights: list[Tensor]) -> Iterator[Non
         hook.remove()
 
 
-# Attention weights between the words of one sentence, or of a sentence and its translation, by
-# pieces and by whole words.
+@dataclass(frozen=True)
+class Kind:
+    """A kind of attention, and what its queries and its keys are."""
+
+    name: str
+    queries: str
+    keys: str
+    text: str
 
 
-GOES_ON = "@@"  # subword-nmt: ends every piece of a word but the last
-BEGINS = "\u2581"  # sentencepiece: begins the first piece of a word
-SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>"})  # each is a word
+KINDS = {
+    "encoder": Kind(
+        name="Encoder",
+        queries="Source",
+        keys="Source",
+        text="Self-attention of the encoder: each word of the source (left) looks at the whole "
+        "source (right).",
+    ),
+    "decoder": Kind(
+        name="Decoder",
+        queries="Written",
+        keys="Read",
+        text="Masked self-attention of the decoder: left the word written at each position, right "
+        "the words read by then, which begin with <s>. None looks at later words.",
+    ),
+    "cross": Kind(
+        name="Cross",
+        queries="Written",
+        keys="Source",
+        text="Encoder-decoder attention: left the word written at each position, right the words "
+        "of the source.",
+    ),
+}
 
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """One kind of attention in all layers and heads of a model.
+    """One of KINDS in all layers and heads of a model, for one sentence and its translation.
 
-    kind is encoder (source to source), decoder (target to target) or cross (target to source).
-    weights is [N, h, Q, K]; each row, the weights of one query, sums to 1. Raises ValueError if Q
-    and K are not the numbers of queries and keys.
+    weights is [N, h, Q, K]; each row, the weights of one of the Q queries, sums to 1.
     """
 
     kind: str
@@ -114,12 +139,10 @@ class AttentionMap:
     keys: tuple[str, ...]
     weights: Tensor
 
-    def __post_init__(self) -> None:
-        words = (len(self.queries), len(self.keys))
-        if self.weights.dim() != 4 or self.weights.shape[2:] != words:
-            raise ValueError(
-                f"weights must be [N, h, {words[0]}, {words[1]}], got {list(self.weights.shape)}"
-            )
+
+GOES_ON = "@@"  # subword-nmt: ends every piece of a word but the last
+BEGINS = "\u2581"  # sentencepiece: begins the first piece of a word
+SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>"})  # each is a word
 
 
 @dataclass(frozen=True)
@@ -140,6 +163,17 @@ def words_of_pieces(pieces: tuple[str, ...]) -> list[Word]:
     ]
 
 
+def _begins_word(pieces: tuple[str, ...], i: int, marked: bool) -> bool:
+    if i == 0 or pieces[i] in SPECIAL or pieces[i - 1] in SPECIAL:
+        return True
+    return pieces[i].startswith(BEGINS) if marked else not pieces[i - 1].endswith(GOES_ON)
+
+
+def _text(pieces: tuple[str, ...]) -> str:
+    text = "".join(piece.removesuffix(GOES_ON) for piece in pieces).removeprefix(BEGINS)
+    return text or "".join(pieces)
+
+
 def merge_words(pieces: AttentionMap) -> AttentionMap:
     """Return the map of words: weights are summed over a word's keys and averaged over its queries.
 
@@ -157,36 +191,15 @@ def merge_words(pieces: AttentionMap) -> AttentionMap:
     )
 
 
-def _begins_word(pieces: tuple[str, ...], i: int, marked: bool) -> bool:
-    if i == 0 or pieces[i] in SPECIAL or pieces[i - 1] in SPECIAL:
-        return True
-    return pieces[i].startswith(BEGINS) if marked else not pieces[i - 1].endswith(GOES_ON)
-
-
-def _text(pieces: tuple[str, ...]) -> str:
-    text = "".join(piece.removesuffix(GOES_ON) for piece in pieces).removeprefix(BEGINS)
-    return text or "".join(pieces)
-
-
 def _membership(words: list[Word]) -> Tensor:
     """Return a matrix [pieces, words] with 1 where the piece belongs to the word."""
     lengths = torch.tensor([len(word.pieces) for word in words], dtype=torch.long)
     return torch.eye(len(words)).repeat_interleave(lengths, dim=0)
 
 
-# The part of an attention map that a picture shows: a layer, some heads, all words or one.
-
-
-LONGEST = 120  # words per side: more cannot be read in one picture
-
-
-class UnknownWord(ValueError):
-    """A word that is not among a map's queries."""
-
-
 @dataclass(frozen=True)
 class Selection:
-    """One layer of a map; layer, heads and queries count from 0.
+    """What is shown of a map: one layer and some heads; layer, heads and queries count from 0.
 
     If `isolated`, the queries are those of one word, otherwise all of the map.
     """
@@ -212,7 +225,7 @@ def select(
     default, all heads and all queries are selected; with a word, the queries of its occurrences.
     Raises ValueError for a layer, head or word that the map does not have.
     """
-    N, h, Q, _ = shown.weights.shape
+    N, h = shown.weights.shape[:2]
     layer = max(1, N - 1) if layer is None else layer
     if not 1 <= layer <= N:
         raise ValueError(f"the layer must be 1 to {N}, got {layer}")
@@ -220,26 +233,18 @@ def select(
     for head in heads:
         if not 1 <= head <= h:
             raise ValueError(f"a head must be 1 to {h}, got {head}")
-    queries = tuple(range(Q)) if word is None else occurrences(word, shown.queries)
+    queries = occurrences(word, shown)
+    if not queries:
+        choices = " ".join(dict.fromkeys(w.text for w in words_of_pieces(shown.queries)))
+        raise ValueError(f"{word!r} is none of the words to choose from: {choices}")
     return Selection(shown, layer - 1, tuple(n - 1 for n in heads), queries, word is not None)
 
 
-def require_readable(shown: AttentionMap) -> None:
-    """Raise ValueError if a map has more words than a picture can show."""
-    most = max(shown.weights.shape[2:])
-    if most > LONGEST:
-        raise ValueError(f"a picture shows at most {LONGEST} words or pieces a side, got {most}")
-
-
-def occurrences(word: str, pieces: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the indices of all pieces of a word, at each occurrence.
-
-    Raises UnknownWord, with the words to choose from, if it does not occur.
-    """
-    words = words_of_pieces(pieces)
-    found = [i for one in words if one.text == word for i in one.pieces]
-    found = found or [i for i, piece in enumerate(pieces) if piece == word]
-    if not found:
-        choices = " ".join(dict.fromkeys(one.text for one in words))
-        raise UnknownWord(f"{word!r} is none of the words to choose from: {choices}")
-    return tuple(found)
+def occurrences(word: str | None, shown: AttentionMap) -> tuple[int, ...]:
+    """Return the queries that are pieces of a word, or else that piece, at each occurrence; all
+    queries without a word."""
+    if word is None:
+        return tuple(range(len(shown.queries)))
+    words = words_of_pieces(shown.queries)
+    of_words = tuple(i for other in words if other.text == word for i in other.pieces)
+    return of_words or tuple(i for i, piece in enumerate(shown.queries) if piece == word)

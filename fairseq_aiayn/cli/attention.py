@@ -1,7 +1,8 @@
 """draw what a model's heads attend to (Figures 3-5), or its positions (section 3.5)
 
-The suffix of --output chooses the format. A picture (.png, .svg, .pdf) shows one layer. A page for
-a browser (.html) holds all layers and heads; it opens with the ones chosen here.
+The suffix of --output chooses the format. A picture (.png, .svg, .pdf) has lines between the words,
+of one layer. A page for a browser (.html) has lines and heat maps of all layers and heads; it opens
+with the ones chosen here.
 
 --kind says what attends to what: encoder, source to source; decoder, target to target; cross,
 target to source. Without --target, the command prints the model's own translation and uses that.
@@ -15,7 +16,7 @@ Without either option, it is cut as a recipe noted beside --data-bin, or must al
 examples:
   aiayn attention exp/demo/aiayn-tiny-1 --source "It is late, but its light is on." --word its \\
       --output its.png
-  aiayn attention en-de --source "..." --kind cross --merge --style heat --output cross.svg
+  aiayn attention en-de --source "..." --kind cross --merge --output cross.svg
   aiayn attention --checkpoint average.pt --data-bin bin --bpe-codes codes --normalize \\
       --source "..." --output attention.html
   aiayn attention --positions --output sinusoids.png
@@ -27,6 +28,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,12 +37,11 @@ from fairseq_aiayn.paper import BASE
 from fairseq_aiayn.settings import option
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.attention_maps.weights import AttentionMap, Selection
-    from fairseq_aiayn.inference.attention import Sentence
+    from fairseq_aiayn.attention_maps.weights import AttentionMap
 
 KINDS = ("encoder", "decoder", "cross")
-STYLES = ("lines", "heads", "heat")
-PAGE = ".html"
+STYLES = ("lines", "heat")
+PICTURES, PAGE = (".png", ".svg", ".pdf"), ".html"
 OF_SENTENCES = ("source", "target", "kind", "layer", "heads", "word", "style", "merge")
 
 
@@ -71,8 +72,7 @@ def _add_choices(shown: argparse._ArgumentGroup) -> None:
     shown.add_argument(
         "--style",
         choices=STYLES,
-        help="lines, all heads in one drawing (the default); heads, one drawing of lines per head; "
-        "or heat, one heat map per head",
+        help="of a page: lines between words (the default) or a heat map per head",
     )
     shown.add_argument(
         "--merge",
@@ -104,24 +104,25 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.positions:
         _draw_positions(arguments)
     else:
-        _draw_sentence(arguments)
+        _show_sentence(arguments)
     print(arguments.output)
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Raise ValueError for options that do not go together, before anything slow starts."""
-    from fairseq_aiayn.attention_maps.picture import FORMATS
-
     path = arguments.output
-    if path.suffix.lower() not in (*FORMATS, PAGE):
-        raise ValueError(f"--output must end in {', '.join(FORMATS)} or {PAGE}, got {path}")
+    is_page = path.suffix.lower() == PAGE
+    if not is_page and path.suffix.lower() not in PICTURES:
+        raise ValueError(f"--output must end in {', '.join(PICTURES)} or {PAGE}, got {path}")
     if not path.parent.is_dir():
         raise ValueError(f"--output {path}: there is no directory {path.parent}")
+    if arguments.style == "heat" and not is_page:
+        raise ValueError(f"--style heat is on a page: --output must end in {PAGE}, got {path}")
     if arguments.positions:
         for name in OF_SENTENCES:
             if getattr(arguments, name) is not None:
                 raise ValueError(f"--positions does not go with {option(name)}")
-        if path.suffix.lower() == PAGE:
+        if is_page:
             raise ValueError(f"--positions is a picture: --output must not end in {PAGE}")
     elif arguments.source is None:
         raise ValueError("--source must be given")
@@ -130,106 +131,57 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _has_model(arguments: argparse.Namespace) -> bool:
-    """The sinusoids need no model."""
+    """Return whether a model is given; the sinusoids need none."""
     given = (arguments.trained, arguments.checkpoint, arguments.data_bin)
-    return any(one is not None for one in given)
+    return any(path is not None for path in given)
 
 
 def _draw_positions(arguments: argparse.Namespace) -> None:
-    from fairseq_aiayn.attention_maps.picture import (
-        draw_positions,
-        position_tables,
-        save_picture,
-        sinusoid_table,
-    )
+    from fairseq_aiayn.attention_maps import picture
 
     if _has_model(arguments):
-        tables = position_tables(read_model(arguments).transformer)
+        tables = picture.position_tables(read_model(arguments).transformer)
     else:
-        tables = sinusoid_table(BASE.d_model)
-    save_picture(draw_positions(tables), arguments.output)
+        tables = picture.sinusoid_table(BASE.d_model)
+    picture.save_picture(picture.draw_positions(tables), arguments.output)
 
 
-def _draw_sentence(arguments: argparse.Namespace) -> None:
+def _show_sentence(arguments: argparse.Namespace) -> None:
     from fairseq_aiayn.attention_maps.weights import words_of_pieces
     from fairseq_aiayn.inference import attention
     from fairseq_aiayn.inference.engine import Translator
 
     translator = Translator(read_model(arguments), device="cpu")
     source = attention.source_sentence(translator, arguments.source)
-    page = arguments.output.suffix.lower() == PAGE
-    wanted = arguments.kind or (None if page else "encoder")
+    is_page = arguments.output.suffix.lower() == PAGE
+    kind = arguments.kind or (None if is_page else KINDS[0])
     target = None
     if arguments.target is not None:
         target = attention.target_sentence(translator, arguments.target)
-    elif wanted != "encoder":
+    elif kind != KINDS[0]:
         target = attention.translated_sentence(translator, arguments.source)
         words = words_of_pieces(target.pieces[:-1])
         print(f"translation: {' '.join(word.text for word in words)}")
-    _warn_of_unknown(source, target)
-    found = attention.attention_maps(translator, source, target)
-    if page:
-        _write_page([found[wanted]] if wanted else [*found.values()], arguments)
-    else:
-        _draw_picture(found[wanted], arguments)
+    for piece in (*source.unknown, *(target.unknown if target else ())):
+        note = f"{piece!r} is not in the dictionary, the model reads <unk>"
+        print(f"aiayn attention: {note}", file=sys.stderr)
+    maps = attention.attention_maps(translator, source, target)
+    _write([maps[kind]] if kind else [*maps.values()], arguments)
 
 
-def _warn_of_unknown(*sentences: Sentence | None) -> None:
-    for sentence in filter(None, sentences):
-        for piece in sentence.unknown:
-            note = f"{piece!r} is not in the dictionary, the model reads <unk>"
-            print(f"aiayn attention: {note}", file=sys.stderr)
-
-
-def _write_page(maps: list[AttentionMap], arguments: argparse.Namespace) -> None:
-    from fairseq_aiayn.attention_maps.page import attention_page, view_of
+def _write(maps: Sequence[AttentionMap], arguments: argparse.Namespace) -> None:
+    """Write a page of the maps, or a picture of the only one."""
+    from fairseq_aiayn.attention_maps import page, picture
+    from fairseq_aiayn.attention_maps.weights import merge_words, occurrences, select
     from fairseq_aiayn.text import write_whole
 
-    selection = _first_with_word(maps, arguments)
-    start = view_of(
-        selection,
-        view="heat" if arguments.style == "heat" else "lines",
-        words="whole" if arguments.merge else "pieces",
-    )
-    page = attention_page(maps, f"Attention: {arguments.source}", start)
-    write_whole(arguments.output, page)
-
-
-def _first_with_word(maps: list[AttentionMap], arguments: argparse.Namespace) -> Selection:
-    """Select from the first map that has the word; raises UnknownWord if none has it."""
-    from fairseq_aiayn.attention_maps.weights import UnknownWord
-
-    *others, last = maps
-    for shown in others:
-        try:
-            return _select(shown, arguments)
-        except UnknownWord:
-            continue
-    return _select(last, arguments)
-
-
-def _select(shown: AttentionMap, arguments: argparse.Namespace) -> Selection:
-    from fairseq_aiayn.attention_maps.weights import merge_words, select
-
-    shown = merge_words(shown) if arguments.merge else shown
-    return select(shown, arguments.layer, arguments.heads, arguments.word)
-
-
-def _draw_picture(shown: AttentionMap, arguments: argparse.Namespace) -> None:
-    from fairseq_aiayn.attention_maps.picture import (
-        draw_heat_maps,
-        draw_lines,
-        draw_lines_by_head,
-        save_picture,
-        undrawable,
-    )
-    from fairseq_aiayn.attention_maps.weights import require_readable
-
-    draw = {"lines": draw_lines, "heads": draw_lines_by_head, "heat": draw_heat_maps}
-    selection = _select(shown, arguments)
-    require_readable(selection.map)
-    boxes = undrawable((*selection.map.queries, *selection.map.keys))
-    if boxes and arguments.output.suffix.lower() != ".svg":
-        note = f"no installed font has {' '.join(boxes)}, drawn as boxes (not in .svg and .html)"
-        print(f"aiayn attention: {note}", file=sys.stderr)
-    save_picture(draw[arguments.style or STYLES[0]](selection), arguments.output)
+    first = next((shown for shown in maps if occurrences(arguments.word, shown)), maps[-1])
+    shown = merge_words(first) if arguments.merge else first
+    selection = select(shown, arguments.layer, arguments.heads, arguments.word)
+    if arguments.output.suffix.lower() != PAGE:
+        picture.save_picture(picture.draw_lines(selection), arguments.output)
+        return
+    words = "whole" if arguments.merge else "pieces"
+    start = page.view_of(selection, arguments.style or STYLES[0], words)
+    title = f"Attention: {arguments.source}"
+    write_whole(arguments.output, page.attention_page(maps, title, start))

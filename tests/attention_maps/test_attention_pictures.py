@@ -1,0 +1,216 @@
+"""Pictures of attention have the weights in their lines; the page has them in its data block."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+import tomllib
+import warnings
+from fnmatch import fnmatch
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from style_colours import colours_of, contrast
+
+import fairseq_aiayn
+from fairseq_aiayn.attention_maps.page import attention_page
+from fairseq_aiayn.attention_maps.picture import (
+    draw_lines,
+    draw_positions,
+    position_tables,
+    save_picture,
+    sinusoid_table,
+)
+from fairseq_aiayn.attention_maps.weights import AttentionMap, select
+from fairseq_aiayn.nn.layers import Dimensions, sinusoids
+from fairseq_aiayn.nn.transformer import create_transformer
+from fairseq_aiayn.palette import LINE_COLOURS, line_colour
+
+WORDS = ("the", "law", "with@@", "out", "the", "</s>")
+SEPARATOR = "\u2028"
+HOSTILE = (
+    *("</script><script>x</script>", "a&b", '"it\'s"', "$x_1$", "$\\frac$", "100%", "\\n", "{}"),
+    *("שלום", "مرحبا", "e\u0301\u0302", "漢字", SEPARATOR, "\u200b", "\U0001f600", "<!--", "&amp;"),
+)
+FORMATS = (".png", ".svg", ".pdf")
+PACKAGE = Path(fairseq_aiayn.__file__).parent
+
+
+def attention_map(words: tuple[str, ...] = WORDS, N: int = 6, h: int = 3) -> AttentionMap:
+    torch.manual_seed(0)
+    weights = torch.randn(N, h, len(words), len(words)).softmax(dim=-1)
+    return AttentionMap("encoder", words, words, weights)
+
+
+def lines(figure: Figure) -> dict[str, list[tuple[float, float, float]]]:
+    """By head: opacity, and y of either end, of every line."""
+    return {
+        drawn.get_gid(): [
+            (colour[3], start[1], end[1])
+            for colour, (start, end) in zip(drawn.get_colors(), drawn.get_segments(), strict=True)
+        ]
+        for drawn in figure.axes[0].collections
+    }
+
+
+def texts_of(path: Path) -> list[str]:
+    """The text elements of an SVG file."""
+    root = ElementTree.parse(path).getroot()
+    assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
+    return [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_a_line_is_as_opaque_as_its_weight_between_its_words() -> None:
+    """Breaks if opacity is scaled, queries and keys change sides, or rows are not in order."""
+    shown = attention_map()
+    figure = draw_lines(select(shown, 2, None, None))
+    y = {text.get_position()[1]: text.get_text() for text in figure.axes[0].texts}
+    found = lines(figure)
+    assert list(found) == ["head-1", "head-2", "head-3"]
+    for head, drawn in enumerate(found.values()):
+        opacities = torch.tensor([opacity for opacity, _, _ in drawn])
+        torch.testing.assert_close(opacities.view(6, 6).float(), shown.weights[1, head])
+        for end in (1, 2):
+            nearest = [min(y, key=lambda place: abs(place - line[end])) for line in drawn]
+            rows = [line // 6 if end == 1 else line % 6 for line in range(36)]
+            assert [y[place] for place in nearest] == [WORDS[row] for row in rows]
+
+
+def test_one_word_has_its_own_lines_alone_and_squares_beside_what_it_attends_to() -> None:
+    shown = attention_map()
+    every = lines(draw_lines(select(shown, 2, None, None)))
+    figure = draw_lines(select(shown, 2, [2, 3], "law"))
+    found = lines(figure)
+    assert list(found) == ["head-2", "head-3"]
+    for head, drawn in found.items():
+        assert [opacity for opacity, *_ in drawn] == [o for o, *_ in every[head][6:12]]
+        assert len({start for _, start, _ in drawn}) == 1
+    opacities = [square.get_facecolor()[3] for square in figure.axes[0].patches]
+    assert opacities == pytest.approx(shown.weights[1, 1:, 1].flatten().tolist())
+    black = [t.get_text() for t in figure.axes[0].texts if t.get_color() == "#1b1b1f"]
+    assert black.count("the") == 2 and black.count("law") == 2, "other queries are grey"
+
+
+def test_what_no_pixel_shows_is_not_drawn_and_a_rounding_error_is_no_error() -> None:
+    """A decoder's later positions have weight 0; merged weights are sums."""
+    weights = torch.tensor([[[[1.0000002, 0.0], [0.997, 0.003]]]])
+    shown = AttentionMap("decoder", ("a", "</s>"), ("<s>", "a"), weights)
+    drawn = lines(draw_lines(select(shown, None, None, None)))["head-1"]
+    assert [opacity for opacity, *_ in drawn] == pytest.approx([1.0, 0.997])
+
+
+def test_each_head_has_its_colour_and_a_ninth_that_of_the_first() -> None:
+    figure = draw_lines(select(attention_map(h=9), None, None, None))
+    colours = [to_hex(drawn.get_colors()[0]) for drawn in figure.axes[0].collections]
+    assert colours == [*LINE_COLOURS, LINE_COLOURS[0]]
+    legend = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
+    assert [legend[str(head + 1)] for head in range(9)] == colours
+    assert [line_colour(head) for head in range(16)] == [*LINE_COLOURS, *LINE_COLOURS]
+
+
+def test_any_text_is_text_and_the_same_file_every_time(tmp_path: Path) -> None:
+    """Breaks if a word is read as a formula or as markup, or where a font lacks a character."""
+    words = (*HOSTILE, "a\x1b[31m", "b\udc80\uffff", "c" * 1000)  # XML has no control characters
+    for suffix in FORMATS:
+        for name in ("one", "two"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                figure = draw_lines(select(attention_map(words), None, [1, 2], None))
+                save_picture(figure, tmp_path / f"{name}{suffix}")
+        first, second = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("one", "two"))
+        assert first == second
+    found = set(texts_of(tmp_path / "one.svg"))
+    assert {*HOSTILE, "a\ufffd[31m", "b\ufffd\ufffd", "c" * 31 + "…"} - found == set()
+    width = int.from_bytes((tmp_path / "one.png").read_bytes()[16:20], "big")
+    assert width > 150 * (figure.get_figwidth() + 2), "words beside the lines are in the picture"
+
+
+def test_positions_are_those_of_the_paper_and_of_a_model_beside_them() -> None:
+    """Breaks if a learned table (row E) is missing, cut wrong, or drawn under another name."""
+    sizes = Dimensions(N=1, d_model=16, d_ff=8, h=2, d_k=4, d_v=4, P_drop=0.0)
+    plain = position_tables(create_transformer(sizes, 9, 9, 1))
+    assert list(plain) == list(sinusoid_table(16)) == ["sinusoids"]
+    assert torch.equal(plain["sinusoids"], sinusoids(100, 16))
+    model = create_transformer(sizes, 9, 9, 1, learned_lengths=(40, 200))
+    tables = position_tables(model)
+    lengths = {name: len(table) for name, table in tables.items()}
+    assert lengths == {"sinusoids": 100, "learned, encoder": 40, "learned, decoder": 100}
+    assert torch.equal(tables["learned, decoder"], model.decoder.position.weight[:100])
+    axes = [axes for axes in draw_positions(tables).axes if axes.get_title()]
+    drawn = {axes.get_title(): torch.tensor(axes.images[0].get_array()) for axes in axes}
+    for name, table in tables.items():
+        torch.testing.assert_close(drawn[f"{name}: encoding"], table.detach())
+        similarity = torch.einsum("id,jd->ij", table, table).detach()
+        torch.testing.assert_close(drawn[f"{name}: dot products"], similarity)
+
+
+def data_of(page: str) -> dict:
+    """The JSON of the page's data block."""
+    block = re.search(r'id="attention">(.*?)</script>', page, re.DOTALL)[1]
+    assert "<" not in block and block.isascii()
+    return json.loads(block)
+
+
+def test_weights_are_read_back_to_half_a_4095th() -> None:
+    original = attention_map()
+    text = data_of(attention_page([original], "t"))["maps"][0]["weights"]
+    read = np.frombuffer(base64.b64decode(text), "<u2").reshape(6, 3, 6, 6) / 4095
+    assert np.abs(read - original.weights.double().numpy()).max() <= 0.5 / 4095 + 1e-9
+    certain = AttentionMap("cross", ("a", "b"), ("c", "d"), torch.eye(2).expand(1, 1, 2, 2))
+    text = data_of(attention_page([certain], "t"))["maps"][0]["weights"]
+    assert np.frombuffer(base64.b64decode(text), "<u2").tolist() == [4095, 0, 0, 4095]
+
+
+def test_hostile_words_and_titles_are_text() -> None:
+    title = '</title><script>x</script> {{data}} "it\'s"'
+    page = attention_page([attention_map(HOSTILE)], title)
+    assert data_of(page)["maps"][0]["queries"] == list(HOSTILE)
+    assert page.count("</script>") == 2  # of the data and of the program
+    assert SEPARATOR not in page
+    assert html.unescape(re.search("<title>(.*?)</title>", page)[1]) == title
+
+
+def test_only_the_pages_own_script_may_run_and_nothing_may_load() -> None:
+    page = attention_page([attention_map()], "t")
+    script = re.search(r'<script type="module">(.*?)</script>', page, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page
+    assert "default-src 'none'" in page
+    addresses = set(re.findall(r"https?://[^\s\"']+", page))
+    assert addresses == {"http://www.w3.org/2000/svg"}  # the name of SVG, not asked for
+
+
+@pytest.mark.parametrize("value", [1.5, -0.1, float("nan")])
+def test_what_is_no_weight_is_refused(value: float) -> None:
+    shown = attention_map()
+    shown.weights[3, 2, 1, 0] = value
+    with pytest.raises(ValueError, match=f"weights of encoder must lie in 0 to 1, got {value:g}"):
+        attention_page([shown], "t")
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_colours_are_legible(scheme: int) -> None:
+    colours = colours_of(PACKAGE / "attention_maps" / "page_style.css")[scheme]
+    for ground in ("ground", "paper"):
+        for name, least in {"ink": 7, "muted": 4.5, "accent": 4.5, "edge": 3}.items():
+            assert contrast(colours[name], colours[ground]) >= least
+    assert contrast(colours["ink"], colours["mark"]) >= 4.5
+    assert contrast(colours["on-accent"], colours["accent"]) >= 4.5
+    assert all(contrast(head, colours["paper"]) >= 3 for head in LINE_COLOURS)
+
+
+def test_files_that_are_no_python_are_installed_with_the_package() -> None:
+    settings = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    data = settings["tool"]["setuptools"]["package-data"]
+    for path in PACKAGE.rglob("*.*"):
+        if path.suffix in (".html", ".css", ".js", ".json"):
+            patterns = data[".".join(path.relative_to(PACKAGE.parent).parent.parts)]
+            assert any(fnmatch(path.name, pattern) for pattern in patterns), path

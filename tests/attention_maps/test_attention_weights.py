@@ -1,0 +1,209 @@
+"""Attention weights of a running model are Equation 1's; words are merged, heads selected."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from faults import fault_of
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from fairseq_aiayn.attention_maps.weights import (
+    AttentionMap,
+    all_attention_weights,
+    attentions,
+    merge_words,
+    select,
+    words_of_pieces,
+)
+from fairseq_aiayn.nn.attention import MultiHeadAttention
+from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.transformer import Transformer, create_transformer
+
+DIMENSIONS = Dimensions(N=2, d_model=12, d_ff=16, h=3, d_k=5, d_v=2, P_drop=0.4)
+PAD, V = 1, 20
+SOURCE, TARGET = torch.tensor([7, 4, 9, 2]), torch.tensor([2, 5, 6])
+
+
+@pytest.fixture
+def model() -> Transformer:
+    """In float64, with weights that make attention far from even."""
+    torch.manual_seed(3)
+    model = create_transformer(DIMENSIONS, V, V, PAD).double().eval()
+    with torch.no_grad():
+        for layers in attentions(model).values():
+            for attention in layers:
+                attention.W_QKV.weight *= 3
+    return model
+
+
+def reference(module: MultiHeadAttention, x: Tensor, memory: Tensor, causal: bool) -> Tensor:
+    """Equation 1 with loops over heads, queries and keys: [h, Q, K] of x [Q, d_model]."""
+    size = module.projection_sizes[0] // module.h
+    W_Q, W_K, _ = module.W_QKV.weight.split(module.projection_sizes)
+    weights = torch.zeros(module.h, len(x), len(memory), dtype=x.dtype)
+    for head in range(module.h):
+        rows = slice(head * size, (head + 1) * size)
+        for i, query in enumerate(x):
+            keys = memory[: i + 1] if causal else memory
+            scores = [
+                math.exp((W_Q[rows] @ query) @ (W_K[rows] @ key) / math.sqrt(size)) for key in keys
+            ]
+            weights[head, i, : len(keys)] = torch.tensor(scores, dtype=x.dtype) / sum(scores)
+    return weights
+
+
+def attended(module: MultiHeadAttention, weights: Tensor, memory: Tensor) -> Tensor:
+    """Concat(head_1, …, head_h)W^O of weights [h, Q, K]: [Q, d_model]."""
+    values = memory @ module.W_QKV.weight[-module.projection_sizes[2] :].T
+    heads = [w @ v for w, v in zip(weights, values.chunk(module.h, dim=1), strict=True)]
+    return torch.cat(heads, dim=1) @ module.W_O.weight.T
+
+
+def hooks(model: nn.Module) -> int:
+    return sum(len(module._forward_pre_hooks) for module in model.modules())
+
+
+@torch.no_grad()
+def test_weights_are_those_of_the_equation_in_every_layer_and_head(model: Transformer) -> None:
+    """Breaks if queries and keys are swapped, layers, heads or kinds change places, or the weights
+    are not those that the model's next layer is computed from."""
+    found = all_attention_weights(model, SOURCE, TARGET)
+    calls: dict[nn.Module, tuple[tuple, Tensor]] = {}
+    for layers in attentions(model).values():
+        for module in layers:
+            module.register_forward_hook(
+                lambda module, inputs, output: calls.update({module: (inputs, output[0])})
+            )
+    model(SOURCE[None], TARGET[None])
+    for kind, (Q, K) in {"encoder": (4, 4), "decoder": (3, 3), "cross": (3, 4)}.items():
+        assert found[kind].shape == (2, 3, Q, K)
+        for n, module in enumerate(attentions(model)[kind]):
+            inputs, output = calls[module]
+            x, memory = inputs[0][0], inputs[kind == "cross"][0]
+            expected = reference(module, x, memory, causal=kind == "decoder")
+            torch.testing.assert_close(found[kind][n], expected, rtol=1e-9, atol=1e-12)
+            torch.testing.assert_close(attended(module, found[kind][n], memory), output)
+
+
+def test_rows_sum_to_one_and_what_is_illegal_gets_exactly_nothing(model: Transformer) -> None:
+    """Breaks if a mask is left out: padding on either side, later target positions."""
+    sources = torch.tensor([[PAD, PAD, 7, 4, 9, 2], [5, 6, 7, 8, 9, 2], [7, 4, 9, 2, PAD, PAD]])
+    targets = torch.tensor([[2, 5, 6, PAD], [2, 8, 9, 10], [2, 5, 6, PAD]])
+    found = all_attention_weights(model, sources, targets)
+    for weights in found.values():
+        torch.testing.assert_close(weights.sum(dim=-1), torch.ones_like(weights[..., 0]))
+    padding = sources.eq(PAD)
+    for kind in ("encoder", "cross"):
+        per_key = found[kind].permute(1, 4, 0, 2, 3)  # [B, K, ...]
+        assert (per_key[padding] == 0).all() and (per_key[~padding].amax(dim=(1, 2, 3)) > 0).all()
+    assert (found["decoder"].triu(1) == 0).all()
+    alone = all_attention_weights(model, SOURCE, TARGET)
+    for row, real in ((0, slice(2, 6)), (2, slice(0, 4))):
+        torch.testing.assert_close(found["encoder"][:, row, :, real, real], alone["encoder"])
+        torch.testing.assert_close(found["cross"][:, row, :, :3, real], alone["cross"])
+        torch.testing.assert_close(found["decoder"][:, row, :, :3, :3], alone["decoder"])
+
+
+def test_a_model_that_trains_is_left_as_it_was(model: Transformer) -> None:
+    """Breaks if dropout is on meanwhile, a hook or a gradient stays, or modes are lost, also after
+    an error."""
+    expected = all_attention_weights(model, SOURCE, TARGET)
+    model.train()
+    model.encoder.layers[1].eval()  # as a frozen layer is
+    modes = [module.training for module in model.modules()]
+    found = all_attention_weights(model, SOURCE, TARGET)
+    for kind, weights in expected.items():
+        torch.testing.assert_close(found[kind], weights, rtol=0, atol=0)
+        assert not found[kind].requires_grad
+    with pytest.raises(IndexError):
+        all_attention_weights(model, SOURCE, torch.tensor([2, V]))
+    assert [module.training for module in model.modules()] == modes
+    assert hooks(model) == 0
+
+
+def attention_map(queries: tuple[str, ...], keys: tuple[str, ...]) -> AttentionMap:
+    """Random weights of six layers with three heads."""
+    torch.manual_seed(0)
+    weights = torch.randn(6, 3, len(queries), len(keys), dtype=torch.float64).softmax(dim=-1)
+    return AttentionMap("cross", queries, keys, weights)
+
+
+def test_weights_are_summed_over_keys_and_averaged_over_queries() -> None:
+    """Breaks with sums or means on both sides; numbers by hand."""
+    weights = torch.tensor([[[[0.5, 0.25, 0.25], [0.1, 0.2, 0.7], [0.0, 1.0, 0.0]]]])
+    words = merge_words(AttentionMap("encoder", ("a@@", "b", "c"), ("a@@", "b", "c"), weights))
+    assert (words.kind, words.queries, words.keys) == ("encoder", ("ab", "c"), ("ab", "c"))
+    torch.testing.assert_close(words.weights, torch.tensor([[[[0.525, 0.475], [1.0, 0.0]]]]))
+
+
+PIECES = st.lists(
+    st.sampled_from(["a", "b@@", "@@", "@", "\u2581c", "\u2581", "<unk>", "</s>"]), min_size=1
+)
+
+
+@given(PIECES, PIECES)
+def test_every_piece_is_of_one_word_and_rows_still_sum_to_one(queries, keys) -> None:
+    words = words_of_pieces(tuple(queries))
+    assert [i for word in words for i in word.pieces] == [*range(len(queries))]
+    assert all(word.text for word in words)
+    merged = merge_words(attention_map(tuple(queries), tuple(keys))).weights
+    torch.testing.assert_close(merged.sum(dim=-1), torch.ones_like(merged[..., 0]))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words"),
+    [
+        (("snow@@", "plo@@", "ugh", "ing", "</s>"), ("snowplough", "ing", "</s>")),
+        (("\u2581snow", "plough", "\u2581ing", "</s>"), ("snowplough", "ing", "</s>")),
+        (("a", "b", "</s>"), ("a", "b", "</s>")),  # whole words
+        (("<s>", "a@@", "b"), ("<s>", "ab")),
+        (("a@@", "</s>"), ("a", "</s>")),  # a translation that ends within a word
+        (("\u2581a", "<unk>", "b", "</s>"), ("a", "<unk>", "b", "</s>")),
+        (("\u2581", "</s>"), ("\u2581", "</s>")),
+        (("a", "\u2581b"), ("a", "b")),  # a model without a mark at the beginning
+        (("@", "-@", "@@", "x"), ("@", "-@", "x")),
+        ((), ()),
+    ],
+)
+def test_marks_of_pieces_are_taken_off_and_symbols_stay_alone(pieces, words) -> None:
+    assert merge_words(attention_map(pieces, ("k",))).queries == words
+
+
+WORDS = ("the", "law", "with@@", "out", "the", "</s>")
+
+
+def test_the_layer_is_the_last_but_one_unless_it_is_chosen() -> None:
+    """Figures 3 to 5: 5 of 6."""
+    shown = attention_map(WORDS, WORDS)
+    chosen = select(shown, None, None, None)
+    assert (chosen.layer, chosen.heads, chosen.queries) == (4, (0, 1, 2), (0, 1, 2, 3, 4, 5))
+    assert select(shown, 6, [3, 1, 3], None).heads == (2, 0)
+    assert select(shown, 6, [1], None).layer == 5
+    single = AttentionMap("cross", WORDS, WORDS, shown.weights[:1])
+    assert select(single, None, None, None).layer == 0
+
+
+def test_a_word_is_chosen_each_time_it_occurs_with_all_of_its_pieces() -> None:
+    shown = attention_map(WORDS, WORDS)
+    for word, queries in {"the": (0, 4), "without": (2, 3), "with@@": (2,)}.items():
+        chosen = select(shown, None, None, word)
+        assert chosen.queries == queries and chosen.isolated
+        assert torch.equal(chosen.weights(1), shown.weights[4, 1, list(queries)].float())
+
+
+@pytest.mark.parametrize(
+    ("layer", "heads", "word", "message"),
+    [
+        (0, None, None, "must be 1 to 6, got 0"),
+        (7, None, None, "must be 1 to 6, got 7"),
+        (None, [1, 4], None, "must be 1 to 3, got 4"),
+        (None, [0], None, "must be 1 to 3, got 0"),
+        (None, None, "The", "'The' is none of the words to choose from: the law without </s>"),
+    ],
+)
+def test_what_a_map_does_not_have_is_refused(layer, heads, word, message) -> None:
+    assert message in fault_of(select, attention_map(WORDS, WORDS), layer, heads, word)
