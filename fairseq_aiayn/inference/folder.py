@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from fairseq_aiayn.corpus.pieces import byte_pairs, sentence_pieces
+from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
 from fairseq_aiayn.decoding.beam_search import MaximumLength, SearchOptions
 from fairseq_aiayn.nn.layers import Dimensions, SinusoidalPositions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer

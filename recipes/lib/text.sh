@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # From raw parallel text to fairseq's binaries; translation.sh sources this file.
 #
-# EXP/data has the unchanged held-out text. EXP/tokens (cleaned, in shards), EXP/pieces (subwords)
+# EXP/data has the unchanged held-out text. EXP/tokens (cleaned), EXP/pieces (subwords)
 # and EXP/bin (fairseq's binaries, and copies of the held-out text) are made from the manifest's text.
 
 : "${exp:?}" "${recipe_lib:?}" "${workers:?}"
@@ -19,7 +19,7 @@ files=            # directory of these files
 tokenizer=moses   # moses or none
 normalize=()      # (--normalize) to normalize punctuation before tokenization
 lowercase=()      # (--lowercase) to lower-case all text, including the held-out text that is scored
-limits=()         # options of clean_corpus.py that limit which pairs are kept
+limits=()         # options of cleaning.py that limit which pairs are kept
 pieces=           # byte_pairs or word_pieces
 piece_flags=()    # options of the program that learns them
 min_count=1       # byte pairs are learned from words that occur at least this often
@@ -42,15 +42,15 @@ download_corpus() {
 # Write the development and test sets unchanged.
 hold_out() {
     run -q rm -rf "$exp/data"
-    run python -P -m fairseq_aiayn.corpus.held_out --manifest "$manifest" --directory "$files" \
+    run python -P -m fairseq_aiayn.corpus.texts --manifest "$manifest" --directory "$files" \
         "${pair[@]}" "${lowercase[@]}" --output "$exp/data"
 }
 
 # Clean and tokenize the training text; tokenize the held-out text.
 clean_corpus() {
     local part language
-    fresh_directory "$exp/tokens"
-    run python -P -m fairseq_aiayn.corpus.clean_corpus --manifest "$manifest" --directory "$files" \
+    run -q rm -rf "$exp/tokens"
+    run python -P -m fairseq_aiayn.corpus.cleaning --manifest "$manifest" --directory "$files" \
         "${pair[@]}" --output "$exp/tokens" --workers "$workers" \
         --tokenizer "$tokenizer" "${normalize[@]}" "${lowercase[@]}" "${limits[@]}"
     for part in valid test; do
@@ -69,8 +69,10 @@ clean_corpus() {
 # Learn one vocabulary of byte pairs for both languages (section 5.1, English-German).
 learn_byte_pairs() {
     run -q mkdir -p "$exp/pieces"
-    run -o "$exp/pieces/words" python -P -m fairseq_aiayn.corpus.count_words --shards "$exp/tokens" \
-        --languages "${languages[@]}" --workers "$workers" --min-count "$min_count"
+    # shellcheck disable=SC2016  # the inner shell expands it
+    run -o "$exp/pieces/words" bash -o pipefail -c \
+        'cat "${@:2}" | subword-nmt get-vocab | awk -v least="$1" "\$2 >= least"' words \
+        "$min_count" "${languages[@]/#/$exp/tokens/train.}"
     run -o "$exp/pieces/codes" subword-nmt learn-bpe --dict-input --input "$exp/pieces/words" \
         "${piece_flags[@]}"
 }
@@ -78,19 +80,17 @@ learn_byte_pairs() {
 # Learn one vocabulary of word pieces for both languages (section 5.1, English-French).
 learn_word_pieces() {
     run -q mkdir -p "$exp/pieces"
-    run python -P -m fairseq_aiayn.corpus.learn_word_pieces --shards "$exp/tokens" \
-        --languages "${languages[@]}" "${piece_flags[@]}" --output "$exp/pieces/model"
+    run python -P -m fairseq_aiayn.corpus.subwords learn "${piece_flags[@]}" \
+        --text "${languages[@]/#/$exp/tokens/train.}" --output "$exp/pieces/model.model"
 }
 
 apply_pieces() {
     local part language with=(--codes "$exp/pieces/codes")
     [[ $pieces == byte_pairs ]] || with=(--model "$exp/pieces/model.model")
-    run python -P -m fairseq_aiayn.corpus.apply_pieces --shards "$exp/tokens" \
-        --languages "${languages[@]}" "${with[@]}" --output "$exp/pieces" --workers "$workers"
-    for part in valid test; do
+    for part in train valid test; do
         for language in "${languages[@]}"; do
             run -q -i "$exp/tokens/$part.$language" -o "$exp/pieces/$part.$language" \
-                python -P -m fairseq_aiayn.corpus.pieces "${with[@]}"
+                python -P -m fairseq_aiayn.corpus.subwords apply "${with[@]}" --workers "$workers"
         done
     done
 }

@@ -71,7 +71,7 @@ apply_pieces() {
     local part
     for part in train valid test "${additional_sets[@]}"; do
         run -q -i "$exp/trees/$part.text" -o "$exp/pieces/$part.words" \
-            python -P -m fairseq_aiayn.corpus.pieces --model "$exp/pieces/pieces.model"
+            python -P -m fairseq_aiayn.corpus.subwords apply --model "$exp/pieces/pieces.model"
         run -q cp "$exp/trees/$part.tree" "$exp/pieces/$part.tree"
     done
 }

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
-from fairseq_aiayn.corpus.learn_word_pieces import learn
+from fairseq_aiayn.corpus.subwords import learn
 from fairseq_aiayn.text import script, write_whole
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from subword_nmt.learn_bpe import learn_bpe
 
-from fairseq_aiayn.corpus.learn_word_pieces import learn
+from fairseq_aiayn.corpus.subwords import learn
 from fairseq_aiayn.inference.folder import (
     BYTE_PAIRS,
     END,

@@ -16,7 +16,7 @@ from subword_nmt.learn_bpe import learn_bpe
 
 import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.corpus.moses import moses_tokenizer
-from fairseq_aiayn.corpus.pieces import byte_pairs
+from fairseq_aiayn.corpus.subwords import byte_pairs
 from fairseq_aiayn.inference.export import of_checkpoint, to_folder
 from fairseq_aiayn.inference.folder import BYTE_PAIRS, TextProcessing
 from fairseq_aiayn.paper import ROWS

@@ -147,7 +147,7 @@ def test_text_is_cut_as_the_recipes_cut_it(tmp_path: Path, normalize: bool) -> N
     codes.write_text("#version: 0.2\ng u\nd o\nr o\ns a\n", encoding="utf-8")
     lines = f"{text}\n".encode()
     moses = ("moses", "--language", "de", *(["--normalize"] if normalize else []))
-    for words in (moses, ("pieces", "--codes", codes)):
+    for words in (moses, ("subwords", "apply", "--codes", codes)):
         command = [sys.executable, "-m", f"fairseq_aiayn.corpus.{words[0]}", *words[1:]]
         lines = subprocess.run(command, input=lines, check=True, capture_output=True).stdout
     found = TextProcessing(BYTE_PAIRS, normalize).cutter("de", codes)(text)

@@ -29,7 +29,7 @@ RUN = "aiayn-tiny-1"
 KILLS = [
     ("1-download", "log/1-download.log"),
     ("2-held_out", "log/2-held_out.log"),
-    ("2-clean", "tokens/01-europarl-v7.00000.done"),
+    ("2-clean", "tokens"),
     ("3-pieces", "pieces/words"),
     ("3-apply", "log/3-apply.log"),
     ("4-binarize", "bin.part"),

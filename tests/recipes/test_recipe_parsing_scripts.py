@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from invented_trees import forms
 from recipe_runs import RECIPES, lines_of, refusal
 
-from fairseq_aiayn.corpus import pieces
+from fairseq_aiayn.corpus import subwords
 from fairseq_aiayn.treebank.linearization import source_text
 
 RECIPE = RECIPES / "wsj_parsing"
@@ -350,7 +350,7 @@ def known(directory: Path, side: str) -> list[str]:
 
 def cut(directory: Path, line: str) -> list[str]:
     """Return the pieces of a line, split as fairseq does."""
-    return pieces.sentence_pieces(directory / "pieces" / "pieces.model")(line).split()
+    return subwords.sentence_pieces(directory / "pieces" / "pieces.model")(line).split()
 
 
 def test_every_piece_of_the_model_is_in_fairseqs_dictionary(vocabularies):

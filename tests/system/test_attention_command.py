@@ -18,7 +18,7 @@ from sentencepiece import SentencePieceTrainer
 
 from fairseq_aiayn.attention_maps.weights import all_attention_weights
 from fairseq_aiayn.cli import main as cli
-from fairseq_aiayn.corpus.pieces import sentence_pieces
+from fairseq_aiayn.corpus.subwords import sentence_pieces
 from fairseq_aiayn.inference.attention import attention_maps, source_sentence, target_sentence
 from fairseq_aiayn.inference.engine import Translator
 from fairseq_aiayn.inference.export import model_of, of_checkpoint

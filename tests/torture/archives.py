@@ -43,10 +43,10 @@ def _manifest(attempt: Attempt, materials: Materials) -> None:
     outside.write_text("mine\n")
     attempt.keep(outside)
     given = ("--manifest", mirror / "corpus.toml", "--directory", mirror, *LANGUAGES)
-    attempt.run(f"{CORPUS}.held_out", *given, "--output", attempt.directory / "data")
+    attempt.run(f"{CORPUS}.texts", *given, "--output", attempt.directory / "data")
     attempt.run(
         *(
-            f"{CORPUS}.clean_corpus",
+            f"{CORPUS}.cleaning",
             *given,
             "--output",
             attempt.directory / "tokens",

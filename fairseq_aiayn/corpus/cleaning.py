@@ -1,0 +1,209 @@
+"""Turn the training texts of a manifest into clean tokens: OUTPUT/train.SRC and train.TGT.
+
+Each text is read directly from its archive. Its pairs are tokenized, and unusable ones dropped, as
+Moses' clean-corpus-n.perl does.
+
+    python -m fairseq_aiayn.corpus.cleaning --manifest corpus.toml --directory downloads \\
+        --source-lang en --target-lang de --output tokens --workers 2 \\
+        --tokenizer moses --normalize --max-length 250 --max-ratio 1.5
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import TextIO
+from unicodedata import category
+
+from tqdm import tqdm
+
+from fairseq_aiayn.corpus.manifest import Text, add_manifest_options, read_manifest
+from fairseq_aiayn.corpus.moses import moses_tokenizer
+from fairseq_aiayn.corpus.texts import open_lines
+from fairseq_aiayn.text import aligned_lines, in_order, script, whole_file
+
+Pair = tuple[bytes, bytes]
+Counts = dict[str, int]  # pairs by COLUMNS
+
+TOKENIZERS = ("moses", "none")
+REASONS = ("empty", "too long", "ratio", "not UTF-8")
+COLUMNS = ("read", "kept", *REASONS)
+LONGEST_WORD = 1000  # characters, as in clean-corpus-n.perl
+MOST_NOT_UTF8 = 0.01  # of a text's pairs; with more, the text must have another encoding
+CHUNK_PAIRS = 20_000  # pairs per task of a worker: a few seconds of work, a few megabytes
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How text is tokenized and which pairs are kept; raises ValueError for a wrong value."""
+
+    languages: tuple[str, str]
+    tokenizer: str  # one of TOKENIZERS; "none" only reduces white space to single spaces
+    normalize: bool  # only for "moses"; see moses_tokenizer
+    max_length: int  # tokens per side
+    max_ratio: float | None  # longer side / shorter side, in tokens
+    lowercase: bool = False  # only for "moses"; see moses_tokenizer
+
+    def __post_init__(self) -> None:
+        if self.tokenizer == "none" and (self.normalize or self.lowercase):
+            raise ValueError("--normalize and --lowercase need --tokenizer moses, got none")
+        if self.max_length < 1:
+            raise ValueError(f"--max-length must be at least 1, got {self.max_length}")
+        if self.max_ratio is not None and not self.max_ratio >= 1:
+            raise ValueError(f"--max-ratio must be at least 1, got {self.max_ratio}")
+
+
+def clean_corpus(
+    texts: Sequence[Text], directory: Path, settings: Settings, output: Path, workers: int
+) -> dict[str, Counts]:
+    """Write the clean pairs of all texts; return the counts of each text by its name.
+
+    Raises ValueError if a text is broken, with its name and the fault, or if no pair is kept.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    counts = {}
+    with ExitStack() as unfinished:
+        files = [
+            unfinished.enter_context(whole_file(output / f"train.{language}"))
+            for language in settings.languages
+        ]
+        for text in texts:
+            pairs = read_pairs(directory, text, settings.languages)
+            counts[text.name] = _clean_text(text, pairs, settings, files, workers)
+        if not any(of_text["kept"] for of_text in counts.values()):
+            raise ValueError(f"expected pairs to keep, got none: {counts}")
+    return counts
+
+
+def read_pairs(directory: Path, text: Text, languages: tuple[str, str]) -> Iterator[Pair]:
+    """Yield the pairs of a text.
+
+    Raises ValueError after the last pair if there is none, if one side has more lines, or if the
+    number differs from the manifest's.
+    """
+    count = 0
+    for pair in zip_longest(*(open_lines(directory, side) for side in text.sides(languages))):
+        if None in pair:
+            shorter = languages[pair.index(None)]
+            raise ValueError(
+                f"{text.name}: expected parallel lines, got only {count:,} in {shorter}"
+            )
+        yield pair
+        count += 1
+    if not count or count != (text.sentences or count):
+        expected = f"{text.sentences:,} sentences" if text.sentences else "sentences"
+        raise ValueError(f"{text.name}: expected {expected}, got {count:,}")
+
+
+def _clean_text(
+    text: Text, pairs: Iterator[Pair], settings: Settings, files: Sequence[TextIO], workers: int
+) -> Counts:
+    """Write the clean pairs of one text, one side into each of the files."""
+    total: Counter[str] = Counter()
+    chunks = iter(lambda: list(islice(pairs, CHUNK_PAIRS)), [])
+    with tqdm(desc=text.name, total=text.sentences, unit=" pairs", unit_scale=True) as bar:
+        for kept, counts in in_order(partial(clean, settings=settings), chunks, workers):
+            for file, lines in zip(files, zip(*kept, strict=True), strict=False):
+                file.writelines(f"{line}\n" for line in lines)
+            total.update(counts)
+            bar.update(counts["read"])
+    if total["not UTF-8"] > MOST_NOT_UTF8 * total["read"]:
+        raise ValueError(
+            f"{text.name}: expected UTF-8, got {total['not UTF-8']:,} of {total['read']:,} pairs "
+            "that are not"
+        )
+    return {column: total[column] for column in COLUMNS}
+
+
+def clean(pairs: Sequence[Pair], settings: Settings) -> tuple[list[tuple[str, str]], Counts]:
+    """Return the kept pairs, as tokens separated by spaces, and the counts by COLUMNS."""
+    tokenizers = [_tokenizer(settings, language) for language in settings.languages]
+    counts = dict.fromkeys(COLUMNS, 0) | {"read": len(pairs)}
+    kept = []
+    for pair in pairs:
+        try:
+            sides = [
+                tokenize(line.decode()) for tokenize, line in zip(tokenizers, pair, strict=True)
+            ]
+        except UnicodeDecodeError:
+            counts["not UTF-8"] += 1
+            continue
+        source, target = (side.split() for side in sides)
+        reason = reason_to_drop(source, target, settings)
+        counts[reason or "kept"] += 1
+        if reason is None:
+            kept.append((" ".join(source), " ".join(target)))
+    return kept, counts
+
+
+def reason_to_drop(source: Sequence[str], target: Sequence[str], settings: Settings) -> str | None:
+    """Return why a pair is dropped, or None if it is kept."""
+    shorter, longer = sorted((len(source), len(target)))
+    if not shorter:
+        return "empty"
+    if longer > settings.max_length or max(map(len, (*source, *target))) > LONGEST_WORD:
+        return "too long"
+    if settings.max_ratio is not None and longer / shorter > settings.max_ratio:
+        return "ratio"
+    return None
+
+
+@cache
+def _tokenizer(settings: Settings, language: str) -> Callable[[str], str]:
+    if settings.tokenizer == "none":
+        return visible
+    return moses_tokenizer(language, settings.normalize, settings.lowercase)
+
+
+def visible(line: str) -> str:
+    """Return a line without words of control and format characters alone: sentencepiece makes no
+    piece of them."""
+    if "".join(line.split()).isprintable():
+        return line
+    return " ".join(word for word in line.split() if any(category(c)[0] != "C" for c in word))
+
+
+def table(counts: dict[str, Counts]) -> str:
+    """Return the counts of each text and their sums as aligned lines."""
+    total = {column: sum(of_text[column] for of_text in counts.values()) for column in COLUMNS}
+    rows = [["pairs", *COLUMNS]]
+    rows += [
+        [name, *(f"{of_text[column]:,}" for column in COLUMNS)]
+        for name, of_text in {**counts, "all": total}.items()
+    ]
+    return "\n".join(aligned_lines(rows))
+
+
+def main() -> None:
+    with script(__doc__) as parser:
+        add_manifest_options(parser)
+        parser.add_argument("--directory", type=Path, required=True, help="the manifest's files")
+        parser.add_argument("--output", type=Path, required=True)
+        parser.add_argument("--workers", type=int, required=True, metavar="PROCESSES")
+        parser.add_argument("--tokenizer", choices=TOKENIZERS, required=True)
+        parser.add_argument("--normalize", action="store_true")
+        parser.add_argument("--lowercase", action="store_true")
+        parser.add_argument("--max-length", type=int, required=True, metavar="TOKENS")
+        parser.add_argument("--max-ratio", type=float)
+        given = parser.parse_args()
+        settings = Settings(
+            (given.source_lang, given.target_lang),
+            given.tokenizer,
+            given.normalize,
+            given.max_length,
+            given.max_ratio,
+            given.lowercase,
+        )
+        texts = read_manifest(given.manifest).train
+        counts = clean_corpus(texts, given.directory, settings, given.output, given.workers)
+        print(table(counts), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

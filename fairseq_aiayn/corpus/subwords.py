@@ -1,0 +1,160 @@
+"""Cut text into subwords (section 5.1): by byte-pair encoding or by a SentencePiece model.
+
+    python -m fairseq_aiayn.corpus.subwords apply --codes codes --workers 2 < tokens > subwords
+    python -m fairseq_aiayn.corpus.subwords learn --text tokens/train.en tokens/train.fr \\
+        --vocabulary 32000 --sample 1000000 --output model
+
+`apply` cuts standard input. `learn` writes a SentencePiece model of a sample of parallel text, with
+bottom-up merges, as word pieces were first learned; the same text gives the same model, byte for
+byte.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import redirect_stderr
+from functools import cache, lru_cache, partial
+from itertools import islice
+from pathlib import Path
+
+from fairseq_aiayn.text import (
+    STANDARD_INPUT,
+    in_order,
+    optional,
+    script,
+    stream_lines,
+    write_whole,
+)
+
+CACHED_WORDS = 200_000
+CHUNK_LINES = 20_000  # lines per task of a worker
+
+
+def byte_pairs(codes: Path) -> Callable[[str], str]:
+    """Return a function that does to a line what `subword-nmt apply-bpe --codes` does.
+
+    Raises OSError or ValueError if the codes cannot be read, or subword-nmt is missing.
+    """
+    with optional("subword-nmt"):
+        from subword_nmt.apply_bpe import BPE
+    try:
+        # subword-nmt prints the error, then exits.
+        with codes.open(encoding="utf-8", newline="\n") as stream, redirect_stderr(io.StringIO()):
+            bpe = BPE(stream)
+            bpe.segment("word")  # fails for codes of an unknown version
+    except (ValueError, SystemExit, NotImplementedError) as error:
+        raise ValueError(f"{codes}: expected the codes of subword-nmt learn-bpe") from error
+
+    @lru_cache(CACHED_WORDS)
+    def segment(word: str) -> str:
+        bpe.cache.clear()  # it is unbounded, unlike the lru_cache around this function
+        return bpe.segment(word)
+
+    return lambda line: " ".join(segment(word) for word in line.split(" ") if word)
+
+
+def sentence_pieces(model: Path) -> Callable[[str], str]:
+    """Return a function that cuts a line into a SentencePiece model's pieces, separated by spaces.
+
+    Raises OSError or ValueError if the model cannot be read, or sentencepiece is missing.
+    """
+    with optional("sentencepiece"):
+        from sentencepiece import SentencePieceProcessor
+    processor = SentencePieceProcessor()  # given an empty file, its constructor loads no model
+    try:
+        processor.LoadFromSerializedProto(model.read_bytes())
+    except RuntimeError as error:
+        raise ValueError(f"{model}: expected a SentencePiece model") from error
+    return lambda line: " ".join(processor.encode(line, out_type=str))
+
+
+@cache
+def open_subwords(codes: Path | None, model: Path | None) -> Callable[[str], str]:
+    """Return the function that cuts a line by the given file; the other is None."""
+    return byte_pairs(codes) if codes else sentence_pieces(model)
+
+
+def cut(lines: Sequence[str], codes: Path | None, model: Path | None) -> list[str]:
+    """Return the subwords of each line, separated by spaces."""
+    return [*map(open_subwords(codes, model), lines)]
+
+
+def sample(texts: Sequence[Path], pairs: int) -> Iterator[str]:
+    """Yield all sides of every k-th line, with the smallest k that gives at most `pairs` of them.
+
+    Prints their number to standard error.
+    """
+    total = sum(1 for _ in stream_lines(texts[0]))
+    step = max(1, -(-total // pairs))
+    print(f"learning from {-(-total // step):,} of {total:,} pairs", file=sys.stderr)
+    for sides in islice(zip(*map(stream_lines, texts), strict=True), 0, None, step):
+        yield from sides
+
+
+def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_nfkc") -> bytes:
+    """Return a SentencePiece model of at most `vocabulary` pieces.
+
+    `normalization` names one of SentencePiece's rules. Raises ValueError if there are no sentences
+    or more distinct characters than pieces.
+    """
+    with optional("sentencepiece"):
+        from sentencepiece import SentencePieceTrainer
+    model = io.BytesIO()  # a model written to a file would contain the file's name
+    try:
+        SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=vocabulary,
+            normalization_rule_name=normalization,
+            hard_vocab_limit=False,  # a small corpus has fewer pieces
+            character_coverage=1.0,  # no character of the sample becomes <unk>
+            num_threads=4,  # fixed, since the model contains the number
+            minloglevel=1,  # otherwise it logs every twentieth piece
+        )
+    except RuntimeError as error:
+        raise ValueError(f"sentencepiece: {error}") from error
+    return model.getvalue()
+
+
+def _apply(given: Namespace) -> None:
+    open_subwords(given.codes, given.model)  # a bad file ends the script before the first line
+    lines = stream_lines(STANDARD_INPUT)
+    chunks = iter(lambda: list(islice(lines, CHUNK_LINES)), [])
+    by = partial(cut, codes=given.codes, model=given.model)
+    for subwords in in_order(by, chunks, given.workers):
+        sys.stdout.buffer.writelines(f"{line}\n".encode() for line in subwords)
+
+
+def _learn(given: Namespace) -> None:
+    write_whole(given.output, learn(sample(given.text, given.sample), given.vocabulary))
+
+
+def _add_options(parser: ArgumentParser) -> None:
+    commands = parser.add_subparsers(required=True)
+    apply = commands.add_parser("apply", help="cut standard input")
+    files = apply.add_mutually_exclusive_group(required=True)
+    files.add_argument("--codes", type=Path, help="codes of subword-nmt learn-bpe")
+    files.add_argument("--model", type=Path, help="SentencePiece model")
+    apply.add_argument("--workers", type=int, default=1, metavar="PROCESSES")
+    apply.set_defaults(run=_apply)
+    learning = commands.add_parser("learn", help="learn a SentencePiece model")
+    learning.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE")
+    learning.add_argument("--vocabulary", type=int, required=True, metavar="SUBWORDS")
+    learning.add_argument("--sample", type=int, required=True, metavar="PAIRS")
+    learning.add_argument("--output", type=Path, required=True)
+    learning.set_defaults(run=_learn)
+
+
+def main() -> None:
+    with script(__doc__) as parser:
+        _add_options(parser)
+        given = parser.parse_args()
+        given.run(given)
+
+
+if __name__ == "__main__":
+    main()

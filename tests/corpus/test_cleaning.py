@@ -1,0 +1,245 @@
+"""Training text becomes clean tokens, as Moses makes them."""
+
+import gzip
+import random
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from faults import fault_of
+from recipe_runs import script
+from sacremoses.cli import cli
+
+from fairseq_aiayn.corpus import cleaning, moses
+from fairseq_aiayn.corpus.cleaning import Settings, clean, clean_corpus
+from fairseq_aiayn.corpus.manifest import Text, read_manifest
+
+LANGUAGES = ("en", "de")
+PLAIN = Settings(LANGUAGES, "none", False, max_length=6, max_ratio=2.0)
+MOSES = Settings(LANGUAGES, "moses", True, max_length=20, max_ratio=None)
+MANIFEST = """
+[[train]]
+name = "news"
+file = "news.{language}"
+sentences = 30
+[[train]]
+name = "web"
+file = "web.{language}.gz"
+[valid]
+name = "valid"
+file = "valid.{language}"
+[test]
+name = "test"
+file = "test.{language}"
+"""
+
+
+# --- Moses ---
+
+LINES = [
+    'He said: "Do it, now!" & left <b>| [x] {y}',
+    "Well-known, ill - advised -- and re-re-read; it's the dogs' 'own'.",
+    "„Ach“, sagte sie – „so—so…“ ‚nun’ ‘ja‘ don’t `x' ''y''",
+    "L'avion n’est «\u00a0pas\u00a0» là\u00a0: 3\u00a0000 nº\u00a07 20\u00a0% !",
+    "Dr. A. Bee, e.g. the U.S. one, pays 5,300.50 (No. 7) etc.",
+    "wait.... what ?! 3 % , a/b c:d ; http://a.b/c?d=e#f @me",
+    "a\tb  c\rd\u2028e\x85f\x1cg\u3000h",
+    "",
+    "   ",
+]
+SIGNS = [
+    *"aZb .,;:!?-'\"`()[]{}<>|&%$#@/\\",
+    *"„“”–—’‘´…«»\u00a0éß",
+    *("nº", "3", "17", "Mr.", "U.S."),
+]
+
+
+@pytest.mark.filterwarnings("ignore:'get_text_stream' is deprecated")  # sacremoses uses it
+@pytest.mark.parametrize("language", ["en", "de", "fr", "cs"])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_tokens_are_those_of_the_sacremoses_command(language, normalize):
+    """Also of nonsense that is rich in what the rules of Moses are about."""
+    chance = random.Random(1)
+    lines = [" ".join(line.splitlines()) for line in LINES]  # which the command would split
+    lines += ["".join(chance.choices(SIGNS, k=chance.randint(1, 30))) for _ in range(300)]
+    commands = ["normalize"] * normalize + ["tokenize", "-a"]
+    result = CliRunner().invoke(cli, ["-l", language, *commands], input="\n".join(lines) + "\n")
+    tokenize = moses.moses_tokenizer(language, normalize)
+    assert [tokenize(line) for line in lines] == result.stdout.split("\n")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "tokens"),
+    [
+        (
+            "Ein Boston-Terrier läuft über „saftig-grünes“ Gras.",
+            ["--normalize", "--lowercase"],  # Multi30k's lc.norm.tok: hyphenated words stay whole
+            "ein boston-terrier läuft über &quot; saftig-grünes &quot; gras .",
+        ),
+        ("Er sagt: „Nein.“", ["--normalize"], "Er sagt : &quot; Nein &quot; ."),
+        (
+            "Wort\u00adteil\x07ende\ufeff und \ue000 \u200bso",
+            ["--normalize"],
+            "Wort teil ende und so",
+        ),
+        ("Wort\u00adteil", [], "Wort \u00ad teil"),
+        ("Ein Wort.\n\nA\u2028b\x85c\x0bd\n\u200b", ["--normalize"], "Ein Wort .\n\nA b c d\n"),
+    ],
+)
+def test_a_line_stays_a_line(filtered, line, options, tokens):
+    assert filtered(moses, line, "--language", "de", *options) == f"{tokens}\n"
+
+
+def test_held_out_text_must_be_utf8(filtered):
+    with pytest.raises(SystemExit, match="^moses: standard input:2: byte 3 .* is not UTF-8$"):
+        filtered(moses, b"eins\nzw\xe4i\n", "--language", "de")
+
+
+# --- pairs ---
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "settings", "reason"),
+    [
+        (1, 1, PLAIN, None),
+        (0, 3, PLAIN, "empty"),
+        (3, 0, PLAIN, "empty"),
+        (6, 6, PLAIN, None),
+        (7, 6, PLAIN, "too long"),
+        (6, 7, PLAIN, "too long"),
+        (2, 4, PLAIN, None),
+        (2, 5, PLAIN, "ratio"),
+        (5, 2, PLAIN, "ratio"),
+        (1, 20, MOSES, None),
+        (21, 1, MOSES, "too long"),
+    ],
+)
+def test_a_pair_is_kept_by_the_lengths_of_its_sides(source, target, settings, reason):
+    sides = tuple(" ".join(["w"] * length) for length in (source, target))
+    kept, counts = clean([tuple(side.encode() for side in sides)], settings)
+    assert kept == [sides] * (reason is None)
+    assert counts == {**dict.fromkeys(cleaning.COLUMNS, 0), "read": 1, reason or "kept": 1}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "kept"),
+    [
+        (b"(a)", b"a  b c", ("( a )", "a b c")),  # lengths are those after tokenization
+        (b"(a) b c", b"a b c d", "too long"),
+        (b"(a)", b"a  b c-d", "too long"),
+        (b"caf\xe9", b"a", "not UTF-8"),
+        (b"a", b"\xed\xa0\x80", "not UTF-8"),
+        ("é".encode(), b"e", ("é", "e")),
+        (b"a", b"w" * 1000, ("a", "w" * 1000)),
+        (b"a", b"w" * 1001, "too long"),
+    ],
+)
+def test_what_is_kept_of_a_tokenized_pair(source, target, kept):
+    settings = Settings(LANGUAGES, "moses", False, max_length=4, max_ratio=None)
+    pairs, counts = clean([(source, target)], settings)
+    assert pairs == ([kept] if isinstance(kept, tuple) else [])
+    assert isinstance(kept, tuple) or counts[kept] == 1
+
+
+def test_without_tokenizer_only_white_space_and_what_cannot_be_seen_changes():
+    """SentencePiece makes no piece of a word of control characters alone."""
+    pairs = [("\u3000a|b &  [c] „d“ \u2028\x85 e\r", "x y z"), ("c\u200b \x01", "d")]
+    pairs += [("\u200b", "a"), ("b", "\x01 \ufeff")]
+    kept, counts = clean([(one.encode(), other.encode()) for one, other in pairs], PLAIN)
+    assert kept == [("a|b & [c] „d“ e", "x y z"), ("c\u200b", "d")] and counts["empty"] == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (("none", True, 1, None), "--normalize and --lowercase need --tokenizer moses"),
+        (("moses", True, 0, None), "--max-length must be at least 1, got 0"),
+        (("moses", True, 1, 0.9), "--max-ratio must be at least 1, got 0.9"),
+        (("moses", True, 1, float("nan")), "--max-ratio must be at least 1, got nan"),
+    ],
+)
+def test_settings_are_checked(values, message):
+    assert fault_of(Settings, LANGUAGES, *values).startswith(message)
+
+
+# --- the corpus ---
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch) -> Path:
+    """Two texts, which several tasks clean."""
+    monkeypatch.setattr(cleaning, "CHUNK_PAIRS", 10)
+    (tmp_path / "corpus.toml").write_text(MANIFEST, encoding="utf-8")
+    chance = random.Random(7)
+    for name, lines, opened in (("news.{}", 30, open), ("web.{}.gz", 11, gzip.open)):
+        for language in LANGUAGES:
+            with opened(tmp_path / name.format(language), "wb") as stream:
+                for number in range(lines):
+                    words = [f"{language}-{number}."] * chance.randint(0, 8)
+                    stream.write(" ".join(words).encode() + b"\n")
+    return tmp_path
+
+
+def make(corpus: Path, settings: Settings = PLAIN, workers: int = 2):
+    texts = read_manifest(corpus / "corpus.toml").train
+    return clean_corpus(texts, corpus, settings, corpus / "tokens", workers)
+
+
+@pytest.mark.parametrize(("settings", "workers"), [(PLAIN, 1), (PLAIN, 2), (MOSES, 2)])
+def test_tokens_are_those_of_the_texts_one_after_the_other(corpus, settings, workers):
+    counts = make(corpus, settings, workers)
+    kept = []
+    for name, opened in (("news.{}", open), ("web.{}.gz", gzip.open)):
+        sides = [opened(corpus / name.format(language), "rb").read() for language in LANGUAGES]
+        pairs = list(zip(*(side.split(b"\n")[:-1] for side in sides), strict=True))
+        expected, counted = clean(pairs, settings)
+        kept += expected
+        assert counts[name.partition(".")[0]] == counted
+        assert sum(counted.values()) == 2 * counted["read"] == 2 * len(pairs)
+    for language, lines in zip(LANGUAGES, zip(*kept, strict=True), strict=True):
+        text = (corpus / "tokens" / f"train.{language}").read_text(encoding="utf-8")
+        assert text == "".join(f"{line}\n" for line in lines)
+    assert len(list((corpus / "tokens").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: lines[:-7], "news: expected parallel lines, got only 23 in de"),
+        (lambda lines: [*lines, b"x"], "news: expected parallel lines, got only 30 in en"),
+        (lambda lines: [b"caf\xe9", *lines[1:]], "news: expected UTF-8, got 1 of 30 pairs"),
+        (lambda lines: [b""] * 30, "expected pairs to keep, got none"),
+    ],
+)
+def test_a_text_that_cannot_be_right_ends_with_its_name_and_nothing(corpus, change, message):
+    path = corpus / "news.de"
+    path.write_bytes(b"".join(line + b"\n" for line in change(path.read_bytes().splitlines())))
+    for language in LANGUAGES:
+        (corpus / f"web.{language}.gz").write_bytes(gzip.compress(b"\n"))
+    assert fault_of(make, corpus).startswith(message)
+    assert not list((corpus / "tokens").iterdir())
+
+
+def test_a_text_has_the_sentences_that_its_manifest_says(corpus):
+    (text,) = [text for text in read_manifest(corpus / "corpus.toml").train if text.sentences]
+    for sentences, message in ((29, "news: expected 29 sentences, got 30"), (30, None)):
+        pairs = cleaning.read_pairs(corpus, Text(text.name, text.file, None, sentences), LANGUAGES)
+        if message:
+            assert fault_of(list, pairs) == message
+        else:
+            assert len(list(pairs)) == 30
+
+
+def test_the_script_prints_what_it_counted_or_ends_with_one_line(corpus):
+    options = ["--manifest", corpus / "corpus.toml", "--directory", corpus, "--workers", "1"]
+    options += ["--source-lang", "en", "--target-lang", "de", "--output", corpus / "tokens"]
+    options += ["--tokenizer", "none", "--max-ratio", "2"]
+    result = script(Path(cleaning.__file__), *options, "--max-length", "6")
+    assert result.returncode == 0
+    head, *rows = [line.split() for line in result.stderr.split("\n")[-5:-1]]
+    assert head[:3] == ["pairs", "read", "kept"]
+    assert [row[:2] for row in rows] == [["news", "30"], ["web", "11"], ["all", "41"]]
+    sums = zip(*(map(int, row[1:]) for row in rows[:2]), strict=True)
+    assert [int(count) for count in rows[2][1:]] == [sum(counts) for counts in sums]
+    result = script(Path(cleaning.__file__), *options, "--max-length", "0")
+    assert (result.returncode, result.stderr.count("\n")) == (1, 1)

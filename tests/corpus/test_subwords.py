@@ -1,0 +1,142 @@
+"""Subwords are those of subword-nmt and SentencePiece."""
+
+import io
+import random
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from fairseq_aiayn.corpus import subwords
+from fairseq_aiayn.corpus.subwords import byte_pairs, learn, sample, sentence_pieces
+
+PAIRS = 70
+SYLLABLES = ["ba", "lo", "ti", "grü", "ßen", "s", "x", "ck", "œu", "&amp;", "€", "\U0001f600"]
+ODD = ["unsn  ßß grüßt\u2028\u00a0x", "", "balo  tigrü", "\u200b", "lolo"]
+
+
+def sentences(language: str) -> list[str]:
+    """Return sentences of invented words, some of them frequent."""
+    chance = random.Random(language)
+    words = ["".join(chance.choices(SYLLABLES, k=chance.randint(1, 4))) for _ in range(40)]
+    return [" ".join(chance.choices(words, k=chance.randint(1, 9))) for _ in range(PAIRS)]
+
+
+TEXTS = [sentences("en"), sentences("de")]
+LINES = [*TEXTS[0], *TEXTS[1]]
+
+
+@pytest.fixture
+def files(tmp_path) -> list[Path]:
+    paths = [tmp_path / "train.en", tmp_path / "train.de"]
+    for path, lines in zip(paths, TEXTS, strict=True):
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return paths
+
+
+@pytest.fixture
+def codes(tmp_path) -> Path:
+    with (tmp_path / "codes").open("w", encoding="utf-8") as output:
+        learn_bpe(io.StringIO("\n".join(LINES)), output, 60)
+    return tmp_path / "codes"
+
+
+@pytest.fixture
+def model(tmp_path) -> Path:
+    (tmp_path / "model").write_bytes(learn(LINES, 60))
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("cached", [3, 200_000])
+def test_byte_pairs_are_those_of_subword_nmt(codes, monkeypatch, cached):
+    monkeypatch.setattr(subwords, "CACHED_WORDS", cached)
+    cut = byte_pairs(codes)
+    with codes.open(encoding="utf-8") as stream:
+        bpe = BPE(stream)
+    expected = [bpe.process_line(line) for line in LINES + ODD]
+    assert [cut(line) for line in LINES + ODD] == expected and "@@ " in "".join(expected)
+
+
+def test_the_words_that_are_remembered_are_bounded(codes, monkeypatch):
+    made = []
+
+    class Watched(BPE):
+        def __init__(self, codes):
+            super().__init__(codes)
+            made.append(self)
+
+    monkeypatch.setattr("subword_nmt.apply_bpe.BPE", Watched)
+    byte_pairs(codes)(" ".join(LINES))
+    assert len(made[0].cache) <= 1
+
+
+def test_codes_of_both_versions_serve(tmp_path):
+    (tmp_path / "codes").write_text("#version: 0.2\na b</w>\n")
+    assert byte_pairs(tmp_path / "codes")("ab") == "ab"
+    (tmp_path / "codes").write_text("a b\n")
+    assert byte_pairs(tmp_path / "codes")("abc") == "ab@@ c"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"codes\n", b"#version: 0.2\na b c\n", b"#version: 9.9\na b\n", b"\xe9 a\n"]
+)
+@pytest.mark.parametrize("read", [byte_pairs, sentence_pieces])
+def test_a_file_that_cuts_nothing_is_named(read, content, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"^{path}: expected "):
+        read(path)
+
+
+def test_a_model_has_the_pieces_that_sentencepiece_learns(tmp_path, model):
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES),
+        model_prefix=str(tmp_path / "theirs"),
+        model_type="bpe",
+        vocab_size=60,
+        character_coverage=1.0,
+        minloglevel=1,
+    )
+    theirs = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "theirs.model"))
+    ours = sentencepiece.SentencePieceProcessor(model_file=str(model))
+    assert len(ours) == 60 and ours.encode(LINES) == theirs.encode(LINES)
+    assert learn(LINES, 60) == model.read_bytes(), "the same text, the same bytes"
+    assert 60 < sentencepiece.SentencePieceProcessor(model_proto=learn(LINES, 32_000)).vocab_size()
+    with pytest.raises(ValueError, match="sentencepiece: .*smaller than required_chars"):
+        learn(LINES, 9)
+
+
+def test_pieces_join_to_the_text(model):
+    cut = sentence_pieces(model)
+    for line in LINES:
+        assert cut(line).replace(" ", "").replace("▁", " ").removeprefix(" ") == line
+
+
+@pytest.mark.parametrize(
+    ("size", "step"), [(1, 70), (34, 3), (35, 2), (36, 2), (69, 2), (70, 1), (999, 1)]
+)
+def test_the_sample_is_every_kth_pair(files, capsys, size, step):
+    pairs = list(zip(*TEXTS, strict=True))[::step]
+    assert list(sample(files, size)) == [line for pair in pairs for line in pair]
+    assert capsys.readouterr().err == f"learning from {len(pairs)} of 70 pairs\n"
+
+
+@pytest.mark.parametrize("option", ["--codes", "--model"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_script_cuts_line_by_line(option, workers, codes, model, filtered, monkeypatch):
+    monkeypatch.setattr(subwords, "CHUNK_LINES", 30)
+    file, cut = (
+        (codes, byte_pairs(codes)) if option == "--codes" else (model, sentence_pieces(model))
+    )
+    text = LINES + ODD
+    options = ("apply", option, str(file), "--workers", str(workers))
+    written = filtered(subwords, "".join(f"{line}\n" for line in text), *options)
+    assert written == "".join(f"{cut(line)}\n" for line in text)
+
+
+def test_the_script_learns_a_model_of_the_sample(files, tmp_path, filtered):
+    options = ("--vocabulary", "50", "--sample", "35", "--output", str(tmp_path / "out"))
+    filtered(subwords, "", "learn", "--text", *map(str, files), *options)
+    assert (tmp_path / "out").read_bytes() == learn(sample(files, 35), 50)

@@ -1,0 +1,247 @@
+"""Reading texts where they lie: archives, SGML, and the held-out sets made of them."""
+
+import codecs
+import gzip
+import io
+import random
+import tarfile
+import tracemalloc
+from pathlib import Path
+
+import mirrors
+import pytest
+from faults import fault_of
+from recipe_runs import RECIPES, script
+
+from fairseq_aiayn.corpus import texts
+from fairseq_aiayn.corpus.manifest import Location, Text
+from fairseq_aiayn.corpus.texts import open_lines, read_pair, read_segments, read_sentences
+
+MANIFEST = RECIPES / "wmt14_en_de" / "corpus.toml"
+WMT14 = ("europarl-v7", "commoncrawl", "news-commentary-v9", "newstest2013", "newstest2014")
+LANGUAGES = ("en", "de")
+
+LINES = ["one", "", "zwei Wörter", "a\rb", "c\u2028d\x85e\x0bf", "last"]
+PACKED = [
+    ("x.txt", None),
+    ("x.txt.gz", None),
+    ("x.tgz", "in/x.txt"),
+    ("x.tar.gz", "in/x.txt"),
+    ("x.tar", "in/x.txt"),
+    ("x.tgz", "in/x.txt.gz"),
+    ("x.tar", "in/x.txt.gz"),
+]
+
+
+def noise(count: int, seed: int = 0) -> bytes:
+    """Return bytes that gzip cannot make fewer: cuts of a file then fall anywhere in its text."""
+    return random.Random(seed).randbytes(count)
+
+
+def pack(directory: Path, file: str, member: str | None, content: bytes) -> Path:
+    """Write one text, between two others where the file is an archive."""
+    path = directory / file
+    if member is None:
+        path.write_bytes(gzip.compress(content) if file.endswith(".gz") else content)
+        return path
+    with tarfile.open(path, "w" if file.endswith(".tar") else "w:gz") as archive:
+        inner = gzip.compress(content) if member.endswith(".gz") else content
+        for name, data in (("before", noise(5000)), (member, inner), ("after", b"x\n")):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return path
+
+
+def read(directory: Path, file: str, member: str | None = None) -> list[str]:
+    return [line.decode() for line in open_lines(directory, Location(file, member))]
+
+
+# --- archives ---
+
+
+@pytest.mark.parametrize(("file", "member"), PACKED)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_newline_alone_ends_a_line_in_every_kind_of_archive(tmp_path, file, member, end):
+    """A byte order mark goes, and the last line end may be missing."""
+    text = "".join(f"{line}{end}" for line in LINES)
+    for content in (text, text.removesuffix(end), f"\ufeff{text}"):
+        pack(tmp_path, file, member, content.encode())
+        assert read(tmp_path, file, member) == LINES
+    for content in (b"", codecs.BOM_UTF8):
+        pack(tmp_path, file, member, content)
+        assert read(tmp_path, file, member) == []
+
+
+def test_two_members_of_one_archive_are_read_side_by_side(tmp_path):
+    pair = mirrors.invented_pairs(30_000, 1)
+    pairs = {name: mirrors.invented_pairs(2, 2) for name in WMT14} | {"europarl-v7": pair}
+    mirrors.build_mirror(MANIFEST, tmp_path, pairs, *LANGUAGES)
+    file = "training-parallel-europarl-v7.tgz"
+    members = [f"training/europarl-v7.de-en.{language}" for language in LANGUAGES]
+    sides = zip(*(open_lines(tmp_path, Location(file, name)) for name in members), strict=True)
+    for got, expected in zip(sides, zip(*pair, strict=True), strict=True):
+        assert tuple(line.decode() for line in got) == expected
+
+
+@pytest.mark.parametrize(("file", "member"), PACKED[1:])
+def test_an_archive_that_is_cut_anywhere_is_refused_or_gives_the_whole_text(tmp_path, file, member):
+    lines = [noise(40, seed).hex() for seed in range(300)]
+    path = pack(tmp_path, file, member, "".join(f"{line}\n" for line in lines).encode())
+    whole = path.read_bytes()
+    refused = 0
+    cuts = [*range(0, len(whole), 997), *range(0, len(whole), tarfile.BLOCKSIZE), len(whole) - 1]
+    for cut in cuts:
+        path.write_bytes(whole[:cut])
+        try:
+            assert read(tmp_path, file, member) == lines
+        except ValueError as error:
+            assert str(error) == f"{path}: is cut short or not a gzip/tar archive"
+            refused += 1
+    assert refused > len(cuts) / 2
+
+
+@pytest.mark.parametrize("file", ["x.gz", "x.tgz", "x.tar"])
+def test_what_is_not_an_archive_or_is_damaged_is_refused(tmp_path, file):
+    member = None if file == "x.gz" else "x"
+    (tmp_path / file).write_bytes(b"<html>404 Not Found</html>\n" * 100)
+    said = fault_of(read, tmp_path, file, member)
+    assert said == f"{tmp_path / file}: is cut short or not a gzip/tar archive"
+    path = pack(tmp_path, file, member, noise(5000).hex().encode() + b"\n")
+    content = path.read_bytes()
+    if file == "x.gz":  # a member is read up to its end, before the checksum of the archive
+        for share in (0.3, 0.6, 0.9):
+            place = int(share * len(content))
+            path.write_bytes(content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :])
+            assert fault_of(read, tmp_path, file, member) == said
+
+
+def test_only_a_regular_file_of_exactly_this_name_is_the_member(tmp_path):
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        for kind in (tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, b"?"):
+            entry = tarfile.TarInfo("a/x")
+            entry.type, entry.linkname = kind, "/etc/hostname"
+            archive.addfile(entry)
+        for name in ("a/x.en", "b/a/x", "x", "A/x", "5", "6"):
+            archive.addfile(tarfile.TarInfo(name))
+    message = "expected a member a/x, got a/x.en, b/a/x, x, A/x, 5, ..."
+    assert fault_of(read, tmp_path, "x.tar", "a/x").endswith(message)
+
+
+@pytest.mark.parametrize(("stored", "asked"), [("./a/x", "a/x"), ("a/x", "./a/x")])
+def test_a_leading_dot_and_slash_is_no_difference(tmp_path, stored, asked):
+    pack(tmp_path, "x.tgz", stored, b"yes\n")
+    assert read(tmp_path, "x.tgz", asked) == ["yes"]
+
+
+@pytest.mark.parametrize(
+    ("file", "member"), [("x.gz", None), ("x.tgz", "x"), ("x.tar", "x.gz"), ("x.tar", "x")]
+)
+def test_memory_does_not_grow_with_the_text_and_nothing_is_unpacked(tmp_path, file, member):
+    path = pack(tmp_path, file, member, b"the same words again and again\n" * 400_000)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in open_lines(tmp_path, Location(file, member))) == 400_000
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20  # the text has 12 MB
+    finally:
+        tracemalloc.stop()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# --- SGML ---
+
+
+@pytest.mark.parametrize(
+    ("markup", "segments"),
+    [
+        ('<seg id="1">one</seg><seg id="2">two</seg>', ["one", "two"]),
+        ('<SEG ID="1">one</SEG>\n<Seg>two</seG >', ["one", "two"]),
+        ('<seg\n id="1">\none\n   and\ttwo\n</seg>', ["one and two"]),
+        ("<segment>no</segment><seg>yes</seg>", ["yes"]),
+        ("<seg>AT&amp;T &lt;b&gt; &quot;q&quot; &#8217; &#xE9;</seg>", ['AT&T <b> "q" ’ é']),
+        ("<seg>&amp;lt;</seg>", ["&lt;"]),
+        ("<seg>Q&A, R & D, rock&region, &copy 5, &notit; &</seg>",) * 2,
+        ("<seg>a&#10;b&#13;&#32;c</seg>", ["a b c"]),
+        ("<seg>1 < 2 > 0 <b>x</b></seg>", ["1 < 2 > 0 <b>x</b>"]),
+        ("<seg>«\u00a0oui\u202f!\u00a0» a\u2028b</seg>", ["«\u00a0oui\u202f!\u00a0» a\u2028b"]),
+    ],
+)
+def test_a_segment_is_one_line_with_its_characters_as_they_are(markup, segments):
+    if isinstance(segments, str):
+        segments = [segments.removeprefix("<seg>").removesuffix("</seg>")]
+    assert read_segments(markup, "x.sgm") == segments
+
+
+@pytest.mark.parametrize(
+    ("markup", "message"),
+    [
+        ("", ": expected sentences"),
+        ("<doc><p>text</p></doc>", ": expected sentences"),
+        ("<seg>a</seg><seg>b", ": expected </seg> after segment 2"),
+        ("<seg>a\n<seg id='2'>b</seg>", ": expected </seg> after segment 1"),
+        ("<seg>a</seg><seg id='2'></seg>", ":2: expected a sentence"),
+        ("<seg>a</seg><seg> &#10;\u00a0</seg>", ":2: expected a sentence"),
+        ("<seg>a</seg>\n<seg>\udcff</seg>\n", ":2: byte 6 (0xff) is not UTF-8"),
+    ],
+)
+def test_sgml_that_is_not_whole_is_refused_with_its_member(tmp_path, markup, message):
+    path = pack(tmp_path, "x.tgz", "d/x.sgm", markup.encode(errors="surrogateescape"))
+    said = fault_of(read_sentences, tmp_path, Location("x.tgz", "d/x.sgm"))
+    assert said.startswith(f"{path}: d/x.sgm{message}")
+
+
+# --- validation and test sets ---
+
+
+def unpack(manifest: Path, output: Path, *options: str):
+    languages = ("--source-lang", "en", "--target-lang", "de")
+    places = ("--manifest", manifest, "--directory", manifest.parent, "--output", output)
+    return script(texts.__file__, *places, *languages, *options)
+
+
+def test_wmt14_sets_are_written_as_plain_text_all_or_none(tmp_path):
+    pairs = {name: mirrors.invented_pairs(5, seed) for seed, name in enumerate(WMT14)}
+    pairs["newstest2014"][0][0] = 'R&D: 1 < 2, said "AT&T" & others'
+    manifest = mirrors.build_mirror(MANIFEST, tmp_path / "mirror", pairs, *LANGUAGES)
+    result = unpack(manifest, tmp_path / "data")
+    assert (result.returncode, result.stdout) == (0, "")
+    written = {path.name: path.read_bytes().decode() for path in (tmp_path / "data").iterdir()}
+    assert written == {
+        f"{split}.{language}": "".join(f"{line}\n" for line in lines)
+        for split, name in (("valid", "newstest2013"), ("test", "newstest2014"))
+        for language, lines in zip(LANGUAGES, pairs[name], strict=True)
+    }
+    assert unpack(manifest, tmp_path / "lower", "--lowercase").returncode == 0
+    for name, text in written.items():
+        assert (tmp_path / "lower" / name).read_bytes().decode() == text.lower()
+    path = manifest.parent / "test-full.tgz"
+    mirrors.drop_member(path, "test-full/newstest2014-deen-ref.de.sgm")
+    result = unpack(manifest, tmp_path / "none")
+    assert result.returncode == 1 and not (tmp_path / "none").exists()
+    assert result.stderr.startswith(f"texts: {path}: expected a member test-full/newstest2014-deen")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "sentences", "message"),
+    [
+        (b"a\nb\n", b"a\nb\nc\n", 2, "x.de: expected 2 sentences, got 3"),
+        (b"a\nb\nc\n", b"a\nb\nc\n", 2, "x.en: expected 2 sentences, got 3"),
+        (b"a\n" * 1200, b"a\n" * 1201, None, "x.de: expected 1,200 sentences, got 1,201"),
+        (b"one\n", b"", None, "x.de: expected sentences, got none"),
+        (b"one\ntwo\n", b"eins\n \n", None, "x.de:2: expected a sentence"),
+        (b"one\ntwo\n", b"eins\nf\xfcr\n", None, "x.de:2: byte 2 (0xfc) is not UTF-8"),
+    ],
+)
+def test_text_that_cannot_be_scored_is_refused(tmp_path, source, target, sentences, message):
+    (tmp_path / "x.en").write_bytes(source)
+    (tmp_path / "x.de").write_bytes(target)
+    text = Text("x", "x.{language}", None, sentences)
+    assert fault_of(read_pair, tmp_path, text, LANGUAGES).startswith(f"{tmp_path}/{message}")
+
+
+def test_a_sentence_stays_as_it_is(tmp_path):
+    lines = ["  two  spaces ", "a\u2028b\x85c", "tab\there", "«\u00a0oui\u00a0»"]
+    for language in LANGUAGES:
+        (tmp_path / f"x.{language}").write_bytes("\n".join(lines).encode())
+    assert read_pair(tmp_path, Text("x", "x.{language}"), LANGUAGES) == (lines, lines)
