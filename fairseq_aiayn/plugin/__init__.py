@@ -1,14 +1,20 @@
 """The entry point for fairseq: importing it registers the architectures, the criterion, the
-learning-rate schedule, the optimizer and the tasks, and installs the guards."""
+learning-rate schedule, the optimizer and the tasks, and mends what fairseq's commands lack."""
 
-from fairseq_aiayn.plugin import (  # noqa: F401
-    criterion,
-    guards,
-    lr_scheduler,
-    model,
-    optimizer,
-    parsing_task,
-    task,
+from fairseq_aiayn.plugin import (
+    checkpoints,
+    commands,
+    criterion,  # noqa: F401
+    lr_scheduler,  # noqa: F401
+    model,  # noqa: F401
+    optimizer,  # noqa: F401
+    parsing_task,  # noqa: F401
+    processes,
+    resuming,
+    task,  # noqa: F401
 )
 
-guards.install()
+commands.install()
+checkpoints.install()
+resuming.install()
+processes.install()  # after resuming, so that its part after an update is called first

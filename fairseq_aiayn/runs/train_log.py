@@ -10,7 +10,7 @@ from fairseq_aiayn.runs.fairseq_log import Log
 
 PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")  # once per start
 DONE = "done training in"
-# What plugin/guards/peak_memory.py logs at the end of every start
+# What plugin/commands.py logs at the end of every start
 PEAK_MEMORY = re.compile(r"peak memory: (\d+) MiB(?:, of the GPU (\d+) MiB)?")
 TYPES = re.compile(r"\] dictionary: (\d+) types")
 

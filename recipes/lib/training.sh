@@ -258,7 +258,7 @@ train_on() {
 # Print when the last checkpoint was written.
 last_written() { stat -c %y "$run_dir/checkpoints/checkpoint_last.pt" 2>/dev/null || true; }
 
-# Print how many tries on this node made an update; fairseq_aiayn/plugin/guards/signals.py logs each.
+# Print how many tries on this node made an update; fairseq_aiayn/plugin/processes.py logs each.
 trainings_begun() { grep -cs "TERM now ends with a checkpoint" "$recipe_log" || true; }
 
 # Wait until node 0 trains; fail if its training is done. Both are marks of its stage in .done.

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import collections
 import os
-import pickle
 import subprocess
 import sys
 import typing
@@ -19,9 +18,8 @@ import omegaconf
 import pytest
 import torch
 from checkpoint_states import save, state_of
-from intruder import Intruder
 
-from fairseq_aiayn.checkpoints import Meter, last_checkpoints, read_checkpoint, require_torch
+from fairseq_aiayn.checkpoints import Unread, last_checkpoints, plain_configuration, read_checkpoint
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,26 +43,10 @@ def config(reference: object = typing.Any) -> omegaconf.DictConfig:
     return omegaconf.DictConfig(content, ref_type=reference, flags={"allow_objects": True})
 
 
-def rename_numpy(path: Path) -> None:
-    """Rewrite the checkpoint in `path` with the names of NumPy 1."""
-    with zipfile.ZipFile(path) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in parts.items():
-            archive.writestr(name, data.replace(b"numpy._core.", b"numpy.core."))
-
-
-def value_pickle(path: Path) -> bytes:
-    with zipfile.ZipFile(path) as archive:
-        return next(archive.read(name) for name in archive.namelist() if name.endswith("data.pkl"))
-
-
 VALUES = {
     "namespace": argparse.Namespace(arch="aiayn_base", lr=[0.1], betas=(0.9, 0.98)),
     "config": config(),
     "config of OmegaConf 2.0": config(typing.Dict[typing.Any, typing.Any]),  # noqa: UP006
-    "counts of --eval-bleu": numpy.array([3, 2, 1, 0]),
-    "scores": numpy.array([0.5], dtype=numpy.float32),
     "score": numpy.float64(27.3),
     "count": numpy.int32(7),
     "defaultdict": collections.defaultdict(dict),
@@ -75,11 +57,7 @@ VALUES = {
 def test_plain_data_survives_saving_and_loading(value: object, tmp_path: Path) -> None:
     path = save(tmp_path / "checkpoint.pt", checkpoint(value=value))
     loaded = read_checkpoint(path)["value"]
-    assert isinstance(loaded, type(value))
-    assert numpy.all(loaded == value)
-    # What is saved again, as when one process sends it to others, names no type of ours.
-    save(tmp_path / "again.pt", checkpoint(value=loaded))
-    assert b"fairseq_aiayn" not in value_pickle(tmp_path / "again.pt")
+    assert loaded == value
 
 
 @pytest.mark.parametrize("name", ["AverageMeter", "TimeMeter", "StopwatchMeter"])
@@ -93,38 +71,35 @@ def test_old_meters_load_as_their_numbers(
     monkeypatch.setitem(sys.modules, "fairseq", type(sys)("fairseq"))
     save(tmp_path / "checkpoint.pt", checkpoint(meter=meter))
     loaded = read_checkpoint(tmp_path / "checkpoint.pt")["meter"]
-    assert type(loaded) is Meter and loaded.sum == 3.5
+    assert isinstance(loaded, Unread)
 
 
-def test_names_of_numpy_1_load(tmp_path: Path) -> None:
+def test_the_names_of_numpy_1_load_and_arrays_are_not_read(tmp_path: Path) -> None:
     state = checkpoint(array=numpy.arange(4), scalar=numpy.float64(2.5))
     path = save(tmp_path / "checkpoint.pt", state)
-    rename_numpy(path)
     with zipfile.ZipFile(path) as archive:
-        assert b"numpy.core.multiarray" in archive.read("checkpoint/data.pkl")
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    assert b"numpy._core." in parts["checkpoint/data.pkl"]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data.replace(b"numpy._core.", b"numpy.core."))
     loaded = read_checkpoint(path)
-    assert loaded["array"].tolist() == [0, 1, 2, 3] and loaded["scalar"] == 2.5
+    assert loaded["scalar"] == 2.5 and isinstance(loaded["array"], Unread)
 
 
-@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])
-def test_a_command_in_a_checkpoint_is_refused_and_not_run(zipped: bool, tmp_path: Path) -> None:
-    path, marker = tmp_path / "evil.pt", tmp_path / "ran"
-    evil = argparse.Namespace(arch=Intruder(marker))
-    torch.save(checkpoint(cfg=evil), path, _use_new_zipfile_serialization=zipped)
-    with pytest.raises(ValueError, match=r"evil\.pt: refused, it asks for posix\.system"):
-        read_checkpoint(path)
-    with pytest.raises(pickle.UnpicklingError):  # torch.load itself, as fairseq calls it
-        torch.load(path, map_location="cpu")
-    assert not marker.exists()
+def test_references_to_values_are_resolved(tmp_path: Path) -> None:
+    """fairseq 0.10 to 0.12 write them."""
+    content = {"lr": [0.1], "a": {"b": None}, "optimizer": {"lr": "${lr}", "c": "${a.b}"}}
+    for cfg in (content, omegaconf.OmegaConf.create(content, flags={"allow_objects": True})):
+        state = read_checkpoint(save(tmp_path / "checkpoint.pt", checkpoint(cfg=cfg)))
+        assert plain_configuration(state)["optimizer"] == {"lr": [0.1], "c": None}
 
 
-@pytest.mark.parametrize("name", ["functools.partial", "builtins.eval", "builtins.getattr"])
-def test_what_calls_by_name_is_refused(name: str, tmp_path: Path) -> None:
-    module, function = name.rsplit(".", 1)
-    data = b"\x80\x02c" + f"{module}\n{function}\n".encode() + b"."
-    (tmp_path / "evil.pt").write_bytes(data)
-    with pytest.raises(ValueError, match=f"refused, it asks for .*{function}"):
-        read_checkpoint(tmp_path / "evil.pt")
+def test_what_several_processes_write_loads(tmp_path: Path) -> None:
+    state = checkpoint()
+    state["extra_state"]["previous_training_time"] = torch.tensor(3.5)
+    loaded = read_checkpoint(save(tmp_path / "checkpoint.pt", state))
+    assert loaded["extra_state"]["previous_training_time"] == 3.5
 
 
 BROKEN = {
@@ -144,28 +119,20 @@ def test_broken_files_are_named(damage: typing.Callable, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "state, lacks",
+    ("change", "message"),
     [
-        ([1], "model"),
-        ({"model": {}}, "model"),
-        ({"args": argparse.Namespace(), "model": {"w": torch.ones(1)}}, "optimizer_history"),
+        ({"model": [1]}, "it has no 'model'"),
+        ({"model": {"w": 1.0}}, "expected tensors by their names in 'model', got 'w'"),
+        ({"model": {3: torch.ones(1)}}, "expected tensors by their names in 'model', got '3'"),
+        ({"args": None, "cfg": "text"}, "it has no 'args' or 'cfg'"),
+        ({"extra_state": None}, "it has no 'extra_state'"),
+        ({"optimizer_history": []}, "it has no 'optimizer_history'"),
     ],
 )
-def test_other_data_is_not_a_checkpoint(state: object, lacks: str, tmp_path: Path) -> None:
-    save(tmp_path / "other.pt", state)
-    with pytest.raises(ValueError, match=f"other.pt: not a checkpoint of fairseq, .* '{lacks}'"):
+def test_other_data_is_not_a_checkpoint(change: dict, message: str, tmp_path: Path) -> None:
+    save(tmp_path / "other.pt", checkpoint() | change)
+    with pytest.raises(ValueError, match=f"other.pt: .*{message}"):
         read_checkpoint(tmp_path / "other.pt")
-
-
-@pytest.mark.parametrize(
-    "version, fits", [("2.5.1", False), ("1.13.1", False), ("2.6.0+cu124", True)]
-)
-def test_pytorch_must_have_the_allow_list(version: str, fits: bool) -> None:
-    if fits:
-        require_torch(version)
-    else:
-        with pytest.raises(ValueError, match=f"PyTorch 2.6 or later .* this is {version}"):
-            require_torch(version)
 
 
 def test_order_is_by_update_not_by_name_nor_time(tmp_path: Path) -> None:
@@ -184,19 +151,11 @@ def test_epochs_serve_where_no_updates_were_saved(tmp_path: Path) -> None:
     assert names == ["checkpoint9.pt", "checkpoint10.pt"]
 
 
-def test_shards_are_said_to_be_what_they_are(tmp_path):
-    (tmp_path / "checkpoint_1_4-shard0.pt").touch()
-    with pytest.raises(
-        ValueError, match="shards of --use-sharded-state; without it, fairseq-train"
-    ):
-        last_checkpoints(tmp_path, 1)
-
-
 def test_too_few_none_and_two_runs_are_refused(tmp_path: Path) -> None:
     save(tmp_path / "checkpoint_1_10.pt", checkpoint(updates=10))
-    with pytest.raises(ValueError, match=f"{tmp_path}: 2 checkpoints asked for, 1 found"):
+    with pytest.raises(ValueError, match=f"{tmp_path}: expected at least 2 checkpoints, got 1"):
         last_checkpoints(tmp_path, 2)
-    with pytest.raises(ValueError, match="the number of checkpoints must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="at least 1 checkpoint"):
         last_checkpoints(tmp_path, 0)
     save(tmp_path / "checkpoint_2_10.pt", checkpoint(updates=10))
     with pytest.raises(ValueError, match="are of one update: a directory holds one run"):

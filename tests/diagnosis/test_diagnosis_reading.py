@@ -180,5 +180,5 @@ def test_files_that_are_nothing_of_these_are_refused_in_one_line(tmp_path, refus
 def test_nothing_in_a_checkpoint_is_executed(tmp_path, refused):
     mark = tmp_path / "mark"
     path = save_checkpoint(tmp_path / "evil.pt", {"args": Namespace(arch=Intruder(mark))})
-    assert "nothing of the file was run" in refused("diagnose", path)
+    assert "refused, it asks for posix.system" in refused("diagnose", path)
     assert not mark.exists()

@@ -11,7 +11,7 @@ import torch
 from fairseq_commands import PLUGIN, SMALL, Run, losses
 from omegaconf import OmegaConf
 
-from fairseq_aiayn.plugin.guards.interval_checkpoints import saving_at_every_interval
+from fairseq_aiayn.plugin.resuming import saving_at_every_interval
 
 # One batch holds the whole text.
 WHOLE_EPOCHS = [

@@ -137,9 +137,9 @@ def _execute(command: list[str]) -> int:
             runpy.run_path(command[0], run_name="__main__")
             status = 0
         else:
-            from fairseq_aiayn.plugin.guards import error_messages
+            from fairseq_aiayn.plugin.commands import one_line_for_ours
 
-            error_messages.install()
+            sys.excepthook = one_line_for_ours(command[0], sys.excepthook)
             name = command[0].removeprefix("fairseq-").replace("-", "_")
             importlib.import_module(f"fairseq_cli.{name}").cli_main()
             status = 0

@@ -3,17 +3,15 @@ the epoch is tested by trainings (tests/system/test_several_processes.py)."""
 
 import json
 import os
-import sys
 import zipfile
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 from fairseq_cli import train
 
-from fairseq_aiayn.plugin.guards import resuming
-from fairseq_aiayn.plugin.guards.resuming import repair_copies, unless_done
-from fairseq_aiayn.plugin.guards.training_program import training_program
+from fairseq_aiayn.plugin import resuming
+from fairseq_aiayn.plugin.resuming import from_whole_file, repair_copies, unless_done
 
 PATIENCE = 3
 
@@ -119,16 +117,6 @@ def test_all_processes_count_as_the_first_one_does(tmp_path, should_stop_early, 
     assert sent == [(4.0, 1), None]
 
 
-@pytest.mark.parametrize("start", ["-m fairseq_cli.train", "fairseq_cli/train.py"])
-def test_a_program_started_by_its_module_is_a_training_too(start, monkeypatch):
-    """Breaks if `python -m fairseq_cli.train` or torchrun start a training that forgets."""
-    program = ModuleType("__main__")
-    program.__spec__ = SimpleNamespace(name="fairseq_cli.train") if start[0] == "-" else None
-    program.__file__ = f"/somewhere/{start}"
-    monkeypatch.setitem(sys.modules, "__main__", program)
-    assert training_program() is program
-
-
 def write_checkpoints(directory: Path, **kinds: bool) -> dict[str, Path]:
     """Write checkpoints in this order: whole ones, and halves."""
     paths = {}
@@ -167,3 +155,12 @@ def test_whole_checkpoints_and_half_of_the_only_one_stay(tmp_path):
         path.write_bytes(b"half")
     repair_copies(tmp_path)
     assert all(path.read_bytes() == b"half" for path in paths.values())
+
+
+@pytest.mark.parametrize("option", ["restore_file", "finetune_from_model"])
+def test_a_directory_is_no_checkpoint_to_begin_with(option, tmp_path):
+    """Breaks if fairseq starts with new weights, and says so in one line of its log only."""
+    cfg = SimpleNamespace(restore_file="checkpoint_last.pt", finetune_from_model=None)
+    setattr(cfg, option, str(tmp_path))
+    with pytest.raises(ValueError, match="a plain file"):
+        from_whole_file(lambda *_: None)(cfg, None)

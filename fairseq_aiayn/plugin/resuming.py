@@ -1,6 +1,6 @@
 """A resumed training goes on exactly where it stopped, also with another number of processes.
 
-What fairseq does not do by itself:
+What fairseq does not do:
 
 - It copies a checkpoint to checkpoint_last.pt in place, so that a kill can leave half a file there,
   which it then cannot load.
@@ -9,6 +9,8 @@ What fairseq does not do by itself:
 - --patience counts validations without an improvement in memory only, so that a resumed training
   would run longer than an undisturbed one. The log has all validations.
 - It compares with --max-update only after an update, so that a finished training does one more.
+- It starts with new weights if --restore-file or --finetune-from-model is a directory or a pipe.
+- It does not write and validate a checkpoint of --save-interval-updates where an epoch ends.
 """
 
 from __future__ import annotations
@@ -24,13 +26,14 @@ from typing import Any
 from fairseq import checkpoint_utils
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
+from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 from torch import distributed
 
-from fairseq_aiayn.plugin.guards.training_program import training_program
+from fairseq_aiayn.plugin.commands import training_program
 from fairseq_aiayn.runs.fairseq_log import read_log
-from fairseq_aiayn.text import whole_path
+from fairseq_aiayn.text import require_plain_file, whole_path
 
 logger = logging.getLogger(__name__)
 
@@ -46,15 +49,17 @@ BATCHES = (
 def install() -> None:
     """Make fairseq-train resume this way; other commands stay unchanged."""
     train = training_program()
-    if train and not hasattr(train.train, "resumes"):
-        checkpoint_utils.load_checkpoint = from_whole_file(checkpoint_utils.load_checkpoint)
-        checkpoint_utils.load_checkpoint_to_cpu = telling_batches(
-            checkpoint_utils.load_checkpoint_to_cpu
-        )
-        Trainer.load_checkpoint = placing(Trainer.load_checkpoint)
-        EpochBatchIterator.load_state_dict = at_place(EpochBatchIterator.load_state_dict)
-        EpochBatchIterator.ordered_batches = without_seen(EpochBatchIterator.ordered_batches)
-        train.train = unless_done(train.train, train.should_stop_early)
+    if train is None:
+        return
+    checkpoint_utils.load_checkpoint = from_whole_file(checkpoint_utils.load_checkpoint)
+    checkpoint_utils.load_checkpoint_to_cpu = telling_batches(
+        checkpoint_utils.load_checkpoint_to_cpu
+    )
+    Trainer.load_checkpoint = placing(Trainer.load_checkpoint)
+    EpochBatchIterator.load_state_dict = at_place(EpochBatchIterator.load_state_dict)
+    EpochBatchIterator.ordered_batches = without_seen(EpochBatchIterator.ordered_batches)
+    train.train = unless_done(train.train, train.should_stop_early)
+    train.validate_and_save = saving_at_every_interval(train.validate_and_save)
 
 
 # --- a whole checkpoint -----------------------------------------------------------------------
@@ -65,6 +70,8 @@ def from_whole_file(load_checkpoint: Callable) -> Callable:
 
     @wraps(load_checkpoint)
     def wrapped(cfg: DictConfig, trainer: Trainer, **options: object) -> object:
+        for path in filter(None, (cfg.restore_file, cfg.finetune_from_model)):
+            require_plain_file(Path(path))
         if trainer.is_data_parallel_master and cfg.restore_file == LAST:
             repair_copies(Path(cfg.save_dir), () if cfg.no_last_checkpoints else (BEST, LAST))
         if trainer.data_parallel_world_size > 1:  # all see the same file
@@ -253,3 +260,60 @@ def validations(path: Path, subset: str, metric: str, last: int) -> Sequence[flo
             if update <= last:
                 found[update] = log.number(line, f"{subset}_{metric}")
     return list(found.values())
+
+
+# --- checkpoints of the interval --------------------------------------------------------------
+
+
+def saving_at_every_interval(validate_and_save: Callable) -> Callable:
+    """Wrap the function that fairseq calls after every update, also after one that overflowed and
+    changed nothing: where a checkpoint of the interval is due and none of the epoch, the update
+    counts as one within the epoch.
+
+    fairseq takes an update that ends an epoch for the epoch's alone: with --no-epoch-checkpoints or
+    --save-interval it writes only checkpoint_last.pt there, and does not validate. Then the
+    checkpoints to average have a gap; if the interval is a whole number of epochs, there are none
+    at all. And where the update after a checkpoint overflows in float16, fairseq validates and
+    writes the same weights again: --patience counts this as a validation without an improvement.
+    """
+
+    @wraps(validate_and_save)
+    def wrapped(
+        cfg: DictConfig,
+        trainer: Trainer,
+        task: FairseqTask,
+        epoch_itr: EpochBatchIterator,
+        valid_subsets: Sequence[str],
+        end_of_epoch: bool,
+    ) -> tuple[list[float | None], bool]:
+        updates = trainer.get_num_updates()
+        is_new, wrapped.updates = updates != wrapped.updates, updates
+        if not is_new and not end_of_epoch:
+            return [None], False  # what fairseq returns where no checkpoint is due
+        if is_new and end_of_epoch and only_interval_is_due(cfg, epoch_itr.epoch, updates):
+            epoch_itr, end_of_epoch = WithinEpoch(epoch_itr), False
+        return validate_and_save(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
+
+    wrapped.updates: int | None = None  # at the last call
+    return wrapped
+
+
+def only_interval_is_due(cfg: DictConfig, epoch: int, updates: int) -> bool:
+    """Return whether this end of an epoch has a checkpoint of the interval and none of its own."""
+    interval = cfg.checkpoint.save_interval_updates
+    of_epoch = not cfg.checkpoint.no_epoch_checkpoints and epoch % cfg.checkpoint.save_interval == 0
+    return interval > 0 and updates % interval == 0 and not of_epoch
+
+
+class WithinEpoch:
+    """fairseq's iterator over an epoch, which denies that the epoch has ended; the state that a
+    checkpoint stores is the iterator's own, so that a resumed training begins the next epoch."""
+
+    def __init__(self, iterator: EpochBatchIterator) -> None:
+        self._iterator = iterator
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._iterator, name)
+
+    def end_of_epoch(self) -> bool:
+        return False

@@ -1,0 +1,145 @@
+"""How fairseq's commands begin, log and end, for stock models, too."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import sys
+from collections.abc import Callable, Iterable
+from functools import wraps
+from multiprocessing.util import Finalize
+from pathlib import Path
+from types import ModuleType, TracebackType
+
+import torch
+from fairseq import options
+from fairseq.distributed import utils as distributed_utils
+from fairseq.logging import progress_bar
+from omegaconf import DictConfig
+
+from fairseq_aiayn.text import shortened
+
+TRAIN = "fairseq_cli.train"
+KIB, MIB = 2**10, 2**20
+
+
+def install() -> None:
+    """Put these changes around fairseq's functions."""
+    command = command_name(sys.argv[0])
+    if command is not None:
+        sys.excepthook = one_line_for_ours(command, sys.excepthook)
+    if command == "fairseq-train":
+        Finalize(None, log_peak_memory, exitpriority=0)  # atexit does not run in forked processes
+    options.parse_args_and_arch = requiring_task(options.parse_args_and_arch)
+    distributed_utils.call_main = requiring_processes(distributed_utils.call_main)
+    progress_bar.progress_bar = opening_log_once(progress_bar.progress_bar)
+
+
+def command_name(program: str) -> str | None:
+    """Return the name of the fairseq command that was started as `program`, else None."""
+    path = Path(program)
+    if path.stem.startswith("fairseq-"):
+        return path.stem
+    if path.parent.name == "fairseq_cli":  # python -m fairseq_cli.train, torchrun
+        return f"fairseq-{path.stem.replace('_', '-')}"
+    return None
+
+
+def training_program() -> ModuleType | None:
+    """Return the module whose functions fairseq-train calls; None in other commands.
+
+    A program started with `python -m fairseq_cli.train`, or by torchrun, is `__main__`.
+    """
+    program = sys.modules["__main__"]
+    if program.__spec__:
+        name = program.__spec__.name
+    else:
+        path = Path(getattr(program, "__file__", None) or "")
+        name = f"{path.parent.name}.{path.stem}"
+    return program if name == TRAIN else sys.modules.get(TRAIN)
+
+
+def one_line_for_ours(command: str, previous: Callable) -> Callable:
+    """Return a sys.excepthook that prints one line for a ValueError that this package raised.
+
+    Other errors, and with AIAYN_DEBUG=1 all of them, go to the `previous` hook.
+    """
+
+    def report(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        raised_in = ""
+        while trace is not None:
+            raised_in, trace = trace.tb_frame.f_globals.get("__name__", ""), trace.tb_next
+        ours = isinstance(error, ValueError) and raised_in.startswith("fairseq_aiayn.")
+        if ours and not os.environ.get("AIAYN_DEBUG"):
+            print(f"{command}: error: {shortened(str(error))}", file=sys.stderr)
+        else:
+            previous(kind, error, error.__traceback__)
+
+    return report
+
+
+def requiring_task(parse_args_and_arch: Callable) -> Callable:
+    """Wrap the parser of options: it raises ValueError without the --task that a command needs."""
+
+    @wraps(parse_args_and_arch)
+    def wrapped(*arguments: object, **named: object) -> object:
+        try:
+            return parse_args_and_arch(*arguments, **named)
+        except KeyError as error:
+            if error.args != (None,):  # the key with which fairseq looks for the task
+                raise
+            raise ValueError("expected --task, such as --task aiayn_translation") from error
+
+    return wrapped
+
+
+def requiring_processes(call_main: Callable) -> Callable:
+    """Wrap the function that starts processes: it raises ValueError if there are none to start,
+    where fairseq would do nothing and report success."""
+
+    @wraps(call_main)
+    def wrapped(cfg: DictConfig, main: Callable, **named: object) -> None:
+        given = cfg.distributed_training
+        if given.distributed_init_method is None:
+            distributed_utils.infer_init_method(given)
+        spawns = given.distributed_init_method is not None and not given.distributed_no_spawn
+        size, gpus = given.distributed_world_size, torch.cuda.device_count()
+        if spawns and min(size, gpus) < 1:
+            raise ValueError(
+                f"--distributed-world-size {size}: expected at least one process and one GPU,"
+                f" got {gpus} GPUs"
+            )
+        call_main(cfg, main, **named)
+
+    return wrapped
+
+
+def opening_log_once(make_bar: Callable) -> Callable:
+    """Wrap the function that makes the progress bar of an epoch: it opens --log-file only once.
+
+    fairseq opens the file again at every epoch, so that a line of epoch 80 stands there 80 times,
+    and a training of a thousand epochs has no file descriptors left.
+    """
+
+    @wraps(make_bar)
+    def wrapped(iterator: Iterable, log_file: str | None = None, **named: object) -> object:
+        handlers = progress_bar.logger.handlers
+        opened = {handler.baseFilename for handler in handlers if hasattr(handler, "baseFilename")}
+        is_open = log_file is not None and os.path.abspath(log_file) in opened
+        return make_bar(iterator, log_file=None if is_open else log_file, **named)
+
+    return wrapped
+
+
+def log_peak_memory() -> None:
+    """Write the peak memory as the last line of a training's log, which runs/ reads."""
+    unit = 1 if sys.platform == "darwin" else KIB
+    host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit // MIB
+    gpu = ""
+    if torch.cuda.is_initialized():
+        gpu = f", of the GPU {torch.cuda.max_memory_reserved() // MIB} MiB"
+    # fairseq writes only this logger to --log-file, and silences it on all ranks but the first
+    logging.getLogger(TRAIN).info("peak memory: %d MiB%s", host, gpu)

@@ -1,0 +1,74 @@
+"""How fairseq's commands end and log: one line for errors of this package, each line once."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from fairseq.logging import progress_bar
+
+from fairseq_aiayn.paper import find_row
+from fairseq_aiayn.plugin.commands import command_name, one_line_for_ours, training_program
+
+
+def raised(action, *arguments: object) -> BaseException:
+    with pytest.raises(Exception) as caught:
+        action(*arguments)
+    return caught.value
+
+
+def test_only_our_value_errors_are_shortened(monkeypatch, capsys) -> None:
+    """Breaks if a fault of fairseq, torch or Python loses its traceback, or if ours has one."""
+    passed_on: list[BaseException] = []
+    hook = one_line_for_ours("fairseq-train", lambda *error: passed_on.append(error[1]))
+    ours, others = raised(find_row, "none"), [raised(int, "x"), raised({}.__getitem__, "x")]
+    for error in (ours, *others):
+        hook(type(error), error, error.__traceback__)
+    assert passed_on == others
+    assert capsys.readouterr().err == f"fairseq-train: error: {ours}\n"
+    monkeypatch.setenv("AIAYN_DEBUG", "1")
+    hook(type(ours), ours, ours.__traceback__)
+    assert passed_on[-1] is ours
+
+
+def test_the_commands_of_fairseq_are_known() -> None:
+    assert command_name("/usr/bin/fairseq-train") == "fairseq-train"
+    assert command_name("/site-packages/fairseq_cli/eval_lm.py") == "fairseq-eval-lm"
+    assert command_name("/usr/bin/pytest") is None and command_name("") is None
+
+
+@pytest.mark.parametrize("start", ["-m fairseq_cli.train", "fairseq_cli/train.py"])
+def test_a_program_started_by_its_module_is_a_training_too(start, monkeypatch) -> None:
+    """Breaks if `python -m fairseq_cli.train` or torchrun start a training that forgets."""
+    program = ModuleType("__main__")
+    program.__spec__ = SimpleNamespace(name="fairseq_cli.train") if start[0] == "-" else None
+    program.__file__ = f"/somewhere/{start}"
+    monkeypatch.setitem(sys.modules, "__main__", program)
+    assert training_program() is program
+
+
+@pytest.fixture
+def own_handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[logging.Handler]]:
+    """The handlers of fairseq's progress bar, closed after the test."""
+    handlers: list[logging.Handler] = []
+    monkeypatch.setattr(progress_bar.logger, "handlers", handlers)
+    monkeypatch.setattr(progress_bar.logger, "level", logging.INFO)
+    yield handlers
+    for handler in handlers:
+        handler.close()
+
+
+def test_each_line_of_a_training_is_in_its_log_once(own_handlers, tmp_path: Path) -> None:
+    first, other = tmp_path / "first.log", tmp_path / "other.log"
+    for epoch, path in enumerate([first, first, other, first], start=1):
+        bar = progress_bar.progress_bar(
+            [1], log_format="json", log_file=str(path), epoch=epoch, prefix="train"
+        )
+        bar.print({"epoch": epoch}, tag="train")
+    assert [path.read_text().count('"epoch": 4') for path in (first, other)] == [1, 1]
+    assert first.read_text().count("\n") == 4
+    assert len(own_handlers) == 2
