@@ -68,12 +68,8 @@ def test_logs_of_other_formats_and_versions(log, lines, updates, tokens):
 
 def test_the_last_start_with_a_readable_configuration_counts(log):
     first, second = (configuration_line([*WORDS, "--seed", seed]) for seed in ("1", "2"))
-    assert log(first, second[:900]).number("seed") == 1
+    assert log(first, second[:900], "{'_name': None, [1]: 2}").number("seed") == 1
     assert log(first, second).number("seed") == 2
-
-
-def test_a_line_that_only_looks_like_a_configuration_is_skipped(log):
-    assert log(configuration_line(WORDS), "{'_name': None, [1]: 2}").number("max_tokens") == 3125
 
 
 def test_groups_of_options_as_hydra_writes_them(log):
@@ -153,28 +149,25 @@ def test_a_run_directory_of_the_recipes(tmp_path):
     assert found.signature and found.translated
 
 
-def test_other_models_are_refused_in_one_line(tmp_path, refused):
-    language = parsed(["--arch", "transformer_lm", *STOCK], "language_modeling")
-    path = save_checkpoint(tmp_path / "lm.pt", {"args": language})
-    error = refused("diagnose", path)
-    assert "'transformer_lm' of task 'language_modeling' has no encoder_" in error
-
-
-def test_files_that_are_nothing_of_these_are_refused_in_one_line(tmp_path, refused):
+def test_other_files_are_refused_in_one_line(tmp_path, refused):
     empty, words, cut = (tmp_path / name for name in ("empty", "words", "cut.pt"))
     empty.mkdir()
     words.write_text("no training\n", encoding="utf-8")
     whole = save_checkpoint(cut, {"args": parsed(WORDS)}).read_bytes()
     cut.write_bytes(whole[: len(whole) // 2])
-    assert "must have a settings.json" in refused("diagnose", empty)
-    assert "has no configuration of fairseq-train" in refused("diagnose", words)
-    assert "truncated" in refused("diagnose", cut)
-    assert "No such file" in refused("diagnose", tmp_path / "none")
-    log = tmp_path / "train.log"
-    log.write_text(configuration_line(WORDS), encoding="utf-8")
-    generated = refused("diagnose", log, "--generate", words)
-    assert "has no configuration of fairseq-generate" in generated
-    assert "unknown row 'huge'" in refused("diagnose", log, "--row", "huge")
+    language = parsed(["--arch", "transformer_lm", *STOCK], "language_modeling")
+    model = save_checkpoint(tmp_path / "lm.pt", {"args": language})
+    log = write_log(tmp_path, configuration_line(WORDS))
+    for arguments, message in (
+        ([empty], "must have a settings.json"),
+        ([words], "has no configuration of fairseq-train"),
+        ([cut], "truncated"),
+        ([tmp_path / "none"], "No such file"),
+        ([log, "--generate", words], "has no configuration of fairseq-generate"),
+        ([log, "--row", "huge"], "unknown row 'huge'"),
+        ([model], "'transformer_lm' of task 'language_modeling' has no encoder_"),
+    ):
+        assert message in refused("diagnose", *arguments)
 
 
 def test_nothing_in_a_checkpoint_is_executed(tmp_path, refused):
