@@ -20,8 +20,8 @@ from turn_taking import Channel, find_device
 from fairseq_aiayn import plugin  # noqa: F401
 from fairseq_aiayn.nn.attention import MultiHeadAttention, attention, causal_mask
 from fairseq_aiayn.nn.cpu_kernels import Dropout
-from fairseq_aiayn.plugin import criterion
-from fairseq_aiayn.plugin.optimizer import AiaynAdam
+from fairseq_aiayn.plugin import training
+from fairseq_aiayn.plugin.training import AiaynAdam
 from fairseq_aiayn.training import reference_smoothed_nll
 
 
@@ -54,21 +54,21 @@ def install_references() -> None:
     """Replace every fast path of a training step by the reference."""
     MultiHeadAttention.forward = reference_attend
     Dropout.forward = lambda module, x: F.dropout(x, module.p, module.training)
-    criterion.AiaynLabelSmoothedCrossEntropy.projects = lambda *arguments: False
-    criterion.smoothed_nll = reference_smoothed_nll
+    training.AiaynLabelSmoothedCrossEntropy.projects = lambda *arguments: False
+    training.smoothed_nll = reference_smoothed_nll
     AiaynAdam.step = reference_adam_step
 
 
 def report_losses(channel: Channel) -> None:
     """Let the criterion answer with the loss of each batch."""
-    get_loss = criterion.AiaynLabelSmoothedCrossEntropy.forward
+    get_loss = training.AiaynLabelSmoothedCrossEntropy.forward
 
     def forward(self, model, sample, reduce=True):
         loss, size, log = get_loss(self, model, sample, reduce)
         channel.answer({"loss": float(loss) / size})
         return loss, size, log
 
-    criterion.AiaynLabelSmoothedCrossEntropy.forward = forward
+    training.AiaynLabelSmoothedCrossEntropy.forward = forward
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""fairseq's names for the paper's symbols.
+"""A configuration of the paper as options of fairseq, for our models and stock fairseq's own.
 
-For each size, fairseq has one option for the encoder and another for the decoder.
+Here fairseq's names meet the paper's symbols. Nothing here imports fairseq.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from fairseq_aiayn.paper import (
     learning_rate,
 )
 
+# For each size, fairseq has one option for the encoder and another for the decoder.
 ENCODER_AND_DECODER = {
     "layers": "N",
     "embed_dim": "d_model",
@@ -45,17 +46,17 @@ def option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-# The complete regime of a row (section 5) as fairseq-train options, for any number of GPUs.
-
+# --- the training settings of section 5, for any number of GPUs -------------------------------
 
 TOLERANCE = 0.1  # a batch within this share of the paper's is "approximately" equal
 USUAL_MAX_TOKENS = 4_096  # the most tokens per GPU without --max-tokens
-# The command-line options of a budget that are whole numbers, by field.
+# A budget's options and their units, by the field of Row that each changes
 BUDGET_OPTIONS = {
-    "steps": "--max-update",
-    "warmup": "--warmup-updates",
-    "batch_tokens": "--batch-tokens",
-    "checkpoint_updates": "--save-interval-updates",
+    "batch_tokens": ("--batch-tokens", "T", "source tokens per batch, and target tokens per batch"),
+    "steps": ("--max-update", "U", "updates of the training"),
+    "warmup": ("--warmup-updates", "U", "updates of the warm-up"),
+    "lr_factor": ("--lr-factor", "F", "factor on Equation 3, the learning rate"),
+    "checkpoint_updates": ("--save-interval-updates", "U", "updates between checkpoints"),
 }
 
 
@@ -74,12 +75,12 @@ class Budget:
     lr_factor: float | None = None
 
     def __post_init__(self) -> None:
-        for name, option in BUDGET_OPTIONS.items():
+        for name, (option, *_) in BUDGET_OPTIONS.items():
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{option} must be at least 1, got {value}")
+            if value is not None and value < 1 and name != "lr_factor":
+                raise ValueError(f"{option}: expected at least 1, got {value}")
         if self.lr_factor is not None and not 0 < self.lr_factor < math.inf:
-            raise ValueError(f"--lr-factor must be a positive number, got {self.lr_factor}")
+            raise ValueError(f"--lr-factor: expected a positive number, got {self.lr_factor}")
 
     def of(self, row: Row) -> Row:
         """Return the row with this budget.
@@ -101,12 +102,12 @@ def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]
     the batch.
     """
     if gpus < 1:
-        raise ValueError(f"gpus must be at least 1, got {gpus}")
+        raise ValueError(f"expected at least 1 GPU, got {gpus}")
     if max_tokens is None:
         update_freq = math.ceil(row.batch_tokens / (gpus * USUAL_MAX_TOKENS))
         return math.ceil(row.batch_tokens / (gpus * update_freq)), update_freq
     if max_tokens < 1:
-        raise ValueError(f"--max-tokens must be at least 1, got {max_tokens}")
+        raise ValueError(f"--max-tokens: expected at least 1, got {max_tokens}")
     update_freq = max(1, round(row.batch_tokens / (gpus * max_tokens)))
     tokens = gpus * max_tokens * update_freq
     if abs(tokens - row.batch_tokens) > TOLERANCE * row.batch_tokens:
@@ -140,12 +141,6 @@ def regime_options(row: Row, gpus: int, max_tokens: int | None = None) -> dict[s
     }
 
 
-def _lr_factor(row: Row) -> dict[str, float]:
-    """Return the option for the factor on Equation 3, or none where --arch already sets 1."""
-    is_equation_3 = row.lr_factor == ROWS[row.name].lr_factor == 1.0
-    return {} if is_equation_3 else {"--lr-factor": row.lr_factor}
-
-
 def as_words(options: dict[str, object]) -> list[str]:
     """Return options and values as the words of a command line."""
     return [str(part) for option in options.items() for part in option]
@@ -157,18 +152,18 @@ def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
     No argument needs quoting. Data, task, precision and directories are not included. Raises
     ValueError as `batch` does.
     """
-    model = {
+    model: dict[str, object] = {
         "--arch": row.arch,
         "--criterion": "aiayn_label_smoothed_cross_entropy",
         "--lr-scheduler": "aiayn_inverse_sqrt",
         "--optimizer": "aiayn_adam",
-        **_lr_factor(row),
     }
+    if not row.lr_factor == ROWS[row.name].lr_factor == 1.0:  # else --arch sets it
+        model["--lr-factor"] = row.lr_factor
     return as_words(model | regime_options(row, gpus, max_tokens))
 
 
-# The search for a row's task (sections 6.1 and 6.3) as options of fairseq-generate.
-
+# --- the search of sections 6.1 and 6.3 -------------------------------------------------------
 
 PARSING_TASK = "aiayn_parsing"
 
@@ -193,10 +188,9 @@ def generate_options(search: Decoding) -> dict[str, object]:
     }
 
 
-# A row in stock fairseq: stock's own Transformer, loss and schedule, in the row's regime.
+# --- stock fairseq's own Transformer, loss and schedule ---------------------------------------
 #
 # docs/differences.md lists the differences that remain.
-
 
 # Rows for which stock fairseq has a name; for others, explicit options set the shape.
 NAMED = {
@@ -223,7 +217,11 @@ def stock_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
         "--warmup-init-lr": FIRST_RATE,
         "--lr": f"{learning_rate(row.warmup, row.d_model, row.warmup, row.lr_factor):.9g}",  # peak
     }
-    return as_words(model | regime_options(row, gpus, max_tokens)) + switches(row)
+    shared = "all-embeddings" if row.shared_vocabulary else "decoder-input-output-embed"
+    switches = [f"--share-{shared}"]
+    if row.learned_positions:
+        switches += ["--encoder-learned-pos", "--decoder-learned-pos"]
+    return as_words(model | regime_options(row, gpus, max_tokens)) + switches
 
 
 def shape_options(row: Row) -> dict[str, object]:
@@ -241,13 +239,3 @@ def shape_options(row: Row) -> dict[str, object]:
         for side in SIDES
         for name, symbol in ENCODER_AND_DECODER.items()
     }
-
-
-def switches(row: Row) -> list[str]:
-    """Return the switches for shared matrices (section 3.4) and learned positions (row E)."""
-    words = ["--share-all-embeddings"]
-    if not row.shared_vocabulary:
-        words = ["--share-decoder-input-output-embed"]
-    if row.learned_positions:
-        words += ["--encoder-learned-pos", "--decoder-learned-pos"]
-    return words

@@ -31,8 +31,8 @@ import argparse
 
 from fairseq_aiayn.paper import find_row
 from fairseq_aiayn.settings import (
+    BUDGET_OPTIONS,
     Budget,
-    argument,
     as_words,
     decoding,
     generate_options,
@@ -41,13 +41,6 @@ from fairseq_aiayn.settings import (
 )
 
 SYSTEMS = {"aiayn": train_flags, "stock": stock_flags}
-BUDGET = (
-    ("--batch-tokens", int, "T", "source tokens per batch, and target tokens per batch"),
-    ("--max-update", int, "U", "updates of the training"),
-    ("--warmup-updates", int, "U", "updates of the warm-up"),
-    ("--lr-factor", float, "F", "factor on Equation 3, the learning rate"),
-    ("--save-interval-updates", int, "U", "updates between checkpoints"),
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,8 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="M",
         help="tokens that a GPU processes at once (default: at most 4096)",
     )
-    for option, kind, unit, meaning in BUDGET:
-        parser.add_argument(option, type=kind, metavar=unit, help=f"{meaning} (default: the row's)")
+    for name, (option, unit, meaning) in BUDGET_OPTIONS.items():
+        parser.add_argument(
+            option,
+            dest=name,
+            type=float if name == "lr_factor" else int,
+            metavar=unit,
+            help=f"{meaning} (default: the row's)",
+        )
     parser.add_argument(
         "--system",
         choices=SYSTEMS,
@@ -75,18 +74,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print the options on one line; no option needs quoting."""
     row = find_row(arguments.row)
+    budget = {name: getattr(arguments, name) for name in BUDGET_OPTIONS}
     if arguments.search:
-        for option in ("--max-tokens", *(option for option, *_ in BUDGET)):
-            if getattr(arguments, argument(option)) is not None:
+        given = {"--max-tokens": arguments.max_tokens}
+        given |= {BUDGET_OPTIONS[name][0]: value for name, value in budget.items()}
+        for option, value in given.items():
+            if value is not None:
                 raise ValueError(f"--search has no {option}, which is of a training")
         print(*as_words(generate_options(decoding(row))))
         return
-    budget = Budget(
-        steps=arguments.max_update,
-        warmup=arguments.warmup_updates,
-        batch_tokens=arguments.batch_tokens,
-        checkpoint_updates=arguments.save_interval_updates,
-        lr_factor=arguments.lr_factor,
-    )
     flags = SYSTEMS[arguments.system]
-    print(*flags(budget.of(row), arguments.gpus, arguments.max_tokens))
+    print(*flags(Budget(**budget).of(row), arguments.gpus, arguments.max_tokens))

@@ -4,14 +4,12 @@ learning-rate schedule, the optimizer and the tasks, and mends what fairseq's co
 from fairseq_aiayn.plugin import (
     checkpoints,
     commands,
-    criterion,  # noqa: F401
-    lr_scheduler,  # noqa: F401
     model,  # noqa: F401
-    optimizer,  # noqa: F401
     parsing_task,  # noqa: F401
     processes,
     resuming,
     task,  # noqa: F401
+    training,  # noqa: F401
 )
 
 commands.install()

@@ -9,8 +9,8 @@ from torch import Tensor
 from fairseq_aiayn.nn.attention import attention, fused_attention
 from fairseq_aiayn.nn.cpu_kernels import warn_if_slow
 from fairseq_aiayn.nn.layers import Dimensions
-from fairseq_aiayn.plugin.criterion import AiaynLabelSmoothedCrossEntropy
 from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.plugin.training import AiaynLabelSmoothedCrossEntropy
 
 DIMENSIONS = Dimensions(N=2, d_model=16, d_ff=32, h=2, d_k=8, d_v=8, P_drop=0.0)
 SOURCE, TARGET = torch.tensor([[1, 4, 5, 2], [6, 7, 5, 2]]), torch.tensor([[2, 5, 4], [2, 6, 7]])

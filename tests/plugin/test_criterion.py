@@ -5,8 +5,8 @@ import torch
 from building import dictionaries_task, dictionary, plain_model
 
 from fairseq_aiayn.nn.layers import Dimensions
-from fairseq_aiayn.plugin.criterion import AiaynLabelSmoothedCrossEntropy
 from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.plugin.training import AiaynLabelSmoothedCrossEntropy
 from fairseq_aiayn.training import smoothed_nll
 
 DIMENSIONS = Dimensions(N=1, d_model=16, d_ff=32, h=2, d_k=8, d_v=8, P_drop=0.0)

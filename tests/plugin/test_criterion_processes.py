@@ -10,8 +10,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from fairseq_aiayn.paper import TINY
 from fairseq_aiayn.plugin.architectures import apply_row
-from fairseq_aiayn.plugin.criterion import AiaynLabelSmoothedCrossEntropy
 from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.plugin.training import AiaynLabelSmoothedCrossEntropy
 
 
 @pytest.fixture

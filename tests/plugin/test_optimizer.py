@@ -1,14 +1,13 @@
 """The Adam of section 5.3 as a fairseq optimizer."""
 
 import math
-import re
 
 import pytest
 import torch
 from omegaconf import OmegaConf
 
 from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
-from fairseq_aiayn.plugin.optimizer import AiaynAdam, AiaynAdamConfig, read_betas
+from fairseq_aiayn.plugin.training import AiaynAdam, AiaynAdamConfig, read_betas
 
 
 def adam(parameters: list[torch.nn.Parameter], **options: object) -> AiaynAdam:
@@ -66,17 +65,10 @@ def test_a_resumed_optimizer_goes_on_as_if_never_stopped() -> None:
     assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("0.9", r"--adam-betas must be two numbers, as 0\.9,0\.98; got '0\.9'"),
-        ("a,b", r"--adam-betas must be two numbers, as 0\.9,0\.98; got 'a,b'"),
-        ("0.9,1", r"--adam-betas must be in \[0, 1\), got '0\.9,1'"),
-    ],
-)
-def test_impossible_coefficients_are_refused(text: str, message: str) -> None:
+@pytest.mark.parametrize("text", ["0.9", "a,b", "0.9,1", "-0.1,0.9"])
+def test_impossible_coefficients_are_refused(text: str) -> None:
     """Breaks if fairseq's eval fails with a traceback."""
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"--adam-betas: .*{text}"):
         read_betas(text)
 
 
@@ -86,60 +78,31 @@ def test_coefficients_as_fairseq_writes_them() -> None:
     assert math.isclose(sum(read_betas("[0, 0.5]")), 0.5)
 
 
-def damaged(change: str) -> dict:
-    """The state of Adam after one step of two parameters, with one fault."""
+DAMAGES = {
+    "one element": {"exp_avg": torch.zeros(1)},
+    "another shape of as many": {"exp_avg_sq": torch.zeros(2, 2)},
+    "one element, expanded": {"exp_avg": torch.zeros(1).expand(4)},
+    "no tensor": {"exp_avg": [0.0] * 4},
+    "sparse": {"exp_avg": torch.zeros(4).to_sparse()},
+    "missing": {"exp_avg_sq": None},
+}
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES.values(), "a parameter too few"], ids=str)
+def test_moments_that_are_not_the_parameters_are_refused(damage: dict | str) -> None:
+    """The fused kernel trusts the shape of the parameter, and would write beyond the moments."""
     parameters = [torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(4))]
-    optimizer = adam(parameters)
+    trained, optimizer = adam(parameters), adam(parameters)
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
-    optimizer.step()
-    state = optimizer.state_dict()
-    one = state["state"][1]
-    changes = {
-        "one element": {"exp_avg": torch.zeros(1)},
-        "another shape of as many": {"exp_avg_sq": torch.zeros(2, 2)},
-        "one element, expanded": {"exp_avg": torch.zeros(1).expand(4)},
-        "no tensor": {"exp_avg": [0.0] * 4},
-        "sparse": {"exp_avg": torch.zeros(4).to_sparse()},
-        "steps without number": {"step": torch.tensor([1.0, 2.0])},
-        "steps of NaN": {"step": torch.tensor(math.nan)},
-        "fewer steps than none": {"step": -1},
-    }
-    if change == "a moment too few":
-        del one["exp_avg_sq"]
-    elif change == "a parameter too few":
-        del state["state"][1], state["param_groups"][0]["params"][1]
-    elif change == "another optimizer's":
-        state = {"momentum": 0.9}
+    trained.step()
+    state = trained.state_dict()
+    if isinstance(damage, dict):
+        state["state"][1].update(damage)
     else:
-        one.update(changes[change])
-    return state
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("one element", "exp_avg of parameter 1 must be a tensor of [4], is one of [1]"),
-        ("another shape of as many", "exp_avg_sq of parameter 1 must be a tensor of [4]"),
-        ("one element, expanded", "exp_avg of parameter 1 must be a tensor of [4]"),
-        ("no tensor", "exp_avg of parameter 1 must be a tensor of [4], is one of []"),
-        ("sparse", "exp_avg of parameter 1 must be a tensor of [4]"),
-        ("steps without number", "the number of steps of parameter 1 must be a number"),
-        ("steps of NaN", "the number of steps of parameter 1 must be a number"),
-        (
-            "fewer steps than none",
-            "number of steps of parameter 1 must be a number of at least 0",
-        ),
-        ("a moment too few", "the optimizer's state of parameter 1 must have"),
-        ("a parameter too few", "the optimizer's state must be of 2 parameters, is of 1"),
-        ("another optimizer's", "the optimizer's state must be that of Adam, is not"),
-    ],
-)
-def test_moments_that_are_not_the_parameters_are_refused(change: str, message: str) -> None:
-    """The fused kernel trusts the shape of the parameter, and would write beyond the moments."""
-    optimizer = adam([torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(4))])
-    with pytest.raises(ValueError, match=re.escape(message)):
-        optimizer.load_state_dict(damaged(change))
+        del state["state"][1], state["param_groups"][0]["params"][1]
+    with pytest.raises(ValueError, match="the optimizer's .*expected"):
+        optimizer.load_state_dict(state)
     assert not optimizer.state_dict()["state"], "nothing was taken"
 
 

@@ -5,6 +5,8 @@ import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairseq_aiayn.paper import ROWS, find_row
 from fairseq_aiayn.settings import Budget, batch, train_flags
@@ -17,6 +19,17 @@ def test_batch_is_the_papers_on_any_number_of_gpus(row: str, gpus: int) -> None:
     max_tokens, update_freq = batch(ROWS[row], gpus)
     tokens = gpus * max_tokens * update_freq
     assert 0 <= tokens - ROWS[row].batch_tokens < gpus * update_freq
+
+
+@given(st.integers(1, 200), st.integers(1, 10**6))
+def test_a_gpus_share_is_at_most_4096_tokens_and_no_smaller_than_it_must_be(
+    gpus: int, batch_tokens: int
+) -> None:
+    """Breaks if a batch that fits on paper needs more memory than a GPU has, or more updates of the
+    gradients than necessary."""
+    max_tokens, update_freq = batch(replace(ROWS["base"], batch_tokens=batch_tokens), gpus)
+    assert 1 <= max_tokens <= 4096
+    assert update_freq == 1 or gpus * 4096 * (update_freq - 1) < batch_tokens
 
 
 @pytest.mark.parametrize(
@@ -35,8 +48,8 @@ def test_update_frequency_for_a_given_max_tokens(
     [
         (8, 4096, r"8 GPUs x 4096 tokens x update frequency 1 = 32,768 .* \+31% from the 25,000"),
         (3, 5000, r"3 GPUs x 5000 tokens x update frequency 2 = 30,000 .* \+20% from the 25,000"),
-        (0, None, "gpus must be at least 1, got 0"),
-        (1, 0, "--max-tokens must be at least 1, got 0"),
+        (0, None, "at least 1 GPU, got 0"),
+        (1, 0, "--max-tokens: expected at least 1, got 0"),
     ],
 )
 def test_a_batch_that_cannot_be_met_is_refused(
@@ -84,20 +97,33 @@ def test_a_budget_changes_what_it_names_and_scales_checkpoints() -> None:
 
 
 @pytest.mark.parametrize(
-    "field, option",
-    [
-        ("steps", "--max-update"),
-        ("warmup", "--warmup-updates"),
-        ("batch_tokens", "--batch-tokens"),
-        ("checkpoint_updates", "--save-interval-updates"),
-    ],
+    "option", ["--max-update", "--warmup-updates", "--batch-tokens", "--save-interval-updates"]
 )
-def test_a_budget_that_is_refused_is_named_as_it_is_typed(field: str, option: str) -> None:
-    with pytest.raises(ValueError, match=f"^{option} must be at least 1, got 0$"):
-        Budget(**{field: 0})
+def test_a_budget_that_is_refused_is_named_as_it_is_typed(option: str, refused) -> None:
+    assert f"{option}: expected at least 1, got 0" in refused(
+        "flags", "base", "--gpus", 1, option, 0
+    )
 
 
 @pytest.mark.parametrize("factor", [0.0, -0.5, math.inf, math.nan])
 def test_a_factor_that_is_no_positive_number_is_refused(factor: float) -> None:
-    with pytest.raises(ValueError, match=f"^--lr-factor must be a positive number, got {factor}$"):
+    with pytest.raises(ValueError, match=f"--lr-factor: .*{factor}$"):
         Budget(lr_factor=factor)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("base", "--beam 4 --lenpen 0.6 --max-len-a 1 --max-len-b 50\n"),
+        ("parsing", "--beam 21 --lenpen 0.3 --max-len-a 1 --max-len-b 300\n"),
+    ],
+)
+def test_the_search_is_that_of_the_rows_task(row: str, words: str, aiayn) -> None:
+    """Breaks if parsing is searched as translations are (section 6.3)."""
+    assert aiayn("flags", row, "--search") == (0, words, "")
+
+
+@pytest.mark.parametrize("option", ["--max-update", "--max-tokens"])
+def test_a_search_has_no_budget(option: str, refused) -> None:
+    line = refused("flags", "base", "--search", option, "9")
+    assert line == f"aiayn flags: --search has no {option}, which is of a training"

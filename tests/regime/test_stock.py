@@ -75,21 +75,6 @@ def test_the_regime_is_the_rows(name: str) -> None:
     assert abs(batch / row.batch_tokens - 1) < 0.01
 
 
-@pytest.mark.parametrize(
-    ("name", "arch"),
-    [
-        ("base", "transformer_wmt_en_de"),
-        ("big", "transformer_vaswani_wmt_en_de_big"),
-        ("big_en_fr", "transformer_vaswani_wmt_en_fr_big"),
-        ("c_n2", "transformer"),
-        ("tiny", "transformer"),
-    ],
-)
-def test_rows_that_fairseq_knows_have_its_name(name: str, arch: str) -> None:
-    words = stock_flags(ROWS[name], gpus=1)
-    assert words[:2] == ["--arch", arch]
-
-
 @pytest.mark.parametrize("name", REFUSED)
 def test_heads_that_stock_fairseq_does_not_have_are_refused(
     name: str, refused: Callable[..., str]

@@ -10,7 +10,7 @@ from fairseq.data import Dictionary
 from fairseq.logging import metrics
 from torch import Tensor
 
-from fairseq_aiayn.plugin.criterion import AiaynLabelSmoothedCrossEntropy
+from fairseq_aiayn.plugin.training import AiaynLabelSmoothedCrossEntropy
 from fairseq_aiayn.training import reference_smoothed_nll, smoothed_nll, smoothed_targets
 
 PAD, K, N = 1, 7, 10

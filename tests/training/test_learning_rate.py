@@ -10,7 +10,7 @@ from fairseq.optim.lr_scheduler import build_lr_scheduler
 from omegaconf import OmegaConf
 
 from fairseq_aiayn.paper import learning_rate
-from fairseq_aiayn.plugin.lr_scheduler import AiaynInverseSqrt, AiaynInverseSqrtConfig
+from fairseq_aiayn.plugin.training import AiaynInverseSqrt, AiaynInverseSqrtConfig
 
 BASE = {"d_model": 512, "warmup": 4000}
 

@@ -1,0 +1,229 @@
+"""Section 5 for fairseq's trainer: label smoothing, the learning-rate schedule, Adam."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Optional  # fairseq reads the annotations and does not know "float | None"
+
+import torch
+from fairseq.criterions import register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterion,
+    LabelSmoothedCrossEntropyCriterionConfig,
+)
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import BaseFairseqModel
+from fairseq.optim import FairseqOptimizer, register_optimizer
+from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
+from fairseq.tasks import FairseqTask
+from omegaconf import II
+from torch import Tensor
+
+from fairseq_aiayn.paper import ADAM, BASE, learning_rate
+from fairseq_aiayn.plugin.model import AiaynDecoder
+from fairseq_aiayn.training import check_smoothing, projected_smoothed_nll, smoothed_nll
+
+
+@dataclass
+class AiaynLabelSmoothedCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionConfig):
+    """fairseq's options; unless ε_ls is given, the row of the --arch sets it."""
+
+    label_smoothing: Optional[float] = field(  # noqa: UP045
+        default=None,
+        metadata={"help": "ε_ls over all K classes (default: the row's, or 0.1 without a row)"},
+    )
+
+
+@register_criterion(
+    "aiayn_label_smoothed_cross_entropy", dataclass=AiaynLabelSmoothedCrossEntropyConfig
+)
+class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
+    """The criterion with q'(k) = (1 − ε)·δ(k, y) + ε/K; it logs the same figures as fairseq's own,
+    which uses ε/(K − 1)."""
+
+    def __init__(
+        self,
+        task: FairseqTask,
+        sentence_avg: bool,
+        label_smoothing: float | None,
+        ignore_prefix_size: int = 0,
+        report_accuracy: bool = False,
+    ):
+        if label_smoothing is None:  # the --arch is not one of this package, which would set it
+            label_smoothing = BASE.epsilon_ls
+        check_smoothing(label_smoothing)
+        super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
+
+    def forward(
+        self, model: BaseFairseqModel, sample: dict, reduce: bool = True
+    ) -> tuple[Tensor, int, dict]:
+        """Return the loss of a batch, the number of its target tokens, and the figures to log."""
+        if self.projects(model):
+            net_input = {**sample["net_input"], "features_only": True}
+            sample = {**sample, "net_input": net_input}
+        return super().forward(model, sample, reduce)
+
+    def compute_loss(
+        self, model: BaseFairseqModel, net_output: tuple, sample: dict, reduce: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        """Return the smoothed loss and the negative log-likelihood, both summed, in nats; fairseq
+        logs bits."""
+        if self.projects(model):
+            features, target = net_output[0].flatten(0, 1), sample["target"].flatten()
+            E = model.decoder.stack.projection.weight
+            return projected_smoothed_nll(
+                features, E, target, self.eps, self.padding_idx, model.autocast or E.dtype
+            )
+        log_p, target = self.get_lprobs_and_target(model, net_output, sample)
+        return smoothed_nll(log_p, target, self.eps, self.padding_idx)
+
+    def projects(self, model: BaseFairseqModel) -> bool:
+        """Whether the loss computes the projection itself, from the features of our decoder.
+
+        It does not in three cases. In float16 (--fp16, --amp), a gradient that is computed before
+        the loss is scaled is lost. fairseq may need the probabilities for another purpose. And if
+        several processes train an untied projection, they wait for the gradients of the matrices
+        that `forward` uses, and `forward` would not use the projection.
+        """
+        if self.report_accuracy or self.ignore_prefix_size:
+            return False
+        decoder = getattr(model, "decoder", None)
+        if not isinstance(decoder, AiaynDecoder) or product_type(decoder) == torch.float16:
+            return False
+        untied = decoder.stack.projection is not decoder.stack.embedding
+        return not (untied and torch.distributed.is_initialized())
+
+
+def product_type(decoder: AiaynDecoder) -> torch.dtype:
+    """Return the type in which a decoder's products are computed here: that of its weights, or of
+    an autocast that is on."""
+    weight = decoder.stack.projection.weight
+    device = weight.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+
+
+@dataclass
+class AiaynInverseSqrtConfig(FairseqDataclass):
+    """Options of the schedule, which ignores --lr."""
+
+    warmup_updates: Optional[int] = field(  # noqa: UP045
+        default=None,
+        metadata={"help": "warmup_steps of Equation 3 (default: the row's, or 4000 without a row)"},
+    )
+    lr_factor: Optional[float] = field(  # noqa: UP045
+        default=None,
+        metadata={"help": "factor on Equation 3 (default: the row's, or 1 without a row)"},
+    )
+    d_model: Optional[int] = field(  # noqa: UP045
+        default=None, metadata={"help": "d_model of Equation 3; aiayn_* architectures set it"}
+    )
+
+
+@register_lr_scheduler("aiayn_inverse_sqrt", dataclass=AiaynInverseSqrtConfig)
+class AiaynInverseSqrt(FairseqLRScheduler):
+    """The schedule factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5), where step counts
+    from 1."""
+
+    def __init__(self, cfg: AiaynInverseSqrtConfig, optimizer: FairseqOptimizer):
+        super().__init__(cfg, optimizer)
+        if cfg.d_model is None:
+            raise ValueError(
+                "--lr-scheduler aiayn_inverse_sqrt needs --d-model with an --arch that is not "
+                "aiayn_* (Equation 3)"
+            )
+        self.warmup = BASE.warmup if cfg.warmup_updates is None else cfg.warmup_updates
+        self.factor = BASE.lr_factor if cfg.lr_factor is None else cfg.lr_factor
+        self.step_update(0)
+
+    def step_update(self, num_updates: int) -> float:
+        """Set and return the rate of the next update, after `num_updates` finished updates."""
+        rate = learning_rate(num_updates + 1, self.cfg.d_model, self.warmup, self.factor)
+        self.optimizer.set_lr(rate)
+        return rate
+
+
+@dataclass
+class AiaynAdamConfig(FairseqDataclass):
+    """Options of Adam, with the paper's values as defaults; the schedule sets the learning rate."""
+
+    adam_betas: str = field(
+        default=f"{ADAM.beta_1},{ADAM.beta_2}", metadata={"help": "β_1 and β_2 of section 5.3"}
+    )
+    adam_eps: float = field(default=ADAM.epsilon, metadata={"help": "ε of section 5.3"})
+    lr: list[float] = field(default=II("optimization.lr"))
+
+
+@register_optimizer("aiayn_adam", dataclass=AiaynAdamConfig)
+class AiaynAdam(FairseqOptimizer):
+    """Algorithm 1 of Kingma and Ba, θ ← θ − lrate · m̂ / (√v̂ + ε), for all parameters in one
+    pass."""
+
+    supports_flat_params = True  # works element by element, so --fp16 may flatten all parameters
+
+    def __init__(self, cfg: AiaynAdamConfig, params: list[torch.nn.Parameter]):
+        """Raises ValueError for coefficients that are not two numbers in [0, 1), and for an ε that
+        is not positive: with ε = 0, the update of a parameter without a gradient, such as the
+        embedding of a word that never occurs, would be 0/0."""
+        super().__init__(cfg)
+        if not (math.isfinite(cfg.adam_eps) and cfg.adam_eps > 0):
+            raise ValueError(f"--adam-eps: expected a number above 0, got {cfg.adam_eps}")
+        self._optimizer = torch.optim.Adam(params, fused=True, **self.optimizer_config)
+
+    @property
+    def optimizer_config(self) -> dict[str, object]:
+        """The values that a resumed training takes from its options, not from the checkpoint."""
+        return {
+            "lr": float(self.cfg.lr[0]),
+            "betas": read_betas(self.cfg.adam_betas),
+            "eps": self.cfg.adam_eps,
+        }
+
+    def load_state_dict(
+        self, state_dict: dict, optimizer_overrides: dict[str, object] | None = None
+    ) -> None:
+        """Load the moments and the numbers of steps from a checkpoint; everything else comes from
+        the options.
+
+        Raises ValueError, before any change, if the moments do not fit the parameters, because the
+        fused kernel would write beyond their memory.
+        """
+        require_moments(state_dict, list(self.params))
+        own = [
+            {name: value for name, value in group.items() if name != "params"}
+            for group in self.param_groups
+        ]
+        super().load_state_dict(state_dict)
+        for group, options in zip(self.param_groups, own, strict=True):
+            group.update(options | (optimizer_overrides or {}))
+
+
+def read_betas(text: str) -> tuple[float, float]:
+    """Read two numbers in [0, 1), separated by a comma; raises ValueError for anything else."""
+    try:
+        beta_1, beta_2 = (float(part) for part in text.strip("()[] ").split(","))
+    except ValueError as error:
+        raise ValueError(f"--adam-betas: expected two numbers, got {text!r}") from error
+    if not (0.0 <= beta_1 < 1.0 and 0.0 <= beta_2 < 1.0):
+        raise ValueError(f"--adam-betas: expected numbers in [0, 1), got {text!r}")
+    return beta_1, beta_2
+
+
+def require_moments(state_dict: dict, parameters: list[torch.nn.Parameter]) -> None:
+    """Raise ValueError unless an optimizer's state has moments of the shapes of these parameters.
+
+    An expanded tensor has fewer elements in memory than its shape says.
+    """
+    saved = [number for group in state_dict.get("param_groups", ()) for number in group["params"]]
+    if len(saved) != len(parameters):
+        raise ValueError(
+            f"the optimizer's state: expected {len(parameters)} parameters, got {len(saved)}"
+        )
+    for number, parameter in zip(saved, parameters, strict=True):
+        state = state_dict["state"].get(number)
+        for name in ("exp_avg", "exp_avg_sq") if state else ():  # m and v of Algorithm 1
+            moment = state.get(name)
+            is_dense = isinstance(moment, Tensor) and moment.layout == torch.strided
+            if not is_dense or moment.shape != parameter.shape or not moment.is_contiguous():
+                raise ValueError(
+                    f"the optimizer's {name} of parameter {number}: expected a tensor of"
+                    f" {list(parameter.shape)}, got {list(getattr(moment, 'shape', ()))}"
+                )
