@@ -72,7 +72,7 @@ def score(
     tokens = [[moses.tokenize(sentence, return_str=True) for sentence in side] for side in sides]
     return Scores(
         sentences=len(reference),
-        paper=paper_bleu(*tokens, target_lang, quotes),
+        paper=paper_bleu(tokens[0], tokens[1], target_lang, quotes),
         sacrebleu=sacre_bleu(hypothesis, reference),
     )
 
@@ -101,8 +101,8 @@ def score_tokenized(
     ]
     return Scores(
         sentences=len(reference),
-        paper=paper_bleu(*tokens, target_lang, quotes),
-        sacrebleu=sacre_bleu(*plain),
+        paper=paper_bleu(tokens[0], tokens[1], target_lang, quotes),
+        sacrebleu=sacre_bleu(plain[0], plain[1]),
     )
 
 
@@ -349,26 +349,27 @@ def paired_bootstrap(
     texts give the same result. Raises ValueError for fewer than two systems.
     """
     from sacrebleu.metrics import BLEU
-    from sacrebleu.significance import PairedTest
+    from sacrebleu.significance import PairedTest, Result
 
     if len(translations) < 2:
         raise ValueError(f"expected two systems to compare, got {len(translations)}")
-    named = [(name, list(lines)) for name, lines in translations.items()]
+    named: list[tuple[str, Sequence[str]]] = list(translations.items())
     test = PairedTest(named, {"BLEU": BLEU()}, [list(reference)], "bs", n_samples=samples)
     signatures, scores = test()
-    results = dict(zip(scores["System"], scores["BLEU"], strict=True))
-    first, *_ = results.values()
-    return Significance(
-        signature=str(signatures["BLEU"]),
-        systems={name: _system_score(result, first) for name, result in results.items()},
-    )
+    results = [result for result in scores["BLEU"] if isinstance(result, Result)]
+    systems = {
+        name: _system_score(result, results[0])
+        for name, result in zip(translations, results, strict=True)
+    }
+    return Significance(str(signatures["BLEU"]), systems)
 
 
 def _system_score(result: Result, first: Result) -> SystemScore:
     p_value = None if result.p_value is None else float(result.p_value)
     if p_value is not None and result.score == first.score:
         p_value = 1.0  # for equal scores, sacrebleu returns the smallest possible p
-    return SystemScore(float(result.score), float(result.mean), float(result.ci), p_value)
+    mean, interval = result.mean or 0, result.ci or 0  # None only in tests of another kind
+    return SystemScore(float(result.score), float(mean), float(interval), p_value)
 
 
 CONFIDENCE = 0.95  # of intervals

@@ -28,7 +28,13 @@ import json
 from collections.abc import Sequence
 
 from fairseq_aiayn.cli.vocabulary_option import add_vocabulary_option
-from fairseq_aiayn.cost import difference_as_json, difference_table, row_as_json, row_table
+from fairseq_aiayn.cost import (
+    USUAL_LENGTH,
+    difference_table,
+    row_as_json,
+    row_differences,
+    row_table,
+)
 from fairseq_aiayn.paper import ROWS, Row, find_row
 from fairseq_aiayn.report.document import Table
 from fairseq_aiayn.report.markdown import blocks_as_markdown
@@ -51,38 +57,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print one row per line, or the cells in which two rows differ."""
+    if arguments.diff and arguments.names:
+        raise ValueError(f"--diff: expected no other rows, got {' '.join(arguments.names)}")
+    rows = [find_row(name) for name in arguments.diff or arguments.names] or [*ROWS.values()]
+    if arguments.json:
+        print(json.dumps(_as_json(rows, arguments), indent=2))
+        return
+    form = difference_table if arguments.diff else row_table
+    header, *cells = form(rows, arguments.vocab)
+    if not cells:
+        print(f"{rows[0].name} and {rows[1].name}: no cell differs")
+    elif arguments.markdown:
+        print(blocks_as_markdown([Table(header, cells)]), end="")
+    else:
+        print(*aligned_lines([header, *cells]), sep="\n")
+
+
+def _as_json(rows: Sequence[Row], arguments: argparse.Namespace) -> list | dict:
     if not arguments.diff:
-        rows = [find_row(name) for name in arguments.names] or list(ROWS.values())
-        _print_rows(rows, arguments)
-        return
-    if arguments.names:
-        raise ValueError(
-            f"--diff compares the two rows it names: got {' '.join(arguments.names)} beside them"
-        )
-    first, second = (find_row(name) for name in arguments.diff)
-    _print_difference(first, second, arguments)
-
-
-def _print_rows(rows: Sequence[Row], arguments: argparse.Namespace) -> None:
-    if arguments.json:
-        print(json.dumps([row_as_json(row, arguments.vocab) for row in rows], indent=2))
-        return
-    _print_cells(row_table(rows, arguments.vocab), arguments.markdown)
-
-
-def _print_difference(first: Row, second: Row, arguments: argparse.Namespace) -> None:
-    if arguments.json:
-        print(json.dumps(difference_as_json(first, second, arguments.vocab), indent=2))
-        return
-    header, *cells = difference_table(first, second, arguments.vocab)
-    if cells:
-        _print_cells([header, *cells], arguments.markdown)
-    else:
-        print(f"{first.name} and {second.name}: no cell differs")
-
-
-def _print_cells(cells: Sequence[Sequence[str]], markdown: bool) -> None:
-    if markdown:
-        print(blocks_as_markdown([Table(cells[0], cells[1:])]), end="")
-    else:
-        print(*aligned_lines(cells), sep="\n")
+        return [row_as_json(row, arguments.vocab) for row in rows]
+    return {
+        "rows": [row.name for row in rows],
+        "vocabulary": arguments.vocab,
+        "length": USUAL_LENGTH,
+        "differences": [
+            cell._asdict() for cell in row_differences(rows[0], rows[1], arguments.vocab)
+        ],
+    }
