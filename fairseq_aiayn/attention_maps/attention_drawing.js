@@ -1,11 +1,69 @@
-// The two pictures of a layer: lines between two columns of words, and a heat map for every head.
+// The weights of the data block, and the two pictures of a layer: lines between two columns of words,
+// and a heat map for every head.
+
+const LEVELS = 4095; // a weight is a whole number of 1/4095, in 16 bits
+
+function decode(text) {
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  return Float32Array.from(new Uint16Array(bytes.buffer), (level) => level / LEVELS);
+}
+
+// weights[((layer * heads + head) * queries + query) * keys + key], all counted from 0
+function weightsOf(map, layer, head) {
+  const size = map.queries.length * map.keys.length;
+  return map.weights.subarray((layer * map.heads + head) * size).subarray(0, size);
+}
+
+// A map of pieces may have one of `whole` words.
+function decoded(map) {
+  return map && { ...map, weights: decode(map.weights), whole: decoded(map.whole) };
+}
+
+const page = JSON.parse(document.getElementById("attention").textContent);
+const maps = new Map(page.maps.map((map) => [map.kind, decoded(map)]));
+
+function mapOf(state) {
+  const map = maps.get(state.kind);
+  return (state.whole && map.whole) || map;
+}
+
+// Every weight above 0 of the heads as {head, query, key, weight}, at most `limit`, the largest.
+function strongest(map, state, limit) {
+  const positive = [];
+  for (const head of state.heads) {
+    for (const weight of weightsOf(map, state.layer, head)) if (weight > 0) positive.push(weight);
+  }
+  const few = positive.length <= limit;
+  const least = few ? 0 : Float32Array.from(positive).sort()[positive.length - limit];
+  const found = [];
+  for (const head of state.heads) {
+    weightsOf(map, state.layer, head).forEach((weight, i) => {
+      if (weight <= 0 || weight < least || found.length === limit) return;
+      const key = i % map.keys.length;
+      found.push({ head, query: (i - key) / map.keys.length, key, weight });
+    });
+  }
+  return { found, of: positive.length };
+}
+
+// The weights of one word as {head, query, key, weight}: a query's to all keys, a key's from all
+// queries.
+function weightsAt(map, state, word) {
+  const isQuery = word.side === "query";
+  return [...state.heads].flatMap((head) => {
+    const weights = weightsOf(map, state.layer, head);
+    return (isQuery ? map.keys : map.queries).map((_, other) => {
+      const [query, key] = isQuery ? [word.index, other] : [other, word.index];
+      return { head, query, key, weight: weights[query * map.keys.length + key] };
+    });
+  });
+}
 
 const SVG = "http://www.w3.org/2000/svg";
 const MOST_LINES = 8000; // of all words; more makes a browser slow
 const MOST_CELLS = 40000;
-const LARGEST_CELL = 15; // px of a heat map's square
-const SMALLEST_CELL = 10; // its labels are as small
-const LARGEST_TEXT = 11; // px of a label
+const CELL = 13; // px of a heat map's square
+const TEXT = 11; // px of a label
 const LONGEST_LABEL = 14; // characters
 const LEAN = Math.PI / 3; // of a column's label
 
@@ -63,40 +121,28 @@ function omitted(drawn, of, what) {
 const ruler = document.createElement("canvas").getContext("2d");
 
 // Where the squares of every heat map lie, so that their labels have room, all in px.
-function layout(map, cell) {
-  const text = Math.min(cell, LARGEST_TEXT);
-  ruler.font = `bold ${text}px ${getComputedStyle(document.body).fontFamily}`;
+function layout(map) {
+  ruler.font = `bold ${TEXT}px ${getComputedStyle(document.body).fontFamily}`;
   const lengths = (words) => words.map((word) => ruler.measureText(shortened(word)).width);
   const [queries, keys] = [lengths(map.queries), lengths(map.keys)];
-  const last = keys.length - 1;
-  const beyond = keys.map((length, i) => length * Math.cos(LEAN) + text - (last - i + 0.5) * cell);
+  const [across, down] = [keys.length * CELL, queries.length * CELL];
+  const beyond = keys.map((length, i) => length * Math.cos(LEAN) + TEXT + (i + 0.5) * CELL - across);
   const left = Math.max(...queries) + 10;
   const top = Math.max(...keys) * Math.sin(LEAN) + 14;
-  const [across, down] = [keys.length * cell, queries.length * cell];
   const width = left + across + Math.max(2, ...beyond);
-  return { cell, text, left, top, across, down, width, height: top + down + 2 };
+  return { left, top, across, down, width, height: top + down + 2 };
 }
 
-// Two heat maps beside each other where their squares are not too small for it.
-function fittingLayout(box, map, state) {
-  const half = box.clientWidth / 2 - 16; // half of the gap, see attention_page.css
-  for (let cell = LARGEST_CELL; state.heads.size > 1 && cell >= SMALLEST_CELL; cell--) {
-    const place = layout(map, cell);
-    if (place.width <= half) return place;
-  }
-  return layout(map, LARGEST_CELL);
-}
-
-function labels(svg, map, { cell, left, top, text }) {
+function labels(svg, map, { left, top }) {
   const label = (word, index, place) => {
-    const attributes = { ...place, "font-size": text, "data-index": index };
+    const attributes = { ...place, "font-size": TEXT, "data-index": index };
     shape(shape(svg, "text", attributes, shortened(word)), "title", {}, word);
   };
   map.queries.forEach((word, i) => {
-    label(word, i, { class: "query", x: left - 6, y: top + (i + 0.5) * cell });
+    label(word, i, { class: "query", x: left - 6, y: top + (i + 0.5) * CELL });
   });
   map.keys.forEach((word, i) => {
-    const [x, y] = [left + (i + 0.5) * cell + text / 4, top - 5];
+    const [x, y] = [left + (i + 0.5) * CELL + TEXT / 4, top - 5];
     label(word, i, { class: "key", x, y, transform: `rotate(${(-LEAN * 180) / Math.PI} ${x} ${y})` });
   });
 }
@@ -110,7 +156,7 @@ function heatMap(box, map, head, cells, place) {
   scroll.className = "scroll";
   figure.append(caption, scroll);
   box.append(figure);
-  const { width, height, left, top, cell } = place;
+  const { width, height, left, top } = place;
   const name = { role: "img", "aria-label": `Heat map of head ${head + 1}` };
   const svg = shape(scroll, "svg", { width, height, "data-head": head + 1, ...name });
   const frame = { x: left, y: top, width: place.across, height: place.down };
@@ -118,21 +164,20 @@ function heatMap(box, map, head, cells, place) {
   labels(svg, map, place);
   const group = shape(svg, "g", { class: "cells", fill: colourOf(head) });
   for (const { query, key, weight } of cells) {
-    const [x, y] = [left + key * cell, top + query * cell];
-    const size = { x, y, width: cell - 1, height: cell - 1 };
+    const [x, y] = [left + key * CELL, top + query * CELL];
+    const size = { x, y, width: CELL - 1, height: CELL - 1 };
     shape(group, "rect", { ...size, "fill-opacity": weight.toFixed(4) });
   }
   shape(svg, "rect", { class: "band", ...frame });
   if (scroll.scrollWidth > scroll.clientWidth) scroll.tabIndex = 0; // scrolled by the arrow keys
   svg.spot = (event) => spot(event, svg, map, place);
-  svg.cell = cell;
 }
 
 // The query and key under the pointer, or null.
-function spot(event, svg, map, { left, top, cell }) {
+function spot(event, svg, map, { left, top }) {
   const area = svg.getBoundingClientRect();
-  const key = Math.floor((event.clientX - area.left - left) / cell);
-  const query = Math.floor((event.clientY - area.top - top) / cell);
+  const key = Math.floor((event.clientX - area.left - left) / CELL);
+  const query = Math.floor((event.clientY - area.top - top) / CELL);
   const inside = query >= 0 && query < map.queries.length && key < map.keys.length;
   return inside ? { query, key: key >= 0 ? key : null } : null;
 }
@@ -140,7 +185,7 @@ function spot(event, svg, map, { left, top, cell }) {
 function heatMaps(box, map, state) {
   const { found, of } = strongest(map, state, MOST_CELLS);
   box.replaceChildren();
-  const place = fittingLayout(box, map, state);
+  const place = layout(map);
   for (const head of state.heads) {
     heatMap(box, map, head, found.filter((cell) => cell.head === head), place);
   }
@@ -156,8 +201,8 @@ function bands(box, map, word) {
     }
     band.toggleAttribute("hidden", word === null);
     const [start, size] = word?.side === "query" ? ["y", "height"] : ["x", "width"];
-    band.setAttribute(start, Number(frame.getAttribute(start)) + (word?.index ?? 0) * svg.cell - 0.5);
-    band.setAttribute(size, svg.cell);
+    band.setAttribute(start, Number(frame.getAttribute(start)) + (word?.index ?? 0) * CELL - 0.5);
+    band.setAttribute(size, CELL);
     for (const text of svg.querySelectorAll("text")) {
       const chosen = text.matches(`.${word?.side}`) && Number(text.dataset.index) === word.index;
       text.classList.toggle("chosen", chosen);

@@ -14,18 +14,12 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from fairseq_aiayn.attention_maps.weights import KINDS, AttentionMap, Selection, words_of_pieces
+from fairseq_aiayn.attention_maps.weights import KINDS, AttentionMap, Selection, merge_words
 from fairseq_aiayn.palette import LINE_COLOURS
 
 LEVELS = 4095  # a weight is stored as a whole number of 1/4095
 STYLES = ("page_style.css", "attention_page.css")
-SCRIPTS = (  # joined, in this order, into one script
-    "attention_data.js",
-    "attention_drawing.js",
-    "attention_controls.js",
-    "attention_words.js",
-    "attention_start.js",
-)
+SCRIPTS = ("attention_drawing.js", "attention_controls.js")  # joined, in this order, into one
 
 
 def attention_page(maps: Sequence[AttentionMap], title: str, start: str = "") -> str:
@@ -66,35 +60,30 @@ def view_of(selection: Selection, view: str, words: str) -> str:
 
 def _data_block(maps: Sequence[AttentionMap], start: str) -> str:
     """Return the maps as JSON that is safe in a script element: without <, ASCII only."""
-    shown = [
-        {
-            "kind": one.kind,
-            "queries": one.queries,
-            "keys": one.keys,
-            "words": _words(one),
-            "layers": one.weights.size(0),
-            "heads": one.weights.size(1),
-            "weights": _encode(one),
-        }
-        for one in maps
-    ]
+    shown = [_content(one) | {"whole": _whole_words(one)} for one in maps]
     kinds = {one.kind: asdict(KINDS[one.kind]) for one in maps}
     content = {"colours": LINE_COLOURS, "kinds": kinds, "maps": shown, "start": start}
     return json.dumps(content).replace("<", "\\u003c")
 
 
-def _words(one: AttentionMap) -> dict | None:
-    """Return the texts of each side's words, and for every piece the number of its word, from 0.
+def _content(one: AttentionMap) -> dict[str, object]:
+    layers, heads = one.weights.shape[:2]
+    return {
+        "kind": one.kind,
+        "queries": one.queries,
+        "keys": one.keys,
+        "layers": layers,
+        "heads": heads,
+        "weights": _encode(one),
+    }
 
-    Returns None if every piece is a word already.
-    """
-    sides = {}
-    for side, pieces in (("queries", one.queries), ("keys", one.keys)):
-        words = words_of_pieces(pieces)
-        numbers = [number for number, word in enumerate(words) for _ in word.pieces]
-        sides[side] = {"texts": [word.text for word in words], "of": numbers}
-    merged = any(sides[side]["texts"] != [*getattr(one, side)] for side in sides)
-    return sides if merged else None
+
+def _whole_words(pieces: AttentionMap) -> dict[str, object] | None:
+    """Return the map of whole words; None if every piece is a word already."""
+    words = merge_words(pieces)
+    if (words.queries, words.keys) == (pieces.queries, pieces.keys):
+        return None
+    return _content(words)
 
 
 def _encode(one: AttentionMap) -> str:
