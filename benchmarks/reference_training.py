@@ -18,24 +18,31 @@ from torch import Tensor
 from turn_taking import Channel, find_device
 
 from fairseq_aiayn import plugin  # noqa: F401
-from fairseq_aiayn.nn.attention import MultiHeadAttention, attention, causal_mask
-from fairseq_aiayn.nn.cpu_kernels import Dropout
+from fairseq_aiayn.nn.attention import (
+    EncoderDecoderAttention,
+    MultiHeadAttention,
+    SelfAttention,
+    attention,
+    causal_mask,
+)
+from fairseq_aiayn.nn.layers import Dropout
 from fairseq_aiayn.plugin import training
 from fairseq_aiayn.plugin.training import AiaynAdam
 from fairseq_aiayn.training import reference_smoothed_nll
 
 
-def reference_attend(
-    layer: MultiHeadAttention,
-    x: Tensor,
-    memory: Tensor,
-    mask: Tensor | None = None,
-    causal: bool = False,
+def reference_self_attention(
+    layer: MultiHeadAttention, x: Tensor, mask: Tensor | None = None, causal: bool = False
+) -> Tensor:
+    """Compute `reference_attention` of a sequence over itself."""
+    return reference_attention(layer, x, x, causal_mask(x.size(1), x.device) if causal else mask)
+
+
+def reference_attention(
+    layer: MultiHeadAttention, x: Tensor, memory: Tensor, mask: Tensor | None = None
 ) -> Tensor:
     """Compute section 3.2.2 with Equation 1 as written, without dropout of weights."""
     W_Q, W_K, W_V = layer.W_QKV.weight.split(layer.projection_sizes)
-    if causal:
-        mask = causal_mask(x.size(1), x.device)
     Q, K, V = F.linear(x, W_Q), F.linear(memory, W_K), F.linear(memory, W_V)
     heads = attention(
         *(each.unflatten(-1, (layer.h, -1)).transpose(1, 2) for each in (Q, K, V)), mask
@@ -52,7 +59,8 @@ def reference_adam_step(optimizer: AiaynAdam, closure: None = None, scale: float
 
 def install_references() -> None:
     """Replace every fast path of a training step by the reference."""
-    MultiHeadAttention.forward = reference_attend
+    SelfAttention.forward = reference_self_attention
+    EncoderDecoderAttention.forward = reference_attention
     Dropout.forward = lambda module, x: F.dropout(x, module.p, module.training)
     training.AiaynLabelSmoothedCrossEntropy.projects = lambda *arguments: False
     training.smoothed_nll = reference_smoothed_nll

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
-from fairseq_aiayn.nn.cpu_kernels import vocabulary_product
+from fairseq_aiayn.nn.cpu_kernels import rows_of_logits, vocabulary_product
 
 
 def check_smoothing(epsilon_ls: float) -> None:
@@ -61,15 +59,6 @@ def smoothed_nll(
 
 # Logits per chunk: as many as fit into the cache of a CPU, or enough rows to keep a GPU busy.
 CHUNK = {"cpu": 2**22, "cuda": 2**27}
-
-
-def rows_of_logits(budgets: Mapping[str, int], E: Tensor) -> int:
-    """Return how many rows of logits, for the types of E [V, d_model], fit the budget of E's
-    device.
-
-    At least one; a device without a budget takes that of a GPU.
-    """
-    return max(1, budgets.get(E.device.type, budgets["cuda"]) // E.size(0))
 
 
 def reference_projected_smoothed_nll(

@@ -20,7 +20,6 @@ LAYERS = [
     {"runs", "attention_maps"},
     {"diagnosis", "inference"},
     {"report", "plugin"},
-    {"complexity"},
     {"cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fairseq_aiayn.decoding.beam_search import exhaustive_search, length_penalty, plain_beam_search
+from fairseq_aiayn.decoding.beam_search import length_penalty, plain_beam_search
 from fairseq_aiayn.report.document import Table
 
 WORDS = ("</s>", "it", "there", "rains", "is", "rain", "some", "heavy", "today")
@@ -12,6 +12,7 @@ END = 0
 LONGEST = 6  # words
 ALPHA = 0.6
 OUTPUTS = 5  # that are shown
+ALL = len(WORDS) ** (LONGEST + 1)  # a beam that leaves out nothing
 # P(next word) after each beginning; words that are not named have probability 0.
 NEXT: dict[str, dict[str, float]] = {
     "": {"it": 0.4, "there": 0.6},
@@ -36,7 +37,7 @@ def model(tokens: tuple[int, ...]) -> list[float]:
 def beams() -> Table:
     """Return what beams of 1, 2 and 4 find, and the best of all outputs."""
     found = {str(k): plain_beam_search(model, END, k, ALPHA, LONGEST)[0] for k in (1, 2, 4)}
-    found["all outputs"] = exhaustive_search(model, END, ALPHA, LONGEST)[0]
+    found["all outputs"] = plain_beam_search(model, END, ALL, ALPHA, LONGEST)[0]
     rows = [
         [name, text(tokens), f"{math.exp(log_probability(tokens)):.3f}", f"{score:.3f}"]
         for name, (score, tokens) in found.items()
@@ -47,7 +48,7 @@ def beams() -> Table:
 def penalties() -> Table:
     """Return the scores of the outputs for several α; the best of each α is marked."""
     alphas = (0.0, 0.6, 1.0, 2.0)
-    found = exhaustive_search(model, END, 0.0, LONGEST)
+    found = plain_beam_search(model, END, ALL, 0.0, LONGEST)
     outputs = [tokens for score, tokens in found if score > -math.inf][:OUTPUTS]
     rows = [[text(y), str(len(y)), f"{log_probability(y):.2f}"] for y in outputs]
     for alpha in alphas:

@@ -8,12 +8,7 @@ import torch
 from matplotlib.figure import Figure
 
 from fairseq_aiayn.attention_maps.weights import all_attention_weights
-from fairseq_aiayn.decoding.beam_search import (
-    EnsembleContinuations,
-    SearchOptions,
-    Symbols,
-    beam_search,
-)
+from fairseq_aiayn.decoding.beam_search import EnsembleContinuations, Search, Symbols, beam_search
 from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.paper import TRANSLATION
 from fairseq_aiayn.report.document import Table
@@ -29,13 +24,10 @@ def translate(model: Transformer, pairs: Sequence[Pair]) -> list[list[str]]:
     """Translate the English names with the paper's search; return the words of each output."""
     model.eval()
     source = batch_of(pairs).source
-    longest = source.ne(PADDING).sum(dim=1) + TRANSLATION.extra_length
-    found = beam_search(
-        EnsembleContinuations([model], source),
-        longest,
-        Symbols(end=END, padding=PADDING),
-        SearchOptions(TRANSLATION.beam, TRANSLATION.alpha),
-    )
+    symbols = Symbols(end=END, padding=PADDING)
+    options = Search(TRANSLATION.beam, TRANSLATION.alpha, TRANSLATION.extra_length)
+    max_lengths = options.max_lengths(source, symbols)
+    found = beam_search(EnsembleContinuations([model], source), max_lengths, symbols, options)
     return [[VOCABULARY[token] for token in best.tokens[:-1]] for best, *_ in found]
 
 

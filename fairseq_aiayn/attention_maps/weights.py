@@ -12,7 +12,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from fairseq_aiayn.nn.attention import MultiHeadAttention, attention_weights
+from fairseq_aiayn.nn.attention import MultiHeadAttention, attention_weights, causal_mask
 from fairseq_aiayn.nn.transformer import Transformer
 
 
@@ -24,9 +24,9 @@ def all_attention_weights(
     source is [S] or [B, S], padded on either
     side; target is [T] or [B, T], shifted right and padded on the right. Returns "encoder"
     [N, h, S, S], "decoder" [N, h, T, T] and "cross" [N, h, T, S]; for a batch [N, B, h, ...]. Each
-    row sums to 1 and is exactly 0 at source padding and at later target positions (with a window,
-    source padding attends to itself). Dropout is off during the call. Raises ValueError unless
-    source and target are both one sentence or both one batch.
+    row sums to 1 and is exactly 0 at source padding and at later target positions. Dropout is off
+    during the call. Raises ValueError unless source and target are both one sentence or both one
+    batch.
     """
     if source.dim() != target.dim() or source.dim() not in (1, 2):
         shapes = f"{list(source.shape)} and {list(target.shape)}"
@@ -80,10 +80,11 @@ def recording(module: MultiHeadAttention, weights: list[Tensor]) -> Iterator[Non
     def record(_: nn.Module, args: tuple, kwargs: dict) -> None:
         call = signature.bind(*args, **kwargs)
         call.apply_defaults()
-        x, memory, mask, causal = call.args
-        K, _V = module.keys_values(memory)
-        legal = module.legal(x.size(1), mask, causal)
-        weights.append(attention_weights(module.queries(x), K, legal))
+        x, mask = call.arguments["x"], call.arguments["mask"]
+        if call.arguments.get("causal"):
+            mask = causal_mask(x.size(1), x.device)
+        K, _V = module.keys_values(call.arguments.get("memory", x))
+        weights.append(attention_weights(module.queries(x), K, mask))
 
     hook = module.register_forward_pre_hook(record, with_kwargs=True)
     try:

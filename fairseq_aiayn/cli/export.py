@@ -110,8 +110,6 @@ def _to_other(arguments: argparse.Namespace) -> None:
     model = read_model(arguments)
     if not is_folder(arguments.trained):
         _note_pieces(model.config)
-    if model.config.sizes.attention_window is not None:
-        raise ValueError(f"--to {arguments.to}: cannot be a model with --attention-window")
     if arguments.to == CTRANSLATE2:
         with optional("ctranslate2"):
             from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2

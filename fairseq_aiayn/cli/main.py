@@ -36,7 +36,7 @@ from fairseq_aiayn.text import shortened
 
 # Each is a module of its name. Only that of the command that runs is imported.
 COMMANDS = (
-    *("rows", "flags", "cost", "complexity", "user-dir", "average", "bleu", "compare", "diagnose"),
+    *("rows", "flags", "cost", "user-dir", "average", "bleu", "compare", "diagnose"),
     *("attention", "export", "translate", "linearize", "parse", "delinearize", "evalb"),
 )
 

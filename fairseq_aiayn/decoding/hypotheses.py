@@ -25,7 +25,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the search in each open sentence: the tokens, their log P, and the beam of the
+    """One step of the search in each active sentence: the tokens, their log P, and the beam of the
     previous step that each one continues, all [B, k]."""
 
     token: Tensor
@@ -91,7 +91,7 @@ def with_end(values: Tensor, n: int) -> Tensor:
 class Finished:
     """The n best finished hypotheses of every sentence, best first; all tensors are [B, n].
 
-    score: log P(Y|X) / lp(Y), −∞ in an empty place; last: the position of the end token; beam: the
+    score: log P(Y|X) / lp(Y), −∞ if there is none; last: the position of the end token; beam: the
     beam of the previous step that it ends; end_log_p: log P of the end token.
     """
 
@@ -102,10 +102,10 @@ class Finished:
 
     @staticmethod
     def none(B: int, n: int, device: torch.device) -> Finished:
-        """Return n empty places per sentence."""
-        places = torch.zeros(B, n, dtype=torch.long, device=device)
+        """Return n hypotheses per sentence that any other displaces."""
+        zeros = torch.zeros(B, n, dtype=torch.long, device=device)
         score = torch.full((B, n), -math.inf, device=device)
-        return Finished(score, places, places.clone(), torch.zeros_like(score))
+        return Finished(score, zeros, zeros.clone(), torch.zeros_like(score))
 
     def merged(self, other: Finished) -> Finished:
         """Return the n best hypotheses of both."""

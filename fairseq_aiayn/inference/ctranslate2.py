@@ -18,7 +18,7 @@ from ctranslate2.specs import attention_spec, common_spec, model_spec, transform
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from fairseq_aiayn.decoding.beam_search import SearchOptions, length_penalty
+from fairseq_aiayn.decoding.beam_search import Search, length_penalty
 from fairseq_aiayn.inference.engine import (
     AT_ONCE,
     BATCH_TOKENS,
@@ -228,9 +228,7 @@ class CTranslate2Translator:
         for first, part in parts(sentences, at_once):
             yield from self._search(in_pieces(part, self.cut, longest, first), options)
 
-    def _search(
-        self, sources: Sequence[Sequence[str]], options: SearchOptions
-    ) -> list[list[Translation]]:
+    def _search(self, sources: Sequence[Sequence[str]], options: Search) -> list[list[Translation]]:
         """Search sources of equal length together: CTranslate2 has one longest output per call."""
         found = [[Translation("", 0.0, 0.0, ())]] * len(sources)
         order = sorted(range(len(sources)), key=lambda place: len(sources[place]))

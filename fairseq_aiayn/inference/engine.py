@@ -18,8 +18,7 @@ from fairseq_aiayn.attention_maps.weights import all_attention_weights
 from fairseq_aiayn.decoding.beam_search import (
     Continuations,
     EnsembleContinuations,
-    MaximumLength,
-    SearchOptions,
+    Search,
     Symbols,
     beam_search,
 )
@@ -40,7 +39,8 @@ from fairseq_aiayn.inference.folder import (
     read_folder,
 )
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
-from fairseq_aiayn.paper import PARSING_DECODING
+from fairseq_aiayn.nn.layers import LONGEST_SINUSOIDS
+from fairseq_aiayn.nn.transformer import needed_mask
 from fairseq_aiayn.treebank.linearization import MAX_OPEN, require_words, source_text, split_symbol
 
 LONGEST = 1_024  # tokens of a sentence; attention and the search take far more time for more
@@ -126,20 +126,14 @@ def parts(sentences: Iterable[str], at_once: int) -> Iterator[tuple[int, list[st
 
 def search_options(
     config: Config, V: int, beam: int | None = None, alpha: float | None = None, nbest: int = 1
-) -> SearchOptions:
+) -> Search:
     """Return the options of a search over V target types; None is the default of the model's task.
 
     Raises ValueError for a value that is out of range.
     """
     beam = config.search.beam if beam is None else beam
     alpha = config.search.alpha if alpha is None else alpha
-    largest = max(V, PARSING_DECODING.beam)  # the paper's largest; each beam takes memory
-    if beam > largest:
-        raise ValueError(
-            f"the beam size must be at most {largest:,}, the types of the target vocabulary, "
-            f"got {beam:,}"
-        )
-    return SearchOptions(beam, alpha, nbest=nbest)
+    return Search(beam, alpha, config.search.extra_length, nbest=nbest).over(V)
 
 
 def longest_output(config: Config, source_tokens: int) -> int:
@@ -152,12 +146,10 @@ def longest_output(config: Config, source_tokens: int) -> int:
 
 def longest_outputs(config: Config, source: Tensor) -> Tensor:
     """source [B, S] → the `longest_output` [B] of each sentence."""
-    longest = MaximumLength(1, config.search.extra_length).of(source, SYMBOLS)
-    return (
-        longest
-        if config.learned_lengths is None
-        else longest.clamp(max=longest_sentence(config, side=1))
-    )
+    search = config.search
+    longest = Search(search.beam, search.alpha, search.extra_length).max_lengths(source, SYMBOLS)
+    positions = LONGEST_SINUSOIDS if config.learned_lengths is None else config.learned_lengths[1]
+    return longest.clamp(max=positions - 1)  # the end takes one
 
 
 # Translate, score and look into plain text with a model folder, without fairseq.
@@ -287,7 +279,7 @@ class Translator:
         found = [torch.empty(0, self.config.sizes.d_model, device=self.device)] * len(sources)
         for places in batches([*map(len, sources)], self.batch_tokens):
             batch = padded([sources[place] for place in places], self.device)
-            memory, _ = self.transformer.encode(batch)
+            memory = self.transformer.encode(batch, needed_mask(batch, PADDING))
             for place, rows in zip(places, memory, strict=True):
                 found[place] = rows[-len(sources[place]) :]
         return found
@@ -308,9 +300,7 @@ class Translator:
         return [vocabulary.numbers(pieces) if pieces else [] for pieces in found]
 
     @torch.no_grad()
-    def _search(
-        self, sources: Sequence[Sequence[int]], options: SearchOptions
-    ) -> list[list[Translation]]:
+    def _search(self, sources: Sequence[Sequence[int]], options: Search) -> list[list[Translation]]:
         found = [[Translation("", 0.0, 0.0, ())]] * len(sources)
         for places in batches([*map(len, sources)], self.batch_tokens):
             batch = padded([sources[place] for place in places], self.device)
@@ -331,8 +321,8 @@ class Translator:
         """source [B, S] and target [B, T], padded on the right → log P of each target."""
         shifted = target.roll(1, dims=1)
         shifted[:, 0] = END
-        decoder = self.transformer.decoder
-        features = decoder(shifted, *self.transformer.encode(source))
+        decoder, mask = self.transformer.decoder, needed_mask(source, PADDING)
+        features = decoder(shifted, self.transformer.encode(source, mask), mask)
         return [  # a sentence at a time: the logits of all would take V times the memory of tokens
             -F.cross_entropy(
                 decoder.projection.project(x), y, ignore_index=PADDING, reduction="sum"

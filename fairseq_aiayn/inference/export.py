@@ -35,7 +35,13 @@ from fairseq_aiayn.runs.configuration import flat_options
 from fairseq_aiayn.runs.differences import SEARCH, command_words, options_of
 from fairseq_aiayn.runs.run_directory import read_settings
 from fairseq_aiayn.runs.settings import Settings
-from fairseq_aiayn.settings import ENCODER_AND_DECODER, OURS, PARSING_TASK, SHARING
+from fairseq_aiayn.settings import (
+    ENCODER_AND_DECODER,
+    OURS,
+    PARSING_TASK,
+    SHARING,
+    require_whole_attention,
+)
 from fairseq_aiayn.text import read_json
 
 # Where things lay on the machine of the training; a folder goes elsewhere
@@ -79,6 +85,7 @@ def once(
 
 def sizes_of(options: Mapping[str, object], where: object) -> dict[str, object]:
     """Return the sizes that options give; raises ValueError, with the place, if one is missing."""
+    require_whole_attention(options)
     names = {symbol: f"encoder_{name}" for name, symbol in ENCODER_AND_DECODER.items()}
     names |= {"d_k": "d_k", "d_v": "d_v", "P_drop": "dropout"}
     if missing := [name for name in names.values() if name not in options]:
@@ -86,7 +93,6 @@ def sizes_of(options: Mapping[str, object], where: object) -> dict[str, object]:
     sizes = {symbol: options[name] for symbol, name in names.items()}
     return sizes | {
         "attention_dropout": options.get("attention_dropout") or 0.0,
-        "attention_window": options.get("attention_window"),
     }
 
 

@@ -17,11 +17,16 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
-from fairseq_aiayn.decoding.beam_search import MaximumLength, SearchOptions
-from fairseq_aiayn.nn.layers import Dimensions, SinusoidalPositions
+from fairseq_aiayn.decoding.beam_search import Search
+from fairseq_aiayn.nn.layers import (
+    Dimensions,
+    LearnedPositions,
+    Positions,
+    SinusoidalPositions,
+)
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
 from fairseq_aiayn.paper import Decoding
-from fairseq_aiayn.settings import SHARING
+from fairseq_aiayn.settings import SHARING, require_whole_attention
 from fairseq_aiayn.text import (
     dataclass_of,
     optional,
@@ -221,8 +226,7 @@ class Config:
         for language in (self.source_lang, self.target_lang):
             if not LANGUAGE.fullmatch(language):
                 raise ValueError(f"a language must be letters, digits, - or _, is {language!r}")
-        SearchOptions(self.search.beam, self.search.alpha)
-        MaximumLength(1, self.search.extra_length)
+        Search(self.search.beam, self.search.alpha, self.search.extra_length)
         lengths = self.learned_lengths
         if lengths is not None and ([*map(type, lengths)] != [int, int] or min(lengths) < 1):
             raise ValueError(f"'learned_lengths' must be two numbers from 1 on, is {lengths!r}")
@@ -231,7 +235,9 @@ class Config:
 def config_from_json(content: object, where: object) -> Config:
     """Make a Config of a JSON object; raises ValueError, with the place, for any other content."""
     try:
-        return dataclass_of(content, Config, where)
+        config = dataclass_of(content, Config, where)
+        require_whole_attention(content["sizes"])
+        return config
     except ValueError as error:
         message = str(error)
         raise ValueError(message if str(where) in message else f"{where}: {message}") from None
@@ -258,11 +264,12 @@ class NoInitialValues(TorchFunctionMode):
 
 
 def empty_transformer(config: Config, V_source: int, V_target: int, padding: int) -> Transformer:
-    """Build the model that a Config describes, without memory for its weights.
+    """Build the model that a Config describes, without memory for its weights and without
+    sinusoids, which `fill` computes when the weights have shown that their size is real.
 
     Raises ValueError for sizes that no Transformer can have.
     """
-    lengths = tuple(config.learned_lengths) if config.learned_lengths else None
+    lengths = tuple(config.learned_lengths) if config.learned_lengths else (1, 1)
     try:
         with torch.device("meta"), NoInitialValues():
             transformer = create_transformer(
@@ -270,9 +277,8 @@ def empty_transformer(config: Config, V_source: int, V_target: int, padding: int
             )
     except (RuntimeError, TypeError):  # how PyTorch refuses numbers beyond 64 bits
         raise ValueError("its sizes must fit into 64 bits, do not") from None
-    if lengths is None:  # sinusoids are computed when they are needed, not loaded
-        for stack in (transformer.encoder, transformer.decoder):
-            stack.position = SinusoidalPositions(config.sizes.d_model)
+    if config.learned_lengths is None:
+        transformer.encoder.position = transformer.decoder.position = Positions()
     return transformer.eval()
 
 
@@ -337,6 +343,9 @@ def fill(transformer: Transformer, found: Mapping[str, Tensor], where: object) -
         module, _, attribute = name.rpartition(".")
         parameter = torch.nn.Parameter(tensor.float(), requires_grad=False)
         setattr(transformer.get_submodule(module), attribute, parameter)
+    if not isinstance(transformer.encoder.position, LearnedPositions):
+        sinusoids = SinusoidalPositions(transformer.encoder.embedding.weight.size(1))
+        transformer.encoder.position = transformer.decoder.position = sinusoids
 
 
 def require_finite(name: str, tensor: Tensor) -> None:

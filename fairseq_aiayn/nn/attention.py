@@ -7,9 +7,8 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
-from fairseq_aiayn.nn.cpu_kernels import dropout
+from fairseq_aiayn.nn.cpu_kernels import dropout, fused_kernel_is_slow
 from fairseq_aiayn.nn.layers import Dimensions
 
 
@@ -45,10 +44,7 @@ def fused_attention(
     """
     if causal and mask is not None:
         raise ValueError("attention takes a mask or causal, not both")
-    slow = rate > 0.0 or (Q.dtype == torch.bfloat16 and torch.is_grad_enabled())
-    if Q.is_cpu and slow:
-        # On a CPU, the kernel has no dropout, and its backward pass in bfloat16 takes ten times as
-        # long as Equation 1.
+    if fused_kernel_is_slow(Q, rate):
         mask = causal_mask(Q.size(-2), Q.device) if causal else mask
         return dropout(attention_weights(Q, K, mask), rate) @ V
     return F.scaled_dot_product_attention(Q, K, V, attn_mask=mask, dropout_p=rate, is_causal=causal)
@@ -80,25 +76,9 @@ class MultiHeadAttention(nn.Module):
         self.W_QKV = nn.Linear(sizes.d_model, sum(self.projection_sizes), bias=False)
         self.W_O = nn.Linear(sizes.h * sizes.d_v, sizes.d_model, bias=False)
 
-    def forward(
-        self, x: Tensor, memory: Tensor, mask: Tensor | None = None, causal: bool = False
-    ) -> Tensor:
-        """Attend from x to memory.
-
-        x [B, Q, d_model] gives the queries, memory [B, M, d_model] the keys and values; mask is
-        broadcastable to [B, h, Q, M], True = may attend. `causal` has the effect of causal_mask(Q);
-        it takes the place of a mask and requires that x and memory have the same length. Returns
-        [B, Q, d_model].
-        """
-        if x is memory:
-            Q, K, V = self.queries_keys_values(x)
-        else:
-            Q, (K, V) = self.queries(x), self.keys_values(memory)
-        return self.attend(Q, K, V, mask, causal)
-
     def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return xW_i^Q, xW_i^K and xW_i^V of every head, for self-attention: x [B, L, d_model] →
-        [B, h, L, d_k], [B, h, L, d_k], [B, h, L, d_v]."""
+        """Return xW_i^Q, xW_i^K and xW_i^V of every head: x [B, L, d_model] → [B, h, L, d_k],
+        [B, h, L, d_k], [B, h, L, d_v]."""
         Q, K, V = self.W_QKV(x).split(self.projection_sizes, dim=-1)
         return self._split_heads(Q), self._split_heads(K), self._split_heads(V)
 
@@ -114,141 +94,35 @@ class MultiHeadAttention(nn.Module):
         return self._split_heads(K), self._split_heads(V)
 
     def attend(
-        self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None, causal: bool = False
+        self, Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None, causal: bool = False
     ) -> Tensor:
         """Return Concat(head_1, …, head_h)W^O for projected queries, keys and values.
 
-        Q [B, h, Q, d_k], K [B, h, M, d_k], V [B, h, M, d_v] → [B, Q, d_model].
+        Q [B, h, Q, d_k], K [B, h, M, d_k], V [B, h, M, d_v] → [B, Q, d_model]; mask is
+        broadcastable to [B, h, Q, M], True = may attend. Attention weights are dropped in training
+        only.
         """
-        return self.join(fused_attention(Q, K, V, mask, causal, self.dropout_now))
-
-    def legal(self, length: int, mask: Tensor | None, causal: bool) -> Tensor | None:
-        """Return which connections `forward` allows, as a mask of `attention_weights`; `length` is
-        the number of queries, mask and causal are as in `forward`."""
-        return causal_mask(length, self.W_O.weight.device) if causal else mask
-
-    @property
-    def dropout_now(self) -> float:
-        """The rate at which attention weights are dropped: 0 outside training."""
-        return self.attention_dropout if self.training else 0.0
-
-    def join(self, heads: Tensor) -> Tensor:
-        """Return Concat(head_1, …, head_h)W^O: heads [B, h, Q, d_v] → [B, Q, d_model]."""
+        rate = self.attention_dropout if self.training else 0.0
+        heads = fused_attention(Q, K, V, mask, causal, rate)
         return self.W_O(heads.transpose(1, 2).flatten(2))
 
     def _split_heads(self, projected: Tensor) -> Tensor:
         return projected.unflatten(-1, (self.h, -1)).transpose(1, 2)  # [B, L, h·d] -> [B, h, L, d]
 
 
-# Section 4: self-attention restricted to the r positions around each position.
-#
-# The paper names it as future work (Table 1, last row); no row of Table 3 has it. Time and memory
-# are O(n·r·d): positions are cut into blocks, and a block attends to itself and r positions
-# around it.
+class SelfAttention(MultiHeadAttention):
+    """Attention of a sequence over itself."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """x [B, L, d_model] → [B, L, d_model]; mask broadcastable to [B, h, L, L], True = may
+        attend. `causal` has the effect of causal_mask(L) and takes the place of a mask."""
+        return self.attend(*self.queries_keys_values(x), mask, causal)
 
 
-SMALLEST_BLOCK = 32  # positions; smaller products keep a processor waiting
+class EncoderDecoderAttention(MultiHeadAttention):
+    """Attention of the decoder over the encoder's output, the memory."""
 
-
-def band_mask(length: int, r: int, causal: bool, device: torch.device | None = None) -> Tensor:
-    """Return [length, length], True where positions are at most r apart; a causal one only looks
-    back."""
-    pos = torch.arange(length, device=device)
-    back = pos[:, None] - pos[None, :]
-    return (back <= r) & (back >= (0 if causal else -r))
-
-
-def legal_in_band(
-    length: int, r: int, mask: Tensor | None, causal: bool, device: torch.device | None = None
-) -> Tensor:
-    """Return `band_mask` without padding: mask [B, 1, 1, length], True at real tokens, or None."""
-    legal = band_mask(length, r, causal, device)
-    if mask is None:
-        return legal
-    # A padded position may have no neighbour but padding; it sees itself, and nobody sees it.
-    return legal & (mask | torch.eye(length, dtype=torch.bool, device=device))
-
-
-def banded_attention(
-    Q: Tensor, K: Tensor, V: Tensor, r: int, mask: Tensor | None = None, causal: bool = False
-) -> Tensor:
-    """Compute Equation 1 with a band mask, in O(n²·d); the reference for `restricted_attention`."""
-    return attention(Q, K, V, legal_in_band(Q.size(2), r, mask, causal, Q.device))
-
-
-def restricted_attention(
-    Q: Tensor,
-    K: Tensor,
-    V: Tensor,
-    r: int,
-    mask: Tensor | None,
-    causal: bool,
-    rate: float,
-) -> Tensor:
-    """Attend from every position to those at most r away, and if `causal` to none after it.
-
-    Q and K [B, h, L, d_k], V [B, h, L, d_v], mask [B, 1, 1, L], True at real tokens, or None;
-    `rate` as in `fused_attention`. Returns [B, h, L, d_v].
-    """
-    B, L = Q.size(0), Q.size(2)
-    if r >= L - 1 and (mask is None or not causal):  # the fused kernel takes one of the two
-        return fused_attention(Q, K, V, mask, causal, rate)
-    size = max(r, SMALLEST_BLOCK)
-    blocks = -(-L // size)
-    filled, after = blocks * size - L, 0 if causal else r
-    legal = _legal(mask, L, size, blocks, r, after, Q.device)
-    width = legal.size(3)  # of the keys that a block sees
-    heads = fused_attention(
-        _by_block(pad(Q, (0, 0, 0, filled)).unfold(2, size, size)),
-        _by_block(pad(K, (0, 0, r, filled + after)).unfold(2, width, size)),
-        _by_block(pad(V, (0, 0, r, filled + after)).unfold(2, width, size)),
-        legal.expand(B, -1, -1, -1).flatten(0, 1)[:, None],
-        causal=False,
-        rate=rate,
-    )
-    heads = heads.unflatten(0, (B, blocks)).transpose(1, 2)  # [B, h, blocks, size, d_v]
-    return heads.flatten(2, 3)[:, :, :L]
-
-
-class RestrictedSelfAttention(MultiHeadAttention):
-    """Multi-head self-attention over whole sentences, restricted to `attention_window` positions on
-    either side."""
-
-    def __init__(self, sizes: Dimensions):
-        super().__init__(sizes)
-        self.r = sizes.attention_window
-
-    def forward(
-        self, x: Tensor, memory: Tensor, mask: Tensor | None = None, causal: bool = False
-    ) -> Tensor:
-        """x [B, L, d_model], which is also the memory; mask [B, 1, 1, L] → [B, L, d_model]."""
-        projected = self.queries_keys_values(x)
-        return self.join(restricted_attention(*projected, self.r, mask, causal, self.dropout_now))
-
-    def legal(self, length: int, mask: Tensor | None, causal: bool) -> Tensor:
-        """Return which connections `forward` allows, as a mask of `attention_weights`."""
-        return legal_in_band(length, self.r, mask, causal, self.W_O.weight.device)
-
-
-def self_attention(sizes: Dimensions) -> MultiHeadAttention:
-    """Return the self-attention of a layer, restricted if the dimensions have a window."""
-    restricted = sizes.attention_window is not None
-    return RestrictedSelfAttention(sizes) if restricted else MultiHeadAttention(sizes)
-
-
-def _by_block(parts: Tensor) -> Tensor:
-    """[B, h, blocks, d, width] → [B·blocks, h, width, d]."""
-    return parts.permute(0, 2, 1, 4, 3).flatten(0, 1)
-
-
-def _legal(
-    mask: Tensor | None, L: int, size: int, blocks: int, r: int, after: int, device: torch.device
-) -> Tensor:
-    """Return [B or 1, blocks, size, width], True where a query of a block may see a key."""
-    width = r + size + after
-    real = torch.ones(1, 1, 1, L, dtype=torch.bool, device=device) if mask is None else mask
-    real = pad(real, (r, blocks * size - L + after)).unfold(3, width, size)
-    # Key 0 of a block is r positions before its query 0
-    back = torch.arange(size, device=device)[:, None] + r - torch.arange(width, device=device)
-    # A padded position sees itself, so that it always sees something
-    return (real[:, 0, 0, :, None] | (back == 0)) & (back <= r) & (back >= -after)
+    def forward(self, x: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
+        """x [B, T, d_model] gives the queries, memory [B, S, d_model] the keys and values; mask is
+        broadcastable to [B, h, T, S], True = may attend. Returns [B, T, d_model]."""
+        return self.attend(self.queries(x), *self.keys_values(memory), mask)

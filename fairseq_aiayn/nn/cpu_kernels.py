@@ -1,18 +1,84 @@
-"""Matrix products in bfloat16 beside weights, sums and norms in float32."""
+"""What depends on the device: faster ways on a CPU, sizes that fit its cache, bfloat16 products.
+
+Each way has the result of the plain one that stands beside it.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 PRODUCT_TYPES = {"float32": None, "bfloat16": torch.bfloat16}  # None: the type of the weights
 
 logger = logging.getLogger(__name__)
+
+
+def vocabulary_product(x: Tensor, E: Tensor) -> Tensor:
+    """Compute xEᵀ: x [..., d_model], E [V, d_model] → [..., V].
+
+    For so many columns, oneDNN is up to 1.8 times as fast as the library that PyTorch takes for
+    float32 on a CPU. PyTorch has no public function for it; torch.compile calls this one.
+    """
+    if fits_onednn(x, E):
+        return torch.ops.mkldnn._linear_pointwise(x, E, None, "none", [], "")
+    return F.linear(x, E)
+
+
+def fits_onednn(x: Tensor, E: Tensor) -> bool:
+    """Return whether oneDNN computes the same here: in float32 on a CPU, where no gradient is
+    needed, and neither autocast nor an export looks for the usual product."""
+    return (
+        (x.is_cpu and E.is_cpu)
+        and x.dtype == E.dtype == torch.float32
+        and not torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+        and torch.backends.mkldnn.is_available()
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    )
+
+
+def rows_of_logits(budgets: Mapping[str, int], E: Tensor) -> int:
+    """Return how many rows of logits, for the vocabulary of E [V, d_model], fit the budget of E's
+    device; at least one. A device without a budget takes that of a GPU ("cuda")."""
+    return max(1, budgets.get(E.device.type, budgets["cuda"]) // E.size(0))
+
+
+def fused_kernel_is_slow(Q: Tensor, rate: float) -> bool:
+    """Return whether Equation 1 as written is faster than PyTorch's fused kernel for queries Q of
+    any shape: on a CPU, the kernel has no dropout of attention weights with this rate, and its
+    backward pass in bfloat16 takes ten times as long."""
+    return Q.is_cpu and (rate > 0.0 or (Q.dtype == torch.bfloat16 and torch.is_grad_enabled()))
+
+
+def dropout(x: Tensor, p: float) -> Tensor:
+    """Set each element to 0 with probability p and divide the others by 1 − p.
+
+    x of any shape → same shape and type.
+    """
+    if p == 0.0:
+        return x
+    if not x.is_cpu:
+        return F.dropout(x, p)
+    # On a CPU, F.dropout draws element by element, which takes a tenth of a small model's step, and
+    # it keeps a mask as large as x for the backward pass.
+    return x * draw_kept(x.shape, p) / (1.0 - p)
+
+
+def draw_kept(shape: torch.Size, p: float) -> Tensor:
+    """Draw which elements are kept: a bool tensor of this shape, False with probability p.
+
+    Two elements share a draw of 64 random bits, 32 for each, so p is exact to 2^−32.
+    """
+    n = shape.numel()
+    bits = torch.empty((n + 1) // 2, dtype=torch.int64).random_(-(2**63), None)
+    return bits.view(torch.int32)[:n].view(shape) >= round(p * 2**32) - 2**31
 
 
 def products_in(product_type: torch.dtype | None, device: torch.device) -> AbstractContextManager:
@@ -30,70 +96,3 @@ def warn_if_slow(capability: str) -> None:
     """Warn that a CPU without AVX512 computes in bfloat16 what it could do faster in float32."""
     if capability == "AVX2":  # PyTorch then has no fast products: 20 times slower, measured
         logger.warning("bfloat16 is many times slower than float32 on this CPU: it has no AVX512")
-
-
-# The product with the matrix of a vocabulary, the largest one of a model.
-
-
-def vocabulary_product(x: Tensor, E: Tensor) -> Tensor:
-    """Compute xEᵀ: x [..., d_model], E [V, d_model] → [..., V].
-
-    For so many columns, oneDNN is up to 1.8 times as fast as the library that PyTorch takes for
-    float32 on a CPU. PyTorch has no public function for it; torch.compile calls this one.
-    """
-    if fits_onednn(x, E):
-        return torch.ops.mkldnn._linear_pointwise(x, E, None, "none", [], "")
-    return F.linear(x, E)
-
-
-def fits_onednn(x: Tensor, E: Tensor) -> bool:
-    """Whether oneDNN computes the same here: in float32 on a CPU, where no gradient is needed, and
-    neither autocast nor an export looks for the usual product."""
-    return (
-        (x.is_cpu and E.is_cpu)
-        and x.dtype == E.dtype == torch.float32
-        and not torch.is_grad_enabled()
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-        and torch.backends.mkldnn.is_available()
-    )
-
-
-# Section 5.4: residual dropout, with rate P_drop on every sub-layer's output and on the embedded
-# input.
-
-
-class Dropout(nn.Module):
-    """`dropout` with rate p during training; no effect otherwise."""
-
-    def __init__(self, p: float):
-        super().__init__()
-        self.p = p
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x of any shape → same shape and type."""
-        return dropout(x, self.p) if self.training else x
-
-
-def dropout(x: Tensor, p: float) -> Tensor:
-    """Set each element to 0 with probability p and divide the others by 1 − p.
-
-    x of any shape → same shape and type.
-    """
-    if p == 0.0:
-        return x
-    if not x.is_cpu:
-        return F.dropout(x, p)
-    # On a CPU, F.dropout draws element by element, which takes a tenth of a small model's step, and
-    # it keeps a mask as large as x for the backward pass.
-    return x * drawn(x.shape, p) / (1.0 - p)
-
-
-def drawn(shape: torch.Size, p: float) -> Tensor:
-    """Draw which elements are kept: a bool tensor of this shape, False with probability p.
-
-    Two elements share a draw of 64 random bits, 32 for each, so p is exact to 2^−32.
-    """
-    n = shape.numel()
-    bits = torch.empty((n + 1) // 2, dtype=torch.int64).random_(-(2**63), None)
-    return bits.view(torch.int32)[:n].view(shape) >= round(p * 2**32) - 2**31

@@ -59,16 +59,13 @@ class DecoderState:
 
     source_mask [B, 1, 1, S], True at real tokens, None without padding; ancestors [B, 1, k, n],
     True if the beam attends to the node, None before the first step; length: number of target
-    positions seen so far; window: r of restricted self-attention (section 4), or None; positions
-    [B, n], of the nodes, only with a window.
+    positions seen so far.
     """
 
     layers: list[LayerState]
     source_mask: Tensor | None
     ancestors: Tensor | None = None
     length: int = 0
-    window: int | None = None
-    positions: Tensor | None = None
 
     def grow(self, k: int) -> Tensor:
         """Add a position, which is one node per beam of each sentence; return the new
@@ -79,18 +76,8 @@ class DecoderState:
         own = torch.eye(k, dtype=torch.bool, device=self.layers[0].memory_K.device)
         own = own.expand(self.layers[0].memory_K.size(0), 1, k, k)
         self.ancestors = own if self.length == 0 else torch.cat([self.ancestors, own], dim=3)
-        if self.window is not None:
-            self._forget(own.new_full((own.size(0), k), self.length, dtype=torch.long))
         self.length += 1
         return self.ancestors
-
-    def _forget(self, newest: Tensor) -> None:
-        """Let no beam attend to nodes more than `window` before the newest ones, whose positions
-        are [B, k]; nodes that no beam attends to are removed in time."""
-        known = [] if self.positions is None else [self.positions]
-        self.positions = torch.cat([*known, newest], dim=1)
-        near = self.length - self.positions <= self.window
-        self.ancestors = self.ancestors & near[:, None, None, :]
 
     @property
     def capacity(self) -> int:
@@ -140,8 +127,6 @@ class DecoderState:
         nodes = seen.byte().sort(dim=1, descending=True, stable=True).indices[:, :n]
         k = self.ancestors.size(2)
         self.ancestors = self.ancestors.gather(3, nodes[:, None, None, :].expand(-1, -1, k, -1))
-        if self.positions is not None:
-            self.positions = self.positions[sentences].gather(1, nodes)
         nodes = pad(nodes, (0, STEPS_OF_ROOM * k))  # room, which holds copies of node 0 for now
         for layer in self.layers:
             layer.keep_nodes(sentences, nodes)

@@ -1,4 +1,5 @@
-"""The sizes and rates of a Transformer, in the symbols of Table 3."""
+"""The parts of a layer in the paper's order: residual connection and norm (sections 3.1 and 5.4),
+feed-forward network (3.3), embeddings (3.4) and positions (3.5)."""
 
 from __future__ import annotations
 
@@ -9,15 +10,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_aiayn.nn.cpu_kernels import Dropout, vocabulary_product
+from fairseq_aiayn.nn.cpu_kernels import dropout, vocabulary_product
 
-LARGEST_N = 1000  # far beyond any Transformer; a huge N builds layers for hours, until memory ends
+LARGEST_N = 1000  # a mistyped N would build layers for hours, until memory ends
+LAYER_NORM_EPSILON = 1e-6  # not stated; as in the paper's own code
+LONGEST_SINUSOIDS = 4_096  # positions; four times the default of fairseq's --max-source-positions
 
 
 @dataclass(frozen=True)
 class Dimensions:
-    """The dimensions of the two layer stacks; raises ValueError for a value that no Transformer can
-    have."""
+    """The sizes and rates of the two layer stacks, in the symbols of Table 3; raises ValueError for
+    a value that no Transformer can have."""
 
     N: int
     d_model: int
@@ -27,13 +30,10 @@ class Dimensions:
     d_v: int
     P_drop: float
     attention_dropout: float = 0.0
-    attention_window: int | None = None  # r of section 4; None = every position, as in the paper
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value is None and field.name == "attention_window":
-                continue
             if field.name in ("P_drop", "attention_dropout"):
                 if not 0.0 <= value < 1.0:
                     raise ValueError(f"{field.name} must be in [0, 1), got {value}")
@@ -43,10 +43,16 @@ class Dimensions:
             raise ValueError(f"N must be at most {LARGEST_N}, got {self.N}")
 
 
-# Sections 3.1 and 5.4: the residual connection around every sub-layer.
+class Dropout(nn.Module):
+    """Section 5.4: `dropout` with rate p during training; no effect otherwise."""
 
+    def __init__(self, p: float):
+        super().__init__()
+        self.p = p
 
-LAYER_NORM_EPSILON = 1e-6  # not stated; as in the paper's own code
+    def forward(self, x: Tensor) -> Tensor:
+        """x of any shape → same shape and type."""
+        return dropout(x, self.p) if self.training else x
 
 
 class AddAndNorm(nn.Module):
@@ -62,9 +68,6 @@ class AddAndNorm(nn.Module):
         return self.norm(x + self.dropout(sublayer_of_x))
 
 
-# Section 3.3: the position-wise feed-forward network.
-
-
 class FeedForward(nn.Module):
     """Equation 2: FFN(x) = max(0, xW_1 + b_1)W_2 + b_2."""
 
@@ -76,9 +79,6 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x [B, L, d_model] → [B, L, d_model]."""
         return self.W_2(F.relu(self.W_1(x)))
-
-
-# Section 3.4: the embeddings, and the pre-softmax projection that may share their matrix.
 
 
 class Embedding(nn.Module):
@@ -99,9 +99,6 @@ class Embedding(nn.Module):
     def project(self, x: Tensor) -> Tensor:
         """x [B, L, d_model] → logits xEᵀ, [B, L, V]."""
         return vocabulary_product(x, self.weight)
-
-
-# Section 3.5: positional encodings, sinusoidal or learned (Table 3, row E).
 
 
 def positions(tokens: Tensor, padding: int) -> Tensor:
@@ -125,38 +122,36 @@ def sinusoids(length: int, d_model: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
 
 
-class SinusoidalPositions(nn.Module):
-    """Sinusoids for any length; the table grows when needed and is not saved with the model."""
+class Positions(nn.Module):
+    """A vector for each position below a maximum length: `weight` [max_length, d_model]."""
 
-    def __init__(self, d_model: int):
+    weight: Tensor
+
+    def forward(self, pos: Tensor, length: int) -> Tensor:
+        """pos [B, L] or [L], every value below `length` → encodings [..., d_model]; raises
+        ValueError for a sequence that is too long."""
+        if length > self.weight.size(0):
+            raise ValueError(
+                f"positions end at length {self.weight.size(0)}, got a sequence of {length} tokens"
+            )
+        return self.weight[pos]
+
+
+class SinusoidalPositions(Positions):
+    """Sinusoids, which are not saved with the model."""
+
+    def __init__(self, d_model: int, max_length: int = LONGEST_SINUSOIDS):
         super().__init__()
         if d_model % 2:
             raise ValueError(f"d_model must be even, sine and cosine come in pairs; got {d_model}")
-        self.d_model = d_model
-        self.register_buffer("table", torch.empty(0, d_model), persistent=False)
-
-    def forward(self, pos: Tensor, longest: int) -> Tensor:
-        """pos [B, L] or [L], every value below `longest` → encodings [..., d_model]."""
-        if longest > self.table.size(0):
-            self.table = sinusoids(2 * longest, self.d_model).to(self.table)
-        return self.table[pos]
+        self.register_buffer("weight", sinusoids(max_length, d_model), persistent=False)
 
 
-class LearnedPositions(nn.Module):
-    """A learned embedding of each position below `max_length` (Table 3, row E); raises ValueError
-    for a longer sequence."""
+class LearnedPositions(Positions):
+    """A learned embedding of each position (Table 3, row E)."""
 
     def __init__(self, d_model: int, max_length: int):
         super().__init__()
         self.weight = nn.Parameter(
             nn.init.normal_(torch.empty(max_length, d_model), std=d_model**-0.5)
         )
-
-    def forward(self, pos: Tensor, longest: int) -> Tensor:
-        """pos [B, L] or [L], every value below `longest` → encodings [..., d_model]."""
-        if longest > self.weight.size(0):
-            raise ValueError(
-                f"learned positions end at length {self.weight.size(0)}, got a sequence of "
-                f"{longest} tokens"
-            )
-        return self.weight[pos]

@@ -7,10 +7,17 @@ from functools import partial
 
 from fairseq.models import register_model_architecture
 
+from fairseq_aiayn.nn.initialization import INITIALIZATIONS, Initialization
 from fairseq_aiayn.nn.layers import Dimensions
-from fairseq_aiayn.nn.transformer import INITIALIZATIONS, Initialization, Sharing
+from fairseq_aiayn.nn.transformer import Sharing
 from fairseq_aiayn.paper import ROWS, Row
-from fairseq_aiayn.settings import ENCODER_AND_DECODER, SHARING, SIDES, option
+from fairseq_aiayn.settings import (
+    ENCODER_AND_DECODER,
+    SHARING,
+    SIDES,
+    option,
+    require_whole_attention,
+)
 
 MODEL_NAME = "aiayn"
 
@@ -34,13 +41,6 @@ def add_model_options(parser: ArgumentParser) -> None:
         "--attention-dropout",
         type=float,
         help="dropout rate of the attention weights (section 6.3; default: 0)",
-    )
-    parser.add_argument(
-        "--attention-window",
-        type=int,
-        metavar="R",
-        help="restrict self-attention to R positions on either side (section 4, which names it as"
-        " future work; no row has it)",
     )
     parser.add_argument(
         "--learned-positions", action="store_true", help="use learned positions (Table 3, row E)"
@@ -107,7 +107,6 @@ def apply_row(row: Row, args: Namespace) -> None:
     set_default(args, "d_v", row.d_v)
     set_default(args, "dropout", row.P_drop)
     set_default(args, "attention_dropout", 0.0)
-    args.attention_window = getattr(args, "attention_window", None)
     args.autocast = getattr(args, "autocast", None)
     set_default(args, "initialization", row.initialization)
     set_default(args, "label_smoothing", row.epsilon_ls)
@@ -149,14 +148,17 @@ def set_schedule_width(args: Namespace) -> None:
 
 
 def read_dimensions(args: Namespace) -> Dimensions:
-    """Return the dimensions, in the paper's symbols, that completed options select."""
+    """Return the dimensions, in the paper's symbols, that completed options select.
+
+    Raises ValueError for a checkpoint of restricted self-attention.
+    """
+    require_whole_attention(vars(args))
     return Dimensions(
         **{symbol: getattr(args, encoder_name) for encoder_name, _, symbol in SHARED_SIZES},
         d_k=args.d_k,
         d_v=args.d_v,
         P_drop=args.dropout,
         attention_dropout=args.attention_dropout,
-        attention_window=args.attention_window,
     )
 
 

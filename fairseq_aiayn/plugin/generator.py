@@ -9,8 +9,7 @@ from torch import Tensor
 from fairseq_aiayn.decoding.beam_search import (
     Continuations,
     EnsembleContinuations,
-    MaximumLength,
-    SearchOptions,
+    Search,
     Symbols,
     beam_search,
 )
@@ -26,8 +25,7 @@ class BeamSearchGenerator:
         self,
         source_dictionary: Dictionary,
         target_dictionary: Dictionary,
-        options: SearchOptions,
-        maximum_length: MaximumLength,
+        options: Search,
         product_type: torch.dtype | None,
     ):
         """`product_type` is that of the matrix products, None for the type of the weights."""
@@ -35,7 +33,6 @@ class BeamSearchGenerator:
         self.symbols = Symbols(end=target_dictionary.eos(), padding=target_dictionary.pad())
         self.symbols_to_strip_from_output = {target_dictionary.eos()}
         self.options = options
-        self.maximum_length = maximum_length
         self.product_type = product_type
 
     @torch.no_grad()
@@ -56,7 +53,7 @@ class BeamSearchGenerator:
             model.eval()
         net_input = sample["net_input"]
         longest = min(model.max_decoder_positions() for model in models) - 1  # the end takes one
-        max_lengths = self.maximum_length.of(net_input["src_tokens"], self.source_symbols)
+        max_lengths = self.options.max_lengths(net_input["src_tokens"], self.source_symbols)
         max_lengths = max_lengths.clamp(max=longest)
         with products_in(self.product_type, max_lengths.device):
             continuations = self.continuations(models, sample, max_lengths)

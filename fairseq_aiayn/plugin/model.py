@@ -17,13 +17,13 @@ from torch import Tensor
 
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.decoder_state import DecoderState
-from fairseq_aiayn.nn.layers import positions
+from fairseq_aiayn.nn.layers import LONGEST_SINUSOIDS, positions
 from fairseq_aiayn.nn.transformer import (
     Decoder,
     Encoder,
     Transformer,
     create_transformer,
-    non_padding,
+    needed_mask,
 )
 from fairseq_aiayn.plugin.architectures import (
     MODEL_NAME,
@@ -37,7 +37,6 @@ from fairseq_aiayn.plugin.architectures import (
 # The encoder's output for the decoder: "memory" [B, S, d_model], and "source_mask" [B, 1, 1, S] or
 # None
 EncoderOut = dict[str, Tensor | None]
-UNLIMITED = 1_000_000  # tokens; sinusoids have no maximum length
 
 
 class AiaynEncoder(FairseqEncoder):
@@ -51,7 +50,7 @@ class AiaynEncoder(FairseqEncoder):
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> EncoderOut:
         """Encode src_tokens [B, S]; src_lengths is ignored, because the padding gives the mask."""
         padding = self.dictionary.pad()
-        source_mask = non_padding(src_tokens, padding)
+        source_mask = needed_mask(src_tokens, padding)
         memory = self.stack(src_tokens, positions(src_tokens, padding), source_mask)
         return {"memory": memory, "source_mask": source_mask}
 
@@ -188,7 +187,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
             learned_lengths=lengths if args.learned_positions else None,
             initialization=read_initialization(args),
         )
-        longest = lengths if args.learned_positions else (UNLIMITED, UNLIMITED)
+        longest = lengths if args.learned_positions else (LONGEST_SINUSOIDS, LONGEST_SINUSOIDS)
         return cls(
             AiaynEncoder(source, transformer.encoder, longest[0]),
             AiaynDecoder(target, transformer.decoder, longest[1]),

@@ -12,7 +12,7 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import Continuations, MaximumLength, SearchOptions
+from fairseq_aiayn.decoding.beam_search import Continuations, Search
 from fairseq_aiayn.decoding.tree_constraint import ConstrainedContinuations
 from fairseq_aiayn.inference.engine import tree_symbols
 from fairseq_aiayn.paper import PARSING_DECODING
@@ -50,14 +50,11 @@ class TreeGenerator(BeamSearchGenerator):
         self,
         source_dictionary: Dictionary,
         target_dictionary: Dictionary,
-        options: SearchOptions,
-        maximum_length: MaximumLength,
+        options: Search,
         product_type: torch.dtype | None,
     ):
         """Raises ValueError for dictionaries without words or trees, and for a minimum length."""
-        super().__init__(
-            source_dictionary, target_dictionary, options, maximum_length, product_type
-        )
+        super().__init__(source_dictionary, target_dictionary, options, product_type)
         if options.min_length > 1:
             raise ValueError(
                 f"--min-len {options.min_length} and --constrained: a tree's words decide how"

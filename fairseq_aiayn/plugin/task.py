@@ -9,7 +9,7 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from fairseq_aiayn.decoding.beam_search import MaximumLength, SearchOptions
+from fairseq_aiayn.decoding.beam_search import Search
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES
 from fairseq_aiayn.paper import TRANSLATION, Decoding
 from fairseq_aiayn.plugin.batches import PairsByLength
@@ -120,24 +120,18 @@ class AiaynTranslationTask(TranslationTask):
                 )
         defaults = search_defaults(self.decoding)
         chosen = {name: getattr(args, name, default) for name, default in defaults.items()}
-        # A larger beam is probably a typing error, and each hypothesis needs a decoding state.
-        largest = max(len(self.target_dictionary), self.decoding.beam)
-        if chosen["beam"] > largest:
-            raise ValueError(
-                f"the beam size must be at most {largest:,}, the types of the target dictionary,"
-                f" got {chosen['beam']:,}"
-            )
-        options = SearchOptions(
+        options = Search(
             beam=chosen["beam"],
             alpha=0.0 if chosen["unnormalized"] else chosen["lenpen"],
+            b=chosen["max_len_b"],
+            a=chosen["max_len_a"],
             min_length=chosen["min_len"],
             nbest=chosen["nbest"],
         )
         return self.search_class(
             self.source_dictionary,
             self.target_dictionary,
-            options,
-            MaximumLength(chosen["max_len_a"], chosen["max_len_b"]),
+            options.over(len(self.target_dictionary)),
             PRODUCT_TYPES[self.cfg.search_precision],
         )
 

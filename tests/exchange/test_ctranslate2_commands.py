@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ctranslate2_models import KINDS, SIZES, Kind, small_model, written
+from ctranslate2_models import KINDS, small_model, written
 
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2
@@ -83,20 +83,6 @@ def test_a_parser_is_not_for_translating(tmp_path, refused):
     write_ctranslate2(replace(model, config=parser), "float32", tmp_path / "ct2")
     line = f"aiayn translate: {tmp_path / 'ct2'}: must translate, is for parsing"
     assert refused("translate", tmp_path / "ct2") == line
-
-
-@pytest.mark.parametrize("target", ["ctranslate2", "marian"])
-def test_a_window_stays_here(target, tmp_path, refused):
-    """Breaks if another program's full attention silently takes the place of a window."""
-    model = small_model(Kind(replace(SIZES, attention_window=2)))
-    files = Files(tmp_path / "source", tmp_path / "target", None)
-    pairs = ((files.source, model.source), (files.target, model.target))
-    for file, vocabulary in pairs:
-        file.write_text("".join(f"{one} 1\n" for one in vocabulary.types[len(SPECIAL) :]))
-    write_folder(model.config, model.transformer, files, tmp_path / "folder")
-    line = f"aiayn export: --to {target}: cannot be a model with --attention-window"
-    arguments = ("export", tmp_path / "folder", "--to", target, "--output", tmp_path / "out")
-    assert refused(*arguments) == line
 
 
 def test_the_target_must_not_exist_and_appears_whole_or_not_at_all(folder, tmp_path, refused):

@@ -122,7 +122,7 @@ def test_what_cannot_be_searched_is_refused(trained, tmp_path):
 def test_no_beam_is_larger_than_the_target_vocabulary(kind, tmp_path):
     """CTranslate2 would silently search otherwise."""
     translator = CTranslate2Translator(written(small_model(KINDS[kind]), tmp_path), "cpu")
-    with pytest.raises(ValueError, match="the beam size must be at most 34, the types of the"):
+    with pytest.raises(ValueError, match="the beam size must be at most 34, the size of the"):
         list(translator.stream(["a1"], beam=35))
 
 

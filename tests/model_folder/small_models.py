@@ -52,7 +52,6 @@ KINDS = {
         "max_target_positions": 85,
     },
     "keys unlike values": {"d_k": 6, "d_v": 3},
-    "a window": {"attention_window": 2},
     "parser": {"arch": "aiayn_parsing_tiny", "task": "aiayn_parsing"},
 }
 SEPARATE = ("target embeddings shared", "no embeddings shared", "parser")  # vocabularies

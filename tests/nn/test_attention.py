@@ -4,57 +4,78 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
-from fairseq_aiayn.nn.attention import MultiHeadAttention, attention, attention_weights, causal_mask
+from fairseq_aiayn.nn.attention import (
+    EncoderDecoderAttention,
+    MultiHeadAttention,
+    SelfAttention,
+    attention,
+    attention_weights,
+    causal_mask,
+    fused_attention,
+)
 from fairseq_aiayn.nn.layers import Dimensions
 
 DIMENSIONS = Dimensions(N=1, d_model=6, d_ff=8, h=2, d_k=5, d_v=4, P_drop=0.1)
-B, L, M = 3, 4, 7
 
 
-def random_masks() -> dict[str, Tensor | None]:
-    """Masks like those of the stacks; key 0 stays legal, so that every query has a key."""
-    per_key, per_pair = torch.rand(B, 1, 1, M) < 0.5, torch.rand(B, 2, L, M) < 0.5
-    per_key[..., 0] = per_pair[..., 0] = True
-    return {"none": None, "padding": per_key, "every pair": per_pair}
+def as_written(layer: MultiHeadAttention, x: Tensor, memory: Tensor, mask: Tensor | None) -> Tensor:
+    """Section 3.2.2 with a loop over heads; the rows of W^Q, W^K and W^V are those of head 1, then
+    those of head 2."""
+    W_Q, W_K, W_V = layer.W_QKV.weight.split([2 * 5, 2 * 5, 2 * 4])
+    heads = []
+    for i in range(2):
+        k, v = slice(5 * i, 5 * i + 5), slice(4 * i, 4 * i + 4)
+        head_mask = None if mask is None else mask.expand(-1, 2, -1, -1)[:, i]
+        heads.append(attention(x @ W_Q[k].T, memory @ W_K[k].T, memory @ W_V[v].T, head_mask))
+    return torch.cat(heads, dim=-1) @ layer.W_O.weight.T
 
 
-def multi_head_as_written(
-    layer: MultiHeadAttention, x: Tensor, memory: Tensor, mask: Tensor | None
-) -> Tensor:
-    """Section 3.2.2, computed with the reference `attention`."""
-    heads = attention(layer.queries(x), *layer.keys_values(memory), mask)  # [B, h, L, d_v]
-    return layer.W_O(torch.cat(list(heads.unbind(1)), dim=-1))
+@given(
+    L=st.integers(1, 6),
+    M=st.integers(1, 6),
+    kind=st.sampled_from(["none", "padding", "every pair"]),
+    seed=st.integers(0, 1000),
+)
+def test_multi_head_attention_is_section_3_2_2(L: int, M: int, kind: str, seed: int) -> None:
+    """Breaks if the polarity of the mask, the scale 1/√d_k, the order of the heads, or queries and
+    keys are mixed up, in either kind of attention."""
+    torch.manual_seed(seed)
+    x, memory = (torch.randn(3, n, 6, dtype=torch.float64) for n in (L, M))
+    per_key, per_pair = torch.rand(3, 1, 1, M) < 0.5, torch.rand(3, 2, L, M) < 0.5
+    per_key[..., 0] = per_pair[..., 0] = True  # every query has a key
+    mask = {"none": None, "padding": per_key, "every pair": per_pair}[kind]
+    layer = EncoderDecoderAttention(DIMENSIONS).double()
+    torch.testing.assert_close(layer(x, memory, mask), as_written(layer, x, memory, mask))
+    own = SelfAttention(DIMENSIONS).double()
+    own_mask = None if mask is None else per_key
+    torch.testing.assert_close(own(memory, own_mask), as_written(own, memory, memory, own_mask))
+    causal = causal_mask(L)[None, None]
+    torch.testing.assert_close(own(x, causal=True), as_written(own, x, x, causal))
 
 
-@pytest.mark.parametrize("kind", ["none", "padding", "every pair"])
-def test_fused_path_equals_the_equation(kind: str) -> None:
-    """Breaks if the two differ in the polarity of the mask, the scale 1/√d_k or the order of the
-    heads."""
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_kernel_that_is_slow_here_has_the_result_of_the_other(
+    dtype: torch.dtype, causal: bool
+) -> None:
+    """In bfloat16 with gradients, a CPU computes Equation 1 as written."""
     torch.manual_seed(0)
-    mask = random_masks()[kind]
-    layer = MultiHeadAttention(DIMENSIONS).double()
-    x, memory = (torch.randn(B, n, 6, dtype=torch.float64) for n in (L, M))
-    expected = multi_head_as_written(layer, x, memory, mask)
-    torch.testing.assert_close(layer(x, memory, mask), expected)
+    Q, K, V = (torch.randn(2, 3, 5, 4, dtype=dtype) for _ in range(3))
+    written = fused_attention(Q, K, V, None, causal, 0.0)
+    with torch.no_grad():
+        fused = fused_attention(Q, K, V, None, causal, 0.0)
+    torch.testing.assert_close(written, fused, rtol=0.02, atol=0.02)
 
 
-def test_fused_causal_path_equals_the_causal_mask() -> None:
-    """Breaks if a position cannot see itself or sees the next one."""
-    torch.manual_seed(0)
-    layer = MultiHeadAttention(DIMENSIONS).double()
-    x = torch.randn(B, L, 6, dtype=torch.float64)
-    expected = multi_head_as_written(layer, x, x, causal_mask(L))
-    torch.testing.assert_close(layer(x, x, causal=True), expected)
+def test_the_causal_mask_lets_a_position_see_itself_and_what_came_before() -> None:
     assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True] * 3]
-
-
-def test_a_mask_beside_causal_is_refused() -> None:
-    """Breaks if one of the two is silently ignored, which depends on device and dropout."""
-    x, mask = torch.randn(B, L, 6), torch.ones(L, L, dtype=torch.bool)
+    x, mask = torch.randn(2, 3, 6), torch.ones(3, 3, dtype=torch.bool)
     with pytest.raises(ValueError, match="a mask or causal, not both"):
-        MultiHeadAttention(DIMENSIONS)(x, x, mask, causal=True)
+        SelfAttention(DIMENSIONS)(x, mask, causal=True)
 
 
 def test_weights_of_a_hand_computed_case() -> None:
@@ -71,29 +92,15 @@ def test_weights_of_a_hand_computed_case() -> None:
 def test_illegal_keys_get_no_gradient() -> None:
     """Breaks if a mask is a large negative number that leaks, or is applied after the softmax."""
     torch.manual_seed(0)
-    layer = MultiHeadAttention(DIMENSIONS)
-    x, memory = torch.randn(1, L, 6), torch.randn(1, M, 6, requires_grad=True)
+    layer = EncoderDecoderAttention(DIMENSIONS)
+    x, memory = torch.randn(1, 4, 6), torch.randn(1, 7, 6, requires_grad=True)
     legal = torch.tensor([True, True, False, True, False, False, True])
-    layer(x, memory, legal.view(1, 1, 1, M)).square().sum().backward()
+    layer(x, memory, legal.view(1, 1, 1, 7)).square().sum().backward()
     assert (memory.grad[0].abs().sum(-1) > 0).tolist() == legal.tolist()
 
 
 def test_projections_are_matrices_with_free_sizes() -> None:
     """Breaks if projections have biases, or if d_k = d_v = d_model / h is built in."""
-    layer = MultiHeadAttention(DIMENSIONS)
-    assert {name: tuple(weight.shape) for name, weight in layer.named_parameters()} == {
-        "W_QKV.weight": (2 * (5 + 5 + 4), 6),
-        "W_O.weight": (6, 2 * 4),
-    }
-
-
-def test_heads_are_independent() -> None:
-    """Breaks if heads are split along another dimension: head 1 reads only its own rows of W^Q,
-    W^K and W^V."""
-    torch.manual_seed(0)
-    layer = MultiHeadAttention(DIMENSIONS)
-    x = torch.randn(1, L, 6)
-    W_Q, W_K, W_V = layer.W_QKV.weight.split([2 * 5, 2 * 5, 2 * 4])
-    for Q, K, V in (layer.queries_keys_values(x), (layer.queries(x), *layer.keys_values(x))):
-        for heads, W, d in ((Q, W_Q, 5), (K, W_K, 5), (V, W_V, 4)):
-            torch.testing.assert_close(heads[0, 1], x[0] @ W[d : 2 * d].T)
+    for kind in (SelfAttention, EncoderDecoderAttention):
+        shapes = {name: tuple(weight.shape) for name, weight in kind(DIMENSIONS).named_parameters()}
+        assert shapes == {"W_QKV.weight": (2 * (5 + 5 + 4), 6), "W_O.weight": (6, 2 * 4)}

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.decoder_state import STEPS_OF_ROOM, DecoderState
-from fairseq_aiayn.nn.layers import Dimensions, positions
-from fairseq_aiayn.nn.transformer import Transformer, create_transformer, non_padding
+from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.transformer import Transformer, create_transformer, needed_mask
 
 DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.1)
 PAD, V, K = 1, 20, 3  # K beams per sentence
@@ -24,8 +24,8 @@ def transformer(learned: bool = False) -> Transformer:
 
 def encode(model: Transformer, source: Tensor) -> tuple[Tensor, Tensor | None]:
     """The memory of a batch and its mask."""
-    mask = non_padding(source, PAD)
-    return model.encoder(source, positions(source, PAD), mask), mask
+    mask = needed_mask(source, PAD)
+    return model.encode(source, mask), mask
 
 
 def whole(model: Transformer, source: Tensor, history: Tensor) -> Tensor:

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from fairseq_aiayn.nn import attention
 from fairseq_aiayn.nn.attention import MultiHeadAttention
-from fairseq_aiayn.nn.cpu_kernels import Dropout
-from fairseq_aiayn.nn.layers import AddAndNorm, Dimensions, FeedForward
+from fairseq_aiayn.nn.layers import AddAndNorm, Dimensions, Dropout, FeedForward
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
 
 DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.25)

@@ -6,13 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from fairseq_aiayn.nn.initialization import INITIALIZATIONS, Initialization
 from fairseq_aiayn.nn.layers import Dimensions
-from fairseq_aiayn.nn.transformer import (
-    INITIALIZATIONS,
-    Initialization,
-    Transformer,
-    create_transformer,
-)
+from fairseq_aiayn.nn.transformer import Transformer, create_transformer
 
 # Large enough for the largest value to come within 1% of its bound
 DIMENSIONS = Dimensions(N=1, d_model=64, d_ff=256, h=4, d_k=8, d_v=16, P_drop=0.1)
@@ -75,5 +71,7 @@ def test_fairseq_leaves_the_feed_forward_network_as_torch_draws_it():
 
 
 def test_an_unknown_scheme_is_refused_with_the_schemes_there_are():
-    with pytest.raises(ValueError, match="one of tensor2tensor, fairseq-0.9, fairseq, got 'he'"):
+    with pytest.raises(
+        ValueError, match="expected one of tensor2tensor, fairseq-0.9, fairseq, got 'he'"
+    ):
         model("he")

@@ -11,9 +11,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fairseq_aiayn.decoding.beam_search import (
+    ActiveSentences,
     AllowedTokens,
-    OpenSentences,
-    SearchOptions,
+    Search,
     Symbols,
     best_tokens,
 )
@@ -70,16 +70,16 @@ def test_a_training_step(transformer, tokens, device):
 def test_steps_of_a_search(transformer, tokens, device):
     """Too few steps for a removal of unseen nodes, which needs their number."""
     transformer.eval()
-    decoder, symbols, options = transformer.decoder, Symbols(END, PAD), SearchOptions(k, 0.6)
+    decoder, symbols, options = transformer.decoder, Symbols(END, PAD), Search(k, 0.6, 50)
     source = tokens(B, S)
     state = decoder.start(transformer.encoder(source, positions(source, PAD), None), None)
-    search = OpenSentences.at_start(Finished.none(B, 1, source.device), END)
+    search = ActiveSentences.at_start(Finished.none(B, 1, source.device), END)
     history = History(T, B, k, source.device)
     assert T < STEPS_OF_ROOM
     for step in range(T):
         log_p = decoder.projection.project(decoder.step(search.newest, state)[:, 0])
         allowed = AllowedTokens(symbols, step == 0, tokens(B))
-        best = best_tokens([log_p.log_softmax(dim=-1)], allowed, k + 1, search.alive.size(1))
+        best = best_tokens([log_p.log_softmax(dim=-1)], allowed, k + 1, search.log_p.size(1))
         written = search.advance(*best, step, END, options)
         history.write(step, search.sentences, written)
         state.follow(written.parent)

@@ -13,7 +13,7 @@ def test_explicit_flags_win_over_the_row() -> None:
     option to the same value."""
     flags = ["--encoder-layers", "2", "--decoder-embed-dim", "32", "--encoder-ffn-embed-dim", "48"]
     flags += ["--encoder-attention-heads", "3", "--d-k", "5", "--d-v", "7", "--dropout", "0"]
-    flags += ["--attention-dropout", "0.2", "--attention-window", "5"]
+    flags += ["--attention-dropout", "0.2"]
     args = parse("--arch", "aiayn_big", *flags)
     stack = build(args).decoder.stack
     layers = stack.layers
@@ -27,8 +27,6 @@ def test_explicit_flags_win_over_the_row() -> None:
     assert layers[0].feed_forward.W_1.weight.shape == (48, 32)
     assert layers[0].feed_forward_norm.dropout.p == 0.0
     assert layers[0].self_attention.attention_dropout == 0.2
-    assert layers[0].self_attention.r == stack.window == 5
-    assert not hasattr(layers[0].cross_attention, "r"), "it stays whole"
     assert args.d_model == 32, "the schedule follows the model"
 
 

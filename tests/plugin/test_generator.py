@@ -238,9 +238,8 @@ def test_precision_flags_reach_fairseqs_configuration(flag):
 def test_defaults_are_the_papers_and_length_is_bounded_by_each_sentences_own(task):
     generator = task.build_generator([build_model(task, 0)], Namespace())
     assert (generator.options.beam, generator.options.alpha) == (4, 0.6)
-    longest = generator.maximum_length.of(
-        sample(task)["net_input"]["src_tokens"], generator.source_symbols
-    )
+    source = sample(task)["net_input"]["src_tokens"]
+    longest = generator.options.max_lengths(source, generator.source_symbols)
     assert longest.tolist() == [3 + b % 4 + 50 for b in range(6)]
 
 

@@ -103,7 +103,8 @@ def test_defaults_are_section_6_3s_and_translations_stay_6_1s():
     assert (generator.options.beam, generator.options.alpha) == (21, 0.3)
     tokens = sample(parsing, (4,))["net_input"]["src_tokens"]
     pieces = tokens.numel() - 1
-    assert generator.maximum_length.of(tokens, generator.source_symbols).tolist() == [pieces + 300]
+    longest = generator.options.max_lengths(tokens, generator.source_symbols)
+    assert longest.tolist() == [pieces + 300]
     defaults = {}
     for kind in (AiaynParsingTask, AiaynTranslationTask):
         parser = ArgumentParser()

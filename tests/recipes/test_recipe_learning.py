@@ -9,7 +9,7 @@ import pytest
 from dry_runs import commands, dry_run, value
 from recipe_runs import RECIPES, call, refusal
 
-from fairseq_aiayn.nn.transformer import INITIALIZATIONS
+from fairseq_aiayn.nn.initialization import INITIALIZATIONS
 
 MULTI30K = RECIPES / "multi30k" / "run.sh"
 PARSING = RECIPES / "wsj_parsing" / "run.sh"

@@ -66,7 +66,6 @@ def sound_arguments(name: str, materials: Materials, output: Path) -> list[str]:
     found = {
         "rows": [],
         "flags": ["base", "--gpus", "8"],
-        "complexity": ["--lengths", "8", "16", "--widths", "8", "16"],
         "cost": ["big", "--gpu", "A100", "--gpus", "8", "--hours", "9"],
         "user-dir": [],
         "average": ["--last", "2", "--dir", checkpoints, "--output", output],

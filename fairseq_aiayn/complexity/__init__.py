@@ -1,1 +1,0 @@
-"""Table 1, measured: what layers cost, and how far a signal travels in one."""
