@@ -228,9 +228,7 @@ TABLE_4 = (
     PublishedParser("Dyer et al. (2016)", "generative", 93.3),
 )
 
-
-# Every row by name: those of the paper, and this project's own small ones.
-
+# This project's own small rows
 
 # For the demo and the tests: small enough to learn from 20,000 short sentences on two CPU cores.
 TINY = replace(
@@ -300,15 +298,12 @@ def find_row(name: str) -> Row:
     return row
 
 
-# Section 5.3, Equation 3: the learning rate.
-
-
 def learning_rate(step: int, d_model: int, warmup: int, factor: float = 1.0) -> float:
-    """Return factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5); steps count from 1.
+    """Return Equation 3, factor · d_model^−0.5 · min(step^−0.5, step · warmup^−1.5).
 
-    The rate rises linearly for `warmup` steps to factor · (d_model · warmup)^−0.5, then falls with
-    the inverse square root of the step. Raises ValueError for a step, d_model or warmup below 1, or
-    a factor that is not a positive number.
+    Steps count from 1. The rate rises linearly for `warmup` steps to factor · (d_model ·
+    warmup)^−0.5, then falls with the inverse square root of the step. Raises ValueError for a step,
+    d_model or warmup below 1, or a factor that is not a positive number.
     """
     for name, value in (("step", step), ("d_model", d_model), ("warmup", warmup)):
         if value < 1:

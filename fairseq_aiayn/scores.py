@@ -55,50 +55,34 @@ def score(
     reference: Sequence[str],
     target_lang: str,
     quotes: Quotes | None = None,
+    tokenized: bool = False,
 ) -> Scores:
-    """Score plain detokenized text, one sentence per item.
+    """Score plain detokenized text, one sentence per item, or Moses tokens separated by spaces.
 
-    `quotes` is only of the paper's BLEU; None is what `quotes_of` says of the language.
+    Moses tokens are detokenized for sacreBLEU. `quotes` is only of the paper's BLEU; None is what
+    `quotes_of` says of the language.
 
     Raises ValueError if Moses has no rules for `target_lang`, if there is no sentence, or if the
     numbers of sentences differ.
     """
-    from sacremoses import MosesTokenizer
+    from sacremoses import MosesDetokenizer, MosesTokenizer
 
-    _check(hypothesis, reference, target_lang)
+    check_language(target_lang)
+    if not reference or len(hypothesis) != len(reference):
+        raise ValueError(
+            "expected the same number of sentences in hypothesis and reference, at least one, "
+            f"got {len(hypothesis)} and {len(reference)}"
+        )
     quotes = quotes or quotes_of(target_lang)
-    sides = _replace_quotes(hypothesis, reference, quotes)
-    moses = MosesTokenizer(target_lang)
-    tokens = [[moses.tokenize(sentence, return_str=True) for sentence in side] for side in sides]
-    return Scores(
-        sentences=len(reference),
-        paper=paper_bleu(tokens[0], tokens[1], target_lang, quotes),
-        sacrebleu=sacre_bleu(hypothesis, reference),
-    )
-
-
-def score_tokenized(
-    hypothesis: Sequence[str],
-    reference: Sequence[str],
-    target_lang: str,
-    quotes: Quotes | None = None,
-) -> Scores:
-    """Score Moses tokens separated by spaces; they are detokenized for sacreBLEU.
-
-    Quotes are replaced within the tokens. Raises ValueError as `score` does.
-    """
-    from sacremoses import MosesDetokenizer
-
-    _check(hypothesis, reference, target_lang)
-    quotes = quotes or quotes_of(target_lang)
-    tokens = _replace_quotes(hypothesis, reference, quotes)
-    if quotes == "ascii":
-        tokens = [[escape(sentence) for sentence in side] for side in tokens]
-    moses = MosesDetokenizer(target_lang)
-    plain = [
-        [moses.detokenize(sentence.split()) for sentence in side]
-        for side in (hypothesis, reference)
-    ]
+    plain, tokens = [hypothesis, reference], _replace_quotes(hypothesis, reference, quotes)
+    if tokenized:
+        detokenize = MosesDetokenizer(target_lang).detokenize
+        plain = [[detokenize(sentence.split()) for sentence in side] for side in plain]
+        if quotes == "ascii":
+            tokens = [[escape(sentence) for sentence in side] for side in tokens]
+    else:
+        tokenize = MosesTokenizer(target_lang).tokenize
+        tokens = [[tokenize(sentence, return_str=True) for sentence in side] for side in tokens]
     return Scores(
         sentences=len(reference),
         paper=paper_bleu(tokens[0], tokens[1], target_lang, quotes),
@@ -115,15 +99,6 @@ def check_language(target_lang: str) -> None:
         raise ValueError(
             f"target language: Moses has no rules for {target_lang!r}, only for "
             f"{', '.join(languages)}"
-        )
-
-
-def _check(hypothesis: Sequence[str], reference: Sequence[str], target_lang: str) -> None:
-    check_language(target_lang)
-    if not reference or len(hypothesis) != len(reference):
-        raise ValueError(
-            "expected the same number of sentences in hypothesis and reference, at least one, "
-            f"got {len(hypothesis)} and {len(reference)}"
         )
 
 

@@ -59,8 +59,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     hypothesis, reference = read_parallel(arguments.hypothesis, arguments.reference)
     require_text(arguments.reference, reference)
-    score = scores.score_tokenized if arguments.tokenized else scores.score
-    result = score(hypothesis, reference, arguments.target_lang, arguments.quotes)
+    options = arguments.target_lang, arguments.quotes, arguments.tokenized
+    result = scores.score(hypothesis, reference, *options)
     if arguments.tokens:
         tokens = read_parallel(*arguments.tokens)
         if len(tokens[0]) != result.sentences:

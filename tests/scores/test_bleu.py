@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_aiayn.scores import Bleu, paper_bleu, score, score_tokenized, split_compounds
+from fairseq_aiayn.scores import Bleu, paper_bleu, score, split_compounds
 
 
 def mean(*precisions: float) -> float:
@@ -141,7 +141,7 @@ def test_tokens_and_plain_text_give_the_same_scores() -> None:
     for quotes in ("ascii", "keep"):
         plain = score(PLAIN, reference, "de", quotes)
         assert 0 < plain.paper.score < 100
-        assert score_tokenized(TOKENS, reference_tokens, "de", quotes) == plain
+        assert score(TOKENS, reference_tokens, "de", quotes, tokenized=True) == plain
 
 
 def test_a_german_reference_is_scored_with_ascii_quotes() -> None:
@@ -183,6 +183,5 @@ def test_french_quotes_are_kept_unless_ascii_is_asked_for() -> None:
 def test_what_cannot_be_scored_is_refused(
     hypothesis: list[str], reference: list[str], target_lang: str, message: str
 ) -> None:
-    for function in (score, score_tokenized):
-        with pytest.raises(ValueError, match=message):
-            function(hypothesis, reference, target_lang)
+    with pytest.raises(ValueError, match=message):
+        score(hypothesis, reference, target_lang)
