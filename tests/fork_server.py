@@ -7,8 +7,8 @@ does, passes signals on, and takes the command with it when it is killed.
 
     environment = os.environ | {"PATH": f"{fork_server.programs()}:{os.environ['PATH']}"}
 
-`python SCRIPT` and `python -P -m MODULE` run in the same way, without fairseq in sys.modules; other
-uses of python start a new one. `WORKER`, beside them, is a python that has fairseq.
+`python SCRIPT` runs in the same way, without fairseq in sys.modules; other uses of python start a
+new one. `WORKER`, beside them, is a python that has fairseq.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PROGRAM = """#!{python} -SEs
 import array, json, os, signal, socket, sys
 name = os.path.basename(sys.argv[0])
-script = sys.argv[1:] and not sys.argv[1].startswith("-") or sys.argv[1:3] == ["-P", "-m"]
+script = sys.argv[1:] and not sys.argv[1].startswith("-")
 if name.startswith("python") and not script:
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 server = socket.socket(socket.AF_UNIX)
@@ -217,13 +217,9 @@ def run(name: str, words: list[str]) -> int | None:
     if name == "torchrun":
         return importlib.import_module("torch.distributed.run").main()
     if name in ("python", WORKER):
-        if words[0] == "-P":
-            sys.argv = words[2:]
-            runpy.run_module(words[2], run_name="__main__", alter_sys=True)
-        else:
-            sys.argv = words
-            sys.path.insert(0, os.path.dirname(words[0]))
-            runpy.run_path(words[0], run_name="__main__")
+        sys.argv = words
+        sys.path.insert(0, os.path.dirname(words[0]))
+        runpy.run_path(words[0], run_name="__main__")
         return 0
     command = importlib.import_module(MODULES[name])
     if not logging.getLogger().handlers:  # importing fairseq itself sets it up like this

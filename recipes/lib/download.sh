@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Downloads: resumed, checked, and complete or absent. Sourced by recipe.sh.
 
-: "${dry_run:?}" "${mirror?}" "${run_status?}"
+: "${module[@]:?}" "${dry_run:?}" "${mirror?}" "${run_status?}"
 
 # download SOURCE FILE CHECKSUM [BYTES]
 #
@@ -19,8 +19,8 @@ download() {
     if [[ -n $mirror && -e $mirror/$name ]]; then
         run -q ln -sfn "$mirror/$name" "$file.part"
     elif [[ $source == pypi:* ]]; then
-        run -q python -m pip download --no-deps --ignore-requires-python \
-            --dest "${file%/*}/pip" "${source#pypi:}"
+        run -q "${module[@]}" pip download --no-deps \
+            --ignore-requires-python --dest "${file%/*}/pip" "${source#pypi:}"
         run -q mv "${file%/*}/pip/$name" "$file.part"
     else
         fetch_url "$source" "$file.part" "$bytes"

@@ -10,7 +10,7 @@ recipe_options() {
     require_whole stage stop_stage
     [[ $needs_mb == auto ]] || require_whole needs_mb
     require_one_of force true false
-    ((${SLURM_RESTART_COUNT:-0} == 0)) || force=false # a requeued job resumes
+    [[ ${SLURM_RESTART_COUNT:-0} == 0 ]] || force=false # a requeued job resumes
     require_one_of dry_run true false
     [[ -n $exp ]] || fatal "--exp must be a directory, got ''"
     [[ -z $mirror || $mirror == /* ]] || mirror=$PWD/$mirror

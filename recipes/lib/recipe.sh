@@ -20,10 +20,15 @@ if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 404)); then
 fi
 
 recipe_lib=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+module=(python "$recipe_lib/module.py") # python -m, without imports from the user's directory
 recipe_script=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
 root=$(cd "$recipe_lib/../.." && pwd) # the checkout
 [[ -n ${VIRTUAL_ENV:-} || ! -d $root/.venv/bin ]] || export PATH=$root/.venv/bin:$PATH
-export PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH}
+IFS=: read -ra recipe_path <<<"${PYTHONPATH:-}"
+export PYTHONPATH=$root
+for recipe_path in "${recipe_path[@]}"; do # an empty part would be the current directory
+    PYTHONPATH+=${recipe_path:+:$recipe_path}
+done
 export PYTHONUTF8=1
 unset PYTHONIOENCODING # it would override PYTHONUTF8
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} # spinning for long stalls other threads where cores are shared
@@ -368,7 +373,7 @@ recipe_show() {
     trap '' TERM # it ends after the command, which may still have to say something
     case $show in
     none) cat >>"$recipe_log" ;;
-    progress) python -P -m fairseq_aiayn.runs.progress --log "$recipe_log" ;;
+    progress) "${module[@]}" fairseq_aiayn.runs.progress --log "$recipe_log" ;;
     all) tee >(sed -u 's/.*\r//' >>"$recipe_log") >&2 ;; # log only the last state of a bar
     esac
 }

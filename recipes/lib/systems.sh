@@ -6,6 +6,7 @@
 # --prepared, in another recipe's EXP. A training depends only on the content of these binaries: if
 # the same text is made again, the training stays valid.
 
+: "${module[@]:?}"
 : "${exp:?}" "${recipe_lib:?}" "${root:?}" "${dry_run:?}" "${stop_stage:?}" "${needs_mb:?}"
 
 # shellcheck source=recipes/lib/training.sh
@@ -103,7 +104,7 @@ check_commands() {
         [[ $dry_run == true ]] || command -v "$command" >/dev/null ||
             fatal "$command is not installed: run make setup in $root"
     done
-    run python -P -m fairseq_aiayn.runs.check_torch --gpus 0 # text can be prepared without a GPU
+    run "${module[@]}" fairseq_aiayn.runs.check_torch --gpus 0 # text can be prepared without a GPU
 }
 
 # The order of the names must not depend on the user's language.
@@ -132,7 +133,7 @@ know_text() {
 
 # Record at the start of a training what its result must be traceable to.
 note_training() {
-    run -q -o "$run_dir/training.json" python -P -m fairseq_aiayn.runs.write_settings training \
+    run -q -o "$run_dir/training.json" "${module[@]}" fairseq_aiayn.runs.write_settings training \
         --name "${run_dir##*/}" --system "$system" --row "$row" --corpus "$corpus_name" \
         --seed "$seed" --device "$device" --gpus "$gpus" --nodes "$nodes" \
         ${text_seal:+--text-sha256 "${text_seal%% *}"} \
@@ -165,7 +166,7 @@ search_set() {
 
 # note_evaluation FILE SUBSET [--command NAME COMMAND]...: record how the model was evaluated.
 note_evaluation() {
-    run -q -o "$1" python -P -m fairseq_aiayn.runs.write_settings evaluation \
+    run -q -o "$1" "${module[@]}" fairseq_aiayn.runs.write_settings evaluation \
         --training "$run_dir/training.json" --subset "$2" --average "$average" \
         ${average_last:+--command average "$(recipe_quote "${average_last[@]}")"} \
         --command validate "$(recipe_quote "${validate[@]}")" \
@@ -174,7 +175,7 @@ note_evaluation() {
 
 before_train_system() { keep_training; }
 train_system() {
-    [[ $device == cpu ]] || run -q python -P -m fairseq_aiayn.runs.check_torch --gpus "$gpus"
+    [[ $device == cpu ]] || run -q "${module[@]}" fairseq_aiayn.runs.check_torch --gpus "$gpus"
     if [[ $dry_run-$device-$system-$precision == false-cpu-stock-bf16 ]]; then
         log "stock fairseq trains in fp32: its --bf16 fails on a CPU"
     fi

@@ -4,7 +4,7 @@
 # EXP/data has the unchanged held-out text. EXP/tokens (cleaned), EXP/pieces (subwords)
 # and EXP/bin (fairseq's binaries, and copies of the held-out text) are made from the manifest's text.
 
-: "${exp:?}" "${recipe_lib:?}" "${workers:?}"
+: "${module[@]:?}" "${exp:?}" "${recipe_lib:?}" "${workers:?}"
 
 # Options
 source_lang=en    # language to translate from
@@ -32,7 +32,7 @@ check_text() {
 # Download every file with the manifest's text for these languages.
 download_corpus() {
     local downloads url file checksum bytes
-    downloads=$(python -P -m fairseq_aiayn.corpus.manifest --manifest "$manifest" "${pair[@]}") ||
+    downloads=$("${module[@]}" fairseq_aiayn.corpus.manifest --manifest "$manifest" "${pair[@]}") ||
         fatal "no list of downloads"
     while IFS=$'\t' read -r url file checksum bytes <&3; do
         download "$url" "$files/$file" "$checksum" "$bytes"
@@ -42,7 +42,7 @@ download_corpus() {
 # Write the development and test sets unchanged.
 hold_out() {
     run -q rm -rf "$exp/data"
-    run python -P -m fairseq_aiayn.corpus.texts --manifest "$manifest" --directory "$files" \
+    run "${module[@]}" fairseq_aiayn.corpus.texts --manifest "$manifest" --directory "$files" \
         "${pair[@]}" "${lowercase[@]}" --output "$exp/data"
 }
 
@@ -50,7 +50,7 @@ hold_out() {
 clean_corpus() {
     local part language
     run -q rm -rf "$exp/tokens"
-    run python -P -m fairseq_aiayn.corpus.cleaning --manifest "$manifest" --directory "$files" \
+    run "${module[@]}" fairseq_aiayn.corpus.cleaning --manifest "$manifest" --directory "$files" \
         "${pair[@]}" --output "$exp/tokens" --workers "$workers" \
         --tokenizer "$tokenizer" "${normalize[@]}" "${lowercase[@]}" "${limits[@]}"
     for part in valid test; do
@@ -59,7 +59,7 @@ clean_corpus() {
                 run -q cp "$exp/data/$part.$language" "$exp/tokens/$part.$language"
             else
                 run -q -i "$exp/data/$part.$language" -o "$exp/tokens/$part.$language" \
-                    python -P -m fairseq_aiayn.corpus.moses --language "$language" "${normalize[@]}" \
+                    "${module[@]}" fairseq_aiayn.corpus.moses --language "$language" "${normalize[@]}" \
                         "${lowercase[@]}"
             fi
         done
@@ -80,7 +80,7 @@ learn_byte_pairs() {
 # Learn one vocabulary of word pieces for both languages (section 5.1, English-French).
 learn_word_pieces() {
     run -q mkdir -p "$exp/pieces"
-    run python -P -m fairseq_aiayn.corpus.subwords learn "${piece_flags[@]}" \
+    run "${module[@]}" fairseq_aiayn.corpus.subwords learn "${piece_flags[@]}" \
         --text "${languages[@]/#/$exp/tokens/train.}" --output "$exp/pieces/model.model"
 }
 
@@ -90,7 +90,7 @@ apply_pieces() {
     for part in train valid test; do
         for language in "${languages[@]}"; do
             run -q -i "$exp/tokens/$part.$language" -o "$exp/pieces/$part.$language" \
-                python -P -m fairseq_aiayn.corpus.subwords apply "${with[@]}" --workers "$workers"
+                "${module[@]}" fairseq_aiayn.corpus.subwords apply "${with[@]}" --workers "$workers"
         done
     done
 }

@@ -5,7 +5,7 @@
 # translation_options, systems_begin and translation_stages. The layout of a run directory is
 # described in fairseq_aiayn/runs/translation_run.py.
 
-: "${exp:?}" "${recipe_lib:?}"
+: "${module[@]:?}" "${exp:?}" "${recipe_lib:?}"
 
 # shellcheck source=recipes/lib/systems.sh
 . "$recipe_lib/systems.sh"
@@ -36,7 +36,7 @@ translation_options() {
 
 check_setup() {
     check_commands aiayn fairseq-train subword-nmt
-    run -q python -P -m fairseq_aiayn.runs.check_language --language "$target_lang"
+    run -q "${module[@]}" fairseq_aiayn.runs.check_language --language "$target_lang"
 }
 
 # Set the commands of a system, which run below and are recorded in settings.json.
@@ -74,11 +74,11 @@ score() {
     run -q cp "$text/$subset.$source_lang" "$run_dir/source.txt"
     run -q cp "$text/$subset.$target_lang" "$run_dir/reference.txt"
     run -q -i "$run_dir/generate-$subset.txt" -o "$run_dir/hypothesis.txt" \
-        python -P -m fairseq_aiayn.runs.hypotheses
+        "${module[@]}" fairseq_aiayn.runs.hypotheses
     if [[ $token_bleu == true ]]; then
         run -q cp "$text/$subset.$target_lang.tokens" "$run_dir/reference.tokens"
         run -q -i "$run_dir/generate-$subset.txt" -o "$run_dir/hypothesis.tokens" \
-            python -P -m fairseq_aiayn.runs.hypotheses --tokens
+            "${module[@]}" fairseq_aiayn.runs.hypotheses --tokens
     fi
     run -q -o "$run_dir/score.json" "${bleu[@]}"
     run -q aiayn compare "$run_dir" --output "$run_dir"

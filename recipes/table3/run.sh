@@ -36,7 +36,8 @@ count=false        # print the number of runs and end
 list_runs() {
     local table row seed one
     read_flags table python -c \
-        'from fairseq_aiayn.paper import TABLE_3; print(*(row.name for row in TABLE_3))'
+        'import sys; sys.path = [*filter(None, sys.path)] # without the current directory
+from fairseq_aiayn.paper import TABLE_3; print(*(row.name for row in TABLE_3))'
     rows=${rows/#all/${table[*]}}
     for row in $rows; do
         [[ " ${table[*]} " == *" $row "* ]] ||
@@ -157,7 +158,8 @@ main() {
     [[ $max_update == auto ]] || sparse=(--interval $((max_update < 20 ? 1 : max_update / 20)))
     chosen=("${runs[@]}")
     if [[ -n ${SLURM_ARRAY_TASK_ID:-} ]]; then
-        ((SLURM_ARRAY_TASK_ID < ${#runs[@]})) ||
+        # Arithmetic would run a command in it
+        [[ $SLURM_ARRAY_TASK_ID =~ ^[0-9]{1,9}$ && $SLURM_ARRAY_TASK_ID -lt ${#runs[@]} ]] ||
             fatal "there are ${#runs[@]} runs, none of them is number $SLURM_ARRAY_TASK_ID"
         chosen=("${runs[SLURM_ARRAY_TASK_ID]}")
         recipe_begin "task-$SLURM_ARRAY_TASK_ID"

@@ -71,7 +71,7 @@ apply_pieces() {
     local part
     for part in train valid test "${additional_sets[@]}"; do
         run -q -i "$exp/trees/$part.text" -o "$exp/pieces/$part.words" \
-            python -P -m fairseq_aiayn.corpus.subwords apply --model "$exp/pieces/pieces.model"
+            "${module[@]}" fairseq_aiayn.corpus.subwords apply --model "$exp/pieces/pieces.model"
         run -q cp "$exp/trees/$part.tree" "$exp/pieces/$part.tree"
     done
 }
@@ -151,7 +151,7 @@ score_set() {
     run -q cp "$text/held_out/$set_name.words" "$part_dir/words.txt"
     run -q cp "$text/held_out/$set_name.trees" "$part_dir/gold.trees"
     run -q -i "$part_dir/generate.txt" -o "$part_dir/linearised.txt" \
-        python -P -m fairseq_aiayn.runs.hypotheses
+        "${module[@]}" fairseq_aiayn.runs.hypotheses
     run -o "$part_dir/predicted.trees" aiayn delinearize "$part_dir/linearised.txt" \
         --words "$part_dir/words.txt" --report "$part_dir/repairs.json"
     run -q -o "$part_dir/evalb.txt" "${evalb[@]}" --per-sentence

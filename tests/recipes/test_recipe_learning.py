@@ -178,7 +178,7 @@ def test_the_published_transformer_tiny_of_multi30k(tmp_path, system):
 
 def test_published_text_is_lower_cased_on_both_sides_of_the_score(tmp_path):
     options = ("--text", "lc.norm.tok")
-    module = "python -P -m fairseq_aiayn.corpus"
+    module = f"python {RECIPES}/lib/module.py fairseq_aiayn.corpus"
     (cleaning,) = shown(MULTI30K, tmp_path, f"{module}.cleaning", *options)
     (held_out,) = shown(MULTI30K, tmp_path, f"{module}.texts", *options)
     assert "--lowercase" in cleaning and "--lowercase" in held_out

@@ -1,0 +1,10 @@
+"""Run a module as `python -m` does, but import nothing from the user's directory.
+
+    python recipes/lib/module.py fairseq_aiayn.corpus.texts --help
+"""
+
+import runpy
+import sys
+
+del sys.argv[0]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
