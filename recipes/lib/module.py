@@ -1,6 +1,6 @@
 """Run a module as `python -m` does, but import nothing from the user's directory.
 
-    python recipes/lib/module.py fairseq_aiayn.corpus.texts --help
+python recipes/lib/module.py fairseq_aiayn.corpus.texts --help
 """
 
 import runpy
