@@ -6,6 +6,7 @@ import unicodedata
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -24,7 +25,11 @@ from fairseq_aiayn.text import whole_path
 
 DPI = 160  # of a PNG
 # Text in SVG stays text: it can be searched, and the reader's fonts are used.
-STYLE = {"svg.fonttype": "none", "svg.hashsalt": "fairseq_aiayn", "pdf.fonttype": 42}
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "fairseq_aiayn",
+    "pdf.fonttype": 42,
+}
 NO_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 # A character is written in the first of these that is installed and has it; the first, which is
 # part of matplotlib, has Latin, Greek, Cyrillic, Arabic and Hebrew, the last a box for the others
@@ -112,7 +117,7 @@ def _write_heading(axes: Axes, selection: Selection, keys_at: float) -> None:
 
 
 def _write(
-    axes: Axes, x: float, y: float, text: str, size: float = 10.5, colour: str = INK, **style: str
+    axes: Axes, x: float, y: float, text: str, size: float = 10.5, colour: str = INK, **style: Any
 ) -> None:
     """Write a text that begins, or ends, at x with its middle at y."""
     installed = {font.name for font in fontManager.ttflist}

@@ -108,6 +108,11 @@ def compare_option(
     return compare(f"{paper:,g}", f"{here:,g}", here == paper, weight, effect, change)
 
 
+def bleu_gain(worse: Row, better: Row) -> float:
+    """Return how much higher the BLEU is that the paper prints for the second row."""
+    return (better.published.bleu or 0) - (worse.published.bleu or 0)
+
+
 # Section 5: batches, steps, learning rate, Adam, regularization
 
 # The target tokens of a batch are fewer than its --max-tokens: sides differ, and padding counts
@@ -259,9 +264,9 @@ def _adam(run: Evidence, row: Row) -> Finding | None:
     change = f"--optimizer adam --adam-betas {ADAM.beta_1},{ADAM.beta_2} --adam-eps {ADAM.epsilon}"
     if optimizer not in ("adam", "aiayn_adam") or betas is None:
         return compare(paper, optimizer, False, Weight.LARGE, "another optimizer", change)
-    here = (*map(as_number, re.findall(r"[\d.e-]+", betas)), run.number("adam_eps"))
-    known = len(here) == 3 and None not in here
-    text = "Adam, β1 {:g}, β2 {:g}, ε {:g}".format(*here) if known else f"Adam, {betas}"
+    numbers = (*map(as_number, re.findall(r"[\d.e-]+", betas)), run.number("adam_eps"))
+    here = tuple(number for number in numbers if number is not None)
+    text = "Adam, β1 {:g}, β2 {:g}, ε {:g}".format(*here) if len(here) == 3 else f"Adam, {betas}"
     return compare(paper, text, here == wanted, Weight.UNKNOWN, "other constants", change)
 
 
@@ -284,7 +289,7 @@ def _dropout(run: Evidence, row: Row) -> Finding | None:
         return Finding(CHOSEN, f"{here:g}")
     effect, weight = "another regularization", Weight.MEDIUM
     if here == 0:
-        loss = BASE.published.bleu - D_DROP0.published.bleu
+        loss = bleu_gain(D_DROP0, BASE)
         effect, weight = f"{loss:.1f} BLEU less for base (Table 3, row D)", Weight.LARGE
     return compare_option(here, row.P_drop, "dropout", weight, effect)
 
@@ -312,7 +317,7 @@ def _smoothing(run: Evidence, row: Row) -> Finding | None:
         return None
     effect = "another loss: perplexities do not compare either"
     if here == 0:
-        loss = BASE.published.bleu - D_LS0.published.bleu
+        loss = bleu_gain(D_LS0, BASE)
         effect = f"{loss:.1f} BLEU less for base, perplexity better (Table 3, row D)"
     change = f"--criterion aiayn_label_smoothed_cross_entropy --label-smoothing {row.epsilon_ls:g}"
     same = here == row.epsilon_ls
@@ -388,7 +393,7 @@ def _sizes(run: Evidence, row: Row) -> Finding | None:
     same = next((other for other in TABLE_3 if has_sizes_of(run, other)), None)
     effect, weight = "another model", Weight.UNKNOWN
     if same and same.published.bleu and row.published.bleu:
-        gain = same.published.bleu - row.published.bleu
+        gain = bleu_gain(row, same)
         effect = f"the size of row {same.name}: {gain:+.1f} BLEU (Table 3)"
         weight = Weight.LARGE if abs(gain) >= 1 else Weight.MEDIUM
     change = f"--arch {row.arch}"
@@ -423,7 +428,7 @@ def _positions(run: Evidence, row: Row) -> Finding | None:
             f"tiny ({ABLATION})"
         )
         return Finding("sinusoids interleaved, from position 0", stocks, Weight.SMALL, effect)
-    gain = E_LEARNED.published.bleu - BASE.published.bleu
+    gain = bleu_gain(BASE, E_LEARNED)
     effect = f"{gain:+.1f} BLEU for learned positions (Table 3, row E)"
     return compare(paper, here, here == paper, Weight.SMALL, effect, change)
 

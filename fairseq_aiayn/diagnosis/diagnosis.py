@@ -16,7 +16,7 @@ from fairseq_aiayn.settings import FIRST_RATE, OURS
 # A model of base's sizes without dropout is meant to be base, and not Table 3's row without dropout
 OF_OTHER_SIZES = [row for row in ROWS.values() if row not in (*TABLE_3_D, E_LEARNED)]
 # What leaves an option switched off, or, for the rate, begins a warm-up at nearly 0
-OFF = (None, False, 0, -1, "", "{}", [], "none", FIRST_RATE)
+OFF: tuple[object, ...] = (None, False, 0, -1, "", "{}", [], "none", FIRST_RATE)
 # Names, machines, logs, checkpoints, validation and its search change no update
 WITHOUT_INFLUENCE = {
     *("arch", "task", "data", "dataset_impl", "source_lang", "target_lang", "user_dir"),

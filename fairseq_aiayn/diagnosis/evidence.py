@@ -126,7 +126,7 @@ def _of_directory(directory: Path) -> Evidence:
         run = _of_settings(read_settings(settings), read_log(training / "train.log"))
         valid = training / "valid.log"
         types = _vocabulary("\n".join(read_log(valid).lines)) if valid.exists() else None
-        return replace(run, vocabulary=types, **_score_of(directory / "score.json"))
+        return _with_score(replace(run, vocabulary=types), directory / "score.json")
     for name in ("train.log", *CHECKPOINTS):
         if (directory / name).exists():
             return _of_file(directory / name)
@@ -218,10 +218,10 @@ def _with_search(run: Evidence, path: Path) -> Evidence:
     )
 
 
-def _score_of(path: Path) -> dict[str, object]:
-    """Return what a recipe's score.json says of a translation; nothing of a parser."""
+def _with_score(run: Evidence, path: Path) -> Evidence:
+    """Add what a recipe's score.json says of a translation; a parser's is of its trees."""
     scores = read_json(path) if path.exists() else None
     paper = scores.get("paper") if isinstance(scores, dict) else None
     if not isinstance(scores, dict) or not isinstance(paper, dict):
-        return {}
-    return {"signature": str(paper.get("signature")), "translated": scores.get("sentences")}
+        return run
+    return replace(run, signature=str(paper.get("signature")), translated=scores.get("sentences"))
