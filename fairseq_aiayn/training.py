@@ -1,11 +1,22 @@
-"""Section 5.4: label smoothing after Szegedy et al. (2015)."""
+"""Section 5.4: label smoothing after Szegedy et al. (2015), alone and together with the pre-softmax
+projection of section 3.4, computed a few rows at a time.
+
+The logits, n × V, are by far the largest tensor of a batch, and a loss computed from them keeps
+several tensors of that size until its gradient is computed. `projected_smoothed_nll` computes the
+logits, the loss and the gradient of one chunk of rows together, while the chunk is in the cache,
+and then frees the logits.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
 
 from fairseq_aiayn.nn.cpu_kernels import rows_of_logits, vocabulary_product
+
+# Logits per chunk: as many as fit into the cache of a CPU, or enough rows to keep a GPU busy
+CHUNK = {"cpu": 2**22, "cuda": 2**27}
 
 
 def check_smoothing(epsilon_ls: float) -> None:
@@ -48,19 +59,6 @@ def smoothed_nll(
     return (1.0 - epsilon_ls) * nll_sum + epsilon_ls * uniform.sum(), nll_sum
 
 
-# The loss of section 5.4 together with the pre-softmax projection of section 3.4, computed a few
-# rows at a time.
-#
-# The logits, n × V, are by far the largest tensor of a batch, and a loss computed from them keeps
-# several tensors of that size until its gradient is computed. Here the logits, the loss and the
-# gradient of one chunk of rows are computed together, while the chunk is in the cache, and the
-# logits are then freed.
-
-
-# Logits per chunk: as many as fit into the cache of a CPU, or enough rows to keep a GPU busy.
-CHUNK = {"cpu": 2**22, "cuda": 2**27}
-
-
 def reference_projected_smoothed_nll(
     x: Tensor, E: Tensor, target: Tensor, epsilon_ls: float, padding: int
 ) -> tuple[Tensor, Tensor]:
@@ -97,7 +95,7 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: torch.autograd.function.FunctionCtx,
+        ctx: FunctionCtx,
         x: Tensor,
         E: Tensor,
         target: Tensor,
@@ -129,8 +127,9 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
         return (1.0 - epsilon_ls) * nll + epsilon_ls * uniform, nll
 
     @staticmethod
+    @once_differentiable
     def backward(
-        ctx: torch.autograd.function.FunctionCtx, of_loss: Tensor, of_nll: Tensor
+        ctx: FunctionCtx, of_loss: Tensor, of_nll: Tensor
     ) -> tuple[Tensor, Tensor, None, None, None, None]:
         """Return the gradients in x [n, d_model] and E [V, d_model]."""
         x_gradient, E_gradient = ctx.saved_tensors
