@@ -9,9 +9,11 @@ and then frees the logits.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.autograd.function import once_differentiable
 
 from fairseq_aiayn.nn.cpu_kernels import rows_of_logits, vocabulary_product
 
@@ -95,7 +97,7 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx,
+        ctx: Any,
         x: Tensor,
         E: Tensor,
         target: Tensor,
@@ -106,8 +108,9 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
         """x [n, d_model], E [V, d_model], target [n] without padding → loss, nll."""
         wide = torch.promote_types(x.dtype, torch.float32)
         nll, uniform = x.new_zeros(2, dtype=wide)
-        x_gradient = torch.zeros_like(x, dtype=wide) if trains else None
-        E_gradient = torch.zeros_like(E, dtype=wide) if trains else None
+        x_gradient, E_gradient = (
+            torch.zeros_like(of, dtype=wide) if trains else of.new_empty(0) for of in (x, E)
+        )
         E_product = E.to(product_type)
         rows = rows_of_logits(CHUNK, E)
         for first in range(0, x.size(0), rows):
@@ -129,7 +132,7 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: FunctionCtx, of_loss: Tensor, of_nll: Tensor
+        ctx: Any, of_loss: Tensor, of_nll: Tensor
     ) -> tuple[Tensor, Tensor, None, None, None, None]:
         """Return the gradients in x [n, d_model] and E [V, d_model]."""
         x_gradient, E_gradient = ctx.saved_tensors

@@ -24,19 +24,19 @@ class LayerState:
     """The projected keys and values of one decoder layer.
 
     memory_K [B, h, S, d_k] and memory_V [B, h, S, d_v] belong to the source; self_K [B, h,
-    capacity, d_k] and self_V [B, h, capacity, d_v] belong to the nodes and are None before the
+    capacity, d_k] and self_V [B, h, capacity, d_v] belong to the nodes; capacity is 0 before the
     first step.
     """
 
     memory_K: Tensor
     memory_V: Tensor
-    self_K: Tensor | None = None
-    self_V: Tensor | None = None
+    self_K: Tensor
+    self_V: Tensor
 
     def extend(self, K: Tensor, V: Tensor, n: int) -> tuple[Tensor, Tensor]:
         """Store K [B, h, k, d_k] and V [B, h, k, d_v] of the newest nodes; return the keys
         [B, h, n, d_k] and values [B, h, n, d_v] of all n nodes, the newest last."""
-        if self.self_K is None:
+        if self.self_K.size(2) == 0:
             self.self_K, self.self_V = with_room(K), with_room(V)
         newest = slice(n - K.size(2), n)
         self.self_K[:, :, newest], self.self_V[:, :, newest] = K, V
@@ -58,23 +58,22 @@ class DecoderState:
     """The state of all layers, and the masks that they share.
 
     source_mask [B, 1, 1, S], True at real tokens, None without padding; ancestors [B, 1, k, n],
-    True if the beam attends to the node, None before the first step; length: number of target
-    positions seen so far.
+    True if the beam attends to the node, without nodes before the first step; length: number of
+    target positions seen so far.
     """
 
     layers: list[LayerState]
     source_mask: Tensor | None
-    ancestors: Tensor | None = None
+    ancestors: Tensor
     length: int = 0
 
     def grow(self, k: int) -> Tensor:
         """Add a position, which is one node per beam of each sentence; return the new
         `ancestors`."""
-        if self.ancestors is not None and self.ancestors.size(3) + k > self.capacity:
-            everyone = torch.arange(self.ancestors.size(0), device=self.ancestors.device)
-            self._drop_unseen_nodes(everyone)
-        own = torch.eye(k, dtype=torch.bool, device=self.layers[0].memory_K.device)
-        own = own.expand(self.layers[0].memory_K.size(0), 1, k, k)
+        B, device = self.layers[0].memory_K.size(0), self.ancestors.device
+        if self.length > 0 and self.ancestors.size(3) + k > self.capacity:
+            self._drop_unseen_nodes(torch.arange(B, device=device))
+        own = torch.eye(k, dtype=torch.bool, device=device).expand(B, 1, k, k)
         self.ancestors = own if self.length == 0 else torch.cat([self.ancestors, own], dim=3)
         self.length += 1
         return self.ancestors
@@ -90,8 +89,7 @@ class DecoderState:
         parents [B, k], where k may differ from the previous number of beams.
         """
         n = self.ancestors.size(3)
-        places = parents[:, None, :, None].expand(-1, -1, -1, n)
-        self.ancestors = self.ancestors.gather(2, places)
+        self.ancestors = self.ancestors.gather(2, parents[:, None, :, None].expand(-1, -1, -1, n))
 
     def reorder_beams(self, beams: Tensor) -> None:
         """Make row i a continuation of row beams[i]; beams [B'·k], the k beams of each sentence
@@ -99,7 +97,7 @@ class DecoderState:
 
         Reorders only the target side. Unlike `follow`, it may drop, repeat and reorder sentences.
         """
-        if self.ancestors is None:
+        if self.length == 0:
             return
         k = self.ancestors.size(2)
         sentences = beams.view(-1, k)[:, 0].div(k, rounding_mode="floor")
@@ -144,6 +142,5 @@ def pick_nodes(values: Tensor, sentences: Tensor, nodes: Tensor) -> Tensor:
     h, capacity = values.shape[1:3]
     heads = torch.arange(h, device=values.device)
     first = (sentences[:, None] * h + heads) * capacity  # [B', h]
-    places = first[:, :, None] + nodes[:, None, :]
-    picked = values.flatten(0, 2).index_select(0, places.flatten())
-    return picked.view(*places.shape, -1)
+    rows = first[:, :, None] + nodes[:, None, :]
+    return values.flatten(0, 2).index_select(0, rows.flatten()).view(*rows.shape, -1)

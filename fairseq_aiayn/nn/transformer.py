@@ -5,7 +5,7 @@ The decoder runs over a whole target (training) or step by step (search).
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -139,7 +139,9 @@ class Decoder(nn.Module):
     def start(self, memory: Tensor, source_mask: Tensor | None) -> DecoderState:
         """Return the state before the first step, for memory [B, S, d_model] and source_mask
         [B, 1, 1, S]."""
-        return DecoderState([layer.start(memory) for layer in self.layers], source_mask)
+        layers = [layer.start(memory) for layer in cast("list[DecoderLayer]", self.layers)]
+        no_nodes = memory.new_empty(memory.size(0), 1, 0, 0, dtype=torch.bool)
+        return DecoderState(layers, source_mask, no_nodes)
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         """Return the features of the next position, which equal the last features of `forward`
@@ -152,7 +154,8 @@ class Decoder(nn.Module):
         B = state.layers[0].memory_K.size(0)
         beams = x.view(B, -1, x.size(-1))  # [B·k, 1, d_model] -> [B, k, d_model]
         ancestors = state.grow(beams.size(1))
-        for layer, layer_state in zip(self.layers, state.layers, strict=True):
+        layers = cast("list[DecoderLayer]", self.layers)
+        for layer, layer_state in zip(layers, state.layers, strict=True):
             beams = layer.step(beams, layer_state, ancestors, state.source_mask)
         return beams.view_as(x)
 
@@ -183,7 +186,8 @@ class DecoderLayer(nn.Module):
 
     def start(self, memory: Tensor) -> LayerState:
         """Project the memory [B, S, d_model] to keys and values, once for all later steps."""
-        return LayerState(*self.cross_attention.keys_values(memory))
+        K, V = self.cross_attention.keys_values(memory)
+        return LayerState(K, V, self_K=K[:, :, :0], self_V=V[:, :, :0])
 
     def step(
         self, x: Tensor, state: LayerState, ancestors: Tensor, source_mask: Tensor | None
