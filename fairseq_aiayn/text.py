@@ -222,7 +222,9 @@ def require_not_among(
     option: str, output: Path | None, inputs: Iterable[str | os.PathLike]
 ) -> None:
     """Raise ValueError if an output would replace an input."""
-    for path in inputs if output is not None and output.exists() else ():
+    if output is None or not output.exists():
+        return
+    for path in inputs:
         if Path(path).exists() and output.samefile(path):
             raise ValueError(f"{option} {output}: is also an input, and would be replaced")
 
@@ -308,8 +310,6 @@ def in_order(
     error of a task, or of drawing one, tasks that have not begun are dropped. Raises OSError if a
     worker is killed, ValueError for less than one worker.
     """
-    if workers < 1:
-        raise ValueError(f"workers must be at least 1, got {workers}")
     # Otherwise each process gets a copy of the unflushed output, and prints it when it ends.
     sys.stdout.flush()
     pool = ProcessPoolExecutor(workers, initializer=end_with_parent)
@@ -334,10 +334,10 @@ def end_with_parent() -> None:
     uses.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
 
     def watch() -> None:
-        parent.join()
-        os._exit(1)
+        if parent := multiprocessing.parent_process():
+            parent.join()
+            os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()

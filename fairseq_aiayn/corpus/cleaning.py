@@ -88,13 +88,12 @@ def read_pairs(directory: Path, text: Text, languages: tuple[str, str]) -> Itera
     number differs from the manifest's.
     """
     count = 0
-    for pair in zip_longest(*(open_lines(directory, side) for side in text.sides(languages))):
-        if None in pair:
-            shorter = languages[pair.index(None)]
-            raise ValueError(
-                f"{text.name}: expected parallel lines, got only {count:,} in {shorter}"
-            )
-        yield pair
+    sides = [open_lines(directory, side) for side in text.sides(languages)]
+    for source, target in zip_longest(*sides):
+        if source is None or target is None:
+            short = languages[target is None]
+            raise ValueError(f"{text.name}: expected parallel lines, got only {count:,} in {short}")
+        yield source, target
         count += 1
     if not count or count != (text.sentences or count):
         expected = f"{text.sentences:,} sentences" if text.sentences else "sentences"

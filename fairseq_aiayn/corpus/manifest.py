@@ -68,7 +68,10 @@ class Text:
     def sides(self, languages: tuple[str, str]) -> tuple[Location, Location]:
         """Return the places of the source and of the target."""
         source, target = (
-            Location(*(name and _fill(name, language, side) for name in (self.file, self.member)))
+            Location(
+                _fill(self.file, language, side),
+                self.member and _fill(self.member, language, side),
+            )
             for language, side in zip(languages, ("src", "ref"), strict=True)
         )
         return source, target

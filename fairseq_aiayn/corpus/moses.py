@@ -1,6 +1,6 @@
 """Moses' preprocessing, by sacremoses: lower-casing, punctuation normalization, tokenization.
 
-As a script it tokenizes text as clean_corpus.py does, but keeps every line, for held-out sets:
+As a script it tokenizes text as cleaning.py does, but keeps every line, for held-out sets:
 
     python -m fairseq_aiayn.corpus.moses --language de --normalize < text > tokens
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import unicodedata
 from collections.abc import Callable
-from functools import partial, reduce
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
@@ -28,17 +27,18 @@ def moses_tokenizer(
     and keeps hyphenated words whole (tokenizer.perl without -a), as in Multi30k's files
     "lc.norm.tok".
     """
-    tokenize = partial(
-        MosesTokenizer(lang=language).tokenize,
-        aggressive_dash_splits=not lowercase,
-        return_str=True,
-    )
-    steps: list[Callable[[str], str]] = [str.lower] if lowercase else []
-    if normalize:
-        normalizer = MosesPunctNormalizer(lang=language)
-        # As in Moses, with the line end: some rules need a character after a quotation mark.
-        steps += [lambda line: normalizer.normalize(f"{line}\n"), without_nonprinting]
-    return lambda line: reduce(lambda text, step: step(text), [*steps, tokenize], line)
+    tokenizer = MosesTokenizer(lang=language)
+    normalizer = MosesPunctNormalizer(lang=language) if normalize else None
+
+    def tokenize(line: str) -> str:
+        if lowercase:
+            line = line.lower()
+        if normalizer:
+            # As in Moses, with the line end: some rules need a character after a quotation mark.
+            line = without_nonprinting(normalizer.normalize(f"{line}\n"))
+        return tokenizer.tokenize(line, aggressive_dash_splits=not lowercase, return_str=True)
+
+    return tokenize
 
 
 def without_nonprinting(line: str) -> str:
@@ -60,8 +60,7 @@ def main() -> None:
         given = parser.parse_args()
         tokenize = moses_tokenizer(given.language, given.normalize, given.lowercase)
         for line in stream_lines(STANDARD_INPUT):
-            found = tokenize(line.removesuffix("\n"))
-            sys.stdout.buffer.write(f"{found}\n".encode())
+            sys.stdout.buffer.write(f"{tokenize(line)}\n".encode())
 
 
 if __name__ == "__main__":

@@ -29,11 +29,13 @@ from fairseq_aiayn.text import (
     write_whole,
 )
 
+Cut = Callable[[str], str]  # from a line to its subwords, separated by spaces
+
 CACHED_WORDS = 200_000
 CHUNK_LINES = 20_000  # lines per task of a worker
 
 
-def byte_pairs(codes: Path) -> Callable[[str], str]:
+def byte_pairs(codes: Path) -> Cut:
     """Return a function that does to a line what `subword-nmt apply-bpe --codes` does.
 
     Raises OSError or ValueError if the codes cannot be read, or subword-nmt is missing.
@@ -56,7 +58,7 @@ def byte_pairs(codes: Path) -> Callable[[str], str]:
     return lambda line: " ".join(segment(word) for word in line.split(" ") if word)
 
 
-def sentence_pieces(model: Path) -> Callable[[str], str]:
+def sentence_pieces(model: Path) -> Cut:
     """Return a function that cuts a line into a SentencePiece model's pieces, separated by spaces.
 
     Raises OSError or ValueError if the model cannot be read, or sentencepiece is missing.
@@ -72,14 +74,12 @@ def sentence_pieces(model: Path) -> Callable[[str], str]:
 
 
 @cache
-def open_subwords(codes: Path | None, model: Path | None) -> Callable[[str], str]:
-    """Return the function that cuts a line by the given file; the other is None."""
-    return byte_pairs(codes) if codes else sentence_pieces(model)
+def _opened(kind: Callable[[Path], Cut], file: Path) -> Cut:
+    return kind(file)
 
 
-def cut(lines: Sequence[str], codes: Path | None, model: Path | None) -> list[str]:
-    """Return the subwords of each line, separated by spaces."""
-    return [*map(open_subwords(codes, model), lines)]
+def _cut(lines: Sequence[str], kind: Callable[[Path], Cut], file: Path) -> list[str]:
+    return [*map(_opened(kind, file), lines)]
 
 
 def sample(texts: Sequence[Path], pairs: int) -> Iterator[str]:
@@ -121,11 +121,11 @@ def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_n
 
 
 def _apply(given: Namespace) -> None:
-    open_subwords(given.codes, given.model)  # a bad file ends the script before the first line
+    kind = byte_pairs if given.codes else sentence_pieces
+    cut = partial(_cut, kind=kind, file=given.codes or given.model)
     lines = stream_lines(STANDARD_INPUT)
     chunks = iter(lambda: list(islice(lines, CHUNK_LINES)), [])
-    by = partial(cut, codes=given.codes, model=given.model)
-    for subwords in in_order(by, chunks, given.workers):
+    for subwords in in_order(cut, chunks, given.workers):
         sys.stdout.buffer.writelines(f"{line}\n".encode() for line in subwords)
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import html
-import io
 import re
 import sys
 import tarfile
@@ -20,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from html.entities import html5
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, cast
 
 from fairseq_aiayn.corpus.manifest import Location, Text, add_manifest_options, read_manifest
 from fairseq_aiayn.text import NOT_GZIP, decode_lines, require_text, script, write_whole
@@ -56,35 +55,34 @@ def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
 
 
 @contextmanager
-def _open_text(path: Path, member: str | None) -> Iterator[BinaryIO]:
+def _open_text(path: Path, member: str | None) -> Iterator[IO[bytes]]:
     with ExitStack() as opened:
-        stream = opened.enter_context(path.open("rb", buffering=BUFFER_BYTES))
+        stream: IO[bytes] = opened.enter_context(path.open("rb", buffering=BUFFER_BYTES))
         if path.suffix in (".gz", ".tgz"):
-            stream = opened.enter_context(_gunzip(stream))
+            stream = _gunzip(stream)
         if member is not None:
             # Finding and reading a member only moves forward, so that gzip is unpacked once.
             archive = opened.enter_context(tarfile.open(fileobj=stream, mode="r:"))
-            stream = opened.enter_context(_find_member(archive, stream, member, path))
+            stream = _find_member(archive, stream, member, path)
             if member.endswith(".gz"):
-                stream = opened.enter_context(_gunzip(stream))
-        yield opened.enter_context(io.BufferedReader(stream, BUFFER_BYTES))
+                stream = _gunzip(stream)
+        yield stream
 
 
-def _gunzip(stream: io.BufferedReader) -> gzip.GzipFile:
-    if not stream.peek(1):
+def _gunzip(stream: IO[bytes]) -> IO[bytes]:
+    if not stream.read(1):
         raise EOFError  # gzip would take an empty file for an empty text
-    return gzip.GzipFile(fileobj=stream, mode="rb")
+    stream.seek(0)
+    return cast(IO[bytes], gzip.open(stream))
 
 
-def _find_member(
-    archive: tarfile.TarFile, stream: BinaryIO, wanted: str, path: Path
-) -> io.BufferedReader:
+def _find_member(archive: tarfile.TarFile, stream: IO[bytes], wanted: str, path: Path) -> IO[bytes]:
     names = []
     for entry in archive:
-        if entry.isreg():
+        if entry.isreg() and (member := archive.extractfile(entry)):
             names.append(entry.name.removeprefix("./"))
             if names[-1] == wanted.removeprefix("./"):
-                return archive.extractfile(entry)
+                return member
     # tarfile takes a damaged header for the end of the archive: look for the real end.
     stream.seek(archive.offset)
     if stream.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
