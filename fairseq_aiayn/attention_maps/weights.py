@@ -4,16 +4,16 @@ words and heads among them that a picture or a page shows."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from fairseq_aiayn.nn.attention import MultiHeadAttention, attention_weights, causal_mask
-from fairseq_aiayn.nn.transformer import Transformer
+from fairseq_aiayn.nn.transformer import DecoderLayer, EncoderLayer, Transformer
 
 
 def all_attention_weights(
@@ -21,35 +21,38 @@ def all_attention_weights(
 ) -> dict[str, Tensor]:
     """Run a model over tokens and return what every head of every layer attends to.
 
-    source is [S] or [B, S], padded on either
-    side; target is [T] or [B, T], shifted right and padded on the right. Returns "encoder"
-    [N, h, S, S], "decoder" [N, h, T, T] and "cross" [N, h, T, S]; for a batch [N, B, h, ...]. Each
-    row sums to 1 and is exactly 0 at source padding and at later target positions. Dropout is off
-    during the call. Raises ValueError unless source and target are both one sentence or both one
-    batch.
+    source is [S], or [B, S] padded on either side; target is [T], or [B, T] padded on the right,
+    and shifted right. Returns "encoder" [N, h, S, S], "decoder" [N, h, T, T] and "cross"
+    [N, h, T, S]; for a batch [N, B, h, ...]. Each row sums to 1 and is exactly 0 at source padding
+    and at later target positions. Dropout is off during the call.
     """
-    if source.dim() != target.dim() or source.dim() not in (1, 2):
-        shapes = f"{list(source.shape)} and {list(target.shape)}"
-        raise ValueError(
-            f"source and target must be [S] and [T], or [B, S] and [B, T]; are {shapes}"
-        )
-    modules = attentions(transformer)
-    found: dict[str, list[Tensor]] = {kind: [] for kind in modules}
+    weights: dict[nn.Module, Tensor] = {}
+
+    def record(module: nn.Module, args: tuple, kwargs: dict) -> None:
+        weights[module] = _weights_of_call(cast(MultiHeadAttention, module), args, kwargs)
+
+    kinds = attentions(transformer)
+    modules = [module for layers in kinds.values() for module in layers]
+    hooks = [module.register_forward_pre_hook(record, with_kwargs=True) for module in modules]
+    modes = {module: module.training for module in transformer.modules()}
+    transformer.eval()
     alone = source.dim() == 1
-    with ExitStack() as stack:
-        stack.enter_context(torch.no_grad())
-        stack.enter_context(evaluating(transformer))
-        for kind, layers in modules.items():
-            for layer in layers:
-                stack.enter_context(recording(layer, found[kind]))
-        transformer(*((source[None], target[None]) if alone else (source, target)))
-    layers_of = {kind: torch.stack(weights) for kind, weights in found.items()}
-    return {kind: w[:, 0] if alone else w for kind, w in layers_of.items()}
+    try:
+        with torch.no_grad():
+            transformer(*((source[None], target[None]) if alone else (source, target)))
+    finally:
+        for hook in hooks:
+            hook.remove()
+        for module, mode in modes.items():
+            module.training = mode
+    found = {kind: torch.stack([weights[m] for m in layers]) for kind, layers in kinds.items()}
+    return {kind: w[:, 0] for kind, w in found.items()} if alone else found
 
 
 def attentions(transformer: Transformer) -> dict[str, list[MultiHeadAttention]]:
     """Return the attention modules of each kind, first layer first."""
-    encoder, decoder = transformer.encoder.layers, transformer.decoder.layers
+    encoder = [cast(EncoderLayer, layer) for layer in transformer.encoder.layers]
+    decoder = [cast(DecoderLayer, layer) for layer in transformer.decoder.layers]
     return {
         "encoder": [layer.self_attention for layer in encoder],
         "decoder": [layer.self_attention for layer in decoder],
@@ -57,40 +60,14 @@ def attentions(transformer: Transformer) -> dict[str, list[MultiHeadAttention]]:
     }
 
 
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put a model into evaluation mode; afterwards restore the mode of each module."""
-    training = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in training.items():
-            module.training = mode
-
-
-@contextmanager
-def recording(module: MultiHeadAttention, weights: list[Tensor]) -> Iterator[None]:
-    """Append the weights [B, h, Q, K] of every call of the module to `weights`.
-
-    They are recomputed from the inputs of the call.
-    """
-    signature = inspect.signature(module.forward)
-
-    def record(_: nn.Module, args: tuple, kwargs: dict) -> None:
-        call = signature.bind(*args, **kwargs)
-        call.apply_defaults()
-        x, mask = call.arguments["x"], call.arguments["mask"]
-        if call.arguments.get("causal"):
-            mask = causal_mask(x.size(1), x.device)
-        K, _V = module.keys_values(call.arguments.get("memory", x))
-        weights.append(attention_weights(module.queries(x), K, mask))
-
-    hook = module.register_forward_pre_hook(record, with_kwargs=True)
-    try:
-        yield
-    finally:
-        hook.remove()
+def _weights_of_call(module: MultiHeadAttention, args: tuple, kwargs: dict) -> Tensor:
+    """Return the weights [B, h, Q, K] of a call of the module, from its inputs."""
+    given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+    x, mask = given["x"], given.get("mask")
+    if given.get("causal"):
+        mask = causal_mask(x.size(1), x.device)
+    K, _V = module.keys_values(given.get("memory", x))
+    return attention_weights(module.queries(x), K, mask)
 
 
 @dataclass(frozen=True)
