@@ -92,7 +92,7 @@ def repair(tokens: Sequence[str], words: Sequence[str]) -> Repair:
         else:
             forest.repairs[Rule.SURPLUS_WORDS] += 1
     forest.append_missing([word_of(ANY_WORD, word) for word in words[used:]])
-    forest.close_all()
+    forest.close_unclosed(None)
     counts = {name: forest.repairs[name] for name in REPAIRS if forest.repairs[name]}
     return Repair(Constituent(ROOT_LABEL, tuple(forest.children)), counts)
 
@@ -134,7 +134,7 @@ class _Forest:
             self.repairs[Rule.SURPLUS_BRACKETS] += 1
             return
         if self._labels[label]:
-            self._close_unclosed(label)
+            self.close_unclosed(label)
         else:
             self.repairs[Rule.MISMATCHED] += 1
         self._close_innermost()
@@ -148,11 +148,7 @@ class _Forest:
         else:
             self._innermost_children().extend(words)
 
-    def close_all(self) -> None:
-        """Close all open constituents, at the end of the sequence."""
-        self._close_unclosed(None)
-
-    def _close_unclosed(self, label: str | None) -> None:
+    def close_unclosed(self, label: str | None) -> None:
         """Close the constituents inside the innermost one with this label, or all for None."""
         while self._open and self._open[-1].label != label:
             self.repairs[Rule.UNCLOSED] += not self._open[-1].too_deep

@@ -31,16 +31,12 @@ def test_the_table_and_both_summaries_are_printed(aiayn: Aiayn) -> None:
     assert summary.startswith("=== Summary ===\n\n-- All --\nNumber of sentence        =      3\n")
     assert summary.count("Bracketing FMeasure       =  83.33\n") == 2
     _, printed, _ = aiayn("evalb", "g", "p", "--per-sentence")
-    assert printed.removesuffix(summary) == (
-        "  Sent.                        Matched  Bracket   Cross        Correct Tag\n"
-        " ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy\n"
-        "============================================================================\n"
-        "   1    3    0  100.00 100.00     3      3    3      0      2     2   100.00\n"
-        "   2    3    0   66.67  66.67     2      3    3      0      2     2   100.00\n"
-        "   3    3    2    0.00   0.00     0      0    0      0      0     0     0.00\n"
-        "============================================================================\n"
-        "                 83.33  83.33      5     6     6      0      4     4   100.00\n"
-    )
+    *head, first, second, third, rule, totals = printed.removesuffix(summary).splitlines()
+    assert head[-1] == rule == "=" * 76
+    assert first == "   1    3    0  100.00 100.00     3      3    3      0      2     2   100.00"
+    assert second.split()[2:6] == ["0", "66.67", "66.67", "2"]
+    assert third.split()[2:6] == ["2", "0.00", "0.00", "0"]
+    assert totals.split() == ["83.33", "83.33", "5", "6", "6", "0", "4", "4", "100.00"]
 
 
 def test_json_has_the_figures_of_the_table(aiayn: Aiayn) -> None:

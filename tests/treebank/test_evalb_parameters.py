@@ -19,38 +19,15 @@ from fairseq_aiayn.treebank.evalb import (
 
 QUOTES = replace(COLLINS, quote_labels=frozenset({"``", "''", "POS", "NN"}))
 
-COLLINS_LINES = """\
-## the rules of published scores ##
-DEBUG 0
-MAX_ERROR 10
-CUTOFF_LEN 40
-LABELED 1
-
-DELETE_LABEL TOP
-DELETE_LABEL -NONE-
-DELETE_LABEL ,
-DELETE_LABEL :
-DELETE_LABEL ``
-DELETE_LABEL ''
-DELETE_LABEL .
-DELETE_LABEL_FOR_LENGTH -NONE-
-EQ_LABEL ADVP PRT
-# EQ_WORD colour color
-"""
-NEW_LINES = (
-    COLLINS_LINES
-    + """\
-DELETE_LABEL S1
-DELETE_LABEL ?
-DELETE_LABEL !
-QUOTE_LABEL ``
-QUOTE_LABEL ''
-QUOTE_LABEL POS
-QUOTE_LABEL NN
-QUOTE_LABEL CD
-QUOTE_LABEL VBZ
-QUOTE_LABEL :
-"""
+LABELS = "TOP -NONE- , : `` '' ."
+COLLINS_LINES = (
+    "## the rules of published scores ##\nDEBUG 0\nMAX_ERROR 10\nCUTOFF_LEN 40\nLABELED 1\n\n"
+    + "".join(f"DELETE_LABEL {label}\n" for label in LABELS.split())
+    + "DELETE_LABEL_FOR_LENGTH -NONE-\nEQ_LABEL ADVP PRT\n# EQ_WORD colour color\n"
+)
+NEW_LINES = COLLINS_LINES + "".join(
+    [f"DELETE_LABEL {label}\n" for label in ["S1", "?", "!"]]
+    + [f"QUOTE_LABEL {label}\n" for label in ["``", "''", "POS", "NN", "CD", "VBZ", ":"]]
 )
 
 
@@ -84,14 +61,9 @@ def test_parameters_with_a_name_are_what_such_a_file_says(
     assert read_parameters(file) == replace(expected, name="rules.prm")
 
 
-def test_an_empty_file_deletes_nothing(file: Path) -> None:
+def test_every_keyword_has_its_place_and_without_one_nothing_is_deleted(file: Path) -> None:
     file.write_text("")
-    parameters = read_parameters(file)
-    assert parameters == Parameters(name="rules.prm")
-    assert (parameters.labeled, parameters.cutoff, parameters.deleted) == (True, 40, frozenset())
-
-
-def test_every_keyword_has_its_place(file: Path) -> None:
+    assert read_parameters(file) == Parameters("rules.prm", labeled=True, cutoff=40)
     file.write_text(
         "LABELED 0\nCUTOFF_LEN 10\nQUOTE_LABEL POS\nQUOTE_LABEL ''\n"
         "EQ_WORD a the\nEQ_LABEL NP NX\nEQ_LABEL S SINV\nDELETE_LABEL_FOR_LENGTH ,\n"
