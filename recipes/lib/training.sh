@@ -284,4 +284,7 @@ find_checkpoint() {
 }
 
 # Average the last checkpoints (section 6.1).
-average_checkpoints() { run "${average_last[@]}"; }
+average_checkpoints() {
+    run -q rm -rf "$run_dir"/aiayn-*.part # what a killed one left
+    run "${average_last[@]}"
+}

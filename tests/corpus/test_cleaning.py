@@ -90,11 +90,6 @@ def test_a_line_stays_a_line(filtered, line, options, tokens):
     assert filtered(moses, line, "--language", "de", *options) == f"{tokens}\n"
 
 
-def test_held_out_text_must_be_utf8(filtered):
-    with pytest.raises(SystemExit, match="^moses: standard input:2: byte 3 .* is not UTF-8$"):
-        filtered(moses, b"eins\nzw\xe4i\n", "--language", "de")
-
-
 # --- pairs ---
 
 

@@ -1,9 +1,7 @@
 """What a corpus.toml says, and how a wrong one is refused."""
 
-import tomllib
 from pathlib import Path
 
-import mirrors
 import pytest
 from faults import fault_of
 from recipe_runs import RECIPES, script
@@ -102,20 +100,6 @@ def test_text_that_is_already_there_needs_no_downloads():
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
-def test_the_mirror_of_a_recipe_reads_as_the_recipe_does(tmp_path):
-    path = RECIPES / "wmt14_en_fr" / "corpus.toml"
-    real = read_manifest(path)
-    names = [text.name for text in (*real.train, real.valid, real.test)]
-    pairs = {name: mirrors.invented_pairs(3, seed) for seed, name in enumerate(names)}
-    small = read_manifest(mirrors.build_mirror(path, tmp_path / "m", pairs, "en", "fr"))
-    assert (small.train, small.test.sentences) == (real.train, 3)
-    files = dict(small.used(("en", "fr")))
-    assert list(files) == list(dict(real.used(("en", "fr"))))
-    assert {path.name for path in (tmp_path / "m").iterdir()} == {"corpus.toml", *files}
-    for file, download in files.items():
-        assert download.size == (tmp_path / "m" / file).stat().st_size
-
-
 # --- the command line ---
 
 
@@ -158,9 +142,3 @@ def test_a_wrong_manifest_is_refused_with_its_place(path, old, new, place):
     assert old in SMALL
     path.write_text(SMALL.replace(old, new, 1), encoding="utf-8")
     assert fault_of(read_manifest, path).startswith(f"{path}: {place}")
-
-
-def test_tomllib_reads_every_manifest_of_the_recipes():
-    for path in RECIPES.glob("*/*.toml"):
-        assert set(tomllib.loads(path.read_text(encoding="utf-8"))) >= {"train", "valid", "test"}
-        read_manifest(path)

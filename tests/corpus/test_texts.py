@@ -73,17 +73,6 @@ def test_a_newline_alone_ends_a_line_in_every_kind_of_archive(tmp_path, file, me
         assert read(tmp_path, file, member) == []
 
 
-def test_two_members_of_one_archive_are_read_side_by_side(tmp_path):
-    pair = mirrors.invented_pairs(30_000, 1)
-    pairs = {name: mirrors.invented_pairs(2, 2) for name in WMT14} | {"europarl-v7": pair}
-    mirrors.build_mirror(MANIFEST, tmp_path, pairs, *LANGUAGES)
-    file = "training-parallel-europarl-v7.tgz"
-    members = [f"training/europarl-v7.de-en.{language}" for language in LANGUAGES]
-    sides = zip(*(open_lines(tmp_path, Location(file, name)) for name in members), strict=True)
-    for got, expected in zip(sides, zip(*pair, strict=True), strict=True):
-        assert tuple(line.decode() for line in got) == expected
-
-
 @pytest.mark.parametrize(("file", "member"), PACKED[1:])
 def test_an_archive_that_is_cut_anywhere_is_refused_or_gives_the_whole_text(tmp_path, file, member):
     lines = [noise(40, seed).hex() for seed in range(300)]

@@ -15,7 +15,7 @@ from torture.server import Result, run
 # The last line on standard error of a command that ends badly: who says so, then what
 CLEAR = re.compile(r"(aiayn( [a-z-]+)?|fairseq-[a-z-]+|[a-z_]+(\.py|\.sh)?)(: error)?: +\S")
 INTERNAL = ("Traceback (most recent call last)", "Fatal Python error", "Segmentation fault")
-LONGEST_LINE = 400  # characters, beside the paths
+LONGEST_LINE = 700  # characters, beside the paths
 MOST_MEMORY = 3000  # MiB of a command on these miniatures
 
 
