@@ -51,12 +51,8 @@ function addressOf() {
 }
 
 function choice(box, type, name, value, text) {
-  const label = document.createElement("label");
-  const input = document.createElement("input");
-  const shown = document.createElement("span");
-  Object.assign(input, { type, name, value });
-  shown.textContent = text;
-  label.append(input, shown);
+  const input = create("input", { type, name, value });
+  const label = create("label", {}, input, create("span", { textContent: text }));
   box.append(label);
   return label;
 }
@@ -93,8 +89,8 @@ function buildWords() {
     if (side === "key") group.label += ", looked at";
     const buttons = wordsOf(side).map((word, index) => {
       group.append(new Option(word, `${side} ${index}`));
-      const button = document.createElement("button");
-      Object.assign(button, { type: "button", textContent: word, title: word, dir: "auto" });
+      const shown = { type: "button", textContent: word, title: word, dir: "auto" };
+      const button = create("button", shown);
       Object.assign(button.dataset, { side, index });
       return button;
     });
@@ -161,11 +157,7 @@ function markWords(word, found) {
 const buttonsOf = (side) => [...at(COLUMN[side]).children];
 const isPinned = (word) => pinned?.side === word.side && pinned.index === word.index;
 
-function isolate(text) {
-  const element = document.createElement("bdi");
-  element.textContent = text;
-  return element;
-}
+const isolate = (text) => create("bdi", { textContent: text });
 
 function tell(map, word, found) {
   const list = at("largest");
@@ -179,13 +171,11 @@ function tell(map, word, found) {
   const asked = found.filter(({ key, weight }) => (word.key == null ? weight >= LEAST : key === word.key));
   asked.sort((a, b) => b.weight - a.weight);
   for (const { head, query, key, weight } of asked.slice(0, LARGEST)) {
-    const item = document.createElement("li");
+    const number = create("b", { textContent: weight.toFixed(2) });
+    const other = isolate(isQuery ? map.keys[key] : map.queries[query]);
+    const where = create("small", { textContent: `head ${head + 1}` });
+    const item = create("li", {}, number, " ", other, " ", where);
     item.style.setProperty("--head", colourOf(head));
-    const number = document.createElement("b");
-    number.textContent = weight.toFixed(2);
-    const where = document.createElement("small");
-    where.textContent = `head ${head + 1}`;
-    item.append(number, " ", isolate(isQuery ? map.keys[key] : map.queries[query]), " ", where);
     list.append(item);
   }
 }

@@ -70,6 +70,12 @@ const LEAN = Math.PI / 3; // of a column's label
 const colourOf = (head) => page.colours[head % page.colours.length];
 const characters = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 
+function create(name, properties, ...children) {
+  const element = Object.assign(document.createElement(name), properties);
+  element.append(...children);
+  return element;
+}
+
 function shape(parent, name, attributes, text) {
   const element = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -148,14 +154,10 @@ function labels(svg, map, { left, top }) {
 }
 
 function heatMap(box, map, head, cells, place) {
-  const figure = document.createElement("figure");
-  const caption = document.createElement("figcaption");
-  caption.textContent = `Head ${head + 1}`;
+  const caption = create("figcaption", { textContent: `Head ${head + 1}` });
   caption.style.setProperty("--head", colourOf(head));
-  const scroll = document.createElement("div");
-  scroll.className = "scroll";
-  figure.append(caption, scroll);
-  box.append(figure);
+  const scroll = create("div", { className: "scroll" });
+  box.append(create("figure", {}, caption, scroll));
   const { width, height, left, top } = place;
   const name = { role: "img", "aria-label": `Heat map of head ${head + 1}` };
   const svg = shape(scroll, "svg", { width, height, "data-head": head + 1, ...name });
