@@ -91,14 +91,13 @@ def read_parallel(first: str | Path, second: str | Path) -> tuple[list[str], lis
     Raises ValueError if a file has no line or their numbers of lines differ.
     """
     texts = read_lines(first), read_lines(second)
-    for path, lines in zip((first, second), texts, strict=True):
-        if not lines:
-            raise ValueError(f"{source_name(path)}: empty, expected one sentence per line")
-    if len(texts[0]) != len(texts[1]):
-        raise ValueError(
-            f"line counts differ: {source_name(first)} has {len(texts[0])}, "
-            f"{source_name(second)} has {len(texts[1])}"
-        )
+    names, counts = (source_name(first), source_name(second)), tuple(map(len, texts))
+    for name, count in zip(names, counts, strict=True):
+        if not count:
+            raise ValueError(f"{name}: empty, expected one sentence per line")
+    if counts[0] != counts[1]:
+        rule = f"{names[0]} has {counts[0]}, {names[1]} has {counts[1]}"
+        raise ValueError(f"line counts differ: {rule}")
     return texts
 
 
@@ -142,7 +141,7 @@ def dataclass_of(content: object, kind: type[Kind], where: object) -> Kind:
     from pydantic import TypeAdapter, ValidationError  # aiayn starts without it
 
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(content), strict=True)
+        return TypeAdapter(kind).validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

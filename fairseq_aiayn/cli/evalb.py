@@ -29,7 +29,7 @@ import json
 import sys
 from collections.abc import Iterator
 
-from fairseq_aiayn.text import source_name
+from fairseq_aiayn.text import shortened, source_name
 from fairseq_aiayn.treebank.evalb import (
     TABLE_HEAD,
     Scores,
@@ -107,8 +107,8 @@ def _list_uncounted(
         errors += score.status is Status.ERROR
         unbalanced += score.words > 0  # no other error has figures
         if uncounted <= LISTED:
-            status = score.status.name.lower()
-            print(f"{predicted}:{number}: {status}: {score.reason}", file=sys.stderr)
+            reason = f"{score.status.name.lower()}: {score.reason}"
+            print(shortened(f"{predicted}:{number}: {reason}"), file=sys.stderr)
         if score.status is Status.ERROR and errors == max_errors:
             raise ValueError(f"{predicted}:{number}: error number {errors}, as --max-errors allows")
         yield score
