@@ -22,96 +22,50 @@ def transformer(learned: bool = False) -> Transformer:
     return create_transformer(DIMENSIONS, V, V, PAD, learned_lengths=lengths).double().eval()
 
 
-def encode(model: Transformer, source: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The memory of a batch and its mask."""
+def start(model: Transformer, source: Tensor) -> DecoderState:
     mask = needed_mask(source, PAD)
-    return model.encode(source, mask), mask
+    return model.decoder.start(model.encode(source, mask), mask)
 
 
 def whole(model: Transformer, source: Tensor, history: Tensor) -> Tensor:
     """Features of the last token of every beam's history [B·k, T] from a full forward pass:
     [B·k, d_model]."""
-    memory, mask = encode(model, source.repeat_interleave(len(history) // len(source), dim=0))
-    return model.decoder(history, memory, mask)[:, -1]
+    source = source.repeat_interleave(len(history) // len(source), dim=0)
+    mask = needed_mask(source, PAD)
+    return model.decoder(history, model.encode(source, mask), mask)[:, -1]
 
 
 @pytest.mark.parametrize("learned", [False, True])
 @pytest.mark.parametrize("source", [PADDED, UNPADDED], ids=["padded", "unpadded"])
+@pytest.mark.parametrize("follows", [True, False], ids=["follow", "reorder"])
 @torch.no_grad()
-def test_steps_equal_the_whole_forward_pass(source: Tensor, learned: bool) -> None:
-    """Breaks if a step has the wrong position, beams are mixed across sentences, the mask is lost,
-    or a reordered or removed beam keeps the keys and values of another."""
+def test_steps_equal_the_whole_forward_pass(source: Tensor, learned: bool, follows: bool) -> None:
+    """K beams, after one with `follow`, over several removals of unseen nodes; some are continued
+    twice, some never; sentences end. Breaks if a step has the wrong position, a beam sees a node of
+    another or loses one of its own, or the mask does not stay with its sentence."""
     model = transformer(learned)
-    state = model.decoder.start(*encode(model, source))
-    history = torch.full((len(source) * K, 1), 2)
-    for step in range(6):
+    state = start(model, source)
+    beams = 1 if follows else K
+    history = torch.full((len(source) * beams, 1), 2)
+    for step in range(4 * STEPS_OF_ROOM):
         assert state.length == step
         features = model.decoder.step(history[:, -1:], state)
         assert features.shape == (len(history), 1, DIMENSIONS.d_model)
         torch.testing.assert_close(features[:, 0], whole(model, source, history))
-        if step == 2:  # the first sentence is done
-            source, history = source[1:], history[K:]
-            state.keep_sources(torch.tensor([1, 2]))
-            state.reorder_beams(torch.arange(K, 3 * K))
-        # Each beam continues a beam of its own sentence; some are continued twice and some never
-        parents = torch.randint(K, (len(source), K)) + K * torch.arange(len(source))[:, None]
-        history = history[parents.flatten()]
-        state.reorder_beams(parents.flatten())
-        history = torch.cat([history, torch.randint(4, V, (len(history), 1))], dim=1)
-
-
-@pytest.mark.parametrize("learned", [False, True])
-@pytest.mark.parametrize("source", [PADDED, UNPADDED], ids=["padded", "unpadded"])
-@torch.no_grad()
-def test_a_search_longer_than_the_first_room_equals_the_whole_forward_pass(
-    source: Tensor, learned: bool
-) -> None:
-    """One beam, then K, over several removals of unseen nodes. Breaks if a beam sees a node of
-    another beam, loses one of its own, or if the removal does not fit the mask or the sentences."""
-    model = transformer(learned)
-    state = model.decoder.start(*encode(model, source))
-    history, beams = torch.full((len(source), 1), 2), 1
-    for step in range(4 * STEPS_OF_ROOM):
-        features = model.decoder.step(history[:, -1:], state)
-        torch.testing.assert_close(features[:, 0], whole(model, source, history))
         B = len(source)
-        parents = torch.randint(beams, (B, K))
-        if step % 5 == 0:  # every beam continues the first
-            parents = torch.zeros_like(parents)
-        state.follow(parents)
+        if follows:  # every fifth time, every beam continues the first
+            parents = torch.randint(beams if step % 5 else 1, (B, K))
+            state.follow(parents)
+        else:  # the number of beams stays
+            parents = torch.randint(beams, (B, beams))
+            state.reorder_beams((parents + beams * torch.arange(B)[:, None]).flatten())
         history = history[(parents + beams * torch.arange(B)[:, None]).flatten()]
-        beams = K
+        beams = parents.size(1)
         if step in (3, 19):  # the first of the sentences is done
-            source, history = source[1:], history[K:]
+            source, history = source[1:], history[beams:]
             state.keep_sources(torch.arange(1, B))
-            state.reorder_beams(torch.arange(K, B * K))
+            state.reorder_beams(torch.arange(beams, B * beams))
         history = torch.cat([history, torch.randint(4, V, (len(history), 1))], dim=1)
-
-
-@torch.no_grad()
-def test_what_no_beam_has_seen_is_not_kept() -> None:
-    """Breaks if memory grows with beams times length although all beams share one history."""
-    model = transformer()
-    state = model.decoder.start(*encode(model, PADDED))
-    steps = 5 * STEPS_OF_ROOM
-    for _ in range(steps):
-        model.decoder.step(torch.full((len(PADDED) * K, 1), 4), state)
-        state.follow(torch.zeros(len(PADDED), K, dtype=torch.long))
-    assert state.length == steps
-    assert state.capacity <= steps + 2 * K * STEPS_OF_ROOM < steps * K
-
-
-@torch.no_grad()
-def test_following_copies_no_keys_and_values() -> None:
-    """Breaks if reordering beams moves keys and values."""
-    model = transformer()
-    state = model.decoder.start(*encode(model, PADDED))
-    model.decoder.step(torch.full((len(PADDED) * K, 1), 4), state)
-    before = [(layer.self_K, layer.self_K.clone()) for layer in state.layers]
-    state.follow(torch.randint(K, (len(PADDED), K)))
-    for layer, (same, value) in zip(state.layers, before, strict=True):
-        assert layer.self_K is same
-        torch.testing.assert_close(layer.self_K, value, equal_nan=True)
 
 
 @torch.no_grad()
@@ -119,21 +73,37 @@ def test_sentences_may_be_repeated_and_reordered() -> None:
     """fairseq's own search treats every beam as a sentence. Breaks if the mask stays in the old
     order."""
     model = transformer()
-    state = model.decoder.start(*encode(model, PADDED))
-    model.decoder.step(torch.full((3, 1), 2), state)
+    state = start(model, PADDED)
     order = torch.tensor([2, 2, 0])
+    state.reorder_beams(order)  # before the first step, nothing is there to reorder
+    model.decoder.step(torch.full((3, 1), 2), state)
     state.keep_sources(order)
     state.reorder_beams(order)
     features = model.decoder.step(torch.tensor([[5], [6], [7]]), state)
-    memory, mask = encode(model, PADDED[order])
-    expected = model.decoder(torch.tensor([[2, 5], [2, 6], [2, 7]]), memory, mask)[:, -1:]
-    torch.testing.assert_close(features, expected)
+    expected = whole(model, PADDED[order], torch.tensor([[2, 5], [2, 6], [2, 7]]))
+    torch.testing.assert_close(features[:, 0], expected)
 
 
 @torch.no_grad()
-def test_the_source_is_projected_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Breaks if the keys and values of the memory are computed again at every step or for every
-    beam."""
+def test_what_no_beam_has_seen_is_not_kept_and_nothing_is_copied() -> None:
+    """Breaks if memory grows with beams times length although all beams share one history, or if
+    following moves keys and values."""
+    model = transformer()
+    state = start(model, PADDED)
+    steps = 5 * STEPS_OF_ROOM
+    for _ in range(steps):
+        model.decoder.step(torch.full((len(PADDED) * K, 1), 4), state)
+        before = [layer.self_K for layer in state.layers]
+        state.follow(torch.zeros(len(PADDED), K, dtype=torch.long))
+        assert all(layer.self_K is K for layer, K in zip(state.layers, before, strict=True))
+    assert state.length == steps
+    assert state.capacity <= steps + 2 * K * STEPS_OF_ROOM < steps * K
+
+
+@torch.no_grad()
+def test_a_step_projects_the_newest_token_and_no_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Breaks if the memory is projected again at every step or for every beam, or a step computes
+    the whole history again."""
     model = transformer()
     rows: list[int] = []
     keys_values = MultiHeadAttention.keys_values
@@ -143,51 +113,32 @@ def test_the_source_is_projected_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return keys_values(attention, memory)
 
     monkeypatch.setattr(MultiHeadAttention, "keys_values", counted)
-    state = model.decoder.start(*encode(model, PADDED))
+    lengths: list[int] = []
+    for layer in model.decoder.layers:
+        layer.self_attention.W_QKV.register_forward_hook(
+            lambda module, arguments, output: lengths.append(output[..., 0].numel())
+        )
+    state = start(model, PADDED)
     for _ in range(4):
         model.decoder.step(torch.full((3 * K, 1), 2), state)
         state.reorder_beams(torch.arange(3 * K))
     assert rows == [len(PADDED)] * DIMENSIONS.N
-
-
-@torch.no_grad()
-def test_a_step_projects_only_the_newest_token() -> None:
-    """Breaks if a step computes the whole history again."""
-    model = transformer()
-    lengths: list[int] = []
-    for layer in model.decoder.layers:
-        layer.self_attention.W_QKV.register_forward_hook(
-            lambda module, arguments, output: lengths.append(output.size(1))
-        )
-    state = model.decoder.start(*encode(model, UNPADDED))
-    for _ in range(3):
-        model.decoder.step(torch.full((3, 1), 2), state)
-    assert lengths == [1] * (3 * DIMENSIONS.N)
-
-
-def attributes(model: nn.Module) -> dict[str, dict[str, int]]:
-    """The attributes of all modules, by identity."""
-    return {
-        name: {key: id(value) for part in (vars(m), m._buffers) for key, value in part.items()}
-        for name, m in model.named_modules()
-    }
+    assert lengths == [3 * K] * (4 * DIMENSIONS.N)
 
 
 @torch.no_grad()
 def test_nothing_is_kept_on_modules() -> None:
     """Breaks if a module holds a cache, so that two searches on one model disturb each other."""
     model = transformer()
-    model.decoder(PADDED, *encode(model, PADDED))  # computes the sinusoids, which are no state
-    before = attributes(model)
-    states: list[DecoderState] = [
-        model.decoder.start(*encode(model, source)) for source in (PADDED, UNPADDED)
-    ]
-    first, second = (torch.full((3, 1), token) for token in (2, 9))
-    features = []
-    for tokens in (first, second):  # two searches, step by step in turn
-        features = [model.decoder.step(tokens, state) for state in states]
-    assert attributes(model) == before
-    history = torch.cat([first, second], dim=1)
+
+    def attributes(module: nn.Module) -> list[int]:
+        return [id(value) for part in (vars(module), module._buffers) for value in part.values()]
+
+    before = [attributes(module) for module in model.modules()]
+    states = [start(model, source) for source in (PADDED, UNPADDED)]
+    history = torch.tensor([[2, 9]] * 3)
+    for t in range(2):  # two searches, step by step alternating
+        features = [model.decoder.step(history[:, t : t + 1], state) for state in states]
+    assert [attributes(module) for module in model.modules()] == before
     for source, last in zip((PADDED, UNPADDED), features, strict=True):
-        expected = model.decoder(history, *encode(model, source))[:, -1:]
-        torch.testing.assert_close(last, expected)
+        torch.testing.assert_close(last[:, 0], whole(model, source, history))
