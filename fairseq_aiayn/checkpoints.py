@@ -26,7 +26,6 @@ from tqdm import tqdm
 
 from fairseq_aiayn.text import require_plain_file, whole_path
 
-CONFIGURATIONS = ("args", "cfg")  # the first before fairseq 0.10, the second since
 REFERENCE = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")  # ${optimization.lr}
 # A configuration of fairseq has about 500 values. A few lists, each with ten references to the
 # next, would have more than can be looked at.
@@ -108,17 +107,16 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 def require_contents(state: Any) -> None:
     """Raise ValueError for content that fairseq could not load."""
-    lacks = None
-    if not isinstance(state, dict) or not isinstance(state.get("model"), Mapping):
-        lacks = "'model'"
-    elif not any(isinstance(plain(state.get(key)), dict) for key in CONFIGURATIONS):
-        lacks = "'args' or 'cfg'"
-    elif not isinstance(state.get("optimizer_history"), list) or not state["optimizer_history"]:
-        lacks = "'optimizer_history'"
-    elif state.get("extra_state") is None and "epoch" not in state:
-        lacks = "'extra_state'"
-    if lacks:
-        raise ValueError(f"expected a checkpoint of fairseq, it has no {lacks}")
+    state = state if isinstance(state, dict) else {}
+    history = state.get("optimizer_history")
+    contents = {
+        "model": isinstance(state.get("model"), Mapping),
+        "cfg": any(isinstance(plain(state.get(key)), dict) for key in ("args", "cfg")),
+        "optimizer_history": isinstance(history, list) and bool(history),
+        "extra_state": state.get("extra_state") is not None or "epoch" in state,
+    }
+    if missing := [name for name, is_there in contents.items() if not is_there]:
+        raise ValueError(f"expected a checkpoint of fairseq, it has no {missing[0]!r}")
     for name, value in state["model"].items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
             raise ValueError(f"expected tensors by their names in 'model', got {str(name)[:60]!r}")
@@ -128,7 +126,8 @@ def require_contents(state: Any) -> None:
 
 
 def plain_configuration(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a checkpoint's configuration as dicts, lists and values, its references resolved."""
+    """Return a checkpoint's configuration ("args" before fairseq 0.10, "cfg" since) as dicts, lists
+    and values, its references resolved."""
     configuration = plain(state["args"] if state.get("cfg") is None else state["cfg"])
     return _resolved(configuration, configuration)
 

@@ -114,12 +114,6 @@ def test_only_a_reference_to_a_plain_value_is_resolved(content, form, tmp_path):
         read_checkpoint(path)
 
 
-def test_a_whole_section_that_is_a_reference_is_refused(tmp_path):
-    cfg = omegaconf.OmegaConf.create({"a": {"b": 1}}, flags={"allow_objects": True})
-    cfg._content["a"] = omegaconf.DictConfig("${oc.env:HOME}")
-    assert "expected a reference" in refusal(save(tmp_path / "evil.pt", checkpoint(cfg=cfg)))
-
-
 def nested(depth: int, width: int) -> list:
     value: list = []
     for _ in range(depth):

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from full_disk import full_disk
 from torch import Tensor
 
-from fairseq_aiayn import checkpoints
 from fairseq_aiayn.cli.main import main
 
 
@@ -63,39 +61,23 @@ def test_order_is_by_update_whatever_the_time(tmp_path: Path) -> None:
     assert state["optimizer_history"] == [{"num_updates": 100, "lr_scheduler_state": {}}]
 
 
-@pytest.mark.parametrize(
-    "dtype, expected",
-    [
-        (torch.float16, torch.float32),
-        (torch.bfloat16, torch.float32),
-        (torch.float32, torch.float32),
-        (torch.float64, torch.float64),
-    ],
-)
-def test_means_are_float32_at_least_and_sums_do_not_round(
-    dtype: torch.dtype, expected: torch.dtype, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_means_are_float32_at_least_and_sums_do_not_round(dtype: torch.dtype, tmp_path: Path):
     """In float16, 60000 + 60000 is infinite; in every dtype the mean of equal values is that
-    value."""
+    value; and between 1 and 1 + eps there is no number of half precision."""
     torch.manual_seed(1)
-    odd = torch.randn(50).to(dtype)
-    for updates in (1, 2, 3):
-        save(tmp_path, updates, large=torch.full((2,), 60000.0, dtype=dtype), odd=odd)
-    model = average(tmp_path, 3)["model"]
+    odd, eps = torch.randn(50).to(dtype), torch.finfo(dtype).eps
+    large = torch.full((2,), 60000.0, dtype=dtype)
+    for updates in (1, 2):
+        near = torch.tensor(1.0 + eps * (updates - 1), dtype=dtype)
+        save(tmp_path, updates, large=large, odd=odd, near=near)
+    model = average(tmp_path, 2)["model"]
+    expected = torch.promote_types(dtype, torch.float32)
     assert {tensor.dtype for tensor in model.values()} == {expected}
-    assert torch.equal(model["large"], torch.full((2,), 60000.0, dtype=dtype).to(expected))
+    assert torch.equal(model["large"], large.to(expected))
     assert torch.equal(model["odd"], odd.to(expected))
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_a_mean_between_two_neighbours_of_half_precision_is_kept(
-    dtype: torch.dtype, tmp_path: Path
-) -> None:
-    """No number of the half type is between 1 and 1 + eps: the mean would be one of them."""
-    eps = torch.finfo(dtype).eps
-    save(tmp_path, 1, weight=torch.tensor(1.0, dtype=dtype))
-    save(tmp_path, 2, weight=torch.tensor(1.0 + eps, dtype=dtype))
-    assert average(tmp_path, 2)["model"]["weight"].item() == 1.0 + eps / 2
+    if dtype.itemsize == 2:
+        assert model["near"].item() == 1.0 + eps / 2
 
 
 def test_tied_parameters_are_saved_once(tmp_path: Path) -> None:
@@ -182,13 +164,6 @@ def test_a_training_that_lost_its_numbers_is_named(
     assert line == f"aiayn average: {bad}: weight has values that are NaN or infinite"
 
 
-def test_a_truncated_checkpoint_is_named(tmp_path: Path, refused: Callable[..., str]) -> None:
-    save(tmp_path, 1, weight=torch.ones(2))
-    path = save(tmp_path, 2, weight=torch.ones(2))
-    path.write_bytes(path.read_bytes()[:-200])
-    assert f"{path}: truncated" in refusal(refused, tmp_path, 1)
-
-
 def test_flipped_bytes_are_noticed(tmp_path: Path, refused: Callable[..., str]) -> None:
     """A file mapped into memory loads without its checksums being compared."""
     path = save(tmp_path, 1, weight=torch.full((1000,), 3.0))
@@ -212,21 +187,3 @@ def test_output_must_be_a_plain_file_and_no_input(
         line = refused("average", "--last", 1, "--dir", tmp_path, "--output", output)
         assert f"{output}: {reason}" in line
     assert path.read_bytes() == before and os.listdir(tmp_path) == [path.name]
-
-
-def test_a_failed_write_leaves_the_old_output(tmp_path: Path, refused: Callable[..., str]) -> None:
-    save(tmp_path, 1, weight=torch.ones(300_000))
-    output = tmp_path / "average.pt"
-    output.write_bytes(b"before")
-    with full_disk(100_000):
-        line = refused("average", "--last", 1, "--dir", tmp_path, "--output", output)
-    assert line == f"aiayn average: {output}: File too large"
-    assert output.read_bytes() == b"before"
-    assert sorted(os.listdir(tmp_path)) == ["average.pt", "checkpoint_1_1.pt"]
-
-
-def test_averaging_does_not_change_what_it_reads(tmp_path: Path) -> None:
-    paths = [save(tmp_path, updates, weight=torch.full((2,), 1.0)) for updates in (1, 2)]
-    before = [path.read_bytes() for path in paths]
-    checkpoints.mean_parameters(paths)
-    assert [path.read_bytes() for path in paths] == before
