@@ -16,7 +16,7 @@ from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.paper import Row
 from fairseq_aiayn.plugin.architectures import apply_row
-from fairseq_aiayn.plugin.model import AiaynDecoder, AiaynEncoder, AiaynModel
+from fairseq_aiayn.plugin.model import AiaynModel
 
 TYPES = 12  # in the small dictionary that replaces the paper's 37,000 types
 
@@ -73,5 +73,4 @@ def plain_model(
     """A small model without options, with the same weights every time."""
     torch.manual_seed(0)
     transformer = create_transformer(sizes, len(words), len(words), words.pad())
-    encoder = AiaynEncoder(words, transformer.encoder, 100)
-    return AiaynModel(encoder, AiaynDecoder(words, transformer.decoder, 100), autocast)
+    return AiaynModel(transformer, words, words, (100, 100), autocast)

@@ -5,11 +5,11 @@ from fairseq_aiayn.plugin import (
     checkpoints,
     commands,
     model,  # noqa: F401
-    parsing_task,  # noqa: F401
+    parsing,  # noqa: F401
     processes,
     resuming,
-    task,  # noqa: F401
     training,  # noqa: F401
+    translation,  # noqa: F401
 )
 
 commands.install()

@@ -20,56 +20,46 @@ from fairseq_aiayn.settings import (
 )
 
 MODEL_NAME = "aiayn"
-
-# fairseq's name for the encoder, its name for the decoder, and the paper's symbol for both
-SHARED_SIZES = tuple(
-    (*(f"{side}_{name}" for side in SIDES), symbol) for name, symbol in ENCODER_AND_DECODER.items()
-)
+# A model's sizes and rates: the symbol in Dimensions and in a row, and what --help says
+DIMENSIONS: dict[str, tuple[str, type, str]] = {
+    **{
+        f"{side}_{name}": (symbol, int, f"{symbol} of the encoder and the decoder")
+        for name, symbol in ENCODER_AND_DECODER.items()
+        for side in SIDES
+    },
+    "d_k": ("d_k", int, "size of the queries and keys of each head"),
+    "d_v": ("d_v", int, "size of the values of each head"),
+    "dropout": ("P_drop", float, "P_drop of section 5.4"),
+    "attention_dropout": (
+        "attention_dropout",
+        float,
+        "dropout rate of the attention weights (section 6.3; default: 0)",
+    ),
+}
+# Which matrices are one (section 3.4), and other switches
+SWITCHES = {
+    "learned_positions": "use learned positions (Table 3, row E)",
+    "share_all_embeddings": "one matrix for both embeddings and the projection (section 3.4; the"
+    " rows' default)",
+    "share_decoder_input_output_embed": "one matrix for the target embedding and the projection,"
+    " another for the source",
+    "untied_embeddings": "separate matrices for the two embeddings and the projection",
+}
+# Options of a training, also of the criterion and the schedule, by the field of a row
+TRAINING = {
+    "initialization": "initialization",
+    "label_smoothing": "epsilon_ls",
+    "warmup_updates": "warmup",
+    "lr_factor": "lr_factor",
+}
 
 
 def add_model_options(parser: ArgumentParser) -> None:
     """Declare the options of the model; their defaults are the values of the --arch's row."""
-    for encoder_name, decoder_name, symbol in SHARED_SIZES:
-        parser.add_argument(
-            option(encoder_name), type=int, help=f"{symbol} of the encoder and the decoder"
-        )
-        parser.add_argument(option(decoder_name), type=int, help=f"same as {option(encoder_name)}")
-    parser.add_argument("--d-k", type=int, help="size of the queries and keys of each head")
-    parser.add_argument("--d-v", type=int, help="size of the values of each head")
-    parser.add_argument("--dropout", type=float, help="P_drop of section 5.4")
-    parser.add_argument(
-        "--attention-dropout",
-        type=float,
-        help="dropout rate of the attention weights (section 6.3; default: 0)",
-    )
-    parser.add_argument(
-        "--learned-positions", action="store_true", help="use learned positions (Table 3, row E)"
-    )
-    add_sharing_options(parser)
-    add_training_options(parser)
-
-
-def add_sharing_options(parser: ArgumentParser) -> None:
-    """Declare the options that select the shared embedding matrices (section 3.4)."""
-    parser.add_argument(
-        "--share-all-embeddings",
-        action="store_true",
-        help="one matrix for both embeddings and the projection (section 3.4; the rows' default)",
-    )
-    parser.add_argument(
-        "--share-decoder-input-output-embed",
-        action="store_true",
-        help="one matrix for the target embedding and the projection, another for the source",
-    )
-    parser.add_argument(
-        "--untied-embeddings",
-        action="store_true",
-        help="separate matrices for the two embeddings and the projection",
-    )
-
-
-def add_training_options(parser: ArgumentParser) -> None:
-    """Declare the options that affect the training of a model but not its shape."""
+    for name, (_, kind, meaning) in DIMENSIONS.items():
+        parser.add_argument(option(name), type=kind, help=meaning)
+    for name, meaning in SWITCHES.items():
+        parser.add_argument(option(name), action="store_true", help=meaning)
     parser.add_argument(
         "--initialization",
         choices=INITIALIZATIONS,
@@ -88,39 +78,38 @@ def apply_row(row: Row, args: Namespace) -> None:
 
     A second call changes nothing. Raises ValueError if options contradict each other.
     """
-    for encoder_name, decoder_name, symbol in SHARED_SIZES:
-        given = {
-            name: value
-            for name in (encoder_name, decoder_name)
-            if (value := getattr(args, name, None)) is not None
-        }
-        if len(set(given.values())) > 1:
-            raise ValueError(
-                f"{option(encoder_name)} {given[encoder_name]} and {option(decoder_name)} "
-                f"{given[decoder_name]} differ: encoder and decoder have one {symbol}"
-                " (section 3.1)"
-            )
-        value = next(iter(given.values()), getattr(row, symbol))
-        setattr(args, encoder_name, value)
-        setattr(args, decoder_name, value)
-    set_default(args, "d_k", row.d_k)
-    set_default(args, "d_v", row.d_v)
-    set_default(args, "dropout", row.P_drop)
-    set_default(args, "attention_dropout", 0.0)
-    args.autocast = getattr(args, "autocast", None)
-    set_default(args, "initialization", row.initialization)
-    set_default(args, "label_smoothing", row.epsilon_ls)
-    set_default(args, "warmup_updates", row.warmup)
-    set_default(args, "lr_factor", row.lr_factor)
+    for name, symbol in ENCODER_AND_DECODER.items():
+        share_size(args, [f"{side}_{name}" for side in SIDES], symbol)
+    for name, (symbol, *_) in DIMENSIONS.items():
+        set_default(args, name, getattr(row, symbol, 0.0))  # a row has no attention dropout
+    for name, field in TRAINING.items():
+        set_default(args, name, getattr(row, field))
+    set_default(args, "autocast", None)
     args.learned_positions = getattr(args, "learned_positions", False) or row.learned_positions
     set_sharing(args, "all" if row.shared_vocabulary else "target")
-    set_schedule_width(args)
+    set_default(args, "d_model", args.encoder_embed_dim)  # of Equation 3; fairseq passes on none
+    if args.d_model != args.encoder_embed_dim:
+        raise ValueError(
+            f"--d-model {args.d_model} of the learning-rate schedule differs from the model's"
+            f" --encoder-embed-dim {args.encoder_embed_dim}"
+        )
 
 
-def set_default(args: Namespace, name: str, value: float) -> None:
+def set_default(args: Namespace, name: str, value: object) -> None:
     """Set args.name unless it was given."""
     if getattr(args, name, None) is None:
         setattr(args, name, value)
+
+
+def share_size(args: Namespace, names: list[str], symbol: str) -> None:
+    """Set the size of both sides to that of the side where it was given; raises ValueError for two
+    sizes."""
+    given = {name: getattr(args, name) for name in names if getattr(args, name, None) is not None}
+    if len(set(given.values())) > 1:
+        sizes = " and ".join(f"{option(name)} {size}" for name, size in given.items())
+        raise ValueError(f"{sizes} differ: encoder and decoder have one {symbol} (section 3.1)")
+    for name in names:
+        setattr(args, name, next(iter(given.values()), None))
 
 
 def set_sharing(args: Namespace, row_sharing: Sharing) -> None:
@@ -134,32 +123,13 @@ def set_sharing(args: Namespace, row_sharing: Sharing) -> None:
         setattr(args, name, sharing == chosen)
 
 
-def set_schedule_width(args: Namespace) -> None:
-    """Set the schedule's d_model (Equation 3) to the model's, which fairseq does not pass on.
-
-    Raises ValueError if --d-model was given and differs.
-    """
-    set_default(args, "d_model", args.encoder_embed_dim)
-    if args.d_model != args.encoder_embed_dim:
-        raise ValueError(
-            f"--d-model {args.d_model} of the learning-rate schedule differs from the model's"
-            f" --encoder-embed-dim {args.encoder_embed_dim}"
-        )
-
-
 def read_dimensions(args: Namespace) -> Dimensions:
     """Return the dimensions, in the paper's symbols, that completed options select.
 
     Raises ValueError for a checkpoint of restricted self-attention.
     """
     require_whole_attention(vars(args))
-    return Dimensions(
-        **{symbol: getattr(args, encoder_name) for encoder_name, _, symbol in SHARED_SIZES},
-        d_k=args.d_k,
-        d_v=args.d_v,
-        P_drop=args.dropout,
-        attention_dropout=args.attention_dropout,
-    )
+    return Dimensions(**{symbol: getattr(args, name) for name, (symbol, *_) in DIMENSIONS.items()})
 
 
 def read_sharing(args: Namespace) -> Sharing:

@@ -17,10 +17,9 @@ from torch import Tensor
 
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.decoder_state import DecoderState
-from fairseq_aiayn.nn.layers import LONGEST_SINUSOIDS, positions
+from fairseq_aiayn.nn.layers import LONGEST_SINUSOIDS
 from fairseq_aiayn.nn.transformer import (
     Decoder,
-    Encoder,
     Transformer,
     create_transformer,
     needed_mask,
@@ -42,17 +41,16 @@ EncoderOut = dict[str, Tensor | None]
 class AiaynEncoder(FairseqEncoder):
     """The encoder stack for a batch of fairseq; padding may be on either side."""
 
-    def __init__(self, dictionary: Dictionary, stack: Encoder, longest: int):
+    def __init__(self, dictionary: Dictionary, transformer: Transformer, longest: int):
         super().__init__(dictionary)
-        self.stack = stack
+        self.stack = transformer.encoder
+        self.encode = transformer.encode
         self.longest = longest
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> EncoderOut:
         """Encode src_tokens [B, S]; src_lengths is ignored, because the padding gives the mask."""
-        padding = self.dictionary.pad()
-        source_mask = needed_mask(src_tokens, padding)
-        memory = self.stack(src_tokens, positions(src_tokens, padding), source_mask)
-        return {"memory": memory, "source_mask": source_mask}
+        source_mask = needed_mask(src_tokens, self.dictionary.pad())
+        return {"memory": self.encode(src_tokens, source_mask), "source_mask": source_mask}
 
     def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
         """Select rows new_order [B'] of every tensor; fairseq's own search copies sentences in this
@@ -125,18 +123,24 @@ class AiaynModel(FairseqEncoderDecoderModel):
 
     encoder: AiaynEncoder
     decoder: AiaynDecoder
+    transformer: Transformer
 
     def __init__(
-        self, encoder: AiaynEncoder, decoder: AiaynDecoder, autocast: torch.dtype | None = None
+        self,
+        transformer: Transformer,
+        source: Dictionary,
+        target: Dictionary,
+        lengths: tuple[int, int],
+        autocast: torch.dtype | None = None,
     ):
-        super().__init__(encoder, decoder)
+        """`lengths` are the maximum lengths of a source and of a target."""
+        super().__init__(
+            AiaynEncoder(source, transformer, lengths[0]),
+            AiaynDecoder(target, transformer.decoder, lengths[1]),
+        )
+        # It is no submodule: its stacks are, and checkpoints have their names.
+        self.__dict__["transformer"] = transformer
         self.autocast = autocast
-
-    @property
-    def transformer(self) -> Transformer:
-        """The two stacks as a Transformer without fairseq's wrappers; the weights are shared."""
-        padding = self.encoder.dictionary.pad()
-        return Transformer(self.encoder.stack, self.decoder.stack, padding)
 
     def forward(
         self,
@@ -187,31 +191,9 @@ class AiaynModel(FairseqEncoderDecoderModel):
             learned_lengths=lengths if args.learned_positions else None,
             initialization=read_initialization(args),
         )
-        longest = lengths if args.learned_positions else (LONGEST_SINUSOIDS, LONGEST_SINUSOIDS)
-        return cls(
-            AiaynEncoder(source, transformer.encoder, longest[0]),
-            AiaynDecoder(target, transformer.decoder, longest[1]),
-            PRODUCT_TYPES[args.autocast or "float32"],
-        )
-
-    def load_state_dict(
-        self,
-        state_dict: dict[str, Tensor],
-        strict: bool = True,
-        model_cfg: Namespace | None = None,
-        args: Namespace | None = None,
-    ) -> torch.nn.modules.module._IncompatibleKeys:
-        """Load a checkpoint; raises ValueError, before any change, with the name of a parameter of
-        a different size."""
-        for name, own in self.state_dict().items():
-            loaded = state_dict.get(name, own)
-            if loaded.shape != own.shape:
-                hint = ": another vocabulary than the dictionary's" if "embedding" in name else ""
-                raise ValueError(
-                    f"the checkpoint does not fit: {name} is {list(loaded.shape)} there and "
-                    f"{list(own.shape)} here{hint}"
-                )
-        return super().load_state_dict(state_dict, strict, model_cfg, args)
+        if not args.learned_positions:
+            lengths = (LONGEST_SINUSOIDS, LONGEST_SINUSOIDS)
+        return cls(transformer, source, target, lengths, PRODUCT_TYPES[args.autocast or "float32"])
 
 
 register_rows()

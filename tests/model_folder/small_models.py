@@ -22,7 +22,7 @@ from fairseq_aiayn.inference.folder import BYTE_PAIRS, TextProcessing
 from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.plugin.architectures import apply_row
 from fairseq_aiayn.plugin.model import AiaynModel
-from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
+from fairseq_aiayn.plugin.translation import AiaynTranslationConfig, AiaynTranslationTask
 
 SENTENCES = (
     "The cat's hat isn't here, is it?",

@@ -1,5 +1,7 @@
 """--autocast: matrix products in bfloat16, everything else as without it."""
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -101,3 +103,18 @@ def test_attention_of_bfloat16_on_a_cpu_is_equation_1(causal: bool, trains: bool
         found = fused_attention(Q, K, V, None, causal, 0.0)
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found, expected, rtol=2**-6, atol=2**-7)
+
+
+def test_a_copy_of_a_model_searches_with_its_own_weights() -> None:
+    """Breaks if fairseq's moving average of a model, a copy, encodes with the model's weights."""
+    ours = model(None)
+    copied = copy.deepcopy(ours)
+    with torch.no_grad():
+        for parameter in copied.parameters():
+            parameter.zero_()
+    assert (
+        not copied.transformer.encode(SOURCE, None).any()
+        and not copied.encoder(SOURCE)["memory"].any()
+    )
+    assert ours.transformer.encode(SOURCE, None).any()
+    assert {name.split(".")[0] for name in ours.state_dict()} == {"encoder", "decoder"}

@@ -6,7 +6,7 @@ from fairseq.data import Dictionary, LanguagePairDataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_aiayn.plugin.batches import PairsByLength, by_length
+from fairseq_aiayn.plugin.translation import PairsByLength, by_length
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=40)
 

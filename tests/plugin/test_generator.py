@@ -19,7 +19,7 @@ from fairseq_aiayn.decoding.beam_search import LOGITS, plain_beam_search
 from fairseq_aiayn.nn.transformer import DecoderLayer
 from fairseq_aiayn.paper import TINY
 from fairseq_aiayn.plugin.model import AiaynModel
-from fairseq_aiayn.plugin.task import (
+from fairseq_aiayn.plugin.translation import (
     REFUSED,
     AiaynTranslationConfig,
     AiaynTranslationTask,

@@ -14,10 +14,13 @@ from building import dictionary, sharp_model
 
 import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.paper import PARSING_TINY
-from fairseq_aiayn.plugin.development_f1 import read_development_trees
 from fairseq_aiayn.plugin.model import AiaynModel
-from fairseq_aiayn.plugin.parsing_task import AiaynParsingConfig, AiaynParsingTask
-from fairseq_aiayn.plugin.task import AiaynTranslationTask
+from fairseq_aiayn.plugin.parsing import (
+    AiaynParsingConfig,
+    AiaynParsingTask,
+    read_development_trees,
+)
+from fairseq_aiayn.plugin.translation import AiaynTranslationTask
 from fairseq_aiayn.treebank.repair import Repair, repair
 
 # "▁a" to "▁h" begin a word, "s" and "t" continue one; "madeupword0000" is fairseq's filler

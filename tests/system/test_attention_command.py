@@ -23,7 +23,7 @@ from fairseq_aiayn.inference.attention import attention_maps, source_sentence, t
 from fairseq_aiayn.inference.engine import Translator
 from fairseq_aiayn.inference.export import model_of, of_checkpoint
 from fairseq_aiayn.inference.folder import BYTE_PAIRS, NONE, TextProcessing
-from fairseq_aiayn.plugin.task import AiaynTranslationConfig, AiaynTranslationTask
+from fairseq_aiayn.plugin.translation import AiaynTranslationConfig, AiaynTranslationTask
 
 SOURCE, TARGET = "w3 w5 w4", "v3 v5 v5 v4"
 SHARED = ("--task", "translation", "--arch", "transformer", "--share-all-embeddings")

@@ -1,21 +1,29 @@
-"""fairseq's translation task with the paper's beam search."""
+"""Section 6.1 as a fairseq task: batches by length, and the paper's beam search."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fairseq.data import FairseqDataset
+import numpy as np
+import torch
+from fairseq.data import BaseWrapperDataset, Dictionary, FairseqDataset
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import Search
-from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES
+from fairseq_aiayn.decoding.beam_search import (
+    Continuations,
+    EnsembleContinuations,
+    Search,
+    Symbols,
+    beam_search,
+)
+from fairseq_aiayn.decoding.hypotheses import Hypothesis
+from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.paper import TRANSLATION, Decoding
-from fairseq_aiayn.plugin.batches import PairsByLength
-from fairseq_aiayn.plugin.generator import BeamSearchGenerator
 from fairseq_aiayn.plugin.model import AiaynModel
-from fairseq_aiayn.settings import argument, generate_options
+from fairseq_aiayn.settings import argument, generate_options, option
 
 # fairseq's generation options that the paper's search does not have, with the values that turn them
 # off
@@ -45,6 +53,69 @@ def search_defaults(decoding: Decoding) -> dict[str, float]:
     options, then fairseq's own."""
     papers = {argument(option): value for option, value in generate_options(decoding).items()}
     return papers | {"min_len": 1, "nbest": 1, "unnormalized": False}
+
+
+class BeamSearchGenerator:
+    """The generator that fairseq's commands call; hypotheses are returned in fairseq's form."""
+
+    def __init__(
+        self,
+        source_dictionary: Dictionary,
+        target_dictionary: Dictionary,
+        options: Search,
+        product_type: torch.dtype | None,
+    ):
+        """`product_type` is that of the matrix products, None for the type of the weights."""
+        self.source_symbols = Symbols(source_dictionary.eos(), source_dictionary.pad())
+        self.symbols = Symbols(end=target_dictionary.eos(), padding=target_dictionary.pad())
+        self.symbols_to_strip_from_output = {target_dictionary.eos()}
+        self.options = options
+        self.product_type = product_type
+
+    @torch.no_grad()
+    def generate(
+        self,
+        models: list[AiaynModel],
+        sample: dict,
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+    ) -> list[list[dict]]:
+        """Translate a batch; return a list of hypotheses per sentence, best first, with scores in
+        nats."""
+        if constraints is not None:
+            raise ValueError(
+                "aiayn tasks have no lexically constrained search; use --task translation"
+            )
+        for model in models:
+            model.eval()
+        net_input = sample["net_input"]
+        longest = min(model.max_decoder_positions() for model in models) - 1  # the end takes one
+        max_lengths = self.options.max_lengths(net_input["src_tokens"], self.source_symbols)
+        max_lengths = max_lengths.clamp(max=longest)
+        with products_in(self.product_type, max_lengths.device):
+            continuations = self.continuations(models, sample, max_lengths)
+            found = beam_search(
+                continuations, max_lengths, self.symbols, self.options, prefix_tokens
+            )
+        return [[as_fairseq(hypothesis) for hypothesis in sentence] for sentence in found]
+
+    def continuations(
+        self, models: list[AiaynModel], sample: dict, max_lengths: Tensor
+    ) -> Continuations:
+        """Return the continuations that the search scores: the ensemble at the start of a batch."""
+        transformers = [model.transformer for model in models]
+        return EnsembleContinuations(transformers, sample["net_input"]["src_tokens"])
+
+
+def as_fairseq(hypothesis: Hypothesis) -> dict:
+    """Return a hypothesis in the form that fairseq's commands and --eval-bleu read."""
+    return {
+        "tokens": hypothesis.tokens,
+        "score": torch.tensor(hypothesis.score),
+        "positional_scores": hypothesis.token_log_p,
+        "attention": None,
+        "alignment": torch.empty(0),
+    }
 
 
 @dataclass
@@ -141,6 +212,32 @@ def refuse_foreign_options(args: Namespace) -> None:
     for name, off in REFUSED.items():
         if getattr(args, name, off) not in (off, None):
             raise ValueError(
-                f"--{name.replace('_', '-')} is not part of the paper's search: use"
-                " --task translation for it"
+                f"{option(name)} is not part of the paper's search: use --task translation for it"
             )
+
+
+class PairsByLength(BaseWrapperDataset):
+    """Training pairs in the order of `by_length`; pairs with equal lengths keep fairseq's random
+    order.
+
+    fairseq sorts by source length, then by target length. With that order, up to half of the target
+    positions can be padding in a batch of usual sentences that spans two source lengths.
+    """
+
+    def ordered_indices(self) -> np.ndarray:
+        """Return the numbers of all pairs, in the order in which batches are formed."""
+        pairs = self.dataset.ordered_indices()
+        return pairs[by_length(self.dataset.src_sizes[pairs], self.dataset.tgt_sizes[pairs])]
+
+
+def by_length(source_lengths: np.ndarray, target_lengths: np.ndarray) -> np.ndarray:
+    """Return an order of the pairs in which neighbours have similar lengths on both sides.
+
+    The first key is the length of the longer side, which --max-tokens counts. The second key is the
+    source length minus the target length. It ascends for even lengths of the longer side and
+    descends for odd ones, so that the last pairs of one length resemble the first of the next. The
+    sort is stable.
+    """
+    longer = np.maximum(source_lengths, target_lengths)
+    surplus = source_lengths - target_lengths
+    return np.lexsort((np.where(longer % 2 == 0, surplus, -surplus), longer))
