@@ -103,6 +103,15 @@ def test_each_difference_is_found(changed, aspect, weight):
     assert differing(run, BASE) - STOCKS_OWN <= {aspect} | also
 
 
+def test_what_table_3_prints_is_the_effect():
+    effect = finding("dropout", stock(dropout=0.0)).effect
+    assert effect.startswith(f"{ROWS['base'].published.bleu - ROWS['d_drop0'].published.bleu:.1f}")
+    small = finding("sizes", stock(encoder_layers=2, decoder_layers=2)).effect
+    assert f"row c_n2: {ROWS['c_n2'].published.bleu - BASE.published.bleu:+.1f} BLEU" in small
+    learned = finding("positions", stock(encoder_learned_pos=True)).effect
+    assert learned.startswith(f"{ROWS['e_learned'].published.bleu - BASE.published.bleu:+.1f} BLEU")
+
+
 def test_a_longer_warm_up_with_the_same_rate_after_it_is_one_difference():
     """The peak is then lower by √(4,000/16,000)."""
     run = stock(warmup_updates=16_000, lr=[0.000349385622])
@@ -116,17 +125,18 @@ def test_a_longer_warm_up_with_the_same_rate_after_it_is_one_difference():
         ({"max_sentences": 32, "max_tokens": None}, "about 896: --batch-size 32"),
         ({"batch_size": 32, "max_tokens": 25_000}, "about 896: --batch-size 32"),
         ({"batch_size": "32", "max_tokens": 25_000}, "about 896: --batch-size 32"),
+        ({"batch_size": 32, "max_tokens": None, "update_freq": [3, 2]}, "about 1,792: --batch"),
         ({"batch_size": 8_000, "max_tokens": 2_000}, "at most 2,000: --max-tokens 2000"),
     ],
 )
 def test_a_batch_is_bounded_by_tokens_and_by_sentences(given, here):
-    run = stock(distributed_world_size=1, update_freq=[1], **given)
+    run = stock(**{"distributed_world_size": 1, "update_freq": [1], **given})
     batch = finding("batch", run)
     assert batch.weight is Weight.LARGE and batch.here.startswith(here)
     assert batch.change.endswith("without --batch-size")
     logged = replace(run, tokens_per_update=24_000.0)
     assert not finding("batch", logged).differs, "a log's statistics decide"
-    enough = {"batch_size": 900, "max_tokens": None}  # of about 28 tokens
+    enough = {"batch_size": 900, "max_tokens": None, "update_freq": [1]}  # of about 28 tokens
     assert not finding("batch", replace(run, options={**run.options, **enough})).differs
     neither = {"batch_size": None, "max_sentences": None, "max_tokens": None}
     assert "batch" in diagnose(replace(run, options={**run.options, **neither})).not_known
@@ -231,6 +241,7 @@ def test_the_longest_output_of_stocks_search_depends_on_the_batch():
     stocks = finding("longest output", searched(SEARCH | {"max_len_a": 1.2}))
     assert "depends on the batch" in stocks.effect
     assert finding("longest output", searched(SEARCH)).here == "200", "no batch has a say in it"
+    assert finding("longest output", searched(OURS | {"max_len_b": 200})).differs
     ours = finding("longest output", searched(OURS | {"max_len_a": 1.2}))
     assert ours.here == "1.2 x the sentence's own input + 50" and "batch" not in ours.effect
 
