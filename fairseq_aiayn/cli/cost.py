@@ -19,7 +19,7 @@ import argparse
 import json
 from dataclasses import asdict
 
-from fairseq_aiayn.cli.vocabulary_option import add_vocabulary_option
+from fairseq_aiayn.cli.rows import add_vocabulary
 from fairseq_aiayn.cost import (
     USUAL_LENGTH,
     Estimate,
@@ -37,7 +37,7 @@ from fairseq_aiayn.text import aligned_lines
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `aiayn cost`."""
     parser.add_argument("row", help="name of a row, see aiayn rows")
-    add_vocabulary_option(parser)
+    add_vocabulary(parser)
     parser.add_argument(
         "--length",
         type=int,

@@ -27,7 +27,6 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from fairseq_aiayn.cli.vocabulary_option import add_vocabulary_option
 from fairseq_aiayn.cost import (
     USUAL_LENGTH,
     difference_table,
@@ -35,7 +34,7 @@ from fairseq_aiayn.cost import (
     row_differences,
     row_table,
 )
-from fairseq_aiayn.paper import ROWS, Row, find_row
+from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE, Row, find_row
 from fairseq_aiayn.report.document import Table
 from fairseq_aiayn.report.markdown import blocks_as_markdown
 from fairseq_aiayn.text import aligned_lines
@@ -47,11 +46,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--diff", nargs=2, metavar=("A", "B"), help="print the cells in which two rows differ"
     )
-    add_vocabulary_option(parser)
+    add_vocabulary(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print a table in Markdown")
     form.add_argument(
         "--json", action="store_true", help="print JSON with all cells, in full precision"
+    )
+
+
+def add_vocabulary(parser: argparse.ArgumentParser) -> None:
+    """Declare --vocab, by default English-German's."""
+    parser.add_argument(
+        "--vocab",
+        type=int,
+        default=VOCABULARY_EN_DE,
+        metavar="V",
+        help="types in the vocabulary (default: %(default)s)",
     )
 
 
