@@ -159,6 +159,14 @@ def test_a_prefix_may_contain_or_force_the_end() -> None:
     assert all(h.tokens.numel() == 4 for (h,) in outputs)
 
 
+def test_padding_is_never_written() -> None:
+    """Even if it is the most probable token; also where a prefix forces other tokens."""
+    models = TableModels(2, seed=2)
+    models.tables[..., PAD] = -0.1
+    for (h,) in search(models, [4, 4], [[2, 3], [4, PAD]]):
+        assert PAD not in h.tokens.tolist()
+
+
 def test_the_search_stops_as_soon_as_no_active_hypothesis_can_win() -> None:
     models = TableModels(2, seed=4)
     models.tables[..., END] = -0.001  # ending is nearly certain everywhere
