@@ -14,7 +14,7 @@ from pathlib import Path
 
 from findings import Finding, findings_table
 
-from fairseq_aiayn.runs.write_settings import ROOT, commit, hardware, packages
+from fairseq_aiayn.runs.record import ROOT, commit, hardware, packages
 from fairseq_aiayn.text import one_line_errors, write_whole
 
 INTERRUPTED = 128 + signal.SIGINT  # what a shell reports

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from fairseq_aiayn.paper import ROWS
-from fairseq_aiayn.runs.write_settings import ROOT
+from fairseq_aiayn.runs.record import ROOT
 
 WORK = ROOT / "exp" / "bench"
 DATA = WORK / "multi30k_en_de" / "bin"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairseq_aiayn.paper import TRANSLATION, find_row
-from fairseq_aiayn.runs.write_settings import ROOT
+from fairseq_aiayn.runs.record import ROOT
 from fairseq_aiayn.settings import Budget, as_words, generate_options, stock_flags, train_flags
 
 PLUGIN = ["--user-dir", str(ROOT / "fairseq_aiayn")]

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from fairseq_aiayn.report.comparison import summary_blocks
-from fairseq_aiayn.report.markdown import blocks_as_markdown
-from fairseq_aiayn.runs.translation_run import Comparison, comparison_of, read_runs
+from fairseq_aiayn.report.document import blocks_as_markdown
+from fairseq_aiayn.report.pages import choose_examples
+from fairseq_aiayn.report.tables import COMPARISON, Results, summary_blocks
+from fairseq_aiayn.runs.run import read_runs
 from fairseq_aiayn.scores import Bleu, Scores
 
 SENTENCES = 4
@@ -130,14 +131,17 @@ def write_run(directory: Path, settings: dict, **files: str | None) -> Path:
     return directory
 
 
-def read_comparison(directories: Sequence[Path], examples: int) -> Comparison:
+def read_comparison(directories: Sequence[Path], examples: int) -> Results:
     """Read runs as `aiayn compare` does."""
-    return comparison_of(read_runs(directories), examples)
+    files = read_runs(directories)
+    texts = {each.run.name: each.texts for each in files}
+    runs = tuple(each.run for each in files)
+    return Results(COMPARISON, runs, tuple(choose_examples(texts, examples)))
 
 
-def markdown(comparison: Comparison) -> str:
+def markdown(results: Results) -> str:
     """What `aiayn compare` prints."""
-    return blocks_as_markdown(summary_blocks(comparison))
+    return blocks_as_markdown(summary_blocks(results))
 
 
 def table_rows(text: str) -> list[list[str]]:

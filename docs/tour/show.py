@@ -11,8 +11,7 @@ from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 
-from fairseq_aiayn.report.document import Table
-from fairseq_aiayn.report.markdown import blocks_as_markdown
+from fairseq_aiayn.report.document import Markdown, Table, blocks_as_markdown
 from fairseq_aiayn.text import read_json
 
 MEASURED = Path(__file__).parent / "measured.json"
@@ -30,7 +29,9 @@ def code(module: str, *names: str) -> str:
 
 def table(name: str) -> str:
     """Return a table of measured.json."""
-    return blocks_as_markdown([Table(**measured()[name])]).rstrip()
+    rows = [[Markdown(cell) for cell in row] for row in measured()[name]["rows"]]
+    header = list(map(Markdown, measured()[name]["header"]))
+    return blocks_as_markdown([Table(header, rows, measured()[name]["left"])]).rstrip()
 
 
 def text(name: str, *keys: str) -> str:

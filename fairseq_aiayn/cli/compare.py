@@ -21,16 +21,15 @@ examples:
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-from fairseq_aiayn.diagnosis.diagnosis import as_json
-from fairseq_aiayn.report.markdown import as_markdown, blocks_as_markdown
-from fairseq_aiayn.report.markdown_and_json import write_markdown_and_json
+from fairseq_aiayn.report.document import (
+    as_html,
+    as_markdown,
+    blocks_as_markdown,
+    write_markdown_and_json,
+)
 from fairseq_aiayn.text import write_whole
-
-PARSER = "gold.trees"  # is only in the directory of a search with a parser
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,33 +49,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the table of the runs and write the page to --output."""
-    from fairseq_aiayn.report import comparison, parsing, table4, translation
-    from fairseq_aiayn.report.html import as_html
+    from fairseq_aiayn.report.pages import document, read_report, report_as_json
+    from fairseq_aiayn.report.tables import full_blocks, results_as_json, summary_blocks
 
     if arguments.output.exists() and not arguments.output.is_dir():
         raise ValueError(f"--output must be a directory, {arguments.output} is none")
     if arguments.examples < 0:
         raise ValueError(f"--examples must not be negative, got {arguments.examples}")
-    if _of_parsers(arguments.runs):
-        report = parsing.read_report(arguments.runs)
-        tables, table, pages = table4, report.table, parsing
-    else:
-        report = translation.read_report(arguments.runs, arguments.examples)
-        tables, table, pages = comparison, report.comparison, translation
-    output, page = arguments.output, pages.document(report)
-    full = blocks_as_markdown(tables.full_blocks(table))
-    write_markdown_and_json(output, "table", full, tables.as_json(table))
-    diagnoses = {name: as_json(one) for name, one in report.diagnoses.items()}
-    content = {"kind": pages.KIND, **asdict(report), "diagnoses": diagnoses}
-    write_markdown_and_json(output, "report", as_markdown(page), content)
+    report = read_report(arguments.runs, arguments.examples)
+    output, results, page = arguments.output, report.results, document(report)
+    full = blocks_as_markdown(full_blocks(results))
+    write_markdown_and_json(output, "table", full, results_as_json(results))
+    write_markdown_and_json(output, "report", as_markdown(page), report_as_json(report))
     write_whole(output / "report.html", as_html(page))
-    print(blocks_as_markdown(tables.summary_blocks(table)), end="")
-
-
-def _of_parsers(directories: Sequence[Path]) -> bool:
-    """Are these searches with parsers? ValueError where some are and some are not."""
-    found = [(path / PARSER).exists() for path in directories]
-    if len(set(found)) > 1:
-        parser, other = directories[found.index(True)], directories[found.index(False)]
-        raise ValueError(f"{parser} is of a parser, {other} is not: they do not compare")
-    return found[0]
+    print(blocks_as_markdown(summary_blocks(results)), end="")

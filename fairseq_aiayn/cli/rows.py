@@ -35,8 +35,7 @@ from fairseq_aiayn.cost import (
     row_table,
 )
 from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE, Row, find_row
-from fairseq_aiayn.report.document import Table
-from fairseq_aiayn.report.markdown import blocks_as_markdown
+from fairseq_aiayn.report.document import Table, blocks_as_markdown
 from fairseq_aiayn.text import aligned_lines
 
 

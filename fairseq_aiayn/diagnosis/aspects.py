@@ -25,8 +25,7 @@ from fairseq_aiayn.paper import (
     Row,
     learning_rate,
 )
-from fairseq_aiayn.runs.paper_conditions import averaged_of, is_about
-from fairseq_aiayn.runs.published import EN_DE, EN_FR
+from fairseq_aiayn.runs.differences import EN_DE, EN_FR, averaged_of, is_about
 from fairseq_aiayn.settings import (
     ENCODER_AND_DECODER,
     PARSING_TASK,

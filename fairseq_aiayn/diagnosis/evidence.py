@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
-from fairseq_aiayn.runs.configuration import flat_options, printed_configuration
-from fairseq_aiayn.runs.differences import SEARCH, options_of, papers_search
-from fairseq_aiayn.runs.fairseq_log import Log, read_log
-from fairseq_aiayn.runs.run_directory import TrainedRun, read_settings
-from fairseq_aiayn.runs.settings import Settings
-from fairseq_aiayn.runs.train_log import TYPES
+from fairseq_aiayn.runs.logs import TYPES, Log, flat_options, printed_configuration, read_log
+from fairseq_aiayn.runs.record import SEARCH, Settings, papers_search, read_settings
 from fairseq_aiayn.settings import OURS, SIZE_ARGUMENTS, argument
 from fairseq_aiayn.text import read_json
+
+if TYPE_CHECKING:
+    from fairseq_aiayn.runs.run import Run
 
 ZIP, PICKLE = b"PK", b"\x80\x02"  # how checkpoints begin: PyTorch since 1.6, and before
 CHECKPOINTS = ("checkpoint_last.pt", "checkpoint_best.pt")  # what fairseq leaves in a --save-dir
@@ -107,7 +107,7 @@ def read_evidence(
     return replace(run, signature=signature) if signature else run
 
 
-def evidence_of_run(run: TrainedRun, log: Log, signature: str | None = None) -> Evidence:
+def evidence_of_run(run: Run, log: Log, signature: str | None = None) -> Evidence:
     """Return what a finished run of the recipes says; `log` is of its training."""
     return replace(
         _of_settings(run.settings, log),
@@ -137,7 +137,7 @@ def _of_directory(directory: Path) -> Evidence:
 
 def _of_settings(settings: Settings, log: Log) -> Evidence:
     """Return what the settings of a recipe's run and the log of its training say."""
-    command = options_of(settings.commands.get(SEARCH, ""))
+    command = settings.options(SEARCH)
     search = papers_search(settings) | command if command else {}
     return replace(
         _of_log(log),

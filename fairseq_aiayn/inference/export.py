@@ -31,10 +31,8 @@ from fairseq_aiayn.inference.folder import (
 )
 from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION
-from fairseq_aiayn.runs.configuration import flat_options
-from fairseq_aiayn.runs.differences import SEARCH, command_words, options_of
-from fairseq_aiayn.runs.run_directory import read_settings
-from fairseq_aiayn.runs.settings import Settings
+from fairseq_aiayn.runs.logs import flat_options
+from fairseq_aiayn.runs.record import SEARCH, Settings, command_words, options_of, read_settings
 from fairseq_aiayn.settings import (
     ENCODER_AND_DECODER,
     OURS,

@@ -32,7 +32,7 @@ from omegaconf import DictConfig
 from torch import distributed
 
 from fairseq_aiayn.plugin.commands import training_program
-from fairseq_aiayn.runs.fairseq_log import read_log
+from fairseq_aiayn.runs.logs import read_log
 from fairseq_aiayn.text import require_plain_file, whole_path
 
 logger = logging.getLogger(__name__)

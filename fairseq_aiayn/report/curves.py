@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from fairseq_aiayn.palette import LINE_COLOURS, line_colour
-from fairseq_aiayn.report.document import Block, Figure, Paragraph, Section, Table
-from fairseq_aiayn.runs.learning_curves import Curve, LearningCurves
+from fairseq_aiayn.report.document import Block, Figure, Paragraph, Table
+from fairseq_aiayn.runs.logs import Curve, LearningCurves
 from fairseq_aiayn.scores import LengthClass
 
 VALIDATIONS = 25  # of a run that are printed
@@ -41,7 +41,7 @@ STYLE = {
 }
 
 
-def curves_section(curves: Mapping[str, LearningCurves]) -> list[Section]:
+def curves_blocks(curves: Mapping[str, LearningCurves]) -> list[Block]:
     """Return the curves of all runs with a table of validations; nothing if no run has a curve."""
     if not any(one.training.updates for one in curves.values()):
         return []
@@ -56,7 +56,7 @@ def curves_section(curves: Mapping[str, LearningCurves]) -> list[Section]:
         for name, both in curves.items()
         if both.training.diverged is not None
     ]
-    return [Section("Learning curves", blocks)]
+    return blocks
 
 
 def _validations(curves: Mapping[str, LearningCurves]) -> Table:

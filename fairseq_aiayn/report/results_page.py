@@ -18,12 +18,10 @@ from urllib.parse import quote
 
 from fairseq_aiayn.cost import explanation, row_table
 from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE
-from fairseq_aiayn.report import comparison, table3, table4
-from fairseq_aiayn.report.document import Paragraph, Table
-from fairseq_aiayn.report.markdown import blocks_as_markdown
+from fairseq_aiayn.report.document import Code, Paragraph, Table, blocks_as_markdown
+from fairseq_aiayn.report.tables import full_blocks, results_from_json
 from fairseq_aiayn.text import read_json, script, write_whole
 
-KINDS = {module.KIND: module for module in (comparison, table3, table4)}
 INTRODUCTION = """\
 # Results
 
@@ -54,7 +52,7 @@ def rows_section() -> str:
     """Return the rows with their costs, which are computed and not measured."""
     header, *cells = row_table(list(ROWS.values()), VOCABULARY_EN_DE)
     blocks = [
-        Paragraph("From `aiayn rows --markdown`: computed, not measured."),
+        Paragraph(["From ", Code("aiayn rows --markdown"), ": computed, not measured."]),
         Table(header, cells),
         Paragraph(explanation(VOCABULARY_EN_DE)),
     ]
@@ -69,16 +67,12 @@ def read_remark(path: Path) -> str:
 
 def read_report(path: Path) -> str:
     """Return a table, and how its runs were made, from its JSON."""
-    content = read_json(path)
-    kind = content.get("kind") if isinstance(content, dict) else None
-    if kind not in KINDS:
-        raise ValueError(f"{path}: 'kind' must be one of {', '.join(KINDS)}, got {kind!r}")
     try:
-        return blocks_as_markdown(KINDS[kind].full_blocks(KINDS[kind].from_json(content, path)))
+        return blocks_as_markdown(full_blocks(results_from_json(read_json(path), path)))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{path}: must be as aiayn compare or table.py wrote it, is not: {error}"
-        ) from None
+        ) from error
 
 
 def main() -> None:

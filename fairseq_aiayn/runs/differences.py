@@ -1,25 +1,48 @@
-"""The differences between runs in their options, packages and machines."""
+"""What differs between runs, and between runs and the measurements that the paper prints."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from fairseq_aiayn.paper import ROWS
-from fairseq_aiayn.runs.run_directory import TrainedRun
-from fairseq_aiayn.runs.settings import Settings
-from fairseq_aiayn.settings import decoding, generate_options
+from fairseq_aiayn.paper import (
+    BASE,
+    BIG,
+    ROWS,
+    TABLE_2,
+    TABLE_3,
+    VOCABULARY_EN_DE,
+    VOCABULARY_EN_FR,
+    Published,
+    Row,
+)
+from fairseq_aiayn.runs.record import SEARCH, TRAIN, Settings, papers_search
 
-# Where a run lies and by what port its processes met, not how it was made
+if TYPE_CHECKING:
+    from fairseq_aiayn.runs.run import Run
+
+# Options that say where a run lies and by what port its processes met, not how it was made
 PLACES = {
     *("--distributed-init-method", "--distributed-port", "--data"),
     *("--save-dir", "--log-file", "--path", "--results-path", "--user-dir", "--dir", "--output"),
     *("--hypothesis", "--reference", "--tokens", "--words", "--gold", "--restore-file"),
 }
-TRAIN, SEARCH = "train", "generate"  # stages
 FACTS = ("system", "row", "corpus", "subset", "seed", "averaged", "device", "gpus", "nodes")
-SWITCHED_ON = "yes"
+EN_DE, EN_FR = "wmt14_en_de", "wmt14_en_fr"  # as the recipes call the paper's corpora
+VOCABULARIES = {EN_DE: VOCABULARY_EN_DE, EN_FR: VOCABULARY_EN_FR}
+TEST_SETS = {"valid": "newstest2013", "test": "newstest2014"}  # by what the recipes call them
+TABLE_2_BLEU = {
+    (row, corpus): getattr(model, column)
+    for model in TABLE_2
+    for name, row, corpus, column in (
+        ("Transformer (base)", "base", EN_DE, "bleu_en_de"),
+        ("Transformer (base)", "base", EN_FR, "bleu_en_fr"),
+        ("Transformer (big)", "big", EN_DE, "bleu_en_de"),
+        ("Transformer (big)", "big_en_fr", EN_FR, "bleu_en_fr"),
+    )
+    if model.model == name
+}
 
 
 @dataclass(frozen=True)
@@ -32,7 +55,7 @@ class Difference:
 
 
 def run_differences(
-    runs: Sequence[TrainedRun], logged: Sequence[Mapping[str, str]]
+    runs: Sequence[Run], logged: Sequence[Mapping[str, object]]
 ) -> list[Difference]:
     """List all that differs between runs, in the order in which a run is made.
 
@@ -40,98 +63,151 @@ def run_differences(
     An option that only some systems have is listed if a command asked for it.
     """
     settings = [run.settings for run in runs]
-    found = _unequal("run", [_facts(run) for run in runs])
-    for stage in _keys([one.commands for one in settings]):
-        found += _unequal(stage, _options_of_stage(stage, settings, logged))
-    found += _unequal("package", [one.packages for one in settings])
-    found += _unequal("machine", [_machine(one) for one in settings])
-    return found
+    differences = _unequal("run", [_facts(run) for run in runs])
+    for stage in _keys([each.commands for each in settings]):
+        differences += _unequal(stage, _options_of_stage(stage, settings, logged))
+    differences += _unequal("package", [each.packages for each in settings])
+    machines = [{**each.hardware, "gpus": ", ".join(_gpus(each))} for each in settings]
+    return differences + _unequal("machine", machines)
 
 
-def _unequal(where: str, mappings: Sequence[Mapping]) -> list[Difference]:
+def _unequal(where: str, mappings: Sequence[Mapping[str, object]]) -> list[Difference]:
     """Return a difference for each key whose values are not the same in all mappings."""
-    found = []
+    differences = []
     for key in _keys(mappings):
-        values = tuple(_text(one.get(key)) for one in mappings)
+        values = tuple(_text(mapping.get(key)) for mapping in mappings)
         if len(set(values)) > 1:
-            found.append(Difference(where, key, values))
-    return found
+            differences.append(Difference(where, key, values))
+    return differences
 
 
-def _facts(run: TrainedRun) -> dict[str, object]:
+def _facts(run: Run) -> dict[str, object]:
     """Return what a run is, apart from its commands, packages and machine."""
     facts = {name: getattr(run.settings, name) for name in FACTS}
     return {**facts, "vocabulary": run.vocabulary, "commit": run.settings.commit}
 
 
 def _options_of_stage(
-    stage: str, settings: Sequence[Settings], logged: Sequence[Mapping[str, str]]
-) -> list[dict[str, str]]:
+    stage: str, settings: Sequence[Settings], logged: Sequence[Mapping[str, object]]
+) -> list[dict[str, object]]:
     """Return the options of each run's command of a stage, without those that name places."""
-    options = [options_of(one.commands.get(stage, "")) for one in settings]
+    options: list[dict[str, object]] = [dict(each.options(stage)) for each in settings]
     if stage == TRAIN and all(logged):
         options = _with_defaults(options, logged)
     elif stage == SEARCH:
-        options = [papers_search(one) | own for one, own in zip(settings, options, strict=True)]
-    return [{name: value for name, value in one.items() if name not in PLACES} for one in options]
-
-
-def command_words(command: str) -> list[str]:
-    """Return the words of a command line, without their quotation marks."""
-    try:
-        return shlex.split(command)
-    except ValueError:  # a quotation mark that nothing closes
-        return command.split()
-
-
-def options_of(command: str) -> dict[str, str]:
-    """Return the options of a command line with their values; the last value counts.
-
-    An option without a value is "yes". Words that belong to no option are left out.
-    """
-    options: dict[str, str] = {}
-    name = None
-    for word in command_words(command):
-        if word.startswith("--"):
-            name, equals, value = word.partition("=")
-            options[name] = value if equals else SWITCHED_ON
-            name = None if equals else name
-        elif name:
-            options[name], name = word, None
-    return options
+        options = [
+            {**papers_search(each), **own} for each, own in zip(settings, options, strict=True)
+        ]
+    return [{name: own[name] for name in own if name not in PLACES} for own in options]
 
 
 def _with_defaults(
-    asked: Sequence[Mapping[str, str]], logged: Sequence[Mapping[str, str]]
-) -> list[dict[str, str]]:
+    asked: Sequence[Mapping[str, object]], logged: Sequence[Mapping[str, object]]
+) -> list[dict[str, object]]:
     """Return the logged options that all runs have, or that a command asked for."""
-    asked_for = set(_keys(asked))
     options = [
-        {f"--{key.replace('_', '-')}": value for key, value in one.items() if key[0] != "_"}
-        for one in logged
+        {f"--{key.replace('_', '-')}": value for key, value in each.items() if key[0] != "_"}
+        for each in logged
     ]
+    asked_for = set(_keys(asked))
     shown = [
-        name for name in _keys(options) if name in asked_for or all(name in one for one in options)
+        name for name in _keys(options) if name in asked_for or all(name in own for own in options)
     ]
-    return [{name: one[name] for name in shown if name in one} for one in options]
+    return [{name: own[name] for name in shown if name in own} for own in options]
 
 
-def papers_search(settings: Settings) -> dict[str, str]:
-    """Return the options with which the plugin searches if a command gives no others."""
-    if settings.system != "aiayn" or settings.row not in ROWS:
-        return {}
-    search = generate_options(decoding(ROWS[settings.row]))
-    return {name: str(value) for name, value in search.items()}
+def _gpus(settings: Settings) -> list[str]:
+    return settings.hardware.get("gpus", [])
 
 
-def _machine(settings: Settings) -> dict[str, object]:
-    gpus = ", ".join(settings.hardware.get("gpus", []))
-    return {**settings.hardware, "gpus": gpus}
-
-
-def _keys(mappings: Sequence[Mapping]) -> list[str]:
-    return list(dict.fromkeys(key for one in mappings for key in one))
+def _keys(mappings: Sequence[Mapping[str, object]]) -> list[str]:
+    return list(dict.fromkeys(key for mapping in mappings for key in mapping))
 
 
 def _text(value: object) -> str:
     return "" if value is None else str(value)
+
+
+def published(settings: Settings) -> Published | None:
+    """Return Table 2's BLEU for a test set, and Table 3's results for newstest2013.
+
+    The result is None if the paper prints nothing of this row, corpus and subset.
+    """
+    if settings.subset == "test":
+        bleu = TABLE_2_BLEU.get((settings.row, settings.corpus))
+        return bleu and Published(bleu=bleu)
+    if (settings.corpus, settings.subset) == (EN_DE, "valid"):
+        return {model.name: model.published for model in TABLE_3}.get(settings.row)
+    return None
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions of some figures of the paper."""
+
+    corpus: str
+    subset: str  # valid or test
+    updates: str  # in words
+    averaged: int  # checkpoints; 1 = none
+
+    def __str__(self) -> str:
+        mean = f"the mean of the last {self.averaged} checkpoints"
+        return (
+            f"{TEST_SETS[self.subset]} (corpus {self.corpus}, subset {self.subset}), "
+            f"{self.updates}, a vocabulary of about {VOCABULARIES[self.corpus]:,} and "
+            f"{mean if self.averaged > 1 else 'no averaging'}"
+        )
+
+
+TABLE_3_CONDITIONS = Conditions(
+    EN_DE, "valid", f"{BASE.steps:,} updates (big {BIG.steps:,})", averaged=1
+)
+
+
+def conditions_of(row: Row, corpus: str, subset: str) -> Conditions:
+    """Return the conditions of Table 2 for a test set, and of Table 3 for newstest2013."""
+    return Conditions(corpus, subset, f"{row.steps:,} updates", averaged_of(row, subset))
+
+
+def is_about(vocabulary: int, paper: int) -> bool:
+    """Return whether a vocabulary is within 5% of one that the paper calls "about" so large."""
+    return abs(vocabulary / paper - 1) <= 0.05
+
+
+def averaged_of(row: Row, subset: str | None) -> int:
+    """Return how many checkpoints the mean is of; Table 3, of the validation set, has no mean."""
+    is_table_3 = subset == "valid" and row in TABLE_3
+    return TABLE_3_CONDITIONS.averaged if is_table_3 else row.averaged
+
+
+def unmet_conditions(runs: Sequence[Run], paper: Conditions) -> str:
+    """Say what the paper's figures are of and which of its conditions the runs do not meet.
+
+    The text is empty if every run meets every condition.
+    """
+    conditions = [_conditions(run, paper) for run in runs]
+    ours = []
+    for name in conditions[0]:
+        values, are_met = zip(*(of_run[name] for of_run in conditions), strict=True)
+        if not all(are_met):
+            ours.append(f"{name} {' or '.join(dict.fromkeys(map(_recorded, values)))}")
+    return f"The paper's figures are of {paper}; ours: {', '.join(ours)}." if ours else ""
+
+
+def _conditions(run: Run, paper: Conditions) -> dict[str, tuple[object, bool]]:
+    """Return what a run has of each condition, and whether the paper has the same."""
+    settings, updates, vocabulary = run.settings, run.training.updates, run.vocabulary
+    is_about_theirs = is_about(vocabulary or 0, VOCABULARIES[paper.corpus])
+    return {
+        "corpus": (settings.corpus, settings.corpus == paper.corpus),
+        "subset": (settings.subset, settings.subset == paper.subset),
+        "updates": (updates, updates == ROWS[str(settings.row)].steps),
+        "vocabulary": (vocabulary, is_about_theirs),
+        "averaged checkpoints": (settings.averaged, settings.averaged == paper.averaged),
+    }
+
+
+def _recorded(value: object) -> str:
+    if value is None:
+        return "not recorded"
+    return f"{value:,}" if isinstance(value, int) else str(value)

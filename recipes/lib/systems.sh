@@ -104,7 +104,7 @@ check_commands() {
         [[ $dry_run == true ]] || command -v "$command" >/dev/null ||
             fatal "$command is not installed: run make setup in $root"
     done
-    run "${module[@]}" fairseq_aiayn.runs.check_torch --gpus 0 # text can be prepared without a GPU
+    run "${module[@]}" fairseq_aiayn.runs.record check --gpus 0 # text can be prepared without a GPU
 }
 
 # The order of the names must not depend on the user's language.
@@ -133,7 +133,7 @@ know_text() {
 
 # Record at the start of a training what its result must be traceable to.
 note_training() {
-    run -q -o "$run_dir/training.json" "${module[@]}" fairseq_aiayn.runs.write_settings training \
+    run -q -o "$run_dir/training.json" "${module[@]}" fairseq_aiayn.runs.record training \
         --name "${run_dir##*/}" --system "$system" --row "$row" --corpus "$corpus_name" \
         --seed "$seed" --device "$device" --gpus "$gpus" --nodes "$nodes" \
         ${text_seal:+--text-sha256 "${text_seal%% *}"} \
@@ -166,7 +166,7 @@ search_set() {
 
 # note_evaluation FILE SUBSET [--command NAME COMMAND]...: record how the model was evaluated.
 note_evaluation() {
-    run -q -o "$1" "${module[@]}" fairseq_aiayn.runs.write_settings evaluation \
+    run -q -o "$1" "${module[@]}" fairseq_aiayn.runs.record evaluation \
         --training "$run_dir/training.json" --subset "$2" --average "$average" \
         ${average_last:+--command average "$(recipe_quote "${average_last[@]}")"} \
         --command validate "$(recipe_quote "${validate[@]}")" \
@@ -175,7 +175,7 @@ note_evaluation() {
 
 before_train_system() { keep_training; }
 train_system() {
-    [[ $device == cpu ]] || run -q "${module[@]}" fairseq_aiayn.runs.check_torch --gpus "$gpus"
+    [[ $device == cpu ]] || run -q "${module[@]}" fairseq_aiayn.runs.record check --gpus "$gpus"
     if [[ $dry_run-$device-$system-$precision == false-cpu-stock-bf16 ]]; then
         log "stock fairseq trains in fp32: its --bf16 fails on a CPU"
     fi

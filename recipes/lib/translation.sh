@@ -3,7 +3,7 @@
 #
 # A run.sh sources this file after recipe.sh, sets the recipe's own choices of text.sh, and calls
 # translation_options, systems_begin and translation_stages. The layout of a run directory is
-# described in fairseq_aiayn/runs/translation_run.py.
+# described in fairseq_aiayn/runs/run.py.
 
 : "${module[@]:?}" "${exp:?}" "${recipe_lib:?}"
 
@@ -36,7 +36,7 @@ translation_options() {
 
 check_setup() {
     check_commands aiayn fairseq-train subword-nmt
-    run -q "${module[@]}" fairseq_aiayn.runs.check_language --language "$target_lang"
+    run -q "${module[@]}" fairseq_aiayn.runs.record check --language "$target_lang"
 }
 
 # Set the commands of a system, which run below and are recorded in settings.json.

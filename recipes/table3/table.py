@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairseq_aiayn.report.markdown import blocks_as_markdown
-from fairseq_aiayn.report.markdown_and_json import write_markdown_and_json
-from fairseq_aiayn.report.table3 import as_json, full_blocks, read_table3, summary_blocks
+from fairseq_aiayn.report.document import blocks_as_markdown, write_markdown_and_json
+from fairseq_aiayn.report.tables import full_blocks, read_table3, results_as_json, summary_blocks
 from fairseq_aiayn.text import script
 
 
@@ -23,7 +22,7 @@ def main() -> None:
         arguments = parser.parse_args()
         table = read_table3(arguments.runs)
         full = blocks_as_markdown(full_blocks(table))
-        write_markdown_and_json(arguments.output, "table3", full, as_json(table))
+        write_markdown_and_json(arguments.output, "table3", full, results_as_json(table))
         print(blocks_as_markdown(summary_blocks(table)), end="")
 
 

@@ -24,7 +24,7 @@ from training_turns import RowTurns
 from workers import Worker, WorkerDied, alternate
 
 from fairseq_aiayn.paper import BASE
-from fairseq_aiayn.runs.write_settings import hardware
+from fairseq_aiayn.runs.record import hardware
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = {script.__name__: script for script in (train, generate, scaling, agreement)}

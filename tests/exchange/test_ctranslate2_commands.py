@@ -17,7 +17,7 @@ from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2
 from fairseq_aiayn.inference.export import model_of, of_run, write_model
 from fairseq_aiayn.inference.folder import BYTE_PAIRS, SPECIAL, Files, TextProcessing, write_folder
 from fairseq_aiayn.paper import TRANSLATION
-from fairseq_aiayn.runs.differences import SEARCH
+from fairseq_aiayn.runs.record import SEARCH
 from fairseq_aiayn.settings import ENCODER_AND_DECODER
 
 CODES = "#version: 0.2\na 1</w>\n"  # joins a and 1 at the end of a word

@@ -9,26 +9,26 @@ from recipe_runs import RECIPES, refusal, script
 from run_directories import END, score, table_rows, train_log, valid_log, write_run
 
 from fairseq_aiayn.paper import BASE, BIG, TABLE_3
-from fairseq_aiayn.report.markdown import blocks_as_markdown
-from fairseq_aiayn.report.table3 import (
-    Table3,
-    as_json,
-    from_json,
+from fairseq_aiayn.report.document import blocks_as_markdown
+from fairseq_aiayn.report.tables import (
+    OTHER_MEASURE,
+    Results,
     full_blocks,
     read_table3,
+    results_as_json,
+    results_from_json,
     summary_blocks,
 )
-from fairseq_aiayn.runs.published import OTHER_MEASURE
 
 SCRIPT = RECIPES / "table3" / "table.py"
 
 
-def markdown(table: Table3) -> str:
+def markdown(table: Results) -> str:
     """What is printed."""
     return blocks_as_markdown(summary_blocks(table))
 
 
-def report(table: Table3) -> str:
+def report(table: Results) -> str:
     """What is written, with how each run was made."""
     return blocks_as_markdown(full_blocks(table))
 
@@ -200,7 +200,7 @@ def test_a_row_that_is_not_of_the_table_and_a_seed_twice_are_refused(make_run):
 def test_the_report_traces_every_run_and_comes_from_the_json_again(make_run, tmp_path):
     runs = [make_run("c_n2", 1), make_run("base", 2), make_run("base", 1), tmp_path / "absent"]
     table = read_table3(runs)
-    again = from_json(json.loads(json.dumps(as_json(table))), "table3.json")
+    again = results_from_json(json.loads(json.dumps(results_as_json(table))), "table3.json")
     assert again == table
     assert report(again) == report(table)
     summaries = [line for line in report(table).split("\n") if line.startswith("<summary>")]

@@ -17,17 +17,17 @@ from fairseq_aiayn import text
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.paper import TABLE_4
 from fairseq_aiayn.report import results_page
-from fairseq_aiayn.report.markdown import blocks_as_markdown
-from fairseq_aiayn.report.markdown_and_json import write_markdown_and_json
-from fairseq_aiayn.report.table4 import (
+from fairseq_aiayn.report.document import blocks_as_markdown, write_markdown_and_json
+from fairseq_aiayn.report.tables import (
     SECTION_23,
-    Table4,
-    as_json,
-    from_json,
+    TABLE4,
+    Results,
     full_blocks,
+    results_as_json,
+    results_from_json,
     summary_blocks,
 )
-from fairseq_aiayn.runs.parsing_run import f1_differences, read_searches
+from fairseq_aiayn.runs.run import f1_differences, read_runs
 from fairseq_aiayn.scores import FEWEST
 from fairseq_aiayn.treebank import evalb
 from fairseq_aiayn.treebank.evalb import TABLE_HEAD, Summary, sentence_line, totals_lines
@@ -108,20 +108,21 @@ def make_part(tmp_path):
     return make
 
 
-def markdown(table: Table4) -> str:
+def markdown(table: Results) -> str:
     """What is printed."""
     return blocks_as_markdown(summary_blocks(table))
 
 
-def report(table: Table4) -> str:
+def report(table: Results) -> str:
     """What is written, with how each run was made."""
     return blocks_as_markdown(full_blocks(table))
 
 
-def read_table4(directories: Sequence[Path]) -> Table4:
+def read_table4(directories: Sequence[Path]) -> Results:
     """Read searches as `aiayn compare` does."""
-    runs = tuple(one.run for one in read_searches(directories))
-    return Table4(runs, f1_differences(directories, runs))
+    files = read_runs(directories)
+    runs = tuple(each.run for each in files)
+    return Results(TABLE4, runs, f1_differences=f1_differences(files))
 
 
 def tables_of(text: str) -> list[list[list[str]]]:
@@ -136,12 +137,12 @@ def details(text: str, column: int = 1) -> dict[str, str]:
 
 def test_a_search_is_read(make_part):
     part = make_part("aiayn-x-1", "valid-constrained")
-    run = read_searches([part])[0].run
-    assert (run.name, run.part) == ("aiayn-x-1 valid-constrained", "valid-constrained")
+    run = read_runs([part])[0].run
+    assert (run.name, run.parsing.part) == ("aiayn-x-1 valid-constrained", "valid-constrained")
     assert (run.dev_perplexity, run.vocabulary) == (1.234, 7001)
     assert run.training.updates == 12_000
-    assert (run.scores.all.f1, run.scores.short.f1) == (85.678, 86.678)
-    assert (run.repairs.share_well_formed, run.trees.gold) == (75.0, 9_800)
+    assert (run.parsing.scores.all.f1, run.parsing.scores.short.f1) == (85.678, 86.678)
+    assert (run.parsing.repairs.share_well_formed, run.parsing.trees.gold) == (75.0, 9_800)
     both = (part / "words.txt").read_bytes() + (part / "gold.trees").read_bytes()
     assert run.test_set == hashlib.sha256(both).hexdigest()
 
@@ -150,7 +151,7 @@ def test_what_evalb_prints_is_read(make_part):
     wrong = GOLD.replace("VP", "NP")
     scores = evalb.summarize(evalb.score_sentence(GOLD, p) for p in (wrong, GOLD, GOLD, GOLD))
     part = make_part(**{"score.json": json.dumps(asdict(scores))})
-    assert read_searches([part])[0].run.scores == scores
+    assert read_runs([part])[0].run.parsing.scores == scores
     assert scores.all.f1 == pytest.approx(100 * 11 / 12)
 
 
@@ -330,7 +331,7 @@ def test_the_report_has_fifteen_labels(make_part):
 
 def test_the_report_traces_every_run_and_comes_from_the_json_again(make_part):
     table = read_table4([make_part("a"), make_part("b", "test-constrained")])
-    again = from_json(json.loads(json.dumps(as_json(table))), "table.json")
+    again = results_from_json(json.loads(json.dumps(results_as_json(table))), "table.json")
     assert again == table
     assert report(again) == report(table)
     for name in ("a", "b test-constrained"):
@@ -422,7 +423,7 @@ def test_two_searches_of_one_name_are_refused(make_part):
 )
 def test_a_file_that_breaks_a_rule_is_named_with_it(make_part, file, content, message):
     part = make_part(**{file: content})
-    said = fault_of(read_searches, [part])
+    said = fault_of(read_runs, [part])
     assert said.startswith(str(part.parent)) and message in said
 
 
@@ -430,7 +431,7 @@ def test_a_file_that_breaks_a_rule_is_named_with_it(make_part, file, content, me
 def test_a_missing_file_is_named(make_part, file):
     part = make_part(**{file: None})
     with pytest.raises(FileNotFoundError, match=file):
-        read_searches([part])
+        read_runs([part])
 
 
 def test_the_command_prints_the_table_and_writes_it_with_its_runs(make_part, tmp_path, capsys):
@@ -486,13 +487,13 @@ def test_bad_input_ends_the_command_with_one_line(make_part, tmp_path, refused):
 def test_the_page_of_results_takes_the_table(make_part, tmp_path):
     table = read_table4([make_part()])
     folder = tmp_path / "docs" / "results"
-    write_markdown_and_json(folder, "gum", "not read", as_json(table))
+    write_markdown_and_json(folder, "gum", "not read", results_as_json(table))
     page = results_page.make_page(folder, tmp_path / "docs" / "results.md")
     assert page.endswith(report(table))
     content = json.loads((folder / "gum.json").read_text())
     del content["runs"][0]["scores"]["all"]["f1"]
     (folder / "gum.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="gum.json: all.f1: missing key"):
+    with pytest.raises(ValueError, match="gum.json: scores.all.f1: missing key"):
         results_page.make_page(folder, tmp_path / "docs" / "results.md")
 
 

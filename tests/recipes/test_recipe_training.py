@@ -18,7 +18,7 @@ from recipe_runs import (
     write_tool,
 )
 
-from fairseq_aiayn.runs import check_torch
+from fairseq_aiayn.runs import record
 
 WMT = RECIPES / "wmt14_en_de" / "run.sh"
 
@@ -174,10 +174,10 @@ def test_a_job_ends_its_recipe_and_is_queued_again_if_its_time_is_up(
 
 
 def test_gpus_that_pytorch_does_not_see_are_one_line(monkeypatch):
-    monkeypatch.setattr("sys.argv", ["check_torch.py", "--gpus", "99"])
-    message = r"^check_torch: PyTorch must see 99 GPUs, torch \S+ sees \d$"
+    monkeypatch.setattr("sys.argv", ["record.py", "check", "--gpus", "99"])
+    message = r"^record: expected 99 GPUs, torch \S+ sees \d$"
     with pytest.raises(SystemExit, match=message):
-        check_torch.main()
+        record.main()
 
 
 @pytest.mark.parametrize(

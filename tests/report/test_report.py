@@ -18,34 +18,37 @@ from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.report.curves import draw_learning_curves
 from fairseq_aiayn.report.document import (
     Bullets,
+    Code,
+    Details,
     Document,
-    Folded,
     Paragraph,
-    Section,
     Table,
     Texts,
+    as_html,
+    as_markdown,
 )
-from fairseq_aiayn.report.html import as_html
-from fairseq_aiayn.report.markdown import as_markdown
-from fairseq_aiayn.runs.learning_curves import Curve, LearningCurves
+from fairseq_aiayn.runs.logs import Curve, LearningCurves
 from fairseq_aiayn.scores import sacre_bleu
 
 FILES = ["report.html", "report.json", "report.md", "table.json", "table.md"]
-HOSTILE = "</script><script>alert('x')</script> & *b* _u_ `c` [l](x) \u202e\u05d0 e\u0301 \r"
+HOSTILE = (
+    "</script><script>alert('x')</script> &amp; *b* _u_ `c` | ~~s~~ [l](x) \u202e\u05d0 e\u0301 \r"
+)
 DOCUMENT = Document(
     "a <b>",
-    [
-        Section(
-            "One & two",
-            [
-                Paragraph("see `--x <y>`, a < b"),
-                Bullets(["ours: on <X1>", "theirs"]),
-                Table(["", "<th>"], [["row", "1 < 2"]]),
-                Texts("Sentence 1", [("source", HOSTILE)]),
-                Folded("How a <b> was made", {"what": "`c`, <i>"}, {"train": "x --lang '<de>'"}),
-            ],
-        )
-    ],
+    {
+        "One & two": [
+            Paragraph(["see ", Code("--x <y>"), f", a < b {HOSTILE}"]),
+            Bullets([f"ours: on <X1> {HOSTILE}", "theirs"]),
+            Table(["", "<th>", HOSTILE], [["row", "1 < 2", HOSTILE]]),
+            Texts("Sentence 1", [("source", HOSTILE)]),
+            Details(
+                "How a <b> was made",
+                {"what": [Code("c"), ", <i>"]},
+                {"train": "x --lang '<de>'"},
+            ),
+        ],
+    },
 )
 
 
@@ -79,15 +82,21 @@ def test_no_words_become_markup_in_html():
         "--x <y>",
     ):
         assert words in outline.words
-    assert outline.tags.count("code") == 3  # between backticks of ours, and the command
+    assert outline.tags.count("code") == 3  # two of ours, and the command
 
 
 def test_no_words_become_markup_in_markdown():
-    (line,) = (one for one in as_markdown(DOCUMENT).split("\n") if one.startswith("- source"))
-    escaped = line.removeprefix("- source: ")
-    assert re.sub(r"\\(.)", r"\1", escaped) == HOSTILE.replace("\r", " ")
-    assert not re.search(r"(?<!\\)[<>*_`\[\]&]", escaped)
-    assert "\n\n- ours: on &lt;X1>\n- theirs\n\n" in as_markdown(DOCUMENT)
+    """Breaks if a name or an option can end a cell, or make code, a link, a heading or HTML."""
+    hostile = HOSTILE.replace("\r", " ").strip()
+    lines = as_markdown(DOCUMENT).split("\n")
+    texts = [line.strip("| ") for line in lines if "alert" in line]
+    assert len(texts) == 5, "each on one line"
+    for escaped in texts:
+        assert not re.search(r"(?<!\\)[<*_\[\]~`]", escaped.replace("`--x <y>`", ""))
+        assert hostile in re.sub(r"\\(.)", r"\1", escaped)
+    (row,) = (line for line in lines if line.startswith("| row"))
+    assert len(re.findall(r"(?<!\\)\|", row)) == 4
+    assert "\\&amp;" in row and "- `c`, \\<i>" not in lines
 
 
 @pytest.fixture
@@ -217,7 +226,7 @@ def test_runs_of_several_rows_each_have_the_papers_figure(make_run, tmp_path, ca
         ({"train.log": "x"}, "train.log: must be the log of a finished training"),
         (
             {"train.log": f'{{"num_updates": "1"}}\n{train_log(9)}'},
-            "'lr' must be a number in every",
+            "must be a number in every",
         ),
         ({"source.txt": "", "reference.txt": "", "hypothesis.txt": ""}, "at least one, is of 4"),
         ({"score.json": None}, "score.json: No such file or directory"),

@@ -9,10 +9,9 @@ import pytest
 from run_directories import read_comparison, table_rows, valid_log, write_run
 
 from fairseq_aiayn.cli.main import main as aiayn
-from fairseq_aiayn.report import comparison, results_page, table3
-from fairseq_aiayn.report.markdown import blocks_as_markdown
-from fairseq_aiayn.report.markdown_and_json import write_markdown_and_json
-from fairseq_aiayn.report.table3 import read_table3
+from fairseq_aiayn.report import results_page
+from fairseq_aiayn.report.document import blocks_as_markdown, write_markdown_and_json
+from fairseq_aiayn.report.tables import full_blocks, read_table3, results_as_json
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -24,8 +23,8 @@ def results(tmp_path) -> Path:
     run = write_run(tmp_path / "run", made)
     compared, rows = read_comparison([run], 1), read_table3([run, tmp_path / "absent"])
     folder = tmp_path / "docs" / "measured"
-    write_markdown_and_json(folder, "multi30k", "not read", comparison.as_json(compared))
-    write_markdown_and_json(folder, "all rows", "not read", table3.as_json(rows))
+    write_markdown_and_json(folder, "multi30k", "not read", results_as_json(compared))
+    write_markdown_and_json(folder, "all rows", "not read", results_as_json(rows))
     return folder
 
 
@@ -45,8 +44,8 @@ def test_every_file_has_a_heading_its_table_and_how_its_runs_were_made(results, 
     assert [section.split("\n")[0] for section in sections] == ["all rows", "multi30k"]
     run = tmp_path / "run"
     expected = [
-        table3.full_blocks(read_table3([run, tmp_path / "absent"])),
-        comparison.full_blocks(read_comparison([run], 1)),
+        full_blocks(read_table3([run, tmp_path / "absent"])),
+        full_blocks(read_comparison([run], 1)),
     ]
     for section, blocks in zip(sections, expected, strict=True):
         assert blocks_as_markdown(blocks).strip() in section
@@ -60,7 +59,7 @@ def test_a_training_that_diverged_is_in_the_page(tmp_path):
     """JSON has no number for its perplexity."""
     files = {"valid.log": valid_log(math.inf)}
     run = write_run(tmp_path / "run", {"system": "aiayn", "row": "base"}, **files)
-    content = comparison.as_json(read_comparison([run], 1))
+    content = results_as_json(read_comparison([run], 1))
     write_markdown_and_json(tmp_path / "measured", "multi30k", "not read", content)
     page = results_page.make_page(tmp_path / "measured", tmp_path / "page.md")
     assert ["development perplexity", "nan"] in table_rows(page)
@@ -117,7 +116,7 @@ def test_without_results_the_page_says_so(tmp_path):
         ('{"kind": "table3", "runs": []}', "x.json: must be as .* wrote it, is not: 'unfinished'"),
         (
             '{"kind": "comparison", "runs": [{}], "examples": []}',
-            "x.json: must be as .* 'settings'",
+            "x.json: must be as .* 'dev_perplexity'",
         ),
     ],
 )

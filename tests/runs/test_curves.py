@@ -9,11 +9,10 @@ from dataclasses import replace
 import pytest
 from run_directories import MADE, PARAMETERS, inner, valid, write_log, write_run
 
-from fairseq_aiayn.runs.differences import Difference, options_of, run_differences
-from fairseq_aiayn.runs.fairseq_log import read_log
-from fairseq_aiayn.runs.learning_curves import learning_curves_of
-from fairseq_aiayn.runs.train_log import train_options_of, training_of
-from fairseq_aiayn.runs.translation_run import read_run
+from fairseq_aiayn.runs.differences import Difference, run_differences
+from fairseq_aiayn.runs.logs import learning_curves_of, read_log, train_options_of, training_of
+from fairseq_aiayn.runs.record import options_of
+from fairseq_aiayn.runs.run import read_run
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ import pytest
 from run_directories import MADE, score, train_log, write_run
 from scipy.stats import t as student
 
-from fairseq_aiayn.runs.seeds import against, first_seeds, over_seeds
-from fairseq_aiayn.runs.translation_run import read_run
+from fairseq_aiayn.runs.run import against, first_seeds, over_seeds, read_run
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def make_runs(tmp_path):
 
 def test_seeds_of_one_training_have_a_mean_and_a_sample_deviation(make_runs):
     runs = make_runs((1, 27.0, {}), (2, 28.0, {}), (3, 30.0, {}), (1, 9.0, {"row": "big"}))
-    (found,) = over_seeds(runs, {"BLEU": lambda run: run.bleu.score})
+    (found,) = over_seeds(runs, {"BLEU": lambda run: run.translation.bleu.score})
     assert found.name == "run-0, run-1, run-2", "no name ends with its seed"
     assert found.runs == ("run-0", "run-1", "run-2")
     assert found.what == ("BLEU",)
@@ -56,7 +55,7 @@ def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
             for seed, bleu in enumerate(scores, 1)
         )
     )
-    figures = {"BLEU": lambda run: run.bleu.score, "updates": lambda run: 3}
+    figures = {"BLEU": lambda run: run.translation.bleu.score, "updates": lambda run: 3}
     ours, stock = over_seeds(runs, figures)
     assert (ours.name, stock.name) == ("ours", "stock")
     assert (ours.seeds, stock.seeds) == ((1, 2, 3), (1, 2))
@@ -74,7 +73,7 @@ def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
 def test_a_seed_that_diverged_leaves_a_mean_without_deviation(make_runs):
     """Breaks if infinity ends the page on all the other runs."""
     ours = make_runs((1, 27.0, {}), (2, math.inf, {}))
-    (found,) = over_seeds(ours, {"BLEU": lambda run: run.bleu.score})
+    (found,) = over_seeds(ours, {"BLEU": lambda run: run.translation.bleu.score})
     assert math.isnan(found.deviations[0])
     assert against(found, found) == [None]
 
@@ -82,7 +81,7 @@ def test_a_seed_that_diverged_leaves_a_mean_without_deviation(make_runs):
 def test_equal_seeds_are_tested_without_a_warning(make_runs, recwarn):
     other = [(seed, 28.0 + seed, {"row": "big"}) for seed in (1, 2, 3)]
     runs = make_runs((1, 27.0, {}), (2, 27.0, {}), (3, 27.0, {}), *other)
-    first, second = over_seeds(runs, {"BLEU": lambda run: run.bleu.score})
+    first, second = over_seeds(runs, {"BLEU": lambda run: run.translation.bleu.score})
     assert against(first, second)[0].difference == pytest.approx(3.0)
     assert not recwarn.list
 
@@ -124,5 +123,5 @@ def test_what_differs_in_more_or_less_than_the_seed_is_no_group(make_runs, other
 def test_an_option_that_differs_makes_no_group_and_a_seed_counts_once(make_runs):
     same, other = trained("bin"), trained("bin --fp16")
     runs = make_runs((1, 27.0, same), (2, 28.0, same), (2, 9.0, same), (3, 30.0, other))
-    (found,) = over_seeds(runs, {"BLEU": lambda run: run.bleu.score})
+    (found,) = over_seeds(runs, {"BLEU": lambda run: run.translation.bleu.score})
     assert found.runs == ("run-0", "run-1") and found.means == (27.5,)

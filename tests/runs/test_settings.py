@@ -8,8 +8,8 @@ import sys
 import pytest
 from run_directories import MADE
 
-from fairseq_aiayn.runs import write_settings
-from fairseq_aiayn.runs.settings import settings_from_json
+from fairseq_aiayn.runs import record as recording
+from fairseq_aiayn.runs.record import settings_from_json
 
 NVIDIA_SMI = """#!/bin/sh
 case $1 in
@@ -31,7 +31,7 @@ def write(tmp_path):
     path = f"{tmp_path}:{os.environ['PATH']}"
 
     def run(*arguments: object) -> dict:
-        command = [sys.executable, write_settings.__file__, *map(str, arguments)]
+        command = [sys.executable, recording.__file__, *map(str, arguments)]
         environment = {**os.environ, "PATH": path}
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
         return json.loads(done.stdout)
@@ -41,7 +41,7 @@ def write(tmp_path):
 
 def test_settings_are_written_as_they_are_read(tmp_path, write):
     options = "--name a-1 --system aiayn --row base --corpus wmt14_en_de --gpus 8 --nodes 2"
-    text = f"fairseq-train {write_settings.ROOT}/exp/bin --user-dir '{write_settings.ROOT}/my exp'"
+    text = f"fairseq-train {recording.ROOT}/exp/bin --user-dir '{recording.ROOT}/my exp'"
     where = ["--seed", 7, "--device", "cuda"]
     training = write("training", *options.split(), *where, "--command", "train", text)
     (tmp_path / "training.json").write_text(json.dumps(training))
@@ -128,6 +128,6 @@ def test_a_record_that_is_none_is_named(words, record, message, tmp_path, monkey
     path = tmp_path / "training.json"
     path.write_text(record)
     words = [*words, str(path), "--command", "train", "x"]
-    monkeypatch.setattr(sys, "argv", ["write_settings.py", *words])
-    with pytest.raises(SystemExit, match=f"^write_settings: {path}: {message}"):
-        write_settings.main()
+    monkeypatch.setattr(sys, "argv", ["record.py", *words])
+    with pytest.raises(SystemExit, match=f"^record: {path}: {message}"):
+        recording.main()

@@ -1,0 +1,772 @@
+"""Runs in one table, beside the paper's figures: Table 2 and its like, Table 3 and Table 4."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+
+from fairseq_aiayn.paper import BASE, ROWS, SEMI_SUPERVISED, TABLE_3, TABLE_4, WSJ_ONLY, Row
+from fairseq_aiayn.report.document import (
+    Block,
+    Bullets,
+    Code,
+    Details,
+    Paragraph,
+    Table,
+    Text,
+    Texts,
+)
+from fairseq_aiayn.runs.differences import (
+    TABLE_3_CONDITIONS,
+    conditions_of,
+    published,
+    unmet_conditions,
+)
+from fairseq_aiayn.runs.record import TRAIN, Settings, Start, read_settings
+from fairseq_aiayn.runs.run import (
+    OverSeeds,
+    Run,
+    against,
+    deviation,
+    figures_of,
+    first_seeds,
+    over_seeds,
+    read_run,
+    require_same,
+    run_as_json,
+    run_from_json,
+    scored_alike,
+)
+from fairseq_aiayn.scores import (
+    CONFIDENCE,
+    FEWEST,
+    LEVEL,
+    SAMPLES_OF_DIFFERENCE,
+    EstimatedDifference,
+)
+from fairseq_aiayn.text import dataclass_of
+from fairseq_aiayn.treebank.evalb import LabelCount, percent
+
+COMPARISON, TABLE3, TABLE4 = "comparison", "table3", "table4"  # kinds of results, in JSON
+WSJ = ("wsj", "wsj_semi_supervised")  # as the recipe calls the paper's corpora
+SECTION_23 = 2_416  # sentences
+LABELS = 15  # that are printed
+ROWS_3 = {row.name: row for row in TABLE_3}
+# Measured in tensor2tensor#317 on the authors' checkpoint of 3.8 million steps.
+OTHER_MEASURE = (
+    "The paper's BLEU is not sacreBLEU: for English-German, a base model of its authors has 29.02 "
+    "by their script and 27.52 by sacreBLEU on newstest2014, 26.50 and 26.25 on newstest2013."
+)
+MEANING_OF_P = (
+    "p is how often resampled test sets show a difference as large where there is none. It says "
+    "nothing about another seed, which moves the score too."
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """One sentence with the translation of each system."""
+
+    sentence: int  # from 1
+    source: str
+    reference: str
+    translations: dict[str, str]  # by the name of the run
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A run that has no results, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Results:
+    """Runs that stand in one table, and what its kind has besides."""
+
+    kind: str  # COMPARISON, TABLE3 or TABLE4
+    runs: tuple[Run, ...]
+    examples: tuple[Example, ...] = ()  # of a comparison
+    unfinished: tuple[Unfinished, ...] = ()  # of Table 3
+    # Of Table 4: of each run from the first, by its name
+    f1_differences: dict[str, EstimatedDifference] = field(default_factory=dict)
+
+    @cached_property
+    def seeds(self) -> list[OverSeeds]:
+        """The runs that differ only in their seed."""
+        return over_seeds(self.runs, figures_of(self.runs))
+
+
+def results_as_json(results: Results) -> dict[str, object]:
+    """Return all of a table, ready for json.dump."""
+    content = {"kind": results.kind, "runs": list(map(run_as_json, results.runs))}
+    match results.kind:
+        case "comparison":
+            own = {"examples": list(map(asdict, results.examples))}
+        case "table3":
+            own = {"unfinished": list(map(asdict, results.unfinished))}
+        case _:
+            differences = results.f1_differences.items()
+            own = {"f1_differences": {name: asdict(value) for name, value in differences}}
+    return content | own
+
+
+def results_from_json(content: Mapping, where: object) -> Results:
+    """Make Results of what `results_as_json` returns; raises KeyError, TypeError or ValueError for
+    anything else."""
+    kinds = (COMPARISON, TABLE3, TABLE4)
+    kind = content.get("kind") if isinstance(content, Mapping) else None
+    if kind not in kinds:
+        raise ValueError(f"{where}: 'kind' must be one of {', '.join(kinds)}, got {kind!r}")
+    runs = tuple(run_from_json(run, where) for run in content["runs"])
+    match kind:
+        case "comparison":
+            return Results(kind, runs, tuple(Example(**each) for each in content["examples"]))
+        case "table3":
+            unfinished = tuple(Unfinished(**each) for each in content["unfinished"])
+            return Results(kind, runs, unfinished=unfinished)
+    differences = {
+        name: dataclass_of(value, EstimatedDifference, where)
+        for name, value in content["f1_differences"].items()
+    }
+    return Results(kind, runs, f1_differences=differences)
+
+
+def summary_blocks(results: Results) -> list[Block]:
+    """Return the table and what must be known to read it; of a comparison also the examples, of
+    parsers the details of each run."""
+    runs = results.runs
+    if results.kind == TABLE3:
+        return table3_blocks(results)
+    if results.kind == TABLE4:
+        return [
+            *parsers_blocks(runs),
+            *over_seeds_blocks(results.seeds),
+            *f1_blocks(results),
+            *details_blocks(runs),
+        ]
+    names = [run.name for run in first_seeds(runs, results.seeds)]
+    return [
+        *over_seeds_blocks(results.seeds),
+        measured_table(runs),
+        *signatures(runs[0]),
+        machines(runs),
+        *caveat(runs),
+        *(example_block(example, names) for example in results.examples),
+    ]
+
+
+def full_blocks(results: Results) -> list[Block]:
+    """Return the summary, and how each run was made; of parsers also the table of labels."""
+    runs = results.runs
+    if results.kind == TABLE3:
+        runs = [run for group in group_by_row(runs) for run in group.runs]
+    else:
+        runs = first_seeds(runs, results.seeds)
+    labels = [labels_table(runs)] if results.kind == TABLE4 else []
+    return [*summary_blocks(results), *labels, *how_made(runs)]
+
+
+# The columns of tables
+
+
+Columns = Mapping[str, Callable[[Run], str]]  # by their labels
+
+
+def _count(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+TRAINING: Columns = {
+    "parameters": lambda run: f"{run.training.parameters:,}",
+    "updates": lambda run: f"{run.training.updates:,}",
+    "target tokens/s in training": lambda run: f"{run.training.tokens_per_second:,.0f}",
+    "seconds of training": lambda run: f"{run.training.seconds:,.0f}",
+    "wall time of training": lambda run: clock(run.training.wall_seconds),
+    "peak memory of training, MiB": lambda run: _count(run.training.peak_memory),
+    "peak GPU memory of training, MiB": lambda run: _count(run.training.peak_gpu_memory),
+    "development perplexity": lambda run: f"{run.dev_perplexity:.2f}",
+}
+
+
+def _token_bleu(run: Run) -> str:
+    bleu = run.translation.token_bleu
+    return f"{bleu.score:.2f}" if bleu else ""
+
+
+MEASURED: Columns = {
+    **TRAINING,
+    "BLEU as the paper's": lambda run: f"{run.translation.bleu.score:.2f}",
+    "sacreBLEU": lambda run: f"{run.translation.sacrebleu.score:.2f}",
+    "BLEU of tokens": _token_bleu,
+}
+
+
+def _option(name: str) -> Callable[[Run], str]:
+    """Return a column with the value of an option of fairseq-train."""
+    return lambda run: run.settings.options(TRAIN).get(name, "")
+
+
+def _evalb(field: str) -> Callable[[Run], str]:
+    return lambda run: f"{getattr(run.parsing.scores.all, field):.2f}"
+
+
+def _copies(run: Run) -> str:
+    trees = run.parsing.trees
+    return _option("--upsample-primary")(run) if trees.silver or trees.augmented else ""
+
+
+def _tagging_accuracy(run: Run) -> str:
+    """Return a text that is empty if the parser was not taught to tag."""
+    return "" if run.parsing.trees.tags == "XX" else _evalb("tagging_accuracy")(run)
+
+
+def _sentences_per_second(run: Run) -> str:
+    search = run.parsing.search
+    return f"{search.sentences / search.seconds:.1f}" if search.seconds else ""
+
+
+def _repairs(name: str) -> Callable[[Run], str]:
+    return lambda run: _count(run.parsing.repairs.repairs.get(name) or None)
+
+
+DETAILS: Columns = {
+    "row": lambda run: run.settings.row or "",
+    "gold trees": lambda run: f"{run.parsing.trees.gold:,}",
+    "silver trees": lambda run: _count(run.parsing.trees.silver or None),
+    "phrases and pairs of gold trees": lambda run: _count(run.parsing.trees.augmented or None),
+    "copies of the gold trees": _copies,
+    "in a word's place": lambda run: run.parsing.trees.tags,
+    "word pieces": lambda run: _count(run.vocabulary or None),
+    "dropout": _option("--dropout"),
+    "attention dropout": _option("--attention-dropout"),
+    **TRAINING,
+    "recall": _evalb("recall"),
+    "precision": _evalb("precision"),
+    "F1": _evalb("f1"),
+    "F1, at most {cutoff} words": lambda run: f"{run.parsing.scores.short.f1:.2f}",
+    "complete match, %": _evalb("complete_match"),
+    "crossing brackets per sentence": _evalb("average_crossing"),
+    "no crossing brackets, %": _evalb("no_crossing"),
+    "tagging accuracy": _tagging_accuracy,
+    "errors of EVALB, which do not count": lambda run: f"{run.parsing.scores.all.errors:,}",
+    "well-formed before repair, %": lambda run: f"{run.parsing.repairs.share_well_formed:.2f}",
+}
+
+
+def table(runs: Sequence[Run], columns: Columns) -> Table:
+    """Return a table with what the columns say of each run, turned so that a column of the page is
+    a run; what is empty for all runs is left out."""
+    rows = [[label, *map(cell, runs)] for label, cell in columns.items()]
+    return Table(["", *(run.name for run in runs)], [row for row in rows if any(row[1:])])
+
+
+# Translations (Table 2)
+
+
+def measured_table(runs: Sequence[Run]) -> Table:
+    """Return a column per run, with the paper's figures of their row where it prints any."""
+    measured, kinds = table(runs, MEASURED), set(map(_kind, runs))
+    paper = published(runs[0].settings) if len(kinds) == 1 else None
+    if paper:
+        printed = {
+            "parameters": f"{paper.parameters} × 10⁶" if paper.parameters else "",
+            "updates": f"{ROWS[runs[0].settings.row].steps:,}",
+            "development perplexity": f"{paper.ppl:.2f}" if paper.ppl else "",
+            "BLEU as the paper's": f"{paper.bleu:.1f}" if paper.bleu else "",
+        }
+        rows = [[*row, printed.get(row[0], "")] for row in measured.rows]
+        return Table([*measured.header, "paper"], rows)
+    own = table(runs, {"BLEU, the paper's own": _printed_bleu})
+    return Table(measured.header, [*measured.rows, *own.rows])
+
+
+def _kind(run: Run) -> tuple[str | None, str | None, str | None]:
+    """Return row, corpus and subset, which the paper's figures are of."""
+    return run.settings.row, run.settings.corpus, run.settings.subset
+
+
+def _printed_bleu(run: Run) -> str:
+    """Return the BLEU that the paper prints of a run's own row and corpus."""
+    paper = published(run.settings)
+    return f"{paper.bleu:.1f}" if paper and paper.bleu else ""
+
+
+def signatures(run: Run) -> list[Block]:
+    """Return how the run, and each run beside it, was scored."""
+    scores = {
+        "Paper's BLEU": run.translation.bleu,
+        "sacreBLEU": run.translation.sacrebleu,
+        "BLEU of tokens": run.translation.token_bleu,
+    }
+    return [
+        Paragraph([f"{name}: ", Code(score.signature)]) for name, score in scores.items() if score
+    ]
+
+
+def caveat(runs: Sequence[Run]) -> list[Block]:
+    """Return what to know before comparing runs with the paper's figures beside them: which
+    conditions differ, and that sacreBLEU is another measure. Nothing if no figure is beside them.
+    """
+    by_kind: dict[tuple, list[Run]] = {}
+    for run in runs:
+        if published(run.settings):
+            by_kind.setdefault(_kind(run), []).append(run)
+    by_row = {
+        row: unmet_conditions(alike, conditions_of(ROWS[row], corpus, subset))
+        for (row, corpus, subset), alike in by_kind.items()
+    }
+    several = len(by_kind) > 1
+    texts = [f"Row {row}: {text}" if several else text for row, text in by_row.items() if text]
+    measures = [OTHER_MEASURE] if any(map(_printed_bleu, runs)) else []
+    return [Paragraph(text) for text in (*texts, *measures)]
+
+
+def example_block(
+    example: Example, names: Sequence[str], chrf: Mapping[str, float] | None = None
+) -> Texts:
+    """Return a sentence with the translations of these runs; the chrF of each, if given, stands in
+    brackets."""
+    texts = [("source", example.source), ("reference", example.reference)]
+    for name in names:
+        translation = example.translations[name]
+        texts.append((f"{name} ({chrf[name]:.1f})" if chrf else name, translation))
+    return Texts(f"Sentence {example.sentence:,}", texts)
+
+
+# Table 3
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of one row by one system; each has another seed."""
+
+    system: str
+    row: Row
+    runs: tuple[Run, ...]
+
+
+def read_table3(directories: Sequence[Path]) -> Results:
+    """Read run directories, finished or not; an unfinished run keeps its name and the reason.
+
+    Raises ValueError for runs that are not of Table 3 or cannot stand in one table.
+    """
+    finished, unfinished = [], []
+    for directory in directories:
+        try:
+            finished.append((directory, read_run(directory).run))
+        except (OSError, ValueError) as error:
+            unfinished.append(Unfinished(_name(directory), _reason(directory, error)))
+    _require_rows(finished)
+    require_same(finished, _measured_alike)
+    runs = tuple(run for _, run in finished)
+    _require_one_budget(runs)
+    return Results(TABLE3, runs, unfinished=tuple(unfinished))
+
+
+def _measured_alike(run: Run) -> dict[str, object]:
+    return {
+        "corpus": run.settings.corpus,
+        "subset": run.settings.subset,
+        "number of averaged checkpoints": run.settings.averaged,
+        "vocabulary": run.vocabulary,
+        **scored_alike(run),
+    }
+
+
+def _require_rows(finished: Sequence[tuple[Path, Run]]) -> None:
+    seen: dict[tuple, Path] = {}
+    for directory, run in finished:
+        settings = run.settings
+        if settings.row not in ROWS_3:
+            raise ValueError(
+                f"{directory}: must be a run of one of the rows of Table 3, {', '.join(ROWS_3)}; "
+                f"its row is {settings.row!r}"
+            )
+        key = settings.system, settings.row, settings.seed
+        if key in seen:
+            raise ValueError(
+                f"{directory}: must have another seed than {seen[key]}, which is {key[0]}'s "
+                f"{key[1]}, too, has {key[2]}"
+            )
+        seen[key] = directory
+
+
+def _require_one_budget(runs: Sequence[Run]) -> None:
+    """Raise ValueError unless all runs have the same updates, or the same share of the paper's."""
+    updates = {run.training.updates for run in runs}
+    shares = {Fraction(run.training.updates, ROWS_3[run.settings.row].steps) for run in runs}
+    if len(updates) > 1 and len(shares) > 1:
+        budgets = dict.fromkeys(f"{run.settings.row} {run.training.updates:,}" for run in runs)
+        raise ValueError(
+            "all runs must have the same number of updates, or the same share of the steps that "
+            f"their rows have in the paper, have {', '.join(budgets)}"
+        )
+
+
+def _name(directory: Path) -> str:
+    try:
+        return read_settings(directory / "settings.json").name
+    except (OSError, ValueError):
+        return directory.resolve().name
+
+
+def _reason(directory: Path, error: OSError | ValueError) -> str:
+    """Return an error's message, with the paths of files relative to the run directory."""
+    message = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        message = f"{error.filename}: {error.strerror}"
+    return message.replace(f"{directory}/", "")
+
+
+def group_by_row(runs: Sequence[Run]) -> list[Group]:
+    """Group runs by row, in the paper's order, and by system, in the order of the runs."""
+    groups: dict[tuple[str | None, str], list[Run]] = {}
+    systems = dict.fromkeys(run.settings.system for run in runs)
+    for run in runs:
+        groups.setdefault((run.settings.row, run.settings.system), []).append(run)
+    return [
+        Group(system, row, tuple(groups[row.name, system]))
+        for row in TABLE_3
+        for system in systems
+        if (row.name, system) in groups
+    ]
+
+
+def _symbol(field: str) -> Callable[[Group], str]:
+    """Return a column of the paper's settings, which is empty where a row has the value of base."""
+
+    def cell(group: Group) -> str:
+        value = getattr(group.row, field)
+        return "" if group.row is not BASE and value == getattr(BASE, field) else str(value)
+
+    return cell
+
+
+def _printed(field: str, digits: int) -> Callable[[Group], str]:
+    """Return a column of a result that the paper prints for some rows."""
+
+    def cell(group: Group) -> str:
+        value = getattr(group.row.published, field)
+        return "" if value is None else f"{value:.{digits}f}"
+
+    return cell
+
+
+def _mean(value: Callable[[Run], float]) -> Callable[[Group], str]:
+    """Return a column of means over seeds, with the sample deviation if there are several."""
+
+    def cell(group: Group) -> str:
+        values = [value(run) for run in group.runs]
+        spread = f" ± {deviation(values):.2f}" if len(values) > 1 else ""
+        return f"{fmean(values):.2f}{spread}"
+
+    return cell
+
+
+COLUMNS: dict[str, Callable[[Group], str]] = {
+    "row": lambda group: group.row.name,
+    "system": lambda group: group.system,
+    **{name: _symbol(name) for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")},
+    "ε_ls": _symbol("epsilon_ls"),
+    "updates": lambda group: f"{group.runs[0].training.updates:,}",
+    "PPL, paper": _printed("ppl", 2),
+    "PPL, ours": _mean(lambda run: run.dev_perplexity),
+    "BLEU, paper": _printed("bleu", 1),
+    "BLEU, ours": _mean(lambda run: run.translation.bleu.score),
+    "sacreBLEU, ours": _mean(lambda run: run.translation.sacrebleu.score),
+    "10⁶ params, paper": _printed("parameters", 0),
+    "10⁶ params, ours": lambda group: f"{group.runs[0].training.parameters / 1e6:.1f}",
+    "seeds": lambda group: str(len(group.runs)),
+}
+
+
+def table3_blocks(results: Results) -> list[Block]:
+    """Return the table in the paper's order of rows, and what must be known to read it."""
+    runs, groups = results.runs, group_by_row(results.runs)
+    systems = list(dict.fromkeys(group.system for group in groups))
+    columns = dict(COLUMNS)
+    if len(systems) < 2:
+        del columns["system"]
+    rows = [[cell(group) for cell in columns.values()] for group in groups]
+    blocks: list[Block] = [Table(list(columns), rows, left=2 if len(systems) > 1 else 1)]
+    if runs:
+        blocks += [*signatures(runs[0]), machines(runs)]
+        texts = unmet_conditions(runs, TABLE_3_CONDITIONS), OTHER_MEASURE
+        blocks += [Paragraph(text) for text in texts if text]
+    if results.unfinished:
+        reasons = [f"{run.name}: {run.reason}" for run in results.unfinished]
+        blocks += [Paragraph("Not finished:"), Bullets(reasons)]
+    for system in systems:
+        finished = {group.row.name for group in groups if group.system == system}
+        if missing := [row.name for row in TABLE_3 if row.name not in finished]:
+            text = f"Rows without a finished run of {system}: {', '.join(missing)}"
+            blocks.append(Paragraph(text))
+    return blocks
+
+
+# Parsers (Table 4)
+
+
+def parsers_blocks(runs: Sequence[Run]) -> list[Block]:
+    """Return the paper's Table 4 with a row per run below it, and what was parsed if it is not the
+    paper's test set."""
+    rows = [[row.parser, row.training, f"{row.f1:.1f}", ""] for row in TABLE_4]
+    rows += [[run.name, _trained_on(run), "", _evalb("f1")(run)] for run in runs]
+    parsers = Table(["parser", "training", "F1, paper", "F1, ours"], rows, left=2)
+    others = dict.fromkeys(_parsed(run) for run in runs if not _is_section_23(run))
+    if not others:
+        return [parsers]
+    paper = f"section 23 of the WSJ, {SECTION_23:,} sentences"
+    ours = " and of ".join(others)
+    text = f"The paper's F1 is of {paper}; ours is of {ours}: they do not compare."
+    return [parsers, Paragraph(text)]
+
+
+def _trained_on(run: Run) -> str:
+    """Return what a run was trained on, in the paper's words if it is the paper's corpus."""
+    trees, corpus = run.parsing.trees, run.settings.corpus or "not recorded"
+    if corpus in WSJ:
+        corpus = SEMI_SUPERVISED if trees.silver else WSJ_ONLY
+    silver = f", {trees.silver:,} silver" if trees.silver else ""
+    return f"{corpus}: {trees.gold:,} gold{silver} sentences"
+
+
+def _parsed(run: Run) -> str:
+    settings = run.settings
+    return (
+        f"corpus {settings.corpus or 'not recorded'}, subset {settings.subset or 'not recorded'}, "
+        f"{run.sentences:,} sentences"
+    )
+
+
+def _is_section_23(run: Run) -> bool:
+    """Return whether a run parsed the paper's test set."""
+    settings = run.settings
+    return (settings.corpus in WSJ, settings.subset, run.sentences) == (True, "test", SECTION_23)
+
+
+def f1_blocks(results: Results) -> list[Block]:
+    """Return each search against the first, over resampled sentences; nothing for one search."""
+    if not results.f1_differences:
+        return []
+    first = results.runs[0]
+    rows = [
+        [
+            name,
+            f"{found.difference:+.2f}",
+            interval(found),
+            f"{found.p_value:.4f}",
+            verdict(found.p_value, first.sentences),
+        ]
+        for name, found in results.f1_differences.items()
+    ]
+    what = f"F1 against {first.name}", "difference", f"{CONFIDENCE:.0%} interval", "p", "verdict"
+    text = f"Paired bootstrap (Koehn, 2004) over {SAMPLES_OF_DIFFERENCE:,} samples: {MEANING_OF_P}"
+    return [Table(what, rows), Paragraph(text)]
+
+
+def details_blocks(runs: Sequence[Run]) -> list[Block]:
+    """Return a column per run with its training, its scores and its repairs; how they were scored,
+    and on what they were made."""
+    scores = runs[0].parsing.scores
+    repairs = dict.fromkeys(name for run in runs for name in run.parsing.repairs.repairs)
+    columns = {
+        **{label.format(cutoff=scores.cutoff): cell for label, cell in DETAILS.items()},
+        **{f"repairs: {name}": _repairs(name) for name in repairs},
+        "sentences parsed/s": _sentences_per_second,
+    }
+    parameters = Paragraph(f"Parameters of EVALB: {scores.parameters}")
+    return [table(runs, columns), parameters, machines(runs)]
+
+
+def labels_table(runs: Sequence[Run]) -> Table:
+    """Return recall, precision and F1 of the labels that are most frequent in the gold trees."""
+    header = ["label", "gold"]
+    for run in runs:
+        header += [f"{what}, {run.name}" for what in ("recall", "precision", "F1")]
+    gold = {label: counts.gold for label, counts in runs[0].parsing.scores.labels.items()}
+    rows = []
+    for label in sorted(gold, key=lambda label: (-gold[label], label))[:LABELS]:
+        rows.append([label, f"{gold[label]:,}"])
+        for run in runs:
+            counts = run.parsing.scores.labels.get(label, LabelCount(0, 0, 0))
+            rows[-1] += [
+                f"{percent(counts.matched, counts.gold):.2f}",
+                f"{percent(counts.matched, counts.predicted):.2f}",
+                f"{percent(2 * counts.matched, counts.gold + counts.predicted):.2f}",
+            ]
+    return Table(header, rows)
+
+
+# Several seeds, and how sure differences are
+
+
+def over_seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
+    """Return a table with mean ± deviation of each group, and how the others differ from the first;
+    nothing if there are no groups."""
+    if not groups:
+        return []
+    rows = []
+    for group in groups:
+        figures = zip(group.means, group.deviations, strict=True)
+        means = [f"{mean:.2f} ± {deviation:.2f}" for mean, deviation in figures]
+        rows.append([group.name, ", ".join(map(str, group.seeds)), *means])
+    header = ["mean ± standard deviation", "seeds", *groups[0].what]
+    first, *others = groups
+    rows += [
+        [f"{other.name}, difference", "", *map(_difference_cell, against(first, other))]
+        for other in others
+    ]
+    texts = []
+    if others:
+        texts.append(
+            f"Differences are from {first.name}, with their {CONFIDENCE:.0%} confidence interval "
+            "and p by Welch's t-test: p is how often seeds alone would make so large a difference."
+        )
+    texts.append("Where only one run of a group is shown, it is that of the first seed.")
+    return [Table(header, rows, left=2), Paragraph(" ".join(texts))]
+
+
+def _difference_cell(found: EstimatedDifference | None) -> str:
+    if found is None:
+        return ""
+    return f"{found.difference:+.2f} ({interval(found)}; p {found.p_value:.2f})"
+
+
+def interval(found: EstimatedDifference) -> str:
+    """Return the confidence interval of a difference."""
+    return f"{found.low:+.2f} to {found.high:+.2f}"
+
+
+def verdict(p_value: float, sentences: int) -> str:
+    """Say whether a difference on so many sentences is significant."""
+    if sentences < FEWEST:
+        return f"fewer than {FEWEST} sentences are too few to say"
+    return "significant" if p_value < LEVEL else "may be chance"
+
+
+# What a result is traced back to
+
+
+PROCESSOR = {"processor": "{}", "cores": "{} cores"}
+MACHINE = {
+    **PROCESSOR,
+    "memory_gib": "{} GiB of memory",
+    "driver": "NVIDIA driver {}",
+    "cuda": "CUDA {}",
+}
+
+
+def machines(runs: Sequence[Run]) -> Block:
+    """Return on what the runs were made: once if it is the same for all of them, else by name."""
+    names: dict[str, list[str]] = {}
+    for run in runs:
+        names.setdefault(_made_on(run), []).append(run.name)
+    if len(names) == 1:
+        return Paragraph(*names)
+    return Bullets([f"{', '.join(same)}: {made_on}" for made_on, same in names.items()])
+
+
+def _made_on(run: Run) -> str:
+    """Return what was translated or parsed, the machine of the training and its versions."""
+    settings = run.settings
+    sentences = f"{run.sentences:,} sentences"
+    if settings.corpus and settings.subset:
+        sentences += f" ({settings.corpus}, {settings.subset})"
+    machine = _gpus(settings) or _filled(PROCESSOR, settings.hardware)
+    names = [name for name in settings.packages if "fairseq" in name or name == "torch"]
+    trained = f"trained on {machine}" if machine else ""
+    return "; ".join(filter(None, (sentences, trained, _versions(settings, names))))
+
+
+def how_made(runs: Sequence[Run]) -> list[Block]:
+    """Return a folded block per run, with all that its settings know."""
+    return [Details(f"How {run.name} was made", _facts(run), run.settings.commands) for run in runs]
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as 1:23:45, with days in front if there are any."""
+    return str(timedelta(seconds=round(seconds)))
+
+
+def _facts(run: Run) -> dict[str, Text]:
+    """Return all that the run's settings know except the commands."""
+    settings = run.settings
+    what = {
+        "row {}": settings.row,
+        "corpus {}": settings.corpus,
+        "subset {}": settings.subset,
+        "vocabulary of {:,}": run.vocabulary,
+        "seed {}": settings.seed,
+        "checkpoints averaged: {}": settings.averaged,
+    }
+    evaluated_by = settings.evaluated_by
+    is_other = evaluated_by and evaluated_by != settings.commit
+    facts: dict[str, Text] = {
+        "what": ", ".join(text.format(x) for text, x in what.items() if x is not None),
+        "commit": [Code(settings.commit)] if settings.commit else "",
+        "written": settings.written or "",
+        "hardware": _machine(settings),
+        "packages": _versions(settings, list(settings.packages)),
+        "wall time of training": f"{clock(run.training.wall_seconds)}, of that "
+        f"{clock(run.training.seconds)} in updates",
+        "resumed": _resumed(settings),
+        "evaluated": ["by commit ", Code(evaluated_by)] if is_other else "",
+    }
+    return {what: text for what, text in facts.items() if text}
+
+
+def _resumed(settings: Settings) -> Sequence[str]:
+    """Return how often a training went on from a checkpoint, and with what machines and commits.
+
+    The text is empty if machine and commit are always those of the first start.
+    """
+    starts = settings.resumed
+    machines = _others(map(_machine, starts), _machine(settings))
+    commits = _others((start.commit for start in starts), settings.commit)
+    if not machines and not commits:
+        return ""
+    text = ["once" if len(starts) == 1 else f"{len(starts)} times"]
+    if machines:
+        text.append(", ")
+        text.append(
+            " and ".join(f"on {machine or 'hardware not recorded'}" for machine in machines)
+        )
+    for index, commit in enumerate(commits):
+        of = f", of commit{'s' if len(commits) > 1 else ''} "
+        text += [" and " if index else of, Code(commit) if commit else "not recorded"]
+    return text
+
+
+def _others(values: Iterable, first: object) -> list:
+    return [value for value in dict.fromkeys(values) if value != first]
+
+
+def _machine(start: Settings | Start) -> str:
+    """Return all that is known of a machine; the text is empty if nothing is."""
+    return ", ".join(filter(None, (_gpus(start), _filled(MACHINE, start.hardware))))
+
+
+def _gpus(settings: Settings | Start) -> str:
+    """Return the names of the GPUs that were used; the text is empty if none was."""
+    if settings.device != "cuda":
+        return ""
+    counts = Counter(settings.hardware.get("gpus", [])[: settings.gpus])
+    gpus = " and ".join(f"{n} × {name}" if n > 1 else name for name, n in counts.items())
+    return f"{settings.nodes} nodes of {gpus}" if gpus and (settings.nodes or 1) > 1 else gpus
+
+
+def _filled(texts: Mapping[str, str], values: Mapping[str, object]) -> str:
+    return ", ".join(text.format(values[key]) for key, text in texts.items() if values.get(key))
+
+
+def _versions(settings: Settings, names: Sequence[str]) -> str:
+    return ", ".join(f"{name} {settings.packages[name]}" for name in names)

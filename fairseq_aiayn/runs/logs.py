@@ -1,0 +1,313 @@
+"""What logs of fairseq say: configuration, cost and learning curves of a training, validations."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+
+from fairseq_aiayn.text import read_lines
+
+PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")  # once per start
+DONE = "done training in"
+# What plugin/commands.py logs at the end of every start
+PEAK_MEMORY = re.compile(r"peak memory: (\d+) MiB(?:, of the GPU (\d+) MiB)?")
+TYPES = re.compile(r"\] dictionary: (\d+) types")
+MEASURES = {"bleu": "BLEU", "f1": "F1"}  # of the validation set, by their names in the log
+NAMED_GROUPS = {  # the option that says what a group of options is the configuration of
+    "model": "arch",
+    **{name: name for name in ("task", "criterion", "optimizer", "lr_scheduler")},
+}
+# What fairseq-train writes down as well, but does not use
+OTHER_COMMANDS = ("generation", "eval_lm", "interactive", "common_eval", "scoring")
+STARTS = ("{'_name'", "Namespace(")  # of a printed configuration
+
+
+@dataclass(frozen=True)
+class Log:
+    """The lines of a log, and the file that they come from."""
+
+    path: Path
+    lines: Sequence[str]
+
+    @cached_property
+    def statistics(self) -> list[dict]:
+        """The JSON objects of the log; other lines and half-written objects are skipped."""
+        objects = []
+        for line in self.lines:
+            start = line.find("{")
+            if start >= 0 and line.endswith("}"):
+                try:
+                    objects.append(json.loads(line[start:]))
+                except json.JSONDecodeError:
+                    continue
+        return objects
+
+    def number(self, line: Mapping, key: str) -> float:
+        """Return a figure of one of the `statistics`.
+
+        Raises ValueError, with the file and the key, for a figure that is missing or no number.
+        """
+        try:
+            return float(line[key])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{self.path}: {key!r} must be a number in every line of statistics, got "
+                f"{line.get(key)!r}"
+            ) from error
+
+
+def read_log(path: Path) -> Log:
+    """Read a log; raises OSError, or ValueError for bytes that are not UTF-8."""
+    return Log(path, read_lines(path))
+
+
+@dataclass(frozen=True)
+class Training:
+    """What the log of a training says; times are those of updates that were kept."""
+
+    parameters: int
+    updates: int
+    tokens_per_second: float  # target tokens, of the seconds
+    seconds: float  # of the updates alone
+    wall_seconds: float  # with the validation, checkpoints and waiting for data between them
+    peak_memory: int | None = None  # MiB of the process; None where the log does not say
+    peak_gpu_memory: int | None = None  # MiB that its tensors took
+
+
+def training_of(log: Log) -> Training:
+    """Return what a train.log says; several starts of a resumed training may have written it.
+
+    fairseq writes its --log-file without times, and its "wall" stands at 0 after a resume. But at
+    the end of every epoch it prints the updates so far, the epoch's mean target tokens per update,
+    its seconds and its tokens per second of wall time. An epoch that was resumed ends once, and
+    counts go on from its checkpoint: what a killed start had done after that is not in them.
+    Raises ValueError if the training is not finished.
+    """
+    parameters = _parameters_of_finished(log)
+    epochs = {epoch["epoch"]: epoch for epoch in log.statistics if "train_num_updates" in epoch}
+    if not epochs:
+        raise ValueError(
+            f"{log.path}: must be written with --log-format json, has no statistics of an epoch"
+        )
+    updates, tokens, seconds, wall_seconds = 0, 0.0, 0.0, 0.0
+    for epoch in epochs.values():
+        done, in_updates = (
+            log.number(epoch, key) for key in ("train_num_updates", "train_train_wall")
+        )
+        epoch_tokens = log.number(epoch, "train_wpb") * (done - updates)
+        # An epoch of one update has no speed, or the speed 0
+        speed = log.number({"train_wps": 0, **epoch}, "train_wps")
+        tokens += epoch_tokens
+        seconds += in_updates
+        wall_seconds += epoch_tokens / speed if speed else in_updates
+        updates = int(done)
+    speed = tokens / max(seconds, 1.0)
+    return Training(parameters, updates, speed, seconds, wall_seconds, *_peak_memory(log))
+
+
+def _parameters_of_finished(log: Log) -> int:
+    """Return the number of parameters; raises ValueError if the last start did not end."""
+    parameters, done = None, False
+    for line in log.lines:
+        if match := PARAMETERS.search(line):
+            parameters, done = int(match[1].replace(",", "")), False
+        elif DONE in line:
+            done = True
+    if parameters is None or not done:
+        raise ValueError(f"{log.path}: must be the log of a finished training, lacks '{DONE}'")
+    return parameters
+
+
+def _peak_memory(log: Log) -> Iterator[int | None]:
+    """Yield the largest peaks of all starts, of the process and of its GPU."""
+    matches = [match for line in log.lines if (match := PEAK_MEMORY.search(line))]
+    for group in (1, 2):
+        yield max((int(match[group]) for match in matches if match[group]), default=None)
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What the log of a validation says of the model and its validation set."""
+
+    perplexity: float
+    vocabulary: int | None  # entries of the target language; None where the log does not say
+    source_vocabulary: int | None  # of the source language
+
+
+def validation_of(log: Log) -> Validation:
+    """Return what a valid.log says; raises ValueError if it has no perplexity."""
+    values = [log.number(line, "valid_ppl") for line in log.statistics if "valid_ppl" in line]
+    if not values:
+        raise ValueError(f"{log.path}: must have a JSON line with 'valid_ppl', has none")
+    sizes = [int(match[1]) for line in log.lines if (match := TYPES.search(line))]
+    source, target = [None, None, *sizes][-2:]
+    return Validation(values[-1], target, source)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Figures of a training at some of its updates."""
+
+    updates: tuple[int, ...]
+    seconds: tuple[float, ...]  # until then
+    loss: tuple[float, ...]  # label-smoothed, in bits per target token
+    perplexity: tuple[float, ...]  # unsmoothed, per target token
+
+    @property
+    def diverged(self) -> int | None:
+        """The first update whose loss is not finite; None if every loss is finite."""
+        pairs = zip(self.updates, self.loss, strict=True)
+        return next((update for update, loss in pairs if not math.isfinite(loss)), None)
+
+
+@dataclass(frozen=True)
+class LearningCurves:
+    """The curves of one training, each in the order of the updates."""
+
+    training: Curve
+    validation: Curve
+    rate: tuple[float, ...]  # learning rate at the updates of `training`
+    measure: str | None = None  # "BLEU" or "F1" if every validation measured it, else None
+    score: tuple[float, ...] = ()  # its value at each update of `validation`
+
+
+def learning_curves_of(log: Log) -> LearningCurves:
+    """Return the curves of a train.log; a later start replaces the updates that it did again.
+
+    Time is that of fairseq's clock ("wall"), with validations and checkpoints. After a resume the
+    clock stands at 0: from then on time is that of the updates alone. A training shorter than
+    --log-interval has no curves. Raises ValueError for a figure that is no number.
+    """
+    inner, valid = _kept(log, "num_updates"), _kept(log, "valid_num_updates")
+    seconds = list(accumulate(time for _, time in inner.values()))
+    updates = list(inner)
+    until = [[0.0, *seconds][bisect_right(updates, update)] for update in valid]
+    measure = next((key for key in MEASURES if _is_in_all(f"valid_{key}", valid)), None)
+    return LearningCurves(
+        Curve(tuple(inner), tuple(seconds), *(_values(log, inner, key) for key in ("loss", "ppl"))),
+        Curve(
+            tuple(valid),
+            tuple(until),
+            *(_values(log, valid, key) for key in ("valid_loss", "valid_ppl")),
+        ),
+        _values(log, inner, "lr"),
+        MEASURES[measure] if measure else None,
+        _values(log, valid, f"valid_{measure}") if measure else (),
+    )
+
+
+Lines = Mapping[int, tuple[dict, float]]  # statistics and seconds since those before, by updates
+
+
+def _kept(log: Log, key: str) -> Lines:
+    """Return the lines that have `key`, by its value, without those that a later start replaced."""
+    kept: dict[int, tuple[dict, float]] = {}
+    before = 0.0  # what the clock showed
+    for line in log.statistics:
+        if key not in line:
+            continue
+        update = int(log.number(line, key))
+        while kept and next(reversed(kept)) >= update:
+            kept.popitem()
+        now = log.number({"wall": 0, **line}, "wall")
+        seconds = now - before if now > before else now  # it restarts with the training
+        if not now:
+            seconds = log.number({"train_wall": 0, **line}, "train_wall")
+        before = now
+        kept[update] = line, seconds
+    return kept
+
+
+def _is_in_all(key: str, lines: Lines) -> bool:
+    return bool(lines) and all(key in line for line, _ in lines.values())
+
+
+def _values(log: Log, lines: Lines, key: str) -> tuple[float, ...]:
+    return tuple(log.number(line, key) for line, _ in lines.values())
+
+
+def train_options_of(log: Log) -> dict[str, object]:
+    """Return all options of the newest start with their values, defaults included.
+
+    The result is empty if the log has no configuration that can be read.
+    """
+    return flat_options(printed_configuration(log.lines))
+
+
+def printed_configuration(lines: Sequence[str]) -> dict:
+    """Return the last configuration in a log as plain data; empty if none can be read.
+
+    A cut-off line is skipped. Nothing in the log is evaluated.
+    """
+    for line in reversed(lines):
+        start = next((line.find(mark) for mark in STARTS if mark in line), None)
+        if start is None:
+            continue
+        try:
+            configuration = _plain(ast.parse(line[start:].strip(), mode="eval").body)
+        except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+            continue
+        if isinstance(configuration, dict):
+            return configuration
+    return {}
+
+
+def _plain(node: ast.expr) -> object:
+    """Return the value of a printed constant, container or Namespace; other text unchanged."""
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.Dict():
+            pairs = zip(node.keys, node.values, strict=True)
+            return {_plain(key): _plain(value) for key, value in pairs if key}
+        case ast.Call(func=ast.Name(), keywords=keywords):
+            return {item.arg: _plain(item.value) for item in keywords if item.arg}
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_plain(item) for item in items]
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -number
+    return ast.unparse(node)
+
+
+def flat_options(configuration: Mapping) -> dict[str, object]:
+    """Return the options of a plain configuration by fairseq's argument names, such as max_tokens.
+
+    fairseq before 0.10 has a Namespace with every option. Since then it has groups of options, such
+    as "optimization", and in the group "model" often still a Namespace with every option. An option
+    that several groups have gets the value that fairseq-train uses.
+    """
+    model = configuration.get("model")
+    if not isinstance(model, Mapping) and "generation" not in configuration:  # no groups
+        return {name: value for name, value in configuration.items() if name[:1] != "_"}
+    options = dict(_joined(model)) if isinstance(model, Mapping) else {}  # generate has none
+    for group, values in configuration.items():
+        if not isinstance(values, Mapping) or group in OTHER_COMMANDS:
+            continue
+        if group in NAMED_GROUPS and values.get("_name"):
+            options[NAMED_GROUPS[group]] = values["_name"]
+        if group != "model":
+            options |= {name: value for name, value in values.items() if _is_own(name, value)}
+    return options
+
+
+def _joined(model: Mapping, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield a model's options; those of its parts have joined names, such as encoder_layers."""
+    for name, value in model.items():
+        if isinstance(value, Mapping):
+            yield from _joined(value, f"{prefix}{name}_")
+        elif _is_own(name, value):
+            yield prefix + name, value
+
+
+def _is_own(name: str, value: object) -> bool:
+    """Return whether an option is neither a group's name nor a reference to another option, such as
+    ${optimization.lr}."""
+    return name != "_name" and not (isinstance(value, str) and value.startswith("${"))

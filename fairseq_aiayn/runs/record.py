@@ -1,0 +1,315 @@
+"""The record of a run, settings.json: commands, seed, commit, packages and machine.
+
+As a program, print the record of a training, or add to it that of an evaluation. Commands are
+recorded as they are given from the root of the checkout: paths below it lose it. A training that
+goes on, with --resumes, keeps the record of its first start, and "resumed" in it gets what this
+start was made on. `check` says which PyTorch there is, and ends with one line if it does not see
+the GPUs of this node, or if translations into the language cannot be scored.
+
+    python -m fairseq_aiayn.runs.record check --gpus 8 --language de
+    python -m fairseq_aiayn.runs.record training --name aiayn-base-1 --system aiayn --row base \\
+        --corpus wmt14_en_de --seed 1 --device cuda --gpus 8 --nodes 1 \\
+        --command train 'fairseq-train ...' > training.json
+    python -m fairseq_aiayn.runs.record evaluation --training training.json \\
+        --subset test --average 5 --command generate 'fairseq-generate ...' > settings.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from fairseq_aiayn.paper import ROWS
+from fairseq_aiayn.settings import decoding, generate_options
+from fairseq_aiayn.text import dataclass_of, read_json, script
+
+ROOT = Path(__file__).resolve().parents[2]
+TRAIN, SEARCH = "train", "generate"  # stages of a recipe, which commands have the names of
+SWITCHED_ON = "yes"  # the value of an option without a value
+PACKAGES = (
+    *("fairseq-aiayn", "fairseq", "fairseq-fixed", "torch", "numpy"),
+    *("sacrebleu", "sacremoses", "subword-nmt", "sentencepiece"),
+)
+BFLOAT16_UNITS = {"amx_bf16": "AMX", "avx512_bf16": "AVX512-BF16"}
+CUDA = re.compile(r"CUDA(?: UMD)? Version: *([\d.]+)")  # only in nvidia-smi's own table
+
+
+@dataclass(frozen=True)
+class Start:
+    """A later start of a training, which went on from a checkpoint; fields as in Settings."""
+
+    commit: str | None = None
+    packages: dict = field(default_factory=dict)
+    hardware: dict = field(default_factory=dict)
+    device: str | None = None
+    gpus: int | None = None
+    nodes: int | None = None
+    command: str | None = None  # fairseq-train's
+    written: str | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What settings.json says; None or empty where the recipe did not say it."""
+
+    system: str  # aiayn or stock
+    name: str  # that tables show
+    row: str | None = None  # of aiayn rows
+    corpus: str | None = None
+    text_sha256: str | None = None  # of its binaries, in their sha256
+    subset: str | None = None  # that was translated and scored: valid or test
+    averaged: int | None = None  # checkpoints
+    seed: int | None = None
+    device: str | None = None  # cpu or cuda
+    gpus: int | None = None  # of each node
+    nodes: int | None = None
+    commands: dict[str, str] = field(default_factory=dict)  # by the name of the stage
+    commit: str | None = None
+    packages: dict = field(default_factory=dict)  # name to version
+    hardware: dict = field(default_factory=dict)  # processor, cores, memory_gib, gpus, driver, cuda
+    written: str | None = None  # date and time
+    resumed: tuple[Start, ...] = ()  # the first start is all of the above
+    evaluated_by: str | None = None  # the commit whose code translated and scored
+
+    def options(self, stage: str) -> dict[str, str]:
+        """Return the options of a stage's command."""
+        return options_of(self.commands.get(stage, ""))
+
+
+def read_settings(path: Path) -> Settings:
+    """Read a settings.json; raises OSError, or ValueError for a value that it must not have."""
+    return settings_from_json(read_json(path), path)
+
+
+def settings_from_json(content: object, where: object) -> Settings:
+    """Make Settings of a JSON object; only "system" is required, and is the name if there is none.
+
+    Raises ValueError, with the place, for a value that is missing or of the wrong type.
+    """
+    if not isinstance(content, Mapping) or "system" not in content:
+        raise ValueError(f"{where}: must have 'system', has not")
+    settings = dataclass_of({"name": content["system"], **content}, Settings, where)
+    for start in (settings, *settings.resumed):
+        gpus = start.hardware.get("gpus", [])
+        if not isinstance(gpus, list) or not all(isinstance(name, str) for name in gpus):
+            raise ValueError(f"{where}: 'gpus' must be a list of names, got {gpus!r}")
+    if not settings.name or not settings.name.isprintable():
+        raise ValueError(f"{where}: 'name' must be characters to print, got {settings.name!r}")
+    return settings
+
+
+def command_words(command: str) -> list[str]:
+    """Return the words of a command line, without their quotation marks."""
+    try:
+        return shlex.split(command)
+    except ValueError:  # a quotation mark that nothing closes
+        return command.split()
+
+
+def options_of(command: str) -> dict[str, str]:
+    """Return the options of a command line with their values; the last value counts.
+
+    An option without a value is "yes". Words that belong to no option are left out.
+    """
+    options: dict[str, str] = {}
+    name = None
+    for word in command_words(command):
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            options[name] = value if equals else SWITCHED_ON
+            name = None if equals else name
+        elif name:
+            options[name], name = word, None
+    return options
+
+
+def papers_search(settings: Settings) -> dict[str, str]:
+    """Return the options with which the plugin searches if a command gives no others."""
+    if settings.system != "aiayn" or settings.row not in ROWS:
+        return {}
+    search = generate_options(decoding(ROWS[settings.row]))
+    return {name: str(value) for name, value in search.items()}
+
+
+# The machine and its programs
+
+
+def output_of(*command: str) -> str | None:
+    """Return what a command prints; None where it does not exist or fails."""
+    if not shutil.which(command[0]):
+        return None
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return result.stdout.strip() if result.returncode == 0 else None
+
+
+def commit() -> str | None:
+    """Return the commit of the checkout, with "+" where files differ from it; None outside git."""
+    git = ("git", "-C", str(Path(__file__).parent))
+    head = output_of(*git, "rev-parse", "HEAD")
+    return head and head + ("+" if output_of(*git, "status", "--porcelain") else "")
+
+
+def packages() -> dict[str, str]:
+    """Return the versions of the packages that a result depends on."""
+    versions = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def hardware() -> dict[str, object]:
+    """Return the processor, the cores this process may use, the memory, the GPUs that CUDA may use
+    and, where there are any, the versions of their driver and of the CUDA that it supports."""
+    query = ["--query-gpu=name,driver_version", "--format=csv,noheader"]
+    if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        query.append(f"--id={visible}")
+    gpus = (output_of("nvidia-smi", *query) or "").splitlines()
+    is_linux = hasattr(os, "sched_getaffinity")  # elsewhere, all cores may be used
+    machine = {
+        "processor": processor_name(),
+        "cores": len(os.sched_getaffinity(0)) if is_linux else os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "gpus": [line.rpartition(", ")[0] for line in gpus],
+    }
+    if gpus:
+        machine["driver"] = gpus[0].rpartition(", ")[2]
+        if match := CUDA.search(output_of("nvidia-smi") or ""):
+            machine["cuda"] = match[1]
+    return machine
+
+
+def processor_name() -> str:
+    """Return the first processor's model as Linux names it, or else the architecture, and what it
+    has for products in bfloat16."""
+    try:
+        first, _, _ = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")
+    except OSError:
+        first = ""
+    pairs = (line.partition(":") for line in first.splitlines())
+    values = {name.strip(): value.strip() for name, _, value in pairs}
+    flags = values.get("flags", "").split()
+    units = [unit for flag, unit in BFLOAT16_UNITS.items() if flag in flags]
+    name = values.get("model name", platform.machine())
+    return f"{name} with {' and '.join(units)}" if units else name
+
+
+# The program
+
+
+def training(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return how a training is made, here and now; if it goes on, after how it was begun.
+
+    Raises OSError or ValueError for a record that cannot be read.
+    """
+    names = (*("name", "system", "row", "corpus", "text_sha256"), *("seed", "device", "gpus"))
+    now = {name: getattr(arguments, name) for name in (*names, "nodes")} | {
+        "name": arguments.name or arguments.system,
+        "commands": commands(arguments),
+        "commit": commit(),
+        "packages": packages(),
+        "hardware": hardware(),
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "resumed": [],
+    }
+    if arguments.resumes is None or not arguments.resumes.exists():
+        return now
+    first = read_json(arguments.resumes)
+    resumed = settings_from_json(first, arguments.resumes).resumed
+    own = {field.name: now[field.name] for field in fields(Start) if field.name in now}
+    own["command"] = now["commands"].get(TRAIN)
+    return first | {"resumed": [*map(asdict, resumed), own]}
+
+
+def commands(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the commands that were given by the names of their stages."""
+    return {name: text.replace(f"{ROOT}/", "") for name, text in arguments.command}
+
+
+def evaluation(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return a training's record with that of an evaluation of its model.
+
+    Raises OSError or ValueError for a record that cannot be read.
+    """
+    settings = read_json(arguments.training)
+    settings_from_json(settings, arguments.training)
+    settings["commands"] |= commands(arguments)
+    return settings | {
+        "subset": arguments.subset,
+        "averaged": arguments.average,
+        "evaluated_by": commit(),
+    }
+
+
+def check(gpus: int, language: str | None) -> None:
+    """Print the versions of PyTorch and its GPUs; raises ValueError for fewer GPUs than needed, or
+    for a language whose translations cannot be scored."""
+    import torch  # takes seconds; --help does not need it
+
+    if language is not None:
+        from fairseq_aiayn.scores import check_language
+
+        check_language(language)
+    count = torch.cuda.device_count() if gpus else 0
+    print(f"torch {torch.__version__}")
+    for index in range(count):
+        print(f"GPU {index}: {torch.cuda.get_device_name(index)}")
+    if count < gpus:
+        raise ValueError(f"expected {gpus} GPUs, torch {torch.__version__} sees {count}")
+
+
+def add_programs(parser: argparse.ArgumentParser) -> None:
+    """Declare check, training and evaluation with their options."""
+    programs = parser.add_subparsers(dest="program", required=True)
+    checked = programs.add_parser("check")
+    checked.add_argument("--gpus", type=int, default=0, metavar="N", help="needed; 0 on a CPU")
+    checked.add_argument("--language", help="of translations that will be scored")
+    trained = programs.add_parser("training")
+    trained.add_argument("--name", help="that tables show (default: the system)")
+    trained.add_argument("--system", required=True, choices=("aiayn", "stock"))
+    trained.add_argument("--row", help="of aiayn rows")
+    trained.add_argument("--corpus", help="what the recipe calls it")
+    trained.add_argument("--text-sha256", metavar="HASH", help="of the binaries")
+    trained.add_argument("--seed", type=int, required=True)
+    trained.add_argument("--device", choices=("cpu", "cuda"), required=True)
+    trained.add_argument("--gpus", type=int, metavar="N", help="of each node")
+    trained.add_argument("--nodes", type=int, metavar="N")
+    trained.add_argument(
+        "--resumes", type=Path, metavar="FILE", help="the record of its first start, if it is there"
+    )
+    evaluated = programs.add_parser("evaluation")
+    evaluated.add_argument("--training", type=Path, required=True, help="its record")
+    evaluated.add_argument("--subset", choices=("valid", "test"), help="translated and scored")
+    evaluated.add_argument("--average", type=int, metavar="K", help="checkpoints averaged")
+    for program in (trained, evaluated):
+        program.add_argument(
+            "--command", nargs=2, action="append", required=True, metavar=("STAGE", "COMMAND")
+        )
+
+
+def main() -> None:
+    with script(__doc__) as parser:
+        add_programs(parser)
+        arguments = parser.parse_args()
+        if arguments.program == "check":
+            check(arguments.gpus, arguments.language)
+            return
+        settings = (training if arguments.program == "training" else evaluation)(arguments)
+        print(json.dumps(settings, indent=2, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()
