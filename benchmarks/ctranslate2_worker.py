@@ -19,7 +19,7 @@ from fairseq.data import Dictionary, data_utils
 from turn_taking import Channel
 
 from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2
-from fairseq_aiayn.inference.export import model_of, of_checkpoint
+from fairseq_aiayn.inference.export import of_checkpoint
 from fairseq_aiayn.inference.folder import TextProcessing
 from fairseq_aiayn.paper import TRANSLATION
 
@@ -37,7 +37,7 @@ def test_sources(data: Path, source: str, target: str) -> list[list[str]]:
 def main() -> None:
     channel = Channel()
     device, checkpoint, data, max_tokens, length = sys.argv[1:]
-    model = model_of(of_checkpoint(Path(checkpoint), Path(data), TextProcessing("none"), None))
+    model = of_checkpoint(Path(checkpoint), Path(data), TextProcessing("none"), None)
     with TemporaryDirectory() as work:
         folder = Path(work) / "model"
         write_ctranslate2(model, "float32", folder)

@@ -11,11 +11,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.inference.engine import Translator
+    from fairseq_aiayn.inference.engine import Parser, Translator
 
 
-def load(folder: str | Path, device: str | None = None, precision: str = "float32") -> Translator:
-    """Load a model folder that `aiayn export` wrote, without fairseq.
+def load(
+    folder: str | Path, device: str | None = None, precision: str = "float32"
+) -> Translator | Parser:
+    """Load a model folder that `aiayn export` wrote, without fairseq: a Parser if its model parses,
+    else a Translator.
 
     `precision` is that of the search's matrix products, float32 or bfloat16.
 

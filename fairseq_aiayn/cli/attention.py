@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_aiayn.cli.trained_model import add_model, read_model, require_one_model
+from fairseq_aiayn.cli.options import add_model, read_model, require_one_model
 from fairseq_aiayn.paper import BASE
 from fairseq_aiayn.settings import option
 
@@ -132,7 +132,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _has_model(arguments: argparse.Namespace) -> bool:
     """Return whether a model is given; the sinusoids need none."""
-    given = (arguments.trained, arguments.checkpoint, arguments.data_bin)
+    given = (arguments.model, arguments.checkpoint, arguments.data_bin)
     return any(path is not None for path in given)
 
 

@@ -22,21 +22,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fairseq_aiayn.cli.trained_model import (
-    add_model,
-    is_folder,
-    read_model,
-    read_trained,
-    require_one_model,
-)
+from fairseq_aiayn.cli.options import add_model, is_folder, read_model, require_one_model
 from fairseq_aiayn.settings import option
 from fairseq_aiayn.text import optional
-
-if TYPE_CHECKING:
-    from fairseq_aiayn.inference.folder import Config
 
 FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN = TARGETS = ("folder", "fairseq", "ctranslate2", "marian")
 FLOAT32 = "float32"
@@ -71,24 +62,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the folder, the checkpoint, or what other software reads."""
-    from fairseq_aiayn.inference import export
-
     _require_fitting_options(arguments)
     if arguments.to == FAIRSEQ:
-        export.to_fairseq(arguments.trained, arguments.output)
-    elif arguments.to == FOLDER:
-        trained = read_trained(arguments)
-        _note_pieces(trained.config)
-        told = trained.config.told | _told(arguments)
-        export.to_folder(trained, arguments.precision, told, arguments.output)
+        from fairseq_aiayn.inference.export import to_fairseq
+
+        to_fairseq(arguments.model, arguments.output)
+        return
+    model = read_model(arguments)
+    if model.config.text.pieces == "none" and not is_folder(arguments.model):
+        print(
+            "nothing says how the text was cut (--bpe-codes, --sentencepiece-model):"
+            " the model takes text in pieces",
+            file=sys.stderr,
+        )
+    told = model.config.told | _told(arguments)
+    model = replace(model, config=replace(model.config, told=told, precision=arguments.precision))
+    if arguments.to == FOLDER:
+        from fairseq_aiayn.inference.folder import write_folder
+
+        write_folder(model, arguments.output)
+    elif arguments.to == MARIAN:
+        from fairseq_aiayn.inference.marian import write_marian
+
+        write_marian(model, arguments.output)
     else:
-        _to_other(arguments)
+        with optional("ctranslate2"):
+            from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2
+        write_ctranslate2(model, arguments.quantization or FLOAT32, arguments.output)
 
 
 def _require_fitting_options(arguments: argparse.Namespace) -> None:
     """Raise ValueError for options that do not belong together, and for an output that exists."""
     require_one_model(arguments)
-    if arguments.to == FAIRSEQ and not is_folder(arguments.trained):
+    if arguments.to == FAIRSEQ and not is_folder(arguments.model):
         raise ValueError("--to fairseq: must be given a model folder")
     if _told(arguments) and arguments.to in (FAIRSEQ, CTRANSLATE2):
         raise ValueError(f"{option(next(iter(_told(arguments))))}: --to {arguments.to} has no card")
@@ -96,38 +102,12 @@ def _require_fitting_options(arguments: argparse.Namespace) -> None:
         raise ValueError("--quantization: is of --to ctranslate2; a folder has --precision")
     if arguments.precision != FLOAT32 and arguments.to != FOLDER:
         raise ValueError("--precision: is of a model folder; CTranslate2 has --quantization")
-    if arguments.to == FOLDER and is_folder(arguments.trained):
+    if arguments.to == FOLDER and is_folder(arguments.model):
         raise ValueError(
-            f"{arguments.trained}: must be a run or --checkpoint, is a model folder already"
+            f"{arguments.model}: must be a run or --checkpoint, is a model folder already"
         )
     if arguments.output.exists():
         raise ValueError(f"--output {arguments.output}: must not exist yet")
-
-
-def _to_other(arguments: argparse.Namespace) -> None:
-    """Write a directory for other software; raises ValueError if its package is missing, or if it
-    cannot be this model."""
-    model = read_model(arguments)
-    if not is_folder(arguments.trained):
-        _note_pieces(model.config)
-    if arguments.to == CTRANSLATE2:
-        with optional("ctranslate2"):
-            from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2
-        write_ctranslate2(model, arguments.quantization or FLOAT32, arguments.output)
-        return
-    from fairseq_aiayn.inference.marian import to_marian
-
-    to_marian(model, model.config.told | _told(arguments), arguments.output)
-
-
-def _note_pieces(config: Config) -> None:
-    """Say so if nothing tells how the text of a run or of a checkpoint was cut."""
-    if config.text.pieces == "none":
-        print(
-            "nothing says how the text was cut (--bpe-codes, --sentencepiece-model):"
-            " the model takes text in pieces",
-            file=sys.stderr,
-        )
 
 
 def _told(arguments: argparse.Namespace) -> dict[str, str]:

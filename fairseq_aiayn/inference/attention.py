@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import unescape
 
-import torch
-
-from fairseq_aiayn.attention_maps.weights import AttentionMap, all_attention_weights
+from fairseq_aiayn.attention_maps.weights import AttentionMap
 from fairseq_aiayn.inference.engine import Translator
 from fairseq_aiayn.inference.folder import BYTE_PAIRS, END, SPECIAL, Vocabulary
 
@@ -49,9 +47,7 @@ def attention_maps(
     A query of the decoder is labelled with the token written there, a key with the token read
     there.
     """
-    read = [END, *(target.numbers[:-1] if target else ())]
-    tokens = [torch.tensor(side, device=translator.device) for side in (source.numbers, read)]
-    weights = all_attention_weights(translator.transformer, *tokens)
+    weights = translator.attention_of(source.numbers, target.numbers if target else ())
     maps = [AttentionMap("encoder", source.pieces, source.pieces, weights["encoder"])]
     if target is not None:
         keys = (START, *target.pieces[:-1])

@@ -1,14 +1,16 @@
-"""What translating and parsing with a model folder share: a device, batches, options, lengths.
+"""Sentences in, translations or trees out: one engine, a Translator and a Parser.
 
-Shape letters as in fairseq_aiayn.nn.
+Shape letters as in fairseq_aiayn.nn. Nothing here imports fairseq.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Generic, NoReturn, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -31,43 +33,468 @@ from fairseq_aiayn.decoding.tree_constraint import (
 from fairseq_aiayn.inference.folder import (
     END,
     PADDING,
-    PIECES_FILES,
-    WORD_PIECES,
+    PARSING,
+    TRANSLATION,
     Config,
     Model,
-    TextProcessing,
+    Vocabulary,
     read_folder,
+    require_task,
 )
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.layers import LONGEST_SINUSOIDS
 from fairseq_aiayn.nn.transformer import needed_mask
 from fairseq_aiayn.treebank.linearization import MAX_OPEN, require_words, source_text, split_symbol
+from fairseq_aiayn.treebank.trees import SYMBOLS as SPACED
+from fairseq_aiayn.treebank.trees import Constituent, penn_words, write_tree
 
 LONGEST = 1_024  # tokens of a sentence; attention and the search take far more time for more
+BATCH_TOKENS = 4_096  # source tokens per batch, with padding
+AT_ONCE = 2_000  # sentences that a stream sorts by length
 SYMBOLS = Symbols(end=END, padding=PADDING)
 
+Sentence = TypeVar("Sentence")
+Source = TypeVar("Source", bound=Sized)
+Output = TypeVar("Output")
+Instead = TypeVar("Instead")
 
-def find_device(name: str | None) -> torch.device:
-    """Return the device; without a name, a GPU if there is one.
 
-    Raises ValueError for a device that PyTorch does not have, or that computes nothing.
+def raise_error(number: int, error: ValueError) -> NoReturn:
+    """Raise the error of an invalid sentence."""
+    raise error
+
+
+@dataclass(frozen=True)
+class Engine(Generic[Sentence, Source, Output]):
+    """Map sentences to outputs, in their order, by batches of similar lengths.
+
+    read: what a model reads of a sentence, its length is 0 for an empty one; raises ValueError for
+    an invalid sentence. run: the outputs of a batch. empty: the output of an empty sentence.
     """
-    try:
-        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-        torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device {name}: {str(error).splitlines()[0]}") from None
-    return device
+
+    read: Callable[[Sentence], Source]
+    run: Callable[[list[Source]], Iterable[Output]]
+    empty: Callable[[], Output]
+    batch_tokens: int
+
+    def __post_init__(self) -> None:
+        if self.batch_tokens < 1:
+            raise ValueError(f"batch_tokens must be at least 1, got {self.batch_tokens}")
+
+    def __call__(self, sentences: Iterable[Sentence]) -> list[Output]:
+        """Return the output of each sentence; raises as `stream` does."""
+        return [*self.stream(sentences, at_once=None)]
+
+    def stream(
+        self,
+        sentences: Iterable[Sentence],
+        at_once: int | None = AT_ONCE,
+        where: str = "sentence ",
+        invalid: Callable[[int, ValueError], Instead] = raise_error,
+    ) -> Iterator[Output | Instead]:
+        """Yield the output of each sentence; `at_once` of them are read and sorted by length.
+
+        In the place of an invalid sentence, yield what `invalid` returns for its number and its
+        error, which begins with `where` and the number. Raises TypeError unless `sentences` is an
+        iterable of sentences, which a str is not.
+        """
+        require_sentences(sentences)
+        return self._stream(enumerate(sentences, start=1), at_once, where, invalid)
+
+    def _stream(
+        self,
+        numbered: Iterator[tuple[int, Sentence]],
+        at_once: int | None,
+        where: str,
+        invalid: Callable[[int, ValueError], Instead],
+    ) -> Iterator[Output | Instead]:
+        while part := list(islice(numbered, at_once)):
+            errors: dict[int, ValueError] = {}
+            sources: list[Source] = []
+            for number, sentence in part:
+                try:
+                    sources.append(self.read(sentence))
+                except ValueError as error:
+                    errors[number] = ValueError(f"{where}{number}: {error}")
+                    errors[number].__cause__ = error
+                    if invalid is raise_error:
+                        break
+            outputs = self._outputs(sources)
+            for number, _ in part:
+                yield invalid(number, errors[number]) if number in errors else next(outputs)
+
+    def _outputs(self, sources: Sequence[Source]) -> Iterator[Output]:
+        outputs: dict[int, Output] = {}
+        for batch in batches([*map(len, sources)], self.batch_tokens):
+            outputs |= zip(batch, self.run([sources[index] for index in batch]), strict=True)
+        for index in range(len(sources)):
+            yield outputs[index] if index in outputs else self.empty()
 
 
-def find_product_type(precision: str) -> torch.dtype | None:
-    """Return the type of a search's matrix products, None for that of the weights.
+def batches(lengths: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
+    """Yield the indices of all lengths but 0, longest first, in batches that have at most
+    `most_tokens` tokens with padding, or one sentence."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        if not lengths[index]:
+            break
+        if batch and lengths[batch[0]] * (len(batch) + 1) > most_tokens:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
 
-    Raises ValueError for a precision that the search does not have.
+
+class TrainedModel:
+    """A model on a device, with its vocabularies and text processing, ready to search."""
+
+    task: str
+
+    def __init__(
+        self,
+        model: Model,
+        device: str | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        precision: str = "float32",
+    ):
+        """`precision` is that of the search's matrix products, float32 or bfloat16.
+
+        Raises ValueError for another one, for a device that PyTorch does not have, and for a model
+        of another task.
+        """
+        require_task(model.config, self.task, model.name)
+        self.config, self.source, self.target = model.config, model.source, model.target
+        self.device, self.product_type = find_device(device), find_product_type(precision)
+        self.transformer = model.transformer.to(self.device).eval()
+        self.batch_tokens = batch_tokens
+        self.cut_source = model.config.text.cutter(model.config.source_lang, model.pieces_file)
+
+    @torch.no_grad()
+    def hypotheses(
+        self,
+        sources: Sequence[Sequence[int]],
+        options: Search,
+        constrain: Callable[[Continuations, Tensor], Continuations] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Search the outputs of a batch of sources (section 6.1).
+
+        `constrain` restricts the continuations, given the maximum length of each output [B].
+        """
+        lengths = [sum(token not in (END, PADDING) for token in source) for source in sources]
+        longest = [longest_output(self.config, n) for n in lengths]
+        max_lengths = torch.tensor(longest, device=self.device)
+        with products_in(self.product_type, self.device):
+            continuations: Continuations = EnsembleContinuations(
+                [self.transformer], self.padded(sources)
+            )
+            if constrain:
+                continuations = constrain(continuations, max_lengths)
+            return beam_search(continuations, max_lengths, SYMBOLS, options)
+
+    def padded(self, sentences: Sequence[Sequence[int]], is_source: bool = True) -> Tensor:
+        """Return the tokens of a batch [B, L]; sources are padded on the left, as fairseq's are."""
+        longest = max(map(len, sentences))
+        rows = []
+        for tokens in sentences:
+            room = [PADDING] * (longest - len(tokens))
+            rows.append([*room, *tokens] if is_source else [*tokens, *room])
+        return torch.tensor(rows, device=self.device)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One output of the search for a sentence."""
+
+    text: str
+    score: float  # log P divided by the length penalty (section 6.1), in nats
+    log_p: float  # log P of the pieces and of the end token, in nats
+    pieces: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The tokens of a source and of a target."""
+
+    source: list[int]
+    target: list[int]
+
+    def __len__(self) -> int:
+        return max(len(self.source), len(self.target))
+
+
+class Translator(TrainedModel):
+    """A trained model that translates: text in, text out.
+
+    All functions raise TypeError for what is not a sentence or a list of sentences, and ValueError
+    for an option out of range or a sentence of more than 1,024 tokens.
     """
-    if precision not in PRODUCT_TYPES:
-        raise ValueError(f"precision must be one of {', '.join(PRODUCT_TYPES)}, got {precision}")
-    return PRODUCT_TYPES[precision]
+
+    task = TRANSLATION
+
+    def __init__(
+        self,
+        model: Model,
+        device: str | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        precision: str = "float32",
+    ):
+        super().__init__(model, device, batch_tokens, precision)
+        text, language = model.config.text, model.config.target_lang
+        self.cut_target, self.join = text.cutter(language, model.pieces_file), text.joiner(language)
+
+    def translate(
+        self, sentences: Iterable[str], beam: int | None = None, alpha: float | None = None
+    ) -> list[str]:
+        """Return the best translation of each sentence; that of an empty sentence is empty.
+
+        Beam and α are by default those of the model's task (section 6.1).
+        """
+        return [outputs[0].text for outputs in self.search(sentences, beam, alpha)]
+
+    def search(
+        self,
+        sentences: Iterable[str],
+        beam: int | None = None,
+        alpha: float | None = None,
+        nbest: int = 1,
+    ) -> list[list[Translation]]:
+        """Return up to `nbest` outputs of each sentence, best first; an empty sentence has one
+        empty output, whose score is 0."""
+        return self.engine(beam, alpha, nbest)(sentences)
+
+    def stream(
+        self,
+        sentences: Iterable[str],
+        beam: int | None = None,
+        alpha: float | None = None,
+        nbest: int = 1,
+        at_once: int = AT_ONCE,
+    ) -> Iterator[list[Translation]]:
+        """Yield what `search` returns, in the order of the sentences; `at_once` of them are sorted
+        by length and searched together."""
+        return self.engine(beam, alpha, nbest).stream(sentences, at_once)
+
+    def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[float]:
+        """Return log P(target | source) of each pair in nats, the end token included.
+
+        Raises ValueError if the numbers of sentences differ, or for an empty one.
+        """
+        for sentences in (sources, targets):
+            require_sentences(sentences)
+        sources, targets = list(sources), list(targets)
+        if len(sources) != len(targets):
+            raise ValueError(
+                f"expected as many targets as sources, got {len(targets)} and {len(sources)}"
+            )
+        engine = Engine(self._pair, self._log_p, float, self.batch_tokens)
+        return engine(zip(sources, targets, strict=True))
+
+    def attention(self, source: str, target: str | None = None) -> dict[str, Tensor]:
+        """Return what every head attends to, for a pair of sentences or, without a target, the best
+        translation: "encoder" [N, h, S, S], "decoder" [N, h, T, T] and "cross" [N, h, T, S].
+
+        Raises ValueError for an empty sentence.
+        """
+        read = self.read(source)
+        if not read:
+            raise ValueError("the source: expected words, got none")
+        if target is None:
+            ((best, *_),) = self.search([source])
+            return self.attention_of(read, self.target.numbers(best.pieces))
+        return self.attention_of(read, self._pair((source, target)).target)
+
+    def attention_of(self, source: Sequence[int], target: Sequence[int]) -> dict[str, Tensor]:
+        """Return what `attention` does, for tokens with the end token."""
+        shifted = [END, *target[:-1]]
+        tokens = [torch.tensor(side, device=self.device) for side in (source, shifted)]
+        return all_attention_weights(self.transformer, *tokens)
+
+    def encode(self, sentences: Iterable[str]) -> list[Tensor]:
+        """Return the encoder's output for each sentence, [S, d_model]; the last row is the end
+        token's, and an empty sentence has no row."""
+        empty = partial(torch.empty, 0, self.config.sizes.d_model, device=self.device)
+        return Engine(self.read, self._memories, empty, self.batch_tokens)(sentences)
+
+    def tokens(self, sentences: Iterable[str]) -> list[list[int]]:
+        """Return the numbers of each sentence's pieces and of the end token; none of an empty
+        sentence."""
+        return Engine(self.read, iter, list, self.batch_tokens)(sentences)
+
+    def engine(
+        self, beam: int | None = None, alpha: float | None = None, nbest: int = 1
+    ) -> Engine[str, list[int], list[Translation]]:
+        """Return the engine of `search`."""
+        options = search_options(self.config, len(self.target), beam, alpha, nbest)
+        return Engine(
+            self.read, partial(self._search, options=options), empty_output, self.batch_tokens
+        )
+
+    def read(self, sentence: str) -> list[int]:
+        """Return the tokens of a source, as `tokens` does."""
+        return numbers_of(sentence, self.cut_source, self.source, longest_sentence(self.config, 0))
+
+    def _pair(self, pair: tuple[str, str]) -> Pair:
+        longest = longest_sentence(self.config, 1)
+        target = numbers_of(pair[1], self.cut_target, self.target, longest)
+        tokens = Pair(self.read(pair[0]), target)
+        if not (tokens.source and tokens.target):
+            raise ValueError(f"expected words on both sides, got {pair!r:.60}")
+        return tokens
+
+    def _search(
+        self, sources: Sequence[Sequence[int]], options: Search
+    ) -> Iterator[list[Translation]]:
+        for hypotheses in self.hypotheses(sources, options):
+            yield [self._translation(hypothesis) for hypothesis in hypotheses]
+
+    def _translation(self, hypothesis: Hypothesis) -> Translation:
+        pieces = self.target.pieces(hypothesis.tokens.tolist())
+        log_p = float(hypothesis.token_log_p.sum())
+        return Translation(self.join(pieces), hypothesis.score, log_p, tuple(pieces))
+
+    @torch.no_grad()
+    def _memories(self, sources: Sequence[Sequence[int]]) -> list[Tensor]:
+        source = self.padded(sources)
+        memory = self.transformer.encode(source, needed_mask(source, PADDING))
+        return [rows[-len(source) :] for source, rows in zip(sources, memory, strict=True)]
+
+    @torch.no_grad()
+    def _log_p(self, pairs: Sequence[Pair]) -> list[float]:
+        source = self.padded([pair.source for pair in pairs])
+        target = self.padded([pair.target for pair in pairs], is_source=False)
+        shifted = target.roll(1, dims=1)
+        shifted[:, 0] = END
+        decoder, mask = self.transformer.decoder, needed_mask(source, PADDING)
+        features = decoder(shifted, self.transformer.encode(source, mask), mask)
+        return [  # a sentence at a time: the logits of all would take V times the memory of tokens
+            -F.cross_entropy(
+                decoder.projection.project(x), y, ignore_index=PADDING, reduction="sum"
+            ).item()
+            for x, y in zip(features, target, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Parse:
+    """The words of a sentence, and the symbols that the model wrote for it (section 6.3)."""
+
+    words: tuple[str, ...] = ()
+    symbols: tuple[str, ...] = ()
+
+    def tree(self) -> Constituent:
+        """Return the tree over the words; what is not a tree is repaired."""
+        from fairseq_aiayn.treebank.repair import repair
+
+        return repair(self.symbols, self.words).tree
+
+
+@dataclass(frozen=True)
+class ParserInput:
+    """The words of a sentence and the tokens of their pieces."""
+
+    words: tuple[str, ...]
+    tokens: list[int]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+class Parser(TrainedModel):
+    """A trained parser (section 6.3): sentences in, trees out."""
+
+    task = PARSING
+
+    def parse(
+        self,
+        sentences: Iterable[str | Sequence[str]],
+        beam: int | None = None,
+        constrained: bool = False,
+    ) -> list[str]:
+        """Return the tree of each sentence in Penn Treebank brackets; that of an empty sentence is
+        empty. A sentence is a str, which is split as in the WSJ, or a list of words.
+
+        Raises ValueError for a word that cannot stand in a tree, and for a beam out of range.
+        """
+        parses = self.engine(beam, constrained)(sentences)
+        return [write_tree(parse.tree()) if parse.words else "" for parse in parses]
+
+    def engine(
+        self, beam: int | None = None, constrained: bool = False
+    ) -> Engine[str | Sequence[str], ParserInput, Parse]:
+        """Return the engine of `parse`; with `constrained`, the search writes trees only."""
+        options = search_options(self.config, len(self.target), beam)
+        trees = tree_symbols(self.target.types, END) if constrained else None
+        run = partial(self._search, options=options, trees=trees)
+        return Engine(self.read, run, Parse, self.batch_tokens)
+
+    def read(self, sentence: str | Sequence[str]) -> ParserInput:
+        """Return the words and the tokens of a sentence."""
+        words = sentence
+        if isinstance(sentence, str):
+            words = penn_words(" ".join(SPACED.findall(sentence)))
+        if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
+            raise TypeError(f"expected a sentence or a list of words, got {sentence!r:.60}")
+        if not words:
+            return ParserInput((), [])
+        require_words(words)
+        longest = longest_sentence(self.config, 0)
+        return ParserInput(
+            tuple(words), numbers_of(source_text(words), self.cut_source, self.source, longest)
+        )
+
+    def _search(
+        self, sources: Sequence[ParserInput], options: Search, trees: TreeSymbols | None
+    ) -> Iterator[Parse]:
+        def constrain(continuations: Continuations, max_lengths: Tensor) -> Continuations:
+            if trees is None:
+                return continuations
+            words = torch.tensor([len(source.words) for source in sources], device=self.device)
+            return ConstrainedContinuations(continuations, trees, words, max_lengths, MAX_OPEN)
+
+        found = self.hypotheses([source.tokens for source in sources], options, constrain)
+        for source, (best, *_) in zip(sources, found, strict=True):
+            symbols = [self.target.types[token] for token in best.tokens[:-1].tolist()]
+            yield Parse(source.words, tuple(symbols))
+
+
+def load(
+    path: str | Path, device: str | None = None, precision: str = "float32"
+) -> Translator | Parser:
+    """Load a model folder that `aiayn export` wrote; raises as `read_folder` and `TrainedModel`
+    do."""
+    model = read_folder(Path(path))
+    kind = Parser if model.config.task == PARSING else Translator
+    return kind(model, device, precision=precision)
+
+
+def require_sentences(sentences: object) -> None:
+    """Raise TypeError for what is not an iterable of sentences; a str is one of letters."""
+    if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
+        raise TypeError(f"expected a list of sentences, got {sentences!r:.60}")
+
+
+def empty_output() -> list[Translation]:
+    """Return the output of an empty sentence."""
+    return [Translation("", 0.0, 0.0, ())]
+
+
+def pieces_of(sentence: str, cut: Callable[[str], list[str]], longest: int) -> list[str]:
+    """Return the pieces of a sentence; raises ValueError for too many, TypeError for no str."""
+    if not isinstance(sentence, str):
+        raise TypeError(f"expected a sentence, a str, got {sentence!r:.60}")
+    pieces = cut(sentence)
+    if len(pieces) > longest:
+        raise ValueError(f"expected at most {longest:,} tokens, got {len(pieces):,}")
+    return pieces
+
+
+def numbers_of(
+    sentence: str, cut: Callable[[str], list[str]], vocabulary: Vocabulary, longest: int
+) -> list[int]:
+    """Return the numbers of a sentence's pieces and of the end token; none if it is empty."""
+    pieces = pieces_of(sentence, cut, longest)
+    return vocabulary.numbers(pieces) if pieces else []
 
 
 def longest_sentence(config: Config, side: int) -> int:
@@ -76,52 +503,10 @@ def longest_sentence(config: Config, side: int) -> int:
     return LONGEST if lengths is None else lengths[side] - 1  # the end takes one
 
 
-def in_pieces(
-    sentences: Sequence[str], cut: Callable[[str], list[str]], longest: int, first: int = 1
-) -> list[list[str]]:
-    """Return the pieces of each sentence; raises ValueError for too many, with the sentence's
-    number, counted from `first`."""
-    found = [cut(sentence) for sentence in sentences]
-    for number, pieces in enumerate(found, start=first):
-        if len(pieces) > longest:
-            raise ValueError(
-                f"sentence {number} must have at most {longest:,} tokens, has {len(pieces):,}"
-            )
-    return found
-
-
-def batches(lengths: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
-    """Yield the places of sentences with tokens, in batches of similar lengths."""
-    batch: list[int] = []
-    for place in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
-        if not lengths[place]:
-            break
-        if batch and lengths[batch[0]] * (len(batch) + 1) > most_tokens:
-            yield batch
-            batch = []
-        batch.append(place)
-    if batch:
-        yield batch
-
-
-def padded(
-    sentences: Sequence[Sequence[int]], device: torch.device, is_source: bool = True
-) -> Tensor:
-    """Return the tokens of a batch [B, L]; sources are padded on the left, as fairseq's are."""
-    longest = max(map(len, sentences))
-    rows = []
-    for tokens in sentences:
-        room = [PADDING] * (longest - len(tokens))
-        rows.append([*room, *tokens] if is_source else [*tokens, *room])
-    return torch.tensor(rows, device=device)
-
-
-def parts(sentences: Iterable[str], at_once: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield `at_once` sentences at a time, with the number of the first, counted from 1."""
-    sentences, first = iter(sentences), 1
-    while part := list(islice(sentences, at_once)):
-        yield first, part
-        first += len(part)
+def longest_output(config: Config, source_tokens: int) -> int:
+    """Return how many tokens the output of a source may have before its end token (section 6.1)."""
+    positions = LONGEST_SINUSOIDS if config.learned_lengths is None else config.learned_lengths[1]
+    return min(source_tokens + config.search.extra_length, positions - 1)  # the end takes one
 
 
 def search_options(
@@ -136,260 +521,6 @@ def search_options(
     return Search(beam, alpha, config.search.extra_length, nbest=nbest).over(V)
 
 
-def longest_output(config: Config, source_tokens: int) -> int:
-    """Return how many tokens the output of a source may have before its end token (section 6.1)."""
-    longest = source_tokens + config.search.extra_length
-    if config.learned_lengths is None:
-        return longest
-    return min(longest, longest_sentence(config, side=1))
-
-
-def longest_outputs(config: Config, source: Tensor) -> Tensor:
-    """source [B, S] → the `longest_output` [B] of each sentence."""
-    search = config.search
-    longest = Search(search.beam, search.alpha, search.extra_length).max_lengths(source, SYMBOLS)
-    positions = LONGEST_SINUSOIDS if config.learned_lengths is None else config.learned_lengths[1]
-    return longest.clamp(max=positions - 1)  # the end takes one
-
-
-# Translate, score and look into plain text with a model folder, without fairseq.
-#
-# Shape letters as in fairseq_aiayn.nn.
-
-
-BATCH_TOKENS = 4_096  # source tokens per batch, with padding
-AT_ONCE = 2_000  # sentences that a stream sorts by length
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One output of the search for a sentence."""
-
-    text: str
-    score: float  # log P divided by the length penalty (section 6.1), in nats
-    log_p: float  # log P of the pieces and of the end token, in nats
-    pieces: tuple[str, ...]
-
-
-class Translator:
-    """A trained model with its vocabularies and text processing: text in, text out."""
-
-    def __init__(
-        self,
-        model: Model,
-        device: str | None = None,
-        batch_tokens: int = BATCH_TOKENS,
-        precision: str = "float32",
-    ):
-        """`precision` is that of the search's matrix products, float32 or bfloat16.
-
-        Raises ValueError for another one, and for a device that PyTorch does not have.
-        """
-        if batch_tokens < 1:
-            raise ValueError(f"batch_tokens must be at least 1, got {batch_tokens}")
-        self.config, self.source, self.target = model.config, model.source, model.target
-        self.device, self.product_type = find_device(device), find_product_type(precision)
-        self.transformer = model.transformer.to(self.device).eval()
-        self.batch_tokens = batch_tokens
-        text, file = model.config.text, model.pieces_file
-        self.cut_source = text.cutter(model.config.source_lang, file)
-        self.cut_target = text.cutter(model.config.target_lang, file)
-        self.join = text.joiner(model.config.target_lang)
-
-    def translate(
-        self, sentences: Sequence[str], beam: int | None = None, alpha: float | None = None
-    ) -> list[str]:
-        """Return the best translation of each sentence; that of an empty sentence is empty.
-
-        Beam and α are by default those of the model's task (section 6.1). Raises ValueError for a
-        value out of range, and for a sentence of more than 1,024 tokens.
-        """
-        return [found[0].text for found in self.search(sentences, beam, alpha)]
-
-    def search(
-        self,
-        sentences: Sequence[str],
-        beam: int | None = None,
-        alpha: float | None = None,
-        nbest: int = 1,
-    ) -> list[list[Translation]]:
-        """Return up to `nbest` outputs of each sentence, best first; an empty sentence has one
-        empty output, whose score is 0. Raises ValueError as `translate` does."""
-        return self._search(
-            self.tokens(sentences),
-            search_options(self.config, len(self.target), beam, alpha, nbest),
-        )
-
-    def stream(
-        self,
-        sentences: Iterable[str],
-        beam: int | None = None,
-        alpha: float | None = None,
-        nbest: int = 1,
-        at_once: int = AT_ONCE,
-    ) -> Iterator[list[Translation]]:
-        """Yield what `search` returns, in the order of the sentences; `at_once` of them are sorted
-        by length and searched together. Raises ValueError as `translate` does."""
-        options = search_options(self.config, len(self.target), beam, alpha, nbest)
-        for first, part in parts(sentences, at_once):
-            yield from self._search(self.tokens(part, first), options)
-
-    @torch.no_grad()
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
-        """Return log P(target | source) of each pair in nats, the end token included.
-
-        Raises ValueError if the numbers of sentences differ, or for an empty one.
-        """
-        if len(sources) != len(targets):
-            raise ValueError(
-                f"there must be as many targets as sources, got {len(targets)} and {len(sources)}"
-            )
-        read, written = self.tokens(sources), self._numbers(targets, 1)
-        for number, pair in enumerate(zip(read, written, strict=True), start=1):
-            if not all(pair):
-                raise ValueError(f"pair {number}: neither sentence may be empty")
-        found = [0.0] * len(read)
-        lengths = [max(map(len, pair)) for pair in zip(read, written, strict=True)]
-        for places in batches(lengths, self.batch_tokens):
-            source = padded([read[place] for place in places], self.device)
-            target = padded([written[place] for place in places], self.device, is_source=False)
-            for place, log_p in zip(places, self._log_p(source, target), strict=True):
-                found[place] = log_p
-        return found
-
-    def attention(self, source: str, target: str | None = None) -> dict[str, Tensor]:
-        """Return what every head attends to, for a pair of sentences or, without a target, the best
-        translation: "encoder" [N, h, S, S], "decoder" [N, h, T, T] and "cross" [N, h, T, S].
-
-        Raises ValueError for an empty sentence.
-        """
-        target = self.translate([source])[0] if target is None else target
-        (read,), (written,) = self.tokens([source]), self._numbers([target], 1)
-        if not read or not written:
-            raise ValueError("attention is between words: neither sentence may be empty")
-        shifted = [END, *written[:-1]]
-        tokens = [torch.tensor(side, device=self.device) for side in (read, shifted)]
-        return all_attention_weights(self.transformer, *tokens)
-
-    @torch.no_grad()
-    def encode(self, sentences: Sequence[str]) -> list[Tensor]:
-        """Return the encoder's output for each sentence, [S, d_model]; the last row is the end
-        token's, and an empty sentence has no row."""
-        sources = self.tokens(sentences)
-        found = [torch.empty(0, self.config.sizes.d_model, device=self.device)] * len(sources)
-        for places in batches([*map(len, sources)], self.batch_tokens):
-            batch = padded([sources[place] for place in places], self.device)
-            memory = self.transformer.encode(batch, needed_mask(batch, PADDING))
-            for place, rows in zip(places, memory, strict=True):
-                found[place] = rows[-len(sources[place]) :]
-        return found
-
-    def tokens(self, sentences: Sequence[str], first: int = 1) -> list[list[int]]:
-        """Return the numbers of each sentence's pieces and of the end token; none of an empty
-        sentence.
-
-        Raises ValueError for a sentence of more than 1,024 tokens, or than learned positions have,
-        with its number, counted from `first`.
-        """
-        return self._numbers(sentences, 0, first)
-
-    def _numbers(self, sentences: Sequence[str], side: int, first: int = 1) -> list[list[int]]:
-        """Do what `tokens` does, for sources (side 0) or targets (side 1)."""
-        cut, vocabulary = ((self.cut_source, self.source), (self.cut_target, self.target))[side]
-        found = in_pieces(sentences, cut, longest_sentence(self.config, side), first)
-        return [vocabulary.numbers(pieces) if pieces else [] for pieces in found]
-
-    @torch.no_grad()
-    def _search(self, sources: Sequence[Sequence[int]], options: Search) -> list[list[Translation]]:
-        found = [[Translation("", 0.0, 0.0, ())]] * len(sources)
-        for places in batches([*map(len, sources)], self.batch_tokens):
-            batch = padded([sources[place] for place in places], self.device)
-            longest = longest_outputs(self.config, batch)
-            with products_in(self.product_type, self.device):
-                continuations = EnsembleContinuations([self.transformer], batch)
-                outputs = beam_search(continuations, longest, SYMBOLS, options)
-            for place, hypotheses in zip(places, outputs, strict=True):
-                found[place] = [self._translation(one) for one in hypotheses]
-        return found
-
-    def _translation(self, hypothesis: Hypothesis) -> Translation:
-        pieces = self.target.pieces(hypothesis.tokens.tolist())
-        log_p = float(hypothesis.token_log_p.sum())
-        return Translation(self.join(pieces), hypothesis.score, log_p, tuple(pieces))
-
-    def _log_p(self, source: Tensor, target: Tensor) -> list[float]:
-        """source [B, S] and target [B, T], padded on the right → log P of each target."""
-        shifted = target.roll(1, dims=1)
-        shifted[:, 0] = END
-        decoder, mask = self.transformer.decoder, needed_mask(source, PADDING)
-        features = decoder(shifted, self.transformer.encode(source, mask), mask)
-        return [  # a sentence at a time: the logits of all would take V times the memory of tokens
-            -F.cross_entropy(
-                decoder.projection.project(x), y, ignore_index=PADDING, reduction="sum"
-            ).item()
-            for x, y in zip(features, target, strict=True)
-        ]
-
-
-def load(path: str | Path, device: str | None = None, precision: str = "float32") -> Translator:
-    """Load a model folder that `aiayn export` wrote; raises as `read_folder` and `Translator`
-    do."""
-    return Translator(read_folder(Path(path)), device, precision=precision)
-
-
-# A trained parser (section 6.3) without fairseq: from words to the symbols of a tree.
-
-
-class Parser:
-    """A model with its vocabularies and its word pieces."""
-
-    def __init__(
-        self,
-        model: Model,
-        beam: int,
-        constrained: bool,
-        device: str | None = None,
-        precision: str = "float32",
-    ):
-        """`precision` is that of the search's matrix products, float32 or bfloat16.
-
-        Raises ValueError for a model, a beam, a device or a precision with which no search is
-        possible.
-        """
-        self.config, self.source, self.target = model.config, model.source, model.target
-        self.cut = model.config.text.cutter(model.config.source_lang, model.pieces_file)
-        self.options = search_options(model.config, len(self.target), beam)
-        self.trees = tree_symbols(self.target.types, END) if constrained else None
-        self.device, self.product_type = find_device(device), find_product_type(precision)
-        self.transformer = model.transformer.to(self.device).eval()
-
-    def symbols(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        """Parse a batch of sentences, given as lists of words; return the symbols of the best
-        output of each, as the model wrote them.
-
-        Raises ValueError for words that cannot be part of a tree.
-        """
-        if not sentences:
-            return []
-        for words in sentences:
-            require_words(words)
-        numbers = [self.source.numbers(self.cut(source_text(words))) for words in sentences]
-        source = padded(numbers, self.device)
-        longest = longest_outputs(self.config, source)
-        with torch.no_grad(), products_in(self.product_type, self.device):
-            continuations: Continuations = EnsembleContinuations([self.transformer], source)
-            if self.trees:
-                words = torch.tensor([*map(len, sentences)], device=self.device)
-                continuations = ConstrainedContinuations(
-                    continuations, self.trees, words, longest, MAX_OPEN
-                )
-            found = beam_search(continuations, longest, SYMBOLS, self.options)
-        return [
-            [self.target.types[token] for token in hypotheses[0].tokens[:-1].tolist()]
-            for hypotheses in found
-        ]
-
-
 def tree_symbols(types: Sequence[str], end: int) -> TreeSymbols:
     """Return the role of each token of a target vocabulary in a tree; raises ValueError if the
     vocabulary can write no tree."""
@@ -398,24 +529,27 @@ def tree_symbols(types: Sequence[str], end: int) -> TreeSymbols:
     except ValueError as error:
         raise ValueError(
             f"constrained search: the target dictionary writes no trees, {error}"
-        ) from None
+        ) from error
 
 
-def parser_folder(path: Path) -> Model:
-    """Read the folder of a parser; raises as `read_folder` does, and ValueError for a model that
-    translates."""
-    model = read_folder(path)
-    if model.config.task != "parsing":
-        raise ValueError(f"{path}: must be a parser, is a model for {model.config.task}")
-    return model
+def find_device(name: str | None) -> torch.device:
+    """Return the device; without a name, a GPU if there is one.
 
-
-def parser_checkpoint(checkpoint: Path, data: Path) -> Model:
-    """Read a checkpoint, and the dictionaries and word pieces of the data that it was trained on.
-
-    Raises OSError or ValueError as `of_checkpoint` does.
+    Raises ValueError for a device that PyTorch does not have, or that computes nothing.
     """
-    from fairseq_aiayn.inference.export import model_of, of_checkpoint  # needs omegaconf
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device {name}: {str(error).splitlines()[0]}") from error
+    return device
 
-    text = TextProcessing(WORD_PIECES)
-    return model_of(of_checkpoint(checkpoint, data, text, data / PIECES_FILES[WORD_PIECES]))
+
+def find_product_type(precision: str) -> torch.dtype | None:
+    """Return the type of a search's matrix products, None for that of the weights.
+
+    Raises ValueError for a precision that the search does not have.
+    """
+    if precision not in PRODUCT_TYPES:
+        raise ValueError(f"precision: expected {' or '.join(PRODUCT_TYPES)}, got {precision!r}")
+    return PRODUCT_TYPES[precision]

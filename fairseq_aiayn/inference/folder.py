@@ -1,4 +1,15 @@
-"""Plain text to a model's pieces and back, as the model's training text was made."""
+"""A trained model in one folder: weights, vocabularies, how its text is cut, and how it searches.
+
+model.safetensors   the parameters; a matrix that several parts share is stored once
+config.json         a Config
+source.txt          the vocabularies, as fairseq-preprocess writes them
+target.txt
+codes               byte pairs of subword-nmt, or
+pieces.model        word pieces of sentencepiece; neither if the text is in pieces already
+README.md           the model card
+
+A folder is written whole or not at all, and read strictly.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -24,23 +36,170 @@ from fairseq_aiayn.nn.layers import (
     Positions,
     SinusoidalPositions,
 )
-from fairseq_aiayn.nn.transformer import Transformer, create_transformer
+from fairseq_aiayn.nn.transformer import Sharing, Transformer, create_transformer
 from fairseq_aiayn.paper import Decoding
-from fairseq_aiayn.settings import SHARING, require_whole_attention
+from fairseq_aiayn.settings import require_whole_attention
 from fairseq_aiayn.text import (
     dataclass_of,
     optional,
     read_json,
-    read_lines,
     require_plain_file,
+    stream_lines,
     whole_folder,
 )
+
+WEIGHTS, CONFIG, SOURCE, TARGET = "model.safetensors", "config.json", "source.txt", "target.txt"
+OF_OTHERS = "aiayn.json"  # the configuration in a directory of CTranslate2 or Marian
+PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+TRANSLATION, PARSING = "translation", "parsing"
+LANGUAGE = re.compile(r"[\w-]+")  # it becomes part of file names in Moses' packages
 
 BYTE_PAIRS, WORD_PIECES, NONE = "byte_pairs", "word_pieces", "none"
 PIECES_FILES = {BYTE_PAIRS: "codes", WORD_PIECES: "pieces.model", NONE: None}
 NOTE = "text.json"  # beside the binaries of a recipe: how their text was made
 WORD_BEGINS = "▁"  # how sentencepiece marks the beginning of a word
 CONTINUED = "@@ "  # how subword-nmt marks that a word goes on
+
+SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # the first types of every dictionary of fairseq
+BEGIN, PADDING, END, UNKNOWN = range(4)
+REPLACES = "#fairseq:overwrite"  # at the end of a line whose type may already be there
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained model with its vocabularies and the file that cuts its text, if there is one."""
+
+    config: Config
+    transformer: Transformer
+    source: Vocabulary
+    target: Vocabulary
+    pieces_file: Path | None
+    name: str = "the model"  # in messages
+
+
+def write_folder(model: Model, path: Path) -> None:
+    """Write a folder, with copies of the vocabularies' files; it appears whole or not at all.
+
+    Raises ValueError if `path` exists or a parameter is not finite in the folder's precision, and
+    OSError if a file cannot be read or written.
+    """
+    with whole_folder(path) as part:
+        save_weights(model.transformer, model.config.precision, part / WEIGHTS)
+        for vocabulary, name in ((model.source, SOURCE), (model.target, TARGET)):
+            if vocabulary.file is None:
+                raise ValueError(f"{name}: expected a vocabulary that was read from a file")
+            shutil.copyfile(vocabulary.file, part / name)
+        copy_pieces_file(model, part)
+        (part / "README.md").write_text(model_card(model), encoding="utf-8")
+        # Last: what a killed run leaves has no configuration, and is no model
+        write_config(model.config, part / CONFIG)
+
+
+def read_folder(path: Path) -> Model:
+    """Read a folder.
+
+    Raises OSError for a file that is missing, and ValueError, with the file and the rule, for one
+    that is damaged, of another version, or does not fit the others.
+    """
+    if not path.is_dir():
+        raise ValueError(f"{path}: expected the folder of a model, which aiayn export writes")
+    config = read_config(path / CONFIG)
+    pieces_file = require_unchanged(path, config, SOURCE, TARGET)
+    source, target = (read_vocabulary(path / name) for name in (SOURCE, TARGET))
+    try:
+        transformer = empty_transformer(config, len(source), len(target))
+    except ValueError as error:
+        raise ValueError(f"{path / CONFIG}: {error}") from error
+    load_weights(transformer, read_weights(path / WEIGHTS), path / WEIGHTS)
+    return Model(config, transformer, source, target, pieces_file, str(path))
+
+
+@dataclass(frozen=True)
+class Config:
+    """A trained model: what it is, how its text is made, how it searches."""
+
+    format: Literal[1]  # another version's folder has another
+    task: Literal["translation", "parsing"]
+    row: str  # of aiayn rows, without aiayn_
+    source_lang: str
+    target_lang: str
+    sizes: Dimensions
+    sharing: Sharing
+    search: Decoding
+    text: TextProcessing
+    precision: Literal["float32", "float16", "bfloat16"] = "float32"  # of the weights in the file
+    learned_lengths: tuple[int, int] | None = None  # longest source and target; None: sinusoids
+    sha256: dict[str, str] = field(default_factory=dict)  # of every text file and pieces file
+    versions: dict = field(default_factory=dict)  # of the packages that wrote the folder
+    options: dict = field(default_factory=dict)  # of the training, under fairseq's names
+    told: dict = field(default_factory=dict)  # data, scores, licence: for the model card
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a language, a search or lengths that cannot be."""
+        for language in (self.source_lang, self.target_lang):
+            if not LANGUAGE.fullmatch(language):
+                raise ValueError(f"expected a language of letters, digits, - or _: {language!r}")
+        Search(self.search.beam, self.search.alpha, self.search.extra_length)
+        if self.learned_lengths and min(self.learned_lengths) < 1:
+            raise ValueError(f"learned_lengths: expected at least 1, got {self.learned_lengths}")
+
+
+def read_config(path: Path) -> Config:
+    """Read a configuration; raises OSError, or ValueError for another content."""
+    require_plain_file(path)
+    content = read_json(path)
+    config = dataclass_of(content, Config, path)
+    try:
+        require_whole_attention(content["sizes"])
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return config
+
+
+def write_config(config: Config, path: Path) -> None:
+    """Write a configuration with the SHA-256 of the text files that lie beside it."""
+    names = [SOURCE, TARGET, *filter(None, [PIECES_FILES[config.text.pieces]])]
+    sums = {
+        name: sha256_of(path.with_name(name)) for name in names if path.with_name(name).exists()
+    }
+    content = json.dumps(asdict(replace(config, sha256=sums)), indent=2, ensure_ascii=False)
+    path.write_text(f"{content}\n", encoding="utf-8")
+
+
+def copy_pieces_file(model: Model, folder: Path) -> None:
+    """Copy the file that cuts a model's text, if there is one."""
+    name = PIECES_FILES[model.config.text.pieces]
+    if name and model.pieces_file:
+        shutil.copyfile(model.pieces_file, folder / name)
+
+
+def require_unchanged(folder: Path, config: Config, *names: str) -> Path | None:
+    """Return the file that cuts text; raise ValueError if its SHA-256, or that of the files with
+    these names, is not that of the configuration.
+
+    A damaged model shows itself, but half of the byte pairs would silently cut text wrongly.
+    """
+    pieces = PIECES_FILES[config.text.pieces]
+    for name in (*names, *([pieces] if pieces else [])):
+        require_plain_file(folder / name)
+        if config.sha256.get(name) != sha256_of(folder / name):
+            raise ValueError(f"{folder / name}: changed since the export, its SHA-256 is another")
+    return folder / pieces if pieces else None
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's content in hexadecimal digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def require_task(config: Config, task: str, name: object) -> None:
+    """Raise ValueError, with the name of a model, unless it is for a task."""
+    kinds = {TRANSLATION: "a translation model", PARSING: "a parser"}
+    if config.task != task:
+        raise ValueError(f"{name}: expected {kinds[task]}, got {kinds[config.task]}")
+
+
+# The text
 
 
 @dataclass(frozen=True)
@@ -51,15 +210,9 @@ class TextProcessing:
     text is in pieces already; normalize and lowercase: what is done before Moses tokens.
     """
 
-    pieces: str
+    pieces: Literal["byte_pairs", "word_pieces", "none"]
     normalize: bool = False
     lowercase: bool = False
-
-    def __post_init__(self) -> None:
-        if self.pieces not in PIECES_FILES:
-            raise ValueError(
-                f"'pieces' must be one of {', '.join(PIECES_FILES)}, is {self.pieces!r}"
-            )
 
     def cutter(self, language: str, file: Path | None) -> Callable[[str], list[str]]:
         """Return the function that cuts a sentence; `file` has the byte pairs or the word pieces.
@@ -69,6 +222,8 @@ class TextProcessing:
         """
         if self.pieces == NONE:
             return str.split
+        if file is None:
+            raise ValueError(f"{self.pieces}: expected the file that cuts text, got none")
         if self.pieces == WORD_PIECES:
             cut = sentence_pieces(file)
             return lambda sentence: cut(sentence).split()
@@ -90,15 +245,6 @@ class TextProcessing:
         return lambda pieces: detokenize(f"{' '.join(pieces)} ".replace(CONTINUED, "").split())
 
 
-def text_of_files(
-    codes: Path | None, model: Path | None, normalize: bool = False, lowercase: bool = False
-) -> tuple[TextProcessing, Path | None]:
-    """Return how text is cut by byte pairs (codes), by word pieces (model), or by neither, and the
-    file that cuts it."""
-    kind = BYTE_PAIRS if codes else WORD_PIECES if model else NONE
-    return TextProcessing(kind, normalize, lowercase), codes or model
-
-
 def text_of_data(data: Path) -> tuple[TextProcessing, Path | None]:
     """Return how the text of a recipe's data directory was made, and the file that cut it.
 
@@ -115,19 +261,12 @@ def text_of_data(data: Path) -> tuple[TextProcessing, Path | None]:
     return text, data / name if name else None
 
 
-# A vocabulary with fairseq's numbers, read from a dictionary file of fairseq-preprocess.
-
-
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # the first types of every dictionary of fairseq
-BEGIN, PADDING, END, UNKNOWN = range(4)
-REPLACES = "#fairseq:overwrite"  # at the end of a line whose type may already be there
-
-
 @dataclass(frozen=True)
 class Vocabulary:
     """The types of one language, in the order of their numbers."""
 
     types: tuple[str, ...]
+    file: Path | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.types)
@@ -153,18 +292,17 @@ def read_vocabulary(path: Path, special: Iterable[str] = SPECIAL) -> Vocabulary:
     there already.
     """
     require_plain_file(path)
-    lines = read_lines(path)
-    if not lines:
-        raise ValueError(f"{path}: must have one word per line, is empty")
     types = list(special)
     known = set(types)
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(stream_lines(path), start=1):
         word, replaces = _word(line, f"{path}:{number}")
         if word in known and not replaces:
             raise ValueError(f"{path}:{number}: must be a new word, {word[:60]!r} is there already")
         types.append(word)
         known.add(word)
-    return Vocabulary(tuple(types))
+    if len(types) == len(known) == len(SPECIAL):
+        raise ValueError(f"{path}: expected a word per line, got an empty file")
+    return Vocabulary(tuple(types), path)
 
 
 def _word(line: str, where: str) -> tuple[str, bool]:
@@ -178,75 +316,7 @@ def _word(line: str, where: str) -> tuple[str, bool]:
     return word, replaces
 
 
-# What config.json says of a model, beside its weights.
-
-
-FORMAT = 1  # of the folder; a reader refuses any other
-OF_CTRANSLATE2 = "aiayn.json"  # the file's name in a directory for CTranslate2
-PRECISIONS = ("float32", "float16", "bfloat16")
-TASKS = ("translation", "parsing")
-LANGUAGE = re.compile(r"[\w-]+")  # it becomes part of file names in Moses' packages
-
-
-@dataclass(frozen=True)
-class Config:
-    """A trained model: what it is, how its text is made, how it searches."""
-
-    format: int
-    task: str
-    row: str  # of aiayn rows, without aiayn_
-    source_lang: str
-    target_lang: str
-    sizes: Dimensions
-    sharing: str  # see nn/transformer.py
-    search: Decoding
-    text: TextProcessing
-    precision: str = "float32"  # of the weights in the file
-    learned_lengths: list | None = None  # longest source and target; None: sinusoids
-    sha256: dict[str, str] = field(default_factory=dict)  # of every text file and pieces file
-    versions: dict = field(default_factory=dict)  # of the packages that wrote the folder
-    options: dict = field(default_factory=dict)  # of the training, under fairseq's names
-    told: dict = field(default_factory=dict)  # data, scores, licence: for the model card
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a value that this version does not know."""
-        if self.format != FORMAT:
-            raise ValueError(
-                f"'format' must be {FORMAT}, is {self.format}: another version's folder"
-            )
-        for name, known in (
-            ("task", TASKS),
-            ("sharing", SHARING.values()),
-            ("precision", PRECISIONS),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name!r} must be one of {', '.join(known)}, is {getattr(self, name)!r}"
-                )
-        for language in (self.source_lang, self.target_lang):
-            if not LANGUAGE.fullmatch(language):
-                raise ValueError(f"a language must be letters, digits, - or _, is {language!r}")
-        Search(self.search.beam, self.search.alpha, self.search.extra_length)
-        lengths = self.learned_lengths
-        if lengths is not None and ([*map(type, lengths)] != [int, int] or min(lengths) < 1):
-            raise ValueError(f"'learned_lengths' must be two numbers from 1 on, is {lengths!r}")
-
-
-def config_from_json(content: object, where: object) -> Config:
-    """Make a Config of a JSON object; raises ValueError, with the place, for any other content."""
-    try:
-        config = dataclass_of(content, Config, where)
-        require_whole_attention(content["sizes"])
-        return config
-    except ValueError as error:
-        message = str(error)
-        raise ValueError(message if str(where) in message else f"{where}: {message}") from None
-
-
-# A model's parameters in a safetensors file; a matrix that several parts share is stored once.
-
-
-TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+# The weights
 
 
 class NoInitialValues(TorchFunctionMode):
@@ -263,20 +333,25 @@ class NoInitialValues(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
-def empty_transformer(config: Config, V_source: int, V_target: int, padding: int) -> Transformer:
+def empty_transformer(config: Config, V_source: int, V_target: int) -> Transformer:
     """Build the model that a Config describes, without memory for its weights and without
-    sinusoids, which `fill` computes when the weights have shown that their size is real.
+    sinusoids, which `load_weights` computes when the weights have shown that their size is real.
 
     Raises ValueError for sizes that no Transformer can have.
     """
-    lengths = tuple(config.learned_lengths) if config.learned_lengths else (1, 1)
+    lengths = config.learned_lengths or (1, 1)
     try:
         with torch.device("meta"), NoInitialValues():
             transformer = create_transformer(
-                config.sizes, V_source, V_target, padding, config.sharing, learned_lengths=lengths
+                config.sizes,
+                V_source,
+                V_target,
+                PADDING,
+                config.sharing,
+                learned_lengths=lengths,
             )
-    except (RuntimeError, TypeError):  # how PyTorch refuses numbers beyond 64 bits
-        raise ValueError("its sizes must fit into 64 bits, do not") from None
+    except (RuntimeError, TypeError) as error:  # how PyTorch refuses numbers beyond 64 bits
+        raise ValueError("expected sizes that fit into 64 bits") from error
     if config.learned_lengths is None:
         transformer.encoder.position = transformer.decoder.position = Positions()
     return transformer.eval()
@@ -288,11 +363,10 @@ def save_weights(transformer: Transformer, precision: str, path: Path) -> None:
     with optional("safetensors"):
         from safetensors.torch import save_file
     converted = {  # a shared matrix has one name
-        name: one.detach().to(TYPES[precision]).contiguous()
-        for name, one in transformer.named_parameters()
+        name: parameter.detach().to(PRECISIONS[precision]).contiguous()
+        for name, parameter in transformer.named_parameters()
     }
-    for name, tensor in converted.items():
-        require_finite(f"{name} in {precision}", tensor)
+    require_weights(converted, f"in {precision}")
     with safetensors_writes(path):
         save_file(converted, path)
 
@@ -305,7 +379,7 @@ def safetensors_writes(path: Path) -> Iterator[None]:
     try:
         yield
     except SafetensorError as error:
-        raise OSError(f"{path}: {error}") from None
+        raise OSError(f"{path}: {error}") from error
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -313,56 +387,63 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     with optional("safetensors"):
         from safetensors import SafetensorError
         from safetensors.torch import load_file
+    require_plain_file(path)
+    path.stat()  # for a missing file, safetensors' error has no file name
     try:
         return load_file(path)
-    except SafetensorError:
-        raise ValueError(f"{path}: must be a safetensors file, is not or is cut short") from None
+    except SafetensorError as error:
+        raise ValueError(f"{path}: expected a safetensors file: {error}") from error
 
 
-def fill(transformer: Transformer, found: Mapping[str, Tensor], where: object) -> None:
-    """Give a model of `empty_transformer` these parameters, as float32.
+def load_weights(transformer: Transformer, weights: Mapping[str, Tensor], where: object) -> None:
+    """Give a model of `empty_transformer` these parameters, as float32; a shared matrix may have
+    one of its names or all of them.
 
     Raises ValueError, with the place that they are from, for other parameters or shapes than the
-    model's, for another type than a folder's, and for a value that is not finite.
+    model's, for a value that is not finite, and for two values of one matrix.
     """
-    names = dict(transformer.named_parameters())
-    if odd := sorted(names.keys() ^ found.keys()):
-        has = "lacks" if odd[0] in names else "has"
-        raise ValueError(f"{where}: must have the parameters of its configuration, {has} {odd[0]}")
-    for name, own in names.items():
-        if found[name].shape != own.shape:
-            raise ValueError(
-                f"{where}: does not fit its configuration and vocabularies, {name} is "
-                f"{list(found[name].shape)} there and {list(own.shape)} by them"
-            )
-        if found[name].dtype not in TYPES.values():
-            kind = str(found[name].dtype).removeprefix("torch.")
-            raise ValueError(f"{where}: {name} must be one of {', '.join(TYPES)}, is {kind}")
-        require_finite(f"{where}: {name}", found[name])
-    for name, tensor in found.items():
-        module, _, attribute = name.rpartition(".")
-        parameter = torch.nn.Parameter(tensor.float(), requires_grad=False)
-        setattr(transformer.get_submodule(module), attribute, parameter)
+    require_weights(weights, where)
+    weights = {name: tensor.float() for name, tensor in weights.items()}
+    first: dict[int, str] = {}
+    for name, parameter in transformer.named_parameters(remove_duplicate=False):
+        other = first.setdefault(id(parameter), name)
+        if other in weights and not torch.equal(
+            weights.setdefault(name, weights[other]), weights[other]
+        ):
+            raise ValueError(f"{where}: expected one matrix, {other} and {name} differ")
+    try:
+        transformer.load_state_dict(weights, strict=True, assign=True)
+    except RuntimeError as error:
+        details = " ".join(str(error).split()).partition(":")[2]
+        raise ValueError(
+            f"{where}: does not fit its configuration and vocabularies:{details}"
+        ) from error
+    transformer.requires_grad_(False)
     if not isinstance(transformer.encoder.position, LearnedPositions):
         sinusoids = SinusoidalPositions(transformer.encoder.embedding.weight.size(1))
         transformer.encoder.position = transformer.decoder.position = sinusoids
 
 
-def require_finite(name: str, tensor: Tensor) -> None:
-    """Raise ValueError, with the name, unless all values are numbers."""
-    if not tensor.isfinite().all():
-        raise ValueError(f"{name} must have finite values, has infinite ones or NaN")
+def require_weights(weights: Mapping[str, Tensor], where: object) -> None:
+    """Raise ValueError, with the name, for values that are not finite numbers of a known type."""
+    for name, tensor in weights.items():
+        if tensor.dtype not in PRECISIONS.values():
+            raise ValueError(
+                f"{where}: {name}: expected {', '.join(PRECISIONS)}, got {tensor.dtype}"
+            )
+        if not tensor.isfinite().all():
+            raise ValueError(f"{where}: {name}: expected finite values, got infinite ones or NaN")
 
 
-# The README.md of a model folder: what the model is, how it was trained, how to use it.
-
+# The model card
 
 NOT_TOLD = "not recorded"
 
 
-def model_card(config: Config, parameters: int, use: str = "") -> str:
+def model_card(model: Model, use: str = "") -> str:
     """Return the text of the card; `use` says how to use the model, by default with `aiayn`."""
-    options = config.options
+    config, options = model.config, model.config.options
+    parameters = sum(parameter.numel() for parameter in model.transformer.parameters())
     sizes = ", ".join(f"{name} {value:g}" for name, value in vars(config.sizes).items() if value)
     search = (
         f"beam {config.search.beam}, α {config.search.alpha:g}, output at most "
@@ -396,104 +477,3 @@ A Transformer as in [Attention Is All You Need](https://arxiv.org/abs/1706.03762
 
 def _listed(facts: Mapping[str, object]) -> str:
     return "".join(f"- {name}: {value}\n" for name, value in facts.items())
-
-
-# A model folder as it lies on the disk: written whole or not at all, read strictly.
-#
-# model.safetensors   the parameters, a shared matrix once
-# config.json         see config.py
-# source.txt          the vocabularies, as fairseq-preprocess writes them
-# target.txt
-# codes               byte pairs of subword-nmt, or
-# pieces.model        word pieces of sentencepiece; neither if the text is in pieces already
-# README.md           the model card
-
-
-WEIGHTS, CONFIG, SOURCE, TARGET = "model.safetensors", "config.json", "source.txt", "target.txt"
-
-
-@dataclass(frozen=True)
-class Model:
-    """A trained model with its vocabularies and the file that cuts its text, if there is one."""
-
-    config: Config
-    transformer: Transformer
-    source: Vocabulary
-    target: Vocabulary
-    pieces_file: Path | None
-
-
-@dataclass(frozen=True)
-class Files:
-    """The files that a folder gets copies of."""
-
-    source: Path  # dictionaries of fairseq-preprocess
-    target: Path
-    pieces: Path | None
-
-
-def write_folder(config: Config, transformer: Transformer, files: Files, path: Path) -> None:
-    """Write a folder; it appears whole or not at all.
-
-    Raises ValueError if `path` exists or a parameter is not finite in the folder's precision, and
-    OSError if a file cannot be read or written.
-    """
-    with whole_folder(path) as part:
-        save_weights(transformer, config.precision, part / WEIGHTS)
-        copies = [(files.source, SOURCE), (files.target, TARGET)]
-        if files.pieces:
-            copies.append((files.pieces, PIECES_FILES[config.text.pieces]))
-        for file, name in copies:
-            shutil.copyfile(file, part / name)
-        config = replace(config, sha256={name: sha256_of(part / name) for _, name in copies})
-        card = model_card(config, sum(one.numel() for one in transformer.parameters()))
-        (part / "README.md").write_text(card, encoding="utf-8")
-        content = json.dumps(asdict(config), indent=2, ensure_ascii=False)
-        # Last: what a killed run leaves has no configuration, and is no model
-        (part / CONFIG).write_text(f"{content}\n", encoding="utf-8")
-
-
-def read_folder(path: Path) -> Model:
-    """Read a folder.
-
-    Raises OSError for a file that is missing, and ValueError, with the file and the rule, for one
-    that is damaged, of another version, or does not fit the others.
-    """
-    if not path.is_dir():
-        raise ValueError(f"{path}: must be the folder of a model, which aiayn export writes")
-    config = _read_config(path)
-    source, target = (read_vocabulary(path / name) for name in (SOURCE, TARGET))
-    try:
-        transformer = empty_transformer(config, len(source), len(target), PADDING)
-    except ValueError as error:
-        raise ValueError(f"{path / CONFIG}: {error}") from None
-    require_plain_file(path / WEIGHTS)
-    (path / WEIGHTS).stat()  # a missing file; safetensors would say it in words of its own
-    fill(transformer, read_weights(path / WEIGHTS), path / WEIGHTS)
-    name = PIECES_FILES[config.text.pieces]
-    return Model(config, transformer, source, target, path / name if name else None)
-
-
-def _read_config(path: Path) -> Config:
-    """Read the configuration; raises as `read_folder` does, and ValueError for a changed file."""
-    require_plain_file(path / CONFIG)
-    config = config_from_json(read_json(path / CONFIG), path / CONFIG)
-    names = (SOURCE, TARGET, PIECES_FILES[config.text.pieces])
-    require_unchanged(path, filter(None, names), config)
-    return config
-
-
-def require_unchanged(path: Path, names: Iterable[str], config: Config) -> None:
-    """Raise ValueError for a file in a directory whose SHA-256 is not that of the configuration.
-
-    A damaged model shows itself, but half of the byte pairs would silently cut text wrongly.
-    """
-    for name in names:
-        require_plain_file(path / name)
-        if config.sha256.get(name) != sha256_of(path / name):
-            raise ValueError(f"{path / name}: must be as it was exported, its SHA-256 is another")
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file's content in hexadecimal digits."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()

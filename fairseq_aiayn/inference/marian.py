@@ -1,128 +1,155 @@
-"""The vocabularies beside an exported model, and the Python code of its model card that makes plain
-text numbers and back."""
+"""A translation model as a directory of Hugging Face's MarianMTModel, whose layers are the paper's.
+
+Marian's sinusoids are those of section 3.5 with all sines before all cosines. So every vector of
+d_model components is stored in the order `sines_first`; layer norms and residual connections do not
+depend on the order. Marian's heads have d_model/h components: smaller ones get zeros.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_aiayn.inference.ctranslate2 import longest_sequence, wider_heads
 from fairseq_aiayn.inference.engine import LONGEST
 from fairseq_aiayn.inference.folder import (
-    BYTE_PAIRS,
     END,
+    OF_OTHERS,
     PADDING,
     PIECES_FILES,
-    UNKNOWN,
+    SPECIAL,
+    TRANSLATION,
     WORD_PIECES,
     Config,
     Model,
+    Vocabulary,
+    copy_pieces_file,
     model_card,
+    read_config,
+    require_task,
+    require_unchanged,
     safetensors_writes,
+    write_config,
 )
 from fairseq_aiayn.nn.attention import MultiHeadAttention
-from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.layers import LAYER_NORM_EPSILON, Dimensions
 from fairseq_aiayn.nn.transformer import Transformer
-from fairseq_aiayn.text import optional, whole_folder
+from fairseq_aiayn.text import optional, read_json, whole_folder
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, MarianConfig, MarianMTModel
-from fairseq_aiayn.nn.layers import LAYER_NORM_EPSILON
 
 SOURCE, TARGET = "vocab.json", "target_vocab.json"
-
-TEXT_CODE = """    import json
-
-    from fairseq_aiayn.inference.folder import TextProcessing
-
-    text = {text!r}
-    cut = text.cutter({source!r}, folder / "{pieces}")
-    join = text.joiner({target!r})
-    source = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
-    target = json.loads((folder / "target_vocab.json").read_text(encoding="utf-8"))
-    types = {{number: one for one, number in target.items() if number not in ({end}, {padding})}}
-"""
-
-
-def text_values(config: Config) -> dict[str, object]:
-    """Return what TEXT_CODE, and code that follows it, has in braces."""
-    return {
-        "text": config.text,
-        "source": config.source_lang,
-        "target": config.target_lang,
-        "pieces": PIECES_FILES[config.text.pieces],
-        "end": END,
-        "padding": PADDING,
-        "unknown": UNKNOWN,
-        "extra": config.search.extra_length,
-    }
-
-
-def write_vocabularies(model: Model, folder: Path) -> None:
-    """Write the number of each type of the two vocabularies."""
-    for name, vocabulary in ((SOURCE, model.source), (TARGET, model.target)):
-        content = json.dumps(vocabulary.number, ensure_ascii=False)
-        (folder / name).write_text(f"{content}\n", encoding="utf-8")
-
-
-# A translation model as a directory of Hugging Face's MarianMTModel, whose layers are the paper's.
-#
-# Marian's sinusoids are those of section 3.5 with all sines before all cosines. So every vector
-# of d_model components is stored in the order `sines_first`; layer norms and residual connections
-# do not depend on the order. Marian's heads have d_model/h components: smaller ones get zeros.
-
-
 ATTENTIONS = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
 NORMS = {
     "self_attention_norm": "self_attn_layer_norm",
     "cross_attention_norm": "encoder_attn_layer_norm",
     "feed_forward_norm": "final_layer_norm",
 }
+USE = """This directory is for transformers. MarianMTModel has layer norms with ε = 1e-5,
+and its search divides log P by |Y|^α; `load` sets this model's ε = {epsilon:g} and
+((5 + |Y|)/6)^α. The maximum length is one for a batch, and at it the end token costs nothing.
+
+    from fairseq_aiayn.inference.marian import load
+    translator = load("THIS_FOLDER")
+    print(translator.translate(["A sentence."]))
+"""
 
 
-def to_marian(model: Model, told: Mapping[str, str], path: Path) -> None:
+def write_marian(model: Model, path: Path) -> None:
     """Write a directory that MarianMTModel.from_pretrained loads; it appears whole or not at all.
 
     Raises ValueError if `path` exists, transformers is missing, or Marian cannot be this model, and
     OSError if a file cannot be written.
     """
-    require_marian(model.config)
+    require_marian(model)
     marian = marian_model(model)
-    config = replace(model.config, told=dict(told), precision="float32")
-    card = model_card(
-        config, sum(one.numel() for one in model.transformer.parameters()), how_to_use(config)
-    )
+    model = replace(model, config=replace(model.config, precision="float32"))
     with whole_folder(path) as part:
         with safetensors_writes(part):
             marian.save_pretrained(part)
-        _write_text_files(model, part)
+        for name, vocabulary in ((SOURCE, model.source), (TARGET, model.target)):
+            content = json.dumps(vocabulary.number, ensure_ascii=False)
+            (part / name).write_text(f"{content}\n", encoding="utf-8")
+        copy_pieces_file(model, part)
+        if model.config.text.pieces == WORD_PIECES:
+            _write_tokenizer(model.config, part)
+        card = model_card(model, USE.format(epsilon=LAYER_NORM_EPSILON))
         (part / "README.md").write_text(card, encoding="utf-8")
+        write_config(model.config, part / OF_OTHERS)
 
 
-def require_marian(config: Config) -> None:
+def load(path: str | Path) -> MarianTranslator:
+    """Load a directory that `write_marian` wrote; raises OSError or ValueError for one that cannot
+    be used."""
+    return MarianTranslator(Path(path))
+
+
+class MarianTranslator:
+    """transformers' model and search, with this model's ε and length penalty: text in, text out."""
+
+    def __init__(self, path: Path):
+        self.config = read_config(path / OF_OTHERS)
+        pieces_file = require_unchanged(path, self.config)
+        with importing_transformers():
+            from transformers import MarianMTModel
+        self.model = MarianMTModel.from_pretrained(path).eval()
+        for module in self.model.modules():
+            if isinstance(module, torch.nn.LayerNorm):
+                module.eps = LAYER_NORM_EPSILON
+        self.model.generation_config.length_penalty = LengthPenalty(self.config.search.alpha)
+        self.source, self.target = (read_numbers(path / name) for name in (SOURCE, TARGET))
+        self.cut = self.config.text.cutter(self.config.source_lang, pieces_file)
+        self.join = self.config.text.joiner(self.config.target_lang)
+
+    def translate(self, sentences: Sequence[str]) -> list[str]:
+        """Return the best translation of each sentence; none may be empty.
+
+        Sources are padded on the right, because Marian counts positions from the first column.
+        """
+        rows = [torch.tensor(self.source.numbers(self.cut(sentence))) for sentence in sentences]
+        batch = pad_sequence(rows, batch_first=True, padding_value=PADDING)
+        longest = batch.size(1) + self.config.search.extra_length
+        found = self.model.generate(batch, attention_mask=batch.ne(PADDING), max_new_tokens=longest)
+        return [
+            self.join([piece for piece in self.target.pieces(row) if piece != SPECIAL[PADDING]])
+            for row in found.tolist()
+        ]
+
+
+def read_numbers(path: Path) -> Vocabulary:
+    """Read a vocabulary from a JSON object of the number of each type."""
+    types = {number: piece for piece, number in read_json(path).items()}
+    return Vocabulary(tuple(types.get(number, "") for number in range(max(types) + 1)))
+
+
+class LengthPenalty(float):
+    """α of lp(Y) = ((5 + |Y|)/6)^α, where transformers computes |Y| ** α."""
+
+    def __rpow__(self, length: float) -> float:
+        return ((5 + length) / 6) ** float(self)
+
+
+def require_marian(model: Model) -> None:
     """Raise ValueError, with the reason, if Marian cannot compute what this model computes."""
-    sizes = config.sizes
-    if config.task != "translation":
-        raise ValueError(
-            "Marian: the model must be a translation model, transformers builds no trees"
-        )
-    if config.learned_lengths is not None:
-        raise ValueError(
-            "Marian: positions must be sinusoids, which Marian computes; they are learned"
-        )
+    require_task(model.config, TRANSLATION, f"Marian: {model.name}")
+    sizes = model.config.sizes
+    if model.config.learned_lengths is not None:
+        raise ValueError(f"Marian: {model.name}: expected sinusoids, got learned positions")
     if sizes.d_model % sizes.h or max(sizes.d_k, sizes.d_v) * sizes.h > sizes.d_model:
         raise ValueError(
-            "Marian: d_k and d_v must be at most d_model/h, a whole number, as Marian's heads "
-            f"have; d_model is {sizes.d_model}, h {sizes.h}, d_k {sizes.d_k}, d_v {sizes.d_v}"
+            f"Marian: {model.name}: expected d_k and d_v of at most d_model/h, a whole number, got "
+            f"d_model {sizes.d_model}, h {sizes.h}, d_k {sizes.d_k}, d_v {sizes.d_v}"
         )
 
 
@@ -132,8 +159,7 @@ def marian_model(model: Model) -> MarianMTModel:
     Marian's layer norms have ε = 1e-5, and its configuration has no name for it. Raises ValueError
     if transformers is missing.
     """
-    _leave_out_a_broken_torchaudio()
-    with optional("transformers"):
+    with importing_transformers():
         from transformers import MarianMTModel
         from transformers.utils.logging import disable_progress_bar
     disable_progress_bar()
@@ -178,7 +204,7 @@ def marian_config(model: Model) -> MarianConfig:
 def generation_config(config: Config) -> GenerationConfig:
     """Return the search of section 6.1, as far as transformers has it.
 
-    It divides log P by |Y|^α, not by ((5 + |Y|)/6)^α, as the code in the model card makes it do. It
+    It divides log P by |Y|^α, not by ((5 + |Y|)/6)^α, as `load` makes it do. It
     has one limit for a batch.
     """
     from transformers import GenerationConfig
@@ -244,95 +270,37 @@ def sines_first(d_model: int) -> Tensor:
     return torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
 
 
-def _write_text_files(model: Model, part: Path) -> None:
-    """Write the vocabularies, and what cuts text: MarianTokenizer's files for word pieces, the
-    codes of byte pairs, which it cannot use."""
-    write_vocabularies(model, part)
-    if model.config.text.pieces == BYTE_PAIRS:
-        shutil.copyfile(model.pieces_file, part / "codes")
-    if model.config.text.pieces == WORD_PIECES:
-        from transformers import MarianTokenizer
+def _write_tokenizer(config: Config, folder: Path) -> None:
+    """Write the files of MarianTokenizer, which cuts text into word pieces but not byte pairs."""
+    from transformers import MarianTokenizer
 
-        for side in ("source", "target"):
-            shutil.copyfile(model.pieces_file, part / f"{side}.spm")
-        MarianTokenizer(
-            source_spm=str(part / "source.spm"),
-            target_spm=str(part / "target.spm"),
-            vocab=str(part / SOURCE),
-            target_vocab_file=str(part / TARGET),
-            separate_vocabs=True,
-            source_lang=model.config.source_lang,
-            target_lang=model.config.target_lang,
-            model_max_length=LONGEST,
-        ).save_pretrained(part)
+    file = str(folder / PIECES_FILES[WORD_PIECES])
+    MarianTokenizer(
+        source_spm=file,
+        target_spm=file,
+        vocab=str(folder / SOURCE),
+        target_vocab_file=str(folder / TARGET),
+        separate_vocabs=True,
+        source_lang=config.source_lang,
+        target_lang=config.target_lang,
+        model_max_length=LONGEST,
+    ).save_pretrained(folder)
 
 
-def _leave_out_a_broken_torchaudio() -> None:
-    """transformers imports torchaudio wherever it is installed; fairseq asks for it, and its CUDA
-    build fails beside a CPU build of torch."""
+@contextmanager
+def importing_transformers() -> Iterator[None]:
+    """Import transformers without a torchaudio that cannot be loaded.
+
+    transformers imports torchaudio, for speech, wherever it is installed. fairseq asks for it, and
+    its CUDA build fails beside a CPU build of torch. Raises ValueError without transformers.
+    """
     try:
         import torchaudio  # noqa: F401
     except (ImportError, OSError):
-        sys.modules["torchaudio"] = None  # for Python, this package is not there
-
-
-# How to use a directory of MarianMTModel: the Python code in its README.md.
-
-
-DIFFERENCES = """This directory is for transformers. MarianMTModel has layer norms with ε = 1e-5,
-and its search divides log P by |Y|^α; the code below sets this model's {epsilon:g} and
-((5 + |Y|)/6)^α. The maximum length is one for a batch, and at it the end token costs nothing.
-Sources must be padded on the right. Empty sentences must be left out.
-
-"""
-
-MODEL = """    import sys
-    from pathlib import Path
-
-    sys.modules["torchaudio"] = None  # transformers stops if it is there and cannot be loaded
-    import torch
-    from transformers import MarianMTModel
-
-    folder = Path("THIS_FOLDER")
-    model = MarianMTModel.from_pretrained(folder).eval()
-    for module in model.modules():
-        if isinstance(module, torch.nn.LayerNorm):
-            module.eps = {epsilon:g}
-
-    class LengthPenalty(float):
-        def __rpow__(self, length):  # transformers divides log P by length ** penalty
-            return ((5 + length) / 6) ** float(self)
-
-    model.generation_config.length_penalty = LengthPenalty({alpha:g})
-"""
-
-OWN_TOKENIZER = """
-    from transformers import MarianTokenizer
-
-    tokenizer = MarianTokenizer.from_pretrained(folder)
-
-    def translate(sentences):
-        batch = tokenizer(sentences, return_tensors="pt", padding=True)
-        longest = batch.input_ids.size(1) + {extra}
-        found = model.generate(**batch, max_new_tokens=longest)
-        return tokenizer.batch_decode(found, skip_special_tokens=True)
-"""
-
-OUR_PIECES = """
-    def translate(sentences):
-        pieces = [cut(one) + ["</s>"] for one in sentences]
-        rows = [torch.tensor([source.get(piece, {unknown}) for piece in one]) for one in pieces]
-        batch = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value={padding})
-        longest = batch.size(1) + {extra}
-        found = model.generate(batch, attention_mask=batch.ne({padding}), max_new_tokens=longest)
-        return [join([types[n] for n in one if n in types]) for one in found.tolist()]
-"""
-
-
-def how_to_use(config: Config) -> str:
-    """Return the part of the model card that says how transformers runs the model."""
-    is_own = config.text.pieces == WORD_PIECES
-    text = OWN_TOKENIZER if is_own else f"\n{TEXT_CODE}{OUR_PIECES}"
-    return f"{DIFFERENCES}{MODEL}{text}".format(
-        epsilon=LAYER_NORM_EPSILON, alpha=config.search.alpha, **text_values(config)
-    )
+        sys.modules["torchaudio"] = None  # type: ignore[assignment] # Python's way to say: not here
+    try:
+        with optional("transformers"):
+            yield
+    finally:
+        if sys.modules.get("torchaudio", sys) is None:
+            del sys.modules["torchaudio"]

@@ -1,10 +1,9 @@
-"""Small models with random weights, and what their exported directories say of themselves."""
+"""Small models with random weights, without a file."""
 
 from __future__ import annotations
 
 import io
-import runpy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -14,7 +13,6 @@ from fairseq_aiayn.corpus.subwords import learn
 from fairseq_aiayn.inference.folder import (
     BYTE_PAIRS,
     END,
-    FORMAT,
     NONE,
     PADDING,
     SPECIAL,
@@ -28,46 +26,95 @@ from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.paper import Decoding
 
-BASE = Dimensions(N=2, d_model=32, d_ff=48, h=4, d_k=8, d_v=8, P_drop=0.1)
+SIZES = Dimensions(N=2, d_model=16, d_ff=24, h=4, d_k=4, d_v=4, P_drop=0.1)
+SEARCH = Decoding(beam=4, alpha=0.6, extra_length=5)
 WORDS = tuple(f"w{number}" for number in range(30))
-GREEDY = Decoding(beam=1, alpha=0.0, extra_length=6)  # where lengths have no influence
 LINES = ["The cat sat on the mat.", "A dog, a cat and a bird!", "Who sat there?", "the mat"]
 
 
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model."""
+
+    sizes: Dimensions = SIZES
+    sharing: str = "all"
+    learned: tuple[int, int] | None = None
+    spread: float = 1.0  # of the embeddings
+
+
+# What CTranslate2 and Marian both can compute
+COMMON = {
+    "base": Kind(),
+    "d_k < d_v": Kind(replace(SIZES, d_k=2)),
+    "d_k > d_v": Kind(replace(SIZES, d_v=3)),
+    "one head": Kind(replace(SIZES, h=1, d_k=16, d_v=16)),
+    "two vocabularies": Kind(sharing="target"),
+    "three matrices": Kind(sharing="none"),
+    "small values": Kind(spread=1e-3),  # the layer norm's ε matters
+}
+LEARNED = {"learned positions": Kind(learned=(20, 25))}
+ODD = {"odd sizes": Kind(Dimensions(N=1, d_model=10, d_ff=7, h=3, d_k=2, d_v=5, P_drop=0.1))}
+
+
 def random_model(
-    sizes: Dimensions = BASE,
-    sharing: str = "all",
-    search: Decoding = GREEDY,
-    text: TextProcessing | None = None,
-    types: tuple[str, ...] = WORDS,
+    kind: Kind = COMMON["base"],
+    search: Decoding = SEARCH,
+    text: str = NONE,
+    words: tuple[str, ...] = WORDS,
     pieces_file: Path | None = None,
-    learned_lengths: tuple[int, int] | None = None,
+    ends: bool = False,
 ) -> Model:
-    """A model none of whose parameters has a special value, such as a bias of 0, and most of whose
-    outputs end before the maximum length, where transformers takes the end token as certain."""
-    source = Vocabulary(SPECIAL + types)
-    target = source if sharing == "all" else Vocabulary(SPECIAL + types[:-7])
+    """A model whose parameters are all random, also those that begin as 0 or 1; `ends`: near their
+    initial values, with outputs of different lengths."""
+    torch.manual_seed(1)
+    source = Vocabulary(SPECIAL + words)
+    target = source if kind.sharing == "all" else Vocabulary(SPECIAL + words[:-2])
     transformer = create_transformer(
-        sizes, len(source), len(target), PADDING, sharing, learned_lengths
-    ).eval()
-    for name, parameter in transformer.named_parameters():
-        noise = 0.05 if "embedding" in name else 0.1
-        parameter.requires_grad_(False).add_(noise * torch.randn_like(parameter))
-    last = transformer.decoder.layers[-1].feed_forward_norm.norm
-    last.bias.add_(2 * transformer.decoder.projection.weight[END])
-    text = text or TextProcessing(NONE)
-    config = Config(FORMAT, "translation", "base", "en", "de", sizes, sharing, search, text)
-    config = replace(config, learned_lengths=learned_lengths and list(learned_lengths))
-    return Model(config, transformer, source, target, pieces_file)
+        kind.sizes, len(source), len(target), PADDING, kind.sharing, kind.learned
+    )
+    with torch.no_grad():
+        for parameter in transformer.parameters():
+            noise = torch.randn_like(parameter)
+            parameter.copy_(parameter + noise * 0.1 if ends else noise * 0.5)
+        for embedding in {transformer.encoder.embedding, transformer.decoder.embedding}:
+            embedding.weight *= kind.spread
+        if ends:
+            norm = transformer.decoder.layers[-1].feed_forward_norm.norm
+            norm.bias += 1.5 * transformer.decoder.projection.weight[END]
+    config = Config(
+        format=1,
+        task="translation",
+        row="base",
+        source_lang="en",
+        target_lang="de",
+        sizes=kind.sizes,
+        sharing=kind.sharing,
+        search=search,
+        text=TextProcessing(text, lowercase=True),
+        learned_lengths=kind.learned,
+    )
+    return Model(config, transformer.eval(), source, target, pieces_file)
 
 
-def readme_code(folder: Path) -> dict:
-    """Run the Python code of the directory's README.md; return its names."""
-    lines = (folder / "README.md").read_text(encoding="utf-8").splitlines()
-    code = "\n".join(line[4:] for line in lines if line.startswith("    ") or not line)
-    script = folder.with_suffix(".py")
-    script.write_text(code.replace("THIS_FOLDER", str(folder)), encoding="utf-8")
-    return runpy.run_path(str(script))
+def preferring(model: Model, tokens: list[int], logit: float) -> Model:
+    """The same model, to which some tokens are always likely, the first one most."""
+    decoder = model.transformer.decoder
+    with torch.no_grad():
+        decoder.layers[-1].feed_forward_norm.norm.bias.fill_(1.0)
+        for place, token in enumerate(tokens):
+            weight = decoder.projection.weight
+            weight[token] = (logit - place / 3) / weight.size(1)
+    return model
+
+
+def sentences(vocabulary: Vocabulary, lengths: list[int], seed: int = 2) -> list[str]:
+    """Random sentences of a model's own types."""
+    generator = torch.Generator().manual_seed(seed)
+    types = vocabulary.types[len(SPECIAL) :]
+    return [
+        " ".join(types[index] for index in torch.randint(len(types), (n,), generator=generator))
+        for n in lengths
+    ]
 
 
 def cut_text(kind: str, directory: Path) -> tuple[Path | None, tuple[str, ...]]:

@@ -4,10 +4,11 @@ model, in order, and without fairseq."""
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -15,23 +16,70 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq.data import data_utils
+from hypothesis import given
+from hypothesis import strategies as st
 from small_models import SENTENCES, Small, small_model
 
 import fairseq_aiayn
 from fairseq_aiayn.attention_maps.weights import all_attention_weights
-from fairseq_aiayn.cli.precision_option import PRECISIONS
-from fairseq_aiayn.inference.engine import Translator, load
+from fairseq_aiayn.cli.options import PRECISIONS
+from fairseq_aiayn.inference.engine import Engine, Parser, Translator, load
 from fairseq_aiayn.inference.folder import read_folder
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES
+from fairseq_aiayn.treebank.linearization import delinearize
 
 CLOSE = {"abs": 1e-4, "rel": 1e-5}
 ROOT = Path(fairseq_aiayn.__file__).parents[1]
-MODELS = (
-    "all embeddings shared",
-    "no embeddings shared",
-    "learned positions",
-    "keys unlike values",
-)
+MODELS = ("all embeddings shared", "no embeddings shared", "learned positions")
+LENGTHS = st.lists(st.integers(0, 9), max_size=20)
+
+
+@given(LENGTHS, st.integers(1, 30), st.integers(1, 25))
+def test_an_engine_maps_each_sentence_in_its_place(
+    lengths: list[int], batch_tokens: int, at_once: int
+) -> None:
+    """Whatever the batches, which have no more tokens than allowed, with padding."""
+    sentences = [f"{number}" * length for number, length in enumerate(lengths)]
+
+    def run(batch: list[str]) -> Iterator[str]:
+        assert batch and all(batch)
+        assert len(batch) == 1 or len(batch) * max(map(len, batch)) <= batch_tokens
+        return (f"<{source}>" for source in batch)
+
+    engine = Engine(str, run, lambda: "nothing", batch_tokens)
+    expected = [f"<{sentence}>" if sentence else "nothing" for sentence in sentences]
+    assert [*engine.stream(sentences, at_once)] == engine(sentences) == expected
+
+
+@given(LENGTHS, st.integers(1, 25))
+def test_an_invalid_sentence_comes_after_the_outputs_before_it(
+    lengths: list[int], at_once: int
+) -> None:
+    def read(length: int) -> str:
+        if length > 6:
+            raise ValueError(f"got {length}")
+        return "x" * length
+
+    engine = Engine(read, lambda batch: list(map(len, batch)), int, 8)
+    named = {n: f"line {n}: got {length}" for n, length in enumerate(lengths, 1) if length > 6}
+    outputs = engine.stream(lengths, at_once, "line ", lambda number, error: (number, str(error)))
+    assert [*outputs] == [
+        (number, named[number]) if number in named else length
+        for number, length in enumerate(lengths, 1)
+    ]
+    outputs = engine.stream(lengths, at_once, "line ")
+    before = min(named, default=len(lengths) + 1) - 1
+    assert [next(outputs) for _ in range(before)] == lengths[:before]
+    if named:
+        with pytest.raises(ValueError, match=f"^line {before + 1}: got"):
+            next(outputs)
+
+
+def test_a_stream_reads_no_further_than_it_must() -> None:
+    taken = count()
+    engine = Engine(lambda _: str(next(taken)), list, str, 8)
+    next(engine.stream(SENTENCES, at_once=2))
+    assert next(taken) == 2
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -47,6 +95,13 @@ def folder(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def translator(folder: Path) -> Translator:
     return load(folder, "cpu")
+
+
+@pytest.fixture(scope="module")
+def parser(tmp_path_factory: pytest.TempPathFactory) -> Parser:
+    """Loaded as a user does it."""
+    root = tmp_path_factory.mktemp("parser")
+    return fairseq_aiayn.load(small_model(root / "model", "parser").export(root / "folder"), "cpu")
 
 
 def tokens_of(small: Small, translator: Translator, sentence: str) -> torch.Tensor:
@@ -65,22 +120,20 @@ def test_the_search_is_the_plugins(small, translator, beam, alpha, nbest):
         [small.model], Namespace(beam=beam, lenpen=alpha, nbest=nbest)
     )
     expected = generator.generate([small.model], {"net_input": {"src_tokens": source}})
-    found = translator.search(SENTENCES, beam, alpha, nbest)
+    outputs = translator.search(SENTENCES, beam, alpha, nbest)
     target = small.task.target_dictionary
-    for mine, theirs in zip(found, expected, strict=True):
+    for mine, theirs in zip(outputs, expected, strict=True):
         assert len(mine) == len(theirs) == nbest
-        for one, other in zip(mine, theirs, strict=True):
-            assert list(one.pieces) == target.string(other["tokens"]).split()
-            assert one.score == pytest.approx(other["score"].item(), **CLOSE)
-            assert one.log_p == pytest.approx(other["positional_scores"].sum().item(), **CLOSE)
-            assert one.text == translator.join(list(one.pieces))
+        for translation, other in zip(mine, theirs, strict=True):
+            assert list(translation.pieces) == target.string(other["tokens"]).split()
+            assert translation.score == pytest.approx(other["score"].item(), **CLOSE)
+            log_p = other["positional_scores"].sum().item()
+            assert translation.log_p == pytest.approx(log_p, **CLOSE)
+            assert translation.text == translator.join(list(translation.pieces))
 
 
 def test_the_search_in_bfloat16_is_the_plugins(small, folder, translator):
-    """Breaks if the folder's search has another precision than --search-precision.
-
-    One sentence at a time, because rounding depends on the padding of a batch.
-    """
+    """One sentence at a time, because rounding depends on the padding of a batch."""
     rounded = load(folder, "cpu", "bfloat16")
     config = replace(small.task.cfg, search_precision="bfloat16")
     task = type(small.task)(config, small.task.source_dictionary, small.task.target_dictionary)
@@ -88,22 +141,23 @@ def test_the_search_in_bfloat16_is_the_plugins(small, folder, translator):
     for sentence in SENTENCES:
         source = tokens_of(small, translator, sentence)[None]
         ((best, *_),) = generator.generate([small.model], {"net_input": {"src_tokens": source}})
-        (found,) = rounded.search([sentence])
-        assert found[0].score == pytest.approx(best["score"].item(), **CLOSE)
+        (outputs,) = rounded.search([sentence])
+        assert outputs[0].score == pytest.approx(best["score"].item(), **CLOSE)
     assert rounded.search(SENTENCES) != translator.search(SENTENCES)
-
-
-def test_an_unknown_precision_is_refused(folder):
-    with pytest.raises(ValueError, match="precision must be one of float32, bfloat16, got int8"):
-        load(folder, "cpu", "int8")
     assert tuple(PRODUCT_TYPES) == PRECISIONS
 
 
-def test_defaults_are_the_papers(translator):
-    assert translator.search(SENTENCES) == translator.search(SENTENCES, beam=4, alpha=0.6)
-    assert translator.translate(SENTENCES) == [
-        outputs[0].text for outputs in translator.search(SENTENCES)
-    ]
+def test_defaults_are_the_papers_and_batches_change_nothing(translator, folder):
+    lines = ["", *SENTENCES[2:], " ", SENTENCES[4], "", SENTENCES[3]]
+    best = [outputs[0].text for outputs in translator.search(lines, beam=4, alpha=0.6)]
+    assert translator.translate(lines) == best
+    assert [text == "" for text in best] == [line.strip() == "" for line in lines]
+    alone = Translator(read_folder(folder), "cpu", batch_tokens=1)
+    assert [alone.translate([line])[0] for line in lines] == best
+    assert [outputs[0].text for outputs in alone.stream(lines, at_once=2)] == best
+    first, *_, last = translator.search(["", "the cat", ""])
+    first.append("mine")
+    assert last == translator.search([""])[0], "no two sentences share a list"
 
 
 def test_scores_are_those_of_the_full_forward(small, translator):
@@ -122,9 +176,9 @@ def test_scores_are_those_of_the_full_forward(small, translator):
 
 
 def test_encoder_outputs_are_the_plugins_in_any_batch(small, translator):
-    found = translator.encode(["", *SENTENCES])
-    assert found[0].shape == (0, 16)
-    for sentence, rows in zip(SENTENCES, found[1:], strict=True):
+    outputs = translator.encode(["", *SENTENCES])
+    assert outputs[0].shape == (0, 16)
+    for sentence, rows in zip(SENTENCES, outputs[1:], strict=True):
         source = tokens_of(small, translator, sentence)
         with torch.no_grad():
             memory = small.model.transformer.encode(source[None], None)
@@ -137,79 +191,52 @@ def test_attention_is_that_of_the_plugins_model(small, translator):
     expected = all_attention_weights(
         small.model.transformer, tokens_of(small, translator, source), shifted
     )
-    found = translator.attention(source, target)
-    for kind, weights in expected.items():
-        torch.testing.assert_close(found[kind], weights)
-    assert found["cross"].shape[:3] == (2, 2, len(shifted))
+    weights = translator.attention(source, target)
+    for kind in expected:
+        torch.testing.assert_close(weights[kind], expected[kind])
+    assert weights["cross"].shape[:3] == (2, 2, len(shifted))
 
 
-def test_attention_of_a_sentence_is_that_of_its_translation(translator):
-    translation = translator.translate([SENTENCES[3]])[0]
-    assert translation
-    found, expected = (translator.attention(SENTENCES[3], target) for target in (None, translation))
-    assert all(torch.equal(found[kind], expected[kind]) for kind in expected)
+def test_attention_without_a_target_is_that_of_the_pieces_that_the_model_wrote(
+    translator, monkeypatch
+):
+    """Breaks if they are joined to text and cut again, which may give other pieces."""
+    ((best,),) = translator.search([SENTENCES[3]])
+    source, written = translator.read(SENTENCES[3]), translator.target.numbers(best.pieces)
+    expected = translator.attention_of(source, written)
+    monkeypatch.setattr(translator, "cut_target", lambda text: list(text))
+    weights = translator.attention(SENTENCES[3])
+    assert all(torch.equal(weights[kind], expected[kind]) for kind in expected)
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for what does not depend on the kind of model."""
-    root = tmp_path_factory.mktemp("shared")
-    return small_model(root / "model").export(root / "folder")
-
-
-def test_batches_change_neither_order_nor_outputs(shared):
-    """Breaks if sorting by length is not undone, or if an empty line shifts the others."""
-    lines = ["", *SENTENCES[2:], " ", SENTENCES[4], "", SENTENCES[3]]
-    alone = load(shared, "cpu")
-    expected = [alone.search([line], nbest=2)[0] for line in lines]
-    for batch_tokens in (1, 40, 4096):
-        translator = Translator(read_folder(shared), "cpu", batch_tokens)
-        whole = translator.search(lines, nbest=2)
-        for found in (whole, [*translator.stream(lines, nbest=2, at_once=4)]):
-            for mine, theirs in zip(found, expected, strict=True):
-                assert [one.pieces for one in mine] == [one.pieces for one in theirs]
-                assert [one.score for one in mine] == pytest.approx(
-                    [one.score for one in theirs], **CLOSE
-                )
-    assert [[one.text for one in outputs] for outputs in whole if len(outputs) == 1] == [[""]] * 3
-
-
-def test_a_stream_reads_no_further_than_it_must(shared):
-    taken = count()
-
-    def lines() -> Iterator[str]:
-        for sentence in SENTENCES:
-            next(taken)
-            yield sentence
-
-    found = load(shared, "cpu").stream(lines(), at_once=2)
-    next(found)
-    assert next(taken) == 2
+@pytest.mark.parametrize("sentences", ["Hello.", b"Hello.", None, 5, ["a", None], [b"a"], [["a"]]])
+def test_what_is_not_a_list_of_sentences_is_a_type_error(translator, sentences):
+    """A str would be translated letter by letter."""
+    uses: list[Callable] = [translator.translate, translator.search, translator.encode]
+    uses += [lambda lines: list(translator.stream(lines)), translator.tokens]
+    uses += [lambda lines: translator.score(lines, lines)]
+    for use in uses:
+        with pytest.raises(TypeError, match="expected a"):
+            use(sentences)
 
 
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda t: t.translate(["a b", "a " * 1025]), "sentence 2 must have at most 1,024 tokens"),
-        (lambda t: t.translate(["a"], beam=0), "the beam size must be at least 1, got 0"),
-        (lambda t: t.translate(["a"], beam=10**6), "the beam size must be at most"),
-        (lambda t: t.translate(["a"], alpha=float("nan")), "α must be a number from 0 to 8"),
-        (lambda t: t.search(["a"], beam=2, nbest=3), "nbest must be between 1 and the beam size 2"),
+        (lambda t: t.translate(["a b", "a " * 1025]), "sentence 2: expected at most"),
+        (lambda t: t.translate(["a"], beam=0), "beam.* got 0"),
+        (lambda t: t.translate(["a"], beam=10**6), "beam.* got 1,000,000"),
+        (lambda t: t.translate(["a"], alpha=float("nan")), "α .* got nan"),
+        (lambda t: t.search(["a"], beam=2, nbest=3), "nbest .* got 3"),
         (lambda t: t.score(["a", "b"], ["a"]), "as many targets as sources, got 1 and 2"),
-        (lambda t: t.score(["a", "b"], ["a", ""]), "pair 2: neither sentence may be empty"),
-        (lambda t: t.attention(""), "neither sentence may be empty"),
-        (lambda t: Translator(t, batch_tokens=0), "batch_tokens must be at least 1, got 0"),
+        (lambda t: t.score(["a", "b"], ["a", ""]), "sentence 2: .* both sides"),
+        (lambda t: t.attention(""), "the source: expected words"),
+        (lambda t: t.attention("a", ""), "both sides"),
     ],
 )
-def test_values_out_of_range_are_named(shared, use, message):
+def test_values_out_of_range_are_named(translator, use, message):
     with pytest.raises(ValueError, match=message):
-        use(load(shared, "cpu"))
-
-
-def test_a_stream_counts_its_sentences_from_the_beginning(shared):
-    lines = ["the cat", "the hat", "", "the cat", "a " * 1025]
-    with pytest.raises(ValueError, match="^sentence 5 must have at most 1,024 tokens, has 1,025$"):
-        list(load(shared, "cpu").stream(lines, at_once=2))
+        use(translator)
 
 
 def test_learned_positions_limit_sentences_and_outputs(tmp_path):
@@ -217,21 +244,49 @@ def test_learned_positions_limit_sentences_and_outputs(tmp_path):
     translator = load(small_model(tmp_path, "learned positions").export(tmp_path / "folder"), "cpu")
     (outputs,) = translator.search(["the " * 79], beam=1)
     assert len(outputs[0].pieces) <= 84
-    with pytest.raises(ValueError, match="sentence 1 must have at most 79 tokens, has 80"):
+    with pytest.raises(ValueError, match="at most 79 tokens, got 80"):
         translator.translate(["the " * 80])
-    with pytest.raises(ValueError, match="sentence 1 must have at most 84 tokens, has 85"):
+    translator.score(["the"], ["the " * 84])
+    with pytest.raises(ValueError, match="at most 84 tokens, got 85"):
         translator.score(["the"], ["the " * 85])
 
 
+def test_a_parser_folder_is_a_parser_with_trees_over_the_words(parser):
+    sentences = ["The cat sat.", "", "the hat"]
+    trees = parser.parse(sentences, beam=2, constrained=True)
+    assert [tree == "" for tree in trees] == [False, True, False]
+    assert all(f" {word})" in trees[0] for word in ("The", "cat", "sat", "."))
+    assert parser.parse([["the", "hat"]], beam=2, constrained=True) == trees[2:]
+    (parse,) = parser.engine(2, constrained=True)(["the cat"])
+    delinearize(parse.symbols, parse.words)
+    assert parse.words == ("the", "cat")
+    (free,) = parser.engine(2)(["the cat"])
+    assert free.symbols != parse.symbols
+    for wrong in ("Hello.", None, [5], [["a", 5]]):
+        with pytest.raises(TypeError, match="expected a"):
+            parser.parse(wrong)
+    with pytest.raises(ValueError, match="sentence 1: a word"):
+        parser.parse([["a b"]])
+
+
+def test_each_class_refuses_the_other_task(parser, folder):
+    translates = read_folder(folder)
+    with pytest.raises(ValueError, match=f"^{folder}: expected a parser, got a translation model"):
+        Parser(translates)
+    parses = replace(translates, config=replace(translates.config, task="parsing"))
+    with pytest.raises(ValueError, match="expected a translation model, got a parser"):
+        Translator(parses)
+
+
 @pytest.mark.parametrize("device", ["cuda", "nowhere", "meta", "cuda:99"])
-def test_a_device_that_is_not_there_is_named(shared, device):
+def test_a_device_that_is_not_there_is_named(folder, device):
     if device == "cuda" and torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(ValueError, match=f"^device {device}: "):
-        load(shared, device)
+        load(folder, device)
 
 
-def test_neither_fairseq_nor_compilers_are_loaded(shared):
+def test_neither_fairseq_nor_compilers_are_loaded(folder, translator):
     """PyTorch's compiler alone would take longer to import than everything else."""
     script = (
         "import sys, fairseq_aiayn, fairseq_aiayn.inference.engine\n"
@@ -240,12 +295,21 @@ def test_neither_fairseq_nor_compilers_are_loaded(shared):
         "roots = {name.partition('.')[0] for name in sys.modules} | set(sys.modules)\n"
         "print(*sorted(roots & {'fairseq', 'omegaconf', 'sentencepiece', 'torch._dynamo'}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, shared, SENTENCES[0]],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-    )
-    expected = load(shared, "cpu").translate([SENTENCES[0]])[0]
-    assert done.stdout == f"{expected}\n\n"
+    command = [sys.executable, "-c", script, str(folder), SENTENCES[0]]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    printed = subprocess.check_output(command, text=True, env=environment)
+    assert printed == f"{translator.translate([SENTENCES[0]])[0]}\n\n"
+
+
+def test_the_page_runs(tmp_path, monkeypatch, capsys):
+    """The Python of docs/model_folder.md, in the order of the page."""
+    small_model(tmp_path / "exp").export(tmp_path / "demo-en-de")
+    (tmp_path / "text.en").write_text("".join(f"{sentence}\n" for sentence in SENTENCES))
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "model_folder.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    for block in re.findall(r"(?ms)^```python\n(.*?)^```$", page):
+        exec(compile(block, "docs/model_folder.md", "exec"), names)  # noqa: S102
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[2:] == names["translator"].translate(SENTENCES)
+    assert names["weights"]["cross"].shape[-1] == len(names["rows"])

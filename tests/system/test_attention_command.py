@@ -21,7 +21,7 @@ from fairseq_aiayn.cli import main as cli
 from fairseq_aiayn.corpus.subwords import sentence_pieces
 from fairseq_aiayn.inference.attention import attention_maps, source_sentence, target_sentence
 from fairseq_aiayn.inference.engine import Translator
-from fairseq_aiayn.inference.export import model_of, of_checkpoint
+from fairseq_aiayn.inference.export import of_checkpoint
 from fairseq_aiayn.inference.folder import BYTE_PAIRS, NONE, TextProcessing
 from fairseq_aiayn.plugin.translation import AiaynTranslationConfig, AiaynTranslationTask
 
@@ -149,9 +149,7 @@ def test_a_page_opens_with_the_kind_that_has_the_word(aiayn, given, tmp_path):
 
 def test_maps_are_named_by_what_is_written_and_what_is_read(checkpoint, data_bin):
     """Breaks if the target is not shifted, or if a row has the label of the token read there."""
-    translator = Translator(
-        model_of(of_checkpoint(checkpoint, data_bin, TextProcessing(NONE), None))
-    )
+    translator = Translator(of_checkpoint(checkpoint, data_bin, TextProcessing(NONE), None))
     source, target = source_sentence(translator, SOURCE), target_sentence(translator, TARGET)
     maps = attention_maps(translator, source, target)
     assert {kind: (shown.queries, shown.keys) for kind, shown in maps.items()} == {
@@ -242,7 +240,7 @@ def test_a_checkpoint_that_cannot_be_used_is_named(refused, save_model, data_bin
     broken = tmp_path / "broken.pt"
     broken.write_text("x")
     expected = {
-        stock: f"{stock}: must be a model of this plugin, is 'transformer': stock fairseq's have "
+        stock: f"{stock}: expected a model of this plugin, got 'transformer': stock fairseq's have "
         "other positions, biases and norms",
         broken: f"{broken}: truncated, or not a PyTorch checkpoint",
         tmp_path / "none.pt": f"{tmp_path / 'none.pt'}: No such file or directory",
@@ -270,7 +268,7 @@ def test_what_moses_escapes_is_shown_as_it_was_written(checkpoint, data_bin, tmp
     codes = tmp_path / "codes"
     codes.write_text("#version: 0.2\nd o\n", encoding="utf-8")
     for text, shown in ((TextProcessing(BYTE_PAIRS), "'s"), (TextProcessing(NONE), "&apos;s")):
-        translator = Translator(model_of(of_checkpoint(checkpoint, data_bin, text, codes)))
+        translator = Translator(of_checkpoint(checkpoint, data_bin, text, codes))
         translator.cut_source = str.split
         assert source_sentence(translator, "&apos;s").pieces == (shown, "</s>")
 

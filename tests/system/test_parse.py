@@ -17,7 +17,6 @@ from fairseq_cli import generate, preprocess
 from fairseq_commands import PLUGIN, SMALL, Run
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from fairseq_aiayn.cli import parse
 from fairseq_aiayn.treebank.evalb import score_sentence, summarize
 from fairseq_aiayn.treebank.linearization import delinearize, linearize, source_text
 from fairseq_aiayn.treebank.trees import Constituent, parse_trees, words_of, write_tree
@@ -172,7 +171,7 @@ def test_constrained_generation_writes_trees_only(outputs, checkpoint, untrained
 
 
 def test_the_command_parses_what_it_has_learned_in_order(
-    checkpoint, data, treebank, monkeypatch, aiayn, give
+    checkpoint, data, treebank, aiayn, give
 ):
     chosen = [treebank[0], treebank[-1], treebank[30], treebank[5]]
     lines = [" ".join(word.form for word in words_of(tree)) for tree in chosen]
@@ -184,8 +183,7 @@ def test_the_command_parses_what_it_has_learned_in_order(
         status, out, _ = aiayn("parse", *given, *more, *lines)
         assert (status, out.split("\n")) == (0, [*expected, ""])
     give("\n".join(lines))
-    monkeypatch.setattr(parse, "BATCH", 3)
-    assert aiayn("parse", *given)[1].split("\n") == [*expected, ""]
+    assert aiayn("parse", *given, "--batch-tokens", 9)[1].split("\n") == [*expected, ""]
     assert aiayn("parse", *given, "--linearised", lines[0])[1].split() == linearize(
         chosen[0], "pos"
     )
@@ -238,8 +236,8 @@ def test_a_folder_gives_the_trees_of_its_checkpoint(
     ("missing", "message"),
     [
         ("pieces.model", "bin/pieces.model: No such file or directory"),
-        ("dict.words.txt", "bin: must have the dictionaries of words and tree, has those of tree"),
-        ("dict.tree.txt", "bin: must have the dictionaries of words and tree, has those of words"),
+        ("dict.words.txt", "bin: expected the dictionaries of words and tree, got those of tree"),
+        ("dict.tree.txt", "bin: expected the dictionaries of words and tree, got those of words"),
         ("checkpoint.pt", "nowhere.pt: No such file or directory"),
     ],
 )
@@ -278,11 +276,9 @@ def test_what_cannot_be_used_is_named_in_one_line(
 NO_WORD = "a word must have no white space, '(' or ')' in it, got '(b'"
 
 
-@pytest.mark.parametrize("size", [1, 2, 16])
 def test_a_word_that_cannot_stand_in_a_tree_is_placed_after_what_came_before(
-    untrained, data, monkeypatch, size, aiayn, give
+    untrained, data, aiayn, give
 ):
-    monkeypatch.setattr(parse, "BATCH", size)
     given = ("--checkpoint", untrained, "--data-bin", data, "--cpu", "--tokenized", "--beam", "1")
     good, lines = "the cat fell .", ["the cat fell .", "", "the cat fell .", "a (b c", "the cat"]
     tree = aiayn("parse", *given, good)[1]

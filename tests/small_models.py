@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from argparse import Namespace
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -17,8 +17,8 @@ from subword_nmt.learn_bpe import learn_bpe
 import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.corpus.moses import moses_tokenizer
 from fairseq_aiayn.corpus.subwords import byte_pairs
-from fairseq_aiayn.inference.export import of_checkpoint, to_folder
-from fairseq_aiayn.inference.folder import BYTE_PAIRS, TextProcessing
+from fairseq_aiayn.inference.export import of_checkpoint
+from fairseq_aiayn.inference.folder import BYTE_PAIRS, TextProcessing, write_folder
 from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.plugin.architectures import apply_row
 from fairseq_aiayn.plugin.model import AiaynModel
@@ -69,8 +69,8 @@ class Small:
 
     def export(self, path: Path, precision: str = "float32") -> Path:
         """Write the model as a folder."""
-        text = TextProcessing(BYTE_PAIRS)
-        to_folder(of_checkpoint(self.checkpoint, self.data, text, self.codes), precision, {}, path)
+        model = of_checkpoint(self.checkpoint, self.data, TextProcessing(BYTE_PAIRS), self.codes)
+        write_folder(replace(model, config=replace(model.config, precision=precision)), path)
         return path
 
 
@@ -84,6 +84,8 @@ def small_model(root: Path, kind: str = "all embeddings shared", seed: int = 1) 
     source = target = dictionary_of(codes, SENTENCES)
     if kind in SEPARATE:
         target = dictionary_of(codes, SENTENCES[:3])
+    if kind == "parser":
+        target = dictionary(("(NP", ")NP", "(S", ")S", "DT", "NN", "VB"))
     for language, types in zip(languages, (source, target), strict=True):
         types.save(str(data / f"dict.{language}.txt"))
     task = AiaynTranslationTask(AiaynTranslationConfig(), source, target)

@@ -1,0 +1,86 @@
+"""Sentences of the command line, of standard input or typed in a terminal, through an engine."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
+
+from fairseq_aiayn.text import STANDARD_INPUT, optional, source_name
+
+if TYPE_CHECKING:
+    from fairseq_aiayn.inference.engine import Engine, Source
+
+Output = TypeVar("Output")
+
+
+def outputs_in_order(
+    engine: Engine[str, Source, Output], sentences: Sequence[str], skip_invalid: bool
+) -> Iterator[Output | None]:
+    """Yield the output of each sentence or, if there is none, of each line of standard input.
+
+    An invalid sentence raises ValueError with its number, after all outputs before it. With
+    `skip_invalid`, the error is printed on standard error and the output is None.
+    """
+    numbers: list[int] = []
+
+    def skip(number: int, error: ValueError) -> None:
+        print(f"skipped: {error}", file=sys.stderr)
+        numbers.append(number)
+
+    more = {"invalid": skip} if skip_invalid else {}
+    if sentences:
+        yield from engine.stream(sentences, **more)
+    else:
+        name = source_name(STANDARD_INPUT)
+        yield from lines_engine(engine).stream(input_lines(), where=f"{name}:", **more)
+    if numbers:
+        print(f"skipped {len(numbers)} invalid sentences", file=sys.stderr)
+
+
+def outputs_in_terminal(engine: Engine[str, Source, Output]) -> Iterator[Output]:
+    """Ask for a sentence after the other, and yield the output of each; print the error of an
+    invalid one."""
+
+    def complain(number: int, error: ValueError) -> None:
+        print(error.__cause__, file=sys.stderr)
+
+    outputs = lines_engine(engine).stream(asked_for(sys.stdin.buffer), at_once=1, invalid=complain)
+    return (output for output in outputs if output is not None)
+
+
+def lines_engine(engine: Engine[str, Source, Output]) -> Engine[bytes, Source, Output]:
+    """Return an engine that reads lines of UTF-8."""
+    return replace(engine, read=lambda line: engine.read(decoded(line)))  # type: ignore[arg-type]
+
+
+def decoded(line: bytes) -> str:
+    """Return the text of a line; raises ValueError, with the byte, if it is not UTF-8."""
+    try:
+        return line.rstrip(b"\r\n").decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte = f"byte {error.start + 1} (0x{line[error.start]:02x})"
+        raise ValueError(f"{byte} is not UTF-8") from error
+
+
+def input_lines() -> Iterator[bytes]:
+    """Yield the lines of standard input without its byte order mark, and show progress in a
+    terminal."""
+    with optional("tqdm"):
+        from tqdm import tqdm
+    for number, line in enumerate(tqdm(sys.stdin.buffer, unit=" sentences", disable=None)):
+        yield line if number else line.removeprefix(codecs.BOM_UTF8)
+
+
+def asked_for(terminal: BinaryIO) -> Iterator[bytes]:
+    """Ask for sentences until the terminal ends."""
+    print("A sentence a line; Ctrl-D ends.", file=sys.stderr)
+    while True:
+        print("> ", end="", file=sys.stderr, flush=True)
+        line = terminal.readline()
+        if not line:
+            print(file=sys.stderr)
+            return
+        yield line

@@ -1,0 +1,296 @@
+"""A checkpoint becomes a folder and a checkpoint again, bit for bit; what is damaged is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.data import Dictionary
+from full_disk import full_disk
+from safetensors.torch import load_file, save_file
+from small_models import KINDS, Small, small_model
+
+from fairseq_aiayn.inference import folder as folder_module
+from fairseq_aiayn.inference.export import of_checkpoint, of_run, to_fairseq
+from fairseq_aiayn.inference.folder import (
+    BYTE_PAIRS,
+    END,
+    PADDING,
+    UNKNOWN,
+    TextProcessing,
+    model_card,
+    read_folder,
+    read_vocabulary,
+    write_folder,
+)
+from fairseq_aiayn.paper import ROWS
+from fairseq_aiayn.plugin.architectures import apply_row
+from fairseq_aiayn.plugin.model import AiaynModel
+
+DICTIONARIES = {
+    "plain": "the 9\nca@@ 3\nt 1\n",
+    "padded to a multiple": "the 9\nmadeupword0000 0\nmadeupword0001 0\n",
+    "special types replaced": "a 3\n<unk> 2 #fairseq:overwrite\n</s> 5 #fairseq:overwrite\nb 1\n",
+    "a type replaced": "a 3\nb 2\na 7 #fairseq:overwrite\nc 1\n",
+    "unusual spaces": "a\u2028b 2\nc\x85d 1\ne f 4\n\u00a0g 1\n",
+}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    return small_model(tmp_path_factory.mktemp("model") / "exp")
+
+
+@pytest.fixture(scope="module")
+def exported(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small.export(tmp_path_factory.mktemp("exported") / "folder")
+
+
+@pytest.fixture
+def folder(exported: Path, tmp_path: Path) -> Path:
+    """A copy to damage."""
+    return shutil.copytree(exported, tmp_path / "folder")
+
+
+def refused(path: Path) -> str:
+    """The message with which reading a folder fails."""
+    with pytest.raises((ValueError, OSError)) as caught:
+        read_folder(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_model_comes_back_bit_for_bit(kind: str, tmp_path: Path) -> None:
+    """From a checkpoint to a folder, whose parameters are shared as before, to a checkpoint."""
+    small = small_model(tmp_path / "model", kind)
+    model = read_folder(small.export(tmp_path / "folder"))
+    theirs = dict(small.model.transformer.named_parameters())
+    mine = dict(model.transformer.named_parameters())
+    assert list(mine) == [name.replace(".stack", "") for name in theirs]
+    assert all(map(torch.equal, mine.values(), theirs.values()))
+    assert load_file(tmp_path / "folder" / "model.safetensors").keys() == mine.keys()
+    source, target = (
+        torch.tensor([[1, 5, 6, 7, 2], [8, 9, 5, 6, 2]]),
+        torch.tensor([[2, 5], [2, 6]]),
+    )
+    with torch.no_grad():
+        ours = small.model.transformer(source, target)
+        assert torch.equal(model.transformer(source, target), ours)
+    to_fairseq(tmp_path / "folder", tmp_path / "again.pt")
+    before, after = torch.load(small.checkpoint), torch.load(tmp_path / "again.pt")
+    assert list(after["model"]) == list(before["model"])
+    assert all(torch.equal(after["model"][name], w) for name, w in before["model"].items())
+    assert after["args"] == before["args"]
+    apply_row(ROWS[before["args"].arch.removeprefix("aiayn_")], after["args"])
+    built = AiaynModel.build_model(after["args"], small.task)
+    built.load_state_dict(after["model"], strict=True)
+
+
+@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+def test_half_precision_rounds_the_weights_in_the_file(
+    precision: str, small: Small, exported: Path, tmp_path: Path
+) -> None:
+    half, rounded = small.export(tmp_path / "half", precision), getattr(torch, precision)
+    stored = load_file(half / "model.safetensors")
+    assert {tensor.dtype for tensor in stored.values()} == {rounded}
+    exact = read_folder(exported).transformer.parameters()
+    for mine, weight in zip(read_folder(half).transformer.parameters(), exact, strict=True):
+        assert mine.dtype == torch.float32 and torch.equal(mine, weight.to(rounded).float())
+
+
+@pytest.mark.parametrize("checkpoint", ["average.pt", "checkpoints/checkpoint_last.pt"])
+@pytest.mark.parametrize("part", ["", "test"])  # translations; a parser's search
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_run_of_a_recipe_has_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: str, part: str, moved: bool
+) -> None:
+    """Recorded paths are relative to the root of a checkout, which need not be the current
+    directory; and an EXP may have been moved since."""
+    small = small_model(tmp_path / "prepared")
+    run = tmp_path / "exp of mine" / "tiny-1"
+    (run / checkpoint).parent.mkdir(parents=True)
+    (run / part).mkdir(exist_ok=True)
+    small.checkpoint.rename(run / checkpoint)
+    small.codes.rename(small.data / "codes")
+    note = {"pieces": "byte_pairs", "normalize": True, "lowercase": False}
+    (small.data / "text.json").write_text(json.dumps(note))
+    (small.data / "sha256").write_text("0ff  -\n")
+    data, then = small.data, run
+    if moved:
+        data, then = Path("old exp/bin"), Path("old exp/tiny-1")
+        small.data.rename(run.parent / "bin")
+        (tmp_path / "old exp" / "bin").mkdir(parents=True)  # of another training
+        monkeypatch.chdir(tmp_path)
+    search = f"fairseq-generate '{data}' --path '{then}/{checkpoint}' --beam 4"
+    settings = {"system": "aiayn", "corpus": "invented", "text_sha256": "0ff"}
+    settings["commands"] = {"generate": search}
+    (run / part / "settings.json").write_text(json.dumps(settings))
+    score = {"score": 24.2345, "signature": "case:mixed"}
+    (run / part / "score.json").write_text(json.dumps({"paper": score, "sacrebleu": "none"}))
+    for given in (run, run / part):
+        model = of_run(given)
+        assert model.config.text == TextProcessing(BYTE_PAIRS, normalize=True)
+        assert model.config.told == {"data": "invented", "scores": "BLEU 24.23 (case:mixed)"}
+    assert "BLEU 24.23" in model_card(model)
+    seal = (run.parent / "bin" if moved else small.data) / "sha256"
+    seal.write_text("0dd  -\n")
+    with pytest.raises(ValueError, match="has been made anew since"):
+        of_run(run)
+
+
+def test_the_card_has_all_that_makes_a_batch(exported: Path) -> None:
+    model = read_folder(exported)
+    options = {"max_tokens": 3572, "update_freq": [7], "distributed_world_size": 2}
+    card = model_card(replace(model, config=replace(model.config, options=options)))
+    assert "- --max-tokens: 3572\n- --update-freq: 7\n- processes: 2\n" in card
+
+
+@pytest.mark.parametrize("content", DICTIONARIES.values(), ids=DICTIONARIES)
+def test_numbers_and_pieces_are_fairseqs(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "dict.txt"
+    path.write_text(content)
+    mine, stock = read_vocabulary(path), Dictionary.load(str(path))
+    assert mine.types == tuple(stock.symbols) and len(mine) == len(stock)
+    assert (PADDING, END, UNKNOWN) == (stock.pad(), stock.eos(), stock.unk())
+    pieces = ["b", "the", "</s>", "a", "nowhere", "<s>", "c", "a", "<unk>", "ca@@"]
+    tokens = stock.encode_line(" ".join(pieces), add_if_not_exist=False).tolist()
+    assert mine.numbers(pieces) == tokens
+    every = [number for number in range(len(stock)) if " " not in stock[number]]
+    assert mine.pieces(every) == stock.string(torch.tensor(every)).split(" ")
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "config.json", "source.txt", "target.txt", "codes"]
+)
+def test_a_file_that_is_cut_off_or_missing_or_a_pipe_is_named(name: str, folder: Path) -> None:
+    path = folder / name
+    for end in (path.stat().st_size // 2, path.stat().st_size - 3, 5, 0):
+        path.write_bytes(path.read_bytes()[:end])
+        assert refused(folder).startswith(str(path))
+    path.unlink()
+    assert str(path) in refused(folder)
+    os.mkfifo(path)
+    assert refused(folder).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("names", "value", "rule"),
+    [
+        ("format", 2, "format: expected 1, got 2"),
+        ("sizes.N", "2", "N"),
+        ("sizes.N", -1, "N must be at least 1, got -1"),
+        ("sizes.N", 3, "decoder.layers.2"),
+        ("sizes.d_model", 10**12, "does not fit its configuration and vocabularies"),
+        ("sizes.d_model", 10**18, "64 bits"),
+        ("sizes.d_ff", 10**40, ""),
+        ("sizes.d_model", 15, "does not fit its configuration and vocabularies"),
+        ("sizes.attention_window", 2, "expected self-attention over whole sentences"),
+        ("sizes.P_drop", None, "P_drop"),
+        ("sizes", [], "sizes"),
+        ("learned_lengths", [10**15, 9], "encoder.position"),
+        ("learned_lengths", [-1, 9], "learned_lengths"),
+        ("task", "chess", "task: expected 'translation' or 'parsing', got 'chess'"),
+        ("sharing", "some", "sharing"),
+        ("source_lang", "../en", "../en"),
+        ("text.pieces", "../../etc/passwd", "text.pieces: expected"),
+        ("search.alpha", float("nan"), "α"),
+        ("search.beam", True, "beam"),
+        ("sha256", {}, "SHA-256"),
+        ("search", None, "search"),
+    ],
+)
+def test_a_configuration_that_does_not_fit_is_named(
+    names: str, value: object, rule: str, folder: Path
+) -> None:
+    """Sizes that no memory could hold are refused before any memory is taken for them."""
+    config = json.loads((folder / "config.json").read_text())
+    *outer, last = names.split(".")
+    inside = config
+    for name in outer:
+        inside = inside[name]
+    inside[last] = value
+    (folder / "config.json").write_text(json.dumps(config))
+    message = refused(folder)
+    assert message.startswith(str(folder)) and rule in message
+
+
+def test_weights_that_do_not_fit_or_are_no_numbers_are_named(folder: Path) -> None:
+    path, name = folder / "model.safetensors", "encoder.layers.1.feed_forward.W_1.bias"
+    weights = load_file(path)
+    for value in (
+        torch.full_like(weights[name], torch.nan),
+        weights[name][:-1].clone(),
+        weights[name].to(torch.float8_e4m3fn),
+        weights[name].int(),
+    ):
+        save_file(weights | {name: value}, path)
+        message = refused(folder)
+        assert name in message and message.startswith(str(path))
+    save_file(weights | {"more": weights[name].clone()}, path)
+    assert "more" in refused(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"arch": "transformer"}, "expected a model of this plugin, got 'transformer'"),
+        ({"encoder_layers": 3}, "decoder.layers.2"),
+        ({"encoder_layers": "3"}, "N"),
+        (
+            {"source_lang": "../en"},
+            "expected the dictionaries of ../en and de, got those of de and",
+        ),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_a_folder_is_named(
+    changes: dict, rule: str, small: Small, tmp_path: Path
+) -> None:
+    state = torch.load(small.checkpoint)
+    vars(state["args"]).update(changes)
+    torch.save(state, tmp_path / "checkpoint.pt")
+    with pytest.raises(ValueError) as caught:
+        of_checkpoint(
+            tmp_path / "checkpoint.pt", small.data, TextProcessing(BYTE_PAIRS), small.codes
+        )
+    assert rule in str(caught.value)
+
+
+def test_a_shared_matrix_has_one_value(small: Small, tmp_path: Path) -> None:
+    state = torch.load(small.checkpoint)
+    name = next(name for name in state["model"] if name.startswith("decoder.stack.embedding"))
+    state["model"][name] = state["model"][name] + 1
+    torch.save(state, tmp_path / "checkpoint.pt")
+    with pytest.raises(ValueError, match="expected one matrix"):
+        of_checkpoint(tmp_path / "checkpoint.pt", small.data, TextProcessing(BYTE_PAIRS), None)
+
+
+def test_what_a_failed_export_leaves_is_no_model_and_in_nobodys_way(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with full_disk(1_000), pytest.raises(OSError, match="File too large"):
+        small.export(tmp_path / "folder")
+    state = torch.load(small.checkpoint)
+    state["model"]["encoder.stack.layers.0.feed_forward.W_1.bias"][3] = 1e6
+    torch.save(state, tmp_path / "checkpoint.pt")
+    large = replace(small, checkpoint=tmp_path / "checkpoint.pt")
+    with pytest.raises(ValueError, match=r"float16: encoder.layers.0.* finite"):
+        large.export(tmp_path / "folder", "float16")
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.pt"]
+    names = []
+
+    def killed(config: object, path: Path) -> None:
+        names.extend(sorted(file.name for file in path.parent.iterdir()))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(folder_module, "write_config", killed)
+        small.export(tmp_path / "folder")
+    assert names == ["README.md", "codes", "model.safetensors", "source.txt", "target.txt"]
+    path = large.export(tmp_path / "folder", "bfloat16")
+    with pytest.raises(ValueError, match="must not exist yet"):
+        write_folder(read_folder(path), path)
