@@ -106,10 +106,13 @@ class Results:
 
 def results_as_json(results: Results) -> dict[str, object]:
     """Return all of a table, ready for json.dump."""
-    content = {"kind": results.kind, "runs": list(map(run_as_json, results.runs))}
+    content: dict[str, object] = {
+        "kind": results.kind,
+        "runs": list(map(run_as_json, results.runs)),
+    }
     match results.kind:
         case "comparison":
-            own = {"examples": list(map(asdict, results.examples))}
+            own: dict[str, object] = {"examples": list(map(asdict, results.examples))}
         case "table3":
             own = {"unfinished": list(map(asdict, results.unfinished))}
         case _:
@@ -165,7 +168,7 @@ def summary_blocks(results: Results) -> list[Block]:
 
 def full_blocks(results: Results) -> list[Block]:
     """Return the summary, and how each run was made; of parsers also the table of labels."""
-    runs = results.runs
+    runs: Sequence[Run] = results.runs
     if results.kind == TABLE3:
         runs = [run for group in group_by_row(runs) for run in group.runs]
     else:

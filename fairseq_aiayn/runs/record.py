@@ -179,7 +179,7 @@ def hardware() -> dict[str, object]:
         query.append(f"--id={visible}")
     gpus = (output_of("nvidia-smi", *query) or "").splitlines()
     is_linux = hasattr(os, "sched_getaffinity")  # elsewhere, all cores may be used
-    machine = {
+    machine: dict[str, object] = {
         "processor": processor_name(),
         "cores": len(os.sched_getaffinity(0)) if is_linux else os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),

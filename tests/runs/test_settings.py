@@ -1,4 +1,4 @@
-"""runs/write_settings.py: what is noted of a training, of its later starts and of its end."""
+"""runs/record.py: what is noted of a training, of its later starts and of its end."""
 
 import json
 import os
@@ -25,7 +25,7 @@ esac
 
 @pytest.fixture
 def write(tmp_path):
-    """Return a function that runs write_settings.py beside two GPUs, and returns what it prints."""
+    """Return a function that runs record.py beside two GPUs, and returns what it prints."""
     (tmp_path / "nvidia-smi").write_text(NVIDIA_SMI)
     (tmp_path / "nvidia-smi").chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
