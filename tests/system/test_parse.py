@@ -254,7 +254,7 @@ def test_what_is_missing_is_named_in_one_line(missing, message, untrained, data,
 @pytest.mark.parametrize(
     ("spoiled", "message"),
     [
-        ("pieces.model", "bin/pieces.model: must be a sentencepiece model, is not"),
+        ("pieces.model", "bin/pieces.model: expected a SentencePiece model"),
         ("checkpoint.pt", "checkpoint.pt: truncated, or not a PyTorch checkpoint"),
         ("dict.words.txt", "checkpoint.pt: does not fit its configuration and vocabularies"),
     ],
