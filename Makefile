@@ -75,6 +75,7 @@ torture: $(READY)
 lint: $(READY)
 	@$(IN_VENV) ruff check .
 	@$(IN_VENV) ruff format --check .
+	@$(IN_VENV) mypy
 	@find recipes -name '*.sh' -exec env $(IN_VENV) shellcheck -x .ci/run recipes/slurm.sbatch {} +
 
 bench: $(READY)
