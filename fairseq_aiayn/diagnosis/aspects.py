@@ -1,15 +1,15 @@
 """The aspects in which a training is compared with the paper, and what a difference costs.
 
-An aspect is a function of what is known of a run and of a row of the paper. It returns a Finding,
-or None if no file says it. They stand in the order in which a run is made: training (section 5),
-model (section 3), averaging, search and BLEU (section 6.1).
+A comparison is a function of what is known of a run and of a row of the paper. It returns a
+Finding, or None if no file says it. They stand in the order in which a run is made: training
+(section 5), model (section 3), averaging, search and BLEU (section 6.1).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -65,46 +65,56 @@ class Finding:
         return bool(self.effect)
 
 
-Judge = Callable[[Evidence, Row], Finding | None]
+Comparison = Callable[[Evidence, Row], Finding | None]
 
 
 @dataclass(frozen=True)
 class Aspect:
-    """Something to compare, the options of fairseq-train that tell it, and the comparison."""
+    """A comparison and the options of fairseq-train, by their argument names, that it reads."""
 
     name: str
-    options: tuple[str, ...]  # by fairseq's argument names
-    judge: Judge
+    options: tuple[str, ...]
+    compare: Comparison
 
 
 ASPECTS: list[Aspect] = []
 
 
-def aspect(name: str, *options: str) -> Callable[[Judge], Judge]:
-    """Return a decorator that adds a comparison to ASPECTS; it may read these options."""
+def aspect(name: str, *options: str) -> Callable[[Comparison], Comparison]:
+    """Return a decorator that adds a comparison to ASPECTS."""
 
-    def add(judge: Judge) -> Judge:
-        ASPECTS.append(Aspect(name, options, judge))
-        return judge
+    def add(compare: Comparison) -> Comparison:
+        ASPECTS.append(Aspect(name, options, compare))
+        return compare
 
     return add
 
 
-def compare(
+def finding(
     paper: str, here: str, same: bool, weight: Weight, effect: str, change: str = ""
 ) -> Finding:
     """Return a finding whose weight, effect and change count only if this is not the same."""
     return Finding(paper, here) if same else Finding(paper, here, weight, effect, change)
 
 
-def compare_option(
-    here: float | None, paper: float, name: str, weight: Weight, effect: str
+def choice(
+    is_papers: bool | None, paper: str, stocks: str, weight: Weight, effect: str, change: str = ""
+) -> Finding | None:
+    """Compare what is either as in the paper or as in stock fairseq; None is not known."""
+    if is_papers is None:
+        return None
+    return finding(paper, paper if is_papers else stocks, is_papers, weight, effect, change)
+
+
+def number_finding(
+    options: Mapping[str, object], name: str, paper: float, weight: Weight, effect: str
 ) -> Finding | None:
     """Compare the number of an option with the paper's."""
+    here = as_number(options.get(name))
     if here is None:
         return None
     change = f"{option(name)} {paper:g}"
-    return compare(f"{paper:,g}", f"{here:,g}", here == paper, weight, effect, change)
+    return finding(f"{paper:,g}", f"{here:,g}", here == paper, weight, effect, change)
 
 
 def bleu_gain(worse: Row, better: Row) -> float:
@@ -122,22 +132,23 @@ SMALL_BATCH = (
     "base with 4,096 tokens: 26.57, with 3,072: 25.15, after 500,000 updates (tensor2tensor#129); "
     "tiny with a quarter of its batch: 0.66 instead of 23.30 (docs/diagnosis.md)"
 )
-LARGE_BATCH = "it needs another learning rate"
 UPDATES = "base: 27.0 after 100,000, 27.4 after 200,000, 27.5 after 300,000 (tensor2tensor#444)"
 EARLY = "fewer than this, which costs little where the development loss no longer falls"
-NO_PATIENCE = -1  # fairseq's default: never stop early
 SAME_RATE = 0.05  # a peak no further from the paper's is the same
 OUR_RATE = "aiayn_inverse_sqrt"
+OUR_LOSS, STOCKS_LOSS = "aiayn_label_smoothed_cross_entropy", "label_smoothed_cross_entropy"
 CHOSEN = "chosen on section 22"  # the development set of the parser (section 6.3)
+OTHER_DROPOUT = ("attention_dropout", "activation_dropout", "relu_dropout")
 ABLATION = "docs/results.md#ablation_tiny"
 
 
 @aspect(
-    *("batch", "max_tokens", "batch_size", "max_sentences", "update_freq"), "distributed_world_size"
+    "batch", "max_tokens", "batch_size", "max_sentences", "update_freq", "distributed_world_size"
 )
 def _batch(run: Evidence, row: Row) -> Finding | None:
     gpus = max(1, int(run.gpus or run.number("distributed_world_size") or 1))
-    max_tokens, sentences = run.number("max_tokens"), _batch_size(run)
+    max_tokens = run.number("max_tokens")
+    sentences = run.number("batch_size") or run.number("max_sentences")  # before fairseq 0.10
     size = _update_size(run, gpus, max_tokens or math.inf, sentences or math.inf)
     if size is None:
         return None
@@ -145,15 +156,10 @@ def _batch(run: Evidence, row: Row) -> Finding | None:
     ratio = tokens / row.batch_tokens
     same = least <= ratio <= 1 + TOLERANCE
     weight = Weight.LARGE if ratio < HALF else Weight.MEDIUM if ratio < least else Weight.UNKNOWN
-    effect = f"{ratio:.2f} of this batch; {SMALL_BATCH if ratio < 1 else LARGE_BATCH}"
+    known = SMALL_BATCH if ratio < 1 else "it needs another learning rate"
     change = _batch_options(row, gpus, max_tokens) + (", without --batch-size" * bool(sentences))
     paper = f"about {row.batch_tokens:,} target tokens per update"
-    return compare(paper, here, same, weight, effect, change)
-
-
-def _batch_size(run: Evidence) -> float | None:
-    """Return the maximum number of sentences, which is max_sentences before fairseq 0.10."""
-    return run.number("batch_size") or run.number("max_sentences")
+    return finding(paper, here, same, weight, f"{ratio:.2f} of this batch; {known}", change)
 
 
 def _update_size(
@@ -189,15 +195,13 @@ def _batch_options(row: Row, gpus: int, max_tokens: float | None) -> str:
 
 @aspect("batches", "task")
 def _batches(run: Evidence, row: Row) -> Finding | None:
-    if run.text("task") is None:
-        return None
-    paper = "pairs of nearly one length on both sides"
-    here = paper if run.has_our("task") else "by source length"
     effect = (
         "fewer tokens for the same --max-tokens; BLEU 22.03 against 23.17 (p = 0.04) after 1,450 "
         f"updates of tiny ({ABLATION})"
     )
-    return compare(paper, here, here == paper, Weight.UNKNOWN, effect, f"--task {task_of(row)}")
+    is_papers = run.has_our("task") if run.text("task") else None
+    ways = "pairs of nearly one length on both sides", "by source length"
+    return choice(is_papers, *ways, Weight.UNKNOWN, effect, f"--task {task_of(row)}")
 
 
 @aspect("updates", "max_update", "patience")
@@ -205,19 +209,19 @@ def _updates(run: Evidence, row: Row) -> Finding | None:
     if run.updates is None:
         return None
     ratio = run.updates / row.steps
-    same = abs(ratio - 1) <= TOLERANCE
-    patience = run.number("patience") or NO_PATIENCE
     weight = Weight.LARGE if ratio < HALF else Weight.MEDIUM
     effect = f"{'fewer' if ratio < 1 else 'more'} than this; {UPDATES}"
     change = f"--max-update {row.steps}"
+    patience = run.number("patience") or 0
     if ratio < 1 and patience > 0:
-        weight, change = Weight.UNKNOWN, f"--patience {NO_PATIENCE}"
+        weight, change = Weight.UNKNOWN, "--patience -1"
         effect = f"{EARLY}; --patience {patience:g} may have ended it"
-    return compare(f"{row.steps:,}", f"{run.updates:,}", same, weight, effect, change)
+    same = abs(ratio - 1) <= TOLERANCE
+    return finding(f"{row.steps:,}", f"{run.updates:,}", same, weight, effect, change)
 
 
 @aspect("learning rate", "lr_scheduler", "lr", "lr_factor", "warmup_updates", "encoder_embed_dim")
-def _rate(run: Evidence, row: Row) -> Finding | None:
+def _learning_rate(run: Evidence, row: Row) -> Finding | None:
     schedule = run.text("lr_scheduler")
     if schedule is None:
         return None
@@ -233,7 +237,7 @@ def _rate(run: Evidence, row: Row) -> Finding | None:
     weight = Weight.UNKNOWN if HALF <= ratio <= 1 / HALF else Weight.LARGE
     effect = f"{ratio:.2f} of the paper's rate after the warm-up"
     same = abs(ratio - 1) <= SAME_RATE
-    return compare(paper, f"{schedule}, {here:.3g} at its peak", same, weight, effect, change)
+    return finding(paper, f"{schedule}, {here:.3g} at its peak", same, weight, effect, change)
 
 
 def _peak(run: Evidence, schedule: str) -> float | None:
@@ -249,8 +253,7 @@ def _peak(run: Evidence, schedule: str) -> float | None:
 @aspect("warm-up", "warmup_updates")
 def _warm_up(run: Evidence, row: Row) -> Finding | None:
     effect = "negligible, or crucial where it prevents divergence (tensor2tensor#991)"
-    here = run.number("warmup_updates")
-    return compare_option(here, row.warmup, "warmup_updates", Weight.UNKNOWN, effect)
+    return number_finding(run.options, "warmup_updates", row.warmup, Weight.UNKNOWN, effect)
 
 
 @aspect("Adam", "optimizer", "adam_betas", "adam_eps")
@@ -259,26 +262,27 @@ def _adam(run: Evidence, row: Row) -> Finding | None:
     if optimizer is None:
         return None
     wanted = (ADAM.beta_1, ADAM.beta_2, ADAM.epsilon)
-    paper = f"Adam, β1 {ADAM.beta_1:g}, β2 {ADAM.beta_2:g}, ε {ADAM.epsilon:g}"
-    change = f"--optimizer adam --adam-betas {ADAM.beta_1},{ADAM.beta_2} --adam-eps {ADAM.epsilon}"
+    form = "Adam, β1 {:g}, β2 {:g}, ε {:g}"
+    change = "--optimizer adam --adam-betas {},{} --adam-eps {}".format(*wanted)
+    paper = form.format(*wanted)
     if optimizer not in ("adam", "aiayn_adam") or betas is None:
-        return compare(paper, optimizer, False, Weight.LARGE, "another optimizer", change)
+        return Finding(paper, optimizer, Weight.LARGE, "another optimizer", change)
     numbers = (*map(as_number, re.findall(r"[\d.e-]+", betas)), run.number("adam_eps"))
     here = tuple(number for number in numbers if number is not None)
-    text = "Adam, β1 {:g}, β2 {:g}, ε {:g}".format(*here) if len(here) == 3 else f"Adam, {betas}"
-    return compare(paper, text, here == wanted, Weight.UNKNOWN, "other constants", change)
+    text = form.format(*here) if len(here) == 3 else f"Adam, {betas}"
+    return finding(paper, text, here == wanted, Weight.UNKNOWN, "other constants", change)
 
 
 @aspect("clipping", "clip_norm")
 def _clipping(run: Evidence, row: Row) -> Finding | None:
     effect = "the paper has no clipping"
-    return compare_option(run.number("clip_norm"), 0, "clip_norm", Weight.UNKNOWN, effect)
+    return number_finding(run.options, "clip_norm", 0, Weight.UNKNOWN, effect)
 
 
 @aspect("weight decay", "weight_decay")
 def _weight_decay(run: Evidence, row: Row) -> Finding | None:
-    here = run.number("weight_decay") or 0
-    return compare_option(here, 0, "weight_decay", Weight.UNKNOWN, "the paper has none")
+    options = {"weight_decay": run.number("weight_decay") or 0}
+    return number_finding(options, "weight_decay", 0, Weight.UNKNOWN, "the paper has none")
 
 
 @aspect("dropout", "dropout")
@@ -290,23 +294,20 @@ def _dropout(run: Evidence, row: Row) -> Finding | None:
     if here == 0:
         loss = bleu_gain(D_DROP0, BASE)
         effect, weight = f"{loss:.1f} BLEU less for base (Table 3, row D)", Weight.LARGE
-    return compare_option(here, row.P_drop, "dropout", weight, effect)
+    return number_finding(run.options, "dropout", row.P_drop, weight, effect)
 
 
-@aspect("other dropout", "attention_dropout", "activation_dropout", "relu_dropout")
+@aspect("other dropout", *OTHER_DROPOUT)
 def _other_dropout(run: Evidence, row: Row) -> Finding | None:
-    of_attention, inside = "attention_dropout", ("activation_dropout", "relu_dropout")
-    given = {name: value for name in (of_attention, *inside) if (value := run.number(name))}
+    given = {name: value for name in OTHER_DROPOUT if (value := run.number(name))}
     here = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in given.items())
-    if row.shared_vocabulary:
-        paper, wrong = "none", list(given)
-        effect = "the paper has none in attention weights or within the feed-forward network"
-    else:  # a parser's
-        paper = f"in attention weights, {CHOSEN}; otherwise none"
-        wrong = [name for name in inside if name in given]
-        effect = "the paper has none within the feed-forward network"
+    paper, wrong, where = "none", list(given), "in attention weights or "
+    if not row.shared_vocabulary:  # a parser's
+        paper, where = f"in attention weights, {CHOSEN}; otherwise none", ""
+        wrong = [name for name in given if name != "attention_dropout"]
+    effect = f"the paper has none {where}within the feed-forward network"
     change = " ".join(f"{option(name)} 0" for name in wrong)
-    return compare(paper, here or "none", not wrong, Weight.UNKNOWN, effect, change)
+    return finding(paper, here or "none", not wrong, Weight.UNKNOWN, effect, change)
 
 
 @aspect("label smoothing", "criterion", "label_smoothing")
@@ -318,29 +319,23 @@ def _smoothing(run: Evidence, row: Row) -> Finding | None:
     if here == 0:
         loss = bleu_gain(D_LS0, BASE)
         effect = f"{loss:.1f} BLEU less for base, perplexity better (Table 3, row D)"
-    change = f"--criterion aiayn_label_smoothed_cross_entropy --label-smoothing {row.epsilon_ls:g}"
+    change = f"--criterion {OUR_LOSS} --label-smoothing {row.epsilon_ls:g}"
     same = here == row.epsilon_ls
-    return compare(f"{row.epsilon_ls:g}", f"{here:g}", same, Weight.MEDIUM, effect, change)
+    return finding(f"{row.epsilon_ls:g}", f"{here:g}", same, Weight.MEDIUM, effect, change)
 
 
 @aspect("spread of the smoothing", "criterion")
-def _smoothing_distribution(run: Evidence, row: Row) -> Finding | None:
-    kinds = {
-        "label_smoothed_cross_entropy": "ε/(K - 1) over the other types",
-        "aiayn_label_smoothed_cross_entropy": "ε/K over all K types",
-    }
-    here = kinds.get(run.text("criterion") or "")
-    paper = kinds["aiayn_label_smoothed_cross_entropy"]
-    if here is None:
-        return None
-    return compare(paper, here, here == paper, Weight.NONE, "negligible for large K")
+def _smoothing_spread(run: Evidence, row: Row) -> Finding | None:
+    is_papers = {OUR_LOSS: True, STOCKS_LOSS: False}.get(run.text("criterion") or "")
+    ways = "ε/K over all K types", "ε/(K - 1) over the other types"
+    return choice(is_papers, *ways, Weight.NONE, "negligible for large K")
 
 
 @aspect("precision", "fp16", "bf16", "amp", "autocast")
 def _precision(run: Evidence, row: Row) -> Finding | None:
     if "fp16" not in run.options:
         return None
-    kinds = [name for name in ("fp16", "bf16", "amp") if run.options.get(name) is True]
+    kinds = [name for name in ("fp16", "bf16", "amp") if run.is_on(name)]
     autocast = run.text("autocast")
     here = " and ".join(kinds) or (f"autocast {autocast}" if autocast else "single")
     weight, effect, change = Weight.NONE, "", ""
@@ -363,6 +358,7 @@ def _precision(run: Evidence, row: Row) -> Finding | None:
 
 # Section 3: sizes, norms, positions, shared matrices, initial values
 
+NORMALIZE_BEFORE = {f"{side}_normalize_before": side for side in SIDES}
 LEARNED = ("learned_positions", *(f"{side}_learned_pos" for side in SIDES))
 STOCK_SCHEME = "fairseq"  # the initial values of stock fairseq since March 2020
 
@@ -388,38 +384,38 @@ def has_sizes_of(run: Evidence, row: Row) -> bool:
 def _sizes(run: Evidence, row: Row) -> Finding | None:
     sides = [sizes(run, side) for side in SIDES]
     wanted = {symbol: getattr(row, symbol) for symbol in sides[0]}
-    here = " / ".join(dict.fromkeys(map(_size_text, sides)))
+    paper, *here = (
+        ", ".join(f"{symbol} {size}" for symbol, size in values.items())
+        for values in (wanted, *sides)
+    )
     same = next((other for other in TABLE_3 if has_sizes_of(run, other)), None)
     effect, weight = "another model", Weight.UNKNOWN
     if same and same.published.bleu and row.published.bleu:
         gain = bleu_gain(row, same)
         effect = f"the size of row {same.name}: {gain:+.1f} BLEU (Table 3)"
         weight = Weight.LARGE if abs(gain) >= 1 else Weight.MEDIUM
-    change = f"--arch {row.arch}"
-    return compare(_size_text(wanted), here, has_sizes_of(run, row), weight, effect, change)
+    both = " / ".join(dict.fromkeys(here))
+    return finding(paper, both, has_sizes_of(run, row), weight, effect, f"--arch {row.arch}")
 
 
-def _size_text(values: dict[str, int]) -> str:
-    return ", ".join(f"{symbol} {size}" for symbol, size in values.items())
-
-
-@aspect("norms", *(f"{side}_normalize_before" for side in SIDES))
+@aspect("norms", *NORMALIZE_BEFORE)
 def _norms(run: Evidence, row: Row) -> Finding | None:
-    before = [side for side in SIDES if run.options.get(f"{side}_normalize_before") is True]
-    here = f"before each sub-layer ({' and '.join(before)})" if before else "after each sub-layer"
+    before = [side for name, side in NORMALIZE_BEFORE.items() if run.is_on(name)]
+    paper = "after each sub-layer"
+    here = f"before each sub-layer ({' and '.join(before)})" if before else paper
     effect = "worse on WMT14 en-de, easier to train without warm-up (Nguyen and Salazar 2019)"
     change = "leave --encoder-normalize-before and --decoder-normalize-before out"
-    return compare("after each sub-layer", here, not before, Weight.UNKNOWN, effect, change)
+    return finding(paper, here, not before, Weight.UNKNOWN, effect, change)
 
 
 @aspect("positions", "no_token_positional_embeddings", *LEARNED)
 def _positions(run: Evidence, row: Row) -> Finding | None:
     paper = "learned" if row.learned_positions else "sinusoids"
     change = f"--arch {row.arch}"
-    if run.options.get("no_token_positional_embeddings") is True:
+    if run.is_on("no_token_positional_embeddings"):
         effect = "the model does not see the order of words"
         return Finding(paper, "none", Weight.LARGE, effect, change)
-    here = "learned" if any(run.options.get(name) is True for name in LEARNED) else "sinusoids"
+    here = "learned" if any(map(run.is_on, LEARNED)) else "sinusoids"
     if here == paper == "sinusoids" and not run.has_our("arch"):
         stocks = "sinusoids concatenated, other wavelengths, from position 2"
         effect = (
@@ -429,39 +425,37 @@ def _positions(run: Evidence, row: Row) -> Finding | None:
         return Finding("sinusoids interleaved, from position 0", stocks, Weight.SMALL, effect)
     gain = bleu_gain(BASE, E_LEARNED)
     effect = f"{gain:+.1f} BLEU for learned positions (Table 3, row E)"
-    return compare(paper, here, here == paper, Weight.SMALL, effect, change)
+    return finding(paper, here, here == paper, Weight.SMALL, effect, change)
 
 
 @aspect(
-    *("shared matrices", "share_all_embeddings", "share_decoder_input_output_embed"),
+    "shared matrices",
+    "share_all_embeddings",
+    "share_decoder_input_output_embed",
     "untied_embeddings",
 )
 def _sharing(run: Evidence, row: Row) -> Finding | None:
-    paper = "both embeddings and the projection"
-    change = "--share-all-embeddings, with fairseq-preprocess --joined-dictionary"
-    if not row.shared_vocabulary:
-        paper = "target embedding and projection"
-        change = "--share-decoder-input-output-embed"
-    if run.options.get("share_all_embeddings") is True:
-        here = "both embeddings and the projection"
-    elif run.options.get("share_decoder_input_output_embed") is True:
-        here = "target embedding and projection"
-    elif run.options.get("untied_embeddings") is True or not run.has_our("arch"):
-        here = "none"
+    all_three, on_one_side = "both embeddings and the projection", "target embedding and projection"
+    paper, change = on_one_side, "--share-decoder-input-output-embed"
+    if row.shared_vocabulary:
+        paper = all_three
+        change = "--share-all-embeddings, with fairseq-preprocess --joined-dictionary"
+    if run.is_on("share_all_embeddings"):
+        here = all_three
+    elif run.is_on("share_decoder_input_output_embed"):
+        here = on_one_side
     else:  # our model shares what its row shares
-        here = paper
+        here = paper if run.has_our("arch") and not run.is_on("untied_embeddings") else "none"
     effect = "more parameters than the paper's model"
-    return compare(paper, here, here == paper, Weight.UNKNOWN, effect, change)
+    return finding(paper, here, here == paper, Weight.UNKNOWN, effect, change)
 
 
 @aspect("projections", "arch")
-def _biases(run: Evidence, row: Row) -> Finding | None:
-    biases = run.projection_biases
-    if biases is None:
-        biases = not run.has_our("arch")
+def _projections(run: Evidence, row: Row) -> Finding | None:
+    has_biases = run.projection_biases
+    is_papers = run.has_our("arch") if has_biases is None else not has_biases
     effect = f"none measured: perplexity within the spread of seeds ({ABLATION})"
-    here = "with biases" if biases else "without biases"
-    return compare("without biases", here, not biases, Weight.NONE, effect)
+    return choice(is_papers, "without biases", "with biases", Weight.NONE, effect)
 
 
 @aspect("vocabulary")
@@ -471,32 +465,32 @@ def _vocabulary(run: Evidence, row: Row) -> Finding | None:
         return None
     if row.published.bleu is None:
         return Finding("that of its text", f"{here:,} types")
-    same = is_about(here, VOCABULARY_EN_DE)
     effect = "another text, or another number of merges: perplexities per piece do not compare"
     change = f"subword-nmt learn-bpe --total-symbols -s {VOCABULARY_EN_DE}"
-    paper = f"about {VOCABULARY_EN_DE:,} types (en-de)"
-    return compare(paper, f"{here:,}", same, Weight.UNKNOWN, effect, change)
+    paper, same = f"about {VOCABULARY_EN_DE:,} types (en-de)", is_about(here, VOCABULARY_EN_DE)
+    return finding(paper, f"{here:,}", same, Weight.UNKNOWN, effect, change)
 
 
 @aspect("initial values", "arch", "initialization")
 def _initial_values(run: Evidence, row: Row) -> Finding | None:
-    here = run.text("initialization") or (None if run.has_our("arch") else STOCK_SCHEME)
-    if here is None:
+    is_ours = run.has_our("arch")
+    here, paper = run.text("initialization"), row.initialization
+    if not here and is_ours:
         return None
+    here = here or STOCK_SCHEME
     effect = (
         "development perplexity 9.49 with fairseq, 10.19 with tensor2tensor, 10.27 with "
         f"fairseq-0.9 after 1,450 updates of tiny; the first two end level on Multi30k ({ABLATION})"
     )
-    change = f"--initialization {row.initialization}" if run.has_our("arch") else ""
-    same = here == row.initialization
-    return compare(row.initialization, here, same, Weight.UNKNOWN, effect, change)
+    change = f"--initialization {paper}" if is_ours else ""
+    return finding(paper, here, here == paper, Weight.UNKNOWN, effect, change)
 
 
 @aspect("activation", "activation_fn")
 def _activation(run: Evidence, row: Row) -> Finding | None:
     here = run.text("activation_fn") or "relu"  # which models without the option have
     change = "--activation-fn relu"
-    return compare("relu", here, here == "relu", Weight.UNKNOWN, "another network", change)
+    return finding("relu", here, here == "relu", Weight.UNKNOWN, "another network", change)
 
 
 # Section 6.1: averaging, search, BLEU
@@ -515,7 +509,7 @@ QUOTES_KEPT = (
 
 
 @aspect("averaging")
-def _averaged(run: Evidence, row: Row) -> Finding | None:
+def _averaging(run: Evidence, row: Row) -> Finding | None:
     if run.averaged is None:
         return None
     wanted = averaged_of(row, run.subset)
@@ -524,41 +518,31 @@ def _averaged(run: Evidence, row: Row) -> Finding | None:
     change = f"aiayn average --last {wanted}" if wanted > 1 else "the last checkpoint itself"
     same = run.averaged == wanted
     effect = f"averaging gains up to 1 BLEU, usually less ({TRACKER})"
-    return compare(paper, here, same, Weight.MEDIUM, effect, change)
+    return finding(paper, here, same, Weight.MEDIUM, effect, change)
 
 
 @aspect("beam")
 def _beam(run: Evidence, row: Row) -> Finding | None:
-    here, paper = as_number(run.search.get("beam")), decoding(row).beam
-    return compare_option(here, paper, "beam", Weight.SMALL, "another search")
+    return number_finding(run.search, "beam", decoding(row).beam, Weight.SMALL, "another search")
 
 
 @aspect("α")
 def _alpha(run: Evidence, row: Row) -> Finding | None:
-    here, paper = as_number(run.search.get("lenpen")), decoding(row).alpha
-    return compare_option(here, paper, "lenpen", Weight.SMALL, "another search")
+    return number_finding(run.search, "lenpen", decoding(row).alpha, Weight.SMALL, "another search")
 
 
 @aspect("length penalty")
 def _length_penalty(run: Evidence, row: Row) -> Finding | None:
+    ways = "log P / ((5 + |Y|)/6)^α", "log P / |Y|^α"
     effect = "the same α means something else; BLEU of one model 22.45 and 22.46 (row tiny)"
-    return _search_rule(run, row, "log P / ((5 + |Y|)/6)^α", "log P / |Y|^α", effect)
+    return choice(run.is_our_search, *ways, Weight.SMALL, effect, f"--task {task_of(row)}")
 
 
 @aspect("end of the search")
-def _end(run: Evidence, row: Row) -> Finding | None:
-    paper = "when no open hypothesis can win any more"
-    stocks = "when k hypotheses are finished"
-    return _search_rule(run, row, paper, stocks, "a better hypothesis can be missed")
-
-
-def _search_rule(run: Evidence, row: Row, paper: str, stocks: str, effect: str) -> Finding | None:
-    """Compare a rule of the search that no option of fairseq-generate changes."""
-    if not run.search:
-        return None
-    same = run.is_our_search
-    change = f"--task {task_of(row)}"
-    return compare(paper, paper if same else stocks, same, Weight.SMALL, effect, change)
+def _end_of_search(run: Evidence, row: Row) -> Finding | None:
+    ways = "when no open hypothesis can win any more", "when k hypotheses are finished"
+    effect = "a better hypothesis can be missed"
+    return choice(run.is_our_search, *ways, Weight.SMALL, effect, f"--task {task_of(row)}")
 
 
 @aspect("longest output")
@@ -593,14 +577,14 @@ def _test_set(run: Evidence, row: Row) -> Finding | None:
     is_short = is_newstest2014 and (run.translated or NEWSTEST2014) < NEWSTEST2014
     may_drop = multiple > 1 and run.translated != NEWSTEST2014
     effect = "sentences of the test set are left out, which makes it another test set"
-    change = "--required-batch-size-multiple 1" if multiple > 1 else ""
     if is_short:
         here += f" of newstest2014's {NEWSTEST2014:,}"
     elif may_drop:
         here += f", batches in multiples of {multiple:g}"
         effect = f"up to {multiple - 1:g} sentences are left out"
+    change = "--required-batch-size-multiple 1" if multiple > 1 else ""
     same = not is_short and not may_drop
-    return compare("every sentence", here, same, Weight.SMALL, effect, change)
+    return finding("every sentence", here, same, Weight.SMALL, effect, change)
 
 
 @aspect("text that is scored")
@@ -612,7 +596,7 @@ def _pieces(run: Evidence, row: Row) -> Finding | None:
     effect = "BLEU of byte pairs or word pieces is far higher than BLEU of words"
     here = "pieces joined to words" if joined else "as pieces"
     change = "--post-process subword_nmt or sentencepiece"
-    return compare("words", here, joined, Weight.LARGE, effect, change)
+    return finding("words", here, joined, Weight.LARGE, effect, change)
 
 
 @aspect("BLEU")
@@ -631,7 +615,7 @@ def _bleu(run: Evidence, row: Row) -> Finding | None:
     if is_moses:
         same = language != "de" or parts.get("quotes") == "ascii"
         change = "aiayn bleu --quotes ascii"
-        return compare(paper, run.signature, same, Weight.UNKNOWN, QUOTES_KEPT, change)
+        return finding(paper, run.signature, same, Weight.UNKNOWN, QUOTES_KEPT, change)
     effect = OF_SACREBLEU.get(tokens, "without the splitting 0.7 to 1 lower")
     if language != "de":
         effect = f"English-German: {effect}"

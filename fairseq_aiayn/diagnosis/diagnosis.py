@@ -57,7 +57,7 @@ def diagnose(run: Evidence, row: Row | None = None) -> Diagnosis:
     """Compare a training with a row; without one, with that of `row_of`."""
     row = row or row_of(run)
     judged = {
-        aspect.name: aspect.judge(run, row) if run.options or not aspect.options else None
+        aspect.name: aspect.compare(run, row) if run.options or not aspect.options else None
         for aspect in ASPECTS
     }
     known = [(name, finding) for name, finding in judged.items() if finding]
@@ -82,7 +82,7 @@ def row_of(run: Evidence) -> Row:
     named = ROWS.get(run.row or (arch.removeprefix(OURS) if run.has_our("arch") else ""))
     if named:
         return named
-    shares_all = run.options.get("share_all_embeddings") is True
+    shares_all = run.is_on("share_all_embeddings")
     dropout = run.number("dropout")
     return max(
         (row for row in OF_OTHER_SIZES if has_sizes_of(run, row)),

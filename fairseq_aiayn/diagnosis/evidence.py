@@ -63,14 +63,18 @@ class Evidence:
         value = self.options.get(name)
         return None if value is None else str(value)
 
+    def is_on(self, name: str) -> bool:
+        """Return whether an option without a value is given."""
+        return self.options.get(name) is True
+
     def has_our(self, name: str) -> bool:
         """Return whether an option, such as arch or task, names a part of this plugin."""
         return str(self.options.get(name, "")).startswith(OURS)
 
     @property
-    def is_our_search(self) -> bool:
-        """Return whether this plugin's task searched."""
-        return str(self.search.get("task", "")).startswith(OURS)
+    def is_our_search(self) -> bool | None:
+        """Return whether this plugin's task searched; None if no search is known."""
+        return str(self.search.get("task", "")).startswith(OURS) if self.search else None
 
 
 def as_number(value: object) -> float | None:

@@ -338,7 +338,7 @@ def test_aspects_declare_the_options_that_they_read():
     """What is declared is not listed as an option that nothing judges."""
     for aspect in ASPECTS:
         options = Watched(stock().options)
-        aspect.judge(replace(stock(), options=options), BIG)
+        aspect.compare(replace(stock(), options=options), BIG)
         assert options.asked - {"arch", "task"} <= set(aspect.options), aspect.name
 
 

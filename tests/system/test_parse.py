@@ -170,9 +170,7 @@ def test_constrained_generation_writes_trees_only(outputs, checkpoint, untrained
     assert not any(well_formed(*sentence) for sentence in outputs(untrained, *small))
 
 
-def test_the_command_parses_what_it_has_learned_in_order(
-    checkpoint, data, treebank, aiayn, give
-):
+def test_the_command_parses_what_it_has_learned_in_order(checkpoint, data, treebank, aiayn, give):
     chosen = [treebank[0], treebank[-1], treebank[30], treebank[5]]
     lines = [" ".join(word.form for word in words_of(tree)) for tree in chosen]
     lines[2:2] = ["", "  "]
