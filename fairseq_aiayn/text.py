@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, TextIO, TypeVar
@@ -44,18 +45,12 @@ def stream_lines(path: str | Path) -> Iterator[str]:
 
     Raises OSError, and ValueError like `decode_lines`.
     """
-    with opened(path) as lines:
-        yield from decode_lines(lines, source_name(path))
-
-
-@contextmanager
-def opened(path: str | Path) -> Iterator[Iterable[bytes]]:
-    """Open a file and give its lines as bytes, for `decode_lines`."""
     if path == STANDARD_INPUT:
-        yield sys.stdin.buffer
+        yield from decode_lines(sys.stdin.buffer, source_name(path))
         return
     with open(path, "rb") as file:
-        yield _unpacked(file) if str(path).lower().endswith(".gz") else file
+        lines = _unpacked(file) if str(path).lower().endswith(".gz") else file
+        yield from decode_lines(lines, str(path))
 
 
 def _unpacked(file: BinaryIO) -> Iterator[bytes]:
@@ -85,20 +80,30 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
         raise ValueError(f"{name}:{number}: cut short or not gzip") from error
 
 
-def read_parallel(first: str | Path, second: str | Path) -> tuple[list[str], list[str]]:
-    """Return the lines of two parallel files.
+def read_line_pairs(first: str | Path, second: str | Path) -> Iterator[tuple[str, str]]:
+    """Yield the lines of two parallel files in pairs; one of them may be "-", standard input.
 
-    Raises ValueError if a file has no line or their numbers of lines differ.
+    Raises the errors of `stream_lines`, and ValueError for files without a line and for different
+    numbers of lines.
     """
-    texts = read_lines(first), read_lines(second)
-    names, counts = (source_name(first), source_name(second)), tuple(map(len, texts))
-    for name, count in zip(names, counts, strict=True):
-        if not count:
-            raise ValueError(f"{name}: empty, expected one sentence per line")
-    if counts[0] != counts[1]:
-        rule = f"{names[0]} has {counts[0]}, {names[1]} has {counts[1]}"
-        raise ValueError(f"line counts differ: {rule}")
-    return texts
+    names = source_name(first), source_name(second)
+    if names[0] == names[1] == source_name(STANDARD_INPUT):
+        raise ValueError("expected at most one of two files from standard input, got both")
+    number = 0
+    for number, lines in enumerate(zip_longest(stream_lines(first), stream_lines(second)), start=1):
+        if lines[0] is None or lines[1] is None:
+            shorter, longer = names if lines[0] is None else reversed(names)
+            expected = f"expected as many lines as in {longer}"
+            raise ValueError(f"{shorter}: {expected}, got {number - 1:,}")
+        yield lines
+    if not number:
+        raise ValueError(f"{names[0]}: expected a line for each sentence, got an empty file")
+
+
+def read_parallel(first: str | Path, second: str | Path) -> tuple[list[str], list[str]]:
+    """Return the lines of two parallel files; raises the errors of `read_line_pairs`."""
+    left, right = zip(*read_line_pairs(first, second), strict=True)
+    return list(left), list(right)
 
 
 def require_text(path: str | Path, lines: Iterable[str]) -> None:
@@ -245,12 +250,6 @@ def _visible(character: str) -> str:
     if character.isprintable() or unicodedata.category(character) == "Zs":
         return character
     return character.encode("unicode_escape").decode()
-
-
-def one_line(text: str) -> str:
-    """Replace line breaks and control characters by spaces."""
-    breaking = ("Cc", "Zl", "Zp")
-    return "".join(" " if unicodedata.category(c) in breaking else c for c in text)
 
 
 @contextmanager

@@ -37,17 +37,13 @@ def killed(number: int) -> int:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_every_task_is_done_once_and_in_order(workers):
-    expected = [number * number for number in range(-40, -1)]
-    assert list(in_order(square, range(-40, -1), workers)) == expected
-    assert list(in_order(square, [], workers)) == []
-
-
-def test_few_tasks_are_drawn_ahead_of_the_results():
+def test_every_task_is_done_in_order_and_few_are_drawn_ahead_of_the_results(workers):
     drawn = []
-    tasks = (drawn.append(number) or number for number in range(-30, -1))
-    for done, _ in enumerate(in_order(square, tasks, 2)):
-        assert len(drawn) - done <= 2 * TASKS_PER_WORKER
+    tasks = (drawn.append(number) or number for number in range(-40, -1))
+    for done, result in enumerate(in_order(square, tasks, workers)):
+        assert result == (done - 40) ** 2
+        assert len(drawn) - done <= workers * TASKS_PER_WORKER
+    assert done == 38 and list(in_order(square, [], workers)) == []
 
 
 def test_the_first_error_ends_all_tasks():

@@ -30,9 +30,15 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
-from fairseq_aiayn.text import STANDARD_INPUT, require_not_among, source_name, whole_file
+from fairseq_aiayn.text import (
+    STANDARD_INPUT,
+    read_line_pairs,
+    require_not_among,
+    source_name,
+    whole_file,
+)
 from fairseq_aiayn.treebank.repair import RepairReport, repair
-from fairseq_aiayn.treebank.trees import SYMBOLS, read_line_pairs, write_tree
+from fairseq_aiayn.treebank.trees import SYMBOLS, write_tree
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -53,10 +53,6 @@ class Settings:
     def __post_init__(self) -> None:
         if self.tokenizer == "none" and (self.normalize or self.lowercase):
             raise ValueError("--normalize and --lowercase need --tokenizer moses, got none")
-        if self.max_length < 1:
-            raise ValueError(f"--max-length must be at least 1, got {self.max_length}")
-        if self.max_ratio is not None and not self.max_ratio >= 1:
-            raise ValueError(f"--max-ratio must be at least 1, got {self.max_ratio}")
 
 
 def clean_corpus(

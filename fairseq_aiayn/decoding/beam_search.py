@@ -25,7 +25,6 @@ from fairseq_aiayn.paper import PARSING_DECODING
 BLOCK = 64  # tokens per block of `top_tokens`, whose first pass computes only block maxima
 # Logits per part: as many as fit into the cache of a CPU, or enough rows to keep a GPU busy
 LOGITS = {"cpu": 2**21, "cuda": 2**27}
-LARGEST_ALPHA = 8  # beyond it, the length penalty of long outputs overflows float32
 WORTH_DROPPING = 1 / 8  # share of finished sentences that is worth copying all the others
 
 Number = TypeVar("Number", int, Tensor)
@@ -60,10 +59,8 @@ class Search:
     def __post_init__(self) -> None:
         if self.beam < 1:
             raise ValueError(f"the beam size must be at least 1, got {self.beam}")
-        if not 0 <= self.alpha <= LARGEST_ALPHA:
-            raise ValueError(
-                f"the length penalty α must be a number from 0 to {LARGEST_ALPHA}, got {self.alpha}"
-            )
+        if not 0 <= self.alpha < math.inf:
+            raise ValueError(f"the length penalty α must be a number from 0 on, got {self.alpha}")
         if not 0 <= self.a < math.inf:
             raise ValueError(f"max_len_a must be a number from 0 on, got {self.a}")
         if not 1 <= self.nbest <= self.beam:

@@ -40,10 +40,8 @@ def fused_attention(
     """Compute `attention` with PyTorch's fused kernel, which does not store the [Q, M] matrix.
 
     Shapes as in `attention`; `causal` has the effect of a causal_mask; `rate` is the
-    probability of dropping an attention weight. Raises ValueError for a mask that is also causal.
+    probability of dropping an attention weight. A mask must not also be causal.
     """
-    if causal and mask is not None:
-        raise ValueError("attention takes a mask or causal, not both")
     if fused_kernel_is_slow(Q, rate):
         mask = causal_mask(Q.size(-2), Q.device) if causal else mask
         return dropout(attention_weights(Q, K, mask), rate) @ V

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from fairseq_aiayn.nn.cpu_kernels import dropout, vocabulary_product
 
-LARGEST_N = 1000  # a mistyped N would build layers for hours, until memory ends
 LAYER_NORM_EPSILON = 1e-6  # not stated; as in the paper's own code
 LONGEST_SINUSOIDS = 4_096  # positions; four times the default of fairseq's --max-source-positions
 
@@ -39,8 +38,6 @@ class Dimensions:
                     raise ValueError(f"{field.name} must be in [0, 1), got {value}")
             elif value < 1:
                 raise ValueError(f"{field.name} must be at least 1, got {value}")
-        if self.N > LARGEST_N:
-            raise ValueError(f"N must be at most {LARGEST_N}, got {self.N}")
 
 
 class Dropout(nn.Module):

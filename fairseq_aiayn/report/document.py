@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from fairseq_aiayn.text import one_line, write_whole
+from fairseq_aiayn.text import write_whole
 
 # What Markdown or HTML take for markup: no underscore within a word, no "&" alone
 ACTIVE = re.compile(r"[\\`*\[\]<~|]|^[#>]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
@@ -160,6 +161,12 @@ def _backticks(texts: Sequence[str], fewest: int) -> str:
     """Return more backticks than stand in a row in any of the texts."""
     longest = max((len(run) for text in texts for run in re.findall("`+", text)), default=0)
     return "`" * max(fewest, longest + 1)
+
+
+def one_line(text: str) -> str:
+    """Replace line breaks and control characters by spaces."""
+    breaking = ("Cc", "Zl", "Zp")
+    return "".join(" " if unicodedata.category(c) in breaking else c for c in text)
 
 
 def _inline(text: Text) -> str:

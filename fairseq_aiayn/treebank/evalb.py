@@ -43,8 +43,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_aiayn.text import read_lines, source_name
-from fairseq_aiayn.treebank.trees import ATOM, WHITE_SPACE, read_line_pairs
+from fairseq_aiayn.text import read_line_pairs, read_lines, source_name
+from fairseq_aiayn.treebank.trees import ATOM, WHITE_SPACE
 
 Pair = tuple[str, str]
 Span = tuple[int, int, str]  # of a constituent: first word, last word plus one, label; from 0

@@ -5,14 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from fairseq_aiayn.text import STANDARD_INPUT, source_name, stream_lines
-
-if TYPE_CHECKING:
-    import nltk
 
 # For use inside [] of a regular expression. No other character separates words, not even a no-break
 # space; escapes (-LRB-, 1\/2) stay unchanged.
@@ -71,27 +67,6 @@ def read_symbols(path: str | Path) -> Iterator[list[str]]:
     """Yield the words of each line, or the symbols of a linearized tree, split at white space;
     raises the errors of `stream_lines`."""
     return map(SYMBOLS.findall, stream_lines(path))
-
-
-def read_line_pairs(first: str | Path, second: str | Path) -> Iterator[tuple[str, str]]:
-    """Yield the lines of two files in pairs; either may be gzip (.gz), and one may be "-", standard
-    input.
-
-    Raises OSError if a file cannot be read, and ValueError for files without a line, different
-    numbers of lines, and like `stream_lines`.
-    """
-    names = source_name(first), source_name(second)
-    if names[0] == names[1] == source_name(STANDARD_INPUT):
-        raise ValueError("expected at most one of two files from standard input, got both")
-    number = 0
-    for number, lines in enumerate(zip_longest(stream_lines(first), stream_lines(second)), start=1):
-        if lines[0] is None or lines[1] is None:
-            shorter, longer = names if lines[0] is None else reversed(names)
-            expected = f"expected as many lines as in {longer}"
-            raise ValueError(f"{shorter}: {expected}, got {number - 1:,}")
-        yield lines
-    if not number:
-        raise ValueError(f"{names[0]}: expected a line for each sentence, got an empty file")
 
 
 # Reading brackets: a tree may span several lines, and a line may have several trees.
@@ -210,12 +185,9 @@ def _close(stack: list[_Bracket]) -> Constituent | None:
     label, line = bracket.label, bracket.line
     texts = [child for child in bracket.children if isinstance(child, str)]
     nodes = [child for child in bracket.children if not isinstance(child, str)]
-    if not bracket.children:
-        raise _Fault(f"an empty bracket: ({label})", line)
-    if texts and nodes:
-        raise _Fault(f"a word and brackets in one bracket: {texts[0]}", line)
-    if len(texts) > 1:
-        raise _Fault(f"several words in one bracket: {' '.join(texts)}", line)
+    if len(texts) > 1 or bool(texts) == bool(nodes):
+        inside = f"{len(texts)} words and {len(nodes)} brackets"
+        raise _Fault(f"expected one word or only brackets in ({label} ...), got {inside}", line)
     if texts:
         _take_word(stack, label, texts[0])
         return None
@@ -249,15 +221,11 @@ def penn_words(sentence: str) -> list[str]:
     )
 
 
-def as_nltk(tree: Constituent) -> nltk.Tree:
-    """Convert a tree to nltk's form, where the tag of a word is a node above its form."""
-    from nltk import Tree
-
-    return Tree.fromstring(write_tree(tree), node_pattern=f"{ATOM}+", leaf_pattern=f"{ATOM}+")
-
-
 def pretty(tree: Constituent) -> str:
     """Return a drawing of a tree in characters, on several lines; the last has no line end."""
+    from nltk import Tree
     from nltk.tree.prettyprinter import TreePrettyPrinter
 
-    return TreePrettyPrinter(as_nltk(tree)).text().rstrip("\n")
+    brackets = write_tree(tree)
+    copy = Tree.fromstring(brackets, node_pattern=f"{ATOM}+", leaf_pattern=f"{ATOM}+")
+    return TreePrettyPrinter(copy).text().rstrip("\n")

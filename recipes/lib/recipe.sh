@@ -9,7 +9,6 @@
 #   stage NUMBER NAME FUNCTION [OPTION...]   run FUNCTION unless it is done with these values
 #   run [-t] [-q | -p] [-i INPUT] [-o OUTPUT] COMMAND...
 #                                            run or, in a dry run, print one command of a stage
-#   fresh_directory DIR                      make DIR empty, unless the stage resumes
 #   download SOURCE FILE CHECKSUM [BYTES]    from the web, PyPI or --mirror; checked, resumed
 #   log MESSAGE, fatal MESSAGE, require_whole NAME..., require_one_of NAME VALUE...
 
@@ -302,12 +301,6 @@ recipe_key() {
             echo "$recipe_option=${recipe_value[*]@Q}"
         done
     } | sha256sum | cut -d ' ' -f 1
-}
-
-# Make a directory empty, unless the stage resumes a killed run: then its files stay.
-fresh_directory() {
-    [[ $recipe_resuming == true ]] || run -q rm -rf "$1"
-    run -q mkdir -p "$1"
 }
 
 # --- commands --------------------------------------------------------------------------------

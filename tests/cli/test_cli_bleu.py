@@ -59,10 +59,10 @@ def test_options_say_what_is_done_with_quotes_and_tokens(aiayn: Aiayn) -> None:
     ("name", "content", "options", "message"),
     [
         ("ref", b"x\n\n", (), "ref:2: expected a sentence"),
-        ("ref", b"", (), "ref: empty"),
+        ("ref", b"", (), "ref: expected as many lines as in hyp, got 0"),
         ("ref", b"\x01\n\x01\n", (), "expected at least one token in the reference"),
         ("hyp", b"ja\nf\xfcr\n", (), "hyp:2: byte 2 (0xfc) is not UTF-8"),
-        ("hyp", b"ja\n", (), "line counts differ"),
+        ("hyp", b"ja\n", (), "hyp: expected as many lines as in ref"),
         ("hyp", b"ja\n\n", ("--reference", "absent"), "absent: No such file"),
         ("hyp", b"ja\n\n", ("--target-lang", "deutsch"), "target language: Moses has no rules"),
         ("one", b"x\n", ("--tokens", "one", "one"), "--tokens: expected the 2 sentences"),

@@ -18,17 +18,10 @@ def test_a_message_is_one_line_that_a_terminal_prints_as_it_is(message: str) -> 
         assert line == message
 
 
-@pytest.mark.parametrize(
-    ("message", "line"),
-    [
-        ("a\x1b[31mb.txt: x", "a\\x1b[31mb.txt: x"),
-        ("a\tb\x07\u202ec\udcff\u200b", "a\\tb\\x07\\u202ec\\udcff\\u200b"),
-        ("first\nsecond", "first second"),
-        ("für 5\u00a0%", "für 5\u00a0%"),
-    ],
-)
-def test_control_characters_are_escaped(message: str, line: str) -> None:
-    assert shortened(message) == line
+def test_control_characters_are_escaped() -> None:
+    assert shortened("a\x1b[31m\tb\u202e\udcff\nfür 5\u00a0%") == (
+        "a\\x1b[31m\\tb\\u202e\\udcff für 5\u00a0%"
+    )
 
 
 @pytest.mark.parametrize("value", ["x" * 4000, f"'{'a b ' * 1000}'", f'"{"it is " * 700}"'])
@@ -39,14 +32,10 @@ def test_a_long_value_is_shortened_and_the_rule_stays(value: str) -> None:
     assert len(line) < 300
 
 
-@pytest.mark.parametrize("error", [ValueError("a\x1bb"), OSError(2, "no such file", "a\x1bb")])
-def test_a_script_ends_with_one_line(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["dir/tool.py"])
-    with pytest.raises(SystemExit, match=r"^tool: .*a\\x1bb|a\\\\x1bb"), script("what it does"):
-        raise error
-
-
-def test_a_missing_package_is_named_with_the_line_that_installs_it() -> None:
+    with pytest.raises(SystemExit, match=r"^tool: .*a\\x1bb"), script("what it does"):
+        raise OSError(2, "no such file", "a\x1bb")
     rule = "^nowhere is needed for this: pip install near far$"
     with pytest.raises(ValueError, match=rule), optional("near", "far"):
         import nowhere  # noqa: F401

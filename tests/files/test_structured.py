@@ -60,20 +60,12 @@ def test_unknown_keys_are_ignored_and_defaults_kept() -> None:
 @pytest.mark.parametrize(
     ("change", "place"),
     [
-        ({"name": 3}, "name"),
         ({"name": None}, "name"),
         ({"share": "1"}, "share"),
-        ({"share": True}, "share"),
-        ({"part": []}, "part"),
-        ({"part": {}}, "part.count"),
-        ({"part": {"count": "3"}}, "part.count"),
         ({"part": {"count": True}}, "part.count"),
-        ({"part": {"count": 3.5}}, "part.count"),
         ({"part": {"count": -1}}, "part"),
-        ({"parts": [{"count": 1}, {"count": None}]}, "parts.1.count"),
+        ({"parts": [{"count": 1}, {}]}, "parts.1.count"),
         ({"by_name": {"b": 1}}, "by_name.b"),
-        ({"given": 1}, "given"),
-        ({"note": 1}, "note"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_place(change: dict, place: str) -> None:
@@ -81,15 +73,10 @@ def test_a_wrong_value_is_named_with_its_place(change: dict, place: str) -> None
     assert message.startswith(f"x.json: {place}: ") and "\n" not in message
 
 
-@pytest.mark.parametrize("key", ["name", "share", "part"])
-def test_a_missing_key_is_named(key: str) -> None:
-    content = {name: value for name, value in GOOD.items() if name != key}
-    assert fault_of(dataclass_of, content, Whole, "x.json") == f"x.json: {key}: missing key"
-
-
-@pytest.mark.parametrize("content", [[], None, 3, "{}"])
-def test_anything_but_an_object_is_refused(content: object) -> None:
-    assert fault_of(dataclass_of, content, Whole, "x.json").startswith("x.json: expected an object")
+def test_a_missing_key_is_named_and_anything_but_an_object_is_refused() -> None:
+    content = {name: value for name, value in GOOD.items() if name != "part"}
+    assert fault_of(dataclass_of, content, Whole, "x.json") == "x.json: part: missing key"
+    assert fault_of(dataclass_of, [], Whole, "x.json").startswith("x.json: expected an object")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"a": 1}}', b"\xff", b"[" * 100_000])

@@ -73,9 +73,6 @@ def test_a_kernel_that_is_slow_here_has_the_result_of_the_other(
 
 def test_the_causal_mask_lets_a_position_see_itself_and_what_came_before() -> None:
     assert causal_mask(3).tolist() == [[True, False, False], [True, True, False], [True] * 3]
-    x, mask = torch.randn(2, 3, 6), torch.ones(3, 3, dtype=torch.bool)
-    with pytest.raises(ValueError, match="a mask or causal, not both"):
-        SelfAttention(DIMENSIONS)(x, mask, causal=True)
 
 
 def test_weights_of_a_hand_computed_case() -> None:

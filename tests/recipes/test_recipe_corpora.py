@@ -240,8 +240,8 @@ def test_compressed_files_are_unpacked(tmp_path):
 @pytest.mark.parametrize(
     ("german", "message"),
     [
-        (b"eins\n", "line counts differ: {0}/a.en has 2, {0}/a.de has 1"),
-        (b"", "{0}/a.de: empty, expected one sentence per line"),
+        (b"eins\n", "{0}/a.de: expected as many lines as in {0}/a.en, got 1"),
+        (b"", "{0}/a.de: expected as many lines as in {0}/a.en, got 0"),
         (b"eins\nzw\xe4i\n", "{0}/a.de:2: byte 3 (0xe4) is not UTF-8"),
         (None, "{0}: must hold NAME.en and NAME.de (or with .gz): found none"),
     ],

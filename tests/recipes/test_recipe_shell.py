@@ -191,7 +191,8 @@ steps=1 # an option of the stage
 recipe_options "$@"
 recipe_begin
 work() {
-    fresh_directory "$exp/work"
+    [[ $recipe_resuming == true ]] || run -q rm -rf "$exp/work"
+    run -q mkdir -p "$exp/work"
     run touch "$exp/work/begun"
     if [[ ! -e $exp/fast ]]; then
         run sh -c "echo \\$\\$ >$exp/pid; touch $exp/running; sleep 600"
