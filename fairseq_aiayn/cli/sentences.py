@@ -5,10 +5,9 @@ from __future__ import annotations
 import codecs
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from fairseq_aiayn.text import STANDARD_INPUT, optional, source_name
+from fairseq_aiayn.text import optional
 
 if TYPE_CHECKING:
     from fairseq_aiayn.inference.engine import Engine, Source
@@ -24,27 +23,29 @@ def outputs_in_order(
     An invalid sentence raises ValueError with its number, after all outputs before it. With
     `skip_invalid`, the error is printed on standard error and the output is None.
     """
-    numbers: list[int] = []
+    from fairseq_aiayn.inference.engine import raise_error
 
-    def skip(number: int, error: ValueError) -> None:
+    errors: list[ValueError] = []
+
+    def skip(error: ValueError) -> None:
         print(f"skipped: {error}", file=sys.stderr)
-        numbers.append(number)
+        errors.append(error)
 
-    more = {"invalid": skip} if skip_invalid else {}
+    invalid = skip if skip_invalid else raise_error
     if sentences:
-        yield from engine.stream(sentences, **more)
+        yield from engine.stream(sentences, invalid=invalid)
     else:
-        name = source_name(STANDARD_INPUT)
-        yield from lines_engine(engine).stream(input_lines(), where=f"{name}:", **more)
-    if numbers:
-        print(f"skipped {len(numbers)} invalid sentences", file=sys.stderr)
+        lines = lines_engine(engine)
+        yield from lines.stream(input_lines(), where="standard input:", invalid=invalid)
+    if errors:
+        print(f"skipped {len(errors)} invalid sentences", file=sys.stderr)
 
 
 def outputs_in_terminal(engine: Engine[str, Source, Output]) -> Iterator[Output]:
     """Ask for a sentence after the other, and yield the output of each; print the error of an
     invalid one."""
 
-    def complain(number: int, error: ValueError) -> None:
+    def complain(error: ValueError) -> None:
         print(error.__cause__, file=sys.stderr)
 
     outputs = lines_engine(engine).stream(asked_for(sys.stdin.buffer), at_once=1, invalid=complain)
@@ -53,16 +54,16 @@ def outputs_in_terminal(engine: Engine[str, Source, Output]) -> Iterator[Output]
 
 def lines_engine(engine: Engine[str, Source, Output]) -> Engine[bytes, Source, Output]:
     """Return an engine that reads lines of UTF-8."""
-    return replace(engine, read=lambda line: engine.read(decoded(line)))  # type: ignore[arg-type]
+    from fairseq_aiayn.inference.engine import Engine
 
+    def read(line: bytes) -> Source:
+        try:
+            return engine.read(line.rstrip(b"\r\n").decode())
+        except UnicodeDecodeError as error:
+            byte = f"byte {error.start + 1} (0x{line[error.start]:02x})"
+            raise ValueError(f"{byte} is not UTF-8") from error
 
-def decoded(line: bytes) -> str:
-    """Return the text of a line; raises ValueError, with the byte, if it is not UTF-8."""
-    try:
-        return line.rstrip(b"\r\n").decode("utf-8")
-    except UnicodeDecodeError as error:
-        byte = f"byte {error.start + 1} (0x{line[error.start]:02x})"
-        raise ValueError(f"{byte} is not UTF-8") from error
+    return Engine(read, engine.run, engine.empty, engine.batch_tokens)
 
 
 def input_lines() -> Iterator[bytes]:

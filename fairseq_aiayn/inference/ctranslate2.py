@@ -12,29 +12,28 @@ filled up with zeros, which change no product.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import cast
 
 import ctranslate2
 import torch
 from ctranslate2.specs import attention_spec, common_spec, model_spec, transformer_spec
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import pad
 
 from fairseq_aiayn.decoding.beam_search import Search, length_penalty
 from fairseq_aiayn.inference.engine import (
-    AT_ONCE,
     BATCH_TOKENS,
     LONGEST,
     Engine,
     Translation,
     empty_output,
     longest_output,
-    longest_sentence,
+    longest_source,
     pieces_of,
     search_options,
 )
@@ -60,7 +59,7 @@ from fairseq_aiayn.nn.layers import (
     LearnedPositions,
     sinusoids,
 )
-from fairseq_aiayn.nn.transformer import Decoder, Encoder
+from fairseq_aiayn.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer
 from fairseq_aiayn.text import read_json, whole_folder
 
 FINISHED_PER_BEAM = 2
@@ -103,119 +102,80 @@ class CTranslate2Translator:
         """
         self.config = read_config(path / OF_OTHERS)
         require_task(self.config, TRANSLATION, path)
-        file = require_unchanged(path, self.config)
+        pieces_file = require_unchanged(path, self.config)
         self.batch_tokens = batch_tokens
-        self.cut = self.config.text.cutter(self.config.source_lang, file)
+        self.cut = self.config.text.cutter(self.config.source_lang, pieces_file)
         self.join = self.config.text.joiner(self.config.target_lang)
-        with _errors_of(path):
+        try:
             self.translator = ctranslate2.Translator(
                 str(path), device or "auto", intra_threads=threads or 0
             )
+        except (RuntimeError, ValueError) as error:  # a damaged model is a RuntimeError
+            raise ValueError(f"{path}: {error}") from error
         shared, target = path / "shared_vocabulary.json", path / "target_vocabulary.json"
-        self.V = len(read_json(shared if shared.exists() else target))
-
-    def stream(
-        self,
-        sentences: Iterable[str],
-        beam: int | None = None,
-        alpha: float | None = None,
-        nbest: int = 1,
-        at_once: int = AT_ONCE,
-    ) -> Iterator[list[Translation]]:
-        """Yield up to `nbest` outputs of each sentence, best first, in the order of the sentences;
-        an empty sentence has one empty output. `at_once` of them are sorted by length.
-
-        Raises ValueError for a value out of range, and for a sentence of more than 1,024 tokens.
-        """
-        return self.engine(beam, alpha, nbest).stream(sentences, at_once)
+        self.V = len(cast("list[str]", read_json(shared if shared.exists() else target)))
 
     def engine(
         self, beam: int | None = None, alpha: float | None = None, nbest: int = 1
     ) -> Engine[str, list[str], list[Translation]]:
-        """Return the engine of `stream`."""
+        """Return the engine of a search, with the outputs of `Translator.engine`."""
         options = search_options(self.config, self.V, beam, alpha, nbest)
-        read = partial(pieces_of, cut=self.cut, longest=longest_sentence(self.config, side=0))
+        read = partial(pieces_of, cut=self.cut, longest=longest_source(self.config))
         run = partial(self._search, options=options)
         return Engine(read, run, empty_output, self.batch_tokens)
 
     def _search(
         self, sources: Sequence[Sequence[str]], options: Search
     ) -> Iterator[list[Translation]]:
-        """Search sources of equal length together: CTranslate2 has one longest output per call."""
-        for _, group in groupby(sources, key=len):
-            for pairs in self._finished(list(group), options.beam):
-                ranked = [self._translation(*pair, options.alpha) for pair in pairs]
-                ranked.sort(key=lambda translation: translation.score, reverse=True)
-                yield ranked[: options.nbest]
-
-    def _finished(
-        self, sources: Sequence[Sequence[str]], beam: int
-    ) -> list[list[tuple[Sequence[str], float]]]:
-        """Return the finished outputs of each source with their log P.
+        """Search sources of equal length together: CTranslate2 has one longest output per call.
 
         CTranslate2 excludes a token by a softmax over the others, which would change log P. So
-        what our search excludes, empty outputs and padding, is left out afterwards. A source with
-        nothing else, or only with outputs that reached the longest length without an end token, is
-        searched again, and what is found gets its log P by itself.
+        what our search excludes, empty outputs and padding, is left out afterwards.
         """
-        found = []
-        for source, pairs in zip(sources, self._outputs(sources, beam), strict=True):
-            usable = [(tokens, log_p) for tokens, log_p in pairs if _is_usable(tokens)]
-            if not usable:
-                (pairs,) = self._outputs([source], beam, 1, [[SPECIAL[PADDING]]])
-                usable = self._scored(source, [_without_end(tokens) for tokens, _ in pairs])
-            found.append(usable)
-        return found
+        for _, group in groupby(sources, key=len):
+            sources = list(group)
+            for source, outputs in zip(sources, self._outputs(sources, options.beam), strict=True):
+                usable = [output for output in outputs if _is_usable(output[0])]
+                usable = usable or self._restricted_outputs(source, options.beam)
+                translations = [self._translation(*output, options.alpha) for output in usable]
+                translations.sort(key=lambda translation: translation.score, reverse=True)
+                yield translations[: options.nbest]
 
-    def _scored(
-        self, source: Sequence[str], outputs: Sequence[Sequence[str]]
+    def _restricted_outputs(
+        self, source: Sequence[str], beam: int
     ) -> list[tuple[Sequence[str], float]]:
-        """Return outputs of a source with log P of their pieces and of the end token."""
-        with _errors_of("CTranslate2"):
-            results = self.translator.score_batch(
-                [source] * len(outputs), outputs, max_input_length=0
-            )
+        """Search a source whose outputs are all empty, have padding or reached the longest length
+        without an end token, and compute log P of what is found alone."""
+        (outputs,) = self._outputs([source], beam, restricted=True)
+        pieces = [_without_end(tokens) for tokens, _ in outputs]
+        results = self.translator.score_batch([source] * len(pieces), pieces, max_input_length=0)
         totals = [sum(result.log_probs) for result in results]
-        return list(zip(outputs, totals, strict=True))
+        return list(zip(pieces, totals, strict=True))
 
     def _outputs(
-        self,
-        sources: Sequence[Sequence[str]],
-        beam: int,
-        shortest: int = 0,
-        excluded: list[list[str]] | None = None,
+        self, sources: Sequence[Sequence[str]], beam: int, restricted: bool = False
     ) -> list[list[tuple[Sequence[str], float]]]:
         """Return all outputs of CTranslate2's search for sources of one length, with log P."""
         more = FINISHED_PER_BEAM if beam > 1 else 1  # with one beam, it takes the best token
-        with _errors_of("CTranslate2"):
-            results = self.translator.translate_batch(
-                sources,
-                beam_size=beam,
-                patience=more,
-                num_hypotheses=beam * more,
-                length_penalty=0,
-                suppress_sequences=excluded,
-                return_end_token=True,
-                return_scores=True,
-                max_input_length=0,
-                min_decoding_length=shortest,
-                max_decoding_length=longest_output(self.config, len(sources[0])),
-            )
+        results = self.translator.translate_batch(
+            sources,
+            beam_size=beam,
+            patience=more,
+            num_hypotheses=beam * more,
+            length_penalty=0,
+            suppress_sequences=[[SPECIAL[PADDING]]] if restricted else None,
+            return_end_token=True,
+            return_scores=True,
+            max_input_length=0,
+            min_decoding_length=int(restricted),
+            max_decoding_length=longest_output(self.config, len(sources[0])),
+        )
         return [list(zip(result.hypotheses, result.scores, strict=True)) for result in results]
 
     def _translation(self, tokens: Sequence[str], log_p: float, alpha: float) -> Translation:
         pieces = _without_end(tokens)
         score = log_p / length_penalty(len(pieces) + 1, alpha)
         return Translation(self.join(pieces), score, log_p, tuple(pieces))
-
-
-@contextmanager
-def _errors_of(where: object) -> Iterator[None]:
-    """Name the place of CTranslate2's errors, which are RuntimeErrors, too."""
-    try:
-        yield
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(f"{where}: {error}") from error
 
 
 def _is_usable(tokens: Sequence[str]) -> bool:
@@ -253,10 +213,15 @@ def _fill_stack(
     config: Config,
 ) -> None:
     embeddings.weight = stack.embedding.weight
-    spec.position_encodings.encodings = position_table(stack.position, config)
-    for layer, ours in zip(spec.layer, stack.layers, strict=True):
+    spec.position_encodings.encodings = (
+        stack.position.weight
+        if isinstance(stack.position, LearnedPositions)
+        else sinusoids(longest_sequence(config), config.sizes.d_model)
+    )
+    layers = cast("list[EncoderLayer | DecoderLayer]", stack.layers)
+    for layer, ours in zip(spec.layer, layers, strict=True):
         _fill_attention(layer.self_attention, ours.self_attention, ours.self_attention_norm)
-        if isinstance(stack, Decoder):
+        if isinstance(ours, DecoderLayer):
             _fill_attention(layer.attention, ours.cross_attention, ours.cross_attention_norm)
         _fill_feed_forward(layer.ffn, ours.feed_forward, ours.feed_forward_norm)
 
@@ -303,10 +268,3 @@ def longest_sequence(config: Config) -> int:
     """Return how many positions a table of sinusoids gets: those of the longest source that we
     translate, of what an output may be longer, and of the end token."""
     return LONGEST + config.search.extra_length + 1
-
-
-def position_table(position: nn.Module, config: Config) -> Tensor:
-    """Return the encoding of each position [L, d_model]; learned ones have their own length."""
-    if isinstance(position, LearnedPositions):
-        return position.weight
-    return sinusoids(longest_sequence(config), config.sizes.d_model)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Generic, NoReturn, TypeVar
@@ -15,6 +15,7 @@ from typing import Generic, NoReturn, TypeVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_aiayn.attention_maps.weights import all_attention_weights
 from fairseq_aiayn.decoding.beam_search import (
@@ -37,7 +38,6 @@ from fairseq_aiayn.inference.folder import (
     TRANSLATION,
     Config,
     Model,
-    Vocabulary,
     read_folder,
     require_task,
 )
@@ -59,7 +59,7 @@ Output = TypeVar("Output")
 Instead = TypeVar("Instead")
 
 
-def raise_error(number: int, error: ValueError) -> NoReturn:
+def raise_error(error: ValueError) -> NoReturn:
     """Raise the error of an invalid sentence."""
     raise error
 
@@ -90,12 +90,12 @@ class Engine(Generic[Sentence, Source, Output]):
         sentences: Iterable[Sentence],
         at_once: int | None = AT_ONCE,
         where: str = "sentence ",
-        invalid: Callable[[int, ValueError], Instead] = raise_error,
+        invalid: Callable[[ValueError], Instead] = raise_error,
     ) -> Iterator[Output | Instead]:
         """Yield the output of each sentence; `at_once` of them are read and sorted by length.
 
-        In the place of an invalid sentence, yield what `invalid` returns for its number and its
-        error, which begins with `where` and the number. Raises TypeError unless `sentences` is an
+        In the place of an invalid sentence, yield what `invalid` returns for its error, which
+        begins with `where` and the sentence's number. Raises TypeError unless `sentences` is an
         iterable of sentences, which a str is not.
         """
         require_sentences(sentences)
@@ -106,22 +106,22 @@ class Engine(Generic[Sentence, Source, Output]):
         numbered: Iterator[tuple[int, Sentence]],
         at_once: int | None,
         where: str,
-        invalid: Callable[[int, ValueError], Instead],
+        invalid: Callable[[ValueError], Instead],
     ) -> Iterator[Output | Instead]:
         while part := list(islice(numbered, at_once)):
-            errors: dict[int, ValueError] = {}
-            sources: list[Source] = []
+            sources: list[Source | ValueError] = []
             for number, sentence in part:
                 try:
                     sources.append(self.read(sentence))
                 except ValueError as error:
-                    errors[number] = ValueError(f"{where}{number}: {error}")
-                    errors[number].__cause__ = error
+                    located = ValueError(f"{where}{number}: {error}")
+                    located.__cause__ = error
+                    sources.append(located)
                     if invalid is raise_error:
                         break
-            outputs = self._outputs(sources)
-            for number, _ in part:
-                yield invalid(number, errors[number]) if number in errors else next(outputs)
+            outputs = self._outputs([s for s in sources if not isinstance(s, ValueError)])
+            for source in sources:
+                yield invalid(source) if isinstance(source, ValueError) else next(outputs)
 
     def _outputs(self, sources: Sequence[Source]) -> Iterator[Output]:
         outputs: dict[int, Output] = {}
@@ -160,46 +160,51 @@ class TrainedModel:
     ):
         """`precision` is that of the search's matrix products, float32 or bfloat16.
 
-        Raises ValueError for another one, for a device that PyTorch does not have, and for a model
-        of another task.
+        Raises ValueError for a device that PyTorch does not have, and for a model of another task.
         """
         require_task(model.config, self.task, model.name)
         self.config, self.source, self.target = model.config, model.source, model.target
-        self.device, self.product_type = find_device(device), find_product_type(precision)
+        self.device, self.product_type = find_device(device), PRODUCT_TYPES[precision]
         self.transformer = model.transformer.to(self.device).eval()
         self.batch_tokens = batch_tokens
+        self.pieces_file = model.pieces_file
         self.cut_source = model.config.text.cutter(model.config.source_lang, model.pieces_file)
+
+    def source_tokens(self, text: str) -> list[int]:
+        """Return the tokens of a source and the end token; none of an empty one."""
+        return self.source.numbers(pieces_of(text, self.cut_source, longest_source(self.config)))
 
     @torch.no_grad()
     def hypotheses(
         self,
         sources: Sequence[Sequence[int]],
         options: Search,
-        constrain: Callable[[Continuations, Tensor], Continuations] | None = None,
+        trees: TreeSymbols | None = None,
+        words: Sequence[int] = (),
     ) -> list[list[Hypothesis]]:
-        """Search the outputs of a batch of sources (section 6.1).
-
-        `constrain` restricts the continuations, given the maximum length of each output [B].
-        """
+        """Search the outputs of a batch of sources (section 6.1); with `trees`, only among trees
+        over sentences of so many `words`."""
         lengths = [sum(token not in (END, PADDING) for token in source) for source in sources]
         longest = [longest_output(self.config, n) for n in lengths]
         max_lengths = torch.tensor(longest, device=self.device)
         with products_in(self.product_type, self.device):
             continuations: Continuations = EnsembleContinuations(
-                [self.transformer], self.padded(sources)
+                [self.transformer], self.padded(sources, "left")
             )
-            if constrain:
-                continuations = constrain(continuations, max_lengths)
+            if trees:
+                counts = torch.tensor(words, device=self.device)
+                continuations = ConstrainedContinuations(
+                    continuations, trees, counts, max_lengths, MAX_OPEN
+                )
             return beam_search(continuations, max_lengths, SYMBOLS, options)
 
-    def padded(self, sentences: Sequence[Sequence[int]], is_source: bool = True) -> Tensor:
-        """Return the tokens of a batch [B, L]; sources are padded on the left, as fairseq's are."""
-        longest = max(map(len, sentences))
-        rows = []
-        for tokens in sentences:
-            room = [PADDING] * (longest - len(tokens))
-            rows.append([*room, *tokens] if is_source else [*tokens, *room])
-        return torch.tensor(rows, device=self.device)
+    def padded(self, sentences: Sequence[Sequence[int]], side: str) -> Tensor:
+        """Return the tokens of a batch [B, L], padded on the left as fairseq's sources are, or on
+        the right."""
+        rows = [torch.tensor(tokens) for tokens in sentences]
+        return pad_sequence(rows, batch_first=True, padding_value=PADDING, padding_side=side).to(
+            self.device
+        )
 
 
 @dataclass(frozen=True)
@@ -232,16 +237,15 @@ class Translator(TrainedModel):
 
     task = TRANSLATION
 
-    def __init__(
-        self,
-        model: Model,
-        device: str | None = None,
-        batch_tokens: int = BATCH_TOKENS,
-        precision: str = "float32",
-    ):
-        super().__init__(model, device, batch_tokens, precision)
-        text, language = model.config.text, model.config.target_lang
-        self.cut_target, self.join = text.cutter(language, model.pieces_file), text.joiner(language)
+    @cached_property
+    def cut_target(self) -> Callable[[str], list[str]]:
+        """The function that cuts a translation into pieces."""
+        return self.config.text.cutter(self.config.target_lang, self.pieces_file)
+
+    @cached_property
+    def join(self) -> Callable[[list[str]], str]:
+        """The function that makes a text of pieces."""
+        return self.config.text.joiner(self.config.target_lang)
 
     def translate(
         self, sentences: Iterable[str], beam: int | None = None, alpha: float | None = None
@@ -296,13 +300,13 @@ class Translator(TrainedModel):
 
         Raises ValueError for an empty sentence.
         """
-        read = self.read(source)
-        if not read:
+        tokens = self.source_tokens(source)
+        if not tokens:
             raise ValueError("the source: expected words, got none")
         if target is None:
             ((best, *_),) = self.search([source])
-            return self.attention_of(read, self.target.numbers(best.pieces))
-        return self.attention_of(read, self._pair((source, target)).target)
+            return self.attention_of(tokens, self.target.numbers(best.pieces))
+        return self.attention_of(tokens, self._pair((source, target)).target)
 
     def attention_of(self, source: Sequence[int], target: Sequence[int]) -> dict[str, Tensor]:
         """Return what `attention` does, for tokens with the end token."""
@@ -314,30 +318,19 @@ class Translator(TrainedModel):
         """Return the encoder's output for each sentence, [S, d_model]; the last row is the end
         token's, and an empty sentence has no row."""
         empty = partial(torch.empty, 0, self.config.sizes.d_model, device=self.device)
-        return Engine(self.read, self._memories, empty, self.batch_tokens)(sentences)
-
-    def tokens(self, sentences: Iterable[str]) -> list[list[int]]:
-        """Return the numbers of each sentence's pieces and of the end token; none of an empty
-        sentence."""
-        return Engine(self.read, iter, list, self.batch_tokens)(sentences)
+        return Engine(self.source_tokens, self._memories, empty, self.batch_tokens)(sentences)
 
     def engine(
         self, beam: int | None = None, alpha: float | None = None, nbest: int = 1
     ) -> Engine[str, list[int], list[Translation]]:
         """Return the engine of `search`."""
         options = search_options(self.config, len(self.target), beam, alpha, nbest)
-        return Engine(
-            self.read, partial(self._search, options=options), empty_output, self.batch_tokens
-        )
-
-    def read(self, sentence: str) -> list[int]:
-        """Return the tokens of a source, as `tokens` does."""
-        return numbers_of(sentence, self.cut_source, self.source, longest_sentence(self.config, 0))
+        run = partial(self._search, options=options)
+        return Engine(self.source_tokens, run, empty_output, self.batch_tokens)
 
     def _pair(self, pair: tuple[str, str]) -> Pair:
-        longest = longest_sentence(self.config, 1)
-        target = numbers_of(pair[1], self.cut_target, self.target, longest)
-        tokens = Pair(self.read(pair[0]), target)
+        target = pieces_of(pair[1], self.cut_target, longest_target(self.config))
+        tokens = Pair(self.source_tokens(pair[0]), self.target.numbers(target))
         if not (tokens.source and tokens.target):
             raise ValueError(f"expected words on both sides, got {pair!r:.60}")
         return tokens
@@ -355,14 +348,14 @@ class Translator(TrainedModel):
 
     @torch.no_grad()
     def _memories(self, sources: Sequence[Sequence[int]]) -> list[Tensor]:
-        source = self.padded(sources)
+        source = self.padded(sources, "left")
         memory = self.transformer.encode(source, needed_mask(source, PADDING))
         return [rows[-len(source) :] for source, rows in zip(sources, memory, strict=True)]
 
     @torch.no_grad()
     def _log_p(self, pairs: Sequence[Pair]) -> list[float]:
-        source = self.padded([pair.source for pair in pairs])
-        target = self.padded([pair.target for pair in pairs], is_source=False)
+        source = self.padded([pair.source for pair in pairs], "left")
+        target = self.padded([pair.target for pair in pairs], "right")
         shifted = target.roll(1, dims=1)
         shifted[:, 0] = END
         decoder, mask = self.transformer.decoder, needed_mask(source, PADDING)
@@ -435,24 +428,15 @@ class Parser(TrainedModel):
             words = penn_words(" ".join(SPACED.findall(sentence)))
         if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
             raise TypeError(f"expected a sentence or a list of words, got {sentence!r:.60}")
-        if not words:
-            return ParserInput((), [])
-        require_words(words)
-        longest = longest_sentence(self.config, 0)
-        return ParserInput(
-            tuple(words), numbers_of(source_text(words), self.cut_source, self.source, longest)
-        )
+        if words:
+            require_words(words)
+        return ParserInput(tuple(words), self.source_tokens(source_text(words)))
 
     def _search(
         self, sources: Sequence[ParserInput], options: Search, trees: TreeSymbols | None
     ) -> Iterator[Parse]:
-        def constrain(continuations: Continuations, max_lengths: Tensor) -> Continuations:
-            if trees is None:
-                return continuations
-            words = torch.tensor([len(source.words) for source in sources], device=self.device)
-            return ConstrainedContinuations(continuations, trees, words, max_lengths, MAX_OPEN)
-
-        found = self.hypotheses([source.tokens for source in sources], options, constrain)
+        words = [len(source.words) for source in sources]
+        found = self.hypotheses([source.tokens for source in sources], options, trees, words)
         for source, (best, *_) in zip(sources, found, strict=True):
             symbols = [self.target.types[token] for token in best.tokens[:-1].tolist()]
             yield Parse(source.words, tuple(symbols))
@@ -489,18 +473,14 @@ def pieces_of(sentence: str, cut: Callable[[str], list[str]], longest: int) -> l
     return pieces
 
 
-def numbers_of(
-    sentence: str, cut: Callable[[str], list[str]], vocabulary: Vocabulary, longest: int
-) -> list[int]:
-    """Return the numbers of a sentence's pieces and of the end token; none if it is empty."""
-    pieces = pieces_of(sentence, cut, longest)
-    return vocabulary.numbers(pieces) if pieces else []
+def longest_source(config: Config) -> int:
+    """Return how many tokens a source may have; learned positions have one for its end, too."""
+    return LONGEST if config.learned_lengths is None else config.learned_lengths[0] - 1
 
 
-def longest_sentence(config: Config, side: int) -> int:
-    """Return how many tokens a source (side 0) or a target (side 1) may have."""
-    lengths = config.learned_lengths
-    return LONGEST if lengths is None else lengths[side] - 1  # the end takes one
+def longest_target(config: Config) -> int:
+    """Return how many tokens a given target may have."""
+    return LONGEST if config.learned_lengths is None else config.learned_lengths[1] - 1
 
 
 def longest_output(config: Config, source_tokens: int) -> int:
@@ -543,13 +523,3 @@ def find_device(name: str | None) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"device {name}: {str(error).splitlines()[0]}") from error
     return device
-
-
-def find_product_type(precision: str) -> torch.dtype | None:
-    """Return the type of a search's matrix products, None for that of the weights.
-
-    Raises ValueError for a precision that the search does not have.
-    """
-    if precision not in PRODUCT_TYPES:
-        raise ValueError(f"precision: expected {' or '.join(PRODUCT_TYPES)}, got {precision!r}")
-    return PRODUCT_TYPES[precision]

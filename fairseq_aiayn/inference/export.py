@@ -32,7 +32,6 @@ from fairseq_aiayn.settings import (
     OURS,
     PARSING_TASK,
     SHARING,
-    require_whole_attention,
 )
 from fairseq_aiayn.text import dataclass_of, read_json
 
@@ -60,7 +59,6 @@ def of_checkpoint(
             f"{checkpoint}: expected a model of this plugin, got {arch!r}: stock fairseq's have "
             "other positions, biases and norms"
         )
-    require_whole_attention(options)
     is_parser = options.get("task") == PARSING_TASK
     source_lang, target_lang = _languages(options, data)
     lengths = [options.get(f"max_{side}_positions") for side in ("source", "target")]
@@ -86,7 +84,7 @@ def of_checkpoint(
     source, target = (
         read_vocabulary(data / f"dict.{language}.txt") for language in (source_lang, target_lang)
     )
-    transformer = empty_transformer(config, len(source), len(target))
+    transformer = empty_transformer(config, len(source), len(target), checkpoint)
     weights = {name.replace(".stack.", ".", 1): value for name, value in state["model"].items()}
     load_weights(transformer, weights, checkpoint)
     return Model(config, transformer, source, target, pieces_file, str(checkpoint))
@@ -144,17 +142,10 @@ def to_fairseq(folder: Path, path: Path) -> None:
     """Write a folder's model as a checkpoint, with which fairseq-generate and
     --finetune-from-model work.
 
-    Raises ValueError if `path` exists, OSError if it cannot be written, and as `read_folder` does.
+    Raises OSError if it cannot be written, and as `read_folder` does.
     """
-    if path.exists():
-        raise ValueError(f"{path}: must not exist yet")
     model = read_folder(folder)
-    args = Namespace()
-    vars(args).update(model.config.options)
-    weights = {}
-    for name, tensor in model.transformer.named_parameters(remove_duplicate=False):
-        side, _, rest = name.partition(".")
-        weights[f"{side}.stack.{rest}"] = tensor.detach()
+    parameters = model.transformer.named_parameters(remove_duplicate=False)
     history = {
         "criterion_name": "",
         "optimizer_name": "",
@@ -162,8 +153,8 @@ def to_fairseq(folder: Path, path: Path) -> None:
         "num_updates": 0,
     }
     state = {
-        "args": args,
-        "model": weights,
+        "args": Namespace(**model.config.options),
+        "model": {name.replace(".", ".stack.", 1): value.detach() for name, value in parameters},
         "optimizer_history": [history],
         "extra_state": {"train_iterator": {"epoch": 1}},
     }

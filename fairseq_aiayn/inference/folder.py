@@ -17,12 +17,11 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import torch
 from torch import Tensor
@@ -54,15 +53,18 @@ PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": to
 TRANSLATION, PARSING = "translation", "parsing"
 LANGUAGE = re.compile(r"[\w-]+")  # it becomes part of file names in Moses' packages
 
-BYTE_PAIRS, WORD_PIECES, NONE = "byte_pairs", "word_pieces", "none"
-PIECES_FILES = {BYTE_PAIRS: "codes", WORD_PIECES: "pieces.model", NONE: None}
+BYTE_PAIRS: Final = "byte_pairs"
+WORD_PIECES: Final = "word_pieces"
+NONE: Final = "none"
+PIECES_FILES = {BYTE_PAIRS: "codes", WORD_PIECES: "pieces.model"}
 NOTE = "text.json"  # beside the binaries of a recipe: how their text was made
 WORD_BEGINS = "▁"  # how sentencepiece marks the beginning of a word
 CONTINUED = "@@ "  # how subword-nmt marks that a word goes on
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # the first types of every dictionary of fairseq
 BEGIN, PADDING, END, UNKNOWN = range(4)
-REPLACES = "#fairseq:overwrite"  # at the end of a line whose type may already be there
+# A type, its count, and whether the type may already be there
+VOCABULARY_LINE = re.compile(r"(.*) ([0-9]{1,18})( #fairseq:overwrite)?\s*")
 
 
 @dataclass(frozen=True)
@@ -104,12 +106,9 @@ def read_folder(path: Path) -> Model:
     if not path.is_dir():
         raise ValueError(f"{path}: expected the folder of a model, which aiayn export writes")
     config = read_config(path / CONFIG)
-    pieces_file = require_unchanged(path, config, SOURCE, TARGET)
+    pieces_file = require_unchanged(path, config)
     source, target = (read_vocabulary(path / name) for name in (SOURCE, TARGET))
-    try:
-        transformer = empty_transformer(config, len(source), len(target))
-    except ValueError as error:
-        raise ValueError(f"{path / CONFIG}: {error}") from error
+    transformer = empty_transformer(config, len(source), len(target), path / CONFIG)
     load_weights(transformer, read_weights(path / WEIGHTS), path / WEIGHTS)
     return Model(config, transformer, source, target, pieces_file, str(path))
 
@@ -135,10 +134,11 @@ class Config:
     told: dict = field(default_factory=dict)  # data, scores, licence: for the model card
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a language, a search or lengths that cannot be."""
+        """Raise ValueError for a language, a search, lengths or an attention that cannot be."""
         for language in (self.source_lang, self.target_lang):
             if not LANGUAGE.fullmatch(language):
                 raise ValueError(f"expected a language of letters, digits, - or _: {language!r}")
+        require_whole_attention(self.options)
         Search(self.search.beam, self.search.alpha, self.search.extra_length)
         if self.learned_lengths and min(self.learned_lengths) < 1:
             raise ValueError(f"learned_lengths: expected at least 1, got {self.learned_lengths}")
@@ -147,44 +147,37 @@ class Config:
 def read_config(path: Path) -> Config:
     """Read a configuration; raises OSError, or ValueError for another content."""
     require_plain_file(path)
-    content = read_json(path)
-    config = dataclass_of(content, Config, path)
-    try:
-        require_whole_attention(content["sizes"])
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    return config
+    return dataclass_of(read_json(path), Config, path)
 
 
 def write_config(config: Config, path: Path) -> None:
     """Write a configuration with the SHA-256 of the text files that lie beside it."""
-    names = [SOURCE, TARGET, *filter(None, [PIECES_FILES[config.text.pieces]])]
-    sums = {
-        name: sha256_of(path.with_name(name)) for name in names if path.with_name(name).exists()
-    }
+    files = [path.with_name(name) for name in (SOURCE, TARGET, *PIECES_FILES.values())]
+    sums = {file.name: sha256_of(file) for file in files if file.exists()}
     content = json.dumps(asdict(replace(config, sha256=sums)), indent=2, ensure_ascii=False)
     path.write_text(f"{content}\n", encoding="utf-8")
 
 
 def copy_pieces_file(model: Model, folder: Path) -> None:
     """Copy the file that cuts a model's text, if there is one."""
-    name = PIECES_FILES[model.config.text.pieces]
-    if name and model.pieces_file:
-        shutil.copyfile(model.pieces_file, folder / name)
+    copy = model.config.text.file_in(folder)
+    if copy and model.pieces_file:
+        shutil.copyfile(model.pieces_file, copy)
 
 
-def require_unchanged(folder: Path, config: Config, *names: str) -> Path | None:
-    """Return the file that cuts text; raise ValueError if its SHA-256, or that of the files with
-    these names, is not that of the configuration.
+def require_unchanged(folder: Path, config: Config) -> Path | None:
+    """Return the file that cuts text; raise ValueError if the SHA-256 of a text file is not that of
+    the configuration.
 
     A damaged model shows itself, but half of the byte pairs would silently cut text wrongly.
     """
-    pieces = PIECES_FILES[config.text.pieces]
-    for name in (*names, *([pieces] if pieces else [])):
-        require_plain_file(folder / name)
-        if config.sha256.get(name) != sha256_of(folder / name):
-            raise ValueError(f"{folder / name}: changed since the export, its SHA-256 is another")
-    return folder / pieces if pieces else None
+    for name in (SOURCE, TARGET, *PIECES_FILES.values()):
+        file = folder / name
+        if name in config.sha256 or file.exists():
+            require_plain_file(file)
+            if config.sha256.get(name) != sha256_of(file):
+                raise ValueError(f"{file}: changed since the export, its SHA-256 is another")
+    return config.text.file_in(folder)
 
 
 def sha256_of(path: Path) -> str:
@@ -213,6 +206,10 @@ class TextProcessing:
     pieces: Literal["byte_pairs", "word_pieces", "none"]
     normalize: bool = False
     lowercase: bool = False
+
+    def file_in(self, folder: Path) -> Path | None:
+        """Return the path in a folder of the file that cuts text; None if text is in pieces."""
+        return folder / PIECES_FILES[self.pieces] if self.pieces != NONE else None
 
     def cutter(self, language: str, file: Path | None) -> Callable[[str], list[str]]:
         """Return the function that cuts a sentence; `file` has the byte pairs or the word pieces.
@@ -254,11 +251,11 @@ def text_of_data(data: Path) -> tuple[TextProcessing, Path | None]:
     note = data / NOTE
     if note.exists():
         text = dataclass_of(read_json(note), TextProcessing, note)
+    elif (data / PIECES_FILES[WORD_PIECES]).exists():
+        text = TextProcessing(WORD_PIECES)
     else:
-        has_model = (data / PIECES_FILES[WORD_PIECES]).exists()
-        text = TextProcessing(WORD_PIECES if has_model else NONE)
-    name = PIECES_FILES[text.pieces]
-    return text, data / name if name else None
+        text = TextProcessing(NONE)
+    return text, text.file_in(data)
 
 
 @dataclass(frozen=True)
@@ -274,46 +271,37 @@ class Vocabulary:
     @cached_property
     def number(self) -> dict[str, int]:
         """The number of each type; of a type that a later line replaces, the later one."""
-        return {one: number for number, one in enumerate(self.types)}
+        return {piece: number for number, piece in enumerate(self.types)}
 
-    def numbers(self, pieces: Iterable[str]) -> list[int]:
-        """Return the numbers of pieces and of the end token; unknown pieces are <unk>."""
-        return [*(self.number.get(piece, UNKNOWN) for piece in pieces), END]
+    def numbers(self, pieces: Sequence[str]) -> list[int]:
+        """Return the numbers of pieces and of the end token, nothing without pieces; unknown pieces
+        are <unk>."""
+        return [*(self.number.get(piece, UNKNOWN) for piece in pieces), END] if pieces else []
 
     def pieces(self, numbers: Sequence[int]) -> list[str]:
         """Return the types of these numbers without <s> and </s>."""
         return [self.types[number] for number in numbers if number not in (BEGIN, END)]
 
 
-def read_vocabulary(path: Path, special: Iterable[str] = SPECIAL) -> Vocabulary:
+def read_vocabulary(path: Path) -> Vocabulary:
     """Read lines of a type and its count; the special types come first.
 
     Raises OSError, or ValueError with the file and the line for another line or a type that is
     there already.
     """
-    require_plain_file(path)
-    types = list(special)
+    types = list(SPECIAL)
     known = set(types)
     for number, line in enumerate(stream_lines(path), start=1):
-        word, replaces = _word(line, f"{path}:{number}")
-        if word in known and not replaces:
-            raise ValueError(f"{path}:{number}: must be a new word, {word[:60]!r} is there already")
-        types.append(word)
-        known.add(word)
-    if len(types) == len(known) == len(SPECIAL):
+        match = VOCABULARY_LINE.fullmatch(line)
+        if not match or not match[1].strip():
+            raise ValueError(f"{path}:{number}: expected a word and its count, got {line[:60]!r}")
+        if match[1] in known and not match[3]:
+            raise ValueError(f"{path}:{number}: expected a new word, got {match[1][:60]!r} again")
+        types.append(match[1])
+        known.add(match[1])
+    if len(types) == len(SPECIAL):
         raise ValueError(f"{path}: expected a word per line, got an empty file")
     return Vocabulary(tuple(types), path)
-
-
-def _word(line: str, where: str) -> tuple[str, bool]:
-    """Return the type of a line, and whether it may replace another."""
-    word, _, count = line.rstrip().rpartition(" ")
-    replaces = count == REPLACES
-    if replaces:
-        word, _, count = word.rpartition(" ")
-    if not word.strip() or not (count.isascii() and count.isdigit() and len(count) < 19):
-        raise ValueError(f"{where}: must be a word and how often it occurs, is {line[:60]!r}")
-    return word, replaces
 
 
 # The weights
@@ -333,25 +321,20 @@ class NoInitialValues(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
-def empty_transformer(config: Config, V_source: int, V_target: int) -> Transformer:
+def empty_transformer(config: Config, V_source: int, V_target: int, where: object) -> Transformer:
     """Build the model that a Config describes, without memory for its weights and without
     sinusoids, which `load_weights` computes when the weights have shown that their size is real.
 
-    Raises ValueError for sizes that no Transformer can have.
+    Raises ValueError, with `where`, for sizes that no Transformer can have.
     """
     lengths = config.learned_lengths or (1, 1)
     try:
         with torch.device("meta"), NoInitialValues():
             transformer = create_transformer(
-                config.sizes,
-                V_source,
-                V_target,
-                PADDING,
-                config.sharing,
-                learned_lengths=lengths,
+                config.sizes, V_source, V_target, PADDING, config.sharing, learned_lengths=lengths
             )
-    except (RuntimeError, TypeError) as error:  # how PyTorch refuses numbers beyond 64 bits
-        raise ValueError("expected sizes that fit into 64 bits") from error
+    except (RuntimeError, TypeError, ValueError) as error:  # PyTorch's for numbers beyond 64 bits
+        raise ValueError(f"{where}: {error}") from error
     if config.learned_lengths is None:
         transformer.encoder.position = transformer.decoder.position = Positions()
     return transformer.eval()
@@ -367,19 +350,7 @@ def save_weights(transformer: Transformer, precision: str, path: Path) -> None:
         for name, parameter in transformer.named_parameters()
     }
     require_weights(converted, f"in {precision}")
-    with safetensors_writes(path):
-        save_file(converted, path)
-
-
-@contextmanager
-def safetensors_writes(path: Path) -> Iterator[None]:
-    """Turn the error that safetensors raises for a full disk into an OSError with the path."""
-    with optional("safetensors"):
-        from safetensors import SafetensorError
-    try:
-        yield
-    except SafetensorError as error:
-        raise OSError(f"{path}: {error}") from error
+    save_file(converted, path)
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -428,9 +399,8 @@ def require_weights(weights: Mapping[str, Tensor], where: object) -> None:
     """Raise ValueError, with the name, for values that are not finite numbers of a known type."""
     for name, tensor in weights.items():
         if tensor.dtype not in PRECISIONS.values():
-            raise ValueError(
-                f"{where}: {name}: expected {', '.join(PRECISIONS)}, got {tensor.dtype}"
-            )
+            rule = f"expected {', '.join(PRECISIONS)}, got {tensor.dtype}"
+            raise ValueError(f"{where}: {name}: {rule}")
         if not tensor.isfinite().all():
             raise ValueError(f"{where}: {name}: expected finite values, got infinite ones or NaN")
 

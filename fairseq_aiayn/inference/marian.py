@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -38,24 +38,17 @@ from fairseq_aiayn.inference.folder import (
     read_config,
     require_task,
     require_unchanged,
-    safetensors_writes,
     write_config,
 )
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.layers import LAYER_NORM_EPSILON, Dimensions
-from fairseq_aiayn.nn.transformer import Transformer
+from fairseq_aiayn.nn.transformer import DecoderLayer, EncoderLayer, Transformer
 from fairseq_aiayn.text import optional, read_json, whole_folder
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
 SOURCE, TARGET = "vocab.json", "target_vocab.json"
-ATTENTIONS = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
-NORMS = {
-    "self_attention_norm": "self_attn_layer_norm",
-    "cross_attention_norm": "encoder_attn_layer_norm",
-    "feed_forward_norm": "final_layer_norm",
-}
 USE = """This directory is for transformers. MarianMTModel has layer norms with ε = 1e-5,
 and its search divides log P by |Y|^α; `load` sets this model's ε = {epsilon:g} and
 ((5 + |Y|)/6)^α. The maximum length is one for a batch, and at it the end token costs nothing.
@@ -76,8 +69,7 @@ def write_marian(model: Model, path: Path) -> None:
     marian = marian_model(model)
     model = replace(model, config=replace(model.config, precision="float32"))
     with whole_folder(path) as part:
-        with safetensors_writes(part):
-            marian.save_pretrained(part)
+        marian.save_pretrained(part)
         for name, vocabulary in ((SOURCE, model.source), (TARGET, model.target)):
             content = json.dumps(vocabulary.number, ensure_ascii=False)
             (part / name).write_text(f"{content}\n", encoding="utf-8")
@@ -129,14 +121,15 @@ class MarianTranslator:
 
 def read_numbers(path: Path) -> Vocabulary:
     """Read a vocabulary from a JSON object of the number of each type."""
-    types = {number: piece for piece, number in read_json(path).items()}
+    numbers = cast("dict[str, int]", read_json(path))
+    types = {number: piece for piece, number in numbers.items()}
     return Vocabulary(tuple(types.get(number, "") for number in range(max(types) + 1)))
 
 
 class LengthPenalty(float):
     """α of lp(Y) = ((5 + |Y|)/6)^α, where transformers computes |Y| ** α."""
 
-    def __rpow__(self, length: float) -> float:
+    def __rpow__(self, length: float, _modulo: None = None, /) -> Any:  # as of float
         return ((5 + length) / 6) ** float(self)
 
 
@@ -232,20 +225,35 @@ def marian_weights(transformer: Transformer, sizes: Dimensions) -> Iterator[tupl
     yield "model.decoder.embed_tokens.weight", decoder.embedding.weight[:, order]
     yield "lm_head.weight", decoder.projection.weight[:, order]
     for side, stack in (("encoder", transformer.encoder), ("decoder", decoder)):
-        for number, layer in enumerate(stack.layers):
-            name = f"model.{side}.layers.{number}"
-            for one, module in layer.named_children():
-                if one in ATTENTIONS:
-                    for part, weight in projection_weights(module, sizes, order):
-                        yield f"{name}.{ATTENTIONS[one]}.{part}", weight
-                elif one in NORMS:
-                    yield f"{name}.{NORMS[one]}.weight", module.norm.weight[order]
-                    yield f"{name}.{NORMS[one]}.bias", module.norm.bias[order]
-            network = layer.feed_forward
-            yield f"{name}.fc1.weight", network.W_1.weight[:, order]
-            yield f"{name}.fc1.bias", network.W_1.bias
-            yield f"{name}.fc2.weight", network.W_2.weight[order]
-            yield f"{name}.fc2.bias", network.W_2.bias[order]
+        layers = cast("list[EncoderLayer | DecoderLayer]", stack.layers)
+        for number, layer in enumerate(layers):
+            for name, weight in layer_weights(layer, sizes, order):
+                yield f"model.{side}.layers.{number}.{name}", weight
+
+
+def layer_weights(
+    layer: EncoderLayer | DecoderLayer, sizes: Dimensions, order: Tensor
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield the parameters of a layer by Marian's names."""
+    attentions: dict[str, MultiHeadAttention] = {"self_attn": layer.self_attention}
+    norms = {
+        "self_attn_layer_norm": layer.self_attention_norm,
+        "final_layer_norm": layer.feed_forward_norm,
+    }
+    if isinstance(layer, DecoderLayer):
+        attentions["encoder_attn"] = layer.cross_attention
+        norms["encoder_attn_layer_norm"] = layer.cross_attention_norm
+    for name, attention in attentions.items():
+        for projection, weight in projection_weights(attention, sizes, order):
+            yield f"{name}.{projection}", weight
+    for name, norm in norms.items():
+        yield f"{name}.weight", norm.norm.weight[order]
+        yield f"{name}.bias", norm.norm.bias[order]
+    network = layer.feed_forward
+    yield "fc1.weight", network.W_1.weight[:, order]
+    yield "fc1.bias", network.W_1.bias
+    yield "fc2.weight", network.W_2.weight[order]
+    yield "fc2.bias", network.W_2.bias[order]
 
 
 def projection_weights(
@@ -289,18 +297,17 @@ def _write_tokenizer(config: Config, folder: Path) -> None:
 
 @contextmanager
 def importing_transformers() -> Iterator[None]:
-    """Import transformers without a torchaudio that cannot be loaded.
+    """Import transformers without torchaudio, which it imports for speech wherever it is installed.
 
-    transformers imports torchaudio, for speech, wherever it is installed. fairseq asks for it, and
-    its CUDA build fails beside a CPU build of torch. Raises ValueError without transformers.
+    fairseq asks for torchaudio, whose CUDA build fails beside a CPU build of torch. Raises
+    ValueError without transformers.
     """
-    try:
-        import torchaudio  # noqa: F401
-    except (ImportError, OSError):
-        sys.modules["torchaudio"] = None  # type: ignore[assignment] # Python's way to say: not here
+    modules = cast("dict[str, object]", sys.modules)
+    before = {name: module for name, module in modules.items() if name == "torchaudio"}
+    modules["torchaudio"] = None  # Python's mark of a module that cannot be imported
     try:
         with optional("transformers"):
             yield
     finally:
-        if sys.modules.get("torchaudio", sys) is None:
-            del sys.modules["torchaudio"]
+        del modules["torchaudio"]
+        modules |= before

@@ -108,7 +108,7 @@ def test_the_outputs_are_ours_and_in_our_order(
     ours = Translator(trained, "cpu").search(texts, beam, alpha, nbest=beam)
     translator = CTranslate2Translator(written(trained, tmp_path), "cpu", batch_tokens=40)
     for at_once in (7, 2000):
-        theirs = [*translator.stream(texts, beam, alpha, nbest=beam, at_once=at_once)]
+        theirs = [*translator.engine(beam, alpha, beam).stream(texts, at_once)]
         for mine, other in zip(ours, theirs, strict=True):
             assert [output.pieces for output in mine] == [output.pieces for output in other]
             for field in ("log_p", "score"):
@@ -123,7 +123,7 @@ def test_ctranslate2_alone_would_rank_otherwise(trained: Model, tmp_path: Path) 
     alone = ctranslate2.Translator(str(directory)).translate_batch(
         [text.split() for text in texts], beam_size=4, length_penalty=SEARCH.alpha
     )
-    ranked = CTranslate2Translator(directory, "cpu").stream(texts)
+    ranked = CTranslate2Translator(directory, "cpu").engine()(texts)
     assert [one.hypotheses[0] for one in alone] != [list(best.pieces) for best, *_ in ranked]
 
 
@@ -135,7 +135,7 @@ def test_no_output_is_empty_has_padding_or_exceeds_the_longest(
     """And its log P is that of the model, whatever the search excluded."""
     model = preferring(random_model(), tokens, 4.8)
     texts = sentences(model.source, [1, 2, 5])
-    outputs = CTranslate2Translator(written(model, tmp_path), "cpu").stream(texts, beam)
+    outputs = CTranslate2Translator(written(model, tmp_path), "cpu").engine(beam)(texts)
     for text, (best,) in zip(texts, outputs, strict=True):
         assert 1 <= len(best.pieces) <= len(text.split()) + SEARCH.extra_length
         assert SPECIAL[PADDING] not in best.pieces
@@ -146,10 +146,10 @@ def test_no_output_is_empty_has_padding_or_exceeds_the_longest(
 def test_learned_positions_end(tmp_path: Path) -> None:
     model = random_model(Kind(learned=(20, 10)))
     translator = CTranslate2Translator(written(model, tmp_path), "cpu")
-    outputs = translator.stream(sentences(model.source, [8, 3, 12, 19]), nbest=4)
+    outputs = translator.engine(nbest=4)(sentences(model.source, [8, 3, 12, 19]))
     assert max(len(output.pieces) for found in outputs for output in found) <= 9
     with pytest.raises(ValueError, match="sentence 1: .* at most 19 tokens, got 20"):
-        list(translator.stream(["w1 " * 20]))
+        translator.engine()(["w1 " * 20])
 
 
 def test_what_cannot_be_searched_is_refused(tmp_path: Path) -> None:
@@ -157,11 +157,9 @@ def test_what_cannot_be_searched_is_refused(tmp_path: Path) -> None:
     directory = written(model, tmp_path)
     translator = CTranslate2Translator(directory, "cpu")
     with pytest.raises(ValueError, match="sentence 2: .* at most 1,024 tokens, got 1,025"):
-        list(translator.stream(["w1", "w1 " * 1025]))
+        translator.engine()(["w1", "w1 " * 1025])
     with pytest.raises(ValueError, match="beam size must be at most 32"):
-        translator.stream(["w1"], beam=33)  # CTranslate2 would silently search otherwise
-    with pytest.raises(TypeError, match="expected a list of sentences"):
-        translator.stream("w1")
+        translator.engine(beam=33)  # CTranslate2 would silently search otherwise
     with pytest.raises(ValueError, match="unsupported device"):
         CTranslate2Translator(directory, "abacus")
     content = (directory / "model.bin").read_bytes()

@@ -98,7 +98,8 @@ def test_text_goes_in_and_out_as_ours(text: str, sharing: str, tmp_path: Path) -
         assert output.startswith(alone)  # the maximum length is that of the longest
     if text == WORD_PIECES:
         tokenizer = MarianTokenizer.from_pretrained(tmp_path / "marian")
-        assert tokenizer(LINES).input_ids == Translator(model, "cpu").tokens(LINES)
+        tokens = [*map(Translator(model, "cpu").source_tokens, LINES)]
+        assert tokenizer(LINES).input_ids == tokens
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_what_marian_cannot_be_is_refused(kind: Kind, message: str, tmp_path: Pa
 def test_the_directory_is_written_whole_or_not_at_all(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with full_disk(5_000), pytest.raises(OSError, match="File too large"):
+    with full_disk(5_000), pytest.raises(Exception, match="File too large"):
         write_marian(random_model(), tmp_path / "marian")
     with monkeypatch.context() as missing, pytest.raises(ValueError, match="pip install transf"):
         missing.setitem(sys.modules, "transformers", None)

@@ -186,10 +186,10 @@ def test_a_file_that_is_cut_off_or_missing_or_a_pipe_is_named(name: str, folder:
         ("sizes.N", -1, "N must be at least 1, got -1"),
         ("sizes.N", 3, "decoder.layers.2"),
         ("sizes.d_model", 10**12, "does not fit its configuration and vocabularies"),
-        ("sizes.d_model", 10**18, "64 bits"),
-        ("sizes.d_ff", 10**40, ""),
+        ("sizes.d_model", 10**18, "config.json"),
+        ("sizes.d_ff", 10**40, "config.json"),
         ("sizes.d_model", 15, "does not fit its configuration and vocabularies"),
-        ("sizes.attention_window", 2, "expected self-attention over whole sentences"),
+        ("options.attention_window", 2, "expected self-attention over whole sentences"),
         ("sizes.P_drop", None, "P_drop"),
         ("sizes", [], "sizes"),
         ("learned_lengths", [10**15, 9], "encoder.position"),
@@ -272,7 +272,7 @@ def test_a_shared_matrix_has_one_value(small: Small, tmp_path: Path) -> None:
 def test_what_a_failed_export_leaves_is_no_model_and_in_nobodys_way(
     small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with full_disk(1_000), pytest.raises(OSError, match="File too large"):
+    with full_disk(1_000), pytest.raises(Exception, match="File too large"):
         small.export(tmp_path / "folder")
     state = torch.load(small.checkpoint)
     state["model"]["encoder.stack.layers.0.feed_forward.W_1.bias"][3] = 1e6

@@ -62,11 +62,8 @@ def test_an_invalid_sentence_comes_after_the_outputs_before_it(
 
     engine = Engine(read, lambda batch: list(map(len, batch)), int, 8)
     named = {n: f"line {n}: got {length}" for n, length in enumerate(lengths, 1) if length > 6}
-    outputs = engine.stream(lengths, at_once, "line ", lambda number, error: (number, str(error)))
-    assert [*outputs] == [
-        (number, named[number]) if number in named else length
-        for number, length in enumerate(lengths, 1)
-    ]
+    outputs = engine.stream(lengths, at_once, "line ", str)
+    assert [*outputs] == [named.get(number, length) for number, length in enumerate(lengths, 1)]
     outputs = engine.stream(lengths, at_once, "line ")
     before = min(named, default=len(lengths) + 1) - 1
     assert [next(outputs) for _ in range(before)] == lengths[:before]
@@ -202,7 +199,7 @@ def test_attention_without_a_target_is_that_of_the_pieces_that_the_model_wrote(
 ):
     """Breaks if they are joined to text and cut again, which may give other pieces."""
     ((best,),) = translator.search([SENTENCES[3]])
-    source, written = translator.read(SENTENCES[3]), translator.target.numbers(best.pieces)
+    source, written = translator.source_tokens(SENTENCES[3]), translator.target.numbers(best.pieces)
     expected = translator.attention_of(source, written)
     monkeypatch.setattr(translator, "cut_target", lambda text: list(text))
     weights = translator.attention(SENTENCES[3])
@@ -213,7 +210,7 @@ def test_attention_without_a_target_is_that_of_the_pieces_that_the_model_wrote(
 def test_what_is_not_a_list_of_sentences_is_a_type_error(translator, sentences):
     """A str would be translated letter by letter."""
     uses: list[Callable] = [translator.translate, translator.search, translator.encode]
-    uses += [lambda lines: list(translator.stream(lines)), translator.tokens]
+    uses += [lambda lines: list(translator.stream(lines))]
     uses += [lambda lines: translator.score(lines, lines)]
     for use in uses:
         with pytest.raises(TypeError, match="expected a"):
