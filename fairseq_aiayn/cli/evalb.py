@@ -76,21 +76,21 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.max_errors is not None and arguments.max_errors < 1:
         raise ValueError(f"--max-errors: expected at least 1, got {arguments.max_errors}")
     parameters = find_parameters(arguments.parameters)
-    sentences = score_files(arguments.gold, arguments.predicted, parameters)
-    sentences = _list_uncounted(sentences, source_name(arguments.predicted), arguments.max_errors)
-    rows: list[dict[str, int | float | str]] = []
-    if arguments.per_sentence:
-        sentences = _gather(sentences, rows) if arguments.json else _print_table(sentences)
+    scored = score_files(arguments.gold, arguments.predicted, parameters)
+    predicted = source_name(arguments.predicted)
+    sentences = [*_list_uncounted(scored, predicted, arguments.max_errors)]
     scores = summarize(sentences, parameters)
     _warn_of_roots(scores)
+    numbered = [*enumerate(sentences, start=1)] if arguments.per_sentence else []
     if arguments.json:
         content = dataclasses.asdict(scores)
-        if arguments.per_sentence:
-            content["sentences"] = rows
+        if numbered:
+            content["sentences"] = [sentence_fields(*sentence) for sentence in numbered]
         print(json.dumps(content, indent=2, ensure_ascii=False))
         return
-    if arguments.per_sentence:
-        print(*totals_lines(scores.all), sep="\n")
+    if numbered:
+        lines = (sentence_line(*sentence) for sentence in numbered)
+        print(TABLE_HEAD, *lines, *totals_lines(scores.all), sep="\n")
     print(*summary_lines(scores), sep="\n")
 
 
@@ -131,21 +131,3 @@ def _warn_of_roots(scores: Scores) -> None:
             f"{roots.gold:,}, the prediction {roots.predicted:,}; write TOP in both",
             file=sys.stderr,
         )
-
-
-def _gather(
-    scores: Iterator[SentenceScore], rows: list[dict[str, int | float | str]]
-) -> Iterator[SentenceScore]:
-    """Pass scores on and append each to `rows` in the form of --json."""
-    for number, score in enumerate(scores, start=1):
-        rows.append(sentence_fields(number, score))
-        yield score
-
-
-def _print_table(scores: Iterator[SentenceScore]) -> Iterator[SentenceScore]:
-    """Pass scores on and print one line for each."""
-    for number, score in enumerate(scores, start=1):
-        if number == 1:
-            print(TABLE_HEAD)
-        print(sentence_line(number, score))
-        yield score

@@ -16,18 +16,14 @@ import fairseq_aiayn
 from fairseq_aiayn.cli import main as cli
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(fairseq_aiayn.__file__).parents[1])}
+AIAYN = f"{sys.executable} -m fairseq_aiayn.cli.main"
 
-
-def run_user_dir(stdout: int) -> subprocess.CompletedProcess[bytes]:
-    """Run `aiayn user-dir` as a process of its own that prints to the descriptor `stdout`."""
-    command = [sys.executable, "-m", "fairseq_aiayn.cli.main", "user-dir"]
-    return subprocess.run(
-        command, check=False, stdout=stdout, stderr=subprocess.PIPE, env=ENVIRONMENT
-    )
+Printed = pytest.CaptureFixture[str]
+RunRaising = Callable[[BaseException], int]
 
 
 @pytest.fixture
-def run_raising(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], int]:
+def run_raising(monkeypatch: pytest.MonkeyPatch) -> RunRaising:
     """Return a function that runs a subcommand which raises its argument."""
 
     def run(error: BaseException) -> int:
@@ -44,67 +40,71 @@ def run_raising(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], in
     return run
 
 
+def exit_status(words: list[str]) -> int | str | None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(words)
+    return end.value.code
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [
         (ValueError("steps must be at least 1, got 0"), "steps must be at least 1, got 0"),
         (ValueError("first\nsecond \x1b[31m"), "first second \\x1b[31m"),
-        (
-            FileNotFoundError(2, "No such file or directory", "x.pt"),
-            "x.pt: No such file or directory",
-        ),
+        (FileNotFoundError(2, "No such file", "x.pt"), "x.pt: No such file"),
         (OverflowError("int too large to convert to float"), "a number is too large"),
         (MemoryError(), "there is not enough memory for this"),
-        (
-            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried 10 bytes"),
-            "there is not enough memory for this",
-        ),
+        (RuntimeError("can't allocate memory: 9 bytes"), "there is not enough memory for this"),
         (OSError(28, "No space left on device"), "No space left on device"),
         (OSError("cannot read"), "cannot read"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
-    run_raising: Callable[[BaseException], int],
-    capsys: pytest.CaptureFixture[str],
-    error: Exception,
-    message: str,
+    run_raising: RunRaising, capsys: Printed, error: Exception, message: str
 ) -> None:
     assert run_raising(error) == 2
-    printed = capsys.readouterr()
-    assert (printed.out, printed.err) == ("", f"aiayn do-it: {message}\n")
-
-
-def test_a_traceback_is_printed_when_asked_for(
-    run_raising: Callable[[BaseException], int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIAYN_DEBUG", "1")
-    with pytest.raises(ValueError, match="steps"):
-        run_raising(ValueError("steps must be at least 1, got 0"))
+    assert capsys.readouterr() == ("", f"aiayn do-it: {message}\n")
 
 
 def test_an_interrupt_is_quiet_and_a_fault_of_ours_keeps_its_traceback(
-    run_raising: Callable[[BaseException], int], capsys: pytest.CaptureFixture[str]
+    run_raising: RunRaising, capsys: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run_raising(KeyboardInterrupt()) == 130
     assert capsys.readouterr().err == ""
     with pytest.raises(KeyError):
         run_raising(KeyError("no such attribute"))
+    monkeypatch.setenv("AIAYN_DEBUG", "1")
+    with pytest.raises(ValueError, match="steps"):
+        run_raising(ValueError("steps must be at least 1, got 0"))
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        ("linearize <&-", 2, "aiayn linearize: standard input: expected a tree, got none\n"),
+        ("bleu --hypothesis - --reference - --target-lang de <&-", 2, "standard input"),
+        ("user-dir >&-", 2, "aiayn: standard output is closed\n"),
+        ("user-dir 2>&-", 0, ""),
+        ("user-dir <&- >&- 2>&-", 2, ""),
+        ("user-dir > /dev/full", 2, "aiayn user-dir: No space left on device\n"),
+    ],
+)
+def test_closed_streams_and_a_full_disk_are_no_traceback(
+    command: str, status: int, message: str
+) -> None:
+    command = ["bash", "-c", f"{AIAYN} {command}"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == status
+    assert message in done.stderr and done.stderr.count("\n") <= 1
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    done = run_user_dir(writer)
+    command = [*AIAYN.split(), "user-dir"]
+    done = subprocess.run(command, check=False, stdout=writer, stderr=-1, env=ENVIRONMENT)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_one_line() -> None:
-    with open("/dev/full", "wb") as full:
-        done = run_user_dir(full.fileno())
-    assert done.returncode == 2
-    assert done.stderr == b"aiayn user-dir: No space left on device\n"
 
 
 @pytest.mark.parametrize(
@@ -126,85 +126,47 @@ def test_a_command_imports_no_other_and_none_needs_torch_to_start(
 
 
 def test_user_dir_is_the_package_from_any_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert cli.main(["user-dir"]) == 0
-    printed = capsys.readouterr().out
-    assert Path(printed.rstrip("\n")) == Path(fairseq_aiayn.__file__).resolve().parent
-    assert Path(printed.rstrip("\n")).name == "fairseq_aiayn"  # the name fairseq imports it by
+    folder = Path(capsys.readouterr().out.rstrip("\n"))
+    assert folder == Path(fairseq_aiayn.__file__).resolve().parent
+    assert folder.name == "fairseq_aiayn"  # the name fairseq imports it by
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
-def test_every_command_explains_itself_with_an_example(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([name, "--help"])
-    assert stopped.value.code == 0
-    explanation = capsys.readouterr().out.partition("options:")[2]
-    assert f"aiayn {name}" in explanation
+def test_every_command_explains_itself_with_an_example(name: str, capsys: Printed) -> None:
+    assert exit_status([name, "--help"]) == 0
+    assert f"aiayn {name}" in capsys.readouterr().out.partition("options:")[2]
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--help", "rows"]])
-def test_help_lists_every_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(words)
-    assert stopped.value.code == 0
-    printed = capsys.readouterr().out
-    for name in cli.COMMANDS:
-        assert f"\n    {name} " in printed or f"\n    {name}\n" in printed
+def test_help_lists_every_command(words: list[str], capsys: Printed) -> None:
+    assert exit_status(words) == 0
+    listed = re.findall(r"^    ([a-z-]+)(?: |$)", capsys.readouterr().out, re.MULTILINE)
+    assert set(cli.COMMANDS) <= set(listed)
 
 
-def test_version_names_what_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["--version"])
-    assert stopped.value.code == 0
+def test_version_names_what_runs(capsys: Printed) -> None:
+    assert exit_status(["--version"]) == 0
     printed = capsys.readouterr().out
     assert "torch " in printed and "Python " in printed
     assert re.search(r"\bfairseq(-fixed)? \d", printed)
 
 
-@pytest.mark.parametrize(("words", "said"), [([], "COMMAND"), (["row"], "'rows'")])
+@pytest.mark.parametrize(("words", "message"), [([], "COMMAND"), (["row"], "'rows'")])
 def test_no_command_and_an_unknown_one_are_refused(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, capsys: Printed
 ) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(words)
-    assert stopped.value.code == 2
-    assert said in capsys.readouterr().err
+    assert exit_status(words) == 2
+    assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("streams", "arguments", "status", "said"),
-    [
-        ("<&-", "linearize", 2, "aiayn linearize: standard input: expected a tree, got none\n"),
-        ("<&-", "bleu --hypothesis - --reference - --target-lang de", 2, "standard input"),
-        (">&-", "user-dir", 2, "aiayn: standard output is closed\n"),
-        ("2>&-", "user-dir", 0, ""),
-        ("<&- >&- 2>&-", "user-dir", 2, ""),
-    ],
-)
-def test_closed_streams_are_no_traceback(
-    streams: str, arguments: str, status: int, said: str
-) -> None:
-    command = f"{sys.executable} -m fairseq_aiayn.cli.main {arguments} {streams}"
-    done = subprocess.run(
-        ["bash", "-c", command], check=False, capture_output=True, text=True, env=ENVIRONMENT
-    )
-    assert done.returncode == status
-    assert said in done.stderr and done.stderr.count("\n") <= 1
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["cost", "x" * 5000], ["rows", "--vocab", "9" * 5000], ["rows", "base", f"--{'x' * 5000}"]],
-)
-def test_a_message_keeps_its_beginning_and_its_end(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("words", ["cost {}", "rows --vocab {}", "rows base --{}"])
+def test_a_message_keeps_its_beginning_and_its_end(words: str, capsys: Printed) -> None:
     try:
-        status = cli.main(arguments)
+        status = cli.main(words.format("9" * 5000).split())
     except SystemExit as end:
         status = end.code
     line = capsys.readouterr().err.splitlines()[-1]
