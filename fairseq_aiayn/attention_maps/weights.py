@@ -19,34 +19,31 @@ from fairseq_aiayn.nn.transformer import DecoderLayer, EncoderLayer, Transformer
 def all_attention_weights(
     transformer: Transformer, source: Tensor, target: Tensor
 ) -> dict[str, Tensor]:
-    """Run a model over tokens and return what every head of every layer attends to.
+    """Run a model over a sentence pair and return what every head of every layer attends to.
 
-    source is [S], or [B, S] padded on either side; target is [T], or [B, T] padded on the right,
-    and shifted right. Returns "encoder" [N, h, S, S], "decoder" [N, h, T, T] and "cross"
-    [N, h, T, S]; for a batch [N, B, h, ...]. Each row sums to 1 and is exactly 0 at source padding
-    and at later target positions. Dropout is off during the call.
+    source is [S], target is [T], shifted right. Returns "encoder" [N, h, S, S], "decoder"
+    [N, h, T, T] and "cross" [N, h, T, S]. Each row sums to 1 and is exactly 0 at source padding and
+    at later target positions. Dropout is off during the call.
     """
     weights: dict[nn.Module, Tensor] = {}
 
     def record(module: nn.Module, args: tuple, kwargs: dict) -> None:
-        weights[module] = _weights_of_call(cast(MultiHeadAttention, module), args, kwargs)
+        weights[module] = _weights_of_call(cast(MultiHeadAttention, module), args, kwargs)[0]
 
     kinds = attentions(transformer)
     modules = [module for layers in kinds.values() for module in layers]
     hooks = [module.register_forward_pre_hook(record, with_kwargs=True) for module in modules]
     modes = {module: module.training for module in transformer.modules()}
     transformer.eval()
-    alone = source.dim() == 1
     try:
         with torch.no_grad():
-            transformer(*((source[None], target[None]) if alone else (source, target)))
+            transformer(source[None], target[None])
     finally:
         for hook in hooks:
             hook.remove()
         for module, mode in modes.items():
             module.training = mode
-    found = {kind: torch.stack([weights[m] for m in layers]) for kind, layers in kinds.items()}
-    return {kind: w[:, 0] for kind, w in found.items()} if alone else found
+    return {kind: torch.stack([weights[m] for m in layers]) for kind, layers in kinds.items()}
 
 
 def attentions(transformer: Transformer) -> dict[str, list[MultiHeadAttention]]:
