@@ -34,7 +34,13 @@ from fairseq_aiayn.report.tables import (
     verdict,
 )
 from fairseq_aiayn.runs.differences import Difference, run_differences
-from fairseq_aiayn.runs.logs import LearningCurves, Log, learning_curves_of, train_options_of
+from fairseq_aiayn.runs.logs import (
+    LearningCurves,
+    Log,
+    flat_options,
+    learning_curves_of,
+    printed_configuration,
+)
 from fairseq_aiayn.runs.run import (
     OverSeeds,
     Run,
@@ -106,11 +112,15 @@ def read_report(directories: Sequence[Path], examples: int) -> Report:
     return Report(
         results=results,
         seeds=results.seeds,
-        differences=run_differences(runs, [train_options_of(each.log) for each in files]),
+        differences=run_differences(runs, [_train_options(each.log) for each in files]),
         diagnoses={each.run.name: _diagnosis(each.run, each.log) for each in files},
         curves={name: learning_curves_of(log) for name, log in logs.items()},
         texts=_text_figures(files, results, examples) if results.kind == COMPARISON else None,
     )
+
+
+def _train_options(log: Log) -> dict[str, object]:
+    return flat_options(printed_configuration(log.lines))
 
 
 def _diagnosis(run: Run, log: Log) -> Diagnosis:

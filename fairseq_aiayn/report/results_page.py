@@ -18,9 +18,10 @@ from urllib.parse import quote
 
 from fairseq_aiayn.cost import explanation, row_table
 from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE
-from fairseq_aiayn.report.document import Code, Paragraph, Table, blocks_as_markdown
+from fairseq_aiayn.report.document import Block, Code, Paragraph, Table, blocks_as_markdown
 from fairseq_aiayn.report.tables import full_blocks, results_from_json
-from fairseq_aiayn.text import read_json, script, write_whole
+from fairseq_aiayn.runs.run import read
+from fairseq_aiayn.text import script, write_whole
 
 INTRODUCTION = """\
 # Results
@@ -43,7 +44,8 @@ def make_page(results: Path, output: Path) -> str:
             sections.append(f"\n## {heading}\n\n{path.read_text(encoding='utf-8').strip()}\n")
         elif path.suffix == ".json":
             source = f"From [{path.name}]({name}/{quote(path.name)})."
-            report = read_remark(path) + read_report(path)
+            blocks = full_blocks(results_from_json(read(dict, path), path))
+            report = read_remark(path) + blocks_as_markdown(blocks)
             sections.append(f"\n## {path.stem}\n\n{source}\n\n{report}")
     return INTRODUCTION.format(name=name) + rows_section() + ("".join(sections) or NOTHING)
 
@@ -51,7 +53,7 @@ def make_page(results: Path, output: Path) -> str:
 def rows_section() -> str:
     """Return the rows with their costs, which are computed and not measured."""
     header, *cells = row_table(list(ROWS.values()), VOCABULARY_EN_DE)
-    blocks = [
+    blocks: list[Block] = [
         Paragraph(["From ", Code("aiayn rows --markdown"), ": computed, not measured."]),
         Table(header, cells),
         Paragraph(explanation(VOCABULARY_EN_DE)),
@@ -63,16 +65,6 @@ def read_remark(path: Path) -> str:
     """Return the text of NAME.remark.md beside NAME.json; it is empty if there is no such file."""
     remark = path.with_suffix(".remark.md")
     return remark.read_text(encoding="utf-8").rstrip() + "\n\n" if remark.exists() else ""
-
-
-def read_report(path: Path) -> str:
-    """Return a table, and how its runs were made, from its JSON."""
-    try:
-        return blocks_as_markdown(full_blocks(results_from_json(read_json(path), path)))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"{path}: must be as aiayn compare or table.py wrote it, is not: {error}"
-        ) from error
 
 
 def main() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from fractions import Fraction
 from functools import cached_property
@@ -34,7 +34,6 @@ from fairseq_aiayn.runs.run import (
     Run,
     against,
     deviation,
-    figures_of,
     first_seeds,
     over_seeds,
     read_run,
@@ -53,11 +52,14 @@ from fairseq_aiayn.scores import (
 from fairseq_aiayn.text import dataclass_of
 from fairseq_aiayn.treebank.evalb import LabelCount, percent
 
-COMPARISON, TABLE3, TABLE4 = "comparison", "table3", "table4"  # kinds of results, in JSON
+# Kinds of results, in JSON, each with what it has besides runs
+COMPARISON, TABLE3, TABLE4 = "comparison", "table3", "table4"
+OWN = {COMPARISON: "examples", TABLE3: "unfinished", TABLE4: "f1_differences"}
 WSJ = ("wsj", "wsj_semi_supervised")  # as the recipe calls the paper's corpora
 SECTION_23 = 2_416  # sentences
 LABELS = 15  # that are printed
 ROWS_3 = {row.name: row for row in TABLE_3}
+PAPERS_BLEU = "BLEU as the paper's"
 # Measured in tensor2tensor#317 on the authors' checkpoint of 3.8 million steps.
 OTHER_MEASURE = (
     "The paper's BLEU is not sacreBLEU: for English-German, a base model of its authors has 29.02 "
@@ -101,45 +103,25 @@ class Results:
     @cached_property
     def seeds(self) -> list[OverSeeds]:
         """The runs that differ only in their seed."""
-        return over_seeds(self.runs, figures_of(self.runs))
+        return over_seeds(self.runs)
 
 
 def results_as_json(results: Results) -> dict[str, object]:
     """Return all of a table, ready for json.dump."""
-    content: dict[str, object] = {
-        "kind": results.kind,
-        "runs": list(map(run_as_json, results.runs)),
-    }
-    match results.kind:
-        case "comparison":
-            own: dict[str, object] = {"examples": list(map(asdict, results.examples))}
-        case "table3":
-            own = {"unfinished": list(map(asdict, results.unfinished))}
-        case _:
-            differences = results.f1_differences.items()
-            own = {"f1_differences": {name: asdict(value) for name, value in differences}}
-    return content | own
+    own = OWN[results.kind]
+    runs = list(map(run_as_json, results.runs))
+    return {"kind": results.kind, "runs": runs, own: asdict(results)[own]}
 
 
 def results_from_json(content: Mapping, where: object) -> Results:
-    """Make Results of what `results_as_json` returns; raises KeyError, TypeError or ValueError for
-    anything else."""
-    kinds = (COMPARISON, TABLE3, TABLE4)
-    kind = content.get("kind") if isinstance(content, Mapping) else None
-    if kind not in kinds:
-        raise ValueError(f"{where}: 'kind' must be one of {', '.join(kinds)}, got {kind!r}")
-    runs = tuple(run_from_json(run, where) for run in content["runs"])
-    match kind:
-        case "comparison":
-            return Results(kind, runs, tuple(Example(**each) for each in content["examples"]))
-        case "table3":
-            unfinished = tuple(Unfinished(**each) for each in content["unfinished"])
-            return Results(kind, runs, unfinished=unfinished)
-    differences = {
-        name: dataclass_of(value, EstimatedDifference, where)
-        for name, value in content["f1_differences"].items()
-    }
-    return Results(kind, runs, f1_differences=differences)
+    """Make Results of what `results_as_json` returns; raises KeyError or ValueError for anything
+    else."""
+    own = OWN[content["kind"]]
+    without_runs = {"kind": content["kind"], "runs": [], own: content[own]}
+    return replace(
+        dataclass_of(without_runs, Results, where),
+        runs=tuple(run_from_json(run, where) for run in content["runs"]),
+    )
 
 
 def summary_blocks(results: Results) -> list[Block]:
@@ -177,97 +159,75 @@ def full_blocks(results: Results) -> list[Block]:
     return [*summary_blocks(results), *labels, *how_made(runs)]
 
 
-# The columns of tables
+# What tables say of one run
 
 
-Columns = Mapping[str, Callable[[Run], str]]  # by their labels
+def training_cells(run: Run) -> dict[str, str]:
+    """Return the cost of a training by the labels of a table, and its perplexity."""
+    training = run.training
+    return {
+        "parameters": f"{training.parameters:,}",
+        "updates": f"{training.updates:,}",
+        "target tokens/s in training": f"{training.tokens_per_second:,.0f}",
+        "seconds of training": f"{training.seconds:,.0f}",
+        "wall time of training": clock(training.wall_seconds),
+        "peak memory of training, MiB": _count(training.peak_memory),
+        "peak GPU memory of training, MiB": _count(training.peak_gpu_memory),
+        "development perplexity": f"{run.dev_perplexity:.2f}",
+    }
+
+
+def translation_cells(run: Run) -> dict[str, str]:
+    """Return what a table says of a run that translates, by its labels."""
+    tokens = run.translation.token_bleu
+    return {
+        **training_cells(run),
+        PAPERS_BLEU: f"{run.translation.bleu.score:.2f}",
+        "sacreBLEU": f"{run.translation.sacrebleu.score:.2f}",
+        "BLEU of tokens": f"{tokens.score:.2f}" if tokens else "",
+    }
+
+
+def parsing_cells(run: Run, repairs: Iterable[str]) -> dict[str, str]:
+    """Return what a table says of a run that parses, by its labels, with these repairs."""
+    trees, scores, search = run.parsing.trees, run.parsing.scores, run.parsing.search
+    every, counts = scores.all, run.parsing.repairs.repairs
+    options = run.settings.options(TRAIN)
+    has_copies, is_tagged = trees.silver or trees.augmented, trees.tags != "XX"
+    return {
+        "row": run.settings.row or "",
+        "gold trees": f"{trees.gold:,}",
+        "silver trees": _count(trees.silver),
+        "phrases and pairs of gold trees": _count(trees.augmented),
+        "copies of the gold trees": options.get("--upsample-primary", "") if has_copies else "",
+        "in a word's place": trees.tags,
+        "word pieces": _count(run.vocabulary),
+        "dropout": options.get("--dropout", ""),
+        "attention dropout": options.get("--attention-dropout", ""),
+        **training_cells(run),
+        "recall": f"{every.recall:.2f}",
+        "precision": f"{every.precision:.2f}",
+        "F1": f"{every.f1:.2f}",
+        f"F1, at most {scores.cutoff} words": f"{scores.short.f1:.2f}",
+        "complete match, %": f"{every.complete_match:.2f}",
+        "crossing brackets per sentence": f"{every.average_crossing:.2f}",
+        "no crossing brackets, %": f"{every.no_crossing:.2f}",
+        "tagging accuracy": f"{every.tagging_accuracy:.2f}" if is_tagged else "",
+        "errors of EVALB, which do not count": f"{every.errors:,}",
+        "well-formed before repair, %": f"{run.parsing.repairs.share_well_formed:.2f}",
+        **{f"repairs: {name}": _count(counts.get(name)) for name in repairs},
+        "sentences parsed/s": f"{search.sentences / search.seconds:.1f}" if search.seconds else "",
+    }
 
 
 def _count(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
+    return f"{value:,}" if value else ""
 
 
-TRAINING: Columns = {
-    "parameters": lambda run: f"{run.training.parameters:,}",
-    "updates": lambda run: f"{run.training.updates:,}",
-    "target tokens/s in training": lambda run: f"{run.training.tokens_per_second:,.0f}",
-    "seconds of training": lambda run: f"{run.training.seconds:,.0f}",
-    "wall time of training": lambda run: clock(run.training.wall_seconds),
-    "peak memory of training, MiB": lambda run: _count(run.training.peak_memory),
-    "peak GPU memory of training, MiB": lambda run: _count(run.training.peak_gpu_memory),
-    "development perplexity": lambda run: f"{run.dev_perplexity:.2f}",
-}
-
-
-def _token_bleu(run: Run) -> str:
-    bleu = run.translation.token_bleu
-    return f"{bleu.score:.2f}" if bleu else ""
-
-
-MEASURED: Columns = {
-    **TRAINING,
-    "BLEU as the paper's": lambda run: f"{run.translation.bleu.score:.2f}",
-    "sacreBLEU": lambda run: f"{run.translation.sacrebleu.score:.2f}",
-    "BLEU of tokens": _token_bleu,
-}
-
-
-def _option(name: str) -> Callable[[Run], str]:
-    """Return a column with the value of an option of fairseq-train."""
-    return lambda run: run.settings.options(TRAIN).get(name, "")
-
-
-def _evalb(field: str) -> Callable[[Run], str]:
-    return lambda run: f"{getattr(run.parsing.scores.all, field):.2f}"
-
-
-def _copies(run: Run) -> str:
-    trees = run.parsing.trees
-    return _option("--upsample-primary")(run) if trees.silver or trees.augmented else ""
-
-
-def _tagging_accuracy(run: Run) -> str:
-    """Return a text that is empty if the parser was not taught to tag."""
-    return "" if run.parsing.trees.tags == "XX" else _evalb("tagging_accuracy")(run)
-
-
-def _sentences_per_second(run: Run) -> str:
-    search = run.parsing.search
-    return f"{search.sentences / search.seconds:.1f}" if search.seconds else ""
-
-
-def _repairs(name: str) -> Callable[[Run], str]:
-    return lambda run: _count(run.parsing.repairs.repairs.get(name) or None)
-
-
-DETAILS: Columns = {
-    "row": lambda run: run.settings.row or "",
-    "gold trees": lambda run: f"{run.parsing.trees.gold:,}",
-    "silver trees": lambda run: _count(run.parsing.trees.silver or None),
-    "phrases and pairs of gold trees": lambda run: _count(run.parsing.trees.augmented or None),
-    "copies of the gold trees": _copies,
-    "in a word's place": lambda run: run.parsing.trees.tags,
-    "word pieces": lambda run: _count(run.vocabulary or None),
-    "dropout": _option("--dropout"),
-    "attention dropout": _option("--attention-dropout"),
-    **TRAINING,
-    "recall": _evalb("recall"),
-    "precision": _evalb("precision"),
-    "F1": _evalb("f1"),
-    "F1, at most {cutoff} words": lambda run: f"{run.parsing.scores.short.f1:.2f}",
-    "complete match, %": _evalb("complete_match"),
-    "crossing brackets per sentence": _evalb("average_crossing"),
-    "no crossing brackets, %": _evalb("no_crossing"),
-    "tagging accuracy": _tagging_accuracy,
-    "errors of EVALB, which do not count": lambda run: f"{run.parsing.scores.all.errors:,}",
-    "well-formed before repair, %": lambda run: f"{run.parsing.repairs.share_well_formed:.2f}",
-}
-
-
-def table(runs: Sequence[Run], columns: Columns) -> Table:
-    """Return a table with what the columns say of each run, turned so that a column of the page is
-    a run; what is empty for all runs is left out."""
-    rows = [[label, *map(cell, runs)] for label, cell in columns.items()]
+def table(runs: Sequence[Run], cells: Sequence[Mapping[str, str]]) -> Table:
+    """Return a table with the cells of each run, turned so that a column of the page is a run; what
+    is empty for all runs is left out."""
+    rows = [[label, *(of_run[label] for of_run in cells)] for label in cells[0]]
     return Table(["", *(run.name for run in runs)], [row for row in rows if any(row[1:])])
 
 
@@ -276,19 +236,21 @@ def table(runs: Sequence[Run], columns: Columns) -> Table:
 
 def measured_table(runs: Sequence[Run]) -> Table:
     """Return a column per run, with the paper's figures of their row where it prints any."""
-    measured, kinds = table(runs, MEASURED), set(map(_kind, runs))
-    paper = published(runs[0].settings) if len(kinds) == 1 else None
-    if paper:
-        printed = {
-            "parameters": f"{paper.parameters} × 10⁶" if paper.parameters else "",
-            "updates": f"{ROWS[runs[0].settings.row].steps:,}",
-            "development perplexity": f"{paper.ppl:.2f}" if paper.ppl else "",
-            "BLEU as the paper's": f"{paper.bleu:.1f}" if paper.bleu else "",
-        }
-        rows = [[*row, printed.get(row[0], "")] for row in measured.rows]
-        return Table([*measured.header, "paper"], rows)
-    own = table(runs, {"BLEU, the paper's own": _printed_bleu})
-    return Table(measured.header, [*measured.rows, *own.rows])
+    measured, kinds = table(runs, list(map(translation_cells, runs))), set(map(_kind, runs))
+    paper = published(runs[0].settings)
+    if not paper or len(kinds) > 1:
+        printed = [_printed_bleu(run) for run in runs]
+        own = [["BLEU, the paper's own", *printed]] if any(printed) else []
+        return Table(measured.header, [*measured.rows, *own])
+    cells = {
+        "parameters": f"{paper.parameters} × 10⁶" if paper.parameters else "",
+        "updates": f"{ROWS[runs[0].settings.row or ''].steps:,}",
+        "development perplexity": f"{paper.ppl:.2f}" if paper.ppl else "",
+        PAPERS_BLEU: _printed_bleu(runs[0]),
+    }
+    return Table(
+        [*measured.header, "paper"], [[*row, cells.get(row[0], "")] for row in measured.rows]
+    )
 
 
 def _kind(run: Run) -> tuple[str | None, str | None, str | None]:
@@ -405,7 +367,7 @@ def _require_rows(finished: Sequence[tuple[Path, Run]]) -> None:
 def _require_one_budget(runs: Sequence[Run]) -> None:
     """Raise ValueError unless all runs have the same updates, or the same share of the paper's."""
     updates = {run.training.updates for run in runs}
-    shares = {Fraction(run.training.updates, ROWS_3[run.settings.row].steps) for run in runs}
+    shares = {Fraction(run.training.updates, ROWS_3[run.settings.row or ""].steps) for run in runs}
     if len(updates) > 1 and len(shares) > 1:
         budgets = dict.fromkeys(f"{run.settings.row} {run.training.updates:,}" for run in runs)
         raise ValueError(
@@ -429,6 +391,13 @@ def _reason(directory: Path, error: OSError | ValueError) -> str:
     return message.replace(f"{directory}/", "")
 
 
+SYMBOLS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")
+COLUMNS = (
+    *("row", "system", *SYMBOLS, "ε_ls", "updates", "PPL, paper", "PPL, ours", "BLEU, paper"),
+    *("BLEU, ours", "sacreBLEU, ours", "10⁶ params, paper", "10⁶ params, ours", "seeds"),
+)
+
+
 def group_by_row(runs: Sequence[Run]) -> list[Group]:
     """Group runs by row, in the paper's order, and by system, in the order of the runs."""
     groups: dict[tuple[str | None, str], list[Run]] = {}
@@ -443,63 +412,47 @@ def group_by_row(runs: Sequence[Run]) -> list[Group]:
     ]
 
 
-def _symbol(field: str) -> Callable[[Group], str]:
-    """Return a column of the paper's settings, which is empty where a row has the value of base."""
-
-    def cell(group: Group) -> str:
-        value = getattr(group.row, field)
-        return "" if group.row is not BASE and value == getattr(BASE, field) else str(value)
-
-    return cell
-
-
-def _printed(field: str, digits: int) -> Callable[[Group], str]:
-    """Return a column of a result that the paper prints for some rows."""
-
-    def cell(group: Group) -> str:
-        value = getattr(group.row.published, field)
-        return "" if value is None else f"{value:.{digits}f}"
-
-    return cell
-
-
-def _mean(value: Callable[[Run], float]) -> Callable[[Group], str]:
-    """Return a column of means over seeds, with the sample deviation if there are several."""
-
-    def cell(group: Group) -> str:
-        values = [value(run) for run in group.runs]
-        spread = f" ± {deviation(values):.2f}" if len(values) > 1 else ""
-        return f"{fmean(values):.2f}{spread}"
-
-    return cell
+def table3_cells(group: Group) -> dict[str, str]:
+    """Return what Table 3 says of a row, by its columns, beside what the paper prints of it."""
+    row, paper, (first, *_) = group.row, group.row.published, group.runs
+    translations = [run.translation for run in group.runs]
+    return {
+        "row": row.name,
+        "system": group.system,
+        **{name: _symbol(row, name) for name in SYMBOLS},
+        "ε_ls": _symbol(row, "epsilon_ls"),
+        "updates": f"{first.training.updates:,}",
+        "PPL, paper": f"{paper.ppl:.2f}" if paper.ppl else "",
+        "PPL, ours": _mean([run.dev_perplexity for run in group.runs]),
+        "BLEU, paper": f"{paper.bleu:.1f}" if paper.bleu else "",
+        "BLEU, ours": _mean([scores.bleu.score for scores in translations]),
+        "sacreBLEU, ours": _mean([scores.sacrebleu.score for scores in translations]),
+        "10⁶ params, paper": f"{paper.parameters:.0f}" if paper.parameters else "",
+        "10⁶ params, ours": f"{first.training.parameters / 1e6:.1f}",
+        "seeds": str(len(group.runs)),
+    }
 
 
-COLUMNS: dict[str, Callable[[Group], str]] = {
-    "row": lambda group: group.row.name,
-    "system": lambda group: group.system,
-    **{name: _symbol(name) for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")},
-    "ε_ls": _symbol("epsilon_ls"),
-    "updates": lambda group: f"{group.runs[0].training.updates:,}",
-    "PPL, paper": _printed("ppl", 2),
-    "PPL, ours": _mean(lambda run: run.dev_perplexity),
-    "BLEU, paper": _printed("bleu", 1),
-    "BLEU, ours": _mean(lambda run: run.translation.bleu.score),
-    "sacreBLEU, ours": _mean(lambda run: run.translation.sacrebleu.score),
-    "10⁶ params, paper": _printed("parameters", 0),
-    "10⁶ params, ours": lambda group: f"{group.runs[0].training.parameters / 1e6:.1f}",
-    "seeds": lambda group: str(len(group.runs)),
-}
+def _symbol(row: Row, name: str) -> str:
+    """Return a setting of the paper's, which is empty where a row has the value of base."""
+    value = getattr(row, name)
+    return "" if row is not BASE and value == getattr(BASE, name) else str(value)
+
+
+def _mean(values: Sequence[float]) -> str:
+    """Return the mean over seeds, with the sample deviation if there are several."""
+    spread = f" ± {deviation(values):.2f}" if len(values) > 1 else ""
+    return f"{fmean(values):.2f}{spread}"
 
 
 def table3_blocks(results: Results) -> list[Block]:
     """Return the table in the paper's order of rows, and what must be known to read it."""
     runs, groups = results.runs, group_by_row(results.runs)
     systems = list(dict.fromkeys(group.system for group in groups))
-    columns = dict(COLUMNS)
-    if len(systems) < 2:
-        del columns["system"]
-    rows = [[cell(group) for cell in columns.values()] for group in groups]
-    blocks: list[Block] = [Table(list(columns), rows, left=2 if len(systems) > 1 else 1)]
+    columns = [name for name in COLUMNS if name != "system" or len(systems) > 1]
+    cells = map(table3_cells, groups)
+    rows = [[of_group[name] for name in columns] for of_group in cells]
+    blocks: list[Block] = [Table(columns, rows, left=2 if len(systems) > 1 else 1)]
     if runs:
         blocks += [*signatures(runs[0]), machines(runs)]
         texts = unmet_conditions(runs, TABLE_3_CONDITIONS), OTHER_MEASURE
@@ -522,7 +475,7 @@ def parsers_blocks(runs: Sequence[Run]) -> list[Block]:
     """Return the paper's Table 4 with a row per run below it, and what was parsed if it is not the
     paper's test set."""
     rows = [[row.parser, row.training, f"{row.f1:.1f}", ""] for row in TABLE_4]
-    rows += [[run.name, _trained_on(run), "", _evalb("f1")(run)] for run in runs]
+    rows += [[run.name, _trained_on(run), "", f"{run.parsing.scores.all.f1:.2f}"] for run in runs]
     parsers = Table(["parser", "training", "F1, paper", "F1, ours"], rows, left=2)
     others = dict.fromkeys(_parsed(run) for run in runs if not _is_section_23(run))
     if not others:
@@ -581,13 +534,9 @@ def details_blocks(runs: Sequence[Run]) -> list[Block]:
     and on what they were made."""
     scores = runs[0].parsing.scores
     repairs = dict.fromkeys(name for run in runs for name in run.parsing.repairs.repairs)
-    columns = {
-        **{label.format(cutoff=scores.cutoff): cell for label, cell in DETAILS.items()},
-        **{f"repairs: {name}": _repairs(name) for name in repairs},
-        "sentences parsed/s": _sentences_per_second,
-    }
+    cells = [parsing_cells(run, repairs) for run in runs]
     parameters = Paragraph(f"Parameters of EVALB: {scores.parameters}")
-    return [table(runs, columns), parameters, machines(runs)]
+    return [table(runs, cells), parameters, machines(runs)]
 
 
 def labels_table(runs: Sequence[Run]) -> Table:

@@ -30,18 +30,15 @@ PLACES = {
 }
 FACTS = ("system", "row", "corpus", "subset", "seed", "averaged", "device", "gpus", "nodes")
 EN_DE, EN_FR = "wmt14_en_de", "wmt14_en_fr"  # as the recipes call the paper's corpora
+TABLE_3_ROWS = {row.name for row in TABLE_3}
 VOCABULARIES = {EN_DE: VOCABULARY_EN_DE, EN_FR: VOCABULARY_EN_FR}
 TEST_SETS = {"valid": "newstest2013", "test": "newstest2014"}  # by what the recipes call them
-TABLE_2_BLEU = {
-    (row, corpus): getattr(model, column)
-    for model in TABLE_2
-    for name, row, corpus, column in (
-        ("Transformer (base)", "base", EN_DE, "bleu_en_de"),
-        ("Transformer (base)", "base", EN_FR, "bleu_en_fr"),
-        ("Transformer (big)", "big", EN_DE, "bleu_en_de"),
-        ("Transformer (big)", "big_en_fr", EN_FR, "bleu_en_fr"),
-    )
-    if model.model == name
+TABLE_2_MODELS = {model.model: model for model in TABLE_2}
+TABLE_2_BLEU = {  # by row and corpus
+    ("base", EN_DE): TABLE_2_MODELS["Transformer (base)"].bleu_en_de,
+    ("base", EN_FR): TABLE_2_MODELS["Transformer (base)"].bleu_en_fr,
+    ("big", EN_DE): TABLE_2_MODELS["Transformer (big)"].bleu_en_de,
+    ("big_en_fr", EN_FR): TABLE_2_MODELS["Transformer (big)"].bleu_en_fr,
 }
 
 
@@ -65,18 +62,26 @@ def run_differences(
     settings = [run.settings for run in runs]
     differences = _unequal("run", [_facts(run) for run in runs])
     for stage in _keys([each.commands for each in settings]):
-        differences += _unequal(stage, _options_of_stage(stage, settings, logged))
+        options: Sequence[Mapping[str, object]] = [each.options(stage) for each in settings]
+        if stage == TRAIN and all(logged):
+            options = _with_defaults(options, logged)
+        elif stage == SEARCH:
+            options = [papers_search(each) | each.options(stage) for each in settings]
+        differences += _unequal(stage, options)
     differences += _unequal("package", [each.packages for each in settings])
-    machines = [{**each.hardware, "gpus": ", ".join(_gpus(each))} for each in settings]
+    machines = [
+        each.hardware | {"gpus": ", ".join(each.hardware.get("gpus", []))} for each in settings
+    ]
     return differences + _unequal("machine", machines)
 
 
 def _unequal(where: str, mappings: Sequence[Mapping[str, object]]) -> list[Difference]:
-    """Return a difference for each key whose values are not the same in all mappings."""
+    """Return a difference for each key, but for places, whose values are not the same in all."""
     differences = []
     for key in _keys(mappings):
-        values = tuple(_text(mapping.get(key)) for mapping in mappings)
-        if len(set(values)) > 1:
+        found = [mapping.get(key) for mapping in mappings]
+        values = tuple("" if value is None else str(value) for value in found)
+        if len(set(values)) > 1 and key not in PLACES:
             differences.append(Difference(where, key, values))
     return differences
 
@@ -85,20 +90,6 @@ def _facts(run: Run) -> dict[str, object]:
     """Return what a run is, apart from its commands, packages and machine."""
     facts = {name: getattr(run.settings, name) for name in FACTS}
     return {**facts, "vocabulary": run.vocabulary, "commit": run.settings.commit}
-
-
-def _options_of_stage(
-    stage: str, settings: Sequence[Settings], logged: Sequence[Mapping[str, object]]
-) -> list[dict[str, object]]:
-    """Return the options of each run's command of a stage, without those that name places."""
-    options: list[dict[str, object]] = [dict(each.options(stage)) for each in settings]
-    if stage == TRAIN and all(logged):
-        options = _with_defaults(options, logged)
-    elif stage == SEARCH:
-        options = [
-            {**papers_search(each), **own} for each, own in zip(settings, options, strict=True)
-        ]
-    return [{name: own[name] for name in own if name not in PLACES} for own in options]
 
 
 def _with_defaults(
@@ -116,16 +107,8 @@ def _with_defaults(
     return [{name: own[name] for name in shown if name in own} for own in options]
 
 
-def _gpus(settings: Settings) -> list[str]:
-    return settings.hardware.get("gpus", [])
-
-
 def _keys(mappings: Sequence[Mapping[str, object]]) -> list[str]:
     return list(dict.fromkeys(key for mapping in mappings for key in mapping))
-
-
-def _text(value: object) -> str:
-    return "" if value is None else str(value)
 
 
 def published(settings: Settings) -> Published | None:
@@ -133,11 +116,12 @@ def published(settings: Settings) -> Published | None:
 
     The result is None if the paper prints nothing of this row, corpus and subset.
     """
+    row = settings.row or ""
     if settings.subset == "test":
-        bleu = TABLE_2_BLEU.get((settings.row, settings.corpus))
-        return bleu and Published(bleu=bleu)
-    if (settings.corpus, settings.subset) == (EN_DE, "valid"):
-        return {model.name: model.published for model in TABLE_3}.get(settings.row)
+        bleu = TABLE_2_BLEU.get((row, settings.corpus or ""))
+        return Published(bleu=bleu) if bleu else None
+    if (settings.corpus, settings.subset) == (EN_DE, "valid") and row in TABLE_3_ROWS:
+        return ROWS[row].published
     return None
 
 
@@ -176,8 +160,7 @@ def is_about(vocabulary: int, paper: int) -> bool:
 
 def averaged_of(row: Row, subset: str | None) -> int:
     """Return how many checkpoints the mean is of; Table 3, of the validation set, has no mean."""
-    is_table_3 = subset == "valid" and row in TABLE_3
-    return TABLE_3_CONDITIONS.averaged if is_table_3 else row.averaged
+    return 1 if subset == "valid" and row in TABLE_3 else row.averaged
 
 
 def unmet_conditions(runs: Sequence[Run], paper: Conditions) -> str:
@@ -185,10 +168,9 @@ def unmet_conditions(runs: Sequence[Run], paper: Conditions) -> str:
 
     The text is empty if every run meets every condition.
     """
-    conditions = [_conditions(run, paper) for run in runs]
     ours = []
-    for name in conditions[0]:
-        values, are_met = zip(*(of_run[name] for of_run in conditions), strict=True)
+    for name in _conditions(runs[0], paper):
+        values, are_met = zip(*(_conditions(run, paper)[name] for run in runs), strict=True)
         if not all(are_met):
             ours.append(f"{name} {' or '.join(dict.fromkeys(map(_recorded, values)))}")
     return f"The paper's figures are of {paper}; ours: {', '.join(ours)}." if ours else ""

@@ -234,14 +234,6 @@ def _values(log: Log, lines: Lines, key: str) -> tuple[float, ...]:
     return tuple(log.number(line, key) for line, _ in lines.values())
 
 
-def train_options_of(log: Log) -> dict[str, object]:
-    """Return all options of the newest start with their values, defaults included.
-
-    The result is empty if the log has no configuration that can be read.
-    """
-    return flat_options(printed_configuration(log.lines))
-
-
 def printed_configuration(lines: Sequence[str]) -> dict:
     """Return the last configuration in a log as plain data; empty if none can be read.
 

@@ -24,11 +24,11 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.settings import decoding, generate_options
@@ -50,8 +50,8 @@ class Start:
     """A later start of a training, which went on from a checkpoint; fields as in Settings."""
 
     commit: str | None = None
-    packages: dict = field(default_factory=dict)
-    hardware: dict = field(default_factory=dict)
+    packages: dict[str, str] = field(default_factory=dict)
+    hardware: dict[str, Any] = field(default_factory=dict)
     device: str | None = None
     gpus: int | None = None
     nodes: int | None = None
@@ -76,8 +76,10 @@ class Settings:
     nodes: int | None = None
     commands: dict[str, str] = field(default_factory=dict)  # by the name of the stage
     commit: str | None = None
-    packages: dict = field(default_factory=dict)  # name to version
-    hardware: dict = field(default_factory=dict)  # processor, cores, memory_gib, gpus, driver, cuda
+    packages: dict[str, str] = field(default_factory=dict)  # name to version
+    hardware: dict[str, Any] = field(
+        default_factory=dict
+    )  # processor, cores, memory_gib, gpus, driver, cuda
     written: str | None = None  # date and time
     resumed: tuple[Start, ...] = ()  # the first start is all of the above
     evaluated_by: str | None = None  # the commit whose code translated and scored
@@ -97,24 +99,9 @@ def settings_from_json(content: object, where: object) -> Settings:
 
     Raises ValueError, with the place, for a value that is missing or of the wrong type.
     """
-    if not isinstance(content, Mapping) or "system" not in content:
-        raise ValueError(f"{where}: must have 'system', has not")
-    settings = dataclass_of({"name": content["system"], **content}, Settings, where)
-    for start in (settings, *settings.resumed):
-        gpus = start.hardware.get("gpus", [])
-        if not isinstance(gpus, list) or not all(isinstance(name, str) for name in gpus):
-            raise ValueError(f"{where}: 'gpus' must be a list of names, got {gpus!r}")
-    if not settings.name or not settings.name.isprintable():
-        raise ValueError(f"{where}: 'name' must be characters to print, got {settings.name!r}")
-    return settings
-
-
-def command_words(command: str) -> list[str]:
-    """Return the words of a command line, without their quotation marks."""
-    try:
-        return shlex.split(command)
-    except ValueError:  # a quotation mark that nothing closes
-        return command.split()
+    if isinstance(content, dict):
+        content = {"name": content.get("system"), **content}
+    return dataclass_of(content, Settings, where)
 
 
 def options_of(command: str) -> dict[str, str]:
@@ -124,7 +111,7 @@ def options_of(command: str) -> dict[str, str]:
     """
     options: dict[str, str] = {}
     name = None
-    for word in command_words(command):
+    for word in shlex.split(command):
         if word.startswith("--"):
             name, equals, value = word.partition("=")
             options[name] = value if equals else SWITCHED_ON
@@ -171,7 +158,7 @@ def packages() -> dict[str, str]:
     return versions
 
 
-def hardware() -> dict[str, object]:
+def hardware() -> dict[str, Any]:
     """Return the processor, the cores this process may use, the memory, the GPUs that CUDA may use
     and, where there are any, the versions of their driver and of the CUDA that it supports."""
     query = ["--query-gpu=name,driver_version", "--format=csv,noheader"]
@@ -179,7 +166,7 @@ def hardware() -> dict[str, object]:
         query.append(f"--id={visible}")
     gpus = (output_of("nvidia-smi", *query) or "").splitlines()
     is_linux = hasattr(os, "sched_getaffinity")  # elsewhere, all cores may be used
-    machine: dict[str, object] = {
+    machine: dict[str, Any] = {
         "processor": processor_name(),
         "cores": len(os.sched_getaffinity(0)) if is_linux else os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
@@ -210,28 +197,32 @@ def processor_name() -> str:
 # The program
 
 
-def training(arguments: argparse.Namespace) -> dict[str, object]:
+def training(arguments: argparse.Namespace) -> Settings:
     """Return how a training is made, here and now; if it goes on, after how it was begun.
 
     Raises OSError or ValueError for a record that cannot be read.
     """
-    names = (*("name", "system", "row", "corpus", "text_sha256"), *("seed", "device", "gpus"))
-    now = {name: getattr(arguments, name) for name in (*names, "nodes")} | {
-        "name": arguments.name or arguments.system,
-        "commands": commands(arguments),
-        "commit": commit(),
-        "packages": packages(),
-        "hardware": hardware(),
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
-        "resumed": [],
-    }
-    if arguments.resumes is None or not arguments.resumes.exists():
-        return now
-    first = read_json(arguments.resumes)
-    resumed = settings_from_json(first, arguments.resumes).resumed
-    own = {field.name: now[field.name] for field in fields(Start) if field.name in now}
-    own["command"] = now["commands"].get(TRAIN)
-    return first | {"resumed": [*map(asdict, resumed), own]}
+    names = ("system", "row", "corpus", "text_sha256", "seed")
+    start = Start(
+        commit=commit(),
+        packages=packages(),
+        hardware=hardware(),
+        device=arguments.device,
+        gpus=arguments.gpus,
+        nodes=arguments.nodes,
+        command=commands(arguments).get(TRAIN),
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    if arguments.resumes and arguments.resumes.exists():
+        first = read_settings(arguments.resumes)
+        return replace(first, resumed=(*first.resumed, start))
+    now = {name: value for name, value in vars(start).items() if name != "command"}
+    return Settings(
+        name=arguments.name or arguments.system,
+        commands=commands(arguments),
+        **{name: getattr(arguments, name) for name in names},
+        **now,
+    )
 
 
 def commands(arguments: argparse.Namespace) -> dict[str, str]:
@@ -239,19 +230,19 @@ def commands(arguments: argparse.Namespace) -> dict[str, str]:
     return {name: text.replace(f"{ROOT}/", "") for name, text in arguments.command}
 
 
-def evaluation(arguments: argparse.Namespace) -> dict[str, object]:
+def evaluation(arguments: argparse.Namespace) -> Settings:
     """Return a training's record with that of an evaluation of its model.
 
     Raises OSError or ValueError for a record that cannot be read.
     """
-    settings = read_json(arguments.training)
-    settings_from_json(settings, arguments.training)
-    settings["commands"] |= commands(arguments)
-    return settings | {
-        "subset": arguments.subset,
-        "averaged": arguments.average,
-        "evaluated_by": commit(),
-    }
+    settings = read_settings(arguments.training)
+    return replace(
+        settings,
+        commands=settings.commands | commands(arguments),
+        subset=arguments.subset,
+        averaged=arguments.average,
+        evaluated_by=commit(),
+    )
 
 
 def check(gpus: int, language: str | None) -> None:
@@ -308,7 +299,7 @@ def main() -> None:
             check(arguments.gpus, arguments.language)
             return
         settings = (training if arguments.program == "training" else evaluation)(arguments)
-        print(json.dumps(settings, indent=2, ensure_ascii=False))
+        print(json.dumps(asdict(settings), indent=2, ensure_ascii=False))
 
 
 if __name__ == "__main__":

@@ -34,12 +34,13 @@ import statistics
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 from fairseq_aiayn import scores
 from fairseq_aiayn.runs.differences import run_differences
 from fairseq_aiayn.runs.logs import Log, Training, read_log, training_of, validation_of
-from fairseq_aiayn.runs.record import TRAIN, Settings, read_settings, settings_from_json
+from fairseq_aiayn.runs.record import TRAIN, Settings, read_settings
 from fairseq_aiayn.scores import CONFIDENCE, Bleu, EstimatedDifference, f1_difference
 from fairseq_aiayn.text import Kind, dataclass_of, read_json, read_lines
 from fairseq_aiayn.treebank import evalb
@@ -57,14 +58,6 @@ class Translation:
     bleu: Bleu  # the paper's
     sacrebleu: Bleu
     token_bleu: Bleu | None = None  # of tokens unchanged, where that was asked for
-
-    @property
-    def method(self) -> dict[str, str]:
-        """What makes two scores comparable."""
-        return {
-            "signature of the paper's BLEU": self.bleu.signature,
-            "signature of sacreBLEU": self.sacrebleu.signature,
-        }
 
 
 @dataclass(frozen=True)
@@ -108,14 +101,6 @@ class Parsing:
     scores: evalb.Scores
     repairs: Repairs
     search: SearchTime
-
-    @property
-    def method(self) -> dict[str, object]:
-        """What makes two scores comparable."""
-        return {
-            "parameters of EVALB": self.scores.parameters,
-            "cutoff of short sentences": self.scores.cutoff,
-        }
 
 
 @dataclass(frozen=True)
@@ -168,27 +153,18 @@ class RunFiles:
     texts: Texts  # empty for a parser
 
 
-def is_parser(directory: Path) -> bool:
-    """Return whether a run directory is that of a search with a parser."""
-    return (directory / GOLD).exists()
-
-
 def read_runs(directories: Sequence[Path]) -> list[RunFiles]:
     """Read run directories, at least one; searches of one RUN share its log.
 
     Raises ValueError if some are of parsers and some are not, if two runs have the same name or
     were not scored alike, and as `read_run`.
     """
-    kinds = [is_parser(directory) for directory in directories]
+    kinds = [_is_parser(directory) for directory in directories]
     if len(set(kinds)) > 1:
         parser, other = directories[kinds.index(True)], directories[kinds.index(False)]
         raise ValueError(f"{parser} is of a parser, {other} is not: they do not compare")
-    logs: dict[Path, Log] = {}
-    files = []
-    for directory in directories:
-        path = _training(directory) / "train.log"
-        files.append(read_run(directory, logs.get(path)))
-        logs[path] = files[-1].log
+    read_once = cache(read_log)
+    files = [read_run(directory, read_once) for directory in directories]
     require_same([(each.directory, each.run) for each in files], scored_alike)
     names = [each.run.name for each in files]
     if len(set(names)) < len(names):
@@ -196,21 +172,24 @@ def read_runs(directories: Sequence[Path]) -> list[RunFiles]:
     return files
 
 
-def read_run(directory: Path, log: Log | None = None) -> RunFiles:
-    """Read one run directory; `log` is that of its training if it was read already.
+def read_run(directory: Path, read_log: Callable[[Path], Log] = read_log) -> RunFiles:
+    """Read one run directory.
 
     Raises OSError for a missing file, and ValueError with the file and the rule for a bad one.
     """
     settings = read_settings(directory / "settings.json")
-    texts, training = Texts((), (), ()), _training(directory)
-    own: Translation | Parsing
-    if is_parser(directory):
-        own, sentences, test_set = _read_parsing(directory)
+    training = directory
+    if _is_parser(directory):
+        training = directory.absolute().parent
+        files = words, trees = directory / "words.txt", directory / GOLD
+        texts, sentences = Texts((), (), ()), len(read_lines(words))
+        test_set = b"".join(path.read_bytes() for path in files)
+        own: Translation | Parsing = _read_parsing(directory, sentences, len(read_lines(trees)))
     else:
         own, texts = _read_translation(directory)
         sentences = len(texts.source)
         test_set = "\n".join((*texts.source, *texts.reference)).encode()
-    log = log or read_log(training / "train.log")
+    log = read_log(training / "train.log")
     validation = validation_of(read_log(training / "valid.log"))
     # The target side of a parser has no subwords
     vocabularies = validation.vocabulary, validation.source_vocabulary
@@ -231,9 +210,8 @@ def read(kind: type[Kind], path: Path) -> Kind:
     return dataclass_of(read_json(path), kind, path)
 
 
-def _training(directory: Path) -> Path:
-    """Return the directory of a run's training."""
-    return directory.absolute().parent if is_parser(directory) else directory
+def _is_parser(directory: Path) -> bool:
+    return (directory / GOLD).exists()
 
 
 def _read_translation(directory: Path) -> tuple[Translation, Texts]:
@@ -254,28 +232,29 @@ def _read_translation(directory: Path) -> tuple[Translation, Texts]:
     return Translation(own.paper, own.sacrebleu, own.tokens), Texts(source, *others)
 
 
-def _read_parsing(directory: Path) -> tuple[Parsing, int, bytes]:
-    """Return a search's scores, its number of sentences, and their words and trees."""
-    paths = words, trees = directory / "words.txt", directory / GOLD
-    sentences, count = (len(read_lines(path)) for path in paths)
+def _read_parsing(directory: Path, sentences: int, gold: int) -> Parsing:
+    """Return a search's scores; raises ValueError for a file that is not of all its sentences."""
     if not sentences:
-        raise ValueError(f"{words}: must have sentences, has none")
+        raise ValueError(f"{directory / 'words.txt'}: must have sentences, has none")
     own = Parsing(
         part=directory.name,
-        trees=read(TrainingTrees, _training(directory) / "data.json"),
+        trees=read(TrainingTrees, directory.absolute().parent / "data.json"),
         scores=read(evalb.Scores, directory / "score.json"),
         repairs=read(Repairs, directory / "repairs.json"),
         search=read(SearchTime, directory / "seconds.json"),
     )
-    require_sentences(trees, count, sentences)
-    require_sentences(directory / "score.json", own.scores.all.sentences, sentences)
-    require_sentences(directory / "repairs.json", own.repairs.sentences, sentences)
-    require_sentences(directory / "seconds.json", own.search.sentences, sentences)
-    return own, sentences, b"".join(path.read_bytes() for path in paths)
+    counts = {
+        GOLD: gold,
+        "score.json": own.scores.all.sentences,
+        "repairs.json": own.repairs.sentences,
+        "seconds.json": own.search.sentences,
+    }
+    for name, count in counts.items():
+        _require_sentences(directory / name, count, sentences)
+    return own
 
 
-def require_sentences(path: Path, count: int, sentences: int) -> None:
-    """Raise ValueError unless a file is of all sentences that were parsed."""
+def _require_sentences(path: Path, count: int, sentences: int) -> None:
     if count != sentences:
         raise ValueError(
             f"{path}: must be of the {sentences:,} sentences of words.txt, is of {count:,}"
@@ -284,7 +263,17 @@ def require_sentences(path: Path, count: int, sentences: int) -> None:
 
 def scored_alike(run: Run) -> dict[str, object]:
     """Return what runs must have in common to stand in one table."""
-    return {"test set": run.test_set, **run.scores.method}
+    if isinstance(run.scores, Translation):
+        return {
+            "test set": run.test_set,
+            "signature of the paper's BLEU": run.scores.bleu.signature,
+            "signature of sacreBLEU": run.scores.sacrebleu.signature,
+        }
+    return {
+        "test set": run.test_set,
+        "parameters of EVALB": run.scores.scores.parameters,
+        "cutoff of short sentences": run.scores.scores.cutoff,
+    }
 
 
 def require_same(
@@ -307,18 +296,22 @@ def run_as_json(run: Run) -> dict[str, object]:
 
 
 def run_from_json(content: Mapping, where: object) -> Run:
-    """Make a Run of what `run_as_json` returns; raises KeyError, TypeError or ValueError for
-    anything else."""
+    """Make a Run of what `run_as_json` returns; raises KeyError or ValueError for anything else."""
+    own: Translation | Parsing
+    if "part" in content:
+        own = dataclass_of(content, Parsing, where)
+    else:
+        own = dataclass_of(content, Translation, where)
     perplexity = content["dev_perplexity"]
     return Run(
-        settings=settings_from_json(content["settings"], where),
+        settings=dataclass_of(content["settings"], Settings, where),
         training=dataclass_of(content["training"], Training, where),
-        # JSON has no number for that of a training that diverged.
+        # JSON has no number for that of a training that diverged
         dev_perplexity=math.nan if perplexity is None else perplexity,
         vocabulary=content["vocabulary"],
         sentences=content["sentences"],
         test_set=content["test_set"],
-        scores=dataclass_of(content, Parsing if "part" in content else Translation, where),
+        scores=own,
     )
 
 
@@ -334,7 +327,7 @@ def f1_differences(runs: Sequence[RunFiles]) -> dict[str, EstimatedDifference]:
     for each in runs:
         path = each.directory / "evalb.txt"
         counts.append(evalb.read_constituents(path))
-        require_sentences(path, len(counts[-1]), each.run.sentences)
+        _require_sentences(path, len(counts[-1]), each.run.sentences)
     first, *others = counts
     return {
         each.run.name: f1_difference(first, other)
@@ -359,31 +352,26 @@ class OverSeeds:
     deviations: tuple[float, ...]
 
 
-Figures = Mapping[str, Callable[[Run], float]]  # by their names in tables
-
-
-def figures_of(runs: Sequence[Run]) -> Figures:
-    """Return the figures that several seeds have a mean of, all of which these runs have."""
-    perplexity: Figures = {"development perplexity": lambda run: run.dev_perplexity}
-    if isinstance(runs[0].scores, Parsing):
+def figures(run: Run) -> dict[str, float]:
+    """Return the figures that several seeds have a mean of, by their names in tables."""
+    own, perplexity = run.scores, {"development perplexity": run.dev_perplexity}
+    if isinstance(own, Parsing):
         return {
-            "F1": lambda run: run.parsing.scores.all.f1,
-            "well-formed before repair, %": lambda run: run.parsing.repairs.share_well_formed,
+            "F1": own.scores.all.f1,
+            "well-formed before repair, %": own.repairs.share_well_formed,
             **perplexity,
         }
-    tokens: Figures = {
-        "BLEU of tokens": lambda run: run.translation.token_bleu.score  # type: ignore[union-attr]
-    }
     return {
-        **(tokens if all(run.translation.token_bleu for run in runs) else {}),
-        "BLEU as the paper's": lambda run: run.translation.bleu.score,
-        "sacreBLEU": lambda run: run.translation.sacrebleu.score,
+        **({"BLEU of tokens": own.token_bleu.score} if own.token_bleu else {}),
+        "BLEU as the paper's": own.bleu.score,
+        "sacreBLEU": own.sacrebleu.score,
         **perplexity,
     }
 
 
-def over_seeds(runs: Sequence[Run], figures: Figures) -> list[OverSeeds]:
-    """Group runs that differ only in their seed, and describe each group of two or more.
+def over_seeds(runs: Sequence[Run]) -> list[OverSeeds]:
+    """Group runs that differ only in their seed, and describe each group of two or more by the
+    figures that all runs have.
 
     The first of several runs with one seed counts.
     """
@@ -394,7 +382,9 @@ def over_seeds(runs: Sequence[Run], figures: Figures) -> list[OverSeeds]:
             groups.append([candidate])
         elif all(run.settings.seed != candidate.settings.seed for run in home):
             home.append(candidate)
-    return [_over_seeds(group, figures) for group in groups if len(group) > 1]
+    of_all = [figures(run) for run in runs]
+    what = [name for name in of_all[0] if all(name in each for each in of_all)]
+    return [_over_seeds(group, what) for group in groups if len(group) > 1]
 
 
 def first_seeds(runs: Sequence[Run], groups: Sequence[OverSeeds]) -> list[Run]:
@@ -444,14 +434,13 @@ def _alike(run: Run, other: Run) -> bool:
     return all(each.what in FREE or each.where in FREE_PLACES for each in differences)
 
 
-def _over_seeds(group: Sequence[Run], figures: Figures) -> OverSeeds:
-    values = tuple(tuple(figure(run) for run in group) for figure in figures.values())
-    names = dict.fromkeys(map(_without_seed, group))
+def _over_seeds(group: Sequence[Run], what: Sequence[str]) -> OverSeeds:
+    values = tuple(tuple(figures(run)[name] for run in group) for name in what)
     return OverSeeds(
-        name=", ".join(names),
+        name=", ".join(dict.fromkeys(map(_without_seed, group))),
         runs=tuple(run.name for run in group),
         seeds=tuple(run.settings.seed for run in group),
-        what=tuple(figures),
+        what=tuple(what),
         values=values,
         means=tuple(map(statistics.mean, values)),
         deviations=tuple(map(deviation, values)),

@@ -311,8 +311,8 @@ def test_a_pipe_does_not_break_the_table(make_run):
     ("file", "content", "message"),
     [
         ("settings.json", '{"system": ', "settings.json: expected JSON"),
-        ("settings.json", "{}", "settings.json: must have 'system', has not"),
-        ("settings.json", "[]", "settings.json: must have 'system', has not"),
+        ("settings.json", "{}", "settings.json: system: missing key"),
+        ("settings.json", "[]", "settings.json: expected an object, got []"),
         (
             "settings.json",
             '{"system": "x", "row": 5}',

@@ -109,19 +109,10 @@ def test_without_results_the_page_says_so(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{", "x.json: expected JSON"),
-        ("[]", "x.json: 'kind' must be one of comparison, table3, table4, got None"),
-        ('{"kind": "table3", "runs": []}', "x.json: must be as .* wrote it, is not: 'unfinished'"),
-        (
-            '{"kind": "comparison", "runs": [{}], "examples": []}',
-            "x.json: must be as .* 'dev_perplexity'",
-        ),
-    ],
+    ("content", "message"), [("{", "expected JSON"), ("[]", "expected .* object")]
 )
 def test_a_file_that_holds_no_table_is_named(tmp_path, monkeypatch, content, message):
     (tmp_path / "x.json").write_text(content)
-    with pytest.raises(SystemExit, match=f"results_page: .*{message}"):
+    with pytest.raises(SystemExit, match=f"results_page: .*x.json: {message}"):
         call(monkeypatch, "--results", tmp_path, "--output", tmp_path / "page.md")
     assert not (tmp_path / "page.md").exists()

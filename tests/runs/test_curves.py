@@ -10,7 +10,13 @@ import pytest
 from run_directories import MADE, PARAMETERS, inner, valid, write_log, write_run
 
 from fairseq_aiayn.runs.differences import Difference, run_differences
-from fairseq_aiayn.runs.logs import learning_curves_of, read_log, train_options_of, training_of
+from fairseq_aiayn.runs.logs import (
+    flat_options,
+    learning_curves_of,
+    printed_configuration,
+    read_log,
+    training_of,
+)
 from fairseq_aiayn.runs.record import options_of
 from fairseq_aiayn.runs.run import read_run
 
@@ -59,7 +65,7 @@ def test_a_training_shorter_than_the_log_interval_has_no_curve(log):
     assert learning_curves_of(log(PARAMETERS)).training.updates == ()
 
 
-def test_options_are_those_of_the_newest_start(log):
+def test_options_are_those_of_the_newest_start():
     first, second = (
         repr(
             {
@@ -71,15 +77,15 @@ def test_options_are_those_of_the_newest_start(log):
         )
         for rate in (0.1, 0.25)
     )
-    options = train_options_of(log(first, "words", second, inner(10, 9.0)))
+    options = flat_options(printed_configuration([first, "words", second, inner(10, 9.0)]))
     assert options == {"seed": 1, "arch": "tiny", "lr": [0.25]}
 
 
 @pytest.mark.parametrize(
     "line", ["words", "{'_name': None, 'model': Namespace(arch=", "{'_name': 1}"]
 )
-def test_a_log_without_readable_options_has_none(log, line):
-    assert train_options_of(log(line)) == {}
+def test_a_log_without_readable_options_has_none(line):
+    assert flat_options(printed_configuration([line])) == {}
 
 
 def test_the_options_of_a_command():

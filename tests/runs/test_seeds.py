@@ -33,12 +33,12 @@ def make_runs(tmp_path):
 
 def test_seeds_of_one_training_have_a_mean_and_a_sample_deviation(make_runs):
     runs = make_runs((1, 27.0, {}), (2, 28.0, {}), (3, 30.0, {}), (1, 9.0, {"row": "big"}))
-    (found,) = over_seeds(runs, {"BLEU": lambda run: run.translation.bleu.score})
+    (found,) = over_seeds(runs)
     assert found.name == "run-0, run-1, run-2", "no name ends with its seed"
     assert found.runs == ("run-0", "run-1", "run-2")
-    assert found.what == ("BLEU",)
-    assert found.means == (pytest.approx(85 / 3),)
-    assert found.deviations == (pytest.approx(statistics.stdev([27, 28, 30])),)
+    assert found.what == ("BLEU as the paper's", "sacreBLEU", "development perplexity")
+    assert found.means[:2] == pytest.approx((85 / 3, 82 / 3))
+    assert found.deviations[0] == pytest.approx(statistics.stdev([27, 28, 30]))
 
 
 def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
@@ -55,12 +55,11 @@ def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
             for seed, bleu in enumerate(scores, 1)
         )
     )
-    figures = {"BLEU": lambda run: run.translation.bleu.score, "updates": lambda run: 3}
-    ours, stock = over_seeds(runs, figures)
+    ours, stock = over_seeds(runs)
     assert (ours.name, stock.name) == ("ours", "stock")
     assert (ours.seeds, stock.seeds) == ((1, 2, 3), (1, 2))
-    bleu, updates = against(ours, stock)
-    assert updates is None, "nothing varies"
+    bleu, _, perplexity = against(ours, stock)
+    assert perplexity is None, "nothing varies"
     error = (7 / 9 + 1 / 9) ** 0.5
     freedom = (7 / 9 + 1 / 9) ** 2 / ((7 / 9) ** 2 / 2 + (1 / 9) ** 2)
     assert bleu.difference == pytest.approx(2.0)
@@ -73,15 +72,15 @@ def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
 def test_a_seed_that_diverged_leaves_a_mean_without_deviation(make_runs):
     """Breaks if infinity ends the page on all the other runs."""
     ours = make_runs((1, 27.0, {}), (2, math.inf, {}))
-    (found,) = over_seeds(ours, {"BLEU": lambda run: run.translation.bleu.score})
+    (found,) = over_seeds(ours)
     assert math.isnan(found.deviations[0])
-    assert against(found, found) == [None]
+    assert against(found, found) == [None] * 3
 
 
 def test_equal_seeds_are_tested_without_a_warning(make_runs, recwarn):
     other = [(seed, 28.0 + seed, {"row": "big"}) for seed in (1, 2, 3)]
     runs = make_runs((1, 27.0, {}), (2, 27.0, {}), (3, 27.0, {}), *other)
-    first, second = over_seeds(runs, {"BLEU": lambda run: run.translation.bleu.score})
+    first, second = over_seeds(runs)
     assert against(first, second)[0].difference == pytest.approx(3.0)
     assert not recwarn.list
 
@@ -94,7 +93,7 @@ def test_where_seeds_were_trained_makes_no_difference(make_runs):
     """Breaks if seeds of two directories, or of jobs with ports of their own, are no group."""
     first = trained("one/bin --save-dir one/checkpoints --distributed-port 12345")
     second = trained("two/bin --save-dir two/checkpoints --distributed-port 54321")
-    assert len(over_seeds(make_runs((1, 27.0, first), (2, 28.0, second)), {})) == 1
+    assert len(over_seeds(make_runs((1, 27.0, first), (2, 28.0, second)))) == 1
 
 
 def test_seeds_that_stop_early_are_a_group_whatever_their_updates(tmp_path):
@@ -109,7 +108,7 @@ def test_seeds_that_stop_early_are_a_group_whatever_their_updates(tmp_path):
             directory = tmp_path / f"{option.strip()}{seed}"
             files = {"train.log": train_log(updates)}
             runs.append(read_run(write_run(directory, MADE | settings, **files)).run)
-        groups[option] = over_seeds(runs, {})
+        groups[option] = over_seeds(runs)
     assert [len(found) for found in groups.values()] == [0, 1]
 
 
@@ -117,11 +116,11 @@ def test_seeds_that_stop_early_are_a_group_whatever_their_updates(tmp_path):
     "other", [{"seed": 1}, {"averaged": 1}, {"system": "stock"}, {"row": "big"}, {"gpus": 8}]
 )
 def test_what_differs_in_more_or_less_than_the_seed_is_no_group(make_runs, other):
-    assert over_seeds(make_runs((1, 27.0, {}), (2, 28.0, other)), {}) == []
+    assert over_seeds(make_runs((1, 27.0, {}), (2, 28.0, other))) == []
 
 
 def test_an_option_that_differs_makes_no_group_and_a_seed_counts_once(make_runs):
     same, other = trained("bin"), trained("bin --fp16")
     runs = make_runs((1, 27.0, same), (2, 28.0, same), (2, 9.0, same), (3, 30.0, other))
-    (found,) = over_seeds(runs, {"BLEU": lambda run: run.translation.bleu.score})
-    assert found.runs == ("run-0", "run-1") and found.means == (27.5,)
+    (found,) = over_seeds(runs)
+    assert found.runs == ("run-0", "run-1") and found.means[0] == 27.5

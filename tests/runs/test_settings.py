@@ -119,7 +119,7 @@ def test_a_record_from_before_there_was_a_list_gets_one(tmp_path, write):
 
 @pytest.mark.parametrize(
     ("record", "message"),
-    [('{"system": ', "expected JSON"), ("{}", "must have 'system', has not")],
+    [('{"system": ', "expected JSON"), ("{}", "system: missing key")],
 )
 @pytest.mark.parametrize(
     "words", [["training", *FIRST, "--resumes"], ["evaluation", "--training"]], ids=lambda it: it[0]
