@@ -47,16 +47,11 @@ def test_json_has_the_figures_of_the_table(aiayn: Aiayn) -> None:
     assert list(content) == ["all", "short", "cutoff", "parameters", "labels"]
     assert (content["all"]["f1"], content["parameters"]) == (pytest.approx(500 / 6), "COLLINS")
     assert content["labels"]["VP"] == {"gold": 2, "predicted": 1, "matched": 1}
-    assert right == {"number": 1, "status": "valid", "length": 3, "recall": 100.0} | {
-        "precision": 100.0,
-        "matched": 3,
-        "gold": 3,
-        "predicted": 3,
-        "crossing": 0,
-        "words": 2,
-        "correct_tags": 2,
-        "tagging_accuracy": 100.0,
-    }
+    assert right == (
+        {"number": 1, "status": "valid", "crossing": 0, "words": 2, "correct_tags": 2}
+        | dict.fromkeys(("length", "matched", "gold", "predicted"), 3)
+        | dict.fromkeys(("recall", "precision", "tagging_accuracy"), 100.0)
+    )
     assert (wrong["number"], wrong["matched"], wrong["recall"]) == (2, 2, pytest.approx(200 / 3))
     assert (unbalanced["status"], unbalanced["words"], unbalanced["gold"]) == ("error", 2, 3)
     assert unbalanced["reason"] == "brackets that this line does not close: 1"
@@ -79,11 +74,8 @@ def test_parameters_have_names_and_a_file_of_that_name_wins(aiayn: Aiayn) -> Non
         assert content["all"]["gold_constituents"] == count
     Path("new").write_text("DELETE_LABEL VP\nCUTOFF_LEN 2\n")
     content = json.loads(aiayn("evalb", "s1", "s1", "--parameters", "new", "--json")[1])
-    assert (content["parameters"], content["cutoff"], "VP" in content["labels"]) == (
-        "new",
-        2,
-        False,
-    )
+    assert (content["parameters"], content["cutoff"]) == ("new", 2)
+    assert "VP" not in content["labels"]
 
 
 def test_the_first_ten_that_do_not_count_are_listed(aiayn: Aiayn) -> None:

