@@ -15,7 +15,6 @@ from fairseq_aiayn.treebank.evalb import (
     Scores,
     SentenceScore,
     Status,
-    count_crossing,
     score_sentence,
     summarize,
 )
@@ -109,24 +108,13 @@ def test_a_tree_matches_itself() -> None:
 @pytest.mark.parametrize(
     ("gold", "predicted", "expected"),  # matched, gold and predicted constituents
     [
-        (CAT, CAT.replace("(VP", "(PP"), (3, 4, 4)),  # another label
-        # another span: VP is the verb alone
-        (CAT, CAT.replace("(VBD saw)", "(VBD saw))").replace("bird)))", "bird))"), (3, 4, 4)),
         (CAT, CAT.replace(" (. .)", ""), (4, 4, 4)),  # punctuation need not be the same
         (CAT, CAT.replace("(. .)", "(PRN (. .) (X (: ;)))"), (4, 4, 4)),  # nothing but punctuation
         (CAT, CAT.removeprefix("(TOP ")[:-1], (4, 4, 4)),  # TOP does not count, other roots do
-        (CAT, CAT.replace("(S ", "(S (TOP ") + ")", (4, 4, 4)),
         (CAT, CAT.replace("(TOP", "("), (4, 4, 5)),
-        (CAT, CAT.replace("(TOP", "(ROOT"), (4, 4, 5)),
-        (CAT, CAT.replace("(NP", "(NP-SBJ-1"), (4, 4, 4)),  # function tags are cut at - and = alone
-        (CAT, CAT.replace("(NP", "(NP=3-1"), (4, 4, 4)),
+        (CAT, CAT.replace("(NP", "(NP=3-1"), (4, 4, 4)),  # function tags are cut at - and = alone
         (CAT, CAT.replace("(NP", "(NP|SBJ"), (2, 4, 4)),
-        ("(VP (VB up) (PRT (RP up)))", "(VP (VB up) (ADVP (RP up)))", (2, 2, 2)),
-        ("(VP (VB up) (ADVP (RP up)))", "(VP (VB up) (PRT (RP up)))", (2, 2, 2)),
-        ("(VP (VB up) (PRT (RP up)))", "(VP (VB up) (PP (RP up)))", (1, 2, 2)),
         ("(S (VP (VB go)))", "(VP (S (VB go)))", (2, 2, 2)),  # unary chains in any order
-        ("(S (NP (NP (NN a))) (X b))", "(S (NP (NP (NP (NN a)))) (X b))", (3, 3, 4)),
-        ("(S (NP (NP (NN a))) (X b))", "(S (NP (NN a)) (X b))", (2, 3, 2)),
         (CAT, CAT.replace(" ", " \t").replace(")", " )") + "\r\n", (4, 4, 4)),  # white space
         (CAT, CAT.replace(") (", ")("), (4, 4, 4)),
         (CAT, CAT.replace("(. .)", "(XP)"), (4, 4, 4)),  # no word: an empty constituent
@@ -146,40 +134,17 @@ def test_words_with_these_tags_are_in_no_span_and_others_are(tag: str) -> None:
     assert counts(outside.format("-RRB-"), inside.format("-RRB-")) == (2, 3, 3)
 
 
-def test_traces_go_and_constituents_that_they_empty() -> None:
-    gold = "(TOP (S (NP-SBJ-1 (PRP it)) (VP (VBD was) (SBAR (-NONE- 0) (S (-NONE- *T*-1))))))"
-    scored = score_sentence(gold, "(TOP (S (NP (PRP it)) (VP (VBD was))))")
-    assert scored.gold == scored.predicted == scored.matched == ("S", "NP", "VP")
-    assert scored.length == scored.words == 2
-
-
-def test_crossing_counts_predicted_constituents_once() -> None:
-    gold = "(TOP (S (A (B (X a) (X b)) (X c)) (C (X d) (X e))))"  # A 0-3, B 0-2, C 3-5
-    # D 1-4 crosses A, B and C, E 2-4 crosses A and C; F 3-5 crosses nothing
-    assert score_sentence(gold, "(TOP (S (X a) (D (X b) (E (X c) (X d))) (X e)))").crossing == 2
-    assert score_sentence(gold, "(TOP (S (X a) (X b) (X c) (F (X d) (X e))))").crossing == 0
-    # the other way round, A, B and C cross; a constituent that does not count crosses nothing
-    assert score_sentence("(TOP (S (X a) (D (X b) (X c) (X d)) (X e)))", gold).crossing == 3
-    assert count_crossing([(0, 2, "A")], [(1, 3, "A"), (1, 3, "B"), (0, 3, "C")]) == 2
-    assert score_sentence("(S (A (X a) (X b)) (X c))", "(S (X a) (TOP (X b) (X c)))").crossing == 0
-
-
-def test_tagging_accuracy_is_of_the_words_that_are_left() -> None:
-    scored = score_sentence(CAT, CAT.replace("NN", "NNS"))
-    assert (scored.correct_tags, scored.words, len(scored.matched)) == (3, 5, 4)
+def test_a_tag_keeps_its_function_tags() -> None:
     assert score_sentence(CAT.replace("(NN cat)", "(NN-1 cat)"), CAT).correct_tags == 4
 
 
 @pytest.mark.parametrize(
     ("predicted", "reason"),
     [
-        (CAT.replace("(DT a) ", ""), "4 words to score where gold has 5"),
-        (CAT.replace("(DT a)", "(DT a) (JJ red)"), "6 words to score where gold has 5"),
         (CAT.replace("(DT a)", "(, a)"), "4 words to score where gold has 5"),
         (CAT.replace("(. .)", "(SYM .)"), "6 words to score where gold has 5"),
         (CAT.replace("(. .)", "(XP )"), "6 words to score where gold has 5"),  # a word, no form
         (CAT.replace("cat", "Cat"), "the word 'Cat' where gold has 'cat'"),
-        (CAT.replace("cat", "c\u00a0t"), "the word 'c\\xa0t' where gold has 'cat'"),
     ],
 )
 def test_other_words_than_golds_are_an_error(predicted: str, reason: str) -> None:
@@ -197,8 +162,6 @@ def test_a_prediction_without_words_is_skipped(predicted: str) -> None:
     ("gold", "predicted", "reason"),
     [
         (CAT, CAT[:-1], "brackets that this line does not close: 1"),
-        (CAT, CAT.replace("(S ", "(S (X (Y "), "brackets that this line does not close: 2"),
-        (CAT, CAT + ")", "a closing bracket too many"),
         (CAT, ")" + CAT, "a closing bracket too many"),
         (CAT[:-1], CAT, "gold: brackets that this line does not close: 1"),
     ],

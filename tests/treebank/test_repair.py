@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from faults import fault_of
 from hypothesis import given
 from hypothesis import strategies as st
 from invented_trees import chain, forms, normalized
@@ -83,7 +82,6 @@ def with_fitting_tags(node: Constituent | Word) -> Constituent | Word:
 @pytest.mark.parametrize(
     ("tag", "form", "fitting"),
     [
-        (",", ",", ","),
         ("NN", ",", ","),  # EVALB would count it
         ("NN", "?", "."),
         (":", ",", ":"),  # deleted with either tag
@@ -91,13 +89,8 @@ def with_fitting_tags(node: Constituent | Word) -> Constituent | Word:
         ("NN", "board", "NN"),
         ("''", "'", "''"),  # a quotation mark or a possessive: the model decides
         ("POS", "'", "POS"),
-        ("HYPH", "-", "HYPH"),
-        ("HYPH", "--", "HYPH"),  # sometimes in gold
-        ("SYM", "—", "SYM"),
-        (":", "—", ":"),
-        (".", "[...]", "."),
+        *((tag, dash, tag) for tag in ("HYPH", ":") for dash in ("-", "--", "—")),
         (":", "%", "XX"),  # neither a letter nor a digit, but never deleted in gold
-        (".", "[", "XX"),
         ("-NONE-", "board", "XX"),  # a trace's tag would delete the word
         ("TOP", "--", "XX"),
         ("-NONE-", ",", ","),
@@ -119,7 +112,6 @@ def test_evalb_deletes_punctuation_and_nothing_else(tag: str, form: str, fitting
         ("(S (NP DT )NP )S", "(TOP (S (NP (DT the)) (XX board)))", {"missing words": 1}),
         ("DT", "(TOP (DT the) (XX board))", {"missing words": 1}),
         ("(NP DT )NP (VP", "(TOP (NP (DT the)) (VP (XX board)))", MISSING_AND_UNCLOSED),
-        ("(S", "(TOP (S (XX the) (XX board)))", {"missing words": 2, "unclosed": 1}),
         ("", "(TOP (XX the) (XX board))", {"missing words": 2}),
         # symbols without words
         ("(S DT NN NN )S NN", "(TOP (S (DT the) (NN board)))", {"surplus words": 2}),
@@ -129,19 +121,15 @@ def test_evalb_deletes_punctuation_and_nothing_else(tag: str, form: str, fitting
             {"surplus words": 1, "empty constituents": 1},
         ),
         # brackets that do not match
-        ("(S DT NN", "(TOP (S (DT the) (NN board)))", {"unclosed": 1}),
         ("(S (VP (NP DT )S NN", "(TOP (S (VP (NP (DT the)))) (NN board))", {"unclosed": 2}),
         ("(S (NP DT )VP NN )S", "(TOP (S (NP (DT the)) (NN board)))", {"mismatched": 1}),
-        ("(S (NP DT )NP )NP NN", "(TOP (S (NP (DT the))) (NN board))", {"mismatched": 1}),
         (")S DT NN )NP", "(TOP (DT the) (NN board))", {"surplus brackets": 2}),
         ("(NP (NP DT )NP NN )NP", "(TOP (NP (NP (DT the)) (NN board)))", {}),
         # constituents without words, alone and nested
-        ("(S (NP )NP DT NN )S", "(TOP (S (DT the) (NN board)))", {"empty constituents": 1}),
         ("DT NN (S (NP )NP )S", "(TOP (DT the) (NN board))", {"empty constituents": 2}),
         ("DT NN (S", "(TOP (DT the) (NN board))", {"unclosed": 1, "empty constituents": 1}),
         # not symbols of a tree
         ("(S <unk> DT ( ) NN )S </s>", "(TOP (S (DT the) (NN board)))", {"unknown symbols": 4}),
-        ("<pad> DT madeupword0001 NN", "(TOP (DT the) (NN board))", {"unknown symbols": 2}),
     ],
 )
 def test_each_repair_does_what_its_rule_says(
@@ -154,8 +142,7 @@ def test_each_repair_does_what_its_rule_says(
 
 
 def test_a_missing_word_gets_the_tag_of_its_punctuation() -> None:
-    tree = repair(["(S", "XX", ")S"], [",", "board", "."]).tree
-    assert write_tree(tree) == "(TOP (S (, ,) (XX board) (. .)))"
+    assert write_tree(repair(["XX"], [",", "board", "."]).tree) == "(TOP (, ,) (XX board) (. .))"
 
 
 def test_what_is_too_deep_is_left_out_with_its_closing_brackets() -> None:
@@ -176,11 +163,6 @@ def test_long_garbage_is_repaired(symbols: list[str]) -> None:
     assert repair(linearize(tree, "pos"), ["the", "board"]).well_formed
 
 
-def test_words_that_cannot_stand_in_a_tree_are_refused() -> None:
-    for words in ([], ["a)"]):
-        assert fault_of(repair, ["NN"], words).startswith(("a tree must", "a word must"))
-
-
 def test_a_report_adds_up_repairs_and_sentences() -> None:
     report = RepairReport()
     for symbols in ("(S DT NN )S", "(S (NP DT NN", "(S DT NN", "DT NN NN"):
@@ -192,7 +174,6 @@ def test_a_report_adds_up_repairs_and_sentences() -> None:
         "repairs": {**none, "unclosed": 3, "surplus words": 1},
         "sentences_with": {**none, "unclosed": 2, "surplus words": 1},
     }
-    assert list(report.as_json()["repairs"]) == list(REPAIRS)
     assert report.lines() == [
         "4 sentences, 1 well-formed (25.00%)",
         "surplus words              1 in 1 sentences",
