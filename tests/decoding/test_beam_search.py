@@ -109,18 +109,13 @@ def test_any_search_equals_the_plain_search(data: st.DataObject) -> None:
         assert [tuple(h.tokens.tolist()) for h in outputs[b]] == [tokens for _, tokens in expected]
         scores = [score for score, _ in expected]
         assert [h.score for h in outputs[b]] == pytest.approx(scores, abs=1e-5)
-
-
-def test_score_is_the_sum_of_token_log_probabilities_over_the_length_penalty() -> None:
-    models = TableModels(4, seed=3)
-    for b, sentence in enumerate(search(models, [8, 5, 3, 6], beam=4, nbest=4)):
-        assert [h.score for h in sentence] == sorted((h.score for h in sentence), reverse=True)
-        for h in sentence:
-            tokens, n = h.tokens.tolist(), h.tokens.numel()
-            steps = zip([END, *tokens], tokens, strict=False)
-            log_p = [models.tables[b, t, last, y] for t, (last, y) in enumerate(steps)]
-            torch.testing.assert_close(h.token_log_p, torch.stack(log_p))
-            assert h.score == pytest.approx(float(sum(log_p)) / ((5 + n) / 6) ** 0.6, rel=1e-5)
+        for h in outputs[b]:  # lp counts the end token
+            y = h.tokens.tolist()
+            log_p = models.tables[b, torch.arange(len(y)), [END, *y[:-1]], y]
+            torch.testing.assert_close(h.token_log_p, log_p)
+            assert h.score == pytest.approx(
+                float(log_p.sum()) / ((5 + len(y)) / 6) ** alpha, rel=1e-5
+            )
 
 
 def test_length_penalty_is_gnmts_and_prefers_longer_outputs_with_larger_alpha() -> None:
@@ -134,18 +129,6 @@ def test_length_penalty_is_gnmts_and_prefers_longer_outputs_with_larger_alpha() 
         for alpha in (0.0, 2.0)
     )
     assert long > short
-
-
-def test_minimum_and_maximum_length_count_tokens_without_the_end() -> None:
-    models = TableModels(6, seed=5, sharpness=0.5)
-    models.tables[..., END] += 4.0  # in a hurry to end
-    for sentence in search(models, [4] * 6, alpha=0.0, min_length=3):
-        assert all(4 <= h.tokens.numel() <= 5 for h in sentence)
-    models = TableModels(6, seed=5, sharpness=0.5)
-    models.tables[..., END] -= 50.0  # never ends by itself
-    lengths = [3, 2, 1, 4, 2, 3]
-    outputs = search(models, lengths, min_length=0)
-    assert [s[0].tokens.numel() for s in outputs] == [n + 1 for n in lengths]
 
 
 def test_a_prefix_may_contain_or_force_the_end() -> None:
@@ -226,23 +209,14 @@ def test_rows_without_a_hypothesis_may_be_no_number() -> None:
         ({"alpha": math.nan}, "got nan"),
         ({"a": math.nan}, "max_len_a .* got nan"),
         ({"nbest": 5}, "nbest must be between 1 and the beam size 4, got 5"),
-        ({"min_length": -1}, "minimum length must not be negative, got -1"),
+        ({"beam": 31}, "at most 30, .* got 31"),
     ],
 )
-def test_options_out_of_range_are_refused(options: dict[str, float], message: str) -> None:
+def test_what_no_search_can_take_is_refused(options: dict[str, float], message: str) -> None:
+    """A beam beyond the vocabulary too; the paper's largest beam, 21, goes with any."""
     with pytest.raises(ValueError, match=message):
-        Search(**{"beam": 4, "alpha": 0.6, "b": 50, **options})
-
-
-def test_a_beam_beyond_the_vocabulary_is_refused() -> None:
-    """The paper's largest beam, 21, goes with any vocabulary."""
-    assert Search(21, 0.6, 50).over(5) == Search(21, 0.6, 50)
-    assert Search(30, 0.6, 50).over(30).beam == 30
-    with pytest.raises(ValueError, match="at most 30, .* got 31"):
-        Search(31, 0.6, 50).over(30)
-
-
-def test_contradictory_lengths_are_refused() -> None:
+        Search(**{"beam": 4, "alpha": 0.6, "b": 50, **options}).over(30)
+    assert Search(21, 0.6, 50).over(5).beam == 21
     with pytest.raises(ValueError, match="minimum length 4 exceeds the maximum length 3"):
         search(TableModels(1, seed=0), [3], min_length=4)
     with pytest.raises(ValueError, match="prefix of 2 tokens exceeds the maximum length 1"):

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 import regex
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fairseq_aiayn.scores import escape, replace_in_hypothesis, replace_in_reference
 
@@ -54,18 +52,9 @@ def test_the_reference_loses_the_quotes_that_the_script_leaves(
     assert replace_in_reference(plain) == reference
 
 
-@pytest.mark.parametrize("quote", QUOTES, ids=lambda quote: f"U+{ord(quote):04X}")
-def test_no_quote_of_unicode_stays_in_the_reference(quote: str) -> None:
-    expected = "'" if quote in "'’" else '"'
-    assert replace_in_reference(quote) == expected
-
-
-@given(st.text(alphabet="aü„“”‟«»‘’‚‛‹›\"' ,."))
-def test_the_reference_keeps_its_length_and_order(sentence: str) -> None:
-    replaced = replace_in_reference(sentence)
-    assert len(replaced) == len(sentence)
-    for old, new in zip(sentence, replaced, strict=True):
-        assert new == old if old in "aü\"' ,." else new in "\"'"
+def test_no_quote_of_unicode_stays_in_the_reference() -> None:
+    for quote in QUOTES:
+        assert replace_in_reference(f"a{quote}b") == ("a'b" if quote in "'’" else 'a"b')
 
 
 def test_tokens_are_escaped_once() -> None:

@@ -39,11 +39,6 @@ def test_a_better_system_is_told_from_a_lucky_one():
     assert "bs:200" in found.signature and "seed:12345" in found.signature  # so it repeats
 
 
-def test_one_system_has_nothing_to_be_tested_against():
-    with pytest.raises(ValueError, match="expected two systems to compare, got 1"):
-        paired_bootstrap({"a": REFERENCE}, REFERENCE)
-
-
 def sentences(*of_each: tuple[int, int, int]) -> list[ConstituentCounts]:
     """60 sentences with these counts of matched, gold and predicted constituents, in turns."""
     return [ConstituentCounts(*of_each[k % len(of_each)]) for k in range(60)]
@@ -121,15 +116,12 @@ def test_a_class_is_scored_as_a_corpus_of_its_own():
 
 def test_after_a_frequent_length_classes_are_of_one_size_again():
     """Breaks if a class that is full at once is left with one sentence."""
+    (only,) = bleu_by_length(["a b"], ["c d e f"], {"x": ["c d e f"]})
+    assert (only.shortest, only.longest, only.sentences) == (2, 2, 1)
     source = [" ".join(["x"] * length) for length in [5] * 50 + [*range(6, 56)]]
     reference = [f"{REFERENCE[k % 60]} {k}" for k in range(100)]
     classes = bleu_by_length(source, reference, {"right": reference})
     assert [one.sentences for one in classes] == [50, 13, 13, 12, 12]
-
-
-def test_one_sentence_is_one_class():
-    (only,) = bleu_by_length(["a b"], ["c d e f"], {"x": ["c d e f"]})
-    assert (only.shortest, only.longest, only.sentences) == (2, 2, 1)
 
 
 def test_the_largest_differences_come_first_and_no_difference_never():
