@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fairseq_aiayn.inference.engine import Parser, Translator
@@ -50,14 +50,15 @@ class RegisterAfterFairseq:
         others = [finder for finder in sys.meta_path if finder is not self]
         specs = (finder.find_spec(name, path, target) for finder in others)
         spec = next(filter(None, specs), None)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
+        if spec is not None:
+            loader: Any = spec.loader
+            execute = loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
                 execute(module)
                 register()
 
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+            loader.exec_module = exec_module
         return spec
 
 

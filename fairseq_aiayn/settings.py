@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Literal
 
 from fairseq_aiayn.paper import (
     ADAM,
@@ -30,7 +31,7 @@ SIDES = ("encoder", "decoder")
 SIZE_ARGUMENTS = tuple(f"{side}_{name}" for side in SIDES for name in ENCODER_AND_DECODER)
 OURS = "aiayn_"  # begins every name that this plugin registers with fairseq
 # Which embedding matrices are one, as nn/transformer.py calls it, by the argument that is true
-SHARING = {
+SHARING: dict[str, Literal["all", "target", "none"]] = {
     "share_all_embeddings": "all",
     "share_decoder_input_output_embed": "target",
     "untied_embeddings": "none",

@@ -119,7 +119,7 @@ def numbers(model: torch.nn.Module) -> int:
 def require_known_names(state: Mapping[str, Any]) -> None:
     """Raise ValueError unless every class that a configuration selects is registered, and its
     model, task and criterion are this package's or REVIEWED."""
-    registries = {name: registry["registry"] for name, registry in REGISTRIES.items()}
+    registries: dict[str, Any] = {kind: known["registry"] for kind, known in REGISTRIES.items()}
     registries |= {"model": ARCH_MODEL_REGISTRY | MODEL_REGISTRY, "task": TASK_REGISTRY}
     selected = [choice for choice in selections(state, registries) if choice[1] is not None]
     if "model" not in dict(selected):
@@ -141,7 +141,7 @@ def selections(state: Mapping[str, Any], kinds: Mapping[str, Any]) -> Iterator[t
     for kind in kinds:
         option = "arch" if kind == "model" else kind
         yield kind, args.get(option)
-        section = cfg.get(kind)
+        section: Any = cfg.get(kind)
         names = ("_name", option) if isinstance(section, dict) else ()
         yield from ((kind, section.get(name)) for name in names)
         if not names:

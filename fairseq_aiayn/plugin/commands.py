@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from multiprocessing.util import Finalize
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import TracebackType
+from typing import Any
 
 import torch
 from fairseq import options
@@ -46,18 +47,13 @@ def command_name(program: str) -> str | None:
     return None
 
 
-def training_program() -> ModuleType | None:
+def training_program() -> Any:
     """Return the module whose functions fairseq-train calls; None in other commands.
 
     A program started with `python -m fairseq_cli.train`, or by torchrun, is `__main__`.
     """
     program = sys.modules["__main__"]
-    if program.__spec__:
-        name = program.__spec__.name
-    else:
-        path = Path(getattr(program, "__file__", None) or "")
-        name = f"{path.parent.name}.{path.stem}"
-    return program if name == TRAIN else sys.modules.get(TRAIN)
+    return program if hasattr(program, "validate_and_save") else sys.modules.get(TRAIN)
 
 
 def one_line_for_ours(command: str, previous: Callable) -> Callable:
@@ -106,11 +102,11 @@ def requiring_processes(call_main: Callable) -> Callable:
         if given.distributed_init_method is None:
             distributed_utils.infer_init_method(given)
         spawns = given.distributed_init_method is not None and not given.distributed_no_spawn
-        size, gpus = given.distributed_world_size, torch.cuda.device_count()
-        if spawns and min(size, gpus) < 1:
+        processes = min(given.distributed_world_size, torch.cuda.device_count())
+        if spawns and processes < 1:
             raise ValueError(
-                f"--distributed-world-size {size}: expected at least one process and one GPU,"
-                f" got {gpus} GPUs"
+                f"--distributed-world-size {given.distributed_world_size}: expected at least one"
+                f" process and one GPU, got {torch.cuda.device_count()} GPUs"
             )
         call_main(cfg, main, **named)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import TypedDict
 
 import torch
 from fairseq.data import Dictionary
@@ -33,9 +34,12 @@ from fairseq_aiayn.plugin.architectures import (
     register_rows,
 )
 
-# The encoder's output for the decoder: "memory" [B, S, d_model], and "source_mask" [B, 1, 1, S] or
-# None
-EncoderOut = dict[str, Tensor | None]
+
+class EncoderOut(TypedDict):
+    """The encoder's output for the decoder."""
+
+    memory: Tensor  # [B, S, d_model]
+    source_mask: Tensor | None  # [B, 1, 1, S]
 
 
 class AiaynEncoder(FairseqEncoder):
@@ -55,9 +59,10 @@ class AiaynEncoder(FairseqEncoder):
     def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
         """Select rows new_order [B'] of every tensor; fairseq's own search copies sentences in this
         way."""
+        memory, mask = encoder_out["memory"], encoder_out["source_mask"]
         return {
-            name: None if value is None else value.index_select(0, new_order)
-            for name, value in encoder_out.items()
+            "memory": memory.index_select(0, new_order),
+            "source_mask": None if mask is None else mask.index_select(0, new_order),
         }
 
     def max_positions(self) -> int:

@@ -223,7 +223,6 @@ class AiaynParsingTask(AiaynTranslationTask):
         super().reduce_metrics(logging_outputs, criterion)
         log_f1(logging_outputs)
 
-    @property
-    def search_class(self) -> type[BeamSearchGenerator]:
-        """The search, which is constrained with --constrained."""
+    def generator_class(self) -> type[BeamSearchGenerator]:
+        """Return the class of the search, which is constrained with --constrained."""
         return TreeGenerator if self.cfg.constrained else BeamSearchGenerator

@@ -10,10 +10,13 @@ import queue
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial, wraps
 from types import FrameType
+from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
@@ -41,8 +44,9 @@ def install() -> None:
     train = training_program()
     if train is None:
         return
-    train.validate_and_save = ending_on_signal(train.validate_and_save)
-    DataLoader.__init__ = keeping_workers(DataLoader.__init__)
+    train.validate_and_save = EndingOnSignal(train.validate_and_save)
+    loader: Any = DataLoader
+    loader.__init__ = keeping_workers(loader.__init__)
     for name in ("init_process_group", "new_group"):
         setattr(distributed, name, partial(getattr(distributed, name), timeout=TIMEOUT))
     if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform == "linux":
@@ -53,9 +57,9 @@ def install() -> None:
 # --- signals ----------------------------------------------------------------------------------
 
 
-def ending_on_signal(validate_and_save: Callable) -> Callable:
-    """Wrap the function that fairseq calls after every update: TERM or USR1 ends the training
-    there, with a checkpoint to go on from.
+class EndingOnSignal:
+    """The function that fairseq calls after every update: TERM or USR1 ends the training there,
+    with a checkpoint to go on from.
 
     Slurm sends them before the time of a job is up, torchrun and the recipes send TERM. If any
     process has received one, all of them write the checkpoint together, and end with status
@@ -63,28 +67,29 @@ def ending_on_signal(validate_and_save: Callable) -> Callable:
     for it.
     """
 
-    @wraps(validate_and_save)
-    def wrapped(
-        cfg: DictConfig, trainer: Trainer, task: object, epoch_itr: object, *others: object
+    def __init__(self, validate_and_save: Callable) -> None:
+        self.validate_and_save = validate_and_save
+        self.received: list[int] | None = None  # the signals, from the first update on
+
+    def __call__(
+        self, cfg: DictConfig, trainer: Trainer, task: object, epoch_itr: object, *others: object
     ) -> tuple[list[float | None], bool]:
-        if wrapped.received is None:
-            wrapped.received = listen()
+        """Validate and write checkpoints; return the losses, and whether the training ends."""
+        if self.received is None:
+            self.received = listen()
             if os.environ.get("LOCAL_RANK", "0") == "0":  # recipes/lib/training.sh looks for it
                 updates = trainer.get_num_updates()
                 logger.info("update %d is done; TERM now ends with a checkpoint", updates)
-        stops = true_of_any_process(trainer, bool(wrapped.received))
+        stops = true_of_any_process(trainer, bool(self.received))
         if stops:
             checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
-        valid_losses, is_done = validate_and_save(cfg, trainer, task, epoch_itr, *others)
+        valid_losses, is_done = self.validate_and_save(cfg, trainer, task, epoch_itr, *others)
         if stops and not is_done:
             # None ends before the checkpoint is written: torchrun would end the others.
             true_of_any_process(trainer, False)
             logger.warning("ended by a signal after update %d", trainer.get_num_updates())
             raise SystemExit(128 + signal.SIGTERM)
         return valid_losses, is_done
-
-    wrapped.received: list[int] | None = None
-    return wrapped
 
 
 def listen() -> list[int]:
@@ -146,18 +151,10 @@ def stop_prefetching() -> None:
     called without an active exception"), and the run counts as failed although its last checkpoint
     is written.
     """
+    end = time.monotonic() + PREFETCH_PATIENCE
     for reader in threading.enumerate():
         if isinstance(reader, BackgroundConsumer):
             reader._max_len = 0  # the reader stops when its count of batches reaches this
-            empty_until_ended(reader)
-
-
-def empty_until_ended(reader: BackgroundConsumer, pause: float = 0.05) -> None:
-    """Empty the reader's queue until it ends, because it waits for room in the queue."""
-    for _ in range(int(PREFETCH_PATIENCE / pause)):
-        if not reader.is_alive():
-            return
-        try:
-            reader._queue.get(timeout=pause)
-        except queue.Empty:
-            continue
+            while reader.is_alive() and time.monotonic() < end:
+                with suppress(queue.Empty):
+                    reader._queue.get(timeout=0.05)  # it waits for room in the queue

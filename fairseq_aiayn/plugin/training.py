@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Optional  # fairseq reads the annotations and does not know "float | None"
+from typing import Any, Optional  # fairseq reads the annotations and does not know "float | None"
 
 import torch
 from fairseq.criterions import register_criterion
@@ -169,7 +169,7 @@ class AiaynAdam(FairseqOptimizer):
         self._optimizer = torch.optim.Adam(params, fused=True, **self.optimizer_config)
 
     @property
-    def optimizer_config(self) -> dict[str, object]:
+    def optimizer_config(self) -> dict[str, Any]:
         """The values that a resumed training takes from its options, not from the checkpoint."""
         return {
             "lr": float(self.cfg.lr[0]),
@@ -183,10 +183,9 @@ class AiaynAdam(FairseqOptimizer):
         """Load the moments and the numbers of steps from a checkpoint; everything else comes from
         the options.
 
-        Raises ValueError, before any change, if the moments do not fit the parameters, because the
-        fused kernel would write beyond their memory.
+        Raises RuntimeError if the moments do not fit the parameters: the fused kernel would write
+        beyond their memory.
         """
-        require_moments(state_dict, list(self.params))
         own = [
             {name: value for name, value in group.items() if name != "params"}
             for group in self.param_groups
@@ -194,6 +193,9 @@ class AiaynAdam(FairseqOptimizer):
         super().load_state_dict(state_dict)
         for group, options in zip(self.param_groups, own, strict=True):
             group.update(options | (optimizer_overrides or {}))
+        for parameter, state in self._optimizer.state.items():
+            for name in ("exp_avg", "exp_avg_sq"):  # m and v of Algorithm 1
+                state[name] = state[name].reshape(parameter.shape).contiguous()
 
 
 def read_betas(text: str) -> tuple[float, float]:
@@ -205,25 +207,3 @@ def read_betas(text: str) -> tuple[float, float]:
     if not (0.0 <= beta_1 < 1.0 and 0.0 <= beta_2 < 1.0):
         raise ValueError(f"--adam-betas: expected numbers in [0, 1), got {text!r}")
     return beta_1, beta_2
-
-
-def require_moments(state_dict: dict, parameters: list[torch.nn.Parameter]) -> None:
-    """Raise ValueError unless an optimizer's state has moments of the shapes of these parameters.
-
-    An expanded tensor has fewer elements in memory than its shape says.
-    """
-    saved = [number for group in state_dict.get("param_groups", ()) for number in group["params"]]
-    if len(saved) != len(parameters):
-        raise ValueError(
-            f"the optimizer's state: expected {len(parameters)} parameters, got {len(saved)}"
-        )
-    for number, parameter in zip(saved, parameters, strict=True):
-        state = state_dict["state"].get(number)
-        for name in ("exp_avg", "exp_avg_sq") if state else ():  # m and v of Algorithm 1
-            moment = state.get(name)
-            is_dense = isinstance(moment, Tensor) and moment.layout == torch.strided
-            if not is_dense or moment.shape != parameter.shape or not moment.is_contiguous():
-                raise ValueError(
-                    f"the optimizer's {name} of parameter {number}: expected a tensor of"
-                    f" {list(parameter.shape)}, got {list(getattr(moment, 'shape', ()))}"
-                )

@@ -3,11 +3,13 @@
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from fairseq.data import BaseWrapperDataset, Dictionary, FairseqDataset
 from fairseq.dataclass import ChoiceEnum
+from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import Tensor
@@ -48,7 +50,7 @@ REFUSED = {
 }
 
 
-def search_defaults(decoding: Decoding) -> dict[str, float]:
+def search_defaults(decoding: Decoding) -> dict[str, Any]:
     """Return the options of the search with their defaults, under fairseq's names: the paper's
     options, then fairseq's own."""
     papers = {argument(option): value for option, value in generate_options(decoding).items()}
@@ -81,11 +83,7 @@ class BeamSearchGenerator:
         constraints: Tensor | None = None,
     ) -> list[list[dict]]:
         """Translate a batch; return a list of hypotheses per sentence, best first, with scores in
-        nats."""
-        if constraints is not None:
-            raise ValueError(
-                "aiayn tasks have no lexically constrained search; use --task translation"
-            )
+        nats. `constraints` are of --constraints, which `refuse_foreign_options` refuses."""
         for model in models:
             model.eval()
         net_input = sample["net_input"]
@@ -122,7 +120,8 @@ def as_fairseq(hypothesis: Hypothesis) -> dict:
 class AiaynTranslationConfig(TranslationConfig):
     """fairseq's translation options, and the precision of the search."""
 
-    search_precision: ChoiceEnum([*PRODUCT_TYPES]) = field(
+    # fairseq reads the choices from the annotation
+    search_precision: ChoiceEnum([*PRODUCT_TYPES]) = field(  # type: ignore[valid-type]
         default="float32",
         metadata={"help": "precision of the search's matrix products; works with --cpu, too"},
     )
@@ -135,7 +134,6 @@ class AiaynTranslationTask(TranslationTask):
 
     name = "aiayn_translation"
     decoding = TRANSLATION
-    search_class = BeamSearchGenerator
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
@@ -172,7 +170,7 @@ class AiaynTranslationTask(TranslationTask):
         seq_gen_cls: type | None = None,
         extra_gen_cls_kwargs: dict | None = None,
         prefix_allowed_tokens_fn: Callable | None = None,
-    ) -> object:
+    ) -> BeamSearchGenerator | SequenceScorer:
         """Build the search with these options (--lenpen is α).
 
         Raises ValueError for an option that the paper's search does not have, a value out of range,
@@ -181,16 +179,14 @@ class AiaynTranslationTask(TranslationTask):
         if getattr(args, "score_reference", False):
             return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs)
         refuse_foreign_options(args)
-        if prefix_allowed_tokens_fn is not None:
-            raise ValueError("aiayn tasks have no prefix_allowed_tokens_fn; use --task translation")
         for model in models:
             if not isinstance(model, AiaynModel):
                 raise ValueError(
                     f"--task {self.name} decodes aiayn_* models, not a "
                     f"{type(model).__name__}: use --task translation"
                 )
-        defaults = search_defaults(self.decoding)
-        chosen = {name: getattr(args, name, default) for name, default in defaults.items()}
+        chosen = search_defaults(self.decoding)
+        chosen = {name: getattr(args, name, default) for name, default in chosen.items()}
         options = Search(
             beam=chosen["beam"],
             alpha=0.0 if chosen["unnormalized"] else chosen["lenpen"],
@@ -199,12 +195,16 @@ class AiaynTranslationTask(TranslationTask):
             min_length=chosen["min_len"],
             nbest=chosen["nbest"],
         )
-        return self.search_class(
+        return self.generator_class()(
             self.source_dictionary,
             self.target_dictionary,
             options.over(len(self.target_dictionary)),
             PRODUCT_TYPES[self.cfg.search_precision],
         )
+
+    def generator_class(self) -> type[BeamSearchGenerator]:
+        """Return the class of the search."""
+        return BeamSearchGenerator
 
 
 def refuse_foreign_options(args: Namespace) -> None:

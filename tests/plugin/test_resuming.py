@@ -1,120 +1,152 @@
-"""How a training resumes: its patience, and copies of checkpoints that are cut short. The place in
-the epoch is tested by trainings (tests/system/test_several_processes.py)."""
+"""How a training resumes: its place in the epoch, its patience, and copies of checkpoints that are
+cut short."""
 
-import json
+from __future__ import annotations
+
 import os
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from fairseq_cli import train
+import torch
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq_cli.train import should_stop_early as fairseqs_should_stop_early
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from fairseq_aiayn.plugin import resuming
-from fairseq_aiayn.plugin.resuming import from_whole_file, repair_copies, unless_done
+from fairseq_aiayn.plugin.resuming import (
+    at_place,
+    repair_copies,
+    unless_done,
+    with_place,
+    without_seen,
+)
 
 PATIENCE = 3
 
 
-def write_log(path: Path, *validations: tuple[int, float]) -> Path:
-    lines = [
-        json.dumps({"epoch": 1, "valid_loss": str(loss), "valid_num_updates": str(update)})
-        for update, loss in validations
+@pytest.fixture(autouse=True)
+def nothing_is_counted():
+    yield
+    vars(fairseqs_should_stop_early).clear()
+
+
+class Iterator(EpochBatchIterator):
+    """fairseq's iterator, which stores and restores its place as in a training."""
+
+    state_dict = with_place(EpochBatchIterator.state_dict, fairseqs_should_stop_early)
+    load_state_dict = at_place(EpochBatchIterator.load_state_dict, fairseqs_should_stop_early)
+    ordered_batches = without_seen(EpochBatchIterator.ordered_batches)
+
+
+def iterators(processes: int, batches: int, **options: object) -> list[Iterator]:
+    """The iterators of all processes over batches of one sentence."""
+    sentences = torch.utils.data.TensorDataset(torch.arange(batches))
+    sampler = [[number] for number in range(batches)]
+    given = {"dataset": sentences, "collate_fn": lambda rows: [int(row[0]) for row in rows]}
+    return [
+        Iterator(**given, batch_sampler=sampler, num_shards=processes, shard_id=rank, **options)
+        for rank in range(processes)
     ]
-    path.write_text("".join(f"text\n{line}\n" for line in lines))
-    return path
 
 
-def configuration(log: Path | None, patience: int = PATIENCE, maximize: bool = False):
+def take(shards: list[Iterator], updates: int | None = None) -> list[int]:
+    """The sentences of these updates, or of the rest of the epoch."""
+    seen = []
+    for shard in shards:
+        batches = shard.next_epoch_itr()
+        count = len(batches) - batches.n if updates is None else updates
+        seen += [sentence for _ in range(count) for sentence in next(batches)]
+    return seen
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 5), min_size=2, max_size=3), st.integers(0, 4), st.integers(25, 40))
+def test_each_batch_of_an_epoch_is_seen_once_whatever_the_processes(processes, updates, batches):
+    """Breaks if some are left out or seen twice after a resumption or two with more or fewer."""
+    state, seen = None, []
+    for count in processes:
+        shards = iterators(count, batches)
+        if state:
+            for shard in shards:
+                shard.load_state_dict(state)
+        left = (batches - len(seen)) // count
+        seen += take(shards, min(updates, max(0, left - 1)))
+        state = shards[0].state_dict()
+    for shard in shards:
+        seen += [sentence for batch in shard._cur_epoch_itr for sentence in batch]
+    assert sorted(seen) == list(range(batches))
+
+
+@pytest.mark.parametrize("other", [{"batches": 9}, {"seed": 2}, {"group": True}])
+def test_with_other_batches_the_epoch_begins_again_and_says_so(other, caplog):
+    group, more = other.pop("group", False), {"batches": 10} | other
+    (stored,) = iterators(1, 10, grouped_shuffling=group)
+    take([stored], 4)
+    shards = iterators(2 if group else 1, more.pop("batches"), grouped_shuffling=group, **more)
+    for shard in shards:
+        shard.load_state_dict(stored.state_dict())
+    assert "epoch 1 begins again" in caplog.text
+    assert len(take(shards)) == len(shards[0].frozen_batches)
+
+
+def test_a_state_of_fairseqs_own_is_restored_as_by_fairseq():
+    """That of a checkpoint of an earlier version, or of the next epoch."""
+    (shard,) = iterators(1, 6)
+    shard.load_state_dict({"version": 2, "epoch": 1, "iterations_in_epoch": 4, "shuffle": True})
+    assert len(take([shard])) == 2
+    state = shard.state_dict()
+    assert (state["epoch"], state["iterations_in_epoch"]) == (2, 0)
+    (other,) = iterators(3, 7)[:1]
+    other.load_state_dict(state)
+    assert other.next_epoch_idx == 2 and len(other.next_epoch_itr()) == 3
+
+
+def configuration(patience: int = PATIENCE) -> SimpleNamespace:
     return SimpleNamespace(
-        common=SimpleNamespace(log_file=log and str(log)),
-        dataset=SimpleNamespace(valid_subset="valid"),
         optimization=SimpleNamespace(max_update=1000),
-        checkpoint=SimpleNamespace(
-            patience=patience,
-            best_checkpoint_metric="loss",
-            maximize_best_checkpoint_metric=maximize,
-        ),
+        checkpoint=SimpleNamespace(patience=patience, maximize_best_checkpoint_metric=False),
     )
 
 
-@pytest.fixture
-def should_stop_early():
-    """fairseq's own function, which counts in its attributes."""
-    yield train.should_stop_early
-    for name in ("best", "num_runs"):
-        if hasattr(train.should_stop_early, name):
-            delattr(train.should_stop_early, name)
+def stops(losses: list[float]) -> list[bool]:
+    return [fairseqs_should_stop_early(configuration(), loss) for loss in losses]
 
 
-def go_on(
-    cfg, should_stop_early, updates: int, losses: list[float], first: bool = True, broadcast=None
-) -> list[bool]:
-    """Whether fairseq stops at each of the validations that follow this number of updates; the
-    process is the first one of all, or another one."""
-    trainer = SimpleNamespace(
-        get_num_updates=lambda: updates,
-        is_data_parallel_master=first,
-        data_parallel_world_size=1 if broadcast is None else 2,
-        data_parallel_process_group=None,
-        device="cpu",
-    )
-
-    def train(cfg, trainer, *losses: float) -> tuple[list[bool], bool]:
-        return [should_stop_early(cfg, loss) for loss in losses], False
-
-    return unless_done(train, should_stop_early)(cfg, trainer, *losses)[0]
+@pytest.mark.parametrize("before", range(5))
+def test_patience_is_counted_on(before):
+    """Breaks if a resumed training stops at another validation than an undisturbed one, or if the
+    first one's count is kept where the checkpoint has none."""
+    losses = [5.0, 4.0, 4.5, 4.1, 3.9, 4.0, 4.0, 4.0]
+    undisturbed = stops(losses)
+    assert undisturbed == 7 * [False] + [True]
+    vars(fairseqs_should_stop_early).clear()
+    (shard,) = iterators(1, 6)
+    shard.next_epoch_itr()
+    first, state = stops(losses[:before]), shard.state_dict()
+    vars(fairseqs_should_stop_early).clear()
+    shard.load_state_dict(state)
+    assert first + stops(losses[before:]) == undisturbed
 
 
-def test_the_count_goes_on_after_the_best_validation_of_the_log(tmp_path, should_stop_early):
-    log = write_log(tmp_path / "train.log", (10, 5.0), (20, 4.0), (30, 4.5))
-    assert go_on(configuration(log), should_stop_early, 30, [4.1, 4.2]) == [False, True]
-
-
-def test_a_better_validation_starts_the_count_anew(tmp_path, should_stop_early):
-    log = write_log(tmp_path / "train.log", (10, 4.0), (20, 4.5), (30, 4.5))
-    found = go_on(configuration(log), should_stop_early, 30, [3.9, 4.0, 4.0, 4.0])
-    assert found == [False, False, False, True]
-
-
-def test_what_the_checkpoint_does_not_know_does_not_count(tmp_path, should_stop_early):
-    """The training was killed after update 40, and resumes from the checkpoint of update 20."""
-    log = write_log(tmp_path / "train.log", (10, 5.0), (20, 4.0), (30, 4.5), (40, 3.0))
-    found = go_on(configuration(log), should_stop_early, 20, [4.5, 4.5, 4.5])
-    assert found == [False, False, True]
-
-
-def test_what_an_earlier_start_did_again_counts_once(tmp_path, should_stop_early):
-    log = write_log(tmp_path / "train.log", (10, 4.0), (20, 4.5), (30, 4.5), (20, 4.5))
-    assert go_on(configuration(log), should_stop_early, 20, [4.5, 4.5]) == [False, True]
-
-
-def test_the_best_is_the_largest_where_the_metric_is_to_grow(tmp_path, should_stop_early):
-    log = write_log(tmp_path / "train.log", (10, 4.0), (20, 5.0), (30, 4.0))
-    cfg = configuration(log, maximize=True)
-    assert go_on(cfg, should_stop_early, 30, [4.9, 4.9]) == [False, True]
-
-
-@pytest.mark.parametrize("missing", [True, False])
-def test_a_training_without_a_log_counts_as_fairseq_does(tmp_path, should_stop_early, missing):
-    log = tmp_path / "none.log" if missing else None
-    found = go_on(configuration(log), should_stop_early, 30, [5.0, 5.0, 5.0, 5.0])
-    assert found == [False, False, False, True]
-
-
-def test_all_processes_count_as_the_first_one_does(tmp_path, should_stop_early, monkeypatch):
-    """Breaks if a process on another machine, without the log, goes on alone and waits forever."""
-    log = write_log(tmp_path / "train.log", (10, 5.0), (20, 4.0), (30, 4.5))
-    sent = []
-    monkeypatch.setattr(
-        resuming.distributed_utils,
-        "broadcast_object",
-        lambda counted, *_, **__: sent.append(counted) or (4.0, 1),
-    )
-    for cfg, first in ((configuration(log), True), (configuration(tmp_path / "none"), False)):
-        found = go_on(cfg, should_stop_early, 30, [4.1, 4.2], first, broadcast=True)
-        assert found == [False, True]
-    assert sent == [(4.0, 1), None]
+@pytest.mark.parametrize(
+    ("updates", "waited", "patience", "done"),
+    [
+        (999, 2, 3, False),
+        (1000, 0, 3, True),
+        (10, 3, 3, True),
+        (10, 3, -1, False),
+        (10, None, 3, False),
+    ],
+)
+def test_a_training_that_is_done_stays_so(updates, waited, patience, done):
+    if waited is not None:
+        fairseqs_should_stop_early.num_runs = waited
+    train = unless_done(lambda *_: ([1.0], False), fairseqs_should_stop_early)
+    trainer = SimpleNamespace(get_num_updates=lambda: updates)
+    expected = ([None], True) if done else ([1.0], False)
+    assert train(configuration(patience), trainer, None, None) == expected
 
 
 def write_checkpoints(directory: Path, **kinds: bool) -> dict[str, Path]:
@@ -155,12 +187,3 @@ def test_whole_checkpoints_and_half_of_the_only_one_stay(tmp_path):
         path.write_bytes(b"half")
     repair_copies(tmp_path)
     assert all(path.read_bytes() == b"half" for path in paths.values())
-
-
-@pytest.mark.parametrize("option", ["restore_file", "finetune_from_model"])
-def test_a_directory_is_no_checkpoint_to_begin_with(option, tmp_path):
-    """Breaks if fairseq starts with new weights, and says so in one line of its log only."""
-    cfg = SimpleNamespace(restore_file="checkpoint_last.pt", finetune_from_model=None)
-    setattr(cfg, option, str(tmp_path))
-    with pytest.raises(ValueError, match="a plain file"):
-        from_whole_file(lambda *_: None)(cfg, None)

@@ -11,7 +11,7 @@ import torch
 from fairseq_commands import PLUGIN, SMALL, Run, losses
 from omegaconf import OmegaConf
 
-from fairseq_aiayn.plugin.resuming import saving_at_every_interval
+from fairseq_aiayn.plugin.resuming import IntervalCheckpoints
 
 # One batch holds the whole text.
 WHOLE_EPOCHS = [
@@ -68,9 +68,7 @@ def test_checkpoints_of_epochs_stay_fairseqs_own(run: Run, data_bin, tmp_path):
 def test_an_update_that_overflows_is_no_second_validation():
     """Breaks if --patience counts the validation of weights that have not changed."""
     calls = []
-    wrapped = saving_at_every_interval(
-        lambda *arguments: calls.append(arguments[-1]) or ([1], True)
-    )
+    wrapped = IntervalCheckpoints(lambda *arguments: calls.append(arguments[-1]) or ([1], True))
     cfg = OmegaConf.create(
         {"checkpoint": {"save_interval_updates": 2, "no_epoch_checkpoints": True}}
     )

@@ -147,7 +147,7 @@ def test_with_other_batches_an_epoch_begins_again_as_the_log_says(run: Run, data
     arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path]
     run("fairseq-train", *arguments, "--max-update", "3")
     more = run("fairseq-train", *arguments, "--max-update", "5", "--max-tokens", "200")
-    message = "epoch 1 begins again, with other batches: --max-tokens was 256, is 200"
+    message = "epoch 1 begins again, with other batches"
     assert (more.stdout + more.stderr).count(message) == 1
     iterator = torch.load(tmp_path / "checkpoint_last.pt")["extra_state"]["train_iterator"]
     assert (iterator["epoch"], iterator["iterations_in_epoch"]) == (1, 2)
