@@ -99,8 +99,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: {reason}") from error
     try:
         require_contents(state)
-        require_plain_references(state)
-    except ValueError as error:
+        configuration = plain(state.get("cfg"))
+        _resolved(configuration, configuration)
+        _resolved(plain(state.get("args")), {})  # has no references
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
     return state
 
@@ -132,41 +134,28 @@ def plain_configuration(state: Mapping[str, Any]) -> dict[str, Any]:
     return _resolved(configuration, configuration)
 
 
-def require_plain_references(state: Mapping[str, Any]) -> None:
-    """Raise ValueError unless every reference of "cfg" is to a value of it; "args" has none."""
-    configuration = plain(state.get("cfg"))
-    _resolved(configuration, configuration)
-    _resolved(plain(state.get("args")), {})
-
-
-def plain(value: Any) -> Any:
+def plain(value: Any, budget: Iterator[int] | None = None) -> Any:
     """Return a configuration, or a part of one, as dicts, lists and values, not resolved.
 
-    Raises ValueError for more than MOST_VALUES values, such as those of a list within itself.
+    Raises ValueError for more than MOST_VALUES values, RecursionError for a list within itself.
     """
-    try:
-        return _plain(value, iter(range(MOST_VALUES)))
-    except RecursionError as error:
-        raise ValueError("expected a configuration of a few levels, got a thousand") from error
-
-
-def _plain(value: Any, budget: Iterator[int]) -> Any:
+    budget = iter(range(MOST_VALUES)) if budget is None else budget
     if next(budget, None) is None:
         raise ValueError(f"expected a configuration of at most {MOST_VALUES:,} values, got more")
     if isinstance(value, omegaconf.Container):
-        return _plain(value._content, budget)
+        return plain(value._content, budget)
     if isinstance(value, omegaconf.Node):
-        return _plain(value._value(), budget)
+        return plain(value._value(), budget)
     if isinstance(value, argparse.Namespace):
         value = vars(value)
     if isinstance(value, Mapping):
-        return {str(name): _plain(part, budget) for name, part in value.items()}
+        return {str(name): plain(part, budget) for name, part in value.items()}
     if isinstance(value, Sequence | set) and not isinstance(value, str | bytes):
-        return [_plain(part, budget) for part in value]
+        return [plain(part, budget) for part in value]
     return value
 
 
-def _resolved(value: Any, root: dict[str, Any]) -> Any:
+def _resolved(value: Any, root: Any) -> Any:
     """Return a plain value with the references in it replaced by values of `root`.
 
     Raises ValueError for a reference to anything but one value, or a list of values, of `root`:

@@ -2,13 +2,13 @@
 
 from argparse import Namespace
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 
 import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary
 from fairseq.logging import metrics
 from fairseq.tasks import register_task
 from torch import Tensor
@@ -29,7 +29,6 @@ from fairseq_aiayn.treebank.linearization import MAX_OPEN
 from fairseq_aiayn.treebank.repair import repair
 from fairseq_aiayn.treebank.trees import read_symbols, write_tree
 
-SOURCE, TARGET = "words", "tree"
 DEVELOPMENT = "valid"  # the subset whose trees --eval-f1 reads
 WORD_BEGINS = "\u2581"  # the first character of the first piece of every word
 COUNTS = ("matched", "gold", "predicted")  # constituents, as EVALB counts them
@@ -62,39 +61,18 @@ class TreeGenerator(BeamSearchGenerator):
         options: Search,
         product_type: torch.dtype | None,
     ):
-        """Raises ValueError for dictionaries without words or trees, and for a minimum length."""
+        """Raises ValueError for a target dictionary without trees."""
         super().__init__(source_dictionary, target_dictionary, options, product_type)
-        if options.min_length > 1:
-            raise ValueError(
-                f"--min-len {options.min_length} and --constrained: a tree's words decide how"
-                " short it may be"
-            )
         self.tree_symbols = tree_symbols(target_dictionary.symbols, target_dictionary.eos())
         self.begins_word = torch.tensor(
             [symbol.startswith(WORD_BEGINS) for symbol in source_dictionary.symbols]
         )
-        if not self.begins_word.any():
-            raise ValueError(
-                f"--constrained: no source piece begins with {WORD_BEGINS!r}, so that words cannot"
-                " be counted"
-            )
-
-    def generate(
-        self,
-        models: list[AiaynModel],
-        sample: dict,
-        prefix_tokens: Tensor | None = None,
-        constraints: Tensor | None = None,
-    ) -> list[list[dict]]:
-        """Parse a batch; the pieces that begin a word are counted, and <unk> begins none."""
-        if prefix_tokens is not None:
-            raise ValueError("--constrained has no search from a prefix: leave --prefix-size at 0")
-        return super().generate(models, sample, prefix_tokens, constraints)
 
     def continuations(
         self, models: list[AiaynModel], sample: dict, max_lengths: Tensor
     ) -> Continuations:
-        """Return the continuations of the ensemble that can still become trees."""
+        """Return the continuations of the ensemble that can still become trees; the pieces that
+        begin a word are counted, and <unk> begins none."""
         src_tokens = sample["net_input"]["src_tokens"]
         words = self.begins_word.to(src_tokens.device)[src_tokens].sum(dim=1)
         return ConstrainedContinuations(
@@ -106,36 +84,9 @@ class TreeGenerator(BeamSearchGenerator):
         )
 
 
-@dataclass(frozen=True)
-class DevelopmentTrees:
-    """The development set as text: the words and the tree of every sentence."""
-
-    words: list[list[str]]
-    gold: list[str]
-
-    def counts(
-        self,
-        generator: BeamSearchGenerator,
-        model: AiaynModel,
-        sample: dict,
-        target: Dictionary,
-    ) -> dict[str, int]:
-        """Parse a batch and count constituents, for a logging output."""
-        with torch.no_grad():
-            found = generator.generate([model], sample)
-        total = dict.fromkeys(COUNTS, 0)
-        for number, hypotheses in zip(sample["id"].tolist(), found, strict=True):
-            symbols = [target[token] for token in hypotheses[0]["tokens"][:-1].tolist()]
-            tree = write_tree(repair(symbols, self.words[number]).tree)
-            score = score_sentence(self.gold[number], tree)
-            if score.status is Status.VALID:
-                for name in COUNTS:
-                    total[name] += len(getattr(score, name))
-        return {LOGGED.format(name): count for name, count in total.items()}
-
-
-def read_development_trees(data: Path, sentences: int) -> DevelopmentTrees:
-    """Read the development trees from the directory of the binarized data.
+def read_development_trees(data: Path, sentences: int) -> tuple[list[list[str]], list[str]]:
+    """Return the words and the tree of every development sentence, from the directory of the
+    binarized data.
 
     Raises OSError if a file is missing, and ValueError if a file does not have `sentences` lines.
     """
@@ -147,22 +98,7 @@ def read_development_trees(data: Path, sentences: int) -> DevelopmentTrees:
                 f"{data / 'held_out' / f'valid.{name}'}: must have the {sentences:,} sentences of"
                 f" the development set, has {len(lines):,}"
             )
-    return DevelopmentTrees(words, gold)
-
-
-def log_f1(logging_outputs: list[dict]) -> None:
-    """Log F1 in percent, from the counts of the batches; log nothing if no batch has counts."""
-    keys = [LOGGED.format(name) for name in COUNTS]
-    if not any(keys[0] in log for log in logging_outputs):
-        return
-    for key in keys:
-        metrics.log_scalar_sum(key, sum(log.get(key, 0) for log in logging_outputs))
-    metrics.log_derived("f1", lambda meters: f1(*(meters[key].sum for key in keys)))
-
-
-def f1(matched: float, gold: float, predicted: float) -> float:
-    """Return F1 in percent, rounded to two decimal places; 0 if nothing was predicted."""
-    return round(200 * float(matched) / max(1.0, float(gold + predicted)), 2)
+    return words, gold
 
 
 @register_task("aiayn_parsing", dataclass=AiaynParsingConfig)
@@ -171,17 +107,6 @@ class AiaynParsingTask(AiaynTranslationTask):
 
     name = "aiayn_parsing"
     decoding = PARSING_DECODING
-
-    @classmethod
-    def setup_task(cls, cfg: AiaynParsingConfig, **kwargs: object) -> "AiaynParsingTask":
-        """Load the dictionaries; unless options or the names of the data files give the languages,
-        they are "words" and "tree"."""
-        if cfg.source_lang is None or cfg.target_lang is None:
-            data = utils.split_paths(cfg.data)[0]
-            if None in data_utils.infer_language_pair(data):
-                cfg.source_lang = cfg.source_lang or SOURCE
-                cfg.target_lang = cfg.target_lang or TARGET
-        return super().setup_task(cfg, **kwargs)
 
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **kwargs: object
@@ -207,22 +132,50 @@ class AiaynParsingTask(AiaynTranslationTask):
         """Compute the loss of a batch and, with --eval-f1, the counts of constituents for F1."""
         loss, size, log = super().valid_step(sample, model, criterion)
         if self.cfg.eval_f1 and sample:
-            log |= self.development_trees().counts(
-                self.development_search, model, sample, self.target_dictionary
-            )
+            log |= self.count_constituents(sample, model)
         return loss, size, log
 
-    @cache  # noqa: B019 (a process has one task)
-    def development_trees(self) -> DevelopmentTrees:
-        """The development set as text, read once."""
+    def count_constituents(self, sample: dict, model: AiaynModel) -> dict[str, int]:
+        """Parse a batch of the development set and count constituents, for a logging output."""
+        words, gold = self.development_trees
+        total = dict.fromkeys(COUNTS, 0)
+        parses = self.development_search.generate([model], sample)
+        for number, hypotheses in zip(sample["id"].tolist(), parses, strict=True):
+            tokens = hypotheses[0]["tokens"][:-1].tolist()
+            symbols = [self.target_dictionary[token] for token in tokens]
+            score = score_sentence(gold[number], write_tree(repair(symbols, words[number]).tree))
+            if score.status is Status.VALID:
+                for name in COUNTS:
+                    total[name] += len(getattr(score, name))
+        return {LOGGED.format(name): count for name, count in total.items()}
+
+    @cached_property
+    def development_trees(self) -> tuple[list[list[str]], list[str]]:
+        """The words and the trees of the development set."""
         data = Path(utils.split_paths(self.cfg.data)[0])
         return read_development_trees(data, len(self.datasets[DEVELOPMENT]))
 
     def reduce_metrics(self, logging_outputs: list[dict], criterion: FairseqCriterion) -> None:
         """Log the figures of the criterion, and F1 if it was measured."""
         super().reduce_metrics(logging_outputs, criterion)
-        log_f1(logging_outputs)
+        keys = [LOGGED.format(name) for name in COUNTS]
+        if not any(keys[0] in log for log in logging_outputs):
+            return
+        for key in keys:
+            metrics.log_scalar_sum(key, sum(log.get(key, 0) for log in logging_outputs))
+        metrics.log_derived("f1", lambda meters: f1(*(meters[key].sum for key in keys)))
+
+    def refused_options(self) -> dict[str, object]:
+        """Return the generation options that have no meaning here, with the values that turn them
+        off; the words of a tree decide how short it may be, and how it begins."""
+        constrained: dict[str, object] = {"min_len": 1, "prefix_size": 0}
+        return super().refused_options() | (constrained if self.cfg.constrained else {})
 
     def generator_class(self) -> type[BeamSearchGenerator]:
         """Return the class of the search, which is constrained with --constrained."""
         return TreeGenerator if self.cfg.constrained else BeamSearchGenerator
+
+
+def f1(matched: float, gold: float, predicted: float) -> float:
+    """Return F1 in percent, rounded to two decimal places; 0 if nothing was predicted."""
+    return round(200 * float(matched) / max(1.0, float(gold + predicted)), 2)

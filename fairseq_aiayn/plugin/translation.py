@@ -29,7 +29,7 @@ from fairseq_aiayn.settings import argument, generate_options, option
 
 # fairseq's generation options that the paper's search does not have, with the values that turn them
 # off
-REFUSED = {
+REFUSED: dict[str, object] = {
     "constraints": None,
     "diverse_beam_groups": -1,
     "diversity_rate": -1.0,
@@ -83,7 +83,7 @@ class BeamSearchGenerator:
         constraints: Tensor | None = None,
     ) -> list[list[dict]]:
         """Translate a batch; return a list of hypotheses per sentence, best first, with scores in
-        nats. `constraints` are of --constraints, which `refuse_foreign_options` refuses."""
+        nats. `constraints` are of --constraints, which is refused."""
         for model in models:
             model.eval()
         net_input = sample["net_input"]
@@ -178,7 +178,12 @@ class AiaynTranslationTask(TranslationTask):
         """
         if getattr(args, "score_reference", False):
             return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs)
-        refuse_foreign_options(args)
+        for name, off in self.refused_options().items():
+            if getattr(args, name, off) not in (off, None):
+                raise ValueError(
+                    f"{option(name)} is not part of the paper's search: use --task translation for"
+                    " it"
+                )
         for model in models:
             if not isinstance(model, AiaynModel):
                 raise ValueError(
@@ -202,18 +207,14 @@ class AiaynTranslationTask(TranslationTask):
             PRODUCT_TYPES[self.cfg.search_precision],
         )
 
+    def refused_options(self) -> dict[str, object]:
+        """Return fairseq's generation options that this search does not have, with the values that
+        turn them off."""
+        return REFUSED
+
     def generator_class(self) -> type[BeamSearchGenerator]:
         """Return the class of the search."""
         return BeamSearchGenerator
-
-
-def refuse_foreign_options(args: Namespace) -> None:
-    """Raise ValueError for a generation option that the paper's search does not have."""
-    for name, off in REFUSED.items():
-        if getattr(args, name, off) not in (off, None):
-            raise ValueError(
-                f"{option(name)} is not part of the paper's search: use --task translation for it"
-            )
 
 
 class PairsByLength(BaseWrapperDataset):
