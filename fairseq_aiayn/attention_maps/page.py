@@ -60,43 +60,43 @@ def view_of(selection: Selection, view: str, words: str) -> str:
 
 def _data_block(maps: Sequence[AttentionMap], start: str) -> str:
     """Return the maps as JSON that is safe in a script element: without <, ASCII only."""
-    shown = [_content(one) | {"whole": _whole_words(one)} for one in maps]
-    kinds = {one.kind: asdict(KINDS[one.kind]) for one in maps}
-    content = {"colours": LINE_COLOURS, "kinds": kinds, "maps": shown, "start": start}
+    content = {
+        "colours": LINE_COLOURS,
+        "kinds": {pieces.kind: asdict(KINDS[pieces.kind]) for pieces in maps},
+        "maps": [_content(pieces) | {"whole": _whole_words(pieces)} for pieces in maps],
+        "start": start,
+    }
     return json.dumps(content).replace("<", "\\u003c")
 
 
-def _content(one: AttentionMap) -> dict[str, object]:
-    layers, heads = one.weights.shape[:2]
+def _content(attention: AttentionMap) -> dict[str, object]:
+    layers, heads = attention.weights.shape[:2]
     return {
-        "kind": one.kind,
-        "queries": one.queries,
-        "keys": one.keys,
+        "kind": attention.kind,
+        "queries": attention.queries,
+        "keys": attention.keys,
         "layers": layers,
         "heads": heads,
-        "weights": _encode(one),
+        "weights": _encode(attention),
     }
 
 
 def _whole_words(pieces: AttentionMap) -> dict[str, object] | None:
     """Return the map of whole words; None if every piece is a word already."""
     words = merge_words(pieces)
-    if (words.queries, words.keys) == (pieces.queries, pieces.keys):
-        return None
-    return _content(words)
+    is_same = (words.queries, words.keys) == (pieces.queries, pieces.keys)
+    return None if is_same else _content(words)
 
 
-def _encode(one: AttentionMap) -> str:
+def _encode(attention: AttentionMap) -> str:
     """Return the weights as base64 of 16 bits each, in the order of [N, h, Q, K]."""
-    weights = one.weights.detach().cpu().double().numpy()
-    outside = ~((weights >= 0) & (weights <= 1 + 1e-4))
-    if outside.any():
-        raise ValueError(f"weights of {one.kind} must lie in 0 to 1, got {weights[outside][0]:g}")
+    weights = attention.weights.detach().cpu().double().numpy()
+    outside = weights[~((weights >= 0) & (weights <= 1 + 1e-4))]
+    if outside.size:
+        raise ValueError(f"weights of {attention.kind} must lie in 0 to 1, got {outside[0]:g}")
     levels = np.rint(weights.clip(max=1) * LEVELS).astype("<u2")
     return base64.b64encode(levels.tobytes()).decode()
 
 
 def _read(name: str) -> str:
-    return (
-        resources.files("fairseq_aiayn.attention_maps").joinpath(name).read_text(encoding="utf-8")
-    )
+    return (resources.files("fairseq_aiayn.attention_maps") / name).read_text(encoding="utf-8")

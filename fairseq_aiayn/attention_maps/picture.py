@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,6 +44,7 @@ GAP, SQUARE = 0.08, 0.12  # inches: beside words, and the side of a head's squar
 LARGEST_SPREAD = 0.03  # inches from one head's line to the next
 INVISIBLE = 1 / 255  # an opacity below this changes no pixel
 LONGEST_WORD = 32  # characters
+NOT_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 INK, FAINT = "#1b1b1f", "#77777f"
 TITLES = {
     "encoder": "Encoder self-attention",
@@ -134,12 +135,8 @@ def _write(
 
 def label(word: str) -> str:
     """Return a word without control characters, which XML forbids, and cut if it is very long."""
-    visible = "".join("\ufffd" if _is_not_text(c) else c for c in word)
+    visible = NOT_TEXT.sub("\ufffd", word)
     return visible if len(visible) <= LONGEST_WORD else f"{visible[: LONGEST_WORD - 1]}…"
-
-
-def _is_not_text(character: str) -> bool:
-    return unicodedata.category(character) in ("Cc", "Cs") or character in "\ufffe\uffff"
 
 
 def save_picture(figure: Figure, path: Path) -> None:

@@ -19,12 +19,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
-from fairseq_aiayn.diagnosis.aspects import Finding, Weight
+from fairseq_aiayn.diagnosis.aspects import Weight
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, as_json, diagnose
 from fairseq_aiayn.diagnosis.evidence import read_evidence
-from fairseq_aiayn.paper import OWN, Row, find_row
+from fairseq_aiayn.paper import OWN, find_row
 
 HEADINGS = {
     Weight.LARGE: "costs or gains 1 BLEU or more",
@@ -49,38 +50,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print the diagnosis."""
     row = find_row(arguments.row) if arguments.row else None
-    found = diagnose(read_evidence(arguments.training, arguments.generate, arguments.bleu), row)
+    run = read_evidence(arguments.training, arguments.generate, arguments.bleu)
+    diagnosis = diagnose(run, row)
     if arguments.json:
-        print(json.dumps(as_json(found), indent=2, ensure_ascii=False))
+        print(json.dumps(as_json(diagnosis), indent=2, ensure_ascii=False))
     else:
-        print(*_lines(found), sep="\n")
+        print(*_lines(diagnosis), sep="\n")
 
 
-def _lines(found: Diagnosis) -> Iterator[str]:
-    yield f"{found.name}: {found.arch}, beside row {found.row.name}"
-    heading = None
-    for name, one in found.findings.items():
-        if one.differs:
-            if one.weight is not heading:
-                heading = one.weight
-                yield f"\n{HEADINGS[heading]}"
-            yield from _finding_lines(name, one, found.row)
-    same = [name for name, one in found.findings.items() if not one.differs]
-    yield f"\nas in the {_whose(found.row)}: {', '.join(same) or 'nothing'}"
-    if found.not_known:
-        yield f"the files do not say: {', '.join(found.not_known)}"
-    if found.other_options:
-        options = ", ".join(f"{name} {value}" for name, value in found.other_options.items())
+def _lines(diagnosis: Diagnosis) -> Iterator[str]:
+    yield f"{diagnosis.name}: {diagnosis.arch}, beside row {diagnosis.row.name}"
+    whose = "row" if diagnosis.row in OWN else "paper"
+    differing = {name: each for name, each in diagnosis.findings.items() if each.differs}
+    for weight, group in groupby(differing.items(), key=lambda item: item[1].weight):
+        yield f"\n{HEADINGS[weight]}"
+        for name, finding in group:
+            yield f"  {name}"
+            texts = {whose: finding.paper, "here": finding.here}
+            texts |= {"effect": finding.effect, "change": finding.change}
+            yield from (f"    {label + ':':<8}{text}" for label, text in texts.items() if text)
+    same = [name for name in diagnosis.findings if name not in differing]
+    yield f"\nas in the {whose}: {', '.join(same) or 'nothing'}"
+    if diagnosis.not_known:
+        yield f"the files do not say: {', '.join(diagnosis.not_known)}"
+    if diagnosis.other_options:
+        options = ", ".join(f"{name} {value}" for name, value in diagnosis.other_options.items())
         yield f"also set, and not judged: {options}"
-
-
-def _finding_lines(name: str, one: Finding, row: Row) -> Iterator[str]:
-    yield f"  {name}"
-    lines = {_whose(row): one.paper, "here": one.here, "effect": one.effect, "change": one.change}
-    for label, text in lines.items():
-        if text:
-            yield f"    {label + ':':<8}{text}"
-
-
-def _whose(row: Row) -> str:
-    return "row" if row in OWN else "paper"
