@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -18,12 +19,14 @@ from fairseq_aiayn.scores import LengthClass
 VALIDATIONS = 25  # of a run that are printed
 POINTS = 1_800  # of all lines of a panel together; more make the page larger and not clearer
 DOTTED = 40  # points of a line that are few enough for a dot on each
-THIN, THICK = {"linewidth": 0.8, "alpha": 0.6}, {"linewidth": 2.0}
-DOTS = {"marker": "o", "markersize": 3}
+Look = dict[str, Any]  # of a line
+THIN: Look = {"linewidth": 0.8, "alpha": 0.6}
+THICK: Look = {"linewidth": 2.0}
+DOTS: Look = {"marker": "o", "markersize": 3}
 DASHES = ("-", "--", ":", "-.")  # the ninth run has the first one's colour, and other dashes
 LONGEST_NAME = 40  # characters
 INK = "#010203"  # stands for the page's own text colour
-STYLE = {
+STYLE: dict[Any, Any] = {  # of matplotlib
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "report",  # the same curves make the same file
     "font.family": "sans-serif",
@@ -106,7 +109,7 @@ def draw_learning_curves(curves: Mapping[str, LearningCurves]) -> str:
         return _svg(figure, "curves")
 
 
-def _lines(both: LearningCurves) -> Iterator[tuple[int, Curve, Sequence[float], dict]]:
+def _lines(both: LearningCurves) -> Iterator[tuple[int, Curve, Sequence[float], Look]]:
     """Yield the lines of a run: the row of the panel, whose updates, the values, and the look."""
     for curve, look in ((both.training, THIN), (both.validation, THICK)):
         dots = DOTS if look is THICK and len(curve.updates) <= DOTTED else {}
@@ -145,7 +148,7 @@ def length_range(one: LengthClass) -> str:
     return f"{both[0]}–{both[1]}" if both[0] < both[1] else str(both[0])
 
 
-def _look(place: int) -> dict[str, object]:
+def _look(place: int) -> Look:
     """Return the colour and the dashes of a run, by its place among the runs."""
     dashes = DASHES[place // len(LINE_COLOURS) % len(DASHES)]
     return {"color": line_colour(place), "linestyle": dashes, "linewidth": 1.5}

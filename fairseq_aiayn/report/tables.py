@@ -152,7 +152,7 @@ def full_blocks(results: Results) -> list[Block]:
     """Return the summary, and how each run was made; of parsers also the table of labels."""
     runs: Sequence[Run] = results.runs
     if results.kind == TABLE3:
-        runs = [run for group in group_by_row(runs) for run in group.runs]
+        runs = [run for group in group_by_row(runs) for run in group]
     else:
         runs = first_seeds(runs, results.seeds)
     labels = [labels_table(runs)] if results.kind == TABLE4 else []
@@ -309,15 +309,6 @@ def example_block(
 # Table 3
 
 
-@dataclass(frozen=True)
-class Group:
-    """The runs of one row by one system; each has another seed."""
-
-    system: str
-    row: Row
-    runs: tuple[Run, ...]
-
-
 def read_table3(directories: Sequence[Path]) -> Results:
     """Read run directories, finished or not; an unfinished run keeps its name and the reason.
 
@@ -398,38 +389,36 @@ COLUMNS = (
 )
 
 
-def group_by_row(runs: Sequence[Run]) -> list[Group]:
-    """Group runs by row, in the paper's order, and by system, in the order of the runs."""
-    groups: dict[tuple[str | None, str], list[Run]] = {}
-    systems = dict.fromkeys(run.settings.system for run in runs)
+def group_by_row(runs: Sequence[Run]) -> list[list[Run]]:
+    """Group the runs of a row by one system: in the paper's order, and that of the runs."""
+    systems = list(dict.fromkeys(run.settings.system for run in runs))
+    groups: dict[tuple[str | None, str], list[Run]] = {
+        (row, system): [] for row in ROWS_3 for system in systems
+    }
     for run in runs:
-        groups.setdefault((run.settings.row, run.settings.system), []).append(run)
-    return [
-        Group(system, row, tuple(groups[row.name, system]))
-        for row in TABLE_3
-        for system in systems
-        if (row.name, system) in groups
-    ]
+        groups[run.settings.row, run.settings.system].append(run)
+    return [group for group in groups.values() if group]
 
 
-def table3_cells(group: Group) -> dict[str, str]:
-    """Return what Table 3 says of a row, by its columns, beside what the paper prints of it."""
-    row, paper, (first, *_) = group.row, group.row.published, group.runs
-    translations = [run.translation for run in group.runs]
+def table3_cells(runs: Sequence[Run]) -> dict[str, str]:
+    """Return what Table 3 says of the runs of one row, beside what the paper prints of it."""
+    first, translations = runs[0], [run.translation for run in runs]
+    row = ROWS_3[first.settings.row or ""]
+    paper = row.published
     return {
         "row": row.name,
-        "system": group.system,
+        "system": first.settings.system,
         **{name: _symbol(row, name) for name in SYMBOLS},
         "ε_ls": _symbol(row, "epsilon_ls"),
         "updates": f"{first.training.updates:,}",
         "PPL, paper": f"{paper.ppl:.2f}" if paper.ppl else "",
-        "PPL, ours": _mean([run.dev_perplexity for run in group.runs]),
+        "PPL, ours": _mean([run.dev_perplexity for run in runs]),
         "BLEU, paper": f"{paper.bleu:.1f}" if paper.bleu else "",
         "BLEU, ours": _mean([scores.bleu.score for scores in translations]),
         "sacreBLEU, ours": _mean([scores.sacrebleu.score for scores in translations]),
         "10⁶ params, paper": f"{paper.parameters:.0f}" if paper.parameters else "",
         "10⁶ params, ours": f"{first.training.parameters / 1e6:.1f}",
-        "seeds": str(len(group.runs)),
+        "seeds": str(len(runs)),
     }
 
 
@@ -448,7 +437,7 @@ def _mean(values: Sequence[float]) -> str:
 def table3_blocks(results: Results) -> list[Block]:
     """Return the table in the paper's order of rows, and what must be known to read it."""
     runs, groups = results.runs, group_by_row(results.runs)
-    systems = list(dict.fromkeys(group.system for group in groups))
+    systems = list(dict.fromkeys(group[0].settings.system for group in groups))
     columns = [name for name in COLUMNS if name != "system" or len(systems) > 1]
     cells = map(table3_cells, groups)
     rows = [[of_group[name] for name in columns] for of_group in cells]
@@ -461,7 +450,7 @@ def table3_blocks(results: Results) -> list[Block]:
         reasons = [f"{run.name}: {run.reason}" for run in results.unfinished]
         blocks += [Paragraph("Not finished:"), Bullets(reasons)]
     for system in systems:
-        finished = {group.row.name for group in groups if group.system == system}
+        finished = {run.settings.row for run in runs if run.settings.system == system}
         if missing := [row.name for row in TABLE_3 if row.name not in finished]:
             text = f"Rows without a finished run of {system}: {', '.join(missing)}"
             blocks.append(Paragraph(text))

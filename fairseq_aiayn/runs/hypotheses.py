@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterable
 
-from fairseq_aiayn.text import script
+from fairseq_aiayn.text import STANDARD_INPUT, script, stream_lines
 
 HYPOTHESIS = re.compile(r"([DH])-(\d+)\t[^\t]*\t(.*)")
 
@@ -24,7 +24,7 @@ def hypotheses(lines: Iterable[str], kind: str = "D") -> list[str]:
     """
     found: dict[int, str] = {}
     for line in lines:
-        match = HYPOTHESIS.match(line.rstrip("\n"))
+        match = HYPOTHESIS.match(line)
         if match and match[1] == kind:
             found.setdefault(int(match[2]), match[3])
     for index in range(max(found, default=0) + 1):
@@ -37,9 +37,8 @@ def main() -> None:
     with script(__doc__) as parser:
         parser.add_argument("--tokens", action="store_true", help="print tokens, not detokenized")
         arguments = parser.parse_args()
-        sys.stdin.reconfigure(encoding="utf-8", newline="\n")
-        sys.stdout.reconfigure(encoding="utf-8")
-        print(*hypotheses(sys.stdin, "H" if arguments.tokens else "D"), sep="\n")
+        lines = hypotheses(stream_lines(STANDARD_INPUT), "H" if arguments.tokens else "D")
+        sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
 
 
 if __name__ == "__main__":

@@ -118,8 +118,8 @@ def main() -> None:
         parser.add_argument("--log", required=True)
         arguments = parser.parse_args()
         # "\r" ends a line of a redrawn bar; it is kept, so that the bar is redrawn here too.
-        sys.stdin.reconfigure(encoding="utf-8", errors="replace", newline="")
-        show(copy_to_log(sys.stdin, arguments.log))
+        stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace", newline="")
+        show(copy_to_log(stream, arguments.log))
 
 
 if __name__ == "__main__":

@@ -1,21 +1,20 @@
 """What `aiayn compare` says of runs that the paper's figures stand beside without fitting them."""
 
+from pathlib import Path
+
 import pytest
 from run_directories import MADE, markdown, read_comparison, train_log, valid_log, write_run
 
 
-@pytest.fixture
-def make_run(tmp_path):
-    def make(name: str, made: dict, **files: str):
-        return write_run(tmp_path / name, made, **files)
+def difference(directory: Path, made: dict, **files: str) -> str:
+    """What the paper's figures are of and the run is not, as it is said; empty for no difference.
 
-    return make
-
-
-def differences(text: str) -> str:
-    """The sentence that says of what the paper's figures are; empty where there is none."""
-    lines = [line for line in text.split("\n") if line.startswith("The paper's figures")]
-    return lines[0] if lines else ""
+    The sentence stands below the table and the machines.
+    """
+    text = markdown(read_comparison([write_run(directory, made, **files)], 0))
+    return (
+        text.partition("trained on")[2].partition("The paper's figures are of ")[2].split("\n")[0]
+    )
 
 
 AS_THE_PAPER = [
@@ -30,50 +29,36 @@ AS_THE_PAPER = [
 
 @pytest.mark.parametrize(("row", "corpus", "subset", "averaged", "updates", "types"), AS_THE_PAPER)
 def test_the_papers_figures_stand_alone_beside_runs_as_the_papers(
-    make_run, row, corpus, subset, averaged, updates, types
+    tmp_path, row, corpus, subset, averaged, updates, types
 ):
     made = MADE | {"row": row, "corpus": corpus, "subset": subset, "averaged": averaged}
-    logs = {"train.log": train_log(updates), "valid.log": valid_log(5.0, types)}
-
-    def compared(name: str, made: dict, **files: str) -> str:
-        return differences(markdown(read_comparison([make_run(name, made, **logs | files)], 0)))
-
-    assert compared("alike", made) == ""
-    other = compared("other", made | {"averaged": averaged + 1})
-    assert f"subset {subset}), {updates:,} updates, a vocabulary of about 3" in other
+    files = {"train.log": train_log(updates), "valid.log": valid_log(5.0, types)}
+    assert difference(tmp_path / "alike", made, **files) == ""
+    other = difference(tmp_path / "other", made | {"averaged": averaged + 1}, **files)
     mean = f"the mean of the last {averaged} checkpoints" if averaged > 1 else "no averaging"
+    assert f"subset {subset}), {updates:,} updates, a vocabulary of about 3" in other
     assert other.endswith(f" and {mean}; ours: averaged checkpoints {averaged + 1}.")
-    short = compared("short", made, **{"train.log": train_log(500)})
+    short = difference(tmp_path / "short", made, **files | {"train.log": train_log(500)})
     assert short.endswith("; ours: updates 500.")
 
 
 @pytest.mark.parametrize(
-    ("made", "files", "ours"),
+    ("made", "log", "ours"),
     [
-        ({"averaged": None}, {}, "averaged checkpoints not recorded"),
-        ({"averaged": 1}, {}, "averaged checkpoints 1"),
-        ({"subset": "valid"}, {}, "averaged checkpoints 5"),  # Table 3 averages none
-        ({}, {"valid.log": valid_log(5.0, 35_100)}, "vocabulary 35,100"),
-        ({}, {"valid.log": '{"valid_ppl": "5"}'}, "vocabulary not recorded"),
-        ({"corpus": "wmt14_en_fr"}, {}, "vocabulary 37,000"),
-        (
-            {"averaged": 1},
-            {"train.log": train_log(5_000)},
-            "updates 5,000, averaged checkpoints 1",
-        ),
+        ({"averaged": None}, valid_log(5.0), "averaged checkpoints not recorded"),
+        ({"subset": "valid"}, valid_log(5.0), "averaged checkpoints 5"),  # Table 3 averages none
+        ({}, valid_log(5.0, 35_100), "vocabulary 35,100"),
+        ({}, '{"valid_ppl": "5"}', "vocabulary not recorded"),
+        ({"corpus": "wmt14_en_fr"}, valid_log(5.0), "vocabulary 37,000"),
+        ({"averaged": 1}, valid_log(5.0, 5), "vocabulary 5, averaged checkpoints 1"),
     ],
 )
-def test_what_differs_from_the_papers_figures_is_said_below_the_table(make_run, made, files, ours):
-    text = markdown(read_comparison([make_run("a", MADE | made, **files)], 0))
-    assert differences(text).endswith(f"; ours: {ours}.")
-    assert text.index("The paper's figures") > text.index("trained on")
+def test_what_differs_from_the_papers_figures_is_said_below_the_table(tmp_path, made, log, ours):
+    said = difference(tmp_path / "a", MADE | made, **{"valid.log": log})
+    assert said.endswith(f"; ours: {ours}.")
 
 
-def test_runs_that_differ_among_themselves_are_all_told(make_run):
+def test_runs_that_differ_among_themselves_are_all_told(tmp_path):
     stock = MADE | {"name": "stock", "averaged": 1}
-    text = markdown(read_comparison([make_run("a", MADE), make_run("b", stock)], 0))
-    assert differences(text) == (
-        "The paper's figures are of newstest2014 (corpus wmt14_en_de, subset test), 100,000 "
-        "updates, a vocabulary of about 37,000 and the mean of the last 5 checkpoints; ours: "
-        "averaged checkpoints 5 or 1."
-    )
+    runs = [write_run(tmp_path / "a", MADE), write_run(tmp_path / "b", stock)]
+    assert "; ours: averaged checkpoints 5 or 1." in markdown(read_comparison(runs, 0))

@@ -1,5 +1,4 @@
-"""runs/learning_curves.py, train_log.py and differences.py: what logs and settings
-say of how runs were made and went."""
+"""What logs say of how a training went, and what differs between runs."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from argparse import Namespace
 from dataclasses import replace
 
 import pytest
-from run_directories import MADE, PARAMETERS, inner, valid, write_log, write_run
+from run_directories import MADE, PARAMETERS, inner, train_log, valid, write_log, write_run
 
 from fairseq_aiayn.runs.differences import Difference, run_differences
 from fairseq_aiayn.runs.logs import (
@@ -17,7 +16,6 @@ from fairseq_aiayn.runs.logs import (
     read_log,
     training_of,
 )
-from fairseq_aiayn.runs.record import options_of
 from fairseq_aiayn.runs.run import read_run
 
 
@@ -36,7 +34,7 @@ def test_time_is_that_of_the_clock_where_it_runs(log):
     assert curves.training.seconds == (7.0, 17.0, 21.0, 26.0)
 
 
-def test_time_is_that_of_the_updates_before(log):
+def test_a_curve_has_the_figures_of_its_lines_and_the_time_of_the_updates_before(log):
     curves = learning_curves_of(
         log(inner(10, 9.0, 4), inner(20, 8.0, 6), valid(25, 7.5), inner(30, 7.0, 5), valid(30, 7))
     )
@@ -48,6 +46,7 @@ def test_time_is_that_of_the_updates_before(log):
     assert curves.validation.updates == (25, 30)
     assert curves.validation.seconds == (10.0, 15.0)
     assert curves.validation.loss == (7.5, 7.0)
+    assert learning_curves_of(log(PARAMETERS)).training.updates == ()
 
 
 def test_what_a_resumed_training_did_again_counts_once(log):
@@ -61,44 +60,28 @@ def test_what_a_resumed_training_did_again_counts_once(log):
     assert curves.validation.updates == (20,)
 
 
-def test_a_training_shorter_than_the_log_interval_has_no_curve(log):
-    assert learning_curves_of(log(PARAMETERS)).training.updates == ()
-
-
 def test_options_are_those_of_the_newest_start():
-    first, second = (
-        repr(
-            {
-                "_name": None,
-                "common": {"seed": 1},
-                "model": Namespace(arch="tiny", lr=[rate]),
-                "x": 1,
-            }
-        )
+    starts = [
+        repr({"_name": None, "common": {"seed": 1}, "model": Namespace(arch="tiny", lr=[rate])})
         for rate in (0.1, 0.25)
-    )
-    options = flat_options(printed_configuration([first, "words", second, inner(10, 9.0)]))
-    assert options == {"seed": 1, "arch": "tiny", "lr": [0.25]}
+    ]
+    cut_off = "{'_name': None, 'model': Namespace(arch="
+    configuration = printed_configuration([*starts, "words", inner(10, 9.0), cut_off])
+    assert flat_options(configuration) == {"seed": 1, "arch": "tiny", "lr": [0.25]}
+    assert printed_configuration(["words", cut_off]) == {}
 
 
 @pytest.mark.parametrize(
-    "line", ["words", "{'_name': None, 'model': Namespace(arch=", "{'_name': 1}"]
+    ("lines", "peaks"),
+    [
+        ([], (None, None)),
+        (["peak memory: 700 MiB"], (700, None)),
+        (["peak memory: 900 MiB", "peak memory: 800 MiB, of the GPU 5000 MiB"], (900, 5000)),
+    ],
 )
-def test_a_log_without_readable_options_has_none(line):
-    assert flat_options(printed_configuration([line])) == {}
-
-
-def test_the_options_of_a_command():
-    command = (
-        "fairseq-train 'my bin' --seed 1 --fp16 --lr=0.5 --keep 5 --adam-betas 0.9,0.98 --keep 6"
-    )
-    assert options_of(command) == {
-        "--seed": "1",
-        "--fp16": "yes",
-        "--lr": "0.5",
-        "--keep": "6",
-        "--adam-betas": "0.9,0.98",
-    }
+def test_the_largest_peak_of_all_starts_is_the_runs(log, lines, peaks):
+    training = training_of(log(train_log(100), *lines))
+    assert (training.peak_memory, training.peak_gpu_memory) == peaks
 
 
 @pytest.fixture
@@ -118,12 +101,15 @@ def two_runs(tmp_path):
 
 
 def test_only_what_differs_is_listed_and_no_places(two_runs):
-    assert run_differences(two_runs, [{}, {}]) == [
+    expected = [
         Difference("run", "seed", ("1", "2")),
         Difference("train", "--arch", ("x", "y")),
         Difference("package", "torch", ("2.0", "2.1")),
     ]
+    assert run_differences(two_runs, [{}, {}]) == expected
     assert run_differences(two_runs[:1], [{}]) == []
+    other = [two_runs[0], replace(two_runs[1], vocabulary=None)]
+    assert Difference("run", "vocabulary", ("37000", "")) in run_differences(other, [{}, {}])
 
 
 def test_what_the_logs_know_takes_the_place_of_what_was_asked(two_runs):
@@ -133,47 +119,25 @@ def test_what_the_logs_know_takes_the_place_of_what_was_asked(two_runs):
         {"arch": "x", "beam": "4", "_name": "m", "own": "1"},
         {"arch": "y", "beam": "4", "_name": "n", "other": "2"},
     ]
-    found = run_differences(two_runs, logged)
-    assert [one for one in found if one.where == "train"] == [
-        Difference("train", "--arch", ("x", "y"))
-    ]
+    differences = run_differences(two_runs, logged)
+    of_training = [each for each in differences if each.where == "train"]
+    assert of_training == [Difference("train", "--arch", ("x", "y"))]
     asked = replace(two_runs[0].settings, commands={"train": "fairseq-train --own 1"})
-    found = run_differences([replace(two_runs[0], settings=asked), two_runs[1]], logged)
-    assert Difference("train", "--own", ("1", "")) in found
+    differences = run_differences([replace(two_runs[0], settings=asked), two_runs[1]], logged)
+    assert Difference("train", "--own", ("1", "")) in differences
 
 
 def test_the_papers_search_is_known_though_no_option_asks_for_it(two_runs):
-    stock = {"generate": "fairseq-generate bin --beam 4 --lenpen 1.0 --max-len-b 50"}
+    commands = {
+        "aiayn": "fairseq-generate bin",
+        "stock": "fairseq-generate bin --beam 4 --lenpen 1.0 --max-len-b 50",
+    }
     runs = [
-        replace(run, settings=replace(run.settings, system=system, commands=commands))
-        for run, system, commands in zip(
-            two_runs, ("aiayn", "stock"), ({"generate": "fairseq-generate bin"}, stock), strict=True
-        )
+        replace(run, settings=replace(run.settings, system=system, commands={"generate": command}))
+        for run, (system, command) in zip(two_runs, commands.items(), strict=True)
     ]
-    found = [one for one in run_differences(runs, [{}, {}]) if one.where == "generate"]
-    assert found == [
+    differences = run_differences(runs, [{}, {}])
+    assert [each for each in differences if each.where == "generate"] == [
         Difference("generate", "--lenpen", ("0.6", "1.0")),
         Difference("generate", "--max-len-a", ("1", "")),
     ]
-
-
-def test_another_vocabulary_is_a_difference(two_runs):
-    other = replace(two_runs[1], vocabulary=None)
-    assert Difference("run", "vocabulary", ("37000", "")) in run_differences(
-        [two_runs[0], other], [{}, {}]
-    )
-
-
-@pytest.mark.parametrize(
-    ("lines", "peaks"),
-    [
-        ([], (None, None)),
-        (["peak memory: 700 MiB"], (700, None)),
-        (["peak memory: 900 MiB", "peak memory: 800 MiB, of the GPU 5000 MiB"], (900, 5000)),
-    ],
-)
-def test_the_largest_peak_of_all_starts_is_the_runs(tmp_path, lines, peaks):
-    path = write_run(tmp_path / "run", MADE) / "train.log"
-    path.write_text(path.read_text() + "\n".join(["", *lines]), encoding="utf-8")
-    training = training_of(read_log(path))
-    assert (training.peak_memory, training.peak_gpu_memory) == peaks
