@@ -1,8 +1,9 @@
 """Attack every command at random and print what did not end as it should.
 
-A command that is given bad input must end with one clear line and a status other than 0; nothing
-may be lost, left half-written or executed, and nothing may hang. --seed decides what is tried,
---minutes how much of it.
+A command that is given bad input must end with one clear line and a status other than 0, or, in
+fairseq's commands, with the traceback of an error that fairseq or a library raised; nothing may be
+lost, left half-written or executed, and nothing may hang. --seed decides what is tried, --minutes
+how much of it.
 
     make torture                          20 minutes
     make torture MINUTES=60 SEED=7

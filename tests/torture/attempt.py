@@ -15,6 +15,8 @@ from torture.server import Result, run
 # The last line on standard error of a command that ends badly: who says so, then what
 CLEAR = re.compile(r"(aiayn( [a-z-]+)?|fairseq-[a-z-]+|[a-z_]+(\.py|\.sh)?)(: error)?: +\S")
 INTERNAL = ("Traceback (most recent call last)", "Fatal Python error", "Segmentation fault")
+TRACEBACK = "ended with a traceback"
+RAISED_IN = re.compile(r'(?m)^  File "([^"]+)", line \d+')  # the last one raised the error
 LONGEST_LINE = 700  # characters, beside the paths
 MOST_MEMORY = 3000  # MiB of a command on these miniatures
 
@@ -48,7 +50,10 @@ class Attempt:
         before = digest(output) if output else ""
         result = run(words, self.directory, stdin=stdin, **conditions)
         self.commands += 1
-        faults = list(judge(result, str(self.directory), 2 not in conditions.get("closed", ())))
+        speaks = 2 not in conditions.get("closed", ())
+        faults = list(judge(result, str(self.directory), speaks))
+        if words[0].startswith("fairseq-") and raised_by_others(result):
+            faults.remove(TRACEBACK)
         if output and result.status and digest(output) != before:
             faults.append(f"{output.name} was written although the command failed")
         if output and not result.status and not output.exists():
@@ -78,7 +83,7 @@ def judge(result: Result, directory: str, speaks: bool = True) -> Sequence[str]:
     elif result.status < 0:
         faults.append(f"was ended by signal {-result.status}")
     if any(text in result.stderr for text in INTERNAL):
-        faults.append("ended with a traceback" if result.status > 0 else "printed a traceback")
+        faults.append(TRACEBACK if result.status > 0 else "printed a traceback")
     elif result.status > 0 and speaks:
         line = result.stderr.rstrip().split("\n")[-1]
         if not CLEAR.match(line):
@@ -89,6 +94,14 @@ def judge(result: Result, directory: str, speaks: bool = True) -> Sequence[str]:
     if result.peak_mib > MOST_MEMORY and "not enough memory" not in result.stderr:
         faults.append(f"took {result.peak_mib:,} MiB")
     return faults
+
+
+def raised_by_others(result: Result) -> bool:
+    """Return whether a command ended with the traceback of an error that fairseq or a library
+    raised; these keep it."""
+    files = RAISED_IN.findall(result.stderr)
+    ended = result.status > 0 and INTERNAL[0] in result.stderr
+    return ended and bool(files) and "fairseq_aiayn" not in files[-1]
 
 
 def digest(path: Path) -> str:
