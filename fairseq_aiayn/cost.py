@@ -28,20 +28,14 @@ def parameters(row: Row, vocabulary: int) -> int:
     """Return the number of parameters of a row, with `vocabulary` entries on each side.
 
     Embeddings are one matrix if the row shares it between both sides, otherwise two (source; target
-    and projection). Raises ValueError for an empty vocabulary.
+    and projection).
     """
-    _require_entries(vocabulary)
     feed_forward = 2 * row.d_model * row.d_ff + row.d_ff + row.d_model  # Equation 2
     # An encoder layer has one attention, a decoder layer two; a norm follows every sublayer
     layers = row.N * (3 * attention_parameters(row) + 2 * feed_forward + 5 * 2 * row.d_model)
     embeddings = (1 if row.shared_vocabulary else 2) * vocabulary * row.d_model
     learned = 2 * LEARNED_POSITIONS * row.d_model if row.learned_positions else 0
     return layers + embeddings + learned
-
-
-def _require_entries(vocabulary: int) -> None:
-    if vocabulary < 1:
-        raise ValueError(f"the vocabulary must have at least one type, got {vocabulary}")
 
 
 # Parameters as the authors' code, tensor2tensor, counted them when Table 3 was printed.
@@ -80,7 +74,8 @@ def forward_flops(row: Row, vocabulary: int, length: int) -> ForwardFlops:
     norms, softmax, dropout and embedding lookups do not, because they are not matrix products.
     Raises ValueError for an empty vocabulary or sentence.
     """
-    _require_entries(vocabulary)
+    if vocabulary < 1:
+        raise ValueError(f"the vocabulary must have at least one type, got {vocabulary}")
     if length < 1:
         raise ValueError(f"a sentence must have at least one token, got {length}")
     projections = 2 * attention_parameters(row)
@@ -161,8 +156,7 @@ COSTS: dict[str, Callable[[float], str]] = {
 
 
 def row_costs(row: Row, vocabulary: int) -> dict[str, int]:
-    """Return COSTS for sentences of USUAL_LENGTH tokens; raises ValueError for an empty
-    vocabulary."""
+    """Return COSTS for sentences of USUAL_LENGTH tokens."""
     count = parameters(row, vocabulary)
     return {
         "parameters": count,
@@ -173,7 +167,7 @@ def row_costs(row: Row, vocabulary: int) -> dict[str, int]:
 
 
 def row_table(rows: Sequence[Row], vocabulary: int) -> list[list[str]]:
-    """Return the header and the cells of every row; raises ValueError for an empty vocabulary."""
+    """Return the header and the cells of every row."""
     cells = [_cells(row, vocabulary) for row in rows]
     return [[*_cells(BASE, vocabulary)], *([*each.values()] for each in cells)]
 
@@ -214,7 +208,7 @@ def explanation(vocabulary: int) -> str:
 
 
 def row_as_json(row: Row, vocabulary: int) -> dict[str, object]:
-    """Return all cells of a row, ready for json.dump; raises ValueError for an empty vocabulary."""
+    """Return all cells of a row, ready for json.dump."""
     return (
         asdict(row)
         | {"arch": row.arch, "decoding": asdict(decoding(row))}
@@ -235,7 +229,7 @@ class Difference(NamedTuple):
 def row_differences(first: Row, second: Row, vocabulary: int) -> list[Difference]:
     """Return the cells that differ, but for the names, in the order of `row_as_json`.
 
-    A cell of an inner object is called OBJECT.CELL. Raises ValueError for an empty vocabulary.
+    A cell of an inner object is called OBJECT.CELL.
     """
     a, b = (_flat(row_as_json(row, vocabulary)) for row in (first, second))
     costs = row_costs(first, vocabulary), row_costs(second, vocabulary)
@@ -259,10 +253,7 @@ def _flat(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def difference_table(rows: Sequence[Row], vocabulary: int) -> list[list[str]]:
-    """Return a header and the cells in which two rows differ, with ratios if a cost differs.
-
-    Raises ValueError for an empty vocabulary.
-    """
+    """Return a header and the cells in which two rows differ, with ratios if a cost differs."""
     first, second = rows
     table = [["", first.name, second.name, f"{first.name} / {second.name}"]]
     differences = row_differences(first, second, vocabulary)

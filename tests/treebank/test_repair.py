@@ -150,17 +150,13 @@ def test_what_is_too_deep_is_left_out_with_its_closing_brackets() -> None:
     tree, repairs = repair(symbols, ["board"])
     assert write_tree(tree) == write_tree(Constituent("TOP", (chain(MAX_OPEN),)))
     assert repairs == {"too deep": 3}
+    garbage = ["(S", "(NP", ")S", "NN"] * 25_000  # breaks if depth of trees is depth of calls
+    assert repair(linearize(repair(garbage, ["a", "b"]).tree, "pos"), ["a", "b"]).well_formed
+    assert repair(["(S"] * 100_000, ["board"]).repairs["too deep"] == 100_000 - MAX_OPEN
     # what is too deep and not closed counts once
     symbols = ["(S", *["(NP"] * (MAX_OPEN - 1), "(VP", "(VP", "NN", ")S"]
     assert repair(symbols, ["board"]).repairs == {"unclosed": MAX_OPEN - 1, "too deep": 2}
     assert repair(symbols[:-1], ["board"]).repairs == {"unclosed": MAX_OPEN, "too deep": 2}
-
-
-@pytest.mark.parametrize("symbols", [["(S"], ["(S", "(NP"], ["(S", ")NP"], [")S"], ["NN"]])
-def test_long_garbage_is_repaired(symbols: list[str]) -> None:
-    """100,000 symbols: breaks if the depth of the tree is a depth of calls."""
-    tree = repair(symbols * (100_000 // len(symbols)), ["the", "board"]).tree
-    assert repair(linearize(tree, "pos"), ["the", "board"]).well_formed
 
 
 def test_a_report_adds_up_repairs_and_sentences() -> None:
