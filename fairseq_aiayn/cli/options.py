@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairseq_aiayn.settings import option
 
@@ -109,23 +109,20 @@ def read_model(arguments: argparse.Namespace) -> Model:
 def _text(arguments: argparse.Namespace) -> tuple[TextProcessing, Path | None]:
     """Return how the text of a checkpoint was cut, and the file that cut it: by the options or,
     without any, by what a recipe noted beside its data."""
-    from fairseq_aiayn.inference.folder import (
-        BYTE_PAIRS,
-        WORD_PIECES,
-        TextProcessing,
-        text_of_data,
-    )
+    from fairseq_aiayn.inference.folder import TextProcessing, text_of_data
 
     codes, pieces = arguments.bpe_codes, arguments.sentencepiece_model
     if not codes and not pieces:
         return text_of_data(arguments.data_bin)
-    kind = BYTE_PAIRS if codes else WORD_PIECES
-    return TextProcessing(kind, arguments.normalize, arguments.lowercase), codes or pieces
+    text = TextProcessing(
+        "byte_pairs" if codes else "word_pieces", arguments.normalize, arguments.lowercase
+    )
+    return text, codes or pieces
 
 
-def search_settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return device, batch size and precision as a Translator or a Parser takes them, and set the
-    number of threads; raises ValueError for less than one thread."""
+def search_settings(arguments: argparse.Namespace) -> tuple[str | None, int]:
+    """Return the device and the batch size, and set the number of threads; raises ValueError for
+    less than one thread."""
     import torch
 
     from fairseq_aiayn.inference.engine import BATCH_TOKENS
@@ -135,8 +132,4 @@ def search_settings(arguments: argparse.Namespace) -> dict[str, Any]:
             raise ValueError(f"--threads must be at least 1, got {arguments.threads}")
         torch.set_num_threads(arguments.threads)
     batch_tokens = BATCH_TOKENS if arguments.batch_tokens is None else arguments.batch_tokens
-    return {
-        "device": arguments.device,
-        "batch_tokens": batch_tokens,
-        "precision": arguments.precision,
-    }
+    return arguments.device, batch_tokens

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.checkpoint and arguments.data_bin and not arguments.bpe_codes:
         default = arguments.data_bin / "pieces.model"
         arguments.sentencepiece_model = arguments.sentencepiece_model or default
-    parser = Parser(read_model(arguments), **search_settings(arguments))
+    parser = Parser(read_model(arguments), *search_settings(arguments), arguments.precision)
     engine = parser.engine(arguments.beam, arguments.constrained)
     if arguments.tokenized:
         engine = replace(engine, read=lambda line: parser.read(SYMBOLS.findall(line)))

@@ -69,7 +69,7 @@ def _translator(arguments: argparse.Namespace) -> Translator | CTranslate2Transl
 
     folder = arguments.model
     if folder is None or not (folder / OF_OTHERS).is_file():
-        return Translator(read_model(arguments), **search_settings(arguments))
+        return Translator(read_model(arguments), *search_settings(arguments), arguments.precision)
     if arguments.precision != "float32":
         raise ValueError(
             f"--precision {arguments.precision}: a model for CTranslate2 has the precision that"
@@ -77,10 +77,7 @@ def _translator(arguments: argparse.Namespace) -> Translator | CTranslate2Transl
         )
     with optional("ctranslate2"):
         from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
-    settings = search_settings(arguments)
-    return CTranslate2Translator(
-        folder, settings["device"], settings["batch_tokens"], arguments.threads
-    )
+    return CTranslate2Translator(folder, *search_settings(arguments), arguments.threads)
 
 
 def _line(translation: Translation, scores: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import unescape
 
@@ -25,12 +25,12 @@ class Sentence:
 
 def source_sentence(translator: Translator, text: str) -> Sentence:
     """Cut a source text into the model's pieces; raises ValueError if it has no words."""
-    return _given(translator, text, translator.cut_source, translator.source, "source")
+    return _sentence(translator, translator.cut_source(text), translator.source)
 
 
 def target_sentence(translator: Translator, text: str) -> Sentence:
     """Cut a given translation into the model's pieces; raises ValueError if it has no words."""
-    return _given(translator, text, translator.cut_target, translator.target, "target")
+    return _sentence(translator, translator.cut_target(text), translator.target)
 
 
 def translated_sentence(translator: Translator, source: str) -> Sentence:
@@ -56,20 +56,9 @@ def attention_maps(
     return {shown.kind: shown for shown in maps}
 
 
-def _given(
-    translator: Translator,
-    text: str,
-    cut: Callable[[str], list[str]],
-    vocabulary: Vocabulary,
-    side: str,
-) -> Sentence:
-    pieces = cut(text)
-    if not pieces:
-        raise ValueError(f"the {side} must have words, got {text!r}")
-    return _sentence(translator, pieces, vocabulary)
-
-
 def _sentence(translator: Translator, pieces: Sequence[str], vocabulary: Vocabulary) -> Sentence:
+    if not pieces:
+        raise ValueError("expected a sentence with words, got none")
     unknown = dict.fromkeys(piece for piece in pieces if piece not in vocabulary.number)
     has_escapes = translator.config.text.pieces == BYTE_PAIRS  # Moses writes &apos; for '
     shown = map(unescape, pieces) if has_escapes else pieces

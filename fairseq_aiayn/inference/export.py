@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import cast
 
 from fairseq_aiayn.checkpoints import plain_configuration, read_checkpoint, write_checkpoint
 from fairseq_aiayn.inference.folder import (
@@ -165,9 +166,10 @@ def _sizes(options: Mapping[str, object], where: object) -> dict[str, object]:
     """Return the sizes that options give; raises ValueError, with the place, if one is missing."""
     names = {symbol: f"encoder_{name}" for name, symbol in ENCODER_AND_DECODER.items()}
     names |= {"d_k": "d_k", "d_v": "d_v", "P_drop": "dropout"}
-    if missing := [name for name in names.values() if name not in options]:
-        raise ValueError(f"{where}: its configuration lacks {missing[0]!r}")
-    sizes = {symbol: options[name] for symbol, name in names.items()}
+    try:
+        sizes = {symbol: options[name] for symbol, name in names.items()}
+    except KeyError as error:
+        raise ValueError(f"{where}: its configuration lacks {error}") from error
     return sizes | {"attention_dropout": options.get("attention_dropout") or 0.0}
 
 
@@ -193,11 +195,9 @@ def _languages(options: Mapping[str, object], data: Path) -> tuple[str, str]:
 
 def _scores(path: Path) -> str:
     """Return the scores of a translation in words; empty if there are none."""
-    scores = read_json(path) if path.exists() else {}
-    kinds = scores if isinstance(scores, dict) else {}
-    known = [kinds[name] for name in ("paper", "sacrebleu") if isinstance(kinds.get(name), dict)]
+    kinds = cast("dict[str, object]", read_json(path)) if path.exists() else {}
     return ", ".join(
-        f"BLEU {score['score']:.2f} ({score.get('signature')})"
-        for score in known
-        if isinstance(score.get("score"), float)
+        f"BLEU {score['score']:.2f} ({score['signature']})"
+        for score in map(kinds.get, ("paper", "sacrebleu"))
+        if isinstance(score, dict)
     )

@@ -1,8 +1,8 @@
 """A translation model as a directory of Hugging Face's MarianMTModel, whose layers are the paper's.
 
 Marian's sinusoids are those of section 3.5 with all sines before all cosines. So every vector of
-d_model components is stored in the order `sines_first`; layer norms and residual connections do not
-depend on the order. Marian's heads have d_model/h components: smaller ones get zeros.
+d_model components is stored in this order; layer norms and residual connections do not depend on
+it. Marian's heads have d_model/h components: smaller ones get zeros.
 """
 
 from __future__ import annotations
@@ -219,7 +219,8 @@ def generation_config(config: Config) -> GenerationConfig:
 
 def marian_weights(transformer: Transformer, sizes: Dimensions) -> Iterator[tuple[str, Tensor]]:
     """Yield Marian's parameters by their names; `transformer` has sinusoids."""
-    order = sines_first(sizes.d_model)
+    d_model = sizes.d_model  # in Marian's vectors, all sines come first
+    order = torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
     decoder = transformer.decoder
     yield "model.encoder.embed_tokens.weight", transformer.encoder.embedding.weight[:, order]
     yield "model.decoder.embed_tokens.weight", decoder.embedding.weight[:, order]
@@ -271,11 +272,6 @@ def projection_weights(
     yield "out_proj.weight", wider_heads(own.W_O.weight[order].T, sizes.h, size).T
     for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
         yield f"{name}.bias", torch.zeros(sizes.d_model)
-
-
-def sines_first(d_model: int) -> Tensor:
-    """Return the places of the components of the paper's vectors in Marian's order, [d_model]."""
-    return torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
 
 
 def _write_tokenizer(config: Config, folder: Path) -> None:

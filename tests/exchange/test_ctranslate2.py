@@ -117,17 +117,7 @@ def test_the_outputs_are_ours_and_in_our_order(
     assert len({len(outputs[0].pieces) for outputs in ours}) > 2
 
 
-def test_ctranslate2_alone_would_rank_otherwise(trained: Model, tmp_path: Path) -> None:
-    texts = sentences(trained.source, [*range(1, 11)] * 5)
-    directory = written(trained, tmp_path)
-    alone = ctranslate2.Translator(str(directory)).translate_batch(
-        [text.split() for text in texts], beam_size=4, length_penalty=SEARCH.alpha
-    )
-    ranked = CTranslate2Translator(directory, "cpu").engine()(texts)
-    assert [one.hypotheses[0] for one in alone] != [list(best.pieces) for best, *_ in ranked]
-
-
-@pytest.mark.parametrize("tokens", [[END], [PADDING], [PADDING, END], [len(SPECIAL)]])
+@pytest.mark.parametrize("tokens", [[END], [PADDING, END], [len(SPECIAL)]])
 @pytest.mark.parametrize("beam", [1, 4])
 def test_no_output_is_empty_has_padding_or_exceeds_the_longest(
     tokens: list[int], beam: int, tmp_path: Path
@@ -162,8 +152,7 @@ def test_what_cannot_be_searched_is_refused(tmp_path: Path) -> None:
         translator.engine(beam=33)  # CTranslate2 would silently search otherwise
     with pytest.raises(ValueError, match="unsupported device"):
         CTranslate2Translator(directory, "abacus")
-    content = (directory / "model.bin").read_bytes()
-    (directory / "model.bin").write_bytes(content[:-100])
+    (directory / "model.bin").write_bytes((directory / "model.bin").read_bytes()[:-100])
     with pytest.raises(ValueError, match=str(directory)):
         CTranslate2Translator(directory, "cpu")
     parser = replace(model, config=replace(model.config, task="parsing"))

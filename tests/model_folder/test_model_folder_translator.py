@@ -10,7 +10,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -70,13 +69,6 @@ def test_an_invalid_sentence_comes_after_the_outputs_before_it(
     if named:
         with pytest.raises(ValueError, match=f"^line {before + 1}: got"):
             next(outputs)
-
-
-def test_a_stream_reads_no_further_than_it_must() -> None:
-    taken = count()
-    engine = Engine(lambda _: str(next(taken)), list, str, 8)
-    next(engine.stream(SENTENCES, at_once=2))
-    assert next(taken) == 2
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -184,13 +176,13 @@ def test_encoder_outputs_are_the_plugins_in_any_batch(small, translator):
 
 def test_attention_is_that_of_the_plugins_model(small, translator):
     source, target = SENTENCES[0], SENTENCES[3]
-    shifted = torch.tensor([2, *translator.target.numbers(translator.cut_target(target))[:-1]])
+    numbers = translator.target.numbers(translator.cut_target(target))
+    shifted = torch.tensor([2, *numbers[:-1]])
     expected = all_attention_weights(
         small.model.transformer, tokens_of(small, translator, source), shifted
     )
     weights = translator.attention(source, target)
-    for kind in expected:
-        torch.testing.assert_close(weights[kind], expected[kind])
+    torch.testing.assert_close(weights, expected)
     assert weights["cross"].shape[:3] == (2, 2, len(shifted))
 
 
@@ -222,8 +214,6 @@ def test_what_is_not_a_list_of_sentences_is_a_type_error(translator, sentences):
     [
         (lambda t: t.translate(["a b", "a " * 1025]), "sentence 2: expected at most"),
         (lambda t: t.translate(["a"], beam=0), "beam.* got 0"),
-        (lambda t: t.translate(["a"], beam=10**6), "beam.* got 1,000,000"),
-        (lambda t: t.translate(["a"], alpha=float("nan")), "α .* got nan"),
         (lambda t: t.search(["a"], beam=2, nbest=3), "nbest .* got 3"),
         (lambda t: t.score(["a", "b"], ["a"]), "as many targets as sources, got 1 and 2"),
         (lambda t: t.score(["a", "b"], ["a", ""]), "sentence 2: .* both sides"),
@@ -259,20 +249,11 @@ def test_a_parser_folder_is_a_parser_with_trees_over_the_words(parser):
     assert parse.words == ("the", "cat")
     (free,) = parser.engine(2)(["the cat"])
     assert free.symbols != parse.symbols
-    for wrong in ("Hello.", None, [5], [["a", 5]]):
+    for wrong in ("Hello.", [5], [["a", 5]]):
         with pytest.raises(TypeError, match="expected a"):
             parser.parse(wrong)
     with pytest.raises(ValueError, match="sentence 1: a word"):
         parser.parse([["a b"]])
-
-
-def test_each_class_refuses_the_other_task(parser, folder):
-    translates = read_folder(folder)
-    with pytest.raises(ValueError, match=f"^{folder}: expected a parser, got a translation model"):
-        Parser(translates)
-    parses = replace(translates, config=replace(translates.config, task="parsing"))
-    with pytest.raises(ValueError, match="expected a translation model, got a parser"):
-        Translator(parses)
 
 
 @pytest.mark.parametrize("device", ["cuda", "nowhere", "meta", "cuda:99"])
