@@ -210,6 +210,7 @@ def test_table_3_averages_no_checkpoints(row, subset, averaged):
     run = replace(stock(ROWS[row]), subset=subset, averaged=averaged)
     assert not finding("averaging", run, ROWS[row]).differs
     other = finding("averaging", replace(run, averaged=3), ROWS[row])
+    assert (other.paper == "none") is (averaged == 1)
     mean = f"aiayn average --last {averaged}"
     assert other.change == (mean if averaged > 1 else "the last checkpoint itself")
 
