@@ -42,7 +42,6 @@ from fairseq_aiayn.runs.logs import (
     printed_configuration,
 )
 from fairseq_aiayn.runs.run import (
-    OverSeeds,
     Run,
     RunFiles,
     Texts,
@@ -89,7 +88,6 @@ class Report:
     """All figures of the page; the keys of dictionaries are names of runs."""
 
     results: Results
-    seeds: list[OverSeeds]
     differences: list[Difference]
     diagnoses: dict[str, Diagnosis]
     curves: dict[str, LearningCurves]  # by the name of the training, which may have two searches
@@ -111,7 +109,6 @@ def read_report(directories: Sequence[Path], examples: int) -> Report:
     logs = _logs_by_training(files)
     return Report(
         results=results,
-        seeds=results.seeds,
         differences=run_differences(runs, [_train_options(each.log) for each in files]),
         diagnoses={each.run.name: _diagnosis(each.run, each.log) for each in files},
         curves={name: learning_curves_of(log) for name, log in logs.items()},
@@ -203,7 +200,7 @@ def report_as_json(report: Report) -> dict[str, object]:
     return {
         "kind": f"{kind} report",
         place: results,
-        "seeds": list(map(asdict, report.seeds)),
+        "seeds": list(map(asdict, report.results.seeds)),
         "differences": list(map(asdict, report.differences)),
         "diagnoses": {name: diagnosis_as_json(found) for name, found in report.diagnoses.items()},
         "curves": {name: asdict(curves) for name, curves in report.curves.items()},
@@ -214,13 +211,13 @@ def report_as_json(report: Report) -> dict[str, object]:
 def document(report: Report) -> Document:
     """Arrange the page; a section without anything to say is left out."""
     runs = report.results.runs
-    firsts = first_seeds(runs, report.seeds)
+    firsts = first_seeds(runs, report.results.seeds)
     differences = differences_blocks(report.differences, report.diagnoses)
     sections: dict[str, Sequence[Block]]
     if report.texts is None:
         sections = {
             "Results": details_blocks(runs),
-            "Over seeds": over_seeds_blocks(report.seeds),
+            "Over seeds": over_seeds_blocks(report.results.seeds),
             "Significance": f1_blocks(report.results),
             "Table 4": parsers_blocks(runs),
             "Labels": [labels_table(firsts)],
@@ -231,7 +228,7 @@ def document(report: Report) -> Document:
         examples = report.results.examples
         sections = {
             "Results": [measured_table(runs), machines(runs), *caveat(runs), *signatures(runs[0])],
-            "Over seeds": over_seeds_blocks(report.seeds),
+            "Over seeds": over_seeds_blocks(report.results.seeds),
             "Significance": significance_blocks(report.texts, runs[0].sentences),
             "What differs": differences,
             "Learning curves": curves_blocks(report.curves),
