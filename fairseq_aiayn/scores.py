@@ -74,7 +74,12 @@ def score(
             f"got {len(hypothesis)} and {len(reference)}"
         )
     quotes = quotes or quotes_of(target_lang)
-    plain, tokens = [hypothesis, reference], _replace_quotes(hypothesis, reference, quotes)
+    plain, tokens = [hypothesis, reference], [hypothesis, reference]
+    if quotes == "ascii":
+        tokens = [
+            [replace_in_hypothesis(sentence) for sentence in hypothesis],
+            [replace_in_reference(sentence) for sentence in reference],
+        ]
     if tokenized:
         detokenize = MosesDetokenizer(target_lang).detokenize
         plain = [[detokenize(sentence.split()) for sentence in side] for side in plain]
@@ -200,17 +205,6 @@ ESCAPED = str.maketrans(
 def quotes_of(target_lang: str) -> Quotes:
     """Return what the paper's BLEU does with quotes: only of German do we know that it did."""
     return "ascii" if target_lang == "de" else "keep"
-
-
-def _replace_quotes(
-    hypothesis: Sequence[str], reference: Sequence[str], quotes: Quotes
-) -> list[Sequence[str]]:
-    if quotes == "keep":
-        return [hypothesis, reference]
-    return [
-        [replace_in_hypothesis(sentence) for sentence in hypothesis],
-        [replace_in_reference(sentence) for sentence in reference],
-    ]
 
 
 def replace_in_hypothesis(sentence: str) -> str:
