@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_aiayn.text import require_not_among, whole_file, whole_folder, whole_path, write_whole
+from fairseq_aiayn.text import require_not_among, whole_file, whole_folder, write_whole
 
 
 def test_a_file_appears_when_its_block_ends_and_not_if_it_fails(tmp_path: Path) -> None:
@@ -57,16 +57,6 @@ def test_no_file_of_the_user_is_taken_for_a_temporary_one(tmp_path: Path) -> Non
         raise ValueError
     kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert kept == {**dict.fromkeys((*mine, "out.part"), "mine"), "out": "new"}
-
-
-def test_two_writers_of_a_file_do_not_share_their_temporary_one(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    with whole_path(path) as first, whole_path(path) as second:
-        first.write_text("first")
-        second.write_text("second")
-        assert first.read_text() == "first"
-    assert path.read_text() == "first"  # the block that ended last
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_new_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
