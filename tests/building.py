@@ -15,8 +15,7 @@ import fairseq_aiayn.plugin  # noqa: F401  (registers the architectures)
 from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.paper import Row
-from fairseq_aiayn.plugin.architectures import apply_row
-from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.plugin.model import AiaynModel, apply_row
 
 TYPES = 12  # in the small dictionary that replaces the paper's 37,000 types
 

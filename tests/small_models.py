@@ -20,8 +20,7 @@ from fairseq_aiayn.corpus.subwords import byte_pairs
 from fairseq_aiayn.inference.export import of_checkpoint
 from fairseq_aiayn.inference.folder import BYTE_PAIRS, TextProcessing, write_folder
 from fairseq_aiayn.paper import ROWS
-from fairseq_aiayn.plugin.architectures import apply_row
-from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.plugin.model import AiaynModel, apply_row
 from fairseq_aiayn.plugin.translation import AiaynTranslationConfig, AiaynTranslationTask
 
 SENTENCES = (

@@ -1,8 +1,12 @@
-"""The Transformer of fairseq_aiayn.nn as a model for fairseq's trainer, generators and hub."""
+"""The Transformer of fairseq_aiayn.nn as a model for fairseq's trainer, generators and hub.
+
+Every row of paper.py is an --arch; options that are not given take the values of the row.
+"""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from functools import partial
 from typing import TypedDict
 
 import torch
@@ -12,27 +16,64 @@ from fairseq.models import (
     FairseqEncoderDecoderModel,
     FairseqIncrementalDecoder,
     register_model,
+    register_model_architecture,
 )
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.decoder_state import DecoderState
-from fairseq_aiayn.nn.layers import LONGEST_SINUSOIDS
+from fairseq_aiayn.nn.initialization import INITIALIZATIONS
+from fairseq_aiayn.nn.layers import LONGEST_SINUSOIDS, Dimensions
 from fairseq_aiayn.nn.transformer import (
     Decoder,
+    Sharing,
     Transformer,
     create_transformer,
     needed_mask,
 )
-from fairseq_aiayn.plugin.architectures import (
-    MODEL_NAME,
-    add_model_options,
-    read_dimensions,
-    read_initialization,
-    read_sharing,
-    register_rows,
+from fairseq_aiayn.paper import ROWS, Row
+from fairseq_aiayn.settings import (
+    ENCODER_AND_DECODER,
+    SHARING,
+    SIDES,
+    option,
+    require_whole_attention,
 )
+
+MODEL_NAME = "aiayn"
+# A model's sizes and rates: the symbol in Dimensions and in a row, and what --help says
+DIMENSIONS: dict[str, tuple[str, type, str]] = {
+    **{
+        f"{side}_{name}": (symbol, int, f"{symbol} of the encoder and the decoder")
+        for name, symbol in ENCODER_AND_DECODER.items()
+        for side in SIDES
+    },
+    "d_k": ("d_k", int, "size of the queries and keys of each head"),
+    "d_v": ("d_v", int, "size of the values of each head"),
+    "dropout": ("P_drop", float, "P_drop of section 5.4"),
+    "attention_dropout": (
+        "attention_dropout",
+        float,
+        "dropout rate of the attention weights (section 6.3; default: 0)",
+    ),
+}
+# Which matrices are one (section 3.4), and other switches
+SWITCHES = {
+    "learned_positions": "use learned positions (Table 3, row E)",
+    "share_all_embeddings": "one matrix for both embeddings and the projection (section 3.4; the"
+    " rows' default)",
+    "share_decoder_input_output_embed": "one matrix for the target embedding and the projection,"
+    " another for the source",
+    "untied_embeddings": "separate matrices for the two embeddings and the projection",
+}
+# Options of a training, also of the criterion and the schedule, by the field of a row
+TRAINING = {
+    "initialization": "initialization",
+    "label_smoothing": "epsilon_ls",
+    "warmup_updates": "warmup",
+    "lr_factor": "lr_factor",
+}
 
 
 class EncoderOut(TypedDict):
@@ -163,15 +204,29 @@ class AiaynModel(FairseqEncoderDecoderModel):
 
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
-        """Declare the model's options."""
-        add_model_options(parser)
+        """Declare the model's options; their defaults are the values of the --arch's row."""
+        for name, (_, kind, meaning) in DIMENSIONS.items():
+            parser.add_argument(option(name), type=kind, help=meaning)
+        for name, meaning in SWITCHES.items():
+            parser.add_argument(option(name), action="store_true", help=meaning)
+        parser.add_argument(
+            "--initialization",
+            choices=INITIALIZATIONS,
+            help="scheme of the initial weights (docs/deviations.md; default: the row's)",
+        )
+        parser.add_argument(
+            "--autocast",
+            choices=["bfloat16"],
+            help="train with matrix products in this precision and everything else, including"
+            " weights and checkpoints, in float32; works with --cpu, too",
+        )
 
     @classmethod
     def build_model(cls, args: Namespace, task: FairseqTask) -> AiaynModel:
         """Build the model that completed options describe; raises ValueError for options that fit
         no model."""
         source, target = task.source_dictionary, task.target_dictionary
-        sharing = read_sharing(args)
+        sharing = next(kind for name, kind in SHARING.items() if getattr(args, name))
         if getattr(args, "left_pad_target", False):
             raise ValueError("--left-pad-target: aiayn models read targets padded on the right")
         if sharing == "all" and source != target:
@@ -187,6 +242,8 @@ class AiaynModel(FairseqEncoderDecoderModel):
                 "--learned-positions: --max-source-positions and --max-target-positions must be at"
                 f" least 1, got {lengths[0]} and {lengths[1]}"
             )
+        # Weights of a checkpoint replace the initial ones, so an unknown scheme is no obstacle.
+        known = args.initialization in INITIALIZATIONS
         transformer = create_transformer(
             read_dimensions(args),
             len(source),
@@ -194,11 +251,74 @@ class AiaynModel(FairseqEncoderDecoderModel):
             source.pad(),
             sharing,
             learned_lengths=lengths if args.learned_positions else None,
-            initialization=read_initialization(args),
+            initialization=args.initialization if known else INITIALIZATIONS[0],
         )
         if not args.learned_positions:
             lengths = (LONGEST_SINUSOIDS, LONGEST_SINUSOIDS)
         return cls(transformer, source, target, lengths, PRODUCT_TYPES[args.autocast or "float32"])
 
 
-register_rows()
+def read_dimensions(args: Namespace) -> Dimensions:
+    """Return the dimensions, in the paper's symbols, that completed options select.
+
+    Raises ValueError for a checkpoint of restricted self-attention.
+    """
+    require_whole_attention(vars(args))
+    return Dimensions(**{symbol: getattr(args, name) for name, (symbol, *_) in DIMENSIONS.items()})
+
+
+# --- the rows of paper.py ---------------------------------------------------------------------
+
+
+def apply_row(row: Row, args: Namespace) -> None:
+    """Complete the options in `args` from a row, in place; options that were given win.
+
+    A second call changes nothing. Raises ValueError if options contradict each other.
+    """
+    for name, symbol in ENCODER_AND_DECODER.items():
+        share_size(args, [f"{side}_{name}" for side in SIDES], symbol)
+    for name, (symbol, *_) in DIMENSIONS.items():
+        set_default(args, name, getattr(row, symbol, 0.0))  # a row has no attention dropout
+    for name, field in TRAINING.items():
+        set_default(args, name, getattr(row, field))
+    set_default(args, "autocast", None)
+    args.learned_positions = getattr(args, "learned_positions", False) or row.learned_positions
+    set_sharing(args, "all" if row.shared_vocabulary else "target")
+    set_default(args, "d_model", args.encoder_embed_dim)  # of Equation 3; fairseq passes on none
+    if args.d_model != args.encoder_embed_dim:
+        raise ValueError(
+            f"--d-model {args.d_model} of the learning-rate schedule differs from the model's"
+            f" --encoder-embed-dim {args.encoder_embed_dim}"
+        )
+
+
+def set_default(args: Namespace, name: str, value: object) -> None:
+    """Set args.name unless it was given."""
+    if getattr(args, name, None) is None:
+        setattr(args, name, value)
+
+
+def share_size(args: Namespace, names: list[str], symbol: str) -> None:
+    """Set the size of both sides to that of the side where it was given; raises ValueError for two
+    sizes."""
+    given = {name: getattr(args, name) for name in names if getattr(args, name, None) is not None}
+    if len(set(given.values())) > 1:
+        sizes = " and ".join(f"{option(name)} {size}" for name, size in given.items())
+        raise ValueError(f"{sizes} differ: encoder and decoder have one {symbol} (section 3.1)")
+    for name in names:
+        setattr(args, name, next(iter(given.values()), None))
+
+
+def set_sharing(args: Namespace, row_sharing: Sharing) -> None:
+    """Make exactly one of the three options true: the one that was given, or else the row's."""
+    given = [name for name in SHARING if getattr(args, name, False)]
+    if "untied_embeddings" in given and len(given) > 1:
+        raise ValueError(f"{option(given[0])} and --untied-embeddings contradict each other")
+    # --share-all-embeddings includes what --share-decoder-input-output-embed asks for
+    chosen = SHARING[given[0]] if given else row_sharing
+    for name, sharing in SHARING.items():
+        setattr(args, name, sharing == chosen)
+
+
+for row in ROWS.values():
+    register_model_architecture(MODEL_NAME, row.arch)(partial(apply_row, row))

@@ -28,8 +28,7 @@ from fairseq_aiayn.inference.folder import (
     write_folder,
 )
 from fairseq_aiayn.paper import ROWS
-from fairseq_aiayn.plugin.architectures import apply_row
-from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.plugin.model import AiaynModel, apply_row
 
 DICTIONARIES = {
     "plain": "the 9\nca@@ 3\nt 1\n",

@@ -10,8 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.paper import TINY
-from fairseq_aiayn.plugin.architectures import apply_row
-from fairseq_aiayn.plugin.model import AiaynModel
+from fairseq_aiayn.plugin.model import AiaynModel, apply_row
 from fairseq_aiayn.plugin.training import AiaynLabelSmoothedCrossEntropy
 from fairseq_aiayn.training import smoothed_nll
 
