@@ -295,6 +295,8 @@ def test_only_german_has_compounds_and_quotes_of_the_paper():
     ):
         assert "compounds" not in finding("BLEU", french).paper
     german = finding("BLEU", replace(stock(), signature="tok:sacremoses-0.2-de|compounds:split"))
+    unknown = finding("BLEU", replace(stock(target_lang=None), signature="tok:13a"))
+    assert "compounds" in unknown.paper, "which may be German"
     assert "compounds" in german.paper and german.change == "aiayn bleu --quotes ascii"
 
 
