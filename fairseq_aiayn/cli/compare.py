@@ -52,8 +52,6 @@ def run(arguments: argparse.Namespace) -> None:
     from fairseq_aiayn.report.pages import document, read_report, report_as_json
     from fairseq_aiayn.report.tables import full_blocks, results_as_json, summary_blocks
 
-    if arguments.output.exists() and not arguments.output.is_dir():
-        raise ValueError(f"--output must be a directory, {arguments.output} is none")
     if arguments.examples < 0:
         raise ValueError(f"--examples must not be negative, got {arguments.examples}")
     report = read_report(arguments.runs, arguments.examples)

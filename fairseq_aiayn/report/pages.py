@@ -101,9 +101,13 @@ def read_report(directories: Sequence[Path], examples: int) -> Report:
     """
     files = read_runs(directories)
     runs = tuple(each.run for each in files)
+    figures = None
     if files[0].texts.source:
         texts = {each.run.name: each.texts for each in files}
         results = Results(COMPARISON, runs, tuple(choose_examples(texts, examples)))
+        for each in files:
+            _require_own_score(each)
+        figures = _text_figures(texts, results, examples)
     else:
         results = Results(TABLE4, runs, f1_differences=f1_differences(files))
     logs = _logs_by_training(files)
@@ -112,7 +116,7 @@ def read_report(directories: Sequence[Path], examples: int) -> Report:
         differences=run_differences(runs, [_train_options(each.log) for each in files]),
         diagnoses={each.run.name: _diagnosis(each.run, each.log) for each in files},
         curves={name: learning_curves_of(log) for name, log in logs.items()},
-        texts=_text_figures(files, results, examples) if results.kind == COMPARISON else None,
+        texts=figures,
     )
 
 
@@ -159,14 +163,12 @@ def _example(texts: Mapping[str, Texts], index: int) -> Example:
     )
 
 
-def _text_figures(files: Sequence[RunFiles], results: Results, examples: int) -> TextFigures:
-    for each in files:
-        _require_own_score(each)
-    texts = {each.run.name: each.texts for each in files}
-    source, reference = files[0].texts.source, files[0].texts.reference
+def _text_figures(texts: Mapping[str, Texts], results: Results, examples: int) -> TextFigures:
+    first = texts[results.runs[0].name]
+    source, reference = first.source, first.reference
     translations = {name: text.hypothesis for name, text in texts.items()}
     lengths = bleu_by_length(source, reference, translations)
-    if len(files) < 2:
+    if len(texts) < 2:
         return TextFigures(lengths, None, {}, [])
     chrf = sentence_chrf(translations, reference)
     of_firsts = {run.name: chrf[run.name] for run in first_seeds(results.runs, results.seeds)}

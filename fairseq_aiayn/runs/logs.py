@@ -190,7 +190,8 @@ def learning_curves_of(log: Log) -> LearningCurves:
     seconds = list(accumulate(time for _, time in inner.values()))
     updates = list(inner)
     until = [[0.0, *seconds][bisect_right(updates, update)] for update in valid]
-    measure = next((key for key in MEASURES if _is_in_all(f"valid_{key}", valid)), None)
+    every = [line for line, _ in valid.values()] or [{}]
+    measure = next((key for key in MEASURES if all(f"valid_{key}" in line for line in every)), None)
     return LearningCurves(
         Curve(tuple(inner), tuple(seconds), *(_values(log, inner, key) for key in ("loss", "ppl"))),
         Curve(
@@ -224,10 +225,6 @@ def _kept(log: Log, key: str) -> Lines:
         before = now
         kept[update] = line, seconds
     return kept
-
-
-def _is_in_all(key: str, lines: Lines) -> bool:
-    return bool(lines) and all(key in line for line, _ in lines.values())
 
 
 def _values(log: Log, lines: Lines, key: str) -> tuple[float, ...]:

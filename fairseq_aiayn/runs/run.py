@@ -163,8 +163,8 @@ def read_runs(directories: Sequence[Path]) -> list[RunFiles]:
     if len(set(kinds)) > 1:
         parser, other = directories[kinds.index(True)], directories[kinds.index(False)]
         raise ValueError(f"{parser} is of a parser, {other} is not: they do not compare")
-    read_once = cache(read_log)
-    files = [read_run(directory, read_once) for directory in directories]
+    log_of = cache(read_log)
+    files = [read_run(directory, log_of) for directory in directories]
     require_same([(each.directory, each.run) for each in files], scored_alike)
     names = [each.run.name for each in files]
     if len(set(names)) < len(names):
@@ -172,8 +172,8 @@ def read_runs(directories: Sequence[Path]) -> list[RunFiles]:
     return files
 
 
-def read_run(directory: Path, read_log: Callable[[Path], Log] = read_log) -> RunFiles:
-    """Read one run directory.
+def read_run(directory: Path, log_of: Callable[[Path], Log] = read_log) -> RunFiles:
+    """Read one run directory; `log_of` reads a log, or returns one that was read already.
 
     Raises OSError for a missing file, and ValueError with the file and the rule for a bad one.
     """
@@ -189,8 +189,8 @@ def read_run(directory: Path, read_log: Callable[[Path], Log] = read_log) -> Run
         own, texts = _read_translation(directory)
         sentences = len(texts.source)
         test_set = "\n".join((*texts.source, *texts.reference)).encode()
-    log = read_log(training / "train.log")
-    validation = validation_of(read_log(training / "valid.log"))
+    log = log_of(training / "train.log")
+    validation = validation_of(log_of(training / "valid.log"))
     # The target side of a parser has no subwords
     vocabularies = validation.vocabulary, validation.source_vocabulary
     run = Run(
