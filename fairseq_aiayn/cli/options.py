@@ -18,13 +18,12 @@ OF_CHECKPOINT = ("data_bin", "bpe_codes", "sentencepiece_model", *CLEANED)
 
 def add_model(parser: argparse.ArgumentParser, name: str = "model") -> None:
     """Declare the options that name a model: as an argument, or as an option called `name`."""
-    is_argument = not name.startswith("-")
     parser.add_argument(
         name,
         type=Path,
         metavar="RUN|FOLDER",
         help="a run directory of the recipes, or what aiayn export wrote",
-        **({"nargs": "?"} if is_argument else {}),
+        nargs=None if name.startswith("-") else "?",
     )
     group = parser.add_argument_group("a checkpoint instead of RUN|FOLDER")
     group.add_argument("--checkpoint", type=Path, metavar="FILE")

@@ -20,15 +20,13 @@ it has an empty line.
 from __future__ import annotations
 
 import argparse
-import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.cli.options import add_model, add_search, read_model, search_settings
-from fairseq_aiayn.cli.sentences import outputs_in_order, outputs_in_terminal
+from fairseq_aiayn.cli.sentences import outputs_of
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.inference.engine import Parse
+    from fairseq_aiayn.inference.engine import Parse, ParserInput
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print a tree for each sentence, in order; an empty line for an empty sentence."""
-    from fairseq_aiayn.inference.engine import Parser
+    from fairseq_aiayn.inference.engine import Engine, Parser
     from fairseq_aiayn.treebank.trees import SYMBOLS
 
     if arguments.checkpoint and arguments.data_bin and not arguments.bpe_codes:
@@ -59,13 +57,12 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.sentencepiece_model = arguments.sentencepiece_model or default
     parser = Parser(read_model(arguments), *search_settings(arguments), arguments.precision)
     engine = parser.engine(arguments.beam, arguments.constrained)
-    if arguments.tokenized:
-        engine = replace(engine, read=lambda line: parser.read(SYMBOLS.findall(line)))
-    if arguments.sentences or not sys.stdin.isatty():
-        parses = outputs_in_order(engine, arguments.sentences, arguments.skip_invalid)
-    else:
-        parses = outputs_in_terminal(engine)
-    for parse in parses:
+
+    def read(sentence: str) -> ParserInput:
+        return parser.read(SYMBOLS.findall(sentence) if arguments.tokenized else sentence)
+
+    of_lines = Engine(read, engine.run, engine.empty, engine.batch_tokens)
+    for parse in outputs_of(of_lines, arguments.sentences, arguments.skip_invalid):
         print(_text(parse, arguments) if parse and parse.words else "", flush=True)
 
 

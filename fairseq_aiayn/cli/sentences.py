@@ -5,18 +5,29 @@ from __future__ import annotations
 import codecs
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from fairseq_aiayn.text import optional
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.inference.engine import Engine, Source
+    from fairseq_aiayn.inference.engine import Engine
 
 Output = TypeVar("Output")
 
 
+def outputs_of(
+    engine: Engine[str, Any, Output], sentences: Sequence[str], skip_invalid: bool
+) -> Iterator[Output | None]:
+    """Yield the output of each sentence, or of what a terminal or else standard input has; None
+    for an invalid sentence that is skipped."""
+    if sentences or not sys.stdin.isatty():
+        yield from outputs_in_order(engine, sentences, skip_invalid)
+    else:
+        yield from outputs_in_terminal(engine)
+
+
 def outputs_in_order(
-    engine: Engine[str, Source, Output], sentences: Sequence[str], skip_invalid: bool
+    engine: Engine[str, Any, Output], sentences: Sequence[str], skip_invalid: bool
 ) -> Iterator[Output | None]:
     """Yield the output of each sentence or, if there is none, of each line of standard input.
 
@@ -41,7 +52,7 @@ def outputs_in_order(
         print(f"skipped {len(errors)} invalid sentences", file=sys.stderr)
 
 
-def outputs_in_terminal(engine: Engine[str, Source, Output]) -> Iterator[Output]:
+def outputs_in_terminal(engine: Engine[str, Any, Output]) -> Iterator[Output]:
     """Ask for a sentence after the other, and yield the output of each; print the error of an
     invalid one."""
 
@@ -52,11 +63,11 @@ def outputs_in_terminal(engine: Engine[str, Source, Output]) -> Iterator[Output]
     return (output for output in outputs if output is not None)
 
 
-def lines_engine(engine: Engine[str, Source, Output]) -> Engine[bytes, Source, Output]:
+def lines_engine(engine: Engine[str, Any, Output]) -> Engine[bytes, Any, Output]:
     """Return an engine that reads lines of UTF-8."""
     from fairseq_aiayn.inference.engine import Engine
 
-    def read(line: bytes) -> Source:
+    def read(line: bytes) -> Any:
         try:
             return engine.read(line.rstrip(b"\r\n").decode())
         except UnicodeDecodeError as error:

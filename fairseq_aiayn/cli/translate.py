@@ -26,7 +26,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.cli.options import add_model, add_search, read_model, search_settings
-from fairseq_aiayn.cli.sentences import outputs_in_order, outputs_in_terminal
+from fairseq_aiayn.cli.sentences import outputs_of
 from fairseq_aiayn.text import optional
 
 if TYPE_CHECKING:
@@ -52,11 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Print the translations of standard input; in a terminal, report a bad line and go on."""
     engine = _translator(arguments).engine(arguments.beam, arguments.alpha, arguments.nbest)
-    if sys.stdin.isatty():
-        outputs = outputs_in_terminal(engine)
-    else:
-        outputs = outputs_in_order(engine, (), arguments.skip_invalid)
-    for translations in outputs:
+    for translations in outputs_of(engine, (), arguments.skip_invalid):
         lines = [_line(translation, arguments.scores) for translation in translations or ()]
         lines += [""] * (arguments.nbest - len(lines))
         print(*lines, sep="\n", flush=sys.stdin.isatty())
