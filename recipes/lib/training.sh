@@ -239,7 +239,7 @@ train_on() {
     last=$(last_written)
     while [[ $dry_run == true ]] || node_0_trains; do
         begun=$(trainings_begun)
-        [[ -z $last ]] || log "goes on from the last checkpoint in $run_dir"
+        ! has_checkpoints || log "goes on from the last checkpoint in $run_dir"
         run -t -p "${train[@]}" "${further[@]}"
         ((run_status != 0)) || return 0
         now=$(last_written)

@@ -93,7 +93,7 @@ def test_a_factor_that_is_0_or_infinite_as_a_float_is_refused(tmp_path):
         result = call(command(MULTI30K, tmp_path, "--lr_factor", factor, "--dry_run"))
         assert result.returncode == 1 and "fairseq-train" not in result.stdout
         first, _ = result.stderr.splitlines()
-        assert first == f"aiayn flags: --lr-factor must be a positive number, got {number}"
+        assert first == f"aiayn flags: --lr-factor: expected a positive number, got {number}"
 
 
 def test_every_seed_of_every_system_is_a_run_and_the_table_has_all(tmp_path):
