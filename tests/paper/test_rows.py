@@ -117,7 +117,9 @@ def test_arch_builds_its_row(arch: str) -> None:
     number of parameters."""
     assert ARCH_MODEL_REGISTRY[arch] is AiaynModel
     row = find_row(arch)
-    args = parse("--arch", arch)
+    training = ("--lr-scheduler", "aiayn_inverse_sqrt")
+    training += ("--criterion", "aiayn_label_smoothed_cross_entropy")
+    args = parse("--arch", arch, *training)
     model = build(args)
     for stack in (model.encoder.stack, model.decoder.stack):
         assert len(stack.layers) == row.N
@@ -132,6 +134,8 @@ def test_arch_builds_its_row(arch: str) -> None:
         assert bool(learned) == row.learned_positions
         assert layer.self_attention.attention_dropout == 0.0
     assert args.d_model == row.d_model, "the schedule's d_model"
+    assert (args.warmup_updates, args.lr_factor) == (row.warmup, row.lr_factor)
+    assert (args.label_smoothing, args.initialization) == (row.epsilon_ls, row.initialization)
     assert count(model) == parameters(row, TYPES)
 
 
