@@ -119,6 +119,13 @@ def test_checkpoints_of_old_and_new_fairseq(tmp_path):
     assert read_evidence(new).options == {**found.options, "x": 1}
 
 
+def test_of_a_directory_of_checkpoints_the_last_counts(tmp_path):
+    for name, layers in (("best", 2), ("last", 3)):
+        options = parsed([*WORDS, "--encoder-layers", str(layers)])
+        save_checkpoint(tmp_path / f"checkpoint_{name}.pt", {"args": options})
+    assert read_evidence(tmp_path).number("encoder_layers") == 3
+
+
 def test_the_output_of_fairseq_generate(tmp_path):
     generation = {"generation": {"beam": 5, "lenpen": 1.0}, "common_eval": {"post_process": "@@ "}}
     generation |= {"dataset": {"gen_subset": "valid", "required_batch_size_multiple": 8}}

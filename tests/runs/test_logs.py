@@ -15,6 +15,7 @@ from fairseq_aiayn.runs.logs import (
     printed_configuration,
     read_log,
     training_of,
+    validation_of,
 )
 from fairseq_aiayn.runs.run import read_run
 
@@ -141,3 +142,8 @@ def test_the_papers_search_is_known_though_no_option_asks_for_it(two_runs):
         Difference("generate", "--lenpen", ("0.6", "1.0")),
         Difference("generate", "--max-len-a", ("1", "")),
     ]
+
+
+def test_the_last_validation_of_a_log_counts(log):
+    lines = [f'{{"valid_ppl": "{perplexity}"}}' for perplexity in (8.5, 7.25)]
+    assert validation_of(log(*lines)).perplexity == 7.25

@@ -1,0 +1,327 @@
+"""Put deliberate faults into the package, one at a time, and see whether the tests notice.
+
+    python tests/deliberate_faults.py --jobs 2
+    python tests/deliberate_faults.py --only smoothing tests/training
+
+Each fault is what a careless change or a misreading of the paper would make. The tests run in a
+copy of the repository with one fault in it: first those of the fault's room, tests/ROOM, then all
+others. Exits with 1 if a fault was not caught, and with 2 if the text of a fault is not in the
+package exactly once: then the code has changed, and so must the fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "fairseq_aiayn"
+LEFT_OUT = ("recipes", "torture", "benchmarks")  # rooms whose tests take long
+LONGEST = 3_600  # seconds; tests that a fault makes endless have not caught it
+PASSED, CAUGHT = 0, 1  # pytest's exit status if all tests passed, and if one failed
+FAILED = re.compile(r"^(?:FAILED|ERROR) ([^: ]+)", re.MULTILINE)
+
+# ROOM: NAME, then the text in the package ("-") and what replaces it ("+", or nothing)
+FAULTS = r"""
+nn: attention_scores_divided_by_d_k
+- / math.sqrt(Q.size(-1))
++ / Q.size(-1)
+nn: causal_mask_shows_the_next_token
+- dtype=torch.bool, device=device).tril()
++ dtype=torch.bool, device=device).tril(1)
+nn: cross_attention_sees_source_padding
+- self.cross_attention(x, memory, source_mask))
++ self.cross_attention(x, memory))
+nn: sine_and_cosine_swapped
+- [angles.sin(), angles.cos()]
++ [angles.cos(), angles.sin()]
+nn: source_positions_begin_at_one
+- .cumsum(dim=1) - 1)
++ .cumsum(dim=1))
+nn: norm_before_the_residual_sum
+- self.norm(x + self.dropout(sublayer_of_x))
++ x + self.dropout(self.norm(sublayer_of_x))
+nn: embeddings_not_scaled
+- F.embedding(tokens, self.weight) * self.scale
++ F.embedding(tokens, self.weight)
+nn: target_embeddings_without_dropout
+- self.dropout(self.embedding(tokens) + self.position(pos, length))
++ self.embedding(tokens) + self.position(pos, length)
+plugin: attention_dropout_without_being_asked
+- getattr(row, symbol, 0.0)
++ getattr(row, symbol, row.P_drop)
+nn: queries_of_every_attention_drawn_apart
+- if isinstance(module, EncoderDecoderAttention):
++ if isinstance(module, MultiHeadAttention):
+nn: projection_untied_with_two_vocabularies
+- if sharing == "none" else target_embedding
++ if sharing != "all" else target_embedding
+training: smoothing_gradient_over_the_other_classes
+- p -= epsilon_ls / p.size(-1)
++ p -= epsilon_ls / (p.size(-1) - 1)
+training: smoothed_loss_keeps_the_whole_likelihood
+- return (1.0 - epsilon_ls) * nll + epsilon_ls * uniform, nll
++ return nll + epsilon_ls * uniform, nll
+plugin: loss_per_sentence_instead_of_token
+- super().__init__(task, sentence_avg, label_smoothing,
++ super().__init__(task, True, label_smoothing,
+plugin: learning_rate_one_step_late
+- learning_rate(num_updates + 1, self.cfg
++ learning_rate(max(num_updates, 1), self.cfg
+paper: every_row_has_the_warmup_of_base
+- "warmup_updates": "warmup",
+paper: adams_epsilon_is_the_usual_one
+- epsilon: float = 1e-9
++ epsilon: float = 1e-8
+decoding: length_penalty_leaves_out_the_end_token
+- score / length_penalty(step + 1, options.alpha)
++ score / length_penalty(step, options.alpha)
+decoding: search_stops_while_a_longer_output_can_win
+- / length_penalty(longest, options.alpha)
+decoding: search_stops_at_the_best_of_n_outputs
+- return self.finished.score[:, -1] >= bound
++ return self.finished.score[:, 0] >= bound
+decoding: finished_output_follows_a_later_parent
+- torch.where(last.gt(position), parent, beam)
++ torch.where(last.ge(position), parent, beam)
+decoding: only_the_first_model_follows_its_beams
+- state.follow(parents)
++ self.states[0].follow(parents)
+decoding: forced_tokens_go_to_other_sentences
+- self.forced.repeat_interleave(r)[rows]
++ self.forced.repeat(r)[rows]
+decoding: longest_output_counts_the_sources_end_token
+- source.ne(symbols.padding) & source.ne(symbols.end)
++ source.ne(symbols.padding)
+decoding: ensemble_averages_log_probabilities
+- torch.stack(log_p).logsumexp(dim=0) - math.log(len(log_p))
++ torch.stack(log_p).mean(dim=0)
+decoding: tree_opens_a_bracket_without_room_to_close_it
+- self.tokens_left.ge(needed + 2)
++ self.tokens_left.ge(needed + 1)
+treebank: advp_and_prt_differ
+- equal_labels=(("ADVP", "PRT"),),
++ equal_labels=(),
+treebank: evalb_counts_colons_as_words
+- {"TOP", "-NONE-", ",", ":", "``", "''", "."}
++ {"TOP", "-NONE-", ",", "``", "''", "."}
+treebank: evalb_counts_the_root
+- {"TOP", "-NONE-", ",", ":", "``", "''", "."}
++ {"-NONE-", ",", ":", "``", "''", "."}
+treebank: recall_measured_as_precision
+- percent(sums["matched"], sums["gold"])
++ percent(sums["matched"], sums["predicted"])
+treebank: one_predicted_constituent_matches_several
+- del others[index]
++ pass
+treebank: repair_forgets_a_missing_word
+- for word in words[used:]])
++ for word in words[used + 1 :]])
+treebank: closing_bracket_never_reaches_an_outer_one
+- if self._labels[label]:
++ if self._open[-1].label == label:
+treebank: children_of_the_root_linearized_backwards
+- list(reversed(tree.children))
++ list(tree.children)
+treebank: punctuation_written_as_xx_counts
+- else punctuation_tag(form) or ANY_WORD
++ else ANY_WORD
+scores: bleu_without_the_brevity_penalty
+- score=result.score,
++ score=result.score / result.bp,
+scores: compounds_split_only_in_the_hypothesis
+- reference = [split_compounds(sentence) for sentence in reference]
++ reference = list(reference)
+runs: last_of_n_outputs_is_scored
+- found.setdefault(int(match[2]), match[3])
++ found[int(match[2])] = match[3]
+runs: seeds_are_assumed_to_vary_equally
+- ttest_ind(other, first, equal_var=False)
++ ttest_ind(other, first, equal_var=True)
+scores: bootstrap_samples_not_centred
+- np.abs(samples - samples.mean())
++ np.abs(samples)
+checkpoints: newest_checkpoint_by_its_first_digits
+- for update in sorted(by_update)]
++ for update in sorted(by_update, key=str)]
+checkpoints: first_checkpoint_not_counted_in_the_mean
+- self.path, self.count, self.layout = path, 1,
++ self.path, self.count, self.layout = path, 0,
+checkpoints: tied_matrices_come_apart
+- means[owner] for name, owner
++ means[owner].clone() for name, owner
+checkpoints: mean_rounded_to_half_precision
+- torch.promote_types(tensor.dtype, torch.float32)
++ tensor.dtype
+settings: batch_of_a_gpu_exceeds_its_limit
+- math.ceil(row.batch_tokens / (gpus * USUAL_MAX_TOKENS))
++ max(1, round(row.batch_tokens / (gpus * USUAL_MAX_TOKENS)))
+settings: betas_not_passed_to_fairseq
+- "--adam-betas": f"{ADAM.beta_1},{ADAM.beta_2}",
+paper: english_french_has_the_dropout_of_big
+- BIG, name="big_en_fr", P_drop=0.1,
++ BIG, name="big_en_fr",
+cost: a_norm_of_the_decoder_not_counted
+- 5 * 2 * row.d_model
++ 4 * 2 * row.d_model
+model_folder: outputs_of_a_batch_in_another_order
+- outputs |= zip(batch, self.run(
++ outputs |= zip(sorted(batch), self.run(
+model_folder: empty_line_is_translated
+- if not lengths[index]:
++ if lengths[index] < 0:
+model_folder: unfinished_last_piece_keeps_its_mark
+- detokenize(f"{' '.join(pieces)} ".replace
++ detokenize(f"{' '.join(pieces)}".replace
+model_folder: alpha_of_zero_is_ignored
+- alpha = config.search.alpha if alpha is None else alpha
++ alpha = alpha or config.search.alpha
+model_folder: unknown_pieces_become_padding
+- self.number.get(piece, UNKNOWN)
++ self.number.get(piece, PADDING)
+plugin: last_sentences_of_the_test_set_left_out
+- **search_defaults(cls.decoding), required_batch_size_multiple=1)
++ **search_defaults(cls.decoding))
+diagnosis: small_batch_taken_for_a_large_one
+- ratio = tokens / row.batch_tokens
++ ratio = row.batch_tokens / tokens
+diagnosis: lightest_finding_comes_first
+- (not pair[1].differs, -pair[1].weight)
++ (not pair[1].differs, pair[1].weight)
+diagnosis: best_checkpoint_diagnosed_instead_of_the_last
+- CHECKPOINTS = ("checkpoint_last.pt", "checkpoint_best.pt")
++ CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt")
+plugin: resumed_training_has_not_waited
+- {"patience": dict(vars(should_stop_early))}
++ {"patience": {}}
+plugin: resumed_epoch_counts_batches_of_one_process
+- * state.pop("processes", iterator.num_shards)
++ * state.pop("processes", 1) ** 0
+runs: spread_of_seeds_as_of_all_seeds
+- statistics.stdev(values)
++ statistics.pstdev(values)
+runs: first_validation_counts_instead_of_the_last
+- Validation(values[-1], target, source)
++ Validation(values[0], target, source)
+runs: second_run_with_one_seed_counts
+- elif all(run.settings.seed != candidate.settings.seed for run in home):
++ else:
+runs: no_mean_of_checkpoints_for_the_test_set_either
+- subset == "valid" and row in TABLE_3
++ row in TABLE_3
+corpus: sample_is_larger_than_asked_for
+- step = max(1, -(-total // pairs))
++ step = max(1, total // pairs)
+"""
+
+
+class Fault(NamedTuple):
+    """A text in the package, what replaces it, and the room of the tests to try first."""
+
+    room: str
+    name: str
+    old: str
+    new: str
+
+
+def faults() -> Iterator[Fault]:
+    """Yield the faults of FAULTS."""
+    for room, name, old, new in re.findall(r"(\w+): (\w+)\n- (.+)\n(?:\+ (.+)\n)?", FAULTS):
+        yield Fault(room, name, old, new)
+
+
+def homes_of(fault: Fault) -> list[Path]:
+    """Return the module with the text of a fault, once for every time that it is there."""
+    modules = sorted((ROOT / PACKAGE).rglob("*.py"))
+    return [path for path in modules for _ in range(path.read_text("utf-8").count(fault.old))]
+
+
+def copy_repository(target: Path) -> None:
+    """Copy what git does not ignore, new files included."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).exists():  # else it is deleted or moved, but not committed yet
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+
+
+def stages(room: str, given: Sequence[str]) -> list[list[str]]:
+    """Return what pytest runs, one after the other: the tests given, or the room, then the rest."""
+    if given:
+        return [list(given)]
+    rest = ["tests", *(f"--ignore=tests/{name}" for name in LEFT_OUT)]
+    if not (ROOT / "tests" / room).is_dir():
+        return [rest]
+    return [[f"tests/{room}"], [*rest, f"--ignore=tests/{room}"]]
+
+
+def run_tests(directory: Path, arguments: Sequence[str]) -> tuple[int | None, str]:
+    """Run tests in a copy; return the exit status, None after LONGEST seconds, and the output."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    options |= {"cwd": directory, "env": {**os.environ, "PYTHONPATH": str(directory)}}
+    with subprocess.Popen(command, start_new_session=True, **options) as process:
+        try:
+            output, _ = process.communicate(timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return None, ""
+    return process.returncode, output
+
+
+def is_caught(fault: Fault, given: Sequence[str]) -> bool:
+    """Run tests in a copy that has the fault, until one catches it; print whether one did."""
+    begun = time.monotonic()
+    status, where = None, ""
+    with tempfile.TemporaryDirectory(prefix="fault-") as name:
+        copy_repository(Path(name))
+        module = Path(name) / homes_of(fault)[0].relative_to(ROOT)
+        module.write_text(module.read_text("utf-8").replace(fault.old, fault.new), "utf-8")
+        for arguments in stages(fault.room, given):
+            status, output = run_tests(Path(name), arguments)
+            failed = FAILED.search(output)
+            where = failed[1] if failed else arguments[0]
+            if status == CAUGHT:
+                break
+    word = "caught  " if status == CAUGHT else "MISSED  "
+    odd = "" if status in (CAUGHT, PASSED) else f", pytest's exit status is {status}"
+    print(f"{word} {fault.name}  ({where}, {time.monotonic() - begun:.0f} s{odd})", flush=True)
+    return status == CAUGHT
+
+
+def main() -> int:
+    """Run the tests with each fault that was chosen; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tests", nargs="*", help="tests to run (default: see above)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="faults at a time")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="faults of such a name")
+    parser.add_argument("--list", action="store_true", help="list the faults and end")
+    given = parser.parse_args()
+    chosen = [fault for fault in faults() if re.search(given.only, fault.name)]
+    if given.list:
+        print(*(f"{fault.room:12} {fault.name}" for fault in chosen), sep="\n")
+        return 0
+    if lost := [fault.name for fault in chosen if len(homes_of(fault)) != 1]:
+        print("not in the package exactly once:", *lost, sep="\n  ")
+        return 2
+    with ThreadPoolExecutor(given.jobs) as pool:
+        caught = sum(pool.map(partial(is_caught, given=given.tests), chosen))
+    print(f"{caught} of {len(chosen)} faults were caught")
+    return 0 if caught == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
