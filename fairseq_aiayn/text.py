@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, TextIO, TypeVar
+from typing import IO, TextIO, TypeVar, cast
 
 STANDARD_INPUT = "-"
 NOT_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)  # what reading a damaged .gz file raises
@@ -49,15 +49,21 @@ def stream_lines(path: str | Path) -> Iterator[str]:
         yield from decode_lines(sys.stdin.buffer, source_name(path))
         return
     with open(path, "rb") as file:
-        lines = _unpacked(file) if str(path).lower().endswith(".gz") else file
+        lines = _lines_unpacked(file) if str(path).lower().endswith(".gz") else file
         yield from decode_lines(lines, str(path))
 
 
-def _unpacked(file: BinaryIO) -> Iterator[bytes]:
+def _lines_unpacked(file: IO[bytes]) -> Iterator[bytes]:
+    yield from unpacked(file)  # an empty file is an error of the first line
+
+
+def unpacked(file: IO[bytes]) -> IO[bytes]:
+    """Return the content of a *.gz file; raises EOFError for an empty file, which gzip would take
+    for an empty text. Reading a damaged one raises one of NOT_GZIP."""
     if not file.read(1):
-        raise EOFError  # gzip would give an empty text
+        raise EOFError
     file.seek(0)
-    yield from gzip.GzipFile(fileobj=file)
+    return cast(IO[bytes], gzip.open(file))
 
 
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
@@ -74,10 +80,14 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
             yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
             number += 1
     except UnicodeDecodeError as error:
-        byte = f"byte {error.start + 1} (0x{error.object[error.start]:02x})"
-        raise ValueError(f"{name}:{number}: {byte} is not UTF-8") from error
+        raise ValueError(f"{name}:{number}: {not_utf8(error)}") from error
     except NOT_GZIP as error:
         raise ValueError(f"{name}:{number}: cut short or not gzip") from error
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """Return which byte of a line is not UTF-8."""
+    return f"byte {error.start + 1} (0x{error.object[error.start]:02x}) is not UTF-8"
 
 
 def read_line_pairs(first: str | Path, second: str | Path) -> Iterator[tuple[str, str]]:
@@ -158,6 +168,11 @@ def dataclass_of(content: object, kind: type[Kind], where: object) -> Kind:
             rule = first["msg"].replace("Input should be", "expected")
             fault = f"{rule}, got {first['input']!r}"
         raise ValueError(": ".join(filter(None, (str(where), place, fault)))) from error
+
+
+def read_dataclass(kind: type[Kind], path: Path) -> Kind:
+    """Read a JSON file as a dataclass; raises the errors of `read_json` and `dataclass_of`."""
+    return dataclass_of(read_json(path), kind, path)
 
 
 # --- files that appear whole or not at all ----------------------------------------------------

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from fairseq_aiayn.text import optional
+from fairseq_aiayn.text import not_utf8, optional
 
 if TYPE_CHECKING:
     from fairseq_aiayn.inference.engine import Engine
@@ -71,8 +71,7 @@ def lines_engine(engine: Engine[str, Any, Output]) -> Engine[bytes, Any, Output]
         try:
             return engine.read(line.rstrip(b"\r\n").decode())
         except UnicodeDecodeError as error:
-            byte = f"byte {error.start + 1} (0x{line[error.start]:02x})"
-            raise ValueError(f"{byte} is not UTF-8") from error
+            raise ValueError(not_utf8(error)) from error
 
     return Engine(read, engine.run, engine.empty, engine.batch_tokens)
 

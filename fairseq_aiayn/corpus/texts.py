@@ -10,7 +10,6 @@ Both sets are the references of BLEU, so nothing is cleaned: text that cannot be
 from __future__ import annotations
 
 import codecs
-import gzip
 import html
 import re
 import sys
@@ -19,10 +18,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from html.entities import html5
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 from fairseq_aiayn.corpus.manifest import Location, Text, add_manifest_options, read_manifest
-from fairseq_aiayn.text import NOT_GZIP, decode_lines, require_text, script, write_whole
+from fairseq_aiayn.text import (
+    NOT_GZIP,
+    decode_lines,
+    require_text,
+    script,
+    unpacked,
+    write_whole,
+)
 
 BUFFER_BYTES = 1 << 20
 NAMES_SHOWN = 5
@@ -59,21 +65,14 @@ def _open_text(path: Path, member: str | None) -> Iterator[IO[bytes]]:
     with ExitStack() as opened:
         stream: IO[bytes] = opened.enter_context(path.open("rb", buffering=BUFFER_BYTES))
         if path.suffix in (".gz", ".tgz"):
-            stream = _gunzip(stream)
+            stream = unpacked(stream)
         if member is not None:
             # Finding and reading a member only moves forward, so that gzip is unpacked once.
             archive = opened.enter_context(tarfile.open(fileobj=stream, mode="r:"))
             stream = _find_member(archive, stream, member, path)
             if member.endswith(".gz"):
-                stream = _gunzip(stream)
+                stream = unpacked(stream)
         yield stream
-
-
-def _gunzip(stream: IO[bytes]) -> IO[bytes]:
-    if not stream.read(1):
-        raise EOFError  # gzip would take an empty file for an empty text
-    stream.seek(0)
-    return cast(IO[bytes], gzip.open(stream))
 
 
 def _find_member(archive: tarfile.TarFile, stream: IO[bytes], wanted: str, path: Path) -> IO[bytes]:

@@ -39,9 +39,8 @@ from fairseq_aiayn.nn.transformer import Sharing, Transformer, create_transforme
 from fairseq_aiayn.paper import Decoding
 from fairseq_aiayn.settings import require_whole_attention
 from fairseq_aiayn.text import (
-    dataclass_of,
     optional,
-    read_json,
+    read_dataclass,
     require_plain_file,
     stream_lines,
     whole_folder,
@@ -147,7 +146,7 @@ class Config:
 def read_config(path: Path) -> Config:
     """Read a configuration; raises OSError, or ValueError for another content."""
     require_plain_file(path)
-    return dataclass_of(read_json(path), Config, path)
+    return read_dataclass(Config, path)
 
 
 def write_config(config: Config, path: Path) -> None:
@@ -250,7 +249,7 @@ def text_of_data(data: Path) -> tuple[TextProcessing, Path | None]:
     """
     note = data / NOTE
     if note.exists():
-        text = dataclass_of(read_json(note), TextProcessing, note)
+        text = read_dataclass(TextProcessing, note)
     elif (data / PIECES_FILES[WORD_PIECES]).exists():
         text = TextProcessing(WORD_PIECES)
     else:

@@ -20,8 +20,7 @@ from fairseq_aiayn.cost import explanation, row_table
 from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE
 from fairseq_aiayn.report.document import Block, Code, Paragraph, Table, blocks_as_markdown
 from fairseq_aiayn.report.tables import full_blocks, results_from_json
-from fairseq_aiayn.runs.run import read
-from fairseq_aiayn.text import script, write_whole
+from fairseq_aiayn.text import read_dataclass, script, write_whole
 
 INTRODUCTION = """\
 # Results
@@ -44,7 +43,7 @@ def make_page(results: Path, output: Path) -> str:
             sections.append(f"\n## {heading}\n\n{path.read_text(encoding='utf-8').strip()}\n")
         elif path.suffix == ".json":
             source = f"From [{path.name}]({name}/{quote(path.name)})."
-            blocks = full_blocks(results_from_json(read(dict, path), path))
+            blocks = full_blocks(results_from_json(read_dataclass(dict, path), path))
             report = read_remark(path) + blocks_as_markdown(blocks)
             sections.append(f"\n## {path.stem}\n\n{source}\n\n{report}")
     return INTRODUCTION.format(name=name) + rows_section() + ("".join(sections) or NOTHING)

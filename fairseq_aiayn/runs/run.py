@@ -42,7 +42,7 @@ from fairseq_aiayn.runs.differences import run_differences
 from fairseq_aiayn.runs.logs import Log, Training, read_log, training_of, validation_of
 from fairseq_aiayn.runs.record import TRAIN, Settings, read_settings
 from fairseq_aiayn.scores import CONFIDENCE, Bleu, EstimatedDifference, f1_difference
-from fairseq_aiayn.text import Kind, dataclass_of, read_json, read_lines
+from fairseq_aiayn.text import dataclass_of, read_dataclass, read_lines
 from fairseq_aiayn.treebank import evalb
 
 GOLD = "gold.trees"  # is only in the directory of a search with a parser
@@ -205,18 +205,13 @@ def read_run(directory: Path, log_of: Callable[[Path], Log] = read_log) -> RunFi
     return RunFiles(directory, run, log, texts)
 
 
-def read(kind: type[Kind], path: Path) -> Kind:
-    """Read a JSON file as a dataclass; raises OSError, or ValueError with the rule it breaks."""
-    return dataclass_of(read_json(path), kind, path)
-
-
 def _is_parser(directory: Path) -> bool:
     return (directory / GOLD).exists()
 
 
 def _read_translation(directory: Path) -> tuple[Translation, Texts]:
     path = directory / "score.json"
-    own = read(scores.Scores, path)
+    own = read_dataclass(scores.Scores, path)
     paths = [directory / f"{name}.txt" for name in ("source", "reference", "hypothesis")]
     source, *others = (tuple(read_lines(path)) for path in paths)
     for file, lines in zip(paths[1:], others, strict=True):
@@ -238,10 +233,10 @@ def _read_parsing(directory: Path, sentences: int, gold: int) -> Parsing:
         raise ValueError(f"{directory / 'words.txt'}: must have sentences, has none")
     own = Parsing(
         part=directory.name,
-        trees=read(TrainingTrees, directory.absolute().parent / "data.json"),
-        scores=read(evalb.Scores, directory / "score.json"),
-        repairs=read(Repairs, directory / "repairs.json"),
-        search=read(SearchTime, directory / "seconds.json"),
+        trees=read_dataclass(TrainingTrees, directory.absolute().parent / "data.json"),
+        scores=read_dataclass(evalb.Scores, directory / "score.json"),
+        repairs=read_dataclass(Repairs, directory / "repairs.json"),
+        search=read_dataclass(SearchTime, directory / "seconds.json"),
     )
     counts = {
         GOLD: gold,

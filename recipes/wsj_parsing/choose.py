@@ -12,8 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_aiayn.runs.run import read
-from fairseq_aiayn.text import aligned_lines, script
+from fairseq_aiayn.text import aligned_lines, read_dataclass, script
 from fairseq_aiayn.treebank.evalb import Scores
 
 
@@ -42,7 +41,7 @@ def best(parts: Sequence[Path]) -> tuple[Path, list[float]]:
 
 def _read(path: Path) -> Scores:
     try:
-        scores = read(Scores, path)
+        scores = read_dataclass(Scores, path)
     except FileNotFoundError:
         raise ValueError(f"{path}: every run must have a score, this one has none") from None
     if not math.isfinite(scores.all.f1):
