@@ -7,7 +7,7 @@ import re
 import shlex
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import cast
@@ -28,6 +28,7 @@ from fairseq_aiayn.inference.folder import (
 from fairseq_aiayn.paper import PARSING_DECODING
 from fairseq_aiayn.paper import TRANSLATION as TRANSLATION_DECODING
 from fairseq_aiayn.runs.logs import flat_options
+from fairseq_aiayn.runs.record import SEARCH, read_settings
 from fairseq_aiayn.settings import (
     ENCODER_AND_DECODER,
     OURS,
@@ -91,15 +92,6 @@ def of_checkpoint(
     return Model(config, transformer, source, target, pieces_file, str(checkpoint))
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What the settings.json of a run says of its model."""
-
-    corpus: str | None = None
-    text_sha256: str | None = None  # of its binaries, in their sha256
-    commands: dict[str, str] = field(default_factory=dict)  # by the name of the stage
-
-
 def of_run(run: Path) -> Model:
     """Read a finished run of the recipes; its settings.json tells its data, its scores are beside
     it. A parser's run has its searches in directories of its own; one of these will do, too.
@@ -112,11 +104,12 @@ def of_run(run: Path) -> Model:
     if not (search / "settings.json").exists():
         raise ValueError(f"{run}: expected a model folder, or a run with its settings.json")
     path = search / "settings.json"
-    settings = dataclass_of(read_json(path), Settings, path)
-    words = shlex.split(settings.commands.get("generate", ""))
-    if len(words) < 2 or "--path" not in words[:-1]:
+    settings = read_settings(path)
+    words = shlex.split(settings.commands.get(SEARCH, ""))
+    options = settings.options(SEARCH)
+    if len(words) < 2 or "--path" not in options:
         raise ValueError(f"{path}: expected the command of a search, got none")
-    data, checkpoint = _moved(search, Path(words[1]), Path(words[words.index("--path") + 1]))
+    data, checkpoint = _moved(search, Path(words[1]), Path(options["--path"]))
     seal = data / "sha256"
     found = seal.read_text(encoding="utf-8").split(" ")[0] if seal.exists() else None
     if found and settings.text_sha256 not in (None, found):
