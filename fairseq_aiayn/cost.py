@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fairseq_aiayn.paper import BASE, SUSTAINED_TFLOPS, TABLE_3, TRAINING_GPU, TRAINING_GPUS, Row
 from fairseq_aiayn.settings import decoding
@@ -232,18 +232,15 @@ def row_differences(first: Row, second: Row, vocabulary: int) -> list[Difference
     A cell of an inner object is called OBJECT.CELL.
     """
     a, b = (_flat(row_as_json(row, vocabulary)) for row in (first, second))
-    costs = row_costs(first, vocabulary), row_costs(second, vocabulary)
     return [
-        Difference(
-            cell, (a[cell], b[cell]), costs[0][cell] / costs[1][cell] if cell in COSTS else None
-        )
+        Difference(cell, (a[cell], b[cell]), a[cell] / b[cell] if cell in COSTS else None)
         for cell in a
         if cell not in ("name", "arch") and a[cell] != b[cell]
     ]
 
 
-def _flat(row: Mapping[str, object]) -> dict[str, object]:
-    flat: dict[str, object] = {}
+def _flat(row: Mapping[str, object]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, dict):
             flat |= {f"{name}.{key}": part for key, part in value.items()}
