@@ -23,11 +23,9 @@ module=(python "$recipe_lib/module.py") # python -m, without imports from the us
 recipe_script=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
 root=$(cd "$recipe_lib/../.." && pwd) # the checkout
 [[ -n ${VIRTUAL_ENV:-} || ! -d $root/.venv/bin ]] || export PATH=$root/.venv/bin:$PATH
-IFS=: read -ra recipe_path <<<"${PYTHONPATH:-}"
-export PYTHONPATH=$root
-for recipe_path in "${recipe_path[@]}"; do # an empty part would be the current directory
-    PYTHONPATH+=${recipe_path:+:$recipe_path}
-done
+export PYTHONPATH=$root:${PYTHONPATH:-}:
+while [[ $PYTHONPATH == *::* ]]; do PYTHONPATH=${PYTHONPATH//::/:}; done
+PYTHONPATH=${PYTHONPATH%:} # an empty part would be the current directory
 export PYTHONUTF8=1
 unset PYTHONIOENCODING # it would override PYTHONUTF8
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} # spinning for long stalls other threads where cores are shared
