@@ -20,6 +20,8 @@ from functools import cache, lru_cache, partial
 from itertools import islice
 from pathlib import Path
 
+from tqdm import tqdm
+
 from fairseq_aiayn.text import (
     STANDARD_INPUT,
     in_order,
@@ -125,8 +127,10 @@ def _apply(given: Namespace) -> None:
     cut = partial(_cut, kind=kind, file=given.codes or given.model)
     lines = stream_lines(STANDARD_INPUT)
     chunks = iter(lambda: list(islice(lines, CHUNK_LINES)), [])
-    for subwords in in_order(cut, chunks, given.workers):
-        sys.stdout.buffer.writelines(f"{line}\n".encode() for line in subwords)
+    with tqdm(desc="subwords", unit=" lines", unit_scale=True, delay=1) as bar:
+        for subwords in in_order(cut, chunks, given.workers):
+            sys.stdout.buffer.writelines(f"{line}\n".encode() for line in subwords)
+            bar.update(len(subwords))
 
 
 def _learn(given: Namespace) -> None:
