@@ -8,12 +8,11 @@ from pathlib import Path
 import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion
-from fairseq.data import Dictionary
 from fairseq.logging import metrics
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import Continuations, Search
+from fairseq_aiayn.decoding.beam_search import Continuations
 from fairseq_aiayn.decoding.tree_constraint import ConstrainedContinuations
 from fairseq_aiayn.inference.engine import tree_symbols
 from fairseq_aiayn.paper import PARSING_DECODING
@@ -54,18 +53,12 @@ class AiaynParsingConfig(AiaynTranslationConfig):
 class TreeGenerator(BeamSearchGenerator):
     """The search that writes only trees over as many words as the source has."""
 
-    def __init__(
-        self,
-        source_dictionary: Dictionary,
-        target_dictionary: Dictionary,
-        options: Search,
-        product_type: torch.dtype | None,
-    ):
-        """Raises ValueError for a target dictionary without trees."""
-        super().__init__(source_dictionary, target_dictionary, options, product_type)
-        self.tree_symbols = tree_symbols(target_dictionary.symbols, target_dictionary.eos())
+    def __post_init__(self) -> None:
+        """Raise ValueError for a target dictionary without trees."""
+        super().__post_init__()
+        self.tree_symbols = tree_symbols(self.target_dictionary.symbols, self.symbols.end)
         self.begins_word = torch.tensor(
-            [symbol.startswith(WORD_BEGINS) for symbol in source_dictionary.symbols]
+            [symbol.startswith(WORD_BEGINS) for symbol in self.source_dictionary.symbols]
         )
 
     def continuations(

@@ -57,22 +57,20 @@ def search_defaults(decoding: Decoding) -> dict[str, Any]:
     return papers | {"min_len": 1, "nbest": 1, "unnormalized": False}
 
 
+@dataclass(eq=False)
 class BeamSearchGenerator:
     """The generator that fairseq's commands call; hypotheses are returned in fairseq's form."""
 
-    def __init__(
-        self,
-        source_dictionary: Dictionary,
-        target_dictionary: Dictionary,
-        options: Search,
-        product_type: torch.dtype | None,
-    ):
-        """`product_type` is that of the matrix products, None for the type of the weights."""
-        self.source_symbols = Symbols(source_dictionary.eos(), source_dictionary.pad())
-        self.symbols = Symbols(end=target_dictionary.eos(), padding=target_dictionary.pad())
-        self.symbols_to_strip_from_output = {target_dictionary.eos()}
-        self.options = options
-        self.product_type = product_type
+    source_dictionary: Dictionary
+    target_dictionary: Dictionary
+    options: Search
+    product_type: torch.dtype | None  # of the matrix products; None: the type of the weights
+
+    def __post_init__(self) -> None:
+        source, target = self.source_dictionary, self.target_dictionary
+        self.source_symbols = Symbols(source.eos(), source.pad())
+        self.symbols = Symbols(target.eos(), target.pad())
+        self.symbols_to_strip_from_output = {target.eos()}
 
     @torch.no_grad()
     def generate(
