@@ -17,40 +17,35 @@ import torch.nn.functional as F
 from torch import Tensor
 from turn_taking import Channel, find_device
 
-from fairseq_aiayn import plugin  # noqa: F401
-from fairseq_aiayn.nn.attention import (
-    EncoderDecoderAttention,
-    MultiHeadAttention,
-    SelfAttention,
-    attention,
-    causal_mask,
-)
+from fairseq_aiayn.nn import attention
 from fairseq_aiayn.nn.layers import Dropout
-from fairseq_aiayn.plugin import training
-from fairseq_aiayn.plugin.training import AiaynAdam
+from fairseq_aiayn.plugin import training  # importing the plugin registers it
 from fairseq_aiayn.training import reference_smoothed_nll
 
 
 def reference_self_attention(
-    layer: MultiHeadAttention, x: Tensor, mask: Tensor | None = None, causal: bool = False
+    layer: attention.SelfAttention, x: Tensor, mask: Tensor | None = None, causal: bool = False
 ) -> Tensor:
     """Compute `reference_attention` of a sequence over itself."""
-    return reference_attention(layer, x, x, causal_mask(x.size(1), x.device) if causal else mask)
+    mask = attention.causal_mask(x.size(1), x.device) if causal else mask
+    return reference_attention(layer, x, x, mask)
 
 
 def reference_attention(
-    layer: MultiHeadAttention, x: Tensor, memory: Tensor, mask: Tensor | None = None
+    layer: attention.MultiHeadAttention, x: Tensor, memory: Tensor, mask: Tensor | None = None
 ) -> Tensor:
     """Compute section 3.2.2 with Equation 1 as written, without dropout of weights."""
     W_Q, W_K, W_V = layer.W_QKV.weight.split(layer.projection_sizes)
     Q, K, V = F.linear(x, W_Q), F.linear(memory, W_K), F.linear(memory, W_V)
-    heads = attention(
+    heads = attention.attention(
         *(each.unflatten(-1, (layer.h, -1)).transpose(1, 2) for each in (Q, K, V)), mask
     )
     return layer.W_O(heads.transpose(1, 2).flatten(2))
 
 
-def reference_adam_step(optimizer: AiaynAdam, closure: None = None, scale: float = 1.0) -> None:
+def reference_adam_step(
+    optimizer: training.AiaynAdam, closure: None = None, scale: float = 1.0
+) -> None:
     """Do one update, one operation and one parameter at a time."""
     for group in optimizer.param_groups:
         group["fused"] = group["foreach"] = False
@@ -59,12 +54,12 @@ def reference_adam_step(optimizer: AiaynAdam, closure: None = None, scale: float
 
 def install_references() -> None:
     """Replace every fast path of a training step by the reference."""
-    SelfAttention.forward = reference_self_attention
-    EncoderDecoderAttention.forward = reference_attention
+    attention.SelfAttention.forward = reference_self_attention
+    attention.EncoderDecoderAttention.forward = reference_attention
     Dropout.forward = lambda module, x: F.dropout(x, module.p, module.training)
     training.AiaynLabelSmoothedCrossEntropy.projects = lambda *arguments: False
     training.smoothed_nll = reference_smoothed_nll
-    AiaynAdam.step = reference_adam_step
+    training.AiaynAdam.step = reference_adam_step
 
 
 def report_losses(channel: Channel) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from scaling_curves import Times
 from spreads import spread
@@ -14,24 +14,20 @@ from spreads import spread
 from fairseq_aiayn.palette import LINE_COLOURS
 from fairseq_aiayn.text import whole_path
 
-matplotlib.use("Agg")
-
-from matplotlib import pyplot
-
 COLUMNS = 3
 
 
 def draw(path: Path, measured: Sequence[Times], title: str) -> None:
     """Write a PNG, whole or not at all: with a panel per curve and a line per side."""
     rows = -(-len(measured) // COLUMNS)
-    figure, panels = pyplot.subplots(rows, COLUMNS, figsize=(13, 4.1 * rows), squeeze=False)
+    figure = Figure(figsize=(13, 4.1 * rows))
+    panels = figure.subplots(rows, COLUMNS, squeeze=False)
     for axes, times in zip(panels.flat, measured, strict=True):
         _panel(axes, times)
     figure.suptitle(title)
     figure.tight_layout()
     with whole_path(path) as part:
         figure.savefig(part, format="png", dpi=120)
-    pyplot.close(figure)
 
 
 def _panel(axes: Axes, times: Times) -> None:
