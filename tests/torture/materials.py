@@ -43,7 +43,6 @@ SYSTEMS = {
     "stock": THEIRS,
     "parser": tuple(PARSER.get(word, word) for word in OURS),
 }
-TRANSLATORS = ("ours", "stock")
 FOLDERS = ("ours", "parser")  # whose models aiayn export takes
 
 
