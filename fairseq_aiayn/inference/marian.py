@@ -197,8 +197,8 @@ def marian_config(model: Model) -> MarianConfig:
 def generation_config(config: Config) -> GenerationConfig:
     """Return the search of section 6.1, as far as transformers has it.
 
-    It divides log P by |Y|^α, not by ((5 + |Y|)/6)^α, as `load` makes it do. It
-    has one limit for a batch.
+    transformers divides log P by |Y|^α; `load` makes that the paper's ((5 + |Y|)/6)^α. The longest
+    output is one for a batch.
     """
     from transformers import GenerationConfig
 
