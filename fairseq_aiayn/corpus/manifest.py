@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from fairseq_aiayn.text import dataclass_of, script
 
@@ -42,8 +42,7 @@ class Download:
         return next((f"{kind}:{digits}" for kind, digits in kinds.items() if digits), UNKNOWN)
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(NamedTuple):
     """The place of one side of a text."""
 
     file: str
@@ -67,18 +66,14 @@ class Text:
 
     def sides(self, languages: tuple[str, str]) -> tuple[Location, Location]:
         """Return the places of the source and of the target."""
-        source, target = (
-            Location(
-                _fill(self.file, language, side),
-                self.member and _fill(self.member, language, side),
-            )
-            for language, side in zip(languages, ("src", "ref"), strict=True)
+        return self._side(languages[0], "src"), self._side(languages[1], "ref")
+
+    def _side(self, language: str, side: str) -> Location:
+        names = (self.file, self.member or "")
+        file, member = (
+            name.replace("{language}", language).replace("{side}", side) for name in names
         )
-        return source, target
-
-
-def _fill(name: str, language: str, side: str) -> str:
-    return name.replace("{language}", language).replace("{side}", side)
+        return Location(file, member or None)
 
 
 @dataclass(frozen=True)

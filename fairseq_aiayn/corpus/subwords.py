@@ -75,13 +75,11 @@ def sentence_pieces(model: Path) -> Cut:
     return lambda line: " ".join(processor.encode(line, out_type=str))
 
 
-@cache
-def _opened(kind: Callable[[Path], Cut], file: Path) -> Cut:
-    return kind(file)
+_byte_pairs, _sentence_pieces = cache(byte_pairs), cache(sentence_pieces)  # of a worker
 
 
-def _cut(lines: Sequence[str], kind: Callable[[Path], Cut], file: Path) -> list[str]:
-    return [*map(_opened(kind, file), lines)]
+def _cut(lines: Sequence[str], codes: Path | None, model: Path) -> list[str]:
+    return [*map(_byte_pairs(codes) if codes else _sentence_pieces(model), lines)]
 
 
 def sample(texts: Sequence[Path], pairs: int) -> Iterator[str]:
@@ -123,8 +121,7 @@ def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_n
 
 
 def _apply(given: Namespace) -> None:
-    kind = byte_pairs if given.codes else sentence_pieces
-    cut = partial(_cut, kind=kind, file=given.codes or given.model)
+    cut = partial(_cut, codes=given.codes, model=given.model)
     lines = stream_lines(STANDARD_INPUT)
     chunks = iter(lambda: list(islice(lines, CHUNK_LINES)), [])
     with tqdm(desc="subwords", unit=" lines", unit_scale=True, delay=1) as bar:

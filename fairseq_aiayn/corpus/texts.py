@@ -31,7 +31,6 @@ from fairseq_aiayn.text import (
 )
 
 BUFFER_BYTES = 1 << 20
-NAMES_SHOWN = 5
 
 # WMT's test sets come as SGML
 SEGMENT = re.compile(
@@ -52,9 +51,8 @@ def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
     path = directory / location.file
     try:
         with _open_text(path, location.member) as stream:
-            if first := stream.readline().removeprefix(codecs.BOM_UTF8):
-                yield first.removesuffix(b"\n").removesuffix(b"\r")
-            for line in stream:
+            for number, line in enumerate(stream):
+                line = line if number else line.removeprefix(codecs.BOM_UTF8)
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
     except (tarfile.TarError, *NOT_GZIP) as error:
         raise ValueError(f"{path}: is cut short or not a gzip/tar archive") from error
@@ -69,51 +67,44 @@ def _open_text(path: Path, member: str | None) -> Iterator[IO[bytes]]:
         if member is not None:
             # Finding and reading a member only moves forward, so that gzip is unpacked once.
             archive = opened.enter_context(tarfile.open(fileobj=stream, mode="r:"))
-            stream = _find_member(archive, stream, member, path)
+            stream = _find_member(archive, member, path)
             if member.endswith(".gz"):
                 stream = unpacked(stream)
         yield stream
 
 
-def _find_member(archive: tarfile.TarFile, stream: IO[bytes], wanted: str, path: Path) -> IO[bytes]:
+def _find_member(archive: tarfile.TarFile, wanted: str, path: Path) -> IO[bytes]:
     names = []
     for entry in archive:
         if entry.isreg() and (member := archive.extractfile(entry)):
             names.append(entry.name.removeprefix("./"))
             if names[-1] == wanted.removeprefix("./"):
                 return member
-    # tarfile takes a damaged header for the end of the archive: look for the real end.
-    stream.seek(archive.offset)
-    if stream.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
-        raise tarfile.ReadError
-    shown = ", ".join(names[:NAMES_SHOWN]) + (", ..." if len(names) > NAMES_SHOWN else "")
-    raise ValueError(f"{path}: expected a member {wanted}, got {shown or 'none'}")
+    raise ValueError(f"{path}: expected a member {wanted}, got {', '.join(names) or 'none'}")
 
 
-def read_pair(
-    directory: Path, text: Text, languages: tuple[str, str]
-) -> tuple[list[str], list[str]]:
+def read_pair(directory: Path, text: Text, languages: tuple[str, str]) -> list[list[str]]:
     """Return the sentences of both sides.
 
-    Raises ValueError, with file and member, for text that is not UTF-8, for empty sentences and for
-    a number of sentences that differs from the manifest's or the other side's.
+    Raises the errors of `read_sentences`, and ValueError for a number of sentences that differs
+    from the manifest's or the other side's.
     """
-    locations = text.sides(languages)
-    source, target = (read_sentences(directory, location) for location in locations)
-    expected = text.sentences or len(source)
-    for location, lines in zip(locations, (source, target), strict=True):
+    pair = [read_sentences(directory, location) for location in text.sides(languages)]
+    expected = text.sentences or len(pair[0])
+    for language, lines in zip(languages, pair, strict=True):
         if len(lines) != expected:
-            name = _name(directory, location)
+            name = f"{text.name}, {language}"
             raise ValueError(f"{name}: expected {expected:,} sentences, got {len(lines):,}")
-    return source, target
+    return pair
 
 
 def read_sentences(directory: Path, location: Location) -> list[str]:
     """Return the sentences of one side: its lines or, for SGML, its segments.
 
-    Raises ValueError, with file and member, if there is no sentence or an empty one.
+    Raises ValueError, with file and member, for text that is not UTF-8, and if there is no sentence
+    or an empty one.
     """
-    name = _name(directory, location)
+    name = ": ".join(filter(None, (str(directory / location.file), location.member)))
     lines = list(decode_lines(open_lines(directory, location), name))
     if (location.member or location.file).endswith((".sgm", ".sgm.gz")):
         lines = read_segments("\n".join(lines), name)
@@ -142,11 +133,6 @@ def _character(entity: re.Match[str]) -> str:
     """Replace an entity if it is complete and known; html.unescape alone replaces "&para", too."""
     known = entity["name"] is None or f"{entity['name']};" in html5
     return html.unescape(entity[0]) if known else entity[0]
-
-
-def _name(directory: Path, location: Location) -> str:
-    path = directory / location.file
-    return f"{path}: {location.member}" if location.member else str(path)
 
 
 def main() -> None:

@@ -43,12 +43,6 @@ def codes(tmp_path) -> Path:
     return tmp_path / "codes"
 
 
-@pytest.fixture
-def model(tmp_path) -> Path:
-    (tmp_path / "model").write_bytes(learn(LINES, 60))
-    return tmp_path / "model"
-
-
 def test_byte_pairs_are_those_of_subword_nmt(codes):
     cut = byte_pairs(codes)
     with codes.open(encoding="utf-8") as stream:
@@ -73,7 +67,7 @@ def test_a_file_that_cuts_nothing_is_named(read, content, tmp_path):
         read(path)
 
 
-def test_a_model_has_the_pieces_that_sentencepiece_learns(tmp_path, model):
+def test_a_model_has_the_pieces_that_sentencepiece_learns(tmp_path):
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(LINES),
         model_prefix=str(tmp_path / "theirs"),
@@ -82,19 +76,16 @@ def test_a_model_has_the_pieces_that_sentencepiece_learns(tmp_path, model):
         character_coverage=1.0,
         minloglevel=1,
     )
-    theirs = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "theirs.model"))
-    ours = sentencepiece.SentencePieceProcessor(model_file=str(model))
-    assert len(ours) == 60 and ours.encode(LINES) == theirs.encode(LINES)
-    assert learn(LINES, 60) == model.read_bytes(), "the same text, the same bytes"
+    theirs = sentence_pieces(tmp_path / "theirs.model")
+    (tmp_path / "model").write_bytes(learn(LINES, 60))
+    cut = sentence_pieces(tmp_path / "model")
+    for line in LINES:
+        assert cut(line) == theirs(line)
+        assert cut(line).replace(" ", "").replace("▁", " ").removeprefix(" ") == line
+    assert learn(LINES, 60) == (tmp_path / "model").read_bytes(), "the same text, the same bytes"
     assert 60 < sentencepiece.SentencePieceProcessor(model_proto=learn(LINES, 32_000)).vocab_size()
     with pytest.raises(ValueError, match="sentencepiece: .*smaller than required_chars"):
         learn(LINES, 9)
-
-
-def test_pieces_join_to_the_text(model):
-    cut = sentence_pieces(model)
-    for line in LINES:
-        assert cut(line).replace(" ", "").replace("▁", " ").removeprefix(" ") == line
 
 
 @pytest.mark.parametrize(("size", "step"), [(1, 70), (34, 3), (35, 2), (69, 2), (70, 1), (999, 1)])
@@ -104,20 +95,16 @@ def test_the_sample_is_every_kth_pair(files, capsys, size, step):
     assert capsys.readouterr().err == f"learning from {len(pairs)} of 70 pairs\n"
 
 
-@pytest.mark.parametrize("option", ["--codes", "--model"])
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_script_cuts_line_by_line(option, workers, codes, model, filtered, monkeypatch):
-    monkeypatch.setattr(subwords, "CHUNK_LINES", 30)
-    file, cut = (
-        (codes, byte_pairs(codes)) if option == "--codes" else (model, sentence_pieces(model))
-    )
-    text = LINES + ODD
-    options = ("apply", option, str(file), "--workers", str(workers))
-    written = filtered(subwords, "".join(f"{line}\n" for line in text), *options)
-    assert written == "".join(f"{cut(line)}\n" for line in text)
-
-
-def test_the_script_learns_a_model_of_the_sample(files, tmp_path, filtered):
-    options = ("--vocabulary", "50", "--sample", "35", "--output", str(tmp_path / "out"))
+@pytest.mark.parametrize("read", [byte_pairs, sentence_pieces])
+def test_the_script_learns_and_cuts_line_by_line(
+    read, codes, files, tmp_path, filtered, monkeypatch
+):
+    model = tmp_path / "model"
+    options = ("--vocabulary", "60", "--sample", "35", "--output", str(model))
     filtered(subwords, "", "learn", "--text", *map(str, files), *options)
-    assert (tmp_path / "out").read_bytes() == learn(sample(files, 35), 50)
+    assert model.read_bytes() == learn(sample(files, 35), 60)
+    monkeypatch.setattr(subwords, "CHUNK_LINES", 30)
+    option, file = ("--codes", codes) if read is byte_pairs else ("--model", model)
+    text = "".join(f"{line}\n" for line in LINES + ODD)
+    written = filtered(subwords, text, "apply", option, str(file), "--workers", "2")
+    assert written == "".join(f"{read(file)(line)}\n" for line in LINES + ODD)
