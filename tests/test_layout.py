@@ -21,6 +21,7 @@ LAYERS = [
     {"diagnosis", "inference"},
     {"report", "plugin"},
     {"cli"},
+    {"__main__"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 TORCH_ONLY = {"nn", "training", "decoding"}

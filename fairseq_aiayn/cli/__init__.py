@@ -1,1 +1,1 @@
-"""The `aiayn` command: one module per subcommand, put together by main.py."""
+"""The `aiayn` command: its subcommands, grouped by what they work on, put together by main.py."""

@@ -1,27 +1,4 @@
-"""draw what a model's heads attend to (Figures 3-5), or its positions (section 3.5)
-
-The suffix of --output chooses the format. A picture (.png, .svg, .pdf) has lines between the words,
-of one layer. A page for a browser (.html) has lines and heat maps of all layers and heads; it opens
-with the ones chosen here.
-
---kind says what attends to what: encoder, source to source; decoder, target to target; cross,
-target to source. Without --target, the command prints the model's own translation and uses that.
-Each row of the decoder is labelled with the word that it predicts. The columns are the words that
-the decoder reads; the first is <s>.
-
-A run of the recipes and a model folder know how their text is cut into pieces. With --checkpoint,
---bpe-codes cuts it into Moses tokens, then byte pairs, and --sentencepiece-model into word pieces.
-Without either option, it is cut as a recipe noted beside --data-bin, or must already be in pieces.
-
-examples:
-  aiayn attention exp/demo/aiayn-tiny-1 --source "It is late, but its light is on." --word its \\
-      --output its.png
-  aiayn attention en-de --source "..." --kind cross --merge --output cross.svg
-  aiayn attention --checkpoint average.pt --data-bin bin --bpe-codes codes --normalize \\
-      --source "..." --output attention.html
-  aiayn attention --positions --output sinusoids.png
-  aiayn attention exp/table3/e_learned-1 --positions --output learned.png
-"""
+"""The command that draws attention and positions."""
 
 from __future__ import annotations
 
@@ -39,13 +16,14 @@ from fairseq_aiayn.settings import option
 if TYPE_CHECKING:
     from fairseq_aiayn.attention_maps.weights import AttentionMap
 
+
 KINDS = ("encoder", "decoder", "cross")
 STYLES = ("lines", "heat")
 PICTURES, PAGE = (".png", ".svg", ".pdf"), ".html"
 OF_SENTENCES = ("source", "target", "kind", "layer", "heads", "word", "style", "merge")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def declare_attention(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn attention`."""
     add_model(parser)
     parser.add_argument("--source", metavar="SENTENCE", help="the source sentence")
@@ -94,8 +72,32 @@ def heads(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Write the picture or the page and print its path."""
+def run_attention(arguments: argparse.Namespace) -> None:
+    """draw what a model's heads attend to (Figures 3-5), or its positions (section 3.5)
+
+    The suffix of --output chooses the format. A picture (.png, .svg, .pdf) has lines between the
+    words, of one layer. A page for a browser (.html) has lines and heat maps of all layers and
+    heads; it opens with the ones chosen here.
+
+    --kind says what attends to what: encoder, source to source; decoder, target to target; cross,
+    target to source. Without --target, the command prints the model's own translation and uses
+    that. Each row of the decoder is labelled with the word that it predicts. The columns are the
+    words that the decoder reads; the first is <s>.
+
+    A run of the recipes and a model folder know how their text is cut into pieces. With
+    --checkpoint, --bpe-codes cuts it into Moses tokens, then byte pairs, and --sentencepiece-model
+    into word pieces. Without either option, it is cut as a recipe noted beside --data-bin, or must
+    already be in pieces.
+
+    examples:
+      aiayn attention exp/demo/aiayn-tiny-1 --source "It is late, but its light is on." \\
+          --word its --output its.png
+      aiayn attention en-de --source "..." --kind cross --merge --output cross.svg
+      aiayn attention --checkpoint average.pt --data-bin bin --bpe-codes codes --normalize \\
+          --source "..." --output attention.html
+      aiayn attention --positions --output sinusoids.png
+      aiayn attention exp/table3/e_learned-1 --positions --output learned.png
+    """
     _check(arguments)
     for tells_too_much in ("matplotlib", "PIL"):
         logging.getLogger(tells_too_much).setLevel(logging.WARNING)

@@ -1,22 +1,4 @@
-"""write a trained model as one folder for use without fairseq, or for other programs
-
-A folder has all that raw text needs: weights, vocabularies, byte pairs or word pieces, and the
-search's defaults. `aiayn translate FOLDER` and fairseq_aiayn.load("FOLDER") use it; they need torch
-and safetensors, and sacremoses, subword-nmt or sentencepiece for the text. Nothing in it is
-executed. From a run directory of the recipes, everything is found; a checkpoint needs the data
-directory of its training, and the file that cut its text. --to marian writes what transformers'
-MarianMTModel loads; --to fairseq makes a checkpoint of a folder.
-
-For CTranslate2, an engine in C++, a run, a checkpoint or a folder becomes a directory of
-CTranslate2's own format (needs pip install ctranslate2), which `aiayn translate` uses, too.
-
-examples:
-  aiayn export exp/demo/aiayn-tiny-1 --output demo-en-de
-  aiayn export --checkpoint average.pt --data-bin bin --bpe-codes codes --normalize --output en-de
-  aiayn export demo-en-de --to fairseq --output checkpoint.pt
-  aiayn export demo-en-de --to ctranslate2 --quantization int8 --output demo-en-de-int8
-  aiayn export exp/demo/aiayn-tiny-1 --to marian --output marian-en-de
-"""
+"""The command that writes a trained model for use without fairseq, or for other programs."""
 
 from __future__ import annotations
 
@@ -37,7 +19,7 @@ QUANTIZATIONS = (FLOAT32, "float16", "bfloat16", *INTEGERS)
 TOLD = ("data", "scores", "licence")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def declare_export(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn export`."""
     add_model(parser)
     parser.add_argument(
@@ -60,8 +42,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         card.add_argument(f"--{name}", metavar="TEXT")
 
 
-def run(arguments: argparse.Namespace) -> None:
-    """Write the folder, the checkpoint, or what other software reads."""
+def run_export(arguments: argparse.Namespace) -> None:
+    """write a trained model as one folder for use without fairseq, or for other programs
+
+    A folder has all that raw text needs: weights, vocabularies, byte pairs or word pieces, and the
+    search's defaults. `aiayn translate FOLDER` and fairseq_aiayn.load("FOLDER") use it; they need
+    torch and safetensors, and sacremoses, subword-nmt or sentencepiece for the text. Nothing in it
+    is executed. From a run directory of the recipes, everything is found; a checkpoint needs the
+    data directory of its training, and the file that cut its text. --to marian writes what
+    transformers' MarianMTModel loads; --to fairseq makes a checkpoint of a folder.
+
+    For CTranslate2, an engine in C++, a run, a checkpoint or a folder becomes a directory of
+    CTranslate2's own format (needs pip install ctranslate2), which `aiayn translate` uses, too.
+
+    examples:
+      aiayn export exp/demo/aiayn-tiny-1 --output demo-en-de
+      aiayn export --checkpoint average.pt --data-bin bin --bpe-codes codes --normalize \\
+          --output en-de
+      aiayn export demo-en-de --to fairseq --output checkpoint.pt
+      aiayn export demo-en-de --to ctranslate2 --quantization int8 --output demo-en-de-int8
+      aiayn export exp/demo/aiayn-tiny-1 --to marian --output marian-en-de
+    """
     _require_fitting_options(arguments)
     if arguments.to == FAIRSEQ:
         from fairseq_aiayn.inference.export import to_fairseq

@@ -25,20 +25,34 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from types import ModuleType
 from typing import NoReturn
 
 from fairseq_aiayn.text import shortened
 
-# Each is a module of its name. Only that of the command that runs is imported.
-COMMANDS = (
-    *("rows", "flags", "cost", "user-dir", "average", "bleu", "compare", "diagnose"),
-    *("attention", "export", "translate", "linearize", "parse", "delinearize", "evalb"),
-)
+# Where each command is: a function that declares its options and one that runs it, whose docstring
+# is its help. Only the module of the command that runs is imported.
+COMMANDS = {
+    "rows": "configurations",
+    "flags": "configurations",
+    "cost": "configurations",
+    "user-dir": "configurations",
+    "average": "results",
+    "bleu": "results",
+    "compare": "results",
+    "diagnose": "results",
+    "attention": "attention",
+    "export": "export",
+    "translate": "sentences",
+    "linearize": "trees",
+    "parse": "sentences",
+    "delinearize": "trees",
+    "evalb": "trees",
+}
 
 BAD_INPUT = 2
 NO_MEMORY = "allocate memory"  # in the RuntimeError that PyTorch raises without enough memory
@@ -52,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not _open_streams():
         print("aiayn: standard output is closed", file=sys.stderr)
         return BAD_INPUT
-    names = words[:1] if words and words[0] in COMMANDS else COMMANDS
+    names = words[:1] if words and words[0] in COMMANDS else [*COMMANDS]
     arguments = build_parser(names).parse_args(words)
     try:
         try:
@@ -91,9 +105,9 @@ class Parser(argparse.ArgumentParser):
         super().error(shortened(message))
 
 
-def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+def build_parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
     """Return the parser of `aiayn`, with the commands of these names."""
-    summary, details = _read_docstring(sys.modules[__name__])
+    summary, details = _help(sys.modules[__name__])
     parser = Parser(
         prog="aiayn",
         description=summary,
@@ -103,8 +117,9 @@ def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=_versions())
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in names:
-        module = importlib.import_module(f"fairseq_aiayn.cli.{name.replace('-', '_')}")
-        summary, details = _read_docstring(module)
+        module = importlib.import_module(f"fairseq_aiayn.cli.{COMMANDS[name]}")
+        run = getattr(module, f"run_{name.replace('-', '_')}")
+        summary, details = _help(run)
         command = commands.add_parser(
             name,
             help=summary.replace("%", "%%"),
@@ -112,14 +127,14 @@ def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
             epilog=details,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
+        getattr(module, f"declare_{name.replace('-', '_')}")(command)
+        command.set_defaults(run=run)
     return parser
 
 
-def _read_docstring(module: ModuleType) -> tuple[str, str]:
-    """Return the first line of a module's docstring and the rest of it."""
-    summary, _, details = (module.__doc__ or "").partition("\n")
+def _help(documented: object) -> tuple[str, str]:
+    """Return the first line of a docstring and the rest of it."""
+    summary, _, details = (inspect.getdoc(documented) or "").partition("\n")
     return summary, details.strip("\n")
 
 
@@ -153,7 +168,3 @@ def _flush_stdout() -> None:
         # Python would flush again on exit and report the same failure in its own words.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise
-
-
-if __name__ == "__main__":
-    sys.exit(main())

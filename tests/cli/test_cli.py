@@ -16,7 +16,7 @@ import fairseq_aiayn
 from fairseq_aiayn.cli import main as cli
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(fairseq_aiayn.__file__).parents[1])}
-AIAYN = f"{sys.executable} -m fairseq_aiayn.cli.main"
+AIAYN = f"{sys.executable} -m fairseq_aiayn"
 
 Printed = pytest.CaptureFixture[str]
 RunRaising = Callable[[BaseException], int]
@@ -30,11 +30,12 @@ def run_raising(monkeypatch: pytest.MonkeyPatch) -> RunRaising:
         def fail(arguments: object) -> None:
             raise error
 
-        module = ModuleType("fairseq_aiayn.cli.do_it", "do it, 100% of the time\n")
-        monkeypatch.setattr(module, "add_arguments", lambda parser: None, raising=False)
-        monkeypatch.setattr(module, "run", fail, raising=False)
+        fail.__doc__ = "do it, 100% of the time"
+        module = ModuleType("fairseq_aiayn.cli.work")
+        monkeypatch.setattr(module, "declare_do_it", lambda parser: None, raising=False)
+        monkeypatch.setattr(module, "run_do_it", fail, raising=False)
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setattr(cli, "COMMANDS", ("do-it",))
+        monkeypatch.setattr(cli, "COMMANDS", {"do-it": "work"})
         return cli.main(["do-it"])
 
     return run
@@ -111,7 +112,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     ("program", "imported"),
     [
         ("main.build_parser(); main.main(['rows'])", set()),
-        ("main.main(['user-dir'])", {"fairseq_aiayn.cli.main", "fairseq_aiayn.cli.user_dir"}),
+        ("main.main(['user-dir'])", {"fairseq_aiayn.cli.main", "fairseq_aiayn.cli.configurations"}),
     ],
 )
 def test_a_command_imports_no_other_and_none_needs_torch_to_start(

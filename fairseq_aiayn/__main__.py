@@ -1,0 +1,3 @@
+from fairseq_aiayn.cli.main import main
+
+raise SystemExit(main())

@@ -1,0 +1,322 @@
+"""The commands of the paper's configurations: their sizes, options and cost."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import fairseq_aiayn
+from fairseq_aiayn.cost import (
+    USUAL_LENGTH,
+    Estimate,
+    ForwardFlops,
+    difference_table,
+    estimate,
+    forward_flops,
+    in_powers,
+    paper_estimate,
+    row_as_json,
+    row_differences,
+    row_table,
+    training_flops,
+)
+from fairseq_aiayn.paper import ROWS, SUSTAINED_TFLOPS, VOCABULARY_EN_DE, Row, find_row
+from fairseq_aiayn.report.document import Table, blocks_as_markdown
+from fairseq_aiayn.settings import (
+    BUDGET_OPTIONS,
+    Budget,
+    as_words,
+    decoding,
+    generate_options,
+    stock_flags,
+    train_flags,
+)
+from fairseq_aiayn.text import aligned_lines
+
+SYSTEMS = {"aiayn": train_flags, "stock": stock_flags}
+
+
+def declare_rows(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `aiayn rows`."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="rows to list (default: all)")
+    parser.add_argument(
+        "--diff", nargs=2, metavar=("A", "B"), help="print the cells in which two rows differ"
+    )
+    _add_vocabulary(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--markdown", action="store_true", help="print a table in Markdown")
+    form.add_argument(
+        "--json", action="store_true", help="print JSON with all cells, in full precision"
+    )
+
+
+def _add_vocabulary(parser: argparse.ArgumentParser) -> None:
+    """Declare --vocab, by default English-German's."""
+    parser.add_argument(
+        "--vocab",
+        type=int,
+        default=VOCABULARY_EN_DE,
+        metavar="V",
+        help="types in the vocabulary (default: %(default)s)",
+    )
+
+
+def run_rows(arguments: argparse.Namespace) -> None:
+    """list the paper's models with their sizes and costs, or compare two of them
+
+    Computed, all but t2t for the given vocabulary:
+      params      parameters of our model. Parsing has separate vocabularies of this size for words
+                  and for trees.
+      FLOPs/pair  of the forward pass for one source token and one target token
+      training    FLOPs of all steps, as counted by aiayn cost
+      memory      what training needs for any batch: weights, gradients and Adam's two moments in
+                  float32, 16 bytes per parameter. Activations come on top: they grow with the batch
+                  and depend on the attention kernel that PyTorch chooses.
+      t2t         parameters of a row of Table 3 as the authors' code, tensor2tensor, counted them,
+                  with a vocabulary of its own (docs/deviations.md). All but big's round to the
+                  paper's.
+    The last three columns are the paper's: its parameters, development perplexity and BLEU.
+
+    --diff names cells as --json does. Its ratio is the first row's value divided by the second's.
+
+    examples:
+      aiayn rows
+      aiayn rows base big --markdown
+      aiayn rows --vocab 37000 --json
+      aiayn rows --diff a_h1 base
+    """
+    if arguments.diff and arguments.names:
+        raise ValueError(f"--diff: expected no other rows, got {' '.join(arguments.names)}")
+    rows = [find_row(name) for name in arguments.diff or arguments.names] or [*ROWS.values()]
+    if arguments.json:
+        print(json.dumps(_rows_as_json(rows, arguments), indent=2))
+        return
+    form = difference_table if arguments.diff else row_table
+    header, *cells = form(rows, arguments.vocab)
+    if not cells:
+        print(f"{rows[0].name} and {rows[1].name}: no cell differs")
+    elif arguments.markdown:
+        print(blocks_as_markdown([Table(header, cells)]), end="")
+    else:
+        print(*aligned_lines([header, *cells]), sep="\n")
+
+
+def _rows_as_json(rows: Sequence[Row], arguments: argparse.Namespace) -> list | dict:
+    if not arguments.diff:
+        return [row_as_json(row, arguments.vocab) for row in rows]
+    return {
+        "rows": [row.name for row in rows],
+        "vocabulary": arguments.vocab,
+        "length": USUAL_LENGTH,
+        "differences": [
+            cell._asdict() for cell in row_differences(rows[0], rows[1], arguments.vocab)
+        ],
+    }
+
+
+def declare_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `aiayn flags`."""
+    parser.add_argument("row", help="name of a row, see aiayn rows")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--gpus", type=int, metavar="N", help="number of GPUs, over all nodes")
+    what.add_argument("--search", action="store_true", help="print the row's search instead")
+    parser.add_argument(
+        "--max-tokens",
+        type=int,
+        metavar="M",
+        help="tokens that a GPU processes at once (default: at most 4096)",
+    )
+    for name, (option, unit, meaning) in BUDGET_OPTIONS.items():
+        parser.add_argument(
+            option,
+            dest=name,
+            type=float if name == "lr_factor" else int,
+            metavar=unit,
+            help=f"{meaning} (default: the row's)",
+        )
+    parser.add_argument(
+        "--system",
+        choices=SYSTEMS,
+        default="aiayn",
+        help="the model of this package or of stock fairseq (default: %(default)s)",
+    )
+
+
+def run_flags(arguments: argparse.Namespace) -> None:
+    """print a row's training regime, or its search, as options of fairseq's commands
+
+    The update frequency keeps the row's batch on any number of GPUs: about 25,000 source and 25,000
+    target tokens (section 5.1). Add data, task, precision (--fp16 or --bf16) and directories
+    yourself.
+
+    For a smaller budget than the paper's, set --batch-tokens, --warmup-updates and --max-update;
+    the interval between checkpoints shrinks in proportion to the updates. --lr-factor multiplies
+    Equation 3 (section 5.3) for either system.
+
+    --system stock prints the same regime for the nearest model of stock fairseq. A row whose heads
+    are not of size d_model / h has no such model.
+
+    --search prints options of fairseq-generate instead: beam size, α and longest output for the
+    row's task (sections 6.1 and 6.3). They are the defaults of this package's tasks, but not of
+    stock fairseq.
+
+    examples:
+      aiayn flags base --gpus 8
+      aiayn flags big --gpus 4 --max-tokens 3125
+      aiayn flags base --gpus 1 --batch-tokens 4096 --max-update 6000 --warmup-updates 2000
+      fairseq-train DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
+          $(aiayn flags base --gpus 1) --fp16
+      fairseq-train DATA --task translation $(aiayn flags base --gpus 1 --system stock) --fp16
+      fairseq-generate DATA --task translation --path stock.pt $(aiayn flags base --search)
+    """
+    row = find_row(arguments.row)
+    budget = {name: getattr(arguments, name) for name in BUDGET_OPTIONS}
+    if arguments.search:
+        given = {"--max-tokens": arguments.max_tokens}
+        given |= {BUDGET_OPTIONS[name][0]: value for name, value in budget.items()}
+        for option, value in given.items():
+            if value is not None:
+                raise ValueError(f"--search has no {option}, which is of a training")
+        print(*as_words(generate_options(decoding(row))))
+        return
+    flags = SYSTEMS[arguments.system]
+    print(*flags(Budget(**budget).of(row), arguments.gpus, arguments.max_tokens))
+
+
+def declare_cost(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `aiayn cost`."""
+    parser.add_argument("row", help="name of a row, see aiayn rows")
+    _add_vocabulary(parser)
+    parser.add_argument(
+        "--length",
+        type=int,
+        default=USUAL_LENGTH,
+        metavar="N",
+        help="tokens per sentence (default: %(default)s, an assumption: about WMT's in byte pairs)",
+    )
+    run = parser.add_argument_group("a training of your own")
+    run.add_argument("--gpus", type=int, metavar="N", help="how many GPUs")
+    run.add_argument("--hours", type=float, metavar="H", help="how long the row's steps took")
+    rate = run.add_mutually_exclusive_group()
+    rate.add_argument("--tflops", type=float, metavar="T", help="single-precision TFLOPS of a GPU")
+    rate.add_argument(
+        "--gpu",
+        choices=SUSTAINED_TFLOPS,
+        type=str.upper,
+        help="the paper's figure for one of its GPUs, in place of --tflops",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, FLOPs in full")
+
+
+def run_cost(arguments: argparse.Namespace) -> None:
+    """compare the paper's estimate of a row's training cost with a count of its FLOPs
+
+    The paper's rule (Table 2) is training time x GPUs x single-precision TFLOPS of a GPU. It says
+    what the GPUs could have computed. The count says what the model needs: its matrix products, at
+    two FLOPs per multiply-add, times three for the backward pass, over all steps and the row's
+    batch.
+
+    The paper's 9.5 TFLOPS for a P100 is its authors' sustained figure. A data sheet's peak makes
+    the rule's result higher and the utilization lower; so does the rate of 16-bit tensor cores.
+
+    examples:
+      aiayn cost base
+      aiayn cost big --gpus 8 --tflops 19.5 --hours 20
+      aiayn cost a_h1 --vocab 32000 --length 25 --json
+    """
+    row = find_row(arguments.row)
+    forward = forward_flops(row, arguments.vocab, arguments.length)
+    counted = training_flops(row, arguments.vocab, arguments.length)
+    paper, own = paper_estimate(row, counted), _own_estimate(arguments, counted)
+    if arguments.json:
+        content = {
+            "row": row.name,
+            "vocabulary": arguments.vocab,
+            "length": arguments.length,
+            "steps": row.steps,
+            "batch_tokens": row.batch_tokens,
+            "forward_flops": forward._asdict() | {"total": sum(forward)},
+            "training_flops": counted,
+            "paper": paper and asdict(paper),
+            "own": own and asdict(own),
+        }
+        print(json.dumps(content, indent=2))
+        return
+    print(f"{row.name} over {arguments.vocab:,} types, sentences of {arguments.length} tokens\n")
+    print(*aligned_lines(_forward_lines(forward)), sep="\n")
+    print(
+        f"\ntraining: 3 x {_millions(sum(forward))} x {row.batch_tokens:,} tokens x"
+        f" {row.steps:,} steps = {in_powers(counted)} FLOPs counted\n"
+    )
+    print(*aligned_lines(_estimate_lines(paper, own)), sep="\n")
+
+
+def _own_estimate(arguments: argparse.Namespace, counted: int) -> Estimate | None:
+    """Estimate the user's own training; raises ValueError if some of its options are missing."""
+    gpu = arguments.gpu or arguments.tflops
+    options = (gpu, arguments.gpus, arguments.hours)
+    if options == (None, None, None):
+        return None
+    if None in options:
+        raise ValueError("expected --gpus, --hours and --tflops (or --gpu) together, got only some")
+    return estimate(counted, *options)
+
+
+def _forward_lines(forward: ForwardFlops) -> list[list[str]]:
+    """Return the parts of the forward pass with their shares."""
+    total = sum(forward)
+    parts = {
+        "matrices of the encoder": forward.encoder,
+        "matrices of the decoder": forward.decoder,
+        "QK^T and weighted sums of V": forward.attention,
+        "projection to the vocabulary": forward.projection,
+    }
+    return [
+        ["FLOPs per source and target token", "forward", ""],
+        *([f"  {name}", _millions(count), f"{count / total:.1%}"] for name, count in parts.items()),
+        ["  all", _millions(total), ""],
+    ]
+
+
+def _estimate_lines(paper: Estimate | None, own: Estimate | None) -> list[list[str]]:
+    """Return a line per figure, with a column per estimate."""
+    titles = ["", "GPUs", "hours", "TFLOPS of a GPU, single precision"]
+    titles += ["training FLOPs by the paper's rule", "utilization: counted / rule"]
+    columns = [
+        titles,
+        _estimate_column("the paper", paper),
+        *([_estimate_column("your run", own)] if own else []),
+    ]
+    return [list(cells) for cells in zip(*columns, strict=True)]
+
+
+def _estimate_column(name: str, cost: Estimate | None) -> list[str]:
+    if cost is None:
+        return [name, "", "not stated", "", "not stated", ""]
+    return [
+        name,
+        f"{cost.gpus} x {cost.gpu}" if cost.gpu else f"{cost.gpus}",
+        f"{cost.hours:g}",
+        f"{cost.tflops:g} sustained" if cost.gpu else f"{cost.tflops:g}",
+        in_powers(cost.flops),
+        f"{cost.utilisation:.1%}",
+    ]
+
+
+def _millions(count: int) -> str:
+    return f"{count / 1e6:.1f}M"
+
+
+def declare_user_dir(parser: argparse.ArgumentParser) -> None:
+    """`aiayn user-dir` has no options."""
+
+
+def run_user_dir(arguments: argparse.Namespace) -> None:
+    """print the directory to give to fairseq's --user-dir
+
+    fairseq-train DATA --user-dir $(aiayn user-dir) --task aiayn_translation --arch aiayn_base ...
+    """
+    print(Path(fairseq_aiayn.__file__).resolve().parent)

@@ -1,0 +1,247 @@
+"""The commands of what a training left: checkpoints, scores, runs."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairseq_aiayn.paper import OWN, find_row
+from fairseq_aiayn.report.document import (
+    as_html,
+    as_markdown,
+    blocks_as_markdown,
+    write_markdown_and_json,
+)
+from fairseq_aiayn.text import read_parallel, require_text, write_whole
+
+if TYPE_CHECKING:
+    from fairseq_aiayn.diagnosis.diagnosis import Diagnosis
+    from fairseq_aiayn.scores import Bleu
+
+HEADINGS = {
+    "LARGE": "costs or gains 1 BLEU or more",
+    "MEDIUM": "costs or gains 0.3 to 1 BLEU",
+    "UNKNOWN": "how much is not known",
+    "SMALL": "less than 0.3 BLEU",
+    "NONE": "no effect",
+}
+
+
+def declare_average(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `aiayn average`."""
+    parser.add_argument(
+        "--last", type=int, required=True, metavar="N", help="how many checkpoints to average"
+    )
+    parser.add_argument(
+        "--dir", type=Path, required=True, metavar="DIR", help="the run's --save-dir"
+    )
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="FILE", help="where to write the average"
+    )
+
+
+def run_average(arguments: argparse.Namespace) -> None:
+    """average the last checkpoints of a run into one
+
+    The last checkpoints are those with the most updates. If the run wrote checkpoints of
+    --save-interval-updates (checkpoint_EPOCH_UPDATES.pt), these are averaged, otherwise those of
+    whole epochs (checkpointEPOCH.pt). The average can translate, validate and start fine-tuning
+    like any other checkpoint; it has no optimizer state. Checkpoints of stock fairseq work, too.
+
+      aiayn average --last 5 --dir checkpoints --output checkpoints/average.pt
+      fairseq-generate DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
+          --path checkpoints/average.pt
+
+    Section 6.1 averages 5 checkpoints for the base model and 20 for the big one, ten minutes apart.
+    """
+    from fairseq_aiayn.checkpoints import average_last
+
+    paths = average_last(arguments.last, arguments.dir, arguments.output)
+    print(f"{arguments.output}: the mean of {', '.join(path.name for path in paths)}")
+
+
+def declare_bleu(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `aiayn bleu`."""
+    parser.add_argument(
+        "--hypothesis", required=True, metavar="FILE", help="the translation, - for standard input"
+    )
+    parser.add_argument("--reference", required=True, metavar="FILE", help="the reference")
+    parser.add_argument(
+        "--target-lang", required=True, metavar="LANG", help="their language: de, fr, ..."
+    )
+    parser.add_argument(
+        "--tokenized", action="store_true", help="the files are already in Moses tokens"
+    )
+    parser.add_argument(
+        "--quotes",
+        choices=("ascii", "keep"),
+        help="what the paper's BLEU does with Unicode quotes (default: ascii for de, else keep)",
+    )
+    parser.add_argument(
+        "--tokens",
+        nargs=2,
+        metavar=("HYPOTHESIS", "REFERENCE"),
+        help="the same sentences in tokens of any kind: also print the BLEU of these tokens, which"
+        " fairseq-generate prints and many papers report",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_bleu(arguments: argparse.Namespace) -> None:
+    """score a translation with the paper's BLEU and with sacreBLEU
+
+    The paper's BLEU is cased and not smoothed. It is computed on Moses tokens. For German, as in
+    the authors' script, hyphenated compounds are split and quotes are ASCII: all in the reference,
+    “ and ” in the translation, so that its „ is an error. On both sides ’ becomes ' and … three
+    dots. sacreBLEU takes text as it is. It is another measure: a base model of the authors has
+    27.52 by sacreBLEU and 29.02 by their script. Files have one sentence per line, detokenized
+    unless --tokenized is given.
+
+      aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de
+      aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de --json > bleu.json
+      sacremoses -l fr detokenize < test.tok | aiayn bleu --hypothesis - --reference test.fr \\
+          --target-lang fr
+    """
+    from fairseq_aiayn import scores
+
+    hypothesis, reference = read_parallel(arguments.hypothesis, arguments.reference)
+    require_text(arguments.reference, reference)
+    options = arguments.target_lang, arguments.quotes, arguments.tokenized
+    result = scores.score(hypothesis, reference, *options)
+    if arguments.tokens:
+        tokens = read_parallel(*arguments.tokens)
+        if len(tokens[0]) != result.sentences:
+            expected = f"expected the {result.sentences:,} sentences of --hypothesis"
+            raise ValueError(f"--tokens: {expected}, got {len(tokens[0]):,}")
+        result = dataclasses.replace(result, tokens=scores.token_bleu(*tokens))
+    if arguments.json:
+        content = dataclasses.asdict(result)
+        print(json.dumps({key: part for key, part in content.items() if part}, indent=2))
+        return
+    print(f"{result.sentences:,} sentences")
+    print(_describe_bleu("the paper's BLEU", result.paper))
+    print(_describe_bleu("sacreBLEU", result.sacrebleu))
+    if result.tokens:
+        print(_describe_bleu("BLEU of tokens", result.tokens))
+
+
+def _describe_bleu(name: str, result: Bleu) -> str:
+    precisions = "/".join(f"{precision:.1f}" for precision in result.precisions)
+    return (
+        f"{name:16} {result.score:6.2f}  {precisions} (1- to 4-grams), "
+        f"brevity penalty {result.brevity_penalty:.3f}, length ratio {result.length_ratio:.3f} "
+        f"({result.hypothesis_length:,}/{result.reference_length:,})\n    {result.signature}"
+    )
+
+
+def declare_compare(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `aiayn compare`."""
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's directory")
+    parser.add_argument(
+        "--output", required=True, type=Path, metavar="DIR", help="where the files go"
+    )
+    parser.add_argument(
+        "--examples",
+        type=int,
+        default=5,
+        metavar="N",
+        help="sentences to show, spread over the test set and where runs differ most (default: 5)",
+    )
+
+
+def run_compare(arguments: argparse.Namespace) -> None:
+    """set runs side by side: a table, and a page with curves, significance and differences
+
+    Reads run directories as the recipes leave them, of translation models (RUN) or of parsers
+    (RUN/PART), any systems, rows and seeds, of one test set. Prints a table of cost and quality,
+    beside the paper's figures where it prints any of the runs' rows and corpus, and some
+    translations. In --output it leaves
+
+      report.html   one file, to look at offline: the table, a paired bootstrap against the first
+                    run, what was done differently, learning curves, BLEU by length, sentences whose
+                    translations differ most; of parsers F1 by label
+      report.md     the same without pictures
+      report.json   all figures of it
+      table.md      the table, and how each run was made
+      table.json    its figures
+
+    examples:
+      aiayn compare exp/demo/aiayn-tiny-1 exp/demo/stock-tiny-1 --output exp/demo/table
+      aiayn compare exp/wsj_parsing/gum/*-1/test --output exp/wsj_parsing/gum/table
+    """
+    from fairseq_aiayn.report.pages import document, read_report, report_as_json
+    from fairseq_aiayn.report.tables import full_blocks, results_as_json, summary_blocks
+
+    if arguments.examples < 0:
+        raise ValueError(f"--examples must not be negative, got {arguments.examples}")
+    report = read_report(arguments.runs, arguments.examples)
+    output, results, page = arguments.output, report.results, document(report)
+    full = blocks_as_markdown(full_blocks(results))
+    write_markdown_and_json(output, "table", full, results_as_json(results))
+    write_markdown_and_json(output, "report", as_markdown(page), report_as_json(report))
+    write_whole(output / "report.html", as_html(page))
+    print(blocks_as_markdown(summary_blocks(results)), end="")
+
+
+def declare_diagnose(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `aiayn diagnose`."""
+    parser.add_argument("training", type=Path, metavar="CHECKPOINT|LOG|DIR", help="what to read")
+    parser.add_argument("--row", help="compare with this row (default: the one with its sizes)")
+    parser.add_argument(
+        "--generate", type=Path, metavar="LOG", help="output of fairseq-generate with the model"
+    )
+    parser.add_argument("--bleu", metavar="SIGNATURE", help="signature of the score")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_diagnose(arguments: argparse.Namespace) -> None:
+    """say where a training differs from the paper, what that costs, and what to change
+
+    Reads any training of fairseq, stock or of this plugin: a checkpoint, a log of fairseq-train, a
+    --save-dir, or a run directory of the recipes. Compares batch, schedule, regularization, model,
+    search and BLEU with a row of the paper. What costs most comes first. Where no measurement of an
+    effect is known, it says so. A file is read as data, nothing in it is executed.
+
+    A checkpoint does not say how the model was evaluated, nor whether it is an average: add the
+    output of fairseq-generate (--generate) and the signature of the score (--bleu).
+
+    examples:
+      aiayn diagnose checkpoints/checkpoint_best.pt
+      aiayn diagnose train.log --row big --generate generate.log --bleu "BLEU|case:mixed|tok:13a"
+      aiayn diagnose exp/wmt14_en_de/stock-base-1 --json
+    """
+    from fairseq_aiayn.diagnosis.diagnosis import as_json, diagnose
+    from fairseq_aiayn.diagnosis.evidence import read_evidence
+
+    row = find_row(arguments.row) if arguments.row else None
+    run = read_evidence(arguments.training, arguments.generate, arguments.bleu)
+    diagnosis = diagnose(run, row)
+    if arguments.json:
+        print(json.dumps(as_json(diagnosis), indent=2, ensure_ascii=False))
+    else:
+        print(*_diagnosis_lines(diagnosis), sep="\n")
+
+
+def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    yield f"{diagnosis.name}: {diagnosis.arch}, beside row {diagnosis.row.name}"
+    whose = "row" if diagnosis.row in OWN else "paper"
+    differing = {name: each for name, each in diagnosis.findings.items() if each.differs}
+    for weight, group in groupby(differing.items(), key=lambda item: item[1].weight):
+        yield f"\n{HEADINGS[weight.name]}"
+        for name, finding in group:
+            yield f"  {name}"
+            texts = {whose: finding.paper, "here": finding.here}
+            texts |= {"effect": finding.effect, "change": finding.change}
+            yield from (f"    {label + ':':<8}{text}" for label, text in texts.items() if text)
+    same = [name for name in diagnosis.findings if name not in differing]
+    yield f"\nas in the {whose}: {', '.join(same) or 'nothing'}"
+    if diagnosis.not_known:
+        yield f"the files do not say: {', '.join(diagnosis.not_known)}"
+    if diagnosis.other_options:
+        options = ", ".join(f"{name} {value}" for name, value in diagnosis.other_options.items())
+        yield f"also set, and not judged: {options}"

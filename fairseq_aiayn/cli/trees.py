@@ -1,0 +1,280 @@
+"""The commands of treebanks (section 6.3)."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TextIO, get_args
+
+from fairseq_aiayn.text import (
+    STANDARD_INPUT,
+    read_line_pairs,
+    require_not_among,
+    shortened,
+    source_name,
+    whole_file,
+)
+from fairseq_aiayn.treebank.evalb import (
+    TABLE_HEAD,
+    Scores,
+    SentenceScore,
+    Status,
+    find_parameters,
+    score_files,
+    sentence_fields,
+    sentence_line,
+    summarize,
+    summary_lines,
+    totals_lines,
+)
+from fairseq_aiayn.treebank.linearization import Tags, linearize, normalized_lines, normalized_trees
+from fairseq_aiayn.treebank.repair import RepairReport, repair
+from fairseq_aiayn.treebank.trees import SYMBOLS, Constituent, input_files, words_of, write_tree
+
+LISTED = 10  # lines that do not count and are printed; of all, the number is
+
+
+def declare_linearize(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `aiayn linearize`."""
+    parser.add_argument("trees_in", nargs="*", default=["-"], metavar="TREES", help="trees to read")
+    parser.add_argument(
+        "--tags",
+        choices=get_args(Tags),
+        default="pos",
+        help="each word's symbol (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--collapse-unary", action="store_true", help="merge an NP over a single NP into one NP"
+    )
+    parser.add_argument(
+        "--skip", action="store_true", help="skip and count lines that are not a tree"
+    )
+    parser.add_argument("--words", type=Path, metavar="FILE", help="write the words here")
+    parser.add_argument("--trees", type=Path, metavar="FILE", help="write normalized trees here")
+
+
+def run_linearize(arguments: argparse.Namespace) -> None:
+    """write trees as sequences, one sentence per line
+
+    Reads trees in Penn Treebank brackets, removes function tags and traces, and prints each tree
+    depth first: "(LABEL" and ")LABEL" for its brackets and, for each word, its tag (--tags pos) or
+    XX (--tags XX). The words themselves are not printed; --words writes them to a file.
+
+      aiayn linearize wsj/22 --words valid.words --trees valid.trees > valid.tree
+      aiayn linearize wsj_0001.mrg wsj_0002.mrg.gz --tags XX > train.tree
+      aiayn parse --checkpoint average.pt ... < sentences | aiayn linearize --collapse-unary
+
+    TREES is a file, a .gz file, a directory (all *.mrg, *.ptb, *.mrg.gz and *.ptb.gz below it) or -
+    for standard input. Line N of --words and of --trees belongs to line N of the output. With
+    --skip, the input has one tree per line, as parsers write it; lines that are not a tree are
+    skipped and counted.
+    """
+    outputs = [path.resolve() for path in (arguments.words, arguments.trees) if path]
+    if len(set(outputs)) < len(outputs):
+        raise ValueError(f"--words and --trees: expected two files, got {arguments.trees} twice")
+    inputs = [file for path in arguments.trees_in for file in input_files(path)]
+    require_not_among("--words", arguments.words, inputs)
+    require_not_among("--trees", arguments.trees, inputs)
+    with _open(arguments.words) as words, _open(arguments.trees) as trees:
+        count = 0
+        for tree in _read_trees(arguments):
+            print(" ".join(linearize(tree, arguments.tags)))
+            if words:
+                print(" ".join(word.form for word in words_of(tree)), file=words)
+            if trees:
+                print(write_tree(tree), file=trees)
+            count += 1
+        if not count:
+            raise ValueError(f"{source_name(arguments.trees_in[0])}: expected a tree, got none")
+        for output in (sys.stdout, words, trees):  # no file appears if another cannot be written
+            if output:
+                output.flush()
+
+
+def _read_trees(arguments: argparse.Namespace) -> Iterator[Constituent]:
+    """Yield the normalized trees; with --skip, print how many lines were left out, and why."""
+    refused: list[str] = []
+    for path in arguments.trees_in:
+        if arguments.skip:
+            yield from normalized_lines(path, arguments.collapse_unary, refused)
+        else:
+            yield from normalized_trees(path, arguments.collapse_unary)
+    for reason in refused[:LISTED]:
+        print(shortened(reason), file=sys.stderr)
+    if refused:
+        print(f"left out: {len(refused):,} lines that are no tree", file=sys.stderr)
+
+
+def _open(path: Path | None) -> AbstractContextManager[TextIO | None]:
+    return nullcontext() if path is None else whole_file(path)
+
+
+def declare_delinearize(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `aiayn delinearize`."""
+    parser.add_argument(
+        "linearized", nargs="?", default=STANDARD_INPUT, metavar="LINEARISED", help="sequences"
+    )
+    parser.add_argument("--words", required=True, metavar="FILE", help="the words of each line")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the repairs as JSON")
+
+
+def run_delinearize(arguments: argparse.Namespace) -> None:
+    """turn sequences back into trees, one per line
+
+    This reverses `aiayn linearize`. LINEARISED holds a model's output (- for standard input);
+    --words holds the words of each line, separated by spaces. A sequence that is not a tree over
+    exactly these words is repaired. Standard error says how many sequences needed which repair;
+    --report writes the same as JSON. The output is trees in Penn Treebank brackets under TOP, which
+    `aiayn evalb` scores.
+
+    EVALB does not count words tagged , . : `` or ''. To make sure that exactly the punctuation has
+    these five tags, some tags change, even in well-formed sequences. Brackets and other tags stay.
+
+    - Each of the marks , . ? ! : ; .. ... [...] `` ` '' " gets its usual tag among the five unless
+      it already has one of the five: (NN ?) becomes (. ?), and (: ,) stays. The same holds for
+      Unicode's ellipsis, bullet, double quotation marks, opening single quotation mark, two en
+      dashes in a row.
+    - Any other word but a hyphen, a dash or an apostrophe must not have one of the five and gets
+      XX: (, board) becomes (XX board). No word has the tag of a trace, -NONE-, or of the root.
+    - XX stands for no tag. It becomes the usual tag of a mark above or of a dash (--, Unicode's en
+      and em dash), and stays for any other word.
+
+    Changes of the first two kinds are counted as "punctuation tags".
+
+      aiayn delinearize predicted.tree --words valid.words > predicted.trees
+      aiayn delinearize --words valid.words --report repairs.json < predicted.tree > predicted.trees
+    """
+    require_not_among("--report", arguments.report, (arguments.linearized, arguments.words))
+    with nullcontext() if arguments.report is None else whole_file(arguments.report) as file:
+        report = _print_trees(arguments)
+        for line in report.lines():
+            print(line, file=sys.stderr)
+        if file:
+            file.write(json.dumps(report.as_json(), indent=2) + "\n")
+            sys.stdout.flush()  # no report if the trees cannot be written
+
+
+def _print_trees(arguments: argparse.Namespace) -> RepairReport:
+    report = RepairReport()
+    for lines in read_line_pairs(arguments.linearized, arguments.words):
+        symbols, words = map(SYMBOLS.findall, lines)
+        try:
+            repaired = repair(symbols, words)
+        except ValueError as error:
+            where = f"{source_name(arguments.words)}:{report.sentences + 1}"
+            raise ValueError(f"{where}: {error}") from error
+        report.add(repaired)
+        print(write_tree(repaired.tree))
+    return report
+
+
+def declare_evalb(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `aiayn evalb`."""
+    parser.add_argument("gold", metavar="GOLD", help="the correct trees, - for standard input")
+    parser.add_argument("predicted", metavar="PREDICTED", help="the trees to score")
+    parser.add_argument(
+        *("-p", "--parameters"),
+        default="COLLINS",
+        metavar="NAME",
+        help="EVALB's parameters: COLLINS, new, or a .prm file (default: %(default)s)",
+    )
+    parser.add_argument(
+        *("-e", "--max-errors"),
+        type=int,
+        metavar="N",
+        help="stop with an error at the N-th sentence that is an error (default: never)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, with counts per label")
+    parser.add_argument(
+        "--per-sentence",
+        action="store_true",
+        help='print one line per sentence before the summary; with --json, add "sentences"',
+    )
+
+
+def run_evalb(arguments: argparse.Namespace) -> None:
+    """score constituency trees as EVALB does, with the parameters of COLLINS.prm
+
+    Both files have one tree per line, in brackets: (TOP (NP (DT the) (NN board))). Treebank files
+    spread a tree over several lines: `aiayn linearize FILE --trees OUT > /dev/null` puts each tree
+    on one line. Both files may have traces and function tags. For balanced trees within the limits
+    of the C program EVALB, the output is the same to the last digit. Two kinds of sentences do not
+    count: errors (words that differ from gold, unbalanced brackets) and skipped sentences (no
+    words). The first of these are listed on standard error.
+
+      aiayn evalb gold.trees predicted.trees
+      aiayn evalb gold.trees predicted.trees --per-sentence > evalb.txt
+      aiayn evalb gold.trees.gz - -p new --json < predicted.trees
+
+    With --json --per-sentence, the JSON also has a list "sentences" of one object per sentence:
+    "number" (from 1), "status" (valid, error or skipped; if not valid, "reason" says why),
+    "length", "recall", "precision", "matched", "gold", "predicted", "crossing", "words",
+    "correct_tags" and "tagging_accuracy". "recall", "precision" and "tagging_accuracy" are in per
+    cent, the other numbers are counts. This prints the ten sentences with the lowest recall:
+
+      aiayn evalb gold.trees predicted.trees --json --per-sentence > evalb.json
+      jq -c '[.sentences[] | select(.status == "valid")] | sort_by(.recall)[:10][]' evalb.json
+    """
+    if arguments.max_errors is not None and arguments.max_errors < 1:
+        raise ValueError(f"--max-errors: expected at least 1, got {arguments.max_errors}")
+    parameters = find_parameters(arguments.parameters)
+    scored = score_files(arguments.gold, arguments.predicted, parameters)
+    predicted = source_name(arguments.predicted)
+    sentences = [*_list_uncounted(scored, predicted, arguments.max_errors)]
+    scores = summarize(sentences, parameters)
+    _warn_of_roots(scores)
+    numbered = [*enumerate(sentences, start=1)] if arguments.per_sentence else []
+    if arguments.json:
+        content = dataclasses.asdict(scores)
+        if numbered:
+            content["sentences"] = [sentence_fields(*sentence) for sentence in numbered]
+        print(json.dumps(content, indent=2, ensure_ascii=False))
+        return
+    if numbered:
+        lines = (sentence_line(*sentence) for sentence in numbered)
+        print(TABLE_HEAD, *lines, *totals_lines(scores.all), sep="\n")
+    print(*summary_lines(scores), sep="\n")
+
+
+def _list_uncounted(
+    scores: Iterator[SentenceScore], predicted: str, max_errors: int | None
+) -> Iterator[SentenceScore]:
+    """Pass scores on and list those that do not count; raises ValueError at error `max_errors`."""
+    uncounted = errors = unbalanced = 0
+    for number, score in enumerate(scores, start=1):
+        if score.status is Status.VALID:
+            yield score
+            continue
+        uncounted += 1
+        errors += score.status is Status.ERROR
+        unbalanced += score.words > 0  # no other error has figures
+        if uncounted <= LISTED:
+            reason = f"{score.status.name.lower()}: {score.reason}"
+            print(shortened(f"{predicted}:{number}: {reason}"), file=sys.stderr)
+        if score.status is Status.ERROR and errors == max_errors:
+            raise ValueError(f"{predicted}:{number}: error number {errors}, as --max-errors allows")
+        yield score
+    if uncounted > LISTED:
+        print(f"{predicted}: {uncounted:,} sentences do not count", file=sys.stderr)
+    if unbalanced:
+        print(
+            f"warning: {unbalanced:,} lines are no whole tree, and nothing of them counts: there "
+            "must be one tree per line (aiayn linearize FILE --trees OUT > /dev/null)",
+            file=sys.stderr,
+        )
+
+
+def _warn_of_roots(scores: Scores) -> None:
+    """Warn if only one side has empty root labels: these count as constituents, TOP does not."""
+    roots = scores.labels.get("")
+    if roots and roots.gold != roots.predicted:
+        print(
+            f"warning: constituents without a label, as the root of ( (S ...)), count: gold has "
+            f"{roots.gold:,}, the prediction {roots.predicted:,}; write TOP in both",
+            file=sys.stderr,
+        )
