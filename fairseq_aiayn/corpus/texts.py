@@ -89,11 +89,12 @@ def read_pair(directory: Path, text: Text, languages: tuple[str, str]) -> list[l
     Raises the errors of `read_sentences`, and ValueError for a number of sentences that differs
     from the manifest's or the other side's.
     """
-    pair = [read_sentences(directory, location) for location in text.sides(languages)]
+    sides = text.sides(languages)
+    pair = [read_sentences(directory, location) for location in sides]
     expected = text.sentences or len(pair[0])
-    for language, lines in zip(languages, pair, strict=True):
+    for location, lines in zip(sides, pair, strict=True):
         if len(lines) != expected:
-            name = f"{text.name}, {language}"
+            name = _name(directory, location)
             raise ValueError(f"{name}: expected {expected:,} sentences, got {len(lines):,}")
     return pair
 
@@ -104,7 +105,7 @@ def read_sentences(directory: Path, location: Location) -> list[str]:
     Raises ValueError, with file and member, for text that is not UTF-8, and if there is no sentence
     or an empty one.
     """
-    name = ": ".join(filter(None, (str(directory / location.file), location.member)))
+    name = _name(directory, location)
     lines = list(decode_lines(open_lines(directory, location), name))
     if (location.member or location.file).endswith((".sgm", ".sgm.gz")):
         lines = read_segments("\n".join(lines), name)
@@ -127,6 +128,10 @@ def read_segments(text: str, name: str) -> list[str]:
         line = ENTITY.sub(_character, segment["text"])
         segments.append(WHITE_SPACE.sub(" ", line).strip(" "))
     return segments
+
+
+def _name(directory: Path, location: Location) -> str:
+    return ": ".join(filter(None, (str(directory / location.file), location.member)))
 
 
 def _character(entity: re.Match[str]) -> str:

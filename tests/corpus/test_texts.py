@@ -173,8 +173,8 @@ def test_wmt14_sets_are_written_as_plain_text_all_or_none(tmp_path):
 @pytest.mark.parametrize(
     ("source", "target", "sentences", "message"),
     [
-        (b"a\nb\n", b"a\nb\nc\n", 2, "x, de: expected 2 sentences, got 3"),
-        (b"a\n" * 1200, b"a\n" * 1201, None, "x, de: expected 1,200 sentences, got 1,201"),
+        (b"a\nb\n", b"a\nb\nc\n", 2, "{}/x.de: expected 2 sentences, got 3"),
+        (b"a\n" * 1200, b"a\n" * 1201, None, "{}/x.de: expected 1,200 sentences, got 1,201"),
         (b"one\ntwo\n", b"eins\n \n", None, "{}/x.de:2: expected a sentence"),
     ],
 )
