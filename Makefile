@@ -46,17 +46,17 @@ setup: $(READY)
 # torch and the build tools come first, because fairseq's isolated build would download a second
 # PyTorch. CUDA_HOME is hidden: with it fairseq compiles CUDA kernels that nothing here uses.
 # -g0 leaves debug symbols out and saves a third of its compile time. --no-compile saves half a
-# minute: only modules that are used get byte code, on first use.
+# minute: only modules that are used get byte code, on first use. --no-deps leaves out torchaudio, which
+# only speech needs; what fairseq needs besides is in setup.py.
 $(READY): constraints.txt setup.py pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.version_info >= (3, 11) or \
-		sys.exit("Python 3.11 or newer is needed, $(PYTHON) is " + v + ": make setup PYTHON=...")'
+		sys.exit("fairseq-fixed needs Python 3.11 or newer, $(PYTHON) is " + v + ": make setup PYTHON=...")'
 	@echo "setting up $(VENV) (about 5 minutes: fairseq is compiled once)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "  1/3 PyTorch and build tools"
 	@$(PIP_INSTALL) torch numpy setuptools wheel cython ninja
 	@echo "  2/3 fairseq"
-	@grep '^fairseq' constraints.txt | env -u CUDA_HOME CFLAGS="-g0 $$CFLAGS" $(PIP_INSTALL) \
-		--no-build-isolation -r /dev/stdin
+	@env -u CUDA_HOME CFLAGS="-g0 $$CFLAGS" $(PIP_INSTALL) --no-build-isolation --no-deps fairseq-fixed
 	@echo "  3/3 fairseq_aiayn and the tools to develop it"
 	@$(PIP_INSTALL) --no-build-isolation -e '.[dev]'
 	@touch $@

