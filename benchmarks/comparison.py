@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 from findings import Finding, findings_table
@@ -50,7 +50,7 @@ def result(
         "command": " ".join(map(_without_folders, sys.argv)),
         "options": {name: _plain(value) for name, value in vars(arguments).items()},
         "load_average": {"before": load_before, "after": load_average()},
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "written": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "found": [asdict(each) for each in findings],
         **measured,
     }

@@ -13,9 +13,10 @@ import json
 import random
 import re
 import tarfile
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
+
+import tomllib
 
 Pair = tuple[list[str], list[str]]
 

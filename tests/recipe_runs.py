@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 import fairseq_stand_in
 import fork_server
 import mirrors
+import tomllib
 from patience import PATIENCE
 
 RECIPES = Path(__file__).parents[1] / "recipes"

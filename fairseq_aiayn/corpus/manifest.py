@@ -13,13 +13,18 @@ prints URL, file, checksum and size, separated by tabs, for each file to downloa
 from __future__ import annotations
 
 import argparse
-import tomllib
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from fairseq_aiayn.text import dataclass_of, script
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 UNKNOWN = "-"
 NO_OTHER_KEYS = {"extra": "forbid"}  # for pydantic

@@ -25,7 +25,7 @@ import shlex
 import shutil
 import subprocess
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -211,7 +211,7 @@ def training(arguments: argparse.Namespace) -> Settings:
         gpus=arguments.gpus,
         nodes=arguments.nodes,
         command=commands(arguments).get(TRAIN),
-        written=datetime.now(UTC).isoformat(timespec="seconds"),
+        written=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )
     if arguments.resumes and arguments.resumes.exists():
         first = read_settings(arguments.resumes)

@@ -173,10 +173,10 @@ def _numbers(values: list[list[str]]) -> list[int]:
 # One line of a tree file: words, tags and labelled spans
 
 
-# "(LABEL" and, for a word, its form and the closing bracket; or ")"; or an atom by itself
-PIECES = re.compile(
-    rf"\(({ATOM}*+)(?:[{WHITE_SPACE}]++({ATOM}*+)[{WHITE_SPACE}]*+(\)))?|(\))|({ATOM}++)"
-)
+# "(LABEL" and, for a word, its form and the closing bracket; or ")"; or an atom by itself. A form
+# is optional, not possibly empty, so that there is one way only to match white space
+WORD = rf"(?=[{WHITE_SPACE}])(?:[{WHITE_SPACE}]+({ATOM}+))?[{WHITE_SPACE}]*(\))"
+PIECES = re.compile(rf"\(({ATOM}*)(?:{WORD})?|(\))|({ATOM}+)")
 QUOTE_FORMS = {"'", '"', "/"}
 NEVER_CLOSED = -1
 

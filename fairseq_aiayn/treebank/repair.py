@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum
 from typing import NamedTuple
 
 from fairseq_aiayn.treebank.linearization import (
@@ -39,7 +39,7 @@ from fairseq_aiayn.treebank.linearization import (
 from fairseq_aiayn.treebank.trees import ROOT_LABEL, Constituent, Word
 
 
-class Rule(StrEnum):
+class Rule(str, Enum):
     """The names of the repairs, in the order of reports."""
 
     MISSING_WORDS = "missing words"

@@ -7,7 +7,6 @@ import hashlib
 import html
 import json
 import re
-import tomllib
 import warnings
 from fnmatch import fnmatch
 from pathlib import Path
@@ -15,6 +14,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import tomllib
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
