@@ -413,15 +413,6 @@ def _f1(matched: np.ndarray, gold: np.ndarray, predicted: np.ndarray) -> np.ndar
 EVEN = 0.005  # chrF points; a smaller difference is invisible in the two digits shown
 
 
-@dataclass(frozen=True)
-class Contrast:
-    """A system compared with the first one, sentence by sentence."""
-
-    better: int  # sentences
-    worse: int
-    even: int  # equally good, often identical
-
-
 def sentence_chrf(
     translations: Mapping[str, Sequence[str]], reference: Sequence[str]
 ) -> dict[str, list[float]]:
@@ -446,15 +437,3 @@ def largest_disagreements(chrf: Mapping[str, Sequence[float]], count: int) -> li
     gaps = [max(scores) - min(scores) for scores in zip(*chrf.values(), strict=True)]
     order = sorted(range(len(gaps)), key=lambda k: (-gaps[k], k))
     return [k for k in order[:count] if gaps[k] >= EVEN]
-
-
-def contrasts(chrf: Mapping[str, Sequence[float]]) -> dict[str, Contrast]:
-    """Compare every other system with the first; return the contrasts by name."""
-    first, *others = chrf
-    found = {}
-    for name in others:
-        gains = [own - other for own, other in zip(chrf[name], chrf[first], strict=True)]
-        better = sum(gain >= EVEN for gain in gains)
-        worse = sum(gain <= -EVEN for gain in gains)
-        found[name] = Contrast(better, worse, len(gains) - better - worse)
-    return found

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from fairseq_aiayn.report.document import blocks_as_markdown
-from fairseq_aiayn.report.pages import choose_examples
-from fairseq_aiayn.report.tables import COMPARISON, Results, summary_blocks
-from fairseq_aiayn.runs.run import read_runs
+from fairseq_aiayn.report.document import blocks_as_markdown, sections_as_markdown
+from fairseq_aiayn.report.pages import RESULTS, sections
+from fairseq_aiayn.report.results import Results
 from fairseq_aiayn.scores import Bleu, Scores
 
 SENTENCES = 4
@@ -131,17 +129,14 @@ def write_run(directory: Path, settings: dict, **files: str | None) -> Path:
     return directory
 
 
-def read_comparison(directories: Sequence[Path], examples: int) -> Results:
-    """Read runs as `aiayn compare` does."""
-    files = read_runs(directories)
-    texts = {each.run.name: each.texts for each in files}
-    runs = tuple(each.run for each in files)
-    return Results(COMPARISON, runs, tuple(choose_examples(texts, examples)))
-
-
 def markdown(results: Results) -> str:
     """What `aiayn compare` prints."""
-    return blocks_as_markdown(summary_blocks(results))
+    return blocks_as_markdown(sections(results)[RESULTS])
+
+
+def page(results: Results) -> str:
+    """What it writes, as Markdown without the title."""
+    return sections_as_markdown(sections(results), level=2)
 
 
 def table_rows(text: str) -> list[list[str]]:

@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.paper import OWN, find_row
-from fairseq_aiayn.report.document import (
-    as_html,
-    as_markdown,
-    blocks_as_markdown,
-    write_markdown_and_json,
-)
-from fairseq_aiayn.text import read_parallel, require_text, write_whole
+from fairseq_aiayn.text import read_parallel, require_text
 
 if TYPE_CHECKING:
     from fairseq_aiayn.diagnosis.diagnosis import Diagnosis
@@ -159,33 +153,27 @@ def run_compare(arguments: argparse.Namespace) -> None:
 
     Reads run directories as the recipes leave them, of translation models (RUN) or of parsers
     (RUN/PART), any systems, rows and seeds, of one test set. Prints a table of cost and quality,
-    beside the paper's figures where it prints any of the runs' rows and corpus, and some
-    translations. In --output it leaves
+    with the paper's figures where it prints any of a run's row and corpus. In --output it leaves
 
       report.html   one file, to look at offline: the table, a paired bootstrap against the first
-                    run, what was done differently, learning curves, BLEU by length, sentences whose
-                    translations differ most; of parsers F1 by label
-      report.md     the same without pictures
-      report.json   all figures of it
-      table.md      the table, and how each run was made
-      table.json    its figures
+                    run, what was done differently, learning curves, BLEU by length, sentences
+                    whose translations differ most, how each run was made; of parsers F1 by label
+      table.md      the same without pictures
+      table.json    all figures of it
 
     examples:
       aiayn compare exp/demo/aiayn-tiny-1 exp/demo/stock-tiny-1 --output exp/demo/table
       aiayn compare exp/wsj_parsing/gum/*-1/test --output exp/wsj_parsing/gum/table
     """
-    from fairseq_aiayn.report.pages import document, read_report, report_as_json
-    from fairseq_aiayn.report.tables import full_blocks, results_as_json, summary_blocks
+    from fairseq_aiayn.report.document import blocks_as_markdown
+    from fairseq_aiayn.report.pages import RESULTS, sections, write_page
+    from fairseq_aiayn.report.results import read_report
 
     if arguments.examples < 0:
         raise ValueError(f"--examples must not be negative, got {arguments.examples}")
     report = read_report(arguments.runs, arguments.examples)
-    output, results, page = arguments.output, report.results, document(report)
-    full = blocks_as_markdown(full_blocks(results))
-    write_markdown_and_json(output, "table", full, results_as_json(results))
-    write_markdown_and_json(output, "report", as_markdown(page), report_as_json(report))
-    write_whole(output / "report.html", as_html(page))
-    print(blocks_as_markdown(summary_blocks(results)), end="")
+    write_page(report, arguments.output, "table")
+    print(blocks_as_markdown(sections(report)[RESULTS]), end="")
 
 
 def declare_diagnose(parser: argparse.ArgumentParser) -> None:

@@ -1,9 +1,8 @@
-"""Learning curves and BLEU by length as SVG, in the text colour of the page around it."""
+"""Learning curves as SVG, in the text colour of the page around it."""
 
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,6 @@ from matplotlib.figure import Figure as Drawing
 from fairseq_aiayn.palette import LINE_COLOURS, line_colour
 from fairseq_aiayn.report.document import Block, Figure, Paragraph, Table
 from fairseq_aiayn.runs.logs import Curve, LearningCurves
-from fairseq_aiayn.scores import LengthClass
 
 VALIDATIONS = 25  # of a run that are printed
 POINTS = 1_800  # of all lines of a panel together; more make the page larger and not clearer
@@ -106,7 +104,7 @@ def draw_learning_curves(curves: Mapping[str, LearningCurves]) -> str:
         axes[-1, 0].set_xlabel("updates")
         axes[-1, 1].set_xlabel("minutes")
         _name_lines(figure, axes[2, 0], list(curves))
-        return _svg(figure, "curves")
+        return _svg(figure)
 
 
 def _lines(both: LearningCurves) -> Iterator[tuple[int, Curve, Sequence[float], Look]]:
@@ -123,29 +121,6 @@ def _lines(both: LearningCurves) -> Iterator[tuple[int, Curve, Sequence[float], 
 def _measures(curves: Mapping[str, LearningCurves]) -> list[str]:
     """Return what the development scores of the runs are."""
     return list(dict.fromkeys(one.measure for one in curves.values() if one.measure))
-
-
-def draw_bleu_by_length(classes: Sequence[LengthClass]) -> str:
-    """Draw the sacreBLEU of each run against the length of the source."""
-    with matplotlib.rc_context(STYLE):
-        figure = Drawing(figsize=(9.5, 3.8), layout="constrained")
-        axes = figure.subplots()
-        names = list(classes[0].bleu)
-        for place, name in enumerate(names):
-            scores = [one.bleu[name] for one in classes]
-            axes.plot(range(len(classes)), scores, marker="o", **_look(place))
-        axes.set_xticks(range(len(classes)), [length_range(one) for one in classes])
-        axes.set_xlabel("words of the source")
-        axes.set_ylabel("sacreBLEU")
-        axes.set_ylim(bottom=0)
-        _name_lines(figure, axes, names)
-        return _svg(figure, "lengths")
-
-
-def length_range(one: LengthClass) -> str:
-    """Return the lengths of a class, such as 5–9."""
-    both = (one.shortest, one.longest)
-    return f"{both[0]}–{both[1]}" if both[0] < both[1] else str(both[0])
 
 
 def _look(place: int) -> Look:
@@ -172,14 +147,10 @@ def _thin(values: Sequence[float], most: int) -> Sequence[float]:
     return values if step <= 1 else values[::-step][::-1]
 
 
-def _svg(figure: Drawing, name: str) -> str:
-    """Return a figure as an element of a page, with ids of its own and the page's text colour."""
+def _svg(figure: Drawing) -> str:
+    """Return a figure as an element of a page, with the page's text colour."""
     file = io.StringIO()
     # The date and the program's name would make every file another one.
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = file.getvalue()
-    svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
+    return svg[svg.index("<svg") :].replace(INK, "currentColor")

@@ -13,14 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
-from pathlib import Path
-
-from fairseq_aiayn.text import write_whole
 
 # What Markdown or HTML take for markup: no underscore within a word, no "&" alone
 ACTIVE = re.compile(r"[\\`*\[\]<~|]|^[#>]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
-# All that might be, in texts of any language and length
-ANY = re.compile(r"[\\`*_\[\]<>&#~]")
 
 
 class Code(str):
@@ -90,20 +85,20 @@ class Details:
 Block = Paragraph | Bullets | Table | Figure | Texts | Details
 
 
-@dataclass(frozen=True)
-class Document:
-    """A page: its title, and the blocks of its sections by their headings."""
-
-    title: str
-    sections: Mapping[str, Sequence[Block]]
+Sections = Mapping[str, Sequence[Block]]  # the blocks of a page by their headings
 
 
-def as_markdown(document: Document) -> str:
+def as_markdown(title: str, sections: Sections) -> str:
     """Return the text of a Markdown file; a picture is left out, its figures are printed."""
-    parts = [f"# {_escaped(document.title, ANY)}"]
-    for title, blocks in document.sections.items():
-        parts += [f"## {title}", blocks_as_markdown(blocks).removesuffix("\n")]
-    return "\n\n".join(parts) + "\n"
+    return f"# {_escaped(title)}\n\n{sections_as_markdown(sections, level=2)}"
+
+
+def sections_as_markdown(sections: Sections, level: int) -> str:
+    """Return the Markdown of sections whose headings have a level."""
+    return "\n".join(
+        f"{'#' * level} {heading}\n\n{blocks_as_markdown(blocks)}"
+        for heading, blocks in sections.items()
+    )
 
 
 def blocks_as_markdown(blocks: Sequence[Block]) -> str:
@@ -122,7 +117,7 @@ def _lines(block: Block) -> list[str]:
         case Figure(_, caption, table):
             return [caption, "", *_lines(table)]
         case Texts(title, texts):
-            lines = (f"- {_escaped(name, ANY)}: {_escaped(text, ANY)}" for name, text in texts)
+            lines = (f"- {_escaped(name)}: {_escaped(text)}" for name, text in texts)
             return [title, "", *lines]
         case Details(summary, facts, commands):
             script = [line for pair in commands.items() for line in (f"# {pair[0]}", pair[1])]
@@ -137,19 +132,17 @@ def _lines(block: Block) -> list[str]:
             ]
 
 
-def _table_lines(cells: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Return the lines of an aligned table; the first row of the cells is its header."""
-    cells = [[_escaped(cell) for cell in row] for row in cells]
+def _table_lines(rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Return the lines of an aligned table; the first row is its header."""
+    cells = [[_escaped(cell) for cell in row] for row in rows]
     widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        [
-            cell.ljust(w) if k < left else cell.rjust(w)
-            for k, (cell, w) in enumerate(zip(row, widths))
-        ]
-        for row in cells
-    ]
     rule = ["-" * w if k < left else "-" * (w - 1) + ":" for k, w in enumerate(widths)]
-    return [f"| {' | '.join(row)} |" for row in (lines[0], rule, *lines[1:])]
+    cells.insert(1, rule)
+    lines = (
+        [f"{cell:<{w}}" if k < left else f"{cell:>{w}}" for k, (cell, w) in enumerate(pairs)]
+        for pairs in (zip(row, widths, strict=True) for row in cells)
+    )
+    return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def _code_lines(lines: Sequence[str]) -> list[str]:
@@ -180,14 +173,14 @@ def _span(part: str) -> str:
     return f"{fence}{space}{one_line(part)}{space}{fence}"
 
 
-def _escaped(text: str, marks: re.Pattern = ACTIVE) -> str:
+def _escaped(text: str) -> str:
     """Return a text on one line in which neither HTML nor Markdown takes effect."""
     if isinstance(text, Markdown):
         return text.replace("|", "\\|")
-    return marks.sub(lambda match: f"\\{match[0]}", one_line(text))
+    return ACTIVE.sub(lambda match: f"\\{match[0]}", one_line(text))
 
 
-def as_html(document: Document) -> str:
+def as_html(title: str, sections: Sections) -> str:
     """Return the text of an HTML file that needs nothing else and runs no script; no text of a run
     is markup in it."""
     from jinja2 import Environment  # here: `aiayn rows` needs no HTML
@@ -202,7 +195,7 @@ def as_html(document: Document) -> str:
     environment.tests["code"] = lambda part: isinstance(part, Code)
     template = environment.from_string((here / "report.html").read_text(encoding="utf-8"))
     style = "".join(sheet.read_text(encoding="utf-8") for sheet in styles)
-    return template.render(document=document, style=Markup(style))
+    return template.render(title=title, sections=sections, style=Markup(style))
 
 
 def _anchor(title: str) -> str:
@@ -210,16 +203,13 @@ def _anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-def write_markdown_and_json(directory: Path, stem: str, markdown: str, content: Mapping) -> None:
-    """Write `stem`.md and `stem`.json into a directory, which is created if it is missing."""
-    directory.mkdir(parents=True, exist_ok=True)
-    write_whole(directory / f"{stem}.md", markdown)
+def as_json(content: Mapping) -> str:
+    """Return the text of a JSON file; infinities and NaN, which JSON lacks, are null."""
     text = json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False)
-    write_whole(directory / f"{stem}.json", f"{text}\n")
+    return f"{text}\n"
 
 
 def _finite(content: object) -> object:
-    """Replace infinities and NaN by null, because JSON has neither."""
     if isinstance(content, Mapping):
         return {key: _finite(value) for key, value in content.items()}
     if isinstance(content, list | tuple):

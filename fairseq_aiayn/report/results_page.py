@@ -18,9 +18,17 @@ from urllib.parse import quote
 
 from fairseq_aiayn.cost import explanation, row_table
 from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE
-from fairseq_aiayn.report.document import Block, Code, Paragraph, Table, blocks_as_markdown
-from fairseq_aiayn.report.tables import full_blocks, results_from_json
-from fairseq_aiayn.text import read_dataclass, script, write_whole
+from fairseq_aiayn.report.document import (
+    Block,
+    Code,
+    Paragraph,
+    Sections,
+    Table,
+    sections_as_markdown,
+)
+from fairseq_aiayn.report.pages import sections
+from fairseq_aiayn.report.results import read_results
+from fairseq_aiayn.text import script, write_whole
 
 INTRODUCTION = """\
 # Results
@@ -30,26 +38,24 @@ written by `fairseq_aiayn/report/results_page.py` from the files in [{name}]({na
 hand; its help says how a table is added.
 """
 SECTION = ".section.md"
-NOTHING = "\nNo results are there yet.\n"
 
 
 def make_page(results: Path, output: Path) -> str:
     """Return the page; raises OSError, or ValueError for a file without a table."""
     name = Path(os.path.relpath(results, output.parent)).as_posix()
-    sections = []
+    parts = [INTRODUCTION.format(name=name), sections_as_markdown(rows_section(), level=2)]
     for path in sorted(results.iterdir()):
         if path.name.endswith(SECTION):
             heading = path.name.removesuffix(SECTION)
-            sections.append(f"\n## {heading}\n\n{path.read_text(encoding='utf-8').strip()}\n")
+            parts.append(f"## {heading}\n\n{path.read_text(encoding='utf-8').strip()}\n")
         elif path.suffix == ".json":
-            source = f"From [{path.name}]({name}/{quote(path.name)})."
-            blocks = full_blocks(results_from_json(read_dataclass(dict, path), path))
-            report = read_remark(path) + blocks_as_markdown(blocks)
-            sections.append(f"\n## {path.stem}\n\n{source}\n\n{report}")
-    return INTRODUCTION.format(name=name) + rows_section() + ("".join(sections) or NOTHING)
+            source = f"From [{path.name}]({name}/{quote(path.name)}).\n"
+            tables = sections_as_markdown(sections(read_results(path)), level=3)
+            parts.append("\n".join([f"## {path.stem}\n", source, *read_remark(path), tables]))
+    return "\n".join(parts)
 
 
-def rows_section() -> str:
+def rows_section() -> Sections:
     """Return the rows with their costs, which are computed and not measured."""
     header, *cells = row_table(list(ROWS.values()), VOCABULARY_EN_DE)
     blocks: list[Block] = [
@@ -57,13 +63,13 @@ def rows_section() -> str:
         Table(header, cells),
         Paragraph(explanation(VOCABULARY_EN_DE)),
     ]
-    return f"\n## The rows\n\n{blocks_as_markdown(blocks)}"
+    return {"The rows": blocks}
 
 
-def read_remark(path: Path) -> str:
-    """Return the text of NAME.remark.md beside NAME.json; it is empty if there is no such file."""
+def read_remark(path: Path) -> list[str]:
+    """Return the text of NAME.remark.md beside NAME.json, if there is such a file."""
     remark = path.with_suffix(".remark.md")
-    return remark.read_text(encoding="utf-8").rstrip() + "\n\n" if remark.exists() else ""
+    return [remark.read_text(encoding="utf-8").rstrip() + "\n"] if remark.exists() else []
 
 
 def main() -> None:
@@ -77,8 +83,8 @@ def main() -> None:
             write_whole(arguments.output, page)
         elif page != arguments.output.read_text(encoding="utf-8"):
             raise ValueError(
-                f"{arguments.output}: must be what the files of {arguments.results} give, is not: "
-                "write it again without --check"
+                f"{arguments.output}: expected what {arguments.results} gives; write it "
+                "again without --check"
             )
 
 

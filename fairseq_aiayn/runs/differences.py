@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fairseq_aiayn.paper import (
-    BASE,
-    BIG,
     ROWS,
     TABLE_2,
     TABLE_3,
@@ -18,9 +15,7 @@ from fairseq_aiayn.paper import (
     Row,
 )
 from fairseq_aiayn.runs.record import SEARCH, TRAIN, Settings, papers_search
-
-if TYPE_CHECKING:
-    from fairseq_aiayn.runs.run import Run
+from fairseq_aiayn.runs.run import Run
 
 # Options that say where a run lies and by what port its processes met, not how it was made
 PLACES = {
@@ -30,7 +25,6 @@ PLACES = {
 }
 FACTS = ("system", "row", "corpus", "subset", "seed", "averaged", "device", "gpus", "nodes")
 EN_DE, EN_FR = "wmt14_en_de", "wmt14_en_fr"  # as the recipes call the paper's corpora
-TABLE_3_ROWS = {row.name for row in TABLE_3}
 VOCABULARIES = {EN_DE: VOCABULARY_EN_DE, EN_FR: VOCABULARY_EN_FR}
 TEST_SETS = {"valid": "newstest2013", "test": "newstest2014"}  # by what the recipes call them
 TABLE_2_MODELS = {model.model: model for model in TABLE_2}
@@ -52,18 +46,18 @@ class Difference:
 
 
 def run_differences(
-    runs: Sequence[Run], logged: Sequence[Mapping[str, object]]
+    runs: Sequence[Run], logged: Sequence[Mapping[str, object]] = ()
 ) -> list[Difference]:
     """List all that differs between runs, in the order in which a run is made.
 
-    `logged` has the options that the log of each training shows, defaults included, or nothing.
-    An option that only some systems have is listed if a command asked for it.
+    `logged` has the options that the log of each training shows, defaults included. An option that
+    only some systems have is listed if a command asked for it.
     """
     settings = [run.settings for run in runs]
     differences = _unequal("run", [_facts(run) for run in runs])
     for stage in _keys([each.commands for each in settings]):
         options: Sequence[Mapping[str, object]] = [each.options(stage) for each in settings]
-        if stage == TRAIN and all(logged):
+        if stage == TRAIN and logged and all(logged):
             options = _with_defaults(options, logged)
         elif stage == SEARCH:
             options = [papers_search(each) | each.options(stage) for each in settings]
@@ -120,37 +114,10 @@ def published(settings: Settings) -> Published | None:
     if settings.subset == "test":
         bleu = TABLE_2_BLEU.get((row, settings.corpus or ""))
         return Published(bleu=bleu) if bleu else None
-    if (settings.corpus, settings.subset) == (EN_DE, "valid") and row in TABLE_3_ROWS:
+    in_table_3 = ROWS.get(row) in TABLE_3
+    if (settings.corpus, settings.subset) == (EN_DE, "valid") and in_table_3:
         return ROWS[row].published
     return None
-
-
-@dataclass(frozen=True)
-class Conditions:
-    """The conditions of some figures of the paper."""
-
-    corpus: str
-    subset: str  # valid or test
-    updates: str  # in words
-    averaged: int  # checkpoints; 1 = none
-
-    def __str__(self) -> str:
-        mean = f"the mean of the last {self.averaged} checkpoints"
-        return (
-            f"{TEST_SETS[self.subset]} (corpus {self.corpus}, subset {self.subset}), "
-            f"{self.updates}, a vocabulary of about {VOCABULARIES[self.corpus]:,} and "
-            f"{mean if self.averaged > 1 else 'no averaging'}"
-        )
-
-
-TABLE_3_CONDITIONS = Conditions(
-    EN_DE, "valid", f"{BASE.steps:,} updates (big {BIG.steps:,})", averaged=1
-)
-
-
-def conditions_of(row: Row, corpus: str, subset: str) -> Conditions:
-    """Return the conditions of Table 2 for a test set, and of Table 3 for newstest2013."""
-    return Conditions(corpus, subset, f"{row.steps:,} updates", averaged_of(row, subset))
 
 
 def is_about(vocabulary: int, paper: int) -> bool:
@@ -163,30 +130,37 @@ def averaged_of(row: Row, subset: str | None) -> int:
     return 1 if subset == "valid" and row in TABLE_3 else row.averaged
 
 
-def unmet_conditions(runs: Sequence[Run], paper: Conditions) -> str:
-    """Say what the paper's figures are of and which of its conditions the runs do not meet.
+def unmet_conditions(runs: Sequence[Run], corpus: str, subset: str) -> str:
+    """Say what the paper's figures for a corpus and a subset are of, and which of these conditions
+    the runs, which all have a row, do not meet.
 
     The text is empty if every run meets every condition.
     """
-    ours = []
-    for name in _conditions(runs[0], paper):
-        values, are_met = zip(*(_conditions(run, paper)[name] for run in runs), strict=True)
-        if not all(are_met):
-            ours.append(f"{name} {' or '.join(dict.fromkeys(map(_recorded, values)))}")
-    return f"The paper's figures are of {paper}; ours: {', '.join(ours)}." if ours else ""
-
-
-def _conditions(run: Run, paper: Conditions) -> dict[str, tuple[object, bool]]:
-    """Return what a run has of each condition, and whether the paper has the same."""
-    settings, updates, vocabulary = run.settings, run.training.updates, run.vocabulary
-    is_about_theirs = is_about(vocabulary or 0, VOCABULARIES[paper.corpus])
-    return {
-        "corpus": (settings.corpus, settings.corpus == paper.corpus),
-        "subset": (settings.subset, settings.subset == paper.subset),
-        "updates": (updates, updates == ROWS[str(settings.row)].steps),
-        "vocabulary": (vocabulary, is_about_theirs),
-        "averaged checkpoints": (settings.averaged, settings.averaged == paper.averaged),
-    }
+    rows = [ROWS[run.settings.row or ""] for run in runs]
+    averaged = averaged_of(rows[0], subset)
+    ours: dict[str, dict[str, bool]] = {}  # of each condition its values, and if they are met
+    for run, row in zip(runs, rows, strict=True):
+        settings, vocabulary = run.settings, run.vocabulary
+        conditions = {
+            "corpus": (settings.corpus, settings.corpus == corpus),
+            "subset": (settings.subset, settings.subset == subset),
+            "updates": (run.training.updates, run.training.updates == row.steps),
+            "vocabulary": (vocabulary, is_about(vocabulary or 0, VOCABULARIES[corpus])),
+            "averaged checkpoints": (settings.averaged, settings.averaged == averaged),
+        }
+        for name, (value, is_met) in conditions.items():
+            values = ours.setdefault(name, {})
+            values[_recorded(value)] = is_met and values.get(_recorded(value), True)
+    unmet = [
+        f"{name} {' or '.join(values)}" for name, values in ours.items() if not all(values.values())
+    ]
+    updates = " or ".join(dict.fromkeys(f"{row.steps:,}" for row in rows))
+    mean = f"the mean of the last {averaged} checkpoints" if averaged > 1 else "no averaging"
+    paper = (
+        f"{TEST_SETS[subset]} (corpus {corpus}, subset {subset}), {updates} updates, a vocabulary "
+        f"of about {VOCABULARIES[corpus]:,} and {mean}"
+    )
+    return f"The paper's figures are of {paper}; ours: {', '.join(unmet)}." if unmet else ""
 
 
 def _recorded(value: object) -> str:

@@ -42,26 +42,35 @@ PACKAGES = (
     *("sacrebleu", "sacremoses", "subword-nmt", "sentencepiece"),
 )
 BFLOAT16_UNITS = {"amx_bf16": "AMX", "avx512_bf16": "AVX512-BF16"}
+MODEL = re.compile(r"^model name\s*: (.*)", re.MULTILINE)  # in /proc/cpuinfo
 CUDA = re.compile(r"CUDA(?: UMD)? Version: *([\d.]+)")  # only in nvidia-smi's own table
 
 
-@dataclass(frozen=True)
-class Start:
-    """A later start of a training, which went on from a checkpoint; fields as in Settings."""
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """When, where and with what code and packages something was done; None or empty where the
+    recipe did not say it."""
 
     commit: str | None = None
-    packages: dict[str, str] = field(default_factory=dict)
+    packages: dict[str, str] = field(default_factory=dict)  # name to version
+    # processor, cores, memory_gib, gpus, driver, cuda
     hardware: dict[str, Any] = field(default_factory=dict)
-    device: str | None = None
-    gpus: int | None = None
+    device: str | None = None  # cpu or cuda
+    gpus: int | None = None  # of each node
     nodes: int | None = None
+    written: str | None = None  # date and time
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start(Place):
+    """A later start of a training, which went on from a checkpoint."""
+
     command: str | None = None  # fairseq-train's
-    written: str | None = None
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What settings.json says; None or empty where the recipe did not say it."""
+@dataclass(frozen=True, kw_only=True)
+class Settings(Place):
+    """What settings.json says of a run, and where its training was started first."""
 
     system: str  # aiayn or stock
     name: str  # that tables show
@@ -71,17 +80,8 @@ class Settings:
     subset: str | None = None  # that was translated and scored: valid or test
     averaged: int | None = None  # checkpoints
     seed: int | None = None
-    device: str | None = None  # cpu or cuda
-    gpus: int | None = None  # of each node
-    nodes: int | None = None
     commands: dict[str, str] = field(default_factory=dict)  # by the name of the stage
-    commit: str | None = None
-    packages: dict[str, str] = field(default_factory=dict)  # name to version
-    hardware: dict[str, Any] = field(
-        default_factory=dict
-    )  # processor, cores, memory_gib, gpus, driver, cuda
-    written: str | None = None  # date and time
-    resumed: tuple[Start, ...] = ()  # the first start is all of the above
+    resumed: tuple[Start, ...] = ()
     evaluated_by: str | None = None  # the commit whose code translated and scored
 
     def options(self, stage: str) -> dict[str, str]:
@@ -90,18 +90,14 @@ class Settings:
 
 
 def read_settings(path: Path) -> Settings:
-    """Read a settings.json; raises OSError, or ValueError for a value that it must not have."""
-    return settings_from_json(read_json(path), path)
+    """Read a settings.json; only "system" is required, and is the name if there is none.
 
-
-def settings_from_json(content: object, where: object) -> Settings:
-    """Make Settings of a JSON object; only "system" is required, and is the name if there is none.
-
-    Raises ValueError, with the place, for a value that is missing or of the wrong type.
+    Raises OSError, or ValueError for a value that is missing or of the wrong type.
     """
+    content = read_json(path)
     if isinstance(content, dict):
         content = {"name": content.get("system"), **content}
-    return dataclass_of(content, Settings, where)
+    return dataclass_of(content, Settings, path)
 
 
 def options_of(command: str) -> dict[str, str]:
@@ -182,15 +178,10 @@ def hardware() -> dict[str, Any]:
 def processor_name() -> str:
     """Return the first processor's model as Linux names it, or else the architecture, and what it
     has for products in bfloat16."""
-    try:
-        first, _, _ = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")
-    except OSError:
-        first = ""
-    pairs = (line.partition(":") for line in first.splitlines())
-    values = {name.strip(): value.strip() for name, _, value in pairs}
-    flags = values.get("flags", "").split()
-    units = [unit for flag, unit in BFLOAT16_UNITS.items() if flag in flags]
-    name = values.get("model name", platform.machine())
+    file = Path("/proc/cpuinfo")
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    name = match[1] if (match := MODEL.search(text)) else platform.machine()
+    units = [unit for flag, unit in BFLOAT16_UNITS.items() if f" {flag}" in text]
     return f"{name} with {' and '.join(units)}" if units else name
 
 
@@ -202,21 +193,18 @@ def training(arguments: argparse.Namespace) -> Settings:
 
     Raises OSError or ValueError for a record that cannot be read.
     """
-    names = ("system", "row", "corpus", "text_sha256", "seed")
-    start = Start(
-        commit=commit(),
-        packages=packages(),
-        hardware=hardware(),
-        device=arguments.device,
-        gpus=arguments.gpus,
-        nodes=arguments.nodes,
-        command=commands(arguments).get(TRAIN),
-        written=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-    )
+    now = {
+        "commit": commit(),
+        "packages": packages(),
+        "hardware": hardware(),
+        "written": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        **{name: getattr(arguments, name) for name in ("device", "gpus", "nodes")},
+    }
     if arguments.resumes and arguments.resumes.exists():
         first = read_settings(arguments.resumes)
+        start = Start(**now, command=commands(arguments).get(TRAIN))
         return replace(first, resumed=(*first.resumed, start))
-    now = {name: value for name, value in vars(start).items() if name != "command"}
+    names = ("system", "row", "corpus", "text_sha256", "seed")
     return Settings(
         name=arguments.name or arguments.system,
         commands=commands(arguments),

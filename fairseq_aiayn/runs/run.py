@@ -29,35 +29,61 @@ test-constrained. Its run is RUN/PART.
 from __future__ import annotations
 
 import hashlib
-import math
-import statistics
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_aiayn import scores
-from fairseq_aiayn.runs.differences import run_differences
-from fairseq_aiayn.runs.logs import Log, Training, read_log, training_of, validation_of
-from fairseq_aiayn.runs.record import TRAIN, Settings, read_settings
-from fairseq_aiayn.scores import CONFIDENCE, Bleu, EstimatedDifference, f1_difference
-from fairseq_aiayn.text import dataclass_of, read_dataclass, read_lines
+from fairseq_aiayn.runs.logs import Training, read_log, training_of, validation_of
+from fairseq_aiayn.runs.record import Settings, read_settings
+from fairseq_aiayn.scores import Bleu
+from fairseq_aiayn.text import read_dataclass, read_lines
 from fairseq_aiayn.treebank import evalb
 
 GOLD = "gold.trees"  # is only in the directory of a search with a parser
-# In what runs of several seeds may differ; where and by what machine changes no mathematics
-FREE = {"seed", "--seed", "commit"}
-FREE_PLACES = {"machine", "package"}
 
 
 @dataclass(frozen=True)
-class Translation:
-    """The scores of a translation of the test set."""
+class Run:
+    """One training with its settings and its cost, and the test set of its model."""
+
+    settings: Settings
+    training: Training
+    dev_perplexity: float  # of the evaluated checkpoint, per subword
+    vocabulary: int | None  # subwords
+    sentences: int  # that were translated or parsed
+    test_set: str  # SHA-256 of them and of what is right for them
+
+    @property
+    def name(self) -> str:
+        """The name that tables show."""
+        return self.settings.name
+
+
+@dataclass(frozen=True)
+class TranslationRun(Run):
+    """A run with the scores of a translation of the test set."""
 
     bleu: Bleu  # the paper's
     sacrebleu: Bleu
     token_bleu: Bleu | None = None  # of tokens unchanged, where that was asked for
+
+    def figures(self) -> dict[str, float]:
+        """Return the figures that several seeds have a mean of, by their names in tables."""
+        return {
+            **({"BLEU of tokens": self.token_bleu.score} if self.token_bleu else {}),
+            "BLEU as the paper's": self.bleu.score,
+            "sacreBLEU": self.sacrebleu.score,
+            "development perplexity": self.dev_perplexity,
+        }
+
+    def scored_on(self) -> dict[str, object]:
+        """Return what runs must have in common to stand in one table."""
+        return {
+            "test set": self.test_set,
+            "signature of the paper's BLEU": self.bleu.signature,
+            "signature of sacreBLEU": self.sacrebleu.signature,
+        }
 
 
 @dataclass(frozen=True)
@@ -93,8 +119,8 @@ class SearchTime:
 
 
 @dataclass(frozen=True)
-class Parsing:
-    """The scores of a search with a parser."""
+class ParserRun(Run):
+    """A run with the scores of a search with a parser."""
 
     part: str  # directory of the search
     trees: TrainingTrees
@@ -102,347 +128,127 @@ class Parsing:
     repairs: Repairs
     search: SearchTime
 
-
-@dataclass(frozen=True)
-class Run:
-    """One training with its settings and its cost, and the scores of its model."""
-
-    settings: Settings
-    training: Training
-    dev_perplexity: float  # of the evaluated checkpoint, per subword
-    vocabulary: int | None  # subwords
-    sentences: int  # that were translated or parsed
-    test_set: str  # SHA-256 of them and of what is right for them
-    scores: Translation | Parsing
-
     @property
     def name(self) -> str:
-        """The name that tables show: the training's, with a parser's part that is not test."""
-        part = self.scores.part if isinstance(self.scores, Parsing) else "test"
-        return self.settings.name if part == "test" else f"{self.settings.name} {part}"
+        """The name of the training, with a part that is not test."""
+        return self.settings.name if self.part == "test" else f"{self.settings.name} {self.part}"
 
-    @property
-    def translation(self) -> Translation:
-        """The scores of a translation model."""
-        assert isinstance(self.scores, Translation)
-        return self.scores
+    def figures(self) -> dict[str, float]:
+        """Return the figures that several seeds have a mean of, by their names in tables."""
+        return {
+            "F1": self.scores.all.f1,
+            "well-formed before repair, %": self.repairs.share_well_formed,
+            "development perplexity": self.dev_perplexity,
+        }
 
-    @property
-    def parsing(self) -> Parsing:
-        """The scores of a parser."""
-        assert isinstance(self.scores, Parsing)
-        return self.scores
+    def scored_on(self) -> dict[str, object]:
+        """Return what runs must have in common to stand in one table."""
+        return {
+            "test set": self.test_set,
+            "parameters of EVALB": self.scores.parameters,
+            "cutoff of short sentences": self.scores.cutoff,
+        }
+
+
+ScoredRun = TranslationRun | ParserRun
 
 
 @dataclass(frozen=True)
 class Texts:
     """The sentences of the test set, with their references and translations."""
 
-    source: tuple[str, ...]
-    reference: tuple[str, ...]
-    hypothesis: tuple[str, ...]
+    source: list[str]
+    reference: list[str]
+    hypothesis: list[str]
 
 
-@dataclass(frozen=True)
-class RunFiles:
-    """A run with the files that were read for it."""
-
-    directory: Path
-    run: Run
-    log: Log  # of the training
-    texts: Texts  # empty for a parser
+def read_texts(directory: Path) -> Texts:
+    """Read the texts of a translation; raises OSError or ValueError."""
+    return Texts(*(read_lines(directory / f"{name}.txt") for name in Texts.__annotations__))
 
 
-def read_runs(directories: Sequence[Path]) -> list[RunFiles]:
-    """Read run directories, at least one; searches of one RUN share its log.
-
-    Raises ValueError if some are of parsers and some are not, if two runs have the same name or
-    were not scored alike, and as `read_run`.
-    """
-    kinds = [_is_parser(directory) for directory in directories]
-    if len(set(kinds)) > 1:
-        parser, other = directories[kinds.index(True)], directories[kinds.index(False)]
-        raise ValueError(f"{parser} is of a parser, {other} is not: they do not compare")
-    log_of = cache(read_log)
-    files = [read_run(directory, log_of) for directory in directories]
-    require_same([(each.directory, each.run) for each in files], scored_alike)
-    names = [each.run.name for each in files]
-    if len(set(names)) < len(names):
-        raise ValueError(f"runs must have different names, got {', '.join(names)}")
-    return files
+def training_directory(directory: Path) -> Path:
+    """Return where the logs of a run's training are."""
+    return directory.absolute().parent if (directory / GOLD).exists() else directory
 
 
-def read_run(directory: Path, log_of: Callable[[Path], Log] = read_log) -> RunFiles:
-    """Read one run directory; `log_of` reads a log, or returns one that was read already.
+def read_run(directory: Path) -> ScoredRun:
+    """Read one run directory.
 
     Raises OSError for a missing file, and ValueError with the file and the rule for a bad one.
     """
     settings = read_settings(directory / "settings.json")
-    training = directory
-    if _is_parser(directory):
-        training = directory.absolute().parent
-        files = words, trees = directory / "words.txt", directory / GOLD
-        texts, sentences = Texts((), (), ()), len(read_lines(words))
-        test_set = b"".join(path.read_bytes() for path in files)
-        own: Translation | Parsing = _read_parsing(directory, sentences, len(read_lines(trees)))
-    else:
-        own, texts = _read_translation(directory)
-        sentences = len(texts.source)
-        test_set = "\n".join((*texts.source, *texts.reference)).encode()
-    log = log_of(training / "train.log")
-    validation = validation_of(log_of(training / "valid.log"))
-    # The target side of a parser has no subwords
-    vocabularies = validation.vocabulary, validation.source_vocabulary
-    run = Run(
+    own = _read_parsing if (directory / GOLD).exists() else _read_translation
+    return own(directory, settings)
+
+
+def _read_translation(directory: Path, settings: Settings) -> TranslationRun:
+    score = read_dataclass(scores.Scores, directory / "score.json")
+    texts = read_texts(directory)
+    for name, lines in vars(texts).items():
+        _require_sentences(directory / f"{name}.txt", len(lines), score.sentences)
+    training, perplexity, vocabulary = _read_logs(directory)
+    return TranslationRun(
         settings=settings,
-        training=training_of(log),
-        dev_perplexity=validation.perplexity,
-        vocabulary=vocabularies[isinstance(own, Parsing)],
-        sentences=sentences,
-        test_set=hashlib.sha256(test_set).hexdigest(),
-        scores=own,
+        training=training,
+        dev_perplexity=perplexity,
+        vocabulary=vocabulary[1],
+        sentences=score.sentences,
+        test_set=_sha256("\n".join((*texts.source, *texts.reference)).encode()),
+        bleu=score.paper,
+        sacrebleu=score.sacrebleu,
+        token_bleu=score.tokens,
     )
-    return RunFiles(directory, run, log, texts)
 
 
-def _is_parser(directory: Path) -> bool:
-    return (directory / GOLD).exists()
-
-
-def _read_translation(directory: Path) -> tuple[Translation, Texts]:
-    path = directory / "score.json"
-    own = read_dataclass(scores.Scores, path)
-    paths = [directory / f"{name}.txt" for name in ("source", "reference", "hypothesis")]
-    source, *others = (tuple(read_lines(path)) for path in paths)
-    for file, lines in zip(paths[1:], others, strict=True):
-        if len(lines) != len(source):
-            raise ValueError(
-                f"{file}: must have the {len(source)} lines of source.txt, has {len(lines)}"
-            )
-    if not source or own.sentences != len(source):
-        raise ValueError(
-            f"{path}: must be of the {len(source):,} sentences of source.txt, at least one, "
-            f"is of {own.sentences}"
-        )
-    return Translation(own.paper, own.sacrebleu, own.tokens), Texts(source, *others)
-
-
-def _read_parsing(directory: Path, sentences: int, gold: int) -> Parsing:
-    """Return a search's scores; raises ValueError for a file that is not of all its sentences."""
-    if not sentences:
-        raise ValueError(f"{directory / 'words.txt'}: must have sentences, has none")
-    own = Parsing(
+def _read_parsing(directory: Path, settings: Settings) -> ParserRun:
+    score = read_dataclass(evalb.Scores, directory / "score.json")
+    files = words, gold = directory / "words.txt", directory / GOLD
+    for path in files:
+        _require_sentences(path, len(read_lines(path)), score.all.sentences)
+    training, perplexity, vocabulary = _read_logs(training_directory(directory))
+    return ParserRun(
+        settings=settings,
+        training=training,
+        dev_perplexity=perplexity,
+        vocabulary=vocabulary[0],  # the target side has no subwords
+        sentences=score.all.sentences,
+        test_set=_sha256(words.read_bytes() + gold.read_bytes()),
         part=directory.name,
-        trees=read_dataclass(TrainingTrees, directory.absolute().parent / "data.json"),
-        scores=read_dataclass(evalb.Scores, directory / "score.json"),
+        trees=read_dataclass(TrainingTrees, training_directory(directory) / "data.json"),
+        scores=score,
         repairs=read_dataclass(Repairs, directory / "repairs.json"),
         search=read_dataclass(SearchTime, directory / "seconds.json"),
     )
-    counts = {
-        GOLD: gold,
-        "score.json": own.scores.all.sentences,
-        "repairs.json": own.repairs.sentences,
-        "seconds.json": own.search.sentences,
-    }
-    for name, count in counts.items():
-        _require_sentences(directory / name, count, sentences)
-    return own
 
 
-def _require_sentences(path: Path, count: int, sentences: int) -> None:
-    if count != sentences:
-        raise ValueError(
-            f"{path}: must be of the {sentences:,} sentences of words.txt, is of {count:,}"
-        )
+def _read_logs(directory: Path) -> tuple[Training, float, tuple[int | None, int | None]]:
+    """Return the training, its perplexity and the vocabulary sizes of source and target."""
+    validation = validation_of(read_log(directory / "valid.log"))
+    sizes = validation.source_vocabulary, validation.vocabulary
+    return training_of(read_log(directory / "train.log")), validation.perplexity, sizes
 
 
-def scored_alike(run: Run) -> dict[str, object]:
-    """Return what runs must have in common to stand in one table."""
-    if isinstance(run.scores, Translation):
-        return {
-            "test set": run.test_set,
-            "signature of the paper's BLEU": run.scores.bleu.signature,
-            "signature of sacreBLEU": run.scores.sacrebleu.signature,
-        }
-    return {
-        "test set": run.test_set,
-        "parameters of EVALB": run.scores.scores.parameters,
-        "cutoff of short sentences": run.scores.scores.cutoff,
-    }
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
-def require_same(
-    runs: Sequence[tuple[Path, Run]], values_of: Callable[[Run], Mapping[str, object]]
-) -> None:
-    """Raise ValueError, with both directories, if a value of a run is not that of the first."""
-    for path, run in runs[1:]:
-        first, values = values_of(runs[0][1]), values_of(run)
-        for what, value in values.items():
-            if value != first[what]:
+def _require_sentences(path: Path, count: int, scored: int) -> None:
+    if count != scored:
+        raise ValueError(f"{path}: expected the {scored:,} sentences of score.json, got {count:,}")
+
+
+def require_comparable(directories: Sequence[Path], runs: Sequence[ScoredRun]) -> None:
+    """Raise ValueError if two runs have the same name, or were not scored as the first."""
+    seen: dict[str, Path] = {}
+    for path, run in zip(directories, runs, strict=True):
+        if run.name in seen:
+            raise ValueError(f"{path}: expected another name than {seen[run.name]}, got {run.name}")
+        seen[run.name] = path
+        first, values = runs[0].scored_on(), run.scored_on()
+        for what, value in first.items():
+            if values.get(what) != value:
                 raise ValueError(
-                    f"{path}: must have the {what} of {runs[0][0]}, {first[what]}, has {value}"
+                    f"{path}: expected the {what} of {directories[0]}, {value}, got "
+                    f"{values.get(what, 'none')}"
                 )
-
-
-def run_as_json(run: Run) -> dict[str, object]:
-    """Return a run, ready for json.dump: one object, with the scores' fields among the run's."""
-    content = asdict(run)
-    return content | content.pop("scores")
-
-
-def run_from_json(content: Mapping, where: object) -> Run:
-    """Make a Run of what `run_as_json` returns; raises KeyError or ValueError for anything else."""
-    own: Translation | Parsing
-    if "part" in content:
-        own = dataclass_of(content, Parsing, where)
-    else:
-        own = dataclass_of(content, Translation, where)
-    perplexity = content["dev_perplexity"]
-    return Run(
-        settings=dataclass_of(content["settings"], Settings, where),
-        training=dataclass_of(content["training"], Training, where),
-        # JSON has no number for that of a training that diverged
-        dev_perplexity=math.nan if perplexity is None else perplexity,
-        vocabulary=content["vocabulary"],
-        sentences=content["sentences"],
-        test_set=content["test_set"],
-        scores=own,
-    )
-
-
-def f1_differences(runs: Sequence[RunFiles]) -> dict[str, EstimatedDifference]:
-    """Test F1 of each search against the first, sentence by sentence; nothing for one search or one
-    sentence.
-
-    Raises OSError, and ValueError with the file and the rule for a bad evalb.txt.
-    """
-    if len(runs) < 2 or runs[0].run.sentences < 2:
-        return {}
-    counts = []
-    for each in runs:
-        path = each.directory / "evalb.txt"
-        counts.append(evalb.read_constituents(path))
-        _require_sentences(path, len(counts[-1]), each.run.sentences)
-    first, *others = counts
-    return {
-        each.run.name: f1_difference(first, other)
-        for each, other in zip(runs[1:], others, strict=True)
-    }
-
-
-# Runs that differ only in their seed
-
-
-@dataclass(frozen=True)
-class OverSeeds:
-    """Figures of each run, their mean and their sample standard deviation, all in the order of
-    `what`."""
-
-    name: str  # of all the runs: theirs without the seed
-    runs: tuple[str, ...]  # names, two or more, of different seeds
-    seeds: tuple[int | None, ...]
-    what: tuple[str, ...]
-    values: tuple[tuple[float, ...], ...]  # of each run
-    means: tuple[float, ...]
-    deviations: tuple[float, ...]
-
-
-def figures(run: Run) -> dict[str, float]:
-    """Return the figures that several seeds have a mean of, by their names in tables."""
-    own, perplexity = run.scores, {"development perplexity": run.dev_perplexity}
-    if isinstance(own, Parsing):
-        return {
-            "F1": own.scores.all.f1,
-            "well-formed before repair, %": own.repairs.share_well_formed,
-            **perplexity,
-        }
-    return {
-        **({"BLEU of tokens": own.token_bleu.score} if own.token_bleu else {}),
-        "BLEU as the paper's": own.bleu.score,
-        "sacreBLEU": own.sacrebleu.score,
-        **perplexity,
-    }
-
-
-def over_seeds(runs: Sequence[Run]) -> list[OverSeeds]:
-    """Group runs that differ only in their seed, and describe each group of two or more by the
-    figures that all runs have.
-
-    The first of several runs with one seed counts.
-    """
-    groups: list[list[Run]] = []
-    for candidate in runs:
-        home = next((group for group in groups if _alike(group[0], candidate)), None)
-        if home is None:
-            groups.append([candidate])
-        elif all(run.settings.seed != candidate.settings.seed for run in home):
-            home.append(candidate)
-    of_all = [figures(run) for run in runs]
-    what = [name for name in of_all[0] if all(name in each for each in of_all)]
-    return [_over_seeds(group, what) for group in groups if len(group) > 1]
-
-
-def first_seeds(runs: Sequence[Run], groups: Sequence[OverSeeds]) -> list[Run]:
-    """Return the runs without those that repeat an earlier one with another seed."""
-    repeated = {name for group in groups for name in group.runs[1:]}
-    return [run for run in runs if run.name not in repeated]
-
-
-def deviation(values: Sequence[float]) -> float:
-    """Return the sample standard deviation of two values or more; nan if one, as of a training that
-    diverged, is not a number."""
-    return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
-
-
-def against(first: OverSeeds, other: OverSeeds) -> list[EstimatedDifference | None]:
-    """Test each mean of `other` against that of `first` by Welch's t-test: would other seeds show
-    the difference, too?
-
-    None stands for a figure that does not vary at all, or is not always a number.
-    """
-    return [_contrast(*pair) for pair in zip(first.values, other.values, strict=True)]
-
-
-def _contrast(first: Sequence[float], other: Sequence[float]) -> EstimatedDifference | None:
-    from scipy.stats import ttest_ind  # here: it takes a second, and most commands need no test
-
-    if len(set(first)) == len(set(other)) == 1 or not all(map(math.isfinite, (*first, *other))):
-        return None
-    with warnings.catch_warnings(action="ignore"):  # equal values of one group do no harm
-        test = ttest_ind(other, first, equal_var=False)
-    interval = test.confidence_interval(CONFIDENCE)
-    return EstimatedDifference(
-        difference=statistics.mean(other) - statistics.mean(first),
-        low=float(interval.low),
-        high=float(interval.high),
-        p_value=float(test.pvalue),
-    )
-
-
-def _alike(run: Run, other: Run) -> bool:
-    """Return whether two runs differ in nothing but their seed, by the commands that made them."""
-    # With --patience, the validations of a run decide for how many updates it is trained
-    stops_early = "--patience" in run.settings.options(TRAIN)
-    if run.training.updates != other.training.updates and not stops_early:
-        return False
-    differences = run_differences([run, other], [{}, {}])
-    return all(each.what in FREE or each.where in FREE_PLACES for each in differences)
-
-
-def _over_seeds(group: Sequence[Run], what: Sequence[str]) -> OverSeeds:
-    values = tuple(tuple(figures(run)[name] for run in group) for name in what)
-    return OverSeeds(
-        name=", ".join(dict.fromkeys(map(_without_seed, group))),
-        runs=tuple(run.name for run in group),
-        seeds=tuple(run.settings.seed for run in group),
-        what=tuple(what),
-        values=values,
-        means=tuple(map(statistics.mean, values)),
-        deviations=tuple(map(deviation, values)),
-    )
-
-
-def _without_seed(run: Run) -> str:
-    """Return a run's name without the seed, if that is the end of its training's name."""
-    training = run.settings.name
-    return run.name.replace(training, training.removesuffix(f"-{run.settings.seed}"), 1)

@@ -1,7 +1,7 @@
 """Print Table 3 with the results of finished runs and the paper's figures.
 
-Takes any number of run directories, of any rows and seeds, with one corpus and one training budget.
-Unfinished runs are listed below the table. Writes table3.md and table3.json.
+Takes any number of run directories, of any rows and seeds, with one test set. Unfinished runs are
+listed below the table. Writes table3.md, table3.json and report.html.
 
     python table.py exp/table3/wmt14_en_de/aiayn-* --output exp/table3/wmt14_en_de
 """
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairseq_aiayn.report.document import blocks_as_markdown, write_markdown_and_json
-from fairseq_aiayn.report.tables import full_blocks, read_table3, results_as_json, summary_blocks
+from fairseq_aiayn.report.document import blocks_as_markdown
+from fairseq_aiayn.report.pages import RESULTS, sections, write_page
+from fairseq_aiayn.report.results import read_table3
 from fairseq_aiayn.text import script
 
 
@@ -21,9 +22,8 @@ def main() -> None:
         parser.add_argument("--output", type=Path, required=True, metavar="DIR")
         arguments = parser.parse_args()
         table = read_table3(arguments.runs)
-        full = blocks_as_markdown(full_blocks(table))
-        write_markdown_and_json(arguments.output, "table3", full, results_as_json(table))
-        print(blocks_as_markdown(summary_blocks(table)), end="")
+        write_page(table, arguments.output, "table3")
+        print(blocks_as_markdown(sections(table)[RESULTS]), end="")
 
 
 if __name__ == "__main__":

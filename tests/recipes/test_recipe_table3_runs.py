@@ -108,7 +108,7 @@ def test_a_run_that_fails_is_listed_and_does_not_keep_others_from_theirs(
     table = (exp / "table3.md").read_text()
     assert re.search(r"^\| c_n4 ", table, re.MULTILINE)
     assert not re.search(r"^\| c_n2 ", table, re.MULTILINE)
-    assert "Not finished:\n\n- aiayn-c_n2-1: settings.json: No such file or directory\n" in table
+    assert re.search("Not finished:\n\n- aiayn-c_n2-1: .*settings.json", table)
 
     finished = files_of(exp / "aiayn-c_n4-1")
     mended = finish(words, **tools)

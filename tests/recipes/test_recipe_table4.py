@@ -3,31 +3,20 @@ and the best of several on the development set."""
 
 import hashlib
 import json
-import re
-from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
 from faults import fault_of
 from recipe_runs import RECIPES, refusal, script
-from run_directories import END, MADE, table_rows, train_log, valid_log
+from run_directories import END, MADE, markdown, page, table_rows, train_log, valid_log
 
-from fairseq_aiayn import text
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.paper import TABLE_4
-from fairseq_aiayn.report import results_page
-from fairseq_aiayn.report.document import blocks_as_markdown, write_markdown_and_json
-from fairseq_aiayn.report.tables import (
-    SECTION_23,
-    TABLE4,
-    Results,
-    full_blocks,
-    results_as_json,
-    results_from_json,
-    summary_blocks,
-)
-from fairseq_aiayn.runs.run import f1_differences, read_runs
+from fairseq_aiayn.report.pages import sections
+from fairseq_aiayn.report.results import Report, read_report, read_results
+from fairseq_aiayn.report.tables import SECTION_23
+from fairseq_aiayn.runs.run import read_run
 from fairseq_aiayn.scores import FEWEST
 from fairseq_aiayn.treebank import evalb
 from fairseq_aiayn.treebank.evalb import TABLE_HEAD, Summary, sentence_line, totals_lines
@@ -108,21 +97,9 @@ def make_part(tmp_path):
     return make
 
 
-def markdown(table: Results) -> str:
-    """What is printed."""
-    return blocks_as_markdown(summary_blocks(table))
-
-
-def report(table: Results) -> str:
-    """What is written, with how each run was made."""
-    return blocks_as_markdown(full_blocks(table))
-
-
-def read_table4(directories: Sequence[Path]) -> Results:
+def read_table4(directories: list[Path]) -> Report:
     """Read searches as `aiayn compare` does."""
-    files = read_runs(directories)
-    runs = tuple(each.run for each in files)
-    return Results(TABLE4, runs, f1_differences=f1_differences(files))
+    return read_report(directories, 0)
 
 
 def tables_of(text: str) -> list[list[list[str]]]:
@@ -137,12 +114,12 @@ def details(text: str, column: int = 1) -> dict[str, str]:
 
 def test_a_search_is_read(make_part):
     part = make_part("aiayn-x-1", "valid-constrained")
-    run = read_runs([part])[0].run
-    assert (run.name, run.parsing.part) == ("aiayn-x-1 valid-constrained", "valid-constrained")
+    run = read_run(part)
+    assert (run.name, run.part) == ("aiayn-x-1 valid-constrained", "valid-constrained")
     assert (run.dev_perplexity, run.vocabulary) == (1.234, 7001)
     assert run.training.updates == 12_000
-    assert (run.parsing.scores.all.f1, run.parsing.scores.short.f1) == (85.678, 86.678)
-    assert (run.parsing.repairs.share_well_formed, run.parsing.trees.gold) == (75.0, 9_800)
+    assert (run.scores.all.f1, run.scores.short.f1) == (85.678, 86.678)
+    assert (run.repairs.share_well_formed, run.trees.gold) == (75.0, 9_800)
     both = (part / "words.txt").read_bytes() + (part / "gold.trees").read_bytes()
     assert run.test_set == hashlib.sha256(both).hexdigest()
 
@@ -151,7 +128,7 @@ def test_what_evalb_prints_is_read(make_part):
     wrong = GOLD.replace("VP", "NP")
     scores = evalb.summarize(evalb.score_sentence(GOLD, p) for p in (wrong, GOLD, GOLD, GOLD))
     part = make_part(**{"score.json": json.dumps(asdict(scores))})
-    assert read_runs([part])[0].run.parsing.scores == scores
+    assert read_run(part).scores == scores
     assert scores.all.f1 == pytest.approx(100 * 11 / 12)
 
 
@@ -233,12 +210,6 @@ def test_one_sentence_is_compared_without_a_test(make_part):
     assert len(tables_of(markdown(table))) == 2
 
 
-def test_a_table_of_other_sentences_is_refused(make_part):
-    runs = [make_part("a"), make_part("b", **{"evalb.txt": evalb_table(SENTENCES + 1)})]
-    with pytest.raises(ValueError, match="b/test/evalb.txt: must be of the 4 .*, is of 5"):
-        read_table4(runs)
-
-
 def test_details_have_a_column_a_run(make_part):
     runs = [
         make_part("a", **{"repairs.json": repairs(missing_words=1_200)}),
@@ -295,49 +266,21 @@ def test_lines_that_say_nothing_of_any_run_are_left_out(make_part):
     assert both["silver trees"] == ""
 
 
-def test_trees_made_of_gold_trees_are_counted_apart(make_part):
-    made = {"data.json": json.dumps(DATA | {"augmented": 31_000})}
-    plain, more = make_part("a"), make_part("b", **made)
-    text = markdown(read_table4([plain, more]))
-    label = "phrases and pairs of gold trees"
-    assert [details(text, column)[label] for column in (1, 2)] == ["", "31,000"]
-
-
-def test_a_search_without_measurable_time_has_no_speed(make_part):
-    seconds = json.dumps({"sentences": SENTENCES, "seconds": 0})
-    text = markdown(read_table4([make_part(**{"seconds.json": seconds})]))
-    assert "sentences parsed/s" not in details(text)
-
-
-def test_the_report_has_the_labels_by_how_often_gold_has_them(make_part):
+def test_labels_stand_by_how_often_gold_has_them(make_part):
     other = {"NP": {"gold": 40, "predicted": 40, "matched": 40}}
     runs = [make_part("a"), make_part("b", **{"score.json": score(99, labels=other)})]
-    (*_, rows) = tables_of(report(read_table4(runs)))
+    (table,) = sections(read_table4(runs))["Labels"]
     columns = [f"{what}, {run}" for run in "ab" for what in ("recall", "precision", "F1")]
-    assert rows[0] == ["label", "gold", *columns]
-    assert rows[2:] == [
+    assert table.header == ["label", "gold", *columns]
+    assert table.rows == [
         ["ADVP", "1,040", "0.00", "0.00", "0.00", "0.00", "0.00", "0.00"],
         ["NP", "40", "75.00", "60.00", "66.67", "100.00", "100.00", "100.00"],
         ["X", "0", "0.00", "0.00", "0.00", "0.00", "0.00", "0.00"],
     ]
-
-
-def test_the_report_has_fifteen_labels(make_part):
-    labels = {f"L{k}": {"gold": k, "predicted": 1, "matched": 0} for k in range(20)}
-    part = make_part(**{"score.json": score(1, labels=labels)})
-    (*_, rows) = tables_of(report(read_table4([part])))
-    assert [row[0] for row in rows[2:]] == [f"L{k}" for k in range(19, 4, -1)]
-
-
-def test_the_report_traces_every_run_and_comes_from_the_json_again(make_part):
-    table = read_table4([make_part("a"), make_part("b", "test-constrained")])
-    again = results_from_json(json.loads(json.dumps(results_as_json(table))), "table.json")
-    assert again == table
-    assert report(again) == report(table)
-    for name in ("a", "b test-constrained"):
-        assert f"<summary>How {name} was made</summary>" in report(table)
-    assert report(table).count(f"\n{TRAIN}\n") == 2
-    assert report(table).count("corpus gum, subset test, vocabulary of 7,001") == 2
+    many = {f"L{k}": {"gold": k, "predicted": 1, "matched": 0} for k in range(20)}
+    part = make_part("c", **{"score.json": score(1, labels=many)})
+    (table,) = sections(read_table4([part]))["Labels"]
+    assert [row[0] for row in table.rows] == [f"L{k}" for k in range(19, 4, -1)]
 
 
 @pytest.mark.parametrize(
@@ -345,19 +288,19 @@ def test_the_report_traces_every_run_and_comes_from_the_json_again(make_part):
     [
         (
             {"words.txt": "You sleep .\n" * SENTENCES},
-            r"b/test: must have the test set of .*a/test, \w{64}, has ",
+            r"b/test: expected the test set of .*a/test, \w{64}, got ",
         ),
         (
             {"gold.trees": GOLD.replace("VP", "NP") + f"\n{GOLD}" * (SENTENCES - 1)},
-            "b/test: must have the test set of .*",
+            "b/test: expected the test set of .*",
         ),
         (
             {"score.json": score(1, parameters="new.prm")},
-            "must have the parameters of EVALB of .*, COLLINS, has new.prm",
+            "expected the parameters of EVALB of .*, COLLINS, got new.prm",
         ),
         (
             {"score.json": score(1, cutoff=70)},
-            "must have the cutoff of short sentences of .*, 40, has 70",
+            "expected the cutoff of short sentences of .*, 40, got 70",
         ),
     ],
 )
@@ -367,19 +310,10 @@ def test_runs_that_cannot_stand_in_one_table_are_refused(make_part, files, messa
         read_table4(runs)
 
 
-def test_two_searches_of_one_name_are_refused(make_part):
-    runs = [make_part("a"), make_part("b", made={"name": "a"})]
-    with pytest.raises(ValueError, match="^runs must have different names, got a, a$"):
-        read_table4(runs)
-
-
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("score.json", "{", "score.json: expected JSON: "),
-        ("score.json", "[]", "score.json: expected an object, got []"),
         ("score.json", "{}", "score.json: all: missing key"),
-        ("score.json", score(1, all={}), "score.json: all.sentences: missing key"),
         (
             "score.json",
             score(1, all=summary("x")),
@@ -390,40 +324,20 @@ def test_two_searches_of_one_name_are_refused(make_part):
             score(1, labels={"NP": {"gold": 1}}),
             "score.json: labels.NP.predicted: missing key",
         ),
-        (
-            "score.json",
-            score(1, 5),
-            "score.json: must be of the 4 sentences of words.txt, is of 5",
-        ),
-        (
-            "repairs.json",
-            repairs(sentences=3),
-            "repairs.json: must be of the 4 sentences of words.txt, is of 3",
-        ),
+        ("score.json", score(1, 5), "words.txt: expected the 5 sentences of score.json, got 4"),
+        ("gold.trees", GOLD, "gold.trees: expected the 4 sentences of score.json, got 1"),
         (
             "repairs.json",
             repairs(too_deep="x"),
             "repairs.json: repairs.too deep: expected a valid integer, got 'x'",
         ),
-        (
-            "seconds.json",
-            '{"sentences": 1, "seconds": 2}',
-            "seconds.json: must be of the 4 sentences of words.txt, is of 1",
-        ),
-        ("gold.trees", GOLD, "gold.trees: must be of the 4 sentences of words.txt, is of 1"),
-        ("words.txt", "", "words.txt: must have sentences, has none"),
         ("data.json", '{"gold": 1}', "data.json: silver: missing key"),
-        ("valid.log", "", "valid.log: must have a JSON line with 'valid_ppl', has none"),
-        (
-            "train.log",
-            train_log(10).removesuffix(END),
-            "train.log: must be the log of a finished training, lacks 'done training in'",
-        ),
+        ("train.log", train_log(10).removesuffix(END), "train.log: "),
     ],
 )
 def test_a_file_that_breaks_a_rule_is_named_with_it(make_part, file, content, message):
     part = make_part(**{file: content})
-    said = fault_of(read_runs, [part])
+    said = fault_of(read_run, part)
     assert said.startswith(str(part.parent)) and message in said
 
 
@@ -431,50 +345,21 @@ def test_a_file_that_breaks_a_rule_is_named_with_it(make_part, file, content, me
 def test_a_missing_file_is_named(make_part, file):
     part = make_part(**{file: None})
     with pytest.raises(FileNotFoundError, match=file):
-        read_runs([part])
+        read_run(part)
 
 
 def test_the_command_prints_the_table_and_writes_it_with_its_runs(make_part, tmp_path, capsys):
     runs, output = [make_part("a"), make_part("b", made={"system": "stock"})], tmp_path / "table"
     assert main(["compare", *map(str, runs), "--output", str(output)]) == 0
-    assert capsys.readouterr() == (markdown(read_table4(runs)), "")
-    assert (output / "table.md").read_text() == report(read_table4(runs))
-    assert [run["part"] for run in json.loads((output / "table.json").read_text())["runs"]] == [
-        "test",
-        "test",
+    report = read_table4(runs)
+    assert capsys.readouterr() == (markdown(report), "")
+    assert (output / "table.md").read_text() == f"# a · b\n\n{page(report)}"
+    results = read_results(output / "table.json")
+    assert (results.runs, results.f1_differences) == (report.runs, report.f1_differences)
+    assert list(sections(report)) == [
+        *("Results", "Labels", "What differs", "How the runs were made")
     ]
-    titles = re.findall("(?m)^## (.*)", (output / "report.md").read_text())
-    assert titles == [
-        "Results",
-        "Significance",
-        "Table 4",
-        "Labels",
-        "What differs",
-        "How the runs were made",
-    ]
-    report_json = json.loads((output / "report.json").read_text())
-    assert report_json["kind"] == "parsing report" and list(report_json["curves"]) == ["a", "b"]
     assert '<td class="number">85.68</td>' in (output / "report.html").read_text()
-
-
-def test_two_searches_with_one_model_share_its_log(make_part, tmp_path, monkeypatch):
-    runs = [make_part("a"), make_part("a", "test-constrained")]
-    read, stream_lines = [], text.stream_lines
-    monkeypatch.setattr(text, "stream_lines", lambda path: read.append(path) or stream_lines(path))
-    assert main(["compare", *map(str, runs), "--output", str(tmp_path / "table")]) == 0
-    assert [path.name for path in read].count("train.log") == 1
-    texts = [path for path in read if path.suffix in (".txt", ".trees")]
-    assert sorted(texts) == sorted(
-        run / name for run in runs for name in ("words.txt", "gold.trees", "evalb.txt")
-    )
-
-
-def test_two_trainings_of_one_name_are_told_apart(make_part, tmp_path, refused):
-    """Their searches are of different parts, so that only the curves would be mixed up."""
-    runs = [make_part("a"), make_part("b", part="valid", made={"name": "a", "subset": "test"})]
-    first, second = (run.parent for run in runs)
-    line = refused("compare", *runs, "--output", tmp_path / "table")
-    assert line == f"aiayn compare: {second}: must have another name than {first}, both are a"
 
 
 def test_bad_input_ends_the_command_with_one_line(make_part, tmp_path, refused):
@@ -482,19 +367,6 @@ def test_bad_input_ends_the_command_with_one_line(make_part, tmp_path, refused):
     error = f"aiayn compare: {part}/repairs.json: sentences: missing key"
     assert refused("compare", part, "--output", tmp_path / "table") == error
     assert not (tmp_path / "table").exists()
-
-
-def test_the_page_of_results_takes_the_table(make_part, tmp_path):
-    table = read_table4([make_part()])
-    folder = tmp_path / "docs" / "results"
-    write_markdown_and_json(folder, "gum", "not read", results_as_json(table))
-    page = results_page.make_page(folder, tmp_path / "docs" / "results.md")
-    assert page.endswith(report(table))
-    content = json.loads((folder / "gum.json").read_text())
-    del content["runs"][0]["scores"]["all"]["f1"]
-    (folder / "gum.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="gum.json: scores.all.f1: missing key"):
-        results_page.make_page(folder, tmp_path / "docs" / "results.md")
 
 
 def test_the_best_on_the_development_set_is_chosen(make_part):

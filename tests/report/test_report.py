@@ -6,21 +6,18 @@ import json
 import math
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from run_directories import MADE, inner, table_rows, train_log, valid, write_run
 
-from fairseq_aiayn import text
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.report.curves import draw_learning_curves
 from fairseq_aiayn.report.document import (
     Bullets,
     Code,
     Details,
-    Document,
     Paragraph,
     Table,
     Texts,
@@ -28,28 +25,20 @@ from fairseq_aiayn.report.document import (
     as_markdown,
 )
 from fairseq_aiayn.runs.logs import Curve, LearningCurves
-from fairseq_aiayn.scores import sacre_bleu
 
-FILES = ["report.html", "report.json", "report.md", "table.json", "table.md"]
+FILES = ["report.html", "table.json", "table.md"]
 HOSTILE = (
     "</script><script>alert('x')</script> &amp; *b* _u_ `c` | ~~s~~ [l](x) \u202e\u05d0 e\u0301 \r"
 )
-DOCUMENT = Document(
-    "a <b>",
-    {
-        "One & two": [
-            Paragraph(["see ", Code("--x <y>"), f", a < b {HOSTILE}"]),
-            Bullets([f"ours: on <X1> {HOSTILE}", "theirs"]),
-            Table(["", "<th>", HOSTILE], [["row", "1 < 2", HOSTILE]]),
-            Texts("Sentence 1", [("source", HOSTILE)]),
-            Details(
-                "How a <b> was made",
-                {"what": [Code("c"), ", <i>"]},
-                {"train": "x --lang '<de>'"},
-            ),
-        ],
-    },
-)
+SECTIONS = {
+    "One & two": [
+        Paragraph(["see ", Code("--x <y>"), f", a < b {HOSTILE}"]),
+        Bullets([f"ours: on <X1> {HOSTILE}", "theirs"]),
+        Table(["", "<th>", HOSTILE], [["row", "1 < 2", HOSTILE]]),
+        Texts("Sentence 1", [("source", HOSTILE)]),
+        Details("How a <b> was made", {"what": [Code("c"), ", <i>"]}, {"train": "x --lang '<de>'"}),
+    ],
+}
 
 
 class Outline(HTMLParser):
@@ -70,7 +59,7 @@ class Outline(HTMLParser):
 
 def test_no_words_become_markup_in_html():
     """Breaks if anything that a corpus or a user wrote is not escaped."""
-    outline = Outline(as_html(DOCUMENT))
+    outline = Outline(as_html("a <b>", SECTIONS))
     assert "script" not in outline.tags and "b" not in outline.tags and "i" not in outline.tags
     ours = ("a < b", "ours: on <X1>", "1 < 2", "<th>", "x --lang '<de>'", "--x <y>")
     assert all(words in outline.words for words in (HOSTILE.replace("\r", " "), *ours))
@@ -80,7 +69,7 @@ def test_no_words_become_markup_in_html():
 def test_no_words_become_markup_in_markdown():
     """Breaks if a name or an option can end a cell, or make code, a link, a heading or HTML."""
     hostile = HOSTILE.replace("\r", " ").strip()
-    lines = as_markdown(DOCUMENT).split("\n")
+    lines = as_markdown("a <b>", SECTIONS).split("\n")
     texts = [line.strip("| ") for line in lines if "alert" in line]
     assert len(texts) == 5, "each on one line"
     for escaped in texts:
@@ -112,10 +101,10 @@ def compare(*arguments: object) -> int:
 
 def sections(folder: Path) -> list[str]:
     """The headings of the page."""
-    return re.findall("(?m)^## (.*)", (folder / "report.md").read_text())
+    return re.findall("(?m)^## (.*)", (folder / "table.md").read_text())
 
 
-def test_two_systems_are_compared_in_five_files(make_run, tmp_path, capsys):
+def test_two_systems_are_compared_in_three_files(make_run, tmp_path, capsys):
     right, out = "".join(f"what is right of sentence {k}\n" for k in range(4)), tmp_path / "out"
     runs = [
         make_run("ours", **{"reference.txt": right}),
@@ -123,36 +112,25 @@ def test_two_systems_are_compared_in_five_files(make_run, tmp_path, capsys):
     ]
     assert compare(*runs, "--output", out) == 0
     assert sorted(path.name for path in out.iterdir()) == FILES
-    assert (out / "table.md").read_text().startswith(capsys.readouterr().out)
+    assert capsys.readouterr().out in (out / "table.md").read_text()
     assert sections(out) == [
         *("Results", "Significance", "What differs", "Learning curves", "Lengths"),
-        *("Where translations differ most", "Examples", "Rows", "How the runs were made"),
+        *("Where translations differ most", "Examples", "How the runs were made"),
     ]
-    assert "| length penalty " in (out / "report.md").read_text(), "what stock does otherwise"
+    assert "| length penalty " in (out / "table.md").read_text(), "what stock does otherwise"
     outline = Outline((out / "report.html").read_text())
-    assert outline.tags.count("svg") == 2
+    assert outline.tags.count("svg") == 1
     assert outline.words.count("theirs (100.0)") == 4, "chrF of a translation that is right"
-    report = json.loads((out / "report.json").read_text())
-    assert report["kind"] == "translation report"
+    report = json.loads((out / "table.json").read_text())
     assert report["curves"]["ours"]["training"]["loss"] == [9.0, 8.0]
     assert report["significance"]["systems"]["theirs"]["p_value"] < 0.05
-    assert report["contrasts"] == {"theirs": {"better": 4, "worse": 0, "even": 0}}
-
-
-def test_each_log_and_each_text_is_read_once(make_run, tmp_path, monkeypatch):
-    runs = [make_run("ours"), make_run("theirs", "stock")]
-    read, stream_lines = [], text.stream_lines
-    monkeypatch.setattr(text, "stream_lines", lambda path: read.append(path) or stream_lines(path))
-    assert compare(*runs, "--output", tmp_path / "out") == 0
-    files = ("source.txt", "reference.txt", "hypothesis.txt", "train.log", "valid.log")
-    assert sorted(read) == sorted(run / name for run in runs for name in files)
 
 
 def test_one_run_has_a_page_without_comparisons(make_run, tmp_path):
     assert compare(make_run("ours"), "--output", tmp_path, "--examples", "0") == 0
     titles = set(sections(tmp_path))
-    assert titles >= {"Results", "Learning curves", "Lengths", "Rows", "How the runs were made"}
-    assert not titles & {"Significance", "Over seeds", "Examples", "Where translations differ most"}
+    assert titles >= {"Results", "Learning curves", "Lengths", "How the runs were made"}
+    assert not titles & {"Significance", "Examples", "Where translations differ most"}
 
 
 def test_seeds_of_one_system_do_not_disagree(make_run, tmp_path):
@@ -164,10 +142,7 @@ def test_seeds_of_one_system_do_not_disagree(make_run, tmp_path):
         make_run("stock", "stock", **{"hypothesis.txt": wrong}),
     ]
     assert compare(*runs, "--output", tmp_path / "out") == 0
-    text = (tmp_path / "out" / "report.md").read_text()
-    assert re.search(r"\| two +\| +4 \|", text), "sentences better than the first run's"
-    titles = sections(tmp_path / "out")
-    assert "Over seeds" in titles and "Where translations differ most" not in titles
+    assert "Where translations differ most" not in sections(tmp_path / "out")
 
 
 def test_development_scores_are_drawn_and_printed_where_they_were_measured(make_run, tmp_path):
@@ -180,7 +155,7 @@ def test_development_scores_are_drawn_and_printed_where_they_were_measured(make_
     ]
     assert compare(*runs, "--output", tmp_path / "out") == 0
     assert ">development BLEU</text>" in (tmp_path / "out" / "report.html").read_text()
-    rows = table_rows((tmp_path / "out" / "report.md").read_text())
+    rows = table_rows((tmp_path / "out" / "table.md").read_text())
     validations = [row for row in rows if len(row) == 6 and row[0] in ("scored", "plain")]
     found = [(row[0], row[1], row[5]) for row in validations]
     assert found == [
@@ -191,26 +166,18 @@ def test_development_scores_are_drawn_and_printed_where_they_were_measured(make_
     assert "development BLEU" not in (tmp_path / "other" / "report.html").read_text()
 
 
-def test_runs_of_several_rows_each_have_the_papers_figure(make_run, tmp_path, capsys):
-    big = json.dumps(MADE | {"name": "large", "row": "big"})
-    runs = [make_run("ours"), make_run("large", **{"settings.json": big})]
-    assert compare(*runs, "--output", tmp_path / "out") == 0
-    (line,) = re.findall("(?m)^.*the paper's own.*$", capsys.readouterr().out)
-    assert [cell.strip() for cell in line.split("|")[2:4]] == ["27.3", "28.4"]  # Table 2
-
-
 @pytest.mark.parametrize(
     ("files", "message"),
     [
         ({"train.log": None}, "/train.log: No such file"),
         ({"train.log": "x"}, "/train.log: .* finished"),
         ({"train.log": f'{{"num_updates": "1"}}\n{train_log(9)}'}, "/train.log: 'loss'"),
-        ({"source.txt": "", "reference.txt": "", "hypothesis.txt": ""}, "/score.json: "),
+        ({"source.txt": ""}, "/source.txt: expected the 4 .*, got 0"),
         ({"score.json": None}, "/score.json: No such file"),
         ({"source.txt": "other\n" * 4}, ": .* test set"),
         ({"reference.txt": "other\n" * 4}, ": .* test set"),
         ({"hypothesis.txt": "x\n"}, "/hypothesis.txt: "),
-        ({"gold.trees": ""}, " is of a parser"),
+        ({"gold.trees": ""}, "/score.json: "),
     ],
 )
 def test_what_cannot_be_compared_is_one_line_and_leaves_nothing(
@@ -220,16 +187,6 @@ def test_what_cannot_be_compared_is_one_line_and_leaves_nothing(
     line = refused("compare", *runs, "--output", tmp_path / "out")
     assert re.match(f"aiayn compare: {runs[1]}.*{message}", line)
     assert not (tmp_path / "out").exists()
-
-
-def test_a_score_of_another_translation_is_refused(make_run, tmp_path, refused):
-    lines = "".join(f"what is right of sentence {k}\n" for k in range(4))
-    noted = asdict(sacre_bleu(["x"] * 4, ["y"] * 4))
-    content = json.dumps({"sentences": 4, "paper": noted, "sacrebleu": noted})
-    texts = {"hypothesis.txt": lines, "reference.txt": lines, "score.json": content}
-    run = make_run("ours", **texts)
-    line = refused("compare", run, "--output", tmp_path / "out")
-    assert line.startswith(f"aiayn compare: {run}/score.json: ") and "100.00" in line
 
 
 def curves_of(updates: int) -> LearningCurves:
@@ -249,9 +206,8 @@ def test_curves_are_an_element_of_the_page_in_its_colours():
     ]
     assert "<ours> $x^2$" in words and "_hidden" in words and "learning rate" in words
     assert "currentColor" in svg and "#010203" not in svg
-    assert "width" not in root.attrib, "it is as wide as the page lets it be"
     ids = re.findall(r'\bid="([^"]*)"', svg)
-    assert len(set(ids)) == len(ids) and all(name.startswith("curves-") for name in ids)
+    assert len(set(ids)) == len(ids)
     assert set(re.findall(r'(?:url\(|href=")#([^")]*)', svg)) <= set(ids)
 
 
@@ -264,7 +220,7 @@ def test_many_long_trainings_do_not_make_a_large_page(make_run, tmp_path):
     assert compare(*runs, "--output", tmp_path / "out") == 0
     page = (tmp_path / "out" / "report.html").read_text()
     assert len(page.encode()) < 1_000_000
-    assert all(page.count(f">run-{k}</text>") == 2 for k in range(12)), "named in both pictures"
+    assert all(f">run-{k}</text>" in page for k in range(12))
 
 
 def test_a_training_that_diverged_is_called_so(make_run, tmp_path):
@@ -272,7 +228,7 @@ def test_a_training_that_diverged_is_called_so(make_run, tmp_path):
     log = "\n".join([*lines, train_log(100_000)])
     run = make_run("ours", **{"train.log": log})
     assert compare(run, "--output", tmp_path / "out") == 0
-    assert "ours diverged: from update 20 on" in (tmp_path / "out" / "report.md").read_text()
-    report = (tmp_path / "out" / "report.json").read_text()
+    assert "ours diverged: from update 20 on" in (tmp_path / "out" / "table.md").read_text()
+    report = (tmp_path / "out" / "table.json").read_text()
     curves = json.loads(report, parse_constant=pytest.fail)["curves"]["ours"]
     assert curves["training"]["loss"] == [9.0, None]

@@ -2,29 +2,34 @@
 
 import json
 import math
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from run_directories import read_comparison, table_rows, valid_log, write_run
+from run_directories import table_rows, valid_log, write_run
 
 from fairseq_aiayn.cli.main import main as aiayn
 from fairseq_aiayn.report import results_page
-from fairseq_aiayn.report.document import blocks_as_markdown, write_markdown_and_json
-from fairseq_aiayn.report.tables import full_blocks, read_table3, results_as_json
+from fairseq_aiayn.report.document import sections_as_markdown
+from fairseq_aiayn.report.pages import sections, write_page
+from fairseq_aiayn.report.results import read_report, read_results, read_table3
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
-def results(tmp_path) -> Path:
-    """A folder with a comparison and a Table 3."""
+def run(tmp_path) -> Path:
     made = {"system": "aiayn", "row": "base", "commands": {"train": "fairseq-train bin"}}
-    run = write_run(tmp_path / "run", made)
-    compared, rows = read_comparison([run], 1), read_table3([run, tmp_path / "absent"])
+    return write_run(tmp_path / "run", made, **{"valid.log": valid_log(math.inf)})
+
+
+@pytest.fixture
+def folder(tmp_path, run) -> Path:
+    """A folder with a comparison and a Table 3."""
     folder = tmp_path / "docs" / "measured"
-    write_markdown_and_json(folder, "multi30k", "not read", results_as_json(compared))
-    write_markdown_and_json(folder, "all rows", "not read", results_as_json(rows))
+    write_page(read_report([run], 1), folder, "multi30k")
+    write_page(read_table3([run, tmp_path / "absent"]), folder, "all rows")
     return folder
 
 
@@ -37,74 +42,66 @@ def test_the_page_of_this_project_is_up_to_date(monkeypatch):
     call(monkeypatch, "--results", DOCS / "results", "--output", DOCS / "results.md", "--check")
 
 
-def test_every_file_has_a_heading_its_table_and_how_its_runs_were_made(results, tmp_path):
-    page = results_page.make_page(results, tmp_path / "docs" / "page.md")
-    run = tmp_path / "run"
+def test_every_file_has_a_heading_and_the_sections_that_its_results_give(folder, tmp_path):
+    page = results_page.make_page(folder, tmp_path / "docs" / "page.md")
     _, rows, table3, captions = page.split("\n## ")
     assert rows.startswith("The rows\n")
     assert table3.startswith("all rows\n") and captions.startswith("multi30k\n")
-    for section, made in (
-        (table3, read_table3([run, tmp_path / "absent"])),
-        (captions, read_comparison([run], 1)),
-    ):
-        assert blocks_as_markdown(full_blocks(made)).strip() in section
-        assert "fairseq-train bin" in section
+    for section, path in ((table3, "all rows.json"), (captions, "multi30k.json")):
+        found = sections(read_results(folder / path))
+        assert section.strip().endswith(sections_as_markdown(found, level=3).strip())
+        assert next(iter(found)) == "Results" and "fairseq-train bin" in section
+    assert "### Examples" in captions and "absent: " in table3
     assert "[multi30k.json](measured/multi30k.json)" in captions
     assert "[all rows.json](measured/all%20rows.json)" in table3
-    assert "not read" not in page and str(tmp_path) not in page
+    assert str(tmp_path) not in page
+    assert ["development perplexity", "nan"] in table_rows(page), "JSON has no infinity"
 
 
-def test_a_training_that_diverged_is_in_the_page(tmp_path):
-    """JSON has no number for its perplexity."""
-    files = {"valid.log": valid_log(math.inf)}
-    run = write_run(tmp_path / "run", {"system": "aiayn", "row": "base"}, **files)
-    content = results_as_json(read_comparison([run], 1))
-    write_markdown_and_json(tmp_path / "measured", "multi30k", "not read", content)
-    page = results_page.make_page(tmp_path / "measured", tmp_path / "page.md")
-    assert ["development perplexity", "nan"] in table_rows(page)
+def test_results_come_from_the_json_again(folder, run):
+    """Breaks if a figure of a table is not in its JSON."""
+    report, again = read_report([run], 1), read_results(folder / "multi30k.json")
+    assert again.examples == report.examples
+    assert again.runs[0].settings == report.runs[0].settings
+    assert again.runs[0].bleu == report.runs[0].bleu
 
 
-def test_a_remark_stands_above_its_table_and_a_section_as_it_is(results, tmp_path):
-    (results / "multi30k.remark.md").write_text("On a busy machine.\n")
-    (results / "gains.section.md").write_text("| a | b |\n\nBy hand.\n")
-    *others, captions = results_page.make_page(results, tmp_path / "page.md").split("\n## ")
-    assert "multi30k.json).\n\nOn a busy machine.\n\n|" in captions
+def test_a_remark_stands_above_its_table_and_a_section_as_it_is(folder, tmp_path):
+    (folder / "multi30k.remark.md").write_text("On a busy machine.\n")
+    (folder / "gains.section.md").write_text("| a | b |\n\nBy hand.\n")
+    *others, captions = results_page.make_page(folder, tmp_path / "page.md").split("\n## ")
+    assert "multi30k.json).\n\nOn a busy machine.\n\n### Results\n\n|" in captions
     assert "busy" not in "".join(others)
     assert others[-1] == "gains\n\n| a | b |\n\nBy hand.\n"
 
 
-def test_the_rows_stand_first_as_the_command_beside_them_prints_them(results, tmp_path, capsys):
-    _, rows, _, _ = results_page.make_page(results, tmp_path / "page.md").split("\n## ")
-    assert rows.startswith("The rows\n\nFrom `aiayn rows --markdown`: computed, not measured.\n\n|")
+def test_the_rows_stand_first_as_the_command_beside_them_prints_them(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    rows = results_page.make_page(tmp_path / "empty", tmp_path / "page.md")
+    assert "From `aiayn rows --markdown`: computed, not measured.\n\n|" in rows
     assert aiayn(["rows", "--markdown"]) == 0
-    assert (
-        f"\n\n{capsys.readouterr().out}\nParams: of our model with a vocabulary of 37,000" in rows
-    )
+    assert f"\n\n{capsys.readouterr().out}\nParams: of our model with" in rows
 
 
-def test_check_fails_when_a_table_changes_and_writes_nothing(results, tmp_path, monkeypatch):
-    page = tmp_path / "docs" / "page.md"
-    options = ["--results", results, "--output", page]
+def test_check_fails_when_a_table_changes_and_writes_nothing(tmp_path, monkeypatch):
+    shutil.copytree(DOCS / "results", tmp_path / "results")
+    page = tmp_path / "results.md"
+    options = ["--results", tmp_path / "results", "--output", page]
     call(monkeypatch, *options)
     call(monkeypatch, *options, "--check")
     before = page.read_text()
-    content = json.loads((results / "multi30k.json").read_text())
+    path = tmp_path / "results" / "multi30k_en_fr.json"
+    content = json.loads(path.read_text())
     content["runs"][0]["bleu"]["score"] += 1
-    (results / "multi30k.json").write_text(json.dumps(content))
-    with pytest.raises(SystemExit, match="page.md: must be what the files of .*measured give"):
+    path.write_text(json.dumps(content))
+    with pytest.raises(SystemExit, match="page: .*results.md: expected what "):
         call(monkeypatch, *options, "--check")
     assert page.read_text() == before
 
 
-def test_without_results_the_page_says_so(tmp_path):
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "README.md").write_text("no table")
-    page = results_page.make_page(tmp_path / "results", tmp_path / "results.md")
-    assert page.endswith("\nNo results are there yet.\n")
-
-
 @pytest.mark.parametrize(
-    ("content", "message"), [("{", "expected JSON"), ("[]", "expected .* object")]
+    ("content", "message"),
+    [("{", "expected JSON"), ("[]", "expected .* object"), ("{}", "kind: missing key")],
 )
 def test_a_file_that_holds_no_table_is_named(tmp_path, monkeypatch, content, message):
     (tmp_path / "x.json").write_text(content)

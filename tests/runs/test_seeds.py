@@ -9,7 +9,8 @@ import pytest
 from run_directories import MADE, score, train_log, write_run
 from scipy.stats import t as student
 
-from fairseq_aiayn.runs.run import against, first_seeds, over_seeds, read_run
+from fairseq_aiayn.runs.run import read_run
+from fairseq_aiayn.runs.seeds import against, first_seeds, over_seeds
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def make_runs(tmp_path):
         for k, (seed, bleu, other) in enumerate(given):
             settings = MADE | {"name": f"run-{k}", "seed": seed} | other
             files = {"score.json": score(bleu), "train.log": train_log(settings.pop("updates", 9))}
-            runs.append(read_run(write_run(tmp_path / str(k), settings, **files)).run)
+            runs.append(read_run(write_run(tmp_path / str(k), settings, **files)))
         return runs
 
     return make

@@ -11,9 +11,7 @@ from sacrebleu.metrics import BLEU
 from fairseq_aiayn.scores import (
     CLASSES,
     SAMPLES_OF_DIFFERENCE,
-    Contrast,
     bleu_by_length,
-    contrasts,
     f1_difference,
     largest_disagreements,
     paired_bootstrap,
@@ -129,7 +127,6 @@ def test_the_largest_differences_come_first_and_no_difference_never():
     found = largest_disagreements(chrf, 9)
     assert found == [1, 3, 0]
     assert largest_disagreements(chrf, 1) == [1]
-    assert contrasts(chrf) == {"b": Contrast(better=1, worse=2, even=1)}
 
 
 def test_chrf_of_a_sentence_knows_a_good_one():

@@ -1,0 +1,218 @@
+"""The results of a set of runs: read from run directories or from JSON, and written as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose
+from fairseq_aiayn.diagnosis.diagnosis import as_json as diagnosis_as_json
+from fairseq_aiayn.diagnosis.evidence import evidence_of_run
+from fairseq_aiayn.paper import TABLE_3
+from fairseq_aiayn.runs.differences import Difference, run_differences
+from fairseq_aiayn.runs.logs import (
+    LearningCurves,
+    Log,
+    flat_options,
+    learning_curves_of,
+    printed_configuration,
+    read_log,
+)
+from fairseq_aiayn.runs.run import (
+    ParserRun,
+    ScoredRun,
+    Texts,
+    TranslationRun,
+    read_run,
+    read_texts,
+    require_comparable,
+    training_directory,
+)
+from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
+from fairseq_aiayn.scores import (
+    EstimatedDifference,
+    LengthClass,
+    Significance,
+    bleu_by_length,
+    f1_difference,
+    largest_disagreements,
+    paired_bootstrap,
+    sentence_chrf,
+)
+from fairseq_aiayn.text import dataclass_of, read_dataclass
+from fairseq_aiayn.treebank.evalb import read_constituents
+
+COMPARISON, TABLE3, TABLE4 = "comparison", "table3", "table4"  # kinds, as JSON names them
+TABLE_3_ROWS = [row.name for row in TABLE_3]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One sentence with the translation of each run."""
+
+    sentence: int  # from 1
+    source: str
+    reference: str
+    translations: dict[str, str]  # by the name of the run
+    chrf: dict[str, float] = field(default_factory=dict)  # likewise; empty where none is shown
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A run that has no results, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Results:
+    """Runs that stand in one table: what docs/results.md is made of."""
+
+    kind: str
+    runs: tuple[ParserRun | TranslationRun, ...]
+    examples: tuple[Example, ...] = ()  # of translations
+    unfinished: tuple[Unfinished, ...] = ()  # of Table 3
+    # Of parsers: of each run from the first, by its name
+    f1_differences: dict[str, EstimatedDifference] = field(default_factory=dict)
+
+    @cached_property
+    def seeds(self) -> list[OverSeeds]:
+        """The runs that differ only in their seed."""
+        return over_seeds(self.runs)
+
+    @cached_property
+    def first_runs(self) -> list[ScoredRun]:
+        """The runs without those that repeat an earlier one with another seed."""
+        return first_seeds(self.runs, self.seeds)
+
+
+@dataclass(frozen=True)
+class Report(Results):
+    """Results with what the runs' logs and texts say; dictionaries have the names of runs."""
+
+    differences: Sequence[Difference] = ()
+    diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
+    curves: Mapping[str, LearningCurves] = field(default_factory=dict)  # by training
+    lengths: Sequence[LengthClass] = ()  # of translations, as are the others below
+    significance: Significance | None = None  # of two runs or more, against the first
+    disagreements: Sequence[Example] = ()
+
+
+def read_report(directories: Sequence[Path], examples: int) -> Report:
+    """Read run directories, at least one, and choose so many examples of either kind.
+
+    Raises OSError for a missing file, and ValueError with the file and the rule for a bad one, or
+    if runs do not compare.
+    """
+    runs = tuple(map(read_run, directories))
+    require_comparable(directories, runs)
+    logs = [read_log(training_directory(directory) / "train.log") for directory in directories]
+    is_parser = isinstance(runs[0], ParserRun)
+    report = Report(
+        TABLE4 if is_parser else COMPARISON,
+        runs,
+        differences=run_differences(
+            runs, [flat_options(printed_configuration(log.lines)) for log in logs]
+        ),
+        diagnoses={run.name: _diagnosis(run, log) for run, log in zip(runs, logs)},
+        curves={run.settings.name: learning_curves_of(log) for run, log in zip(runs, logs)},
+    )
+    if is_parser:
+        return replace(report, f1_differences=_f1_differences(directories, runs))
+    return _with_texts(report, list(map(read_texts, directories)), examples)
+
+
+def _diagnosis(run: ScoredRun, log: Log) -> Diagnosis:
+    signature = run.bleu.signature if isinstance(run, TranslationRun) else None
+    return diagnose(evidence_of_run(run, log, signature))
+
+
+def _f1_differences(
+    directories: Sequence[Path], runs: Sequence[ScoredRun]
+) -> dict[str, EstimatedDifference]:
+    """Test F1 of each search against the first, sentence by sentence; one sentence is too few."""
+    if len(runs) < 2 or runs[0].sentences < 2:
+        return {}
+    first, *others = (read_constituents(directory / "evalb.txt") for directory in directories)
+    return {run.name: f1_difference(first, other) for run, other in zip(runs[1:], others)}
+
+
+def _with_texts(report: Report, texts: Sequence[Texts], examples: int) -> Report:
+    """Add what the translations say beyond their BLEU."""
+    source, reference = texts[0].source, texts[0].reference
+    named = zip(report.runs, texts, strict=True)
+    translations = {run.name: text.hypothesis for run, text in named}
+    lengths = bleu_by_length(source, reference, translations)
+    sentences = [
+        Example(k + 1, source[k], reference[k], {name: of[k] for name, of in translations.items()})
+        for k in range(len(source))
+    ]
+    chosen = tuple(sentences[k] for k in equal_distances(len(source), examples))
+    if len(texts) == 1:
+        return replace(report, examples=chosen, lengths=lengths)
+    firsts = {run.name: translations[run.name] for run in report.first_runs}
+    chrf = sentence_chrf(firsts, reference)
+    return replace(
+        report,
+        examples=chosen,
+        lengths=lengths,
+        significance=paired_bootstrap(translations, reference),
+        disagreements=[
+            replace(sentences[k], chrf={name: of[k] for name, of in chrf.items()})
+            for k in largest_disagreements(chrf, examples)
+        ],
+    )
+
+
+def equal_distances(length: int, count: int) -> list[int]:
+    """Return at most `count` indices of a sequence, at equal distances."""
+    count = min(count, length)
+    return [(2 * k + 1) * length // (2 * count) for k in range(count)]
+
+
+def read_table3(directories: Sequence[Path]) -> Results:
+    """Read run directories, finished or not; an unfinished run keeps its name and the reason.
+
+    Raises ValueError for runs that are not of Table 3 or were not scored alike.
+    """
+    finished: dict[Path, TranslationRun] = {}
+    unfinished = []
+    for directory in directories:
+        try:
+            run = read_run(directory)
+        except (OSError, ValueError) as error:
+            reason = str(error).replace(f"{directory}/", "")
+            unfinished.append(Unfinished(directory.resolve().name, reason))
+            continue
+        if not isinstance(run, TranslationRun) or run.settings.row not in TABLE_3_ROWS:
+            rows = ", ".join(TABLE_3_ROWS)
+            raise ValueError(
+                f"{directory}: expected a row of Table 3, {rows}, got {run.settings.row}"
+            )
+        finished[directory] = run
+    require_comparable(list(finished), list(finished.values()))
+    return Results(TABLE3, tuple(finished.values()), unfinished=tuple(unfinished))
+
+
+def read_results(path: Path) -> Results:
+    """Read the results in a JSON file; raises OSError, or ValueError for anything else in it."""
+    content = read_dataclass(dict, path)
+    for run in content.get("runs", ()):
+        if (
+            run.get("dev_perplexity", 0) is None
+        ):  # JSON has no number for that of a diverged training
+            run["dev_perplexity"] = math.nan
+    return dataclass_of(content, Results, path)
+
+
+def results_as_json(results: Results) -> dict[str, object]:
+    """Return all figures, ready for json.dump."""
+    content = asdict(results) | {"seeds": list(map(asdict, results.seeds))}
+    if isinstance(results, Report):
+        diagnoses = results.diagnoses.items()
+        content["diagnoses"] = {name: diagnosis_as_json(found) for name, found in diagnoses}
+    return content

@@ -1,0 +1,117 @@
+"""Runs that differ only in their seed: means, deviations, and tests of differences."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairseq_aiayn.runs.differences import run_differences
+from fairseq_aiayn.runs.record import TRAIN
+from fairseq_aiayn.runs.run import ScoredRun
+from fairseq_aiayn.scores import CONFIDENCE, EstimatedDifference
+
+# In what runs of several seeds may differ; where and by what machine changes no mathematics
+FREE = {"seed", "--seed", "commit"}
+FREE_PLACES = {"machine", "package"}
+
+
+@dataclass(frozen=True)
+class OverSeeds:
+    """Figures of each run, their mean and their sample standard deviation, all in the order of
+    `what`."""
+
+    name: str  # of all the runs: theirs without the seed
+    runs: tuple[str, ...]  # names, two or more, of different seeds
+    seeds: tuple[int | None, ...]
+    what: tuple[str, ...]
+    values: tuple[tuple[float, ...], ...]  # of each run
+    means: tuple[float, ...]
+    deviations: tuple[float, ...]
+
+
+def over_seeds(runs: Sequence[ScoredRun]) -> list[OverSeeds]:
+    """Group runs that differ only in their seed, and describe each group of two or more by the
+    figures that all runs have.
+
+    The first of several runs with one seed counts.
+    """
+    groups: list[list[ScoredRun]] = []
+    for candidate in runs:
+        home = next((group for group in groups if _alike(group[0], candidate)), None)
+        if home is None:
+            groups.append([candidate])
+        elif all(run.settings.seed != candidate.settings.seed for run in home):
+            home.append(candidate)
+    of_all = [run.figures() for run in runs]
+    what = [name for name in next(iter(of_all), {}) if all(name in each for each in of_all)]
+    return [_over_seeds(group, what) for group in groups if len(group) > 1]
+
+
+def first_seeds(runs: Sequence[ScoredRun], groups: Sequence[OverSeeds]) -> list[ScoredRun]:
+    """Return the runs without those that repeat an earlier one with another seed."""
+    repeated = {name for group in groups for name in group.runs[1:]}
+    return [run for run in runs if run.name not in repeated]
+
+
+def _alike(run: ScoredRun, other: ScoredRun) -> bool:
+    """Return whether two runs differ in nothing but their seed, by the commands that made them."""
+    # With --patience, the validations of a run decide for how many updates it is trained
+    stops_early = "--patience" in run.settings.options(TRAIN)
+    if run.training.updates != other.training.updates and not stops_early:
+        return False
+    differences = run_differences([run, other])
+    return all(each.what in FREE or each.where in FREE_PLACES for each in differences)
+
+
+def _over_seeds(group: Sequence[ScoredRun], what: Sequence[str]) -> OverSeeds:
+    values = tuple(tuple(run.figures()[name] for run in group) for name in what)
+    return OverSeeds(
+        name=", ".join(dict.fromkeys(map(_without_seed, group))),
+        runs=tuple(run.name for run in group),
+        seeds=tuple(run.settings.seed for run in group),
+        what=tuple(what),
+        values=values,
+        means=tuple(map(statistics.mean, values)),
+        deviations=tuple(map(deviation, values)),
+    )
+
+
+def _without_seed(run: ScoredRun) -> str:
+    """Return a run's name without the seed, if that is the end of its training's name."""
+    training = run.settings.name
+    return run.name.replace(training, training.removesuffix(f"-{run.settings.seed}"), 1)
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Return the sample standard deviation of two values or more; nan if one, as of a training that
+    diverged, is not a number."""
+    return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
+
+
+def against(first: OverSeeds, other: OverSeeds) -> list[EstimatedDifference | None]:
+    """Test each mean of `other` against that of `first` by Welch's t-test: would other seeds show
+    the difference, too?
+
+    None stands for a figure that does not vary at all, or is not always a number.
+    """
+    return [_welch(*pair) for pair in zip(first.values, other.values, strict=True)]
+
+
+def _welch(first: Sequence[float], other: Sequence[float]) -> EstimatedDifference | None:
+    from scipy.stats import ttest_ind  # here: it takes a second, and most commands need no test
+
+    if len(set(first)) == len(set(other)) == 1 or not all(map(math.isfinite, (*first, *other))):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # equal values of one group do no harm
+        test = ttest_ind(other, first, equal_var=False)
+    interval = test.confidence_interval(CONFIDENCE)
+    return EstimatedDifference(
+        difference=statistics.mean(other) - statistics.mean(first),
+        low=float(interval.low),
+        high=float(interval.high),
+        p_value=float(test.pvalue),
+    )

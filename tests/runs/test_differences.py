@@ -1,0 +1,128 @@
+"""What differs between runs, and between runs and the measurements that the paper prints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from run_directories import MADE, train_log, valid_log, write_run
+
+from fairseq_aiayn.runs.differences import Difference, run_differences, unmet_conditions
+from fairseq_aiayn.runs.run import read_run
+
+
+@pytest.fixture
+def two_runs(tmp_path):
+    """Two runs that differ in a few things."""
+    train = "fairseq-train bin --save-dir {} --arch {} --beam 4"
+    paths = [
+        write_run(
+            tmp_path / name,
+            MADE
+            | {"name": name, "commands": {"train": train.format(name, arch)}, "seed": seed}
+            | {"packages": {"torch": version}},
+        )
+        for name, arch, seed, version in (("a", "x", 1, "2.0"), ("b", "y", 2, "2.1"))
+    ]
+    return [read_run(path) for path in paths]
+
+
+def test_only_what_differs_is_listed_and_no_places(two_runs):
+    expected = [
+        Difference("run", "seed", ("1", "2")),
+        Difference("train", "--arch", ("x", "y")),
+        Difference("package", "torch", ("2.0", "2.1")),
+    ]
+    assert run_differences(two_runs) == expected
+    assert run_differences(two_runs[:1]) == []
+    other = [two_runs[0], replace(two_runs[1], vocabulary=None)]
+    assert Difference("run", "vocabulary", ("37000", "")) in run_differences(other)
+
+
+def test_what_the_logs_know_takes_the_place_of_what_was_asked(two_runs):
+    """Breaks if an option that one command line left out looks different where it is not, or one
+    that only a single system has is lost."""
+    logged = [
+        {"arch": "x", "beam": "4", "_name": "m", "own": "1"},
+        {"arch": "y", "beam": "4", "_name": "n", "other": "2"},
+    ]
+    differences = run_differences(two_runs, logged)
+    of_training = [each for each in differences if each.where == "train"]
+    assert of_training == [Difference("train", "--arch", ("x", "y"))]
+    asked = replace(two_runs[0].settings, commands={"train": "fairseq-train --own 1"})
+    differences = run_differences([replace(two_runs[0], settings=asked), two_runs[1]], logged)
+    assert Difference("train", "--own", ("1", "")) in differences
+
+
+def test_the_papers_search_is_known_though_no_option_asks_for_it(two_runs):
+    commands = {
+        "aiayn": "fairseq-generate bin",
+        "stock": "fairseq-generate bin --beam 4 --lenpen 1.0 --max-len-b 50",
+    }
+    runs = [
+        replace(run, settings=replace(run.settings, system=system, commands={"generate": command}))
+        for run, (system, command) in zip(two_runs, commands.items(), strict=True)
+    ]
+    differences = run_differences(runs)
+    assert [each for each in differences if each.where == "generate"] == [
+        Difference("generate", "--lenpen", ("0.6", "1.0")),
+        Difference("generate", "--max-len-a", ("1", "")),
+    ]
+
+
+@pytest.fixture
+def unmet(tmp_path):
+    """Return a function that says which of the paper's conditions a run does not meet."""
+
+    def say(made: dict, **files: str) -> str:
+        run = read_run(
+            write_run(tmp_path / str(len(list(tmp_path.iterdir()))), MADE | made, **files)
+        )
+        return unmet_conditions([run], run.settings.corpus, run.settings.subset)
+
+    return say
+
+
+AS_THE_PAPER = [
+    ("base", "wmt14_en_de", "test", 5, 100_000, 37_000),
+    ("big", "wmt14_en_de", "test", 20, 300_000, 35_200),
+    ("base", "wmt14_en_fr", "test", 5, 100_000, 32_000),
+    ("big_en_fr", "wmt14_en_fr", "test", 20, 300_000, 33_500),
+    ("base", "wmt14_en_de", "valid", 1, 100_000, 38_800),
+    ("big", "wmt14_en_de", "valid", 1, 300_000, 37_000),
+]
+
+
+@pytest.mark.parametrize(("row", "corpus", "subset", "averaged", "updates", "types"), AS_THE_PAPER)
+def test_a_run_as_the_papers_meets_its_conditions(
+    unmet, row, corpus, subset, averaged, updates, types
+):
+    made = {"row": row, "corpus": corpus, "subset": subset, "averaged": averaged}
+    files = {"train.log": train_log(updates), "valid.log": valid_log(5.0, types)}
+    assert unmet(made, **files) == ""
+    other = unmet(made | {"averaged": averaged + 1}, **files)
+    mean = f"the mean of the last {averaged} checkpoints" if averaged > 1 else "no averaging"
+    assert f"subset {subset}), {updates:,} updates, a vocabulary of about 3" in other
+    assert other.endswith(f" and {mean}; ours: averaged checkpoints {averaged + 1}.")
+    assert unmet(made, **files | {"train.log": train_log(500)}).endswith("; ours: updates 500.")
+
+
+@pytest.mark.parametrize(
+    ("made", "log", "ours"),
+    [
+        ({"averaged": None}, valid_log(5.0), "averaged checkpoints not recorded"),
+        ({"subset": "valid"}, valid_log(5.0), "averaged checkpoints 5"),  # Table 3 averages none
+        ({}, valid_log(5.0, 35_100), "vocabulary 35,100"),
+        ({}, '{"valid_ppl": "5"}', "vocabulary not recorded"),
+        ({"corpus": "wmt14_en_fr"}, valid_log(5.0), "vocabulary 37,000"),
+        ({"averaged": 1}, valid_log(5.0, 5), "vocabulary 5, averaged checkpoints 1"),
+    ],
+)
+def test_every_condition_that_is_not_met_is_named(unmet, made, log, ours):
+    assert unmet(made, **{"valid.log": log}).endswith(f"; ours: {ours}.")
+
+
+def test_runs_that_differ_among_themselves_are_all_named(two_runs):
+    runs = [two_runs[0], replace(two_runs[1], settings=replace(two_runs[1].settings, averaged=1))]
+    assert unmet_conditions(runs, "wmt14_en_de", "test").endswith("averaged checkpoints 5 or 1.")
+    assert "; ours: corpus wmt14_en_de, " in unmet_conditions(runs, "wmt14_en_fr", "valid")
