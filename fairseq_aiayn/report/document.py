@@ -83,8 +83,6 @@ class Details:
 
 
 Block = Paragraph | Bullets | Table | Figure | Texts | Details
-
-
 Sections = Mapping[str, Sequence[Block]]  # the blocks of a page by their headings
 
 

@@ -59,39 +59,32 @@ class Display:
             self.total = int(match[1])
         elif match := STATISTICS.search(line):
             values, _ = json.JSONDecoder().raw_decode(match[2])  # words may stand behind it
-            if self.bar is None:
-                self.bar = updates_bar(self.total, values)
-            show_statistics(self.bar, match[1], values)
+            self.show_statistics(match[1], values)
         elif match := WARNING.search(line):
             tqdm.write(f"  warning: {match[1]}", file=sys.stderr)
         elif line.endswith("\r"):
             print(line, end="", file=sys.stderr, flush=True)
 
+    def show_statistics(self, tag: str, values: dict[str, str]) -> None:
+        """Print a validation, or move the bar; where a training is resumed, the time left counts
+        from there."""
+        done = int(values["valid_num_updates" if tag == "valid" else "num_updates"])
+        if self.bar is None:
+            self.bar = tqdm(
+                total=self.total, initial=done, unit=" updates", dynamic_ncols=True, leave=False
+            )
+        if tag == "valid":
+            text = f"  update {done:>6}: development perplexity {values['valid_ppl']}"
+            self.bar.write(text, file=sys.stderr)
+            return
+        text = f"loss {values['loss']}, perplexity {values['ppl']}, {values['wps']} tokens/s"
+        self.bar.set_postfix_str(text, refresh=False)
+        self.bar.update(done - self.bar.n)
+
     def close(self) -> None:
         """Remove the bar from the terminal."""
         if self.bar is not None:
             self.bar.close()
-
-
-def updates_bar(total: int | None, values: dict[str, str]) -> tqdm:
-    """Make the bar of a training; where one is resumed, the time left counts from there."""
-    done = int(values.get("num_updates", values.get("valid_num_updates", 0)))
-    return tqdm(total=total, initial=done, unit=" updates", dynamic_ncols=True, leave=False)
-
-
-def show_statistics(bar: tqdm, tag: str, values: dict[str, str]) -> None:
-    if tag == "valid":
-        bar.write(
-            f"  update {values['valid_num_updates']:>6}: development perplexity "
-            f"{values['valid_ppl']}",
-            file=sys.stderr,
-        )
-        return
-    bar.set_postfix_str(
-        f"loss {values['loss']}, perplexity {values['ppl']}, {values['wps']} tokens/s",
-        refresh=False,
-    )
-    bar.update(int(values["num_updates"]) - bar.n)
 
 
 def copy_to_log(stream: Iterable[str], path: str) -> Iterator[str]:
