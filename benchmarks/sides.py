@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from fairseq_aiayn.paper import TRANSLATION, find_row
 from fairseq_aiayn.runs.record import ROOT
-from fairseq_aiayn.settings import Budget, as_words, generate_options, stock_flags, train_flags
+from fairseq_aiayn.settings import (
+    as_words,
+    generate_options,
+    stock_flags,
+    train_flags,
+    with_budget,
+)
 
 PLUGIN = ["--user-dir", str(ROOT / "fairseq_aiayn")]
 REGIMES = {"ours": train_flags, "stock": stock_flags}
@@ -54,11 +60,11 @@ class Side:
 
         Raises ValueError for a row that the system has not.
         """
-        budget = Budget(steps=updates, warmup=warmup, batch_tokens=max_tokens)
+        short = with_budget(find_row(row), steps=updates, warmup=warmup, batch_tokens=max_tokens)
         return [
             *(PLUGIN if self.system == "ours" else []),
             *("--task", TASKS[self.system]),
-            *REGIMES[self.system](budget.of(find_row(row)), 1, max_tokens),
+            *REGIMES[self.system](short, 1, max_tokens),
             *PRECISION_FLAGS[self.system, self.precision],
             *self._on_device(),
             *("--required-batch-size-multiple", "1", "--disable-validation"),

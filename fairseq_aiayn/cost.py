@@ -98,7 +98,7 @@ def training_flops(row: Row, vocabulary: int, length: int) -> int:
 class Estimate:
     """The paper's estimate of a training's cost, compared with a count of FLOPs."""
 
-    gpu: str | None  # one of the paper's, or not known
+    gpu: str | None  # the paper's, or not known
     gpus: int
     hours: float
     tflops: float  # of a GPU, in single precision; sustained for the paper's
@@ -106,27 +106,29 @@ class Estimate:
     utilisation: float  # the count divided by `flops`
 
 
-def estimate(counted: float, gpu: str | float, gpus: int, hours: float) -> Estimate:
+def estimate(
+    counted: float, tflops: float, gpus: int, hours: float, gpu: str | None = None
+) -> Estimate:
     """Apply the paper's rule (section 6.1, Table 2) to a training of `counted` FLOPs.
 
-    `gpu` is one of the paper's GPUs, or the TFLOPS of another. Raises ValueError for less than one
-    GPU, and for hours or TFLOPS that are not positive and finite.
+    Raises ValueError for less than one GPU, and for hours or TFLOPS that are not positive and
+    finite.
     """
     if gpus < 1:
         raise ValueError(f"gpus must be at least 1, got {gpus}")
-    name, tflops = (gpu, SUSTAINED_TFLOPS[gpu]) if isinstance(gpu, str) else (None, gpu)
     for quantity, value in (("hours", hours), ("tflops", tflops)):
         if not 0 < value < math.inf:
             raise ValueError(f"{quantity} must be positive, got {value}")
     flops = 1e12 * tflops * gpus * hours * 3_600
-    return Estimate(name, gpus, hours, tflops, flops, counted / flops)
+    return Estimate(gpu, gpus, hours, tflops, flops, counted / flops)
 
 
 def paper_estimate(row: Row, counted: float) -> Estimate | None:
     """Return the estimate from section 5.2's hours and GPUs; None if the paper states no hours."""
     if row.published.hours is None:
         return None
-    return estimate(counted, TRAINING_GPU, TRAINING_GPUS, row.published.hours)
+    tflops = SUSTAINED_TFLOPS[TRAINING_GPU]
+    return estimate(counted, tflops, TRAINING_GPUS, row.published.hours, TRAINING_GPU)
 
 
 # Rows as a table: their sizes, their costs and the paper's figures
@@ -218,25 +220,20 @@ def row_as_json(row: Row, vocabulary: int) -> dict[str, object]:
     )
 
 
-class Difference(NamedTuple):
-    """A cell in which two rows differ; for a cost, `ratio` is the first value over the second."""
+def difference_table(first: Row, second: Row, vocabulary: int) -> list[list[str]]:
+    """Return a header and the cells of `row_as_json` in which two rows differ, but for the names.
 
-    cell: str
-    values: tuple[object, object]
-    ratio: float | None
-
-
-def row_differences(first: Row, second: Row, vocabulary: int) -> list[Difference]:
-    """Return the cells that differ, but for the names, in the order of `row_as_json`.
-
-    A cell of an inner object is called OBJECT.CELL.
+    A cell of an inner object is called OBJECT.CELL. If costs differ, a column has their ratios.
     """
     a, b = (_flat(row_as_json(row, vocabulary)) for row in (first, second))
-    return [
-        Difference(cell, (a[cell], b[cell]), a[cell] / b[cell] if cell in COSTS else None)
-        for cell in a
-        if cell not in ("name", "arch") and a[cell] != b[cell]
+    differing = [cell for cell in a if cell not in ("name", "arch") and a[cell] != b[cell]]
+    ratios = {cell: f"{a[cell] / b[cell]:.3f}" for cell in differing if cell in COSTS}
+    table = [["", first.name, second.name, f"{first.name} / {second.name}"]]
+    table += [
+        [cell, _text(cell, a[cell]), _text(cell, b[cell]), ratios.get(cell, "")]
+        for cell in differing
     ]
+    return [line[: 4 if ratios else 3] for line in table]
 
 
 def _flat(row: Mapping[str, object]) -> dict[str, Any]:
@@ -247,18 +244,6 @@ def _flat(row: Mapping[str, object]) -> dict[str, Any]:
         else:
             flat[name] = value
     return flat
-
-
-def difference_table(rows: Sequence[Row], vocabulary: int) -> list[list[str]]:
-    """Return a header and the cells in which two rows differ, with ratios if a cost differs."""
-    first, second = rows
-    table = [["", first.name, second.name, f"{first.name} / {second.name}"]]
-    differences = row_differences(first, second, vocabulary)
-    for cell, values, ratio in differences:
-        texts = (_text(cell, value) for value in values)
-        table.append([cell, *texts, "" if ratio is None else f"{ratio:.3f}"])
-    width = 4 if any(difference.ratio for difference in differences) else 3
-    return [line[:width] for line in table]
 
 
 def _text(cell: str, value: object) -> str:

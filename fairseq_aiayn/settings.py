@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 from fairseq_aiayn.paper import (
     ADAM,
@@ -72,37 +72,24 @@ BUDGET_OPTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Budget:
-    """A user's changes to a row's training budget and learning rate; None leaves the row's value.
+def with_budget(row: Row, **given: float | None) -> Row:
+    """Return the row with a user's values of the fields that BUDGET_OPTIONS names, but for None.
 
-    Raises ValueError, with the option, for a number below 1, or an `lr_factor` that is not a
-    positive number.
+    Unless it is given, the interval between checkpoints shrinks in proportion to the steps. Raises
+    ValueError, with the option, for a number below 1, or an `lr_factor` that is not positive and
+    finite.
     """
-
-    steps: int | None = None
-    warmup: int | None = None
-    batch_tokens: int | None = None
-    checkpoint_updates: int | None = None
-    lr_factor: float | None = None
-
-    def __post_init__(self) -> None:
-        for name, (option, *_) in BUDGET_OPTIONS.items():
-            value = getattr(self, name)
-            if value is not None and value < 1 and name != "lr_factor":
-                raise ValueError(f"{option}: expected at least 1, got {value}")
-        if self.lr_factor is not None and not 0 < self.lr_factor < math.inf:
-            raise ValueError(f"--lr-factor: expected a positive number, got {self.lr_factor}")
-
-    def of(self, row: Row) -> Row:
-        """Return the row with this budget.
-
-        Unless it is given, the interval between checkpoints shrinks in proportion to the steps.
-        """
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        if self.steps and not self.checkpoint_updates:
-            given["checkpoint_updates"] = max(1, row.checkpoint_updates * self.steps // row.steps)
-        return replace(row, **{name: value for name, value in given.items() if value is not None})
+    budget: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    for name, value in budget.items():
+        option, *_ = BUDGET_OPTIONS[name]
+        if name == "lr_factor" and not 0 < value < math.inf:
+            raise ValueError(f"{option}: expected a positive number, got {value}")
+        if name != "lr_factor" and value < 1:
+            raise ValueError(f"{option}: expected at least 1, got {value}")
+    if "steps" in budget:
+        in_proportion = row.checkpoint_updates * budget["steps"] // row.steps
+        budget.setdefault("checkpoint_updates", max(1, in_proportion))
+    return replace(row, **budget)
 
 
 def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]:
@@ -219,9 +206,19 @@ def stock_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
     No argument needs quoting. Data, task, precision and directories are not included. Raises
     ValueError if d_k or d_v is not d_model / h, and as `batch` does.
     """
+    if {row.h * row.d_k, row.h * row.d_v} != {row.d_model}:
+        raise ValueError(
+            f"row {row.name} has d_k {row.d_k} and d_v {row.d_v}; a head of stock fairseq has"
+            f" d_model / h = {row.d_model} / {row.h} = {row.d_model / row.h:g} for both"
+        )
+    shape = {
+        option(f"{side}_{name}"): getattr(row, symbol)
+        for side in SIDES
+        for name, symbol in ENCODER_AND_DECODER.items()
+    }
     model = {
         "--arch": NAMED.get(row.name, "transformer"),
-        **shape_options(row),
+        **shape,
         "--criterion": "label_smoothed_cross_entropy",
         "--lr-scheduler": "inverse_sqrt",
         "--optimizer": "adam",
@@ -234,20 +231,3 @@ def stock_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
     if row.learned_positions:
         switches += ["--encoder-learned-pos", "--decoder-learned-pos"]
     return as_words(model | regime_options(row, gpus, max_tokens)) + switches
-
-
-def shape_options(row: Row) -> dict[str, object]:
-    """Return the row's shape as options of stock fairseq.
-
-    Raises ValueError if d_k or d_v is not d_model / h.
-    """
-    if {row.h * row.d_k, row.h * row.d_v} != {row.d_model}:
-        raise ValueError(
-            f"row {row.name} has d_k {row.d_k} and d_v {row.d_v}; a head of stock fairseq has"
-            f" d_model / h = {row.d_model} / {row.h} = {row.d_model / row.h:g} for both"
-        )
-    return {
-        option(f"{side}_{name}"): getattr(row, symbol)
-        for side in SIDES
-        for name, symbol in ENCODER_AND_DECODER.items()
-    }

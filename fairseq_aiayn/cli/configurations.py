@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,24 +18,33 @@ from fairseq_aiayn.cost import (
     in_powers,
     paper_estimate,
     row_as_json,
-    row_differences,
     row_table,
     training_flops,
 )
-from fairseq_aiayn.paper import ROWS, SUSTAINED_TFLOPS, VOCABULARY_EN_DE, Row, find_row
+from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE, find_row
 from fairseq_aiayn.report.document import Table, blocks_as_markdown
 from fairseq_aiayn.settings import (
     BUDGET_OPTIONS,
-    Budget,
     as_words,
     decoding,
     generate_options,
     stock_flags,
     train_flags,
+    with_budget,
 )
 from fairseq_aiayn.text import aligned_lines
 
 SYSTEMS = {"aiayn": train_flags, "stock": stock_flags}
+FORWARD = (
+    "matrices of the encoder",
+    "matrices of the decoder",
+    "QK^T and weighted sums of V",
+    "projection to the vocabulary",
+)
+ESTIMATE = (
+    *("", "GPUs", "hours", "TFLOPS of a GPU, single precision"),
+    *("training FLOPs by the paper's rule", "utilization: counted / rule"),
+)
 
 
 def declare_rows(parser: argparse.ArgumentParser) -> None:
@@ -88,33 +96,22 @@ def run_rows(arguments: argparse.Namespace) -> None:
       aiayn rows --vocab 37000 --json
       aiayn rows --diff a_h1 base
     """
-    if arguments.diff and arguments.names:
-        raise ValueError(f"--diff: expected no other rows, got {' '.join(arguments.names)}")
+    if arguments.diff and (arguments.names or arguments.json):
+        raise ValueError("--diff: expected neither other rows nor --json")
     rows = [find_row(name) for name in arguments.diff or arguments.names] or [*ROWS.values()]
     if arguments.json:
-        print(json.dumps(_rows_as_json(rows, arguments), indent=2))
+        print(json.dumps([row_as_json(row, arguments.vocab) for row in rows], indent=2))
         return
-    form = difference_table if arguments.diff else row_table
-    header, *cells = form(rows, arguments.vocab)
+    if arguments.diff:
+        header, *cells = difference_table(*rows, arguments.vocab)
+    else:
+        header, *cells = row_table(rows, arguments.vocab)
     if not cells:
         print(f"{rows[0].name} and {rows[1].name}: no cell differs")
     elif arguments.markdown:
         print(blocks_as_markdown([Table(header, cells)]), end="")
     else:
         print(*aligned_lines([header, *cells]), sep="\n")
-
-
-def _rows_as_json(rows: Sequence[Row], arguments: argparse.Namespace) -> list | dict:
-    if not arguments.diff:
-        return [row_as_json(row, arguments.vocab) for row in rows]
-    return {
-        "rows": [row.name for row in rows],
-        "vocabulary": arguments.vocab,
-        "length": USUAL_LENGTH,
-        "differences": [
-            cell._asdict() for cell in row_differences(rows[0], rows[1], arguments.vocab)
-        ],
-    }
 
 
 def declare_flags(parser: argparse.ArgumentParser) -> None:
@@ -175,15 +172,12 @@ def run_flags(arguments: argparse.Namespace) -> None:
     row = find_row(arguments.row)
     budget = {name: getattr(arguments, name) for name in BUDGET_OPTIONS}
     if arguments.search:
-        given = {"--max-tokens": arguments.max_tokens}
-        given |= {BUDGET_OPTIONS[name][0]: value for name, value in budget.items()}
-        for option, value in given.items():
-            if value is not None:
-                raise ValueError(f"--search has no {option}, which is of a training")
+        if {arguments.max_tokens, *budget.values()} != {None}:
+            raise ValueError("--search: expected no option of a training")
         print(*as_words(generate_options(decoding(row))))
         return
     flags = SYSTEMS[arguments.system]
-    print(*flags(Budget(**budget).of(row), arguments.gpus, arguments.max_tokens))
+    print(*flags(with_budget(row, **budget), arguments.gpus, arguments.max_tokens))
 
 
 def declare_cost(parser: argparse.ArgumentParser) -> None:
@@ -200,14 +194,7 @@ def declare_cost(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("a training of your own")
     run.add_argument("--gpus", type=int, metavar="N", help="how many GPUs")
     run.add_argument("--hours", type=float, metavar="H", help="how long the row's steps took")
-    rate = run.add_mutually_exclusive_group()
-    rate.add_argument("--tflops", type=float, metavar="T", help="single-precision TFLOPS of a GPU")
-    rate.add_argument(
-        "--gpu",
-        choices=SUSTAINED_TFLOPS,
-        type=str.upper,
-        help="the paper's figure for one of its GPUs, in place of --tflops",
-    )
+    run.add_argument("--tflops", type=float, metavar="T", help="single-precision TFLOPS of a GPU")
     parser.add_argument("--json", action="store_true", help="print JSON, FLOPs in full")
 
 
@@ -251,49 +238,33 @@ def run_cost(arguments: argparse.Namespace) -> None:
         f"\ntraining: 3 x {_millions(sum(forward))} x {row.batch_tokens:,} tokens x"
         f" {row.steps:,} steps = {in_powers(counted)} FLOPs counted\n"
     )
-    print(*aligned_lines(_estimate_lines(paper, own)), sep="\n")
+    columns = [ESTIMATE, _column("the paper", paper), *([_column("your run", own)] if own else [])]
+    print(*aligned_lines([*zip(*columns, strict=True)]), sep="\n")
 
 
 def _own_estimate(arguments: argparse.Namespace, counted: int) -> Estimate | None:
     """Estimate the user's own training; raises ValueError if some of its options are missing."""
-    gpu = arguments.gpu or arguments.tflops
-    options = (gpu, arguments.gpus, arguments.hours)
+    options = (arguments.tflops, arguments.gpus, arguments.hours)
     if options == (None, None, None):
         return None
     if None in options:
-        raise ValueError("expected --gpus, --hours and --tflops (or --gpu) together, got only some")
+        raise ValueError("expected --gpus, --hours and --tflops together, got only some")
     return estimate(counted, *options)
 
 
 def _forward_lines(forward: ForwardFlops) -> list[list[str]]:
     """Return the parts of the forward pass with their shares."""
     total = sum(forward)
-    parts = {
-        "matrices of the encoder": forward.encoder,
-        "matrices of the decoder": forward.decoder,
-        "QK^T and weighted sums of V": forward.attention,
-        "projection to the vocabulary": forward.projection,
-    }
-    return [
-        ["FLOPs per source and target token", "forward", ""],
-        *([f"  {name}", _millions(count), f"{count / total:.1%}"] for name, count in parts.items()),
-        ["  all", _millions(total), ""],
+    shares = [
+        [f"  {name}", _millions(count), f"{count / total:.1%}"]
+        for name, count in zip(FORWARD, forward, strict=True)
     ]
+    header = ["FLOPs per source and target token", "forward", ""]
+    return [header, *shares, ["  all", _millions(total), ""]]
 
 
-def _estimate_lines(paper: Estimate | None, own: Estimate | None) -> list[list[str]]:
-    """Return a line per figure, with a column per estimate."""
-    titles = ["", "GPUs", "hours", "TFLOPS of a GPU, single precision"]
-    titles += ["training FLOPs by the paper's rule", "utilization: counted / rule"]
-    columns = [
-        titles,
-        _estimate_column("the paper", paper),
-        *([_estimate_column("your run", own)] if own else []),
-    ]
-    return [list(cells) for cells in zip(*columns, strict=True)]
-
-
-def _estimate_column(name: str, cost: Estimate | None) -> list[str]:
+def _column(name: str, cost: Estimate | None) -> list[str]:
+    """Return the cells of ESTIMATE under a name."""
     if cost is None:
         return [name, "", "not stated", "", "not stated", ""]
     return [

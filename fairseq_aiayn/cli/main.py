@@ -28,9 +28,9 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import NoReturn
+from typing import Any
 
 from fairseq_aiayn.text import shortened
 
@@ -63,16 +63,13 @@ NO_READER = 128 + 13  # what a shell reports for SIGPIPE
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
     words = sys.argv[1:] if argv is None else list(argv)
-    if not _open_streams():
-        print("aiayn: standard output is closed", file=sys.stderr)
-        return BAD_INPUT
-    names = words[:1] if words and words[0] in COMMANDS else [*COMMANDS]
-    arguments = build_parser(names).parse_args(words)
+    named = words[:1] if words and words[0] in COMMANDS else [*COMMANDS]
+    arguments = build_parser(named).parse_args(words)
     try:
         try:
             arguments.run(arguments)
         finally:
-            _flush_stdout()
+            _flush_output()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -86,56 +83,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _flush_output() -> None:
+    try:
+        print(end="", flush=True)  # also if standard output is closed
+    except OSError:
+        # Python would flush again on exit and report the same failure in its own words.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
+
+
 def _message(error: Exception) -> str | None:
     """Return what a user is told of an error; None for a fault of this program."""
     if isinstance(error, MemoryError) or NO_MEMORY in str(error):
         return "there is not enough memory for this"
-    if isinstance(error, OverflowError):
-        return "a number is too large"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error) if isinstance(error, ValueError | OSError) else None
+    return str(error) if isinstance(error, ValueError | OSError | OverflowError) else None
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse's parser, with error messages shortened like all others."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print the usage and the shortened message, and exit."""
-        super().error(shortened(message))
-
-
-def build_parser(names: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
+def build_parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
     """Return the parser of `aiayn`, with the commands of these names."""
-    summary, details = _help(sys.modules[__name__])
-    parser = Parser(
-        prog="aiayn",
-        description=summary,
-        epilog=details,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(prog="aiayn", **_help(sys.modules[__name__]))
     parser.add_argument("--version", action="version", version=_versions())
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in names:
         module = importlib.import_module(f"fairseq_aiayn.cli.{COMMANDS[name]}")
-        run = getattr(module, f"run_{name.replace('-', '_')}")
-        summary, details = _help(run)
-        command = commands.add_parser(
-            name,
-            help=summary.replace("%", "%%"),
-            description=summary,
-            epilog=details,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        getattr(module, f"declare_{name.replace('-', '_')}")(command)
+        function = name.replace("-", "_")
+        run = getattr(module, f"run_{function}")
+        texts = _help(run)
+        command = commands.add_parser(name, help=texts["description"], **texts)
+        getattr(module, f"declare_{function}")(command)
         command.set_defaults(run=run)
     return parser
 
 
-def _help(documented: object) -> tuple[str, str]:
-    """Return the first line of a docstring and the rest of it."""
+def _help(documented: object) -> dict[str, Any]:
+    """Return a docstring as texts of a parser: its first line, and the rest after the options."""
     summary, _, details = (inspect.getdoc(documented) or "").partition("\n")
-    return summary, details.strip("\n")
+    kept = argparse.RawDescriptionHelpFormatter
+    return {"description": summary, "epilog": details.strip("\n"), "formatter_class": kept}
 
 
 def _versions() -> str:
@@ -147,24 +133,3 @@ def _versions() -> str:
         except PackageNotFoundError:
             continue
     return ", ".join([*versions, f"Python {sys.version.split()[0]}"])
-
-
-def _open_streams() -> bool:
-    """Replace closed streams but standard output; return whether standard output is open.
-
-    Python sets a closed stream to None. A closed standard input becomes an empty one.
-    """
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull)  # noqa: SIM115
-    return sys.stdout is not None
-
-
-def _flush_stdout() -> None:
-    try:
-        sys.stdout.flush()
-    except OSError:
-        # Python would flush again on exit and report the same failure in its own words.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise

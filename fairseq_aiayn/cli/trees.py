@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TextIO, get_args
@@ -14,7 +14,6 @@ from typing import TextIO, get_args
 from fairseq_aiayn.text import (
     STANDARD_INPUT,
     read_line_pairs,
-    require_not_among,
     shortened,
     source_name,
     whole_file,
@@ -34,7 +33,7 @@ from fairseq_aiayn.treebank.evalb import (
 )
 from fairseq_aiayn.treebank.linearization import Tags, linearize, normalized_lines, normalized_trees
 from fairseq_aiayn.treebank.repair import RepairReport, repair
-from fairseq_aiayn.treebank.trees import SYMBOLS, Constituent, input_files, words_of, write_tree
+from fairseq_aiayn.treebank.trees import SYMBOLS, Constituent, words_of, write_tree
 
 LISTED = 10  # lines that do not count and are printed; of all, the number is
 
@@ -74,26 +73,16 @@ def run_linearize(arguments: argparse.Namespace) -> None:
     --skip, the input has one tree per line, as parsers write it; lines that are not a tree are
     skipped and counted.
     """
-    outputs = [path.resolve() for path in (arguments.words, arguments.trees) if path]
-    if len(set(outputs)) < len(outputs):
-        raise ValueError(f"--words and --trees: expected two files, got {arguments.trees} twice")
-    inputs = [file for path in arguments.trees_in for file in input_files(path)]
-    require_not_among("--words", arguments.words, inputs)
-    require_not_among("--trees", arguments.trees, inputs)
+    count = 0
     with _open(arguments.words) as words, _open(arguments.trees) as trees:
-        count = 0
-        for tree in _read_trees(arguments):
+        for count, tree in enumerate(_read_trees(arguments), start=1):
             print(" ".join(linearize(tree, arguments.tags)))
             if words:
                 print(" ".join(word.form for word in words_of(tree)), file=words)
             if trees:
                 print(write_tree(tree), file=trees)
-            count += 1
         if not count:
             raise ValueError(f"{source_name(arguments.trees_in[0])}: expected a tree, got none")
-        for output in (sys.stdout, words, trees):  # no file appears if another cannot be written
-            if output:
-                output.flush()
 
 
 def _read_trees(arguments: argparse.Namespace) -> Iterator[Constituent]:
@@ -149,28 +138,20 @@ def run_delinearize(arguments: argparse.Namespace) -> None:
       aiayn delinearize predicted.tree --words valid.words > predicted.trees
       aiayn delinearize --words valid.words --report repairs.json < predicted.tree > predicted.trees
     """
-    require_not_among("--report", arguments.report, (arguments.linearized, arguments.words))
-    with nullcontext() if arguments.report is None else whole_file(arguments.report) as file:
-        report = _print_trees(arguments)
-        for line in report.lines():
-            print(line, file=sys.stderr)
+    report = RepairReport()
+    with _open(arguments.report) as file:
+        for lines in read_line_pairs(arguments.linearized, arguments.words):
+            symbols, words = map(SYMBOLS.findall, lines)
+            try:
+                repaired = repair(symbols, words)
+            except ValueError as error:
+                where = f"{source_name(arguments.words)}:{report.sentences + 1}"
+                raise ValueError(f"{where}: {error}") from error
+            report.add(repaired)
+            print(write_tree(repaired.tree))
         if file:
             file.write(json.dumps(report.as_json(), indent=2) + "\n")
-            sys.stdout.flush()  # no report if the trees cannot be written
-
-
-def _print_trees(arguments: argparse.Namespace) -> RepairReport:
-    report = RepairReport()
-    for lines in read_line_pairs(arguments.linearized, arguments.words):
-        symbols, words = map(SYMBOLS.findall, lines)
-        try:
-            repaired = repair(symbols, words)
-        except ValueError as error:
-            where = f"{source_name(arguments.words)}:{report.sentences + 1}"
-            raise ValueError(f"{where}: {error}") from error
-        report.add(repaired)
-        print(write_tree(repaired.tree))
-    return report
+    print(*report.lines(), sep="\n", file=sys.stderr)
 
 
 def declare_evalb(parser: argparse.ArgumentParser) -> None:
@@ -182,12 +163,6 @@ def declare_evalb(parser: argparse.ArgumentParser) -> None:
         default="COLLINS",
         metavar="NAME",
         help="EVALB's parameters: COLLINS, new, or a .prm file (default: %(default)s)",
-    )
-    parser.add_argument(
-        *("-e", "--max-errors"),
-        type=int,
-        metavar="N",
-        help="stop with an error at the N-th sentence that is an error (default: never)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, with counts per label")
     parser.add_argument(
@@ -220,13 +195,10 @@ def run_evalb(arguments: argparse.Namespace) -> None:
       aiayn evalb gold.trees predicted.trees --json --per-sentence > evalb.json
       jq -c '[.sentences[] | select(.status == "valid")] | sort_by(.recall)[:10][]' evalb.json
     """
-    if arguments.max_errors is not None and arguments.max_errors < 1:
-        raise ValueError(f"--max-errors: expected at least 1, got {arguments.max_errors}")
     parameters = find_parameters(arguments.parameters)
-    scored = score_files(arguments.gold, arguments.predicted, parameters)
-    predicted = source_name(arguments.predicted)
-    sentences = [*_list_uncounted(scored, predicted, arguments.max_errors)]
+    sentences = [*score_files(arguments.gold, arguments.predicted, parameters)]
     scores = summarize(sentences, parameters)
+    _list_uncounted(sentences, source_name(arguments.predicted))
     _warn_of_roots(scores)
     numbered = [*enumerate(sentences, start=1)] if arguments.per_sentence else []
     if arguments.json:
@@ -241,26 +213,19 @@ def run_evalb(arguments: argparse.Namespace) -> None:
     print(*summary_lines(scores), sep="\n")
 
 
-def _list_uncounted(
-    scores: Iterator[SentenceScore], predicted: str, max_errors: int | None
-) -> Iterator[SentenceScore]:
-    """Pass scores on and list those that do not count; raises ValueError at error `max_errors`."""
-    uncounted = errors = unbalanced = 0
-    for number, score in enumerate(scores, start=1):
-        if score.status is Status.VALID:
-            yield score
-            continue
-        uncounted += 1
-        errors += score.status is Status.ERROR
-        unbalanced += score.words > 0  # no other error has figures
-        if uncounted <= LISTED:
-            reason = f"{score.status.name.lower()}: {score.reason}"
-            print(shortened(f"{predicted}:{number}: {reason}"), file=sys.stderr)
-        if score.status is Status.ERROR and errors == max_errors:
-            raise ValueError(f"{predicted}:{number}: error number {errors}, as --max-errors allows")
-        yield score
-    if uncounted > LISTED:
-        print(f"{predicted}: {uncounted:,} sentences do not count", file=sys.stderr)
+def _list_uncounted(sentences: Sequence[SentenceScore], name: str) -> None:
+    """Say on standard error which sentences do not count, and why."""
+    uncounted = [
+        (number, score)
+        for number, score in enumerate(sentences, start=1)
+        if score.status is not Status.VALID
+    ]
+    for number, score in uncounted[:LISTED]:
+        reason = f"{score.status.name.lower()}: {score.reason}"
+        print(shortened(f"{name}:{number}: {reason}"), file=sys.stderr)
+    if len(uncounted) > LISTED:
+        print(f"{name}: {len(uncounted):,} sentences do not count", file=sys.stderr)
+    unbalanced = sum(score.words > 0 for _, score in uncounted)  # no other error has figures
     if unbalanced:
         print(
             f"warning: {unbalanced:,} lines are no whole tree, and nothing of them counts: there "

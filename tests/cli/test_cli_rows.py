@@ -9,7 +9,7 @@ from dataclasses import asdict, fields
 
 import pytest
 
-from fairseq_aiayn.cost import COSTS, authors_parameters, parameters, row_costs, row_differences
+from fairseq_aiayn.cost import COSTS, authors_parameters, difference_table, row_costs
 from fairseq_aiayn.paper import BASE, ROWS, TRANSLATION
 
 V = 50
@@ -36,7 +36,6 @@ def test_every_row_is_a_line_that_a_wide_terminal_holds(printed: Printed) -> Non
     assert max(map(len, printed().splitlines())) <= WIDEST
     table = markdown_cells(printed("--vocab", "500", "--markdown"))
     assert [" ".join(row).split() for row in table] == [line.split() for line in lines]
-    assert [row[0] for row in table if "learned" in row] == ["e_learned"]
     names = [line.split()[0] for line in printed("big", "aiayn_base").splitlines()]
     assert names == ["name", "big", "base"]
 
@@ -51,7 +50,6 @@ def test_the_figures_of_base(printed: Printed) -> None:
     paper = "t2t 65.13M, paper 65M, PPL 4.92, BLEU 25.8"
     cells = f"name base, {sizes}, {regime}, {costs}, {paper}".split(", ")
     assert [f"{name} {cell}" for name, cell in zip(header, base, strict=True)] == cells
-    assert 3 * 127.07e6 * 25_000 * 100_000 == pytest.approx(9.5e17, rel=0.005)
     assert [row[-4:] for row in others] == [["65.13M", "", "5.00", "25.5"], [""] * 4]
 
 
@@ -68,8 +66,7 @@ def test_json_has_every_cell_in_full(
         beam = 21 if row.name.startswith("parsing") else TRANSLATION.beam
         assert found["decoding"]["beam"] == beam
         cost = json.loads(aiayn("cost", row.name, "--vocab", V, "--json")[1])
-        for name in ("length", "training_flops"):
-            assert found[name] == cost[name]
+        assert found["training_flops"] == cost["training_flops"]
         assert found["forward_flops"] == cost["forward_flops"]["total"]
 
 
@@ -77,14 +74,9 @@ def test_the_cells_in_which_two_rows_differ_are_shown(printed: Printed) -> None:
     """One head at constant computation: no cost differs, so that there is no ratio."""
     expected = [
         ["", "a_h1", "base"],
-        ["h", "1", "8"],
-        ["d_k", "512", "64"],
-        ["d_v", "512", "64"],
-        ["averaged", "1", "5"],
-        ["published.ppl", "5.29", "4.92"],
-        ["published.bleu", "24.9", "25.8"],
-        ["published.parameters", "not stated", "65"],
-        ["published.hours", "not stated", "12"],
+        *(["h", "1", "8"], ["d_k", "512", "64"], ["d_v", "512", "64"], ["averaged", "1", "5"]),
+        *(["published.ppl", "5.29", "4.92"], ["published.bleu", "24.9", "25.8"]),
+        *(["published.parameters", "not stated", "65"], ["published.hours", "not stated", "12"]),
     ]
     assert markdown_cells(printed("--diff", "a_h1", "base", "--markdown")) == expected
     text = printed("--diff", "a_h1", "aiayn_base").splitlines()
@@ -96,34 +88,24 @@ def test_the_cells_in_which_two_rows_differ_are_shown(printed: Printed) -> None:
         ["training_bytes", "3.19 GiB", "0.94 GiB", "3.397"],
         ["training_flops", "9.7e18", "9.5e17", "10.159"],
         ["d_model", "1024", "512", ""],
-        ["authors_parameters", "218.33M", "65.13M", ""],
     ):
         assert cells in big
     assert printed("--diff", "base", "aiayn_base") == "base and base: no cell differs\n"
-    found = json.loads(printed("--diff", "e_learned", "base", "--vocab", "50", "--json"))
-    assert (found["rows"], found["vocabulary"]) == (["e_learned", "base"], 50)
-    by_cell = {each["cell"]: each for each in found["differences"]}
-    assert by_cell["learned_positions"]["values"] == [True, False]
-    counts = [parameters(ROWS[name], 50) for name in found["rows"]]
-    assert by_cell["parameters"]["values"] == counts
-    assert by_cell["parameters"]["ratio"] == pytest.approx(counts[0] / counts[1])
 
 
 def test_no_cell_that_differs_is_left_out_and_none_that_is_the_same_shown() -> None:
-    """Of all pairs of rows, either way round; the other way round a ratio is the inverse."""
+    """Of all pairs of rows; only costs have a ratio."""
+    settings = {field.name for field in fields(BASE)} - {"name", "published"}
     for first, second in itertools.combinations(ROWS.values(), 2):
-        found, back = row_differences(first, second, V), row_differences(second, first, V)
-        settings = {field.name for field in fields(first)} - {"name", "published"}
-        assert {each.cell for each in found} & settings == {
+        found = {cell[0]: cell[1:] for cell in difference_table(first, second, V)[1:]}
+        assert found.keys() & settings == {
             name for name in settings if getattr(first, name) != getattr(second, name)
         }
-        for each, other in zip(found, back, strict=True):
-            assert (each.cell, each.values) == (other.cell, other.values[::-1])
-            assert (each.ratio is not None) == (each.cell in COSTS)
-            assert each.ratio is None or each.ratio * other.ratio == pytest.approx(1.0)
-    parsing = {each.cell: each.values for each in row_differences(ROWS["parsing"], BASE, V)}
-    assert parsing["decoding.beam"] == (21, 4) and parsing["decoding.alpha"] == (0.3, 0.6)
-    assert "steps" not in parsing and "name" not in parsing
+        costs = [row_costs(row, V) for row in (first, second)]
+        assert found.keys() & COSTS.keys() == {k for k in COSTS if costs[0][k] != costs[1][k]}
+        assert all(bool(cells[2:] and cells[2]) == (name in COSTS) for name, cells in found.items())
+    parsing = {cell[0]: cell[1:3] for cell in difference_table(ROWS["parsing"], BASE, V)}
+    assert parsing["decoding.beam"] == ["21", "4"] and parsing["decoding.alpha"] == ["0.3", "0.6"]
 
 
 @pytest.mark.parametrize(
@@ -132,8 +114,8 @@ def test_no_cell_that_differs_is_left_out_and_none_that_is_the_same_shown() -> N
         ("base huge", "unknown row 'huge'"),
         ("--diff base huge", "unknown row 'huge'"),
         ("--vocab 0", "at least one type, got 0"),
-        ("--diff base big --vocab -1 --json", "at least one type, got -1"),
-        ("tiny --diff base big", "--diff: expected no other rows, got tiny"),
+        ("tiny --diff base big", "--diff: "),
+        ("--diff base big --json", "--diff: "),
     ],
 )
 def test_wrong_arguments_are_one_line(

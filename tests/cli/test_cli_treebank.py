@@ -1,11 +1,12 @@
-"""`aiayn linearize` and `aiayn delinearize` on good and bad input."""
+"""`aiayn linearize`, `delinearize` and `evalb` on good and bad input; their rules are tested in
+treebank/."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,14 +28,17 @@ NORMALIZED = (
     "(TOP (S (NP (NP (DT The) (NN board))) (VP (VBD met)) (. .)))\n"
     "(TOP (NP (CD 10\u00a0000) (-RRB- -RRB-)))\n"
 )
-FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+TREE = "(TOP (S (NP (NN rain)) (VP (VBD fell)) (. .)))\n"
+GOLD, PREDICTED = TREE * 3, TREE + TREE.replace("VP", "PP") + "\n"  # one label is wrong, no tree
+SKIPPED = "p:3: skipped: no words to score\n"
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory to work in, with a small treebank and what becomes of it."""
+    """A directory to work in, with a small treebank and what becomes of it, and trees to score."""
     monkeypatch.chdir(tmp_path)
-    for name, text in (("a.mrg", TREES), ("a.tree", LINEARIZED), ("a.words", WORDS)):
+    files = {"a.mrg": TREES, "a.tree": LINEARIZED, "a.words": WORDS, "g": GOLD, "p": PREDICTED}
+    for name, text in files.items():
         Path(name).write_text(text, encoding="utf-8")
 
 
@@ -45,23 +49,17 @@ def test_trees_become_sequences_and_these_trees(aiayn: Aiayn, end: str) -> None:
     assert aiayn("linearize", "a.mrg", "--words", "w", "--trees", "t") == (0, LINEARIZED, "")
     assert (Path("w").read_text("utf-8"), Path("t").read_text("utf-8")) == (WORDS, NORMALIZED)
     assert aiayn("linearize", "t") == (0, LINEARIZED, "")
-    status, printed, report = aiayn("delinearize", "a.tree", "--words", "a.words")
-    assert (status, printed) == (0, NORMALIZED)
-    assert report == "2 sentences, 2 well-formed (100.00%)\n"
+    report = "2 sentences, 2 well-formed (100.00%)\n"
+    assert aiayn("delinearize", "a.tree", "--words", "a.words") == (0, NORMALIZED, report)
 
 
-def test_linearize_has_options_for_words_and_unary_brackets(aiayn: Aiayn) -> None:
+def test_linearize_has_options_and_reads_standard_input_and_directories(
+    aiayn: Aiayn, give: Callable[..., None]
+) -> None:
     without_tags = "(S (NP (NP XX XX )NP )NP (VP XX )VP XX )S\n"
     assert aiayn("linearize", "a.mrg", "--tags", "XX")[1].startswith(without_tags)
     collapsed = "(S (NP DT NN )NP (VP VBD )VP . )S\n"
     assert aiayn("linearize", "a.mrg", "--collapse-unary")[1].startswith(collapsed)
-
-
-def test_linearize_reads_standard_input_and_directories(
-    aiayn: Aiayn, give: Callable[..., None]
-) -> None:
-    give(TREES)
-    assert aiayn("linearize") == (0, LINEARIZED, "")
     give(TREES)
     assert aiayn("linearize", "a.mrg", "-", ".") == (0, LINEARIZED * 3, "")
 
@@ -100,6 +98,70 @@ def test_the_help_of_delinearize_names_every_mark(capsys: pytest.CaptureFixture[
     assert {"--", "–", "—"} == TAG_OF.keys() & EITHER
 
 
+def test_evalb_prints_the_table_and_both_summaries(aiayn: Aiayn, give: Callable[..., None]) -> None:
+    status, summary, errors = aiayn("evalb", "g", "p")
+    assert (status, errors) == (0, SKIPPED)
+    assert summary.startswith("=== Summary ===\n\n-- All --\nNumber of sentence        =      3\n")
+    assert summary.count("Bracketing FMeasure       =  83.33\n") == 2
+    Path("g.gz").write_bytes(gzip.compress(GOLD.encode()))
+    give(PREDICTED)
+    errors = SKIPPED.replace("p:", "standard input:")
+    assert aiayn("evalb", "g.gz", "-") == (0, summary, errors)
+    printed = aiayn("evalb", "g", "p", "--per-sentence")[1]
+    *head, first, second, third, rule, totals = printed.removesuffix(summary).splitlines()
+    assert head[-1] == rule == "=" * 76
+    assert first == "   1    3    0  100.00 100.00     3      3    3      0      2     2   100.00"
+    assert second.split()[2:6] == ["0", "66.67", "66.67", "2"]
+    assert third.split()[2:6] == ["2", "0.00", "0.00", "0"]
+    assert totals.split() == ["83.33", "83.33", "5", "6", "6", "0", "4", "4", "100.00"]
+
+
+def test_evalbs_json_has_the_figures_of_the_table(aiayn: Aiayn) -> None:
+    Path("p").write_text(PREDICTED[:-1] + TREE.replace(")))", "))"))
+    content = json.loads(aiayn("evalb", "g", "p", "--json", "--per-sentence")[1])
+    right, wrong, unbalanced = content.pop("sentences")
+    assert content == json.loads(aiayn("evalb", "g", "p", "--json")[1])
+    assert list(content) == ["all", "short", "cutoff", "parameters", "labels"]
+    assert (content["all"]["f1"], content["parameters"]) == (pytest.approx(500 / 6), "COLLINS")
+    assert content["labels"]["VP"] == {"gold": 2, "predicted": 1, "matched": 1}
+    assert right == (
+        {"number": 1, "status": "valid", "crossing": 0, "words": 2, "correct_tags": 2}
+        | dict.fromkeys(("length", "matched", "gold", "predicted"), 3)
+        | dict.fromkeys(("recall", "precision", "tagging_accuracy"), 100.0)
+    )
+    assert (wrong["number"], wrong["matched"], wrong["recall"]) == (2, 2, pytest.approx(200 / 3))
+    assert (unbalanced["status"], unbalanced["words"], unbalanced["gold"]) == ("error", 2, 3)
+    assert unbalanced["reason"] == "brackets that this line does not close: 1"
+
+
+def test_evalbs_parameters_have_names_and_a_file_of_that_name_wins(aiayn: Aiayn) -> None:
+    Path("s1").write_text(TREE.replace("TOP", "S1"))
+    for name, count in {"COLLINS": 4, "COLLINS.prm": 4, "new": 3, "new.prm": 3}.items():
+        content = json.loads(aiayn("evalb", "s1", "s1", "-p", name, "--json")[1])
+        assert content["all"]["gold_constituents"] == count
+    Path("new").write_text("DELETE_LABEL VP\nCUTOFF_LEN 2\n")
+    content = json.loads(aiayn("evalb", "s1", "s1", "--parameters", "new", "--json")[1])
+    assert (content["parameters"], content["cutoff"]) == ("new", 2)
+    assert "VP" not in content["labels"]
+
+
+def test_evalb_lists_the_first_ten_that_do_not_count_and_warns(aiayn: Aiayn) -> None:
+    """An empty root on one side counts as a constituent; of trees over several lines, only what
+    happens to be a whole tree would be scored."""
+    Path("g").write_text(TREE * 1500)
+    Path("p").write_text(TREE + TREE.replace("rain", "snow") * 1499)
+    lines = aiayn("evalb", "g", "p")[2].splitlines()
+    assert lines[0] == "p:2: error: the word 'snow' where gold has 'rain'"
+    assert (len(lines), lines[10]) == (11, "p: 1,499 sentences do not count")
+    Path("g").write_text(TREE.replace("(TOP", "("))
+    Path("p").write_text(TREE)
+    _, printed, errors = aiayn("evalb", "g", "p")
+    assert "FMeasure       =  85.71" in printed and "write TOP in both" in errors
+    assert aiayn("evalb", "g", "g")[2] == ""
+    Path("p").write_text(TREE + TREE.replace(" (VP", "\n (VP") * 2)
+    assert "warning: 4 lines are no whole tree" in aiayn("evalb", "p", "p")[2]
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -107,15 +169,15 @@ def test_the_help_of_delinearize_names_every_mark(capsys: pytest.CaptureFixture[
         ("linearize traces --trees t", "traces: tree 1: a tree must have a word"),
         ("linearize empty", "empty: expected a tree"),
         ("linearize a.mrg absent", "absent: No such file or directory"),
-        ("linearize . --words a.mrg", "--words a.mrg: is also an input"),
-        ("linearize a.mrg --words w --trees ./w", "--words and --trees: "),
         ("linearize bad.gz", "bad.gz:1: "),
+        ("linearize a.mrg --words /dev/full", "No space left on device"),
         ("delinearize a.tree --words bad --report r", "bad:1: a word must have no white space"),
         ("delinearize a.tree --words empty --report r", "empty: expected as many lines"),
-        ("delinearize empty --words empty", "empty: "),
         ("delinearize --words -", "expected at most one of two files from standard input"),
         ("delinearize a.tree --words a.words --report absent/r", "absent"),
-        ("delinearize a.tree --words a.words --report a.words", "a.words: is also an input"),
+        ("evalb g empty", "empty: expected as many lines as in g, got 0"),
+        ("evalb g words --json --per-sentence", "words:1: expected (TAG word), got 'it'"),
+        ("evalb g p -p absent.prm", "absent.prm: No such file"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_no_file(aiayn: Aiayn, command: str, message: str) -> None:
@@ -123,30 +185,9 @@ def test_bad_input_is_one_line_and_leaves_no_file(aiayn: Aiayn, command: str, me
     Path("traces").write_text("(S (-NONE- *))\n")
     Path("empty").touch()
     Path("bad.gz").write_text("(S (A b))\n")
+    Path("words").write_text("(S it rains)\n")
     before = {name: Path(name).read_bytes() for name in os.listdir()}
     status, _, errors = aiayn(*command.split())
     assert status == 2 and errors.count("\n") == 1
     assert message in errors.partition(": ")[2]
     assert {name: Path(name).read_bytes() for name in os.listdir()} == before
-
-
-@FULL
-@pytest.mark.parametrize(
-    "command",
-    ["linearize a.mrg --words w --trees t", "delinearize a.tree --words a.words --report r"],
-)
-def test_no_file_is_written_beside_an_output_that_failed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    with open("/dev/full", "w") as full:
-        monkeypatch.setattr(sys, "stdout", full)
-        assert main(command.split()) == 2
-    assert "No space left on device\n" in capsys.readouterr().err
-    assert sorted(os.listdir()) == ["a.mrg", "a.tree", "a.words"]
-
-
-@FULL
-def test_linearize_writes_both_files_or_none(aiayn: Aiayn) -> None:
-    status, _, errors = aiayn("linearize", "a.mrg", "--words", "/dev/full", "--trees", "t")
-    assert (status, errors) == (2, "aiayn linearize: No space left on device\n")
-    assert not Path("t").exists()

@@ -66,7 +66,7 @@ def sound_arguments(name: str, materials: Materials, output: Path) -> list[str]:
     found = {
         "rows": [],
         "flags": ["base", "--gpus", "8"],
-        "cost": ["big", "--gpu", "A100", "--gpus", "8", "--hours", "9"],
+        "cost": ["big", "--tflops", "19.5", "--gpus", "8", "--hours", "9"],
         "user-dir": [],
         "average": ["--last", "2", "--dir", checkpoints, "--output", output],
         "bleu": ["--hypothesis", lines, "--reference", lines, "--target-lang", "de"],
