@@ -103,7 +103,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
         print(json.dumps([row_as_json(row, arguments.vocab) for row in rows], indent=2))
         return
     if arguments.diff:
-        header, *cells = difference_table(*rows, arguments.vocab)
+        header, *cells = difference_table(rows[0], rows[1], arguments.vocab)
     else:
         header, *cells = row_table(rows, arguments.vocab)
     if not cells:
