@@ -127,8 +127,8 @@ treebank: one_predicted_constituent_matches_several
 - del others[index]
 + pass
 treebank: repair_forgets_a_missing_word
-- for word in words[used:]])
-+ for word in words[used + 1 :]])
+- append_missing(words[used:])
++ append_missing(words[used + 1 :])
 treebank: closing_bracket_never_reaches_an_outer_one
 - if self._labels[label]:
 + if self._open[-1].label == label:
@@ -136,8 +136,8 @@ treebank: children_of_the_root_linearized_backwards
 - list(reversed(tree.children))
 + list(tree.children)
 treebank: punctuation_written_as_xx_counts
-- else punctuation_tag(form) or ANY_WORD
-+ else ANY_WORD
+- return TAG_OF.get(form, ANY_WORD)
++ return ANY_WORD
 scores: bleu_without_the_brevity_penalty
 - score=result.score,
 + score=result.score / result.bp,

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -19,8 +20,9 @@ from fairseq_aiayn.text import (
     whole_file,
 )
 from fairseq_aiayn.treebank.evalb import (
+    ONE_LINE,
     TABLE_HEAD,
-    Scores,
+    Parameters,
     SentenceScore,
     Status,
     find_parameters,
@@ -31,7 +33,13 @@ from fairseq_aiayn.treebank.evalb import (
     summary_lines,
     totals_lines,
 )
-from fairseq_aiayn.treebank.linearization import Tags, linearize, normalized_lines, normalized_trees
+from fairseq_aiayn.treebank.linearization import (
+    WRAPPERS,
+    Tags,
+    linearize,
+    normalized_lines,
+    normalized_trees,
+)
 from fairseq_aiayn.treebank.repair import RepairReport, repair
 from fairseq_aiayn.treebank.trees import SYMBOLS, Constituent, words_of, write_tree
 
@@ -110,6 +118,9 @@ def declare_delinearize(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--words", required=True, metavar="FILE", help="the words of each line")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the repairs as JSON")
+    parser.add_argument(
+        "--keep-tags", action="store_true", help="change no tag and no XX, in any language"
+    )
 
 
 def run_delinearize(arguments: argparse.Namespace) -> None:
@@ -122,7 +133,9 @@ def run_delinearize(arguments: argparse.Namespace) -> None:
     `aiayn evalb` scores.
 
     EVALB does not count words tagged , . : `` or ''. To make sure that exactly the punctuation has
-    these five tags, some tags change, even in well-formed sequences. Brackets and other tags stay.
+    these five tags, some tags change, even in well-formed sequences, if all tags of the sequence
+    are those of the Penn Treebank. Brackets and other tags stay, and so do the tags of other
+    treebanks, such as $. or PU. (--keep-tags also keeps XX, which is taken for English.)
 
     - Each of the marks , . ? ! : ; .. ... [...] `` ` '' " gets its usual tag among the five unless
       it already has one of the five: (NN ?) becomes (. ?), and (: ,) stays. The same holds for
@@ -143,7 +156,7 @@ def run_delinearize(arguments: argparse.Namespace) -> None:
         for lines in read_line_pairs(arguments.linearized, arguments.words):
             symbols, words = map(SYMBOLS.findall, lines)
             try:
-                repaired = repair(symbols, words)
+                repaired = repair(symbols, words, arguments.keep_tags)
             except ValueError as error:
                 where = f"{source_name(arguments.words)}:{report.sentences + 1}"
                 raise ValueError(f"{where}: {error}") from error
@@ -199,7 +212,7 @@ def run_evalb(arguments: argparse.Namespace) -> None:
     sentences = [*score_files(arguments.gold, arguments.predicted, parameters)]
     scores = summarize(sentences, parameters)
     _list_uncounted(sentences, source_name(arguments.predicted))
-    _warn_of_roots(scores)
+    _warn_of_roots(sentences, parameters)
     numbered = [*enumerate(sentences, start=1)] if arguments.per_sentence else []
     if arguments.json:
         content = dataclasses.asdict(scores)
@@ -225,21 +238,31 @@ def _list_uncounted(sentences: Sequence[SentenceScore], name: str) -> None:
         print(shortened(f"{name}:{number}: {reason}"), file=sys.stderr)
     if len(uncounted) > LISTED:
         print(f"{name}: {len(uncounted):,} sentences do not count", file=sys.stderr)
-    unbalanced = sum(score.words > 0 for _, score in uncounted)  # no other error has figures
+    unbalanced = sum(not score.balanced for _, score in uncounted)
     if unbalanced:
         print(
-            f"warning: {unbalanced:,} lines are no whole tree, and nothing of them counts: there "
-            "must be one tree per line (aiayn linearize FILE --trees OUT > /dev/null)",
+            f"warning: {unbalanced:,} lines are no whole tree, and nothing of them counts: "
+            f"{ONE_LINE}",
             file=sys.stderr,
         )
 
 
-def _warn_of_roots(scores: Scores) -> None:
-    """Warn if only one side has empty root labels: these count as constituents, TOP does not."""
-    roots = scores.labels.get("")
-    if roots and roots.gold != roots.predicted:
-        print(
-            f"warning: constituents without a label, as the root of ( (S ...)), count: gold has "
-            f"{roots.gold:,}, the prediction {roots.predicted:,}; write TOP in both",
-            file=sys.stderr,
-        )
+def _warn_of_roots(sentences: list[SentenceScore], parameters: Parameters) -> None:
+    """Warn if gold and prediction have different labels at the root, one of which counts."""
+    valid = [score for score in sentences if len(score.roots) > 1]
+    different = Counter(
+        score.roots
+        for score in valid
+        if score.roots[0] != score.roots[1] and score.gold[:1] != score.predicted[:1]
+    )
+    for (gold, predicted), count in different.most_common(1):
+        # A parser may write NP for S; half of the time, or for TOP, it is another format
+        if 2 * count > len(valid) or not WRAPPERS.isdisjoint((gold, predicted)):
+            counted = {gold, predicted} - parameters.deleted_constituents
+            print(
+                f"warning: the root is {gold or 'no label'} in gold and {predicted or 'no label'} "
+                f"in the prediction, in {count:,} of {len(valid):,} sentences; "
+                f"{' and '.join(label or 'it' for label in sorted(counted))} counts as a "
+                "constituent: write the same in both",
+                file=sys.stderr,
+            )

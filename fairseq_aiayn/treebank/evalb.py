@@ -44,7 +44,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_aiayn.text import read_line_pairs, read_lines, source_name
-from fairseq_aiayn.treebank.trees import ATOM, WHITE_SPACE
+from fairseq_aiayn.treebank.trees import ATOM, WHITE_SPACE, escape_brackets
 
 Pair = tuple[str, str]
 Span = tuple[int, int, str]  # of a constituent: first word, last word plus one, label; from 0
@@ -231,7 +231,7 @@ def read_bracketing(line: str, where: str, parameters: Parameters) -> Bracketing
     words, tags, ends = tree.words, tree.tags, tree.ends
     deleted, without_length = parameters.deleted, parameters.deleted_for_length
     pending: list[int] = []  # constituents that are not closed
-    for label, word, is_word, closes, stray in PIECES.findall(line):
+    for label, word, is_word, closes, stray in PIECES.findall(escape_brackets(line)):
         if is_word:
             if label not in without_length:
                 tree.length += 1
@@ -318,12 +318,14 @@ class SentenceScore(NamedTuple):
     length: int  # number of words of the gold tree, with punctuation, without traces
     status: Status = Status.VALID
     reason: str = ""  # why the sentence is an error or is skipped
+    balanced: bool = True  # whether the brackets of both lines are
     gold: tuple[str, ...] = ()  # labels of the constituents that count
     predicted: tuple[str, ...] = ()
     matched: tuple[str, ...] = ()  # the gold labels of the constituents that match
     crossing: int = 0  # predicted constituents that cross a gold one
     words: int = 0  # number of words that are not deleted
     correct_tags: int = 0
+    roots: tuple[str, ...] = ()  # the labels of the outermost brackets: gold's, the predicted one's
 
     @property
     def recall(self) -> float:
@@ -356,21 +358,23 @@ def score_sentence(
     if len(gold_tree.words) != len(tree.words):
         put_back_quotes(gold_tree, tree)
     reason = _difference(gold_tree.words, tree.words, parameters)
-    if reason:
-        return SentenceScore(gold_tree.length, Status.ERROR, reason)
     fault = f"gold: {gold_tree.fault}" if gold_tree.fault else tree.fault
+    if reason:
+        return SentenceScore(gold_tree.length, Status.ERROR, fault or reason, balanced=not fault)
     gold_spans, spans = gold_tree.counted(parameters), tree.counted(parameters)
     return SentenceScore(
         length=gold_tree.length,
         # A sentence with a fault is left out of the totals, but its own line has figures
         status=Status.ERROR if fault else Status.VALID,
         reason=fault,
+        balanced=not fault,
         gold=tuple([label for *_, label in gold_spans]),
         predicted=tuple([label for *_, label in spans]),
         matched=matched_labels(gold_spans, spans, parameters),
         crossing=count_crossing(gold_spans, spans),
         words=len(gold_tree.words),
         correct_tags=count_correct_tags(gold_tree.tags, tree.tags, parameters),
+        roots=(*gold_tree.labels[:1], *tree.labels[:1]),
     )
 
 
@@ -481,9 +485,15 @@ def score_files(
     `(TAG word)`.
     """
     names = source_name(gold), source_name(predicted)
-    for number, lines in enumerate(read_line_pairs(gold, predicted), start=1):
-        where = f"{names[0]}:{number}", f"{names[1]}:{number}"
-        yield score_sentence(*lines, parameters, where)
+    balanced = True
+    try:
+        for number, lines in enumerate(read_line_pairs(gold, predicted), start=1):
+            where = f"{names[0]}:{number}", f"{names[1]}:{number}"
+            score = score_sentence(*lines, parameters, where)
+            balanced = balanced and score.balanced
+            yield score
+    except ValueError as error:
+        raise error if balanced else ValueError(f"{error}; {ONE_LINE}") from error
 
 
 def summarize(scores: Iterable[SentenceScore], parameters: Parameters = COLLINS) -> Scores:
@@ -563,6 +573,7 @@ def _summary(sums: Counter[str]) -> Summary:
 # Scores as text, with the layout and the spelling of the C program, and as JSON
 
 
+ONE_LINE = "there must be one tree per line (aiayn linearize FILE --trees OUT > /dev/null)"
 RULE = "=" * 76
 TABLE_HEAD = f"""\
   Sent.                        Matched  Bracket   Cross        Correct Tag

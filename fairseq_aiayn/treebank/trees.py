@@ -81,6 +81,19 @@ TOKEN = re.compile(
 )
 
 
+# German treebanks tag brackets, quotes and dashes $(
+GERMAN_TAG = re.compile(rf"\(\$\([{WHITE_SPACE}]+([()]|{ATOM}+)[{WHITE_SPACE}]*\)")
+ESCAPED = {"(": "-LRB-", ")": "-RRB-"}
+
+
+def escape_brackets(line: str) -> str:
+    """Return a line with the tag $( as $*LRB*, which is NEGRA's way to write it in brackets, and
+    with a bracket under this tag as -LRB- or -RRB-."""
+    if "($(" not in line:
+        return line
+    return GERMAN_TAG.sub(lambda word: f"($*LRB* {ESCAPED.get(word[1], word[1])})", line)
+
+
 def read_trees(path: str | Path) -> Iterator[Constituent]:
     """Yield the trees of a file, of all `tree_files` of a directory, or, for "-", of standard
     input.
@@ -143,7 +156,7 @@ def parse_trees(lines: Iterable[str], name: str) -> Iterator[Constituent]:
     number = 0
     try:
         for number, line in enumerate(lines, start=1):
-            for tag, form, token in TOKEN.findall(line):
+            for tag, form, token in TOKEN.findall(escape_brackets(line)):
                 if tag:
                     _take_word(stack, tag, form)
                 elif token == ")":

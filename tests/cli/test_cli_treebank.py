@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.treebank.linearization import EITHER, TAG_OF
-from fairseq_aiayn.treebank.repair import REPAIRS
+from fairseq_aiayn.treebank.repair import EITHER, REPAIRS, TAG_OF
 
 Aiayn = Callable[..., tuple[int, str, str]]
 
@@ -84,6 +83,28 @@ def test_delinearize_repairs_and_says_so(aiayn: Aiayn, give: Callable[..., None]
     content = json.loads(Path("r.json").read_text())
     assert (content["sentences"], list(content["repairs"])) == (2, list(REPAIRS))
     assert (content["repairs"]["missing words"], content["sentences_with"]["unclosed"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        "(TOP (S (NP (PPER Er)) ($( -) (VVFIN bellt) ($, ,) (ADV laut) ($. .)))\n",
+        "(TOP (IP (NP (NR 上海) (PU ,)) (VP (VV 好)) (PU 。)))\n",
+        "( (S (NP-SUJ (N il)) (PONCT ,) (VN (V dort)) (. »)) )\n",
+    ],
+)
+@pytest.mark.parametrize(("tags", "options"), [("pos", ()), ("XX", ("--keep-tags",))])
+def test_trees_of_other_languages_survive(
+    aiayn: Aiayn, tree: str, tags: str, options: tuple[str, ...]
+) -> None:
+    """Also those over several lines, by the command that evalb's message names."""
+    Path("t").write_text(tree.replace(") (V", ")\n  (V"), encoding="utf-8")
+    Path("s").write_text(aiayn("linearize", "t", "--tags", tags, "--words", "w", "--trees", "g")[1])
+    Path("p").write_text(aiayn("delinearize", "s", "--words", "w", *options)[1], encoding="utf-8")
+    if tags == "pos":
+        assert Path("p").read_bytes() == Path("g").read_bytes()
+        assert "aiayn linearize FILE --trees OUT > /dev/null" in aiayn("evalb", "t", "p")[2]
+        assert "FMeasure       = 100.00" in aiayn("evalb", "g", "p")[1]
 
 
 def test_the_help_of_delinearize_names_every_mark(capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,10 +177,23 @@ def test_evalb_lists_the_first_ten_that_do_not_count_and_warns(aiayn: Aiayn) -> 
     Path("g").write_text(TREE.replace("(TOP", "("))
     Path("p").write_text(TREE)
     _, printed, errors = aiayn("evalb", "g", "p")
-    assert "FMeasure       =  85.71" in printed and "write TOP in both" in errors
+    assert "FMeasure       =  85.71" in printed and "no label in gold and TOP in" in errors
     assert aiayn("evalb", "g", "g")[2] == ""
     Path("p").write_text(TREE + TREE.replace(" (VP", "\n (VP") * 2)
     assert "warning: 4 lines are no whole tree" in aiayn("evalb", "p", "p")[2]
+
+
+@pytest.mark.parametrize("root", ["ROOT", "S1", "VROOT"])
+def test_another_root_is_warned_of_if_it_counts(aiayn: Aiayn, root: str) -> None:
+    Path("g").write_text(TREE.replace("TOP", root))
+    Path("p").write_text(TREE)
+    for pair in (("g", "p"), ("p", "g")):
+        _, printed, errors = aiayn("evalb", *pair)
+        assert "FMeasure       =  85.71" in printed and errors.startswith("warning: the root is")
+        assert "TOP in " in errors and f"{root} in " in errors
+    assert aiayn("evalb", "g", "g")[2] == aiayn("evalb", "p", "p")[2] == ""
+    Path("g").write_text(TREE.removeprefix("(TOP ").replace(")))\n", "))\n"))
+    assert aiayn("evalb", "g", "p")[2] == "", "without a root nothing else is counted"
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from fairseq_aiayn.cli.options import PRECISIONS
 from fairseq_aiayn.inference.engine import Engine, Parser, Translator, load
 from fairseq_aiayn.inference.folder import read_folder
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES
-from fairseq_aiayn.treebank.linearization import delinearize
+from fairseq_aiayn.treebank.repair import repair
 
 CLOSE = {"abs": 1e-4, "rel": 1e-5}
 ROOT = Path(fairseq_aiayn.__file__).parents[1]
@@ -245,7 +245,7 @@ def test_a_parser_folder_is_a_parser_with_trees_over_the_words(parser):
     assert all(f" {word})" in trees[0] for word in ("The", "cat", "sat", "."))
     assert parser.parse([["the", "hat"]], beam=2, constrained=True) == trees[2:]
     (parse,) = parser.engine(2, constrained=True)(["the cat"])
-    delinearize(parse.symbols, parse.words)
+    assert repair(parse.symbols, parse.words).well_formed
     assert parse.words == ("the", "cat")
     (free,) = parser.engine(2)(["the cat"])
     assert free.symbols != parse.symbols

@@ -18,7 +18,8 @@ from fairseq_commands import PLUGIN, SMALL, Run
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 from fairseq_aiayn.treebank.evalb import score_sentence, summarize
-from fairseq_aiayn.treebank.linearization import delinearize, linearize, source_text
+from fairseq_aiayn.treebank.linearization import linearize, source_text
+from fairseq_aiayn.treebank.repair import repair
 from fairseq_aiayn.treebank.trees import Constituent, parse_trees, words_of, write_tree
 
 UPDATES, EARLY = 100, 25  # after EARLY updates, most parses are wrong
@@ -137,10 +138,7 @@ def outputs(
 
 
 def well_formed(words: int, symbols: list[str]) -> bool:
-    try:
-        return bool(delinearize(symbols, ["w"] * words))
-    except ValueError:
-        return False
+    return repair(symbols, ["w"] * words).well_formed
 
 
 @pytest.mark.parametrize("updates", [EARLY, UPDATES])

@@ -101,7 +101,13 @@ def test_sentences_are_scored_as_by_the_rules() -> None:
 def test_a_tree_matches_itself() -> None:
     labels = ("S", "NP", "VP", "NP")
     assert score_sentence(CAT, CAT) == SentenceScore(
-        *(6, Status.VALID, ""), labels, labels, labels, crossing=0, words=5, correct_tags=5
+        6,
+        gold=labels,
+        predicted=labels,
+        matched=labels,
+        words=5,
+        correct_tags=5,
+        roots=("TOP", "TOP"),
     )
 
 

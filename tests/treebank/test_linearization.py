@@ -11,10 +11,8 @@ from invented_trees import chain, forms, normalized, trees
 from fairseq_aiayn.treebank.linearization import (
     MAX_DEPTH,
     MAX_OPEN,
-    delinearize,
     linearize,
     normalize,
-    punctuation_tag,
     source_text,
 )
 from fairseq_aiayn.treebank.repair import repair
@@ -43,54 +41,19 @@ def test_a_tree_becomes_labelled_brackets_around_tags_or_xx() -> None:
 
 
 @given(normalized)
-def test_delinearizing_is_the_inverse_of_linearizing(tree: Constituent) -> None:
+def test_repair_is_the_inverse_of_linearizing(tree: Constituent) -> None:
     """Under XX only the tags are lost."""
-    assert delinearize(linearize(tree, "pos"), words_in(tree)) == tree
+    assert repair(linearize(tree, "pos"), words_in(tree), keep_tags=True) == (tree, {})
     symbols = linearize(tree, "XX")
-    without_tags = delinearize(symbols, words_in(tree))
+    without_tags = repair(symbols, words_in(tree)).tree
     assert linearize(without_tags, "XX") == symbols
     assert words_in(without_tags) == words_in(tree)
     assert {word.tag for word in words_of(without_tags)} <= {"XX", ",", ".", ":", "``", "''"}
 
 
-@pytest.mark.parametrize(
-    ("tag", "those"),
-    [
-        (",", [","]),
-        (".", [".", "?", "!"]),
-        (":", [":", ";", "--", "–", "—", "...", "…"]),
-        ("``", ["``", "`", "“", "‘"]),
-        ("''", ["''", '"', "”"]),
-        (None, ["-", "'", "’", "-LRB-", "(", "%", "$", "a.", "'s", ""]),
-    ],
-)
-def test_punctuation_has_the_tag_that_scoring_leaves_out(tag: str | None, those: list[str]) -> None:
-    assert [punctuation_tag(form) for form in those] == [tag] * len(those)
-    for word in words_of(delinearize(["XX"], those[:1])):  # also if XX is its gold tag
-        assert word.tag == (tag or "XX")
-
-
-@pytest.mark.parametrize(
-    ("symbols", "message"),
-    [
-        ("(S DT )S", "expected 2 words and every bracket closed, got 1 words"),
-        ("(S DT NN )S NN", "symbol 5: "),
-        ("(S DT (NP NN )NP", "got 2 words and 1 open brackets"),
-        ("(S DT (NP NN )S )NP", r"symbol 5: .*, inside \(NP, got '\)S'"),
-        ("DT NN )TOP", "symbol 3: "),
-        ("(S DT (NP )NP NN )S", "symbol 4: "),
-        *((f"DT {odd} NN", "symbol 2: ") for odd in ("(", "((S", "<unk>")),
-    ],
-)
-def test_what_is_no_forest_over_the_words_is_refused(symbols: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        delinearize(symbols.split(), ["the", "board"])
-
-
 def test_words_that_cannot_stand_in_a_tree_are_refused() -> None:
     for words in ([], ["the", ""], ["a b"], ["(", "x"]):
-        for read in (delinearize, repair):
-            assert fault_of(read, ["XX"] * len(words), words).startswith(("a tree must", "a word"))
+        assert fault_of(repair, ["XX"] * len(words), words).startswith(("a tree must", "a word"))
 
 
 @given(forms)
@@ -157,8 +120,6 @@ def test_the_deepest_tree_has_a_sequence_and_a_deeper_one_none() -> None:
     deepest = normalize(chain(MAX_OPEN))
     assert write_tree(deepest).count("(") == MAX_DEPTH
     symbols = linearize(deepest, "pos")
-    assert write_tree(delinearize(symbols, ["board"])) == write_tree(deepest)
+    assert write_tree(repair(symbols, ["board"]).tree) == write_tree(deepest)
     for depth in (MAX_OPEN + 1, 10_000):
         assert "at most 400 brackets" in fault_of(normalize, chain(depth))
-        symbols = linearize(Constituent("TOP", (chain(depth),)), "pos")
-        assert fault_of(delinearize, symbols, ["board"]).startswith("symbol 399: ")

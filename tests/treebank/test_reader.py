@@ -139,3 +139,8 @@ def test_a_drawing_has_every_label_and_word_in_order() -> None:
     named = [row.split() for row in rows if not set(row) <= set(" _|")]
     assert named == [["TOP"], ["NP", "|"], ["DT", "NN", "."], ["the", "board", "."]]
     assert pretty(Constituent("TOP", (chain(MAX_OPEN),))).count("NP") == MAX_OPEN
+
+
+def test_the_german_tag_of_brackets_and_brackets_under_it_are_escaped() -> None:
+    (tree,) = parse("(S ($( () (NN a) ($( )) ($(  -) ($ $) ($. .))")
+    assert write_tree(tree) == ("(S ($*LRB* -LRB-) (NN a) ($*LRB* -RRB-) ($*LRB* -) ($ $) ($. .))")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invented_trees import chain, forms, normalized
 
-from fairseq_aiayn.treebank.linearization import MAX_OPEN, delinearize, fitting_tag, linearize
-from fairseq_aiayn.treebank.repair import REPAIRS, Repair, RepairReport, Rule, repair
+from fairseq_aiayn.treebank.linearization import MAX_OPEN, linearize
+from fairseq_aiayn.treebank.repair import REPAIRS, RepairReport, Rule, repair
 from fairseq_aiayn.treebank.trees import (
     Constituent,
     Word,
@@ -48,35 +48,45 @@ def test_what_is_repaired_needs_no_repair(symbols: list[str], words: list[str]) 
 
 
 @given(sequences, sentences)
-def test_repairs_are_counted_where_delinearizing_refuses(
-    symbols: list[str], words: list[str]
-) -> None:
-    repaired = repair(symbols, words)
-    if repaired.well_formed:
-        assert with_fitting_tags(delinearize(symbols, words)) == repaired.tree
-    else:
-        with pytest.raises(ValueError):
-            delinearize(symbols, words)
+def test_what_is_no_tree_over_the_words_is_counted(symbols: list[str], words: list[str]) -> None:
+    repaired = repair(symbols, words, keep_tags=True)
+    assert repaired.well_formed == (linearize(repaired.tree, "pos") == symbols)
 
 
-@given(normalized, st.sampled_from(["pos", "XX"]))
-def test_of_a_well_formed_sequence_only_punctuation_tags_change(
-    tree: Constituent, tags: str
-) -> None:
-    words, symbols = [word.form for word in words_of(tree)], linearize(tree, tags)
-    expected = delinearize(symbols, words)
-    fitting = with_fitting_tags(expected)
-    changed = sum(a != b for a, b in zip(words_of(expected), words_of(fitting), strict=True))
-    repairs = {Rule.PUNCTUATION_TAGS: changed} if changed else {}
-    assert repair(symbols, words) == Repair(fitting, repairs)
-    assert repair(symbols, words).well_formed
+@given(normalized)
+def test_of_a_well_formed_sequence_only_punctuation_tags_change(tree: Constituent) -> None:
+    found = repair(linearize(tree, "pos"), [word.form for word in words_of(tree)])
+    assert found.well_formed and linearize(found.tree, "XX") == linearize(tree, "XX")
+    changed = sum(a != b for a, b in zip(words_of(tree), words_of(found.tree), strict=True))
+    assert found.repairs == ({Rule.PUNCTUATION_TAGS: changed} if changed else {})
 
 
-def with_fitting_tags(node: Constituent | Word) -> Constituent | Word:
-    """The tree with the tags of fitting_tag."""
-    if isinstance(node, Word):
-        return Word(fitting_tag(*node), node.form)
-    return Constituent(node.label, tuple(map(with_fitting_tags, node.children)))
+@given(st.sampled_from(["PU", "$.", "$,", "$*LRB*", "NOUN", "PONCT", "NN-SB"]), sentences)
+def test_tags_of_other_treebanks_stay(tag: str, words: list[str]) -> None:
+    """English rules would make XX of a German comma, or of a comma that is tagged "." as in the
+    universal tags. Alternatives of Penn tags are Penn tags."""
+    symbols = ["(S", tag, *["."] * (len(words) - 1), ")S"]
+    found = repair(symbols, words)
+    assert (linearize(found.tree, "pos"), found.repairs) == (symbols, {})
+    assert repair(["NN|JJ", "NN"], ["a", ","]).repairs == {Rule.PUNCTUATION_TAGS: 1}
+
+
+@pytest.mark.parametrize(
+    ("tag", "those"),
+    [
+        (",", [","]),
+        (".", [".", "?", "!"]),
+        (":", [":", ";", "--", "–", "—", "...", "…"]),
+        ("``", ["``", "`", "“", "‘"]),
+        ("''", ["''", '"', "”"]),
+        ("XX", ["-", "'", "’", "-LRB-", "%", "$", "a.", "'s"]),
+    ],
+)
+def test_xx_becomes_the_tag_that_scoring_leaves_out(tag: str, those: list[str]) -> None:
+    tree, repairs = repair(["XX"] * len(those), those)
+    assert ([word.tag for word in words_of(tree)], repairs) == ([tag] * len(those), {})
+    kept = repair(["XX"] * len(those), those, keep_tags=True).tree
+    assert {word.tag for word in words_of(kept)} == {"XX"}
 
 
 @pytest.mark.parametrize(
