@@ -215,19 +215,26 @@ def run_diagnose(arguments: argparse.Namespace) -> None:
 
 def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield f"{diagnosis.name}: {diagnosis.arch}, beside row {diagnosis.row.name}"
+    if diagnosis.events:
+        yield "\nwhat happened"
+    for event in diagnosis.events:
+        yield f"  {event.text}"
+        if event.change:
+            yield f"    change: {event.change}"
     whose = "row" if diagnosis.row in OWN else "paper"
     differing = {name: each for name, each in diagnosis.findings.items() if each.differs}
     for weight, group in groupby(differing.items(), key=lambda item: item[1].weight):
         yield f"\n{HEADINGS[weight.name]}"
         for name, finding in group:
-            yield f"  {name}"
-            texts = {whose: finding.paper, "here": finding.here}
-            texts |= {"effect": finding.effect, "change": finding.change}
-            yield from (f"    {label + ':':<8}{text}" for label, text in texts.items() if text)
+            yield f"  {name}: {finding.here} ({whose}: {finding.paper})"
+            if weight:
+                yield f"    {finding.effect}"
+            if weight and finding.change:
+                yield f"    change: {finding.change}"
     same = [name for name in diagnosis.findings if name not in differing]
     yield f"\nas in the {whose}: {', '.join(same) or 'nothing'}"
     if diagnosis.not_known:
-        yield f"the files do not say: {', '.join(diagnosis.not_known)}"
+        yield f"not known: {', '.join(diagnosis.not_known)}"
     if diagnosis.other_options:
         options = ", ".join(f"{name} {value}" for name, value in diagnosis.other_options.items())
         yield f"also set, and not judged: {options}"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from fairseq_aiayn.diagnosis.evidence import Evidence, as_number
+from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import (
     ADAM,
     BASE,
@@ -26,6 +26,7 @@ from fairseq_aiayn.paper import (
     learning_rate,
 )
 from fairseq_aiayn.runs.differences import EN_DE, EN_FR, averaged_of, is_about
+from fairseq_aiayn.runs.logs import as_number
 from fairseq_aiayn.settings import (
     ENCODER_AND_DECODER,
     PARSING_TASK,
@@ -134,7 +135,9 @@ SMALL_BATCH = (
 )
 UPDATES = "base: 27.0 after 100,000, 27.4 after 200,000, 27.5 after 300,000 (tensor2tensor#444)"
 EARLY = "fewer than this, which costs little where the development loss no longer falls"
+FALLING = 0.01  # bits per token
 SAME_RATE = 0.05  # a peak no further from the paper's is the same
+RECIPE = "with its learning rate a known good recipe (Ott et al. 2018)"
 OUR_RATE = "aiayn_inverse_sqrt"
 OUR_LOSS, STOCKS_LOSS = "aiayn_label_smoothed_cross_entropy", "label_smoothed_cross_entropy"
 CHOSEN = "chosen on section 22"  # the development set of the parser (section 6.3)
@@ -142,8 +145,40 @@ OTHER_DROPOUT = ("attention_dropout", "activation_dropout", "relu_dropout")
 ABLATION = "docs/results.md#ablation_tiny"
 
 
+@aspect("architecture", "arch")
+def _architecture(run: Evidence, row: Row) -> Finding | None:
+    name, paper = run.text("arch"), "Transformer with self-attention"
+    if name is None:
+        return None
+    here = f"{name} ({run.model})" if run.model else name
+    effect = "another architecture, which is not judged further"
+    return finding(paper, here, run.is_transformer, Weight.UNKNOWN, effect, f"--arch {row.arch}")
+
+
+@aspect("task", "task")
+def _task(run: Evidence, row: Row) -> Finding | None:
+    here = run.text("task")
+    if here is None:
+        return None
+    same = here in ("translation", task_of(row))
+    return finding("one pair of languages", here, same, Weight.UNKNOWN, "another task")
+
+
+BEGINNINGS = ("finetune_from_model", "encoder_embed_path", "decoder_embed_path", "restore_file")
+
+
+@aspect("beginning", *BEGINNINGS)
+def _beginning(run: Evidence, row: Row) -> Finding | None:
+    if "restore_file" not in run.options:
+        return None
+    here, effect = run.begun_from or "initial values", "the parameters are those of another model"
+    return finding("initial values", here, not run.begun_from, Weight.UNKNOWN, effect)
+
+
 @aspect(
-    "batch", "max_tokens", "batch_size", "max_sentences", "update_freq", "distributed_world_size"
+    "batch",
+    *("max_tokens", "batch_size", "max_sentences", "update_freq", "distributed_world_size"),
+    *("lr_scheduler", "lr", "lr_factor", "warmup_updates", "encoder_embed_dim"),
 )
 def _batch(run: Evidence, row: Row) -> Finding | None:
     gpus = max(1, int(run.gpus or run.number("distributed_world_size") or 1))
@@ -156,7 +191,9 @@ def _batch(run: Evidence, row: Row) -> Finding | None:
     ratio = tokens / row.batch_tokens
     same = least <= ratio <= 1 + TOLERANCE
     weight = Weight.LARGE if ratio < HALF else Weight.MEDIUM if ratio < least else Weight.UNKNOWN
-    known = SMALL_BATCH if ratio < 1 else "it needs another learning rate"
+    known = SMALL_BATCH if ratio < 1 else "it needs a higher learning rate"
+    if ratio > 1 and 1 - SAME_RATE <= (_rate_ratio(run, row) or 0) <= ratio:
+        weight, known = Weight.NONE, RECIPE
     change = _batch_options(row, gpus, max_tokens) + (", without --batch-size" * bool(sentences))
     paper = f"about {row.batch_tokens:,} target tokens per update"
     return finding(paper, here, same, weight, f"{ratio:.2f} of this batch; {known}", change)
@@ -204,20 +241,40 @@ def _batches(run: Evidence, row: Row) -> Finding | None:
     return choice(is_papers, *ways, Weight.UNKNOWN, effect, f"--task {task_of(row)}")
 
 
-@aspect("updates", "max_update", "patience")
+@aspect("updates", "max_update", "max_epoch", "patience")
 def _updates(run: Evidence, row: Row) -> Finding | None:
-    if run.updates is None:
+    """Judge what was done, or of a training that still runs, what it was asked for; a larger batch
+    needs fewer updates."""
+    is_done = run.is_finished is not False
+    updates = run.updates if is_done else run.number("max_update")
+    if not updates:
         return None
-    ratio = run.updates / row.steps
+    here = f"{updates:,.0f}" + ("" if is_done else f" asked for, {run.updates or 0:,} done")
+    size = run.tokens_per_update or row.batch_tokens
+    ratio = updates * max(1, size / row.batch_tokens) / row.steps
     weight = Weight.LARGE if ratio < HALF else Weight.MEDIUM
     effect = f"{'fewer' if ratio < 1 else 'more'} than this; {UPDATES}"
     change = f"--max-update {row.steps}"
+    if run.number("max_epoch"):
+        change += " --max-epoch 0"
     patience = run.number("patience") or 0
     if ratio < 1 and patience > 0:
         weight, change = Weight.UNKNOWN, "--patience -1"
         effect = f"{EARLY}; --patience {patience:g} may have ended it"
+    if ratio < 1 and still_falls(run) is False:
+        weight, effect = Weight.UNKNOWN, f"{EARLY}, as here"
     same = abs(ratio - 1) <= TOLERANCE
-    return finding(f"{row.steps:,}", f"{run.updates:,}", same, weight, effect, change)
+    return finding(f"{row.steps:,}", here, same, weight, effect, change)
+
+
+def still_falls(run: Evidence) -> bool | None:
+    """Return whether the development loss fell in the last fifth of a training; None if that is not
+    known."""
+    losses = run.curves.get("development loss", {})
+    points = {update: value for update, value in losses.items() if math.isfinite(value)}
+    last = max(points, default=0)
+    before = [value for update, value in points.items() if update <= 0.8 * last]
+    return min(before) - points[last] > FALLING if before else None
 
 
 @aspect("learning rate", "lr_scheduler", "lr", "lr_factor", "warmup_updates", "encoder_embed_dim")
@@ -230,14 +287,28 @@ def _learning_rate(run: Evidence, row: Row) -> Finding | None:
     if schedule not in ("inverse_sqrt", OUR_RATE):
         return Finding(paper, schedule, Weight.LARGE, "another schedule", ours)
     here, change = _peak(run, schedule), f"--lr {peak:.9g}, or {ours}"
-    if not here:
+    ratio = _rate_ratio(run, row)
+    if not here or not ratio:
         return None
-    # A longer warm-up has a lower peak, but the same rate after it; it is an aspect of its own
-    ratio = here * math.sqrt((run.number("warmup_updates") or row.warmup) / row.warmup) / peak
     weight = Weight.UNKNOWN if HALF <= ratio <= 1 / HALF else Weight.LARGE
     effect = f"{ratio:.2f} of the paper's rate after the warm-up"
+    size = (run.tokens_per_update or 0) / row.batch_tokens
+    if 1 + SAME_RATE < ratio <= size:
+        weight, effect = Weight.NONE, f"{effect}, with {size:.1f} of its batch {RECIPE[5:]}"
     same = abs(ratio - 1) <= SAME_RATE
     return finding(paper, f"{schedule}, {here:.3g} at its peak", same, weight, effect, change)
+
+
+def _rate_ratio(run: Evidence, row: Row) -> float | None:
+    """Return the learning rate after the warm-up over the paper's.
+
+    A longer warm-up has a lower peak, but the same rate after it; it is an aspect of its own.
+    """
+    schedule = run.text("lr_scheduler")
+    here = _peak(run, schedule) if schedule in ("inverse_sqrt", OUR_RATE) else None
+    peak = learning_rate(row.warmup, row.d_model, row.warmup, row.lr_factor)
+    warmup = run.number("warmup_updates") or row.warmup
+    return here * math.sqrt(warmup / row.warmup) / peak if here else None
 
 
 def _peak(run: Evidence, schedule: str) -> float | None:
@@ -279,10 +350,12 @@ def _clipping(run: Evidence, row: Row) -> Finding | None:
     return number_finding(run.options, "clip_norm", 0, Weight.UNKNOWN, effect)
 
 
-@aspect("weight decay", "weight_decay")
+@aspect("weight decay", "weight_decay", "optimizer")
 def _weight_decay(run: Evidence, row: Row) -> Finding | None:
-    options = {"weight_decay": run.number("weight_decay") or 0}
-    return number_finding(options, "weight_decay", 0, Weight.UNKNOWN, "the paper has none")
+    here = 0 if run.has_our("optimizer") else run.options.get("weight_decay")
+    return number_finding(
+        {"weight_decay": here}, "weight_decay", 0, Weight.UNKNOWN, "the paper has none"
+    )
 
 
 @aspect("dropout", "dropout")
@@ -299,6 +372,8 @@ def _dropout(run: Evidence, row: Row) -> Finding | None:
 
 @aspect("other dropout", *OTHER_DROPOUT)
 def _other_dropout(run: Evidence, row: Row) -> Finding | None:
+    if not run.has_our("arch") and not any(name in run.options for name in OTHER_DROPOUT):
+        return None
     given = {name: value for name in OTHER_DROPOUT if (value := run.number(name))}
     here = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in given.items())
     paper, wrong, where = "none", list(given), "in attention weights or "
@@ -315,11 +390,14 @@ def _smoothing(run: Evidence, row: Row) -> Finding | None:
     here = 0.0 if run.text("criterion") == "cross_entropy" else run.number("label_smoothing")
     if here is None:
         return None
+    criterion = run.text("criterion") or OUR_LOSS
+    change = f"--criterion {OUR_LOSS} --label-smoothing {row.epsilon_ls:g}"
+    if criterion not in (OUR_LOSS, STOCKS_LOSS, "cross_entropy"):
+        return Finding(f"{row.epsilon_ls:g}", criterion, Weight.UNKNOWN, "another loss", change)
     effect = "another loss: perplexities do not compare either"
     if here == 0:
         loss = bleu_gain(D_LS0, BASE)
         effect = f"{loss:.1f} BLEU less for base, perplexity better (Table 3, row D)"
-    change = f"--criterion {OUR_LOSS} --label-smoothing {row.epsilon_ls:g}"
     same = here == row.epsilon_ls
     return finding(f"{row.epsilon_ls:g}", f"{here:g}", same, Weight.MEDIUM, effect, change)
 
@@ -339,18 +417,7 @@ def _precision(run: Evidence, row: Row) -> Finding | None:
     autocast = run.text("autocast")
     here = " and ".join(kinds) or (f"autocast {autocast}" if autocast else "single")
     weight, effect, change = Weight.NONE, "", ""
-    if run.gave_up_scaling:
-        here += ", minimum loss scale reached"
-        weight = Weight.LARGE
-        effect = "training stopped; mostly it had diverged before (fairseq#2488, #512)"
-        change = "a smaller --lr, a longer warm-up, a larger batch, --clip-norm 1; --bf16"
-    elif run.overflows:
-        here += f", {run.overflows:,} updates left out"
-        share = run.overflows / max(1, (run.updates or 0) + run.overflows)
-        weight = Weight.SMALL if share < 0.01 else Weight.MEDIUM
-        effect = f"{share:.1%} of the updates overflowed; some at the start are normal"
-        change = "--bf16 where the GPU has it"
-    elif "amp" in kinds:
+    if "amp" in kinds:
         weight, change = Weight.UNKNOWN, "--fp16 or --bf16 instead"
         effect = "fairseq divides gradients by the loss scale twice: Adam's ε counts for far more"
     return Finding("single", here, weight, effect, change)
@@ -382,6 +449,8 @@ def has_sizes_of(run: Evidence, row: Row) -> bool:
 
 @aspect("sizes", *SIZE_ARGUMENTS, "d_k", "d_v", "d_model")
 def _sizes(run: Evidence, row: Row) -> Finding | None:
+    if any(run.number(name) is None for name in SIZE_ARGUMENTS):
+        return None
     sides = [sizes(run, side) for side in SIDES]
     wanted = {symbol: getattr(row, symbol) for symbol in sides[0]}
     paper, *here = (
@@ -400,12 +469,26 @@ def _sizes(run: Evidence, row: Row) -> Finding | None:
 
 @aspect("norms", *NORMALIZE_BEFORE)
 def _norms(run: Evidence, row: Row) -> Finding | None:
+    if not run.has_our("arch") and not all(name in run.options for name in NORMALIZE_BEFORE):
+        return None
     before = [side for name, side in NORMALIZE_BEFORE.items() if run.is_on(name)]
     paper = "after each sub-layer"
     here = f"before each sub-layer ({' and '.join(before)})" if before else paper
     effect = "worse on WMT14 en-de, easier to train without warm-up (Nguyen and Salazar 2019)"
     change = "leave --encoder-normalize-before and --decoder-normalize-before out"
     return finding(paper, here, not before, Weight.UNKNOWN, effect, change)
+
+
+@aspect("ε of LayerNorm", "arch")
+def _layer_norm(run: Evidence, row: Row) -> Finding | None:
+    return choice(run.has_our("arch"), "1e-6", "1e-5", Weight.UNKNOWN, "not measured")
+
+
+@aspect("place of Adam's ε", "optimizer")
+def _place_of_epsilon(run: Evidence, row: Row) -> Finding | None:
+    is_papers = {"aiayn_adam": True, "adam": False}.get(run.text("optimizer") or "")
+    ways = "added to √v̂", "added to √v, before its bias is corrected"
+    return choice(is_papers, *ways, Weight.NONE, "none but for gradients near 1e-9")
 
 
 @aspect("positions", "no_token_positional_embeddings", *LEARNED)
@@ -471,13 +554,14 @@ def _vocabulary(run: Evidence, row: Row) -> Finding | None:
     return finding(paper, f"{here:,}", same, Weight.UNKNOWN, effect, change)
 
 
-@aspect("initial values", "arch", "initialization")
+@aspect("initial values", "arch", "initialization", "batch_size", *BEGINNINGS)
 def _initial_values(run: Evidence, row: Row) -> Finding | None:
     is_ours = run.has_our("arch")
     here, paper = run.text("initialization"), row.initialization
-    if not here and is_ours:
+    if not is_ours and (run.has_groups or "batch_size" in run.options):  # since October 2020
+        here = STOCK_SCHEME
+    if not here or run.begun_from:
         return None
-    here = here or STOCK_SCHEME
     effect = (
         "development perplexity 9.49 with fairseq, 10.19 with tensor2tensor, 10.27 with "
         f"fairseq-0.9 after 1,450 updates of tiny; the first two end level on Multi30k ({ABLATION})"
@@ -488,7 +572,9 @@ def _initial_values(run: Evidence, row: Row) -> Finding | None:
 
 @aspect("activation", "activation_fn")
 def _activation(run: Evidence, row: Row) -> Finding | None:
-    here = run.text("activation_fn") or "relu"  # which models without the option have
+    here = "relu" if run.has_our("arch") else run.text("activation_fn")
+    if here is None:
+        return None
     change = "--activation-fn relu"
     return finding("relu", here, here == "relu", Weight.UNKNOWN, "another network", change)
 
@@ -570,7 +656,9 @@ def _longest_output(run: Evidence, row: Row) -> Finding | None:
 def _test_set(run: Evidence, row: Row) -> Finding | None:
     if not run.search:
         return None
-    default = 1 if run.is_our_search else STOCKS_MULTIPLE
+    if run.is_our_search is None and run.translated is None:
+        return None
+    default = STOCKS_MULTIPLE if run.is_our_search is False else 1
     multiple = as_number(run.search.get("required_batch_size_multiple")) or default
     here = "every sentence" if run.translated is None else f"{run.translated:,} sentences"
     is_newstest2014 = run.corpus in (EN_DE, EN_FR) and run.subset == "test"
@@ -590,9 +678,12 @@ def _test_set(run: Evidence, row: Row) -> Finding | None:
 @aspect("text that is scored")
 def _pieces(run: Evidence, row: Row) -> Finding | None:
     is_parser = not row.shared_vocabulary or run.search.get("task") == PARSING_TASK
-    if not run.search or is_parser:  # a parser is scored by its trees and has no BLEU
-        return None
-    joined = bool(run.search.get("post_process") or run.search.get("remove_bpe"))
+    options = [name for name in ("post_process", "remove_bpe") if name in run.search]
+    if is_parser or (run.has_subwords is None and not options):
+        return None  # a parser is scored by its trees and has no BLEU
+    joined = any(run.search[name] for name in options)
+    if run.has_subwords is not None:
+        joined = not run.has_subwords
     effect = "BLEU of byte pairs or word pieces is far higher than BLEU of words"
     here = "pieces joined to words" if joined else "as pieces"
     change = "--post-process subword_nmt or sentencepiece"

@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 from fairseq_aiayn.diagnosis.aspects import ASPECTS, Finding, Weight, has_sizes_of
+from fairseq_aiayn.diagnosis.course import Event, events
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import BASE, E_LEARNED, ROWS, TABLE_3_D, Row
 from fairseq_aiayn.settings import FIRST_RATE, OURS
@@ -16,7 +17,7 @@ from fairseq_aiayn.settings import FIRST_RATE, OURS
 # A model of base's sizes without dropout is meant to be base, and not Table 3's row without dropout
 OF_OTHER_SIZES = [row for row in ROWS.values() if row not in (*TABLE_3_D, E_LEARNED)]
 # What leaves an option switched off, or, for the rate, begins a warm-up at nearly 0
-OFF: tuple[object, ...] = (None, False, 0, -1, "", "{}", [], "none", FIRST_RATE)
+OFF: tuple[object, ...] = (None, False, 0, -1, "", "False", "{}", [], "none", FIRST_RATE)
 # Names, machines, logs, checkpoints, validation and its search change no update
 WITHOUT_INFLUENCE = {
     *("arch", "task", "data", "dataset_impl", "source_lang", "target_lang", "user_dir"),
@@ -38,6 +39,7 @@ WITHOUT_INFLUENCE = {
     *("nbest", "search_precision", "post_process", "constrained", "stop_early", "unnormalized"),
     *("decoder_input_dim", "decoder_output_dim"),  # which repeat decoder_embed_dim
 }
+OLD_DEFAULTS = {"upsample_primary": 1}  # before fairseq had groups of options
 PREFIXES_WITHOUT_INFLUENCE = ("distributed_", "eval_", "fp16_", "amp_", "plasma_")
 
 
@@ -51,14 +53,17 @@ class Diagnosis:
     findings: Mapping[str, Finding]  # the heaviest first, then in the order in which a run is made
     not_known: tuple[str, ...]  # names of aspects of which the files say nothing
     other_options: Mapping[str, object]  # neither fairseq's defaults nor any of the aspects'
+    events: tuple[Event, ...] = ()  # what happened, the heaviest first
 
 
 def diagnose(run: Evidence, row: Row | None = None) -> Diagnosis:
     """Compare a training with a row; without one, with that of `row_of`."""
     row = row or row_of(run)
+    is_judged = run.is_transformer or "arch" not in run.options
     judged = {
         aspect.name: aspect.compare(run, row) if run.options or not aspect.options else None
         for aspect in ASPECTS
+        if is_judged or aspect.name in ("architecture", "task", "beginning")
     }
     known = [(name, finding) for name, finding in judged.items() if finding]
     known.sort(key=lambda pair: (not pair[1].differs, -pair[1].weight))
@@ -68,7 +73,8 @@ def diagnose(run: Evidence, row: Row | None = None) -> Diagnosis:
         row=row,
         findings=dict(known),
         not_known=tuple(name for name, finding in judged.items() if not finding),
-        other_options=other_options(run.options),
+        other_options=other_options(run) if is_judged else {},
+        events=tuple(events(run)),
     )
 
 
@@ -91,17 +97,18 @@ def row_of(run: Evidence) -> Row:
     )
 
 
-def other_options(options: Mapping[str, object]) -> dict[str, object]:
+def other_options(run: Evidence) -> dict[str, object]:
     """Return the options that no aspect judges, that have influence, and are not the defaults."""
     judged = {option for aspect in ASPECTS for option in aspect.options}
     defaults = fairseq_defaults()
     return {
         name: value
-        for name, value in options.items()
+        for name, value in run.options.items()
         if name not in judged
         and name not in WITHOUT_INFLUENCE
         and not name.startswith(PREFIXES_WITHOUT_INFLUENCE)
-        and value != defaults.get(name)
+        and str(value) != str(defaults.get(name))
+        and (run.has_groups or value != OLD_DEFAULTS.get(name))
         and not (value in OFF and defaults.get(name) in OFF)
     }
 
@@ -133,6 +140,9 @@ def as_json(diagnosis: Diagnosis) -> dict[str, object]:
         "training": diagnosis.name,
         "arch": diagnosis.arch,
         "row": diagnosis.row.name,
+        "happened": [
+            asdict(event) | {"weight": event.weight.name.lower()} for event in diagnosis.events
+        ],
         "findings": findings,
         "not_known": list(diagnosis.not_known),
         "other_options": dict(diagnosis.other_options),

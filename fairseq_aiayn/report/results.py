@@ -12,13 +12,12 @@ from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose
 from fairseq_aiayn.diagnosis.diagnosis import as_json as diagnosis_as_json
 from fairseq_aiayn.diagnosis.evidence import evidence_of_run
 from fairseq_aiayn.paper import TABLE_3
+from fairseq_aiayn.runs.configurations import flat_options, printed_configuration
 from fairseq_aiayn.runs.differences import Difference, run_differences
 from fairseq_aiayn.runs.logs import (
     LearningCurves,
     Log,
-    flat_options,
     learning_curves_of,
-    printed_configuration,
     read_log,
 )
 from fairseq_aiayn.runs.run import (

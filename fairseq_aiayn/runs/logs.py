@@ -1,8 +1,12 @@
-"""What logs of fairseq say: configuration, cost and learning curves of a training, validations."""
+"""What logs of fairseq say: statistics, cost and learning curves of a training, validations.
+
+A log may be of any fairseq from 0.8 on, and in any of its formats: JSON, simple or tqdm. Several
+commands may have written to it, and a terminal may have wrapped it.
+"""
 
 from __future__ import annotations
 
-import ast
+import gzip
 import json
 import math
 import re
@@ -13,7 +17,7 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
-from fairseq_aiayn.text import read_lines
+from fairseq_aiayn.text import NOT_GZIP
 
 PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")  # once per start
 DONE = "done training in"
@@ -21,13 +25,11 @@ DONE = "done training in"
 PEAK_MEMORY = re.compile(r"peak memory: (\d+) MiB(?:, of the GPU (\d+) MiB)?")
 TYPES = re.compile(r"\] dictionary: (\d+) types")
 MEASURES = {"bleu": "BLEU", "f1": "F1"}  # of the validation set, by their names in the log
-NAMED_GROUPS = {  # the option that says what a group of options is the configuration of
-    "model": "arch",
-    **{name: name for name in ("task", "criterion", "optimizer", "lr_scheduler")},
-}
-# What fairseq-train writes down as well, but does not use
-OTHER_COMMANDS = ("generation", "eval_lm", "interactive", "common_eval", "scoring")
-STARTS = ("{'_name'", "Namespace(")  # of a printed configuration
+CONFIGURATION = re.compile(r"\{'_name'|\bNamespace\(")  # begins a printed one
+# Statistics of a part of an epoch, of a whole one, and of a validation
+STATISTICS = re.compile(r"epoch (\d+)(?: \| valid on '([^']+)' subset)?(:| \|)(.*)")
+STATISTIC = re.compile(r"(\w+)[= ]((?:[-+\w.]|,(?=\d))+)%?(?=,|\]| \||\s*$)")
+GZIP, UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")  # how such files begin
 
 
 @dataclass(frozen=True)
@@ -39,34 +41,80 @@ class Log:
 
     @cached_property
     def statistics(self) -> list[dict]:
-        """The JSON objects of the log; other lines and half-written objects are skipped."""
-        objects = []
-        for line in self.lines:
-            start = line.find("{")
-            if start >= 0 and line.endswith("}"):
-                try:
-                    objects.append(json.loads(line[start:]))
-                except json.JSONDecodeError:
-                    continue
-        return objects
+        """The statistics of the log by their names in JSON; half-written objects are skipped."""
+        return [found for line in self.lines if (found := statistics_of(line))]
 
     def number(self, line: Mapping, key: str) -> float:
         """Return a figure of one of the `statistics`.
 
         Raises ValueError, with the file and the key, for a figure that is missing or no number.
         """
-        try:
-            return float(line[key])
-        except (KeyError, TypeError, ValueError) as error:
+        number = as_number(line.get(key))
+        if number is None:
             raise ValueError(
                 f"{self.path}: {key!r} must be a number in every line of statistics, got "
                 f"{line.get(key)!r}"
-            ) from error
+            )
+        return number
 
 
 def read_log(path: Path) -> Log:
-    """Read a log; raises OSError, or ValueError for bytes that are not UTF-8."""
-    return Log(path, read_lines(path))
+    """Read a log, unpacked if it is gzip; a redrawn bar is a line each time.
+
+    Bytes that are not UTF-8 are replaced. Raises OSError, or ValueError for a damaged gzip file.
+    """
+    content = path.read_bytes()
+    try:
+        content = gzip.decompress(content) if content.startswith(GZIP) else content
+    except NOT_GZIP as error:
+        raise ValueError(f"{path}: cut short or not gzip") from error
+    text = content.decode("utf-16" if content[:2] in UTF_16 else "utf-8-sig", errors="replace")
+    return Log(path, unwrapped(re.split(r"[\r\n]+", text)))
+
+
+def unwrapped(lines: list[str]) -> list[str]:
+    """Join the lines that a terminal broke at its width, which a broken configuration shows."""
+    first = next((line for line in lines if CONFIGURATION.search(line)), "")
+    if not first or first.rstrip().endswith((")", "}")):
+        return lines
+    whole, is_broken = [""], False
+    for line in lines:
+        whole[-1:] = [whole[-1] + line] if is_broken else [whole[-1], line]
+        is_broken = len(line) == len(first)
+    return whole[1:]
+
+
+def statistics_of(line: str) -> dict[str, object]:
+    """Return what a line says of updates, an epoch or a validation; empty if it does not."""
+    start = line.find("{")
+    if start >= 0 and line.endswith("}"):
+        try:
+            return json.loads(line[start:])
+        except json.JSONDecodeError:
+            return {}
+    match = STATISTICS.search(line)
+    if match is None:
+        return {}
+    subset = f"{match[2]}_" if match[2] else ""
+    prefix = subset or ("" if match[3] == ":" else "train_")
+    pairs = STATISTIC.findall(
+        match[4]
+    )  # before fairseq 0.8, those of a subset had its name already
+    return {"epoch": match[1]} | {
+        prefix + name.removeprefix(subset): value for name, value in pairs
+    }
+
+
+def as_number(value: object) -> float | None:
+    """Return a number, a number written as text, or the last one of a list; otherwise None."""
+    if isinstance(value, list) and value:
+        value = value[-1]
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value.replace(",", "") if isinstance(value, str) else value)
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -205,6 +253,13 @@ def learning_curves_of(log: Log) -> LearningCurves:
     )
 
 
+def series(log: Log, key: str, prefix: str = "") -> dict[int, float]:
+    """Return a statistic by update where it is a number, be it nan; `prefix` as of `statistics`."""
+    lines = _kept(log, f"{prefix}num_updates")
+    found = {update: as_number(line.get(prefix + key)) for update, (line, _) in lines.items()}
+    return {update: value for update, value in found.items() if value is not None}
+
+
 Lines = Mapping[int, tuple[dict, float]]  # statistics and seconds since those before, by updates
 
 
@@ -229,74 +284,3 @@ def _kept(log: Log, key: str) -> Lines:
 
 def _values(log: Log, lines: Lines, key: str) -> tuple[float, ...]:
     return tuple(log.number(line, key) for line, _ in lines.values())
-
-
-def printed_configuration(lines: Sequence[str]) -> dict:
-    """Return the last configuration in a log as plain data; empty if none can be read.
-
-    A cut-off line is skipped. Nothing in the log is evaluated.
-    """
-    for line in reversed(lines):
-        start = next((line.find(mark) for mark in STARTS if mark in line), None)
-        if start is None:
-            continue
-        try:
-            configuration = _plain(ast.parse(line[start:].strip(), mode="eval").body)
-        except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-            continue
-        if isinstance(configuration, dict):
-            return configuration
-    return {}
-
-
-def _plain(node: ast.expr) -> object:
-    """Return the value of a printed constant, container or Namespace; other text unchanged."""
-    match node:
-        case ast.Constant():
-            return node.value
-        case ast.Dict():
-            pairs = zip(node.keys, node.values, strict=True)
-            return {_plain(key): _plain(value) for key, value in pairs if key}
-        case ast.Call(func=ast.Name(), keywords=keywords):
-            return {item.arg: _plain(item.value) for item in keywords if item.arg}
-        case ast.List(elts=items) | ast.Tuple(elts=items):
-            return [_plain(item) for item in items]
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
-            return -number
-    return ast.unparse(node)
-
-
-def flat_options(configuration: Mapping) -> dict[str, object]:
-    """Return the options of a plain configuration by fairseq's argument names, such as max_tokens.
-
-    fairseq before 0.10 has a Namespace with every option. Since then it has groups of options, such
-    as "optimization", and in the group "model" often still a Namespace with every option. An option
-    that several groups have gets the value that fairseq-train uses.
-    """
-    model = configuration.get("model")
-    if not isinstance(model, Mapping) and "generation" not in configuration:  # no groups
-        return {name: value for name, value in configuration.items() if name[:1] != "_"}
-    options = dict(_joined(model)) if isinstance(model, Mapping) else {}  # generate has none
-    for group, values in configuration.items():
-        if not isinstance(values, Mapping) or group in OTHER_COMMANDS:
-            continue
-        if group in NAMED_GROUPS and values.get("_name"):
-            options[NAMED_GROUPS[group]] = values["_name"]
-        if group != "model":
-            options |= {name: value for name, value in values.items() if _is_own(name, value)}
-    return options
-
-
-def _joined(model: Mapping, prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yield a model's options; those of its parts have joined names, such as encoder_layers."""
-    for name, value in model.items():
-        if isinstance(value, Mapping):
-            yield from _joined(value, f"{prefix}{name}_")
-        elif _is_own(name, value):
-            yield prefix + name, value
-
-
-def _is_own(name: str, value: object) -> bool:
-    """Return whether an option is neither a group's name nor a reference to another option, such as
-    ${optimization.lr}."""
-    return name != "_name" and not (isinstance(value, str) and value.startswith("${"))

@@ -21,7 +21,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_aiayn.diagnosis.diagnosis import OFF
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import BASE, Row
-from fairseq_aiayn.runs.logs import printed_configuration
+from fairseq_aiayn.runs.configurations import printed_configuration
 from fairseq_aiayn.settings import stock_flags
 
 STOCK = ["--criterion", "label_smoothed_cross_entropy", "--optimizer", "adam"]

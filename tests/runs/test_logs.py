@@ -7,10 +7,9 @@ from argparse import Namespace
 import pytest
 from run_directories import PARAMETERS, inner, train_log, valid, write_log
 
+from fairseq_aiayn.runs.configurations import flat_options, printed_configuration
 from fairseq_aiayn.runs.logs import (
-    flat_options,
     learning_curves_of,
-    printed_configuration,
     read_log,
     training_of,
     validation_of,
