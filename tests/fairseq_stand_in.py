@@ -60,12 +60,10 @@ def generate(flags: dict[str, str]) -> None:
     subset = flags["--gen-subset"]
     text = Path(flags["data"]) / f"{subset}.{flags['--target-lang']}"
     lines = text.read_bytes().decode().split("\n")[:-1]
-    results = Path(flags["--results-path"])
-    results.mkdir()
     if os.environ.get("STAND_IN_SPOILS", "no such path") in flags["--path"]:
         lines = [line.split(" ")[0] for line in lines]
     found = [f"D-{k}\t-0.1\t{line.replace('@@ ', '')}\n" for k, line in enumerate(lines)]
-    (results / f"generate-{subset}.txt").write_bytes("".join(found).encode())
+    sys.stdout.buffer.write("".join(found).encode())
     print(f"Translated {len(lines):,} sentences (9 tokens) in 1.0s", file=sys.stderr)
 
 

@@ -8,7 +8,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import TextIO, get_args
 
@@ -39,6 +39,7 @@ from fairseq_aiayn.treebank.linearization import (
     linearize,
     normalized_lines,
     normalized_trees,
+    source_text,
 )
 from fairseq_aiayn.treebank.repair import RepairReport, repair
 from fairseq_aiayn.treebank.trees import SYMBOLS, Constituent, words_of, write_tree
@@ -63,6 +64,8 @@ def declare_linearize(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--words", type=Path, metavar="FILE", help="write the words here")
     parser.add_argument("--trees", type=Path, metavar="FILE", help="write normalized trees here")
+    parser.add_argument("--source", type=Path, metavar="FILE", help="write a parser's input here")
+    parser.add_argument("--longest", type=int, metavar="SYMBOLS", help="leave out longer trees")
 
 
 def run_linearize(arguments: argparse.Namespace) -> None:
@@ -77,20 +80,37 @@ def run_linearize(arguments: argparse.Namespace) -> None:
       aiayn parse --checkpoint average.pt ... < sentences | aiayn linearize --collapse-unary
 
     TREES is a file, a .gz file, a directory (all *.mrg, *.ptb, *.mrg.gz and *.ptb.gz below it) or -
-    for standard input. Line N of --words and of --trees belongs to line N of the output. With
+    for standard input. Line N of --words, --trees and --source belongs to line N of the output;
+    --source has the words as a parser's word pieces are learned from them. With
     --skip, the input has one tree per line, as parsers write it; lines that are not a tree are
     skipped and counted.
     """
-    count = 0
-    with _open(arguments.words) as words, _open(arguments.trees) as trees:
-        for count, tree in enumerate(_read_trees(arguments), start=1):
-            print(" ".join(linearize(tree, arguments.tags)))
-            if words:
-                print(" ".join(word.form for word in words_of(tree)), file=words)
-            if trees:
-                print(write_tree(tree), file=trees)
-        if not count:
+    paths = arguments.words, arguments.trees, arguments.source
+    with ExitStack() as opened:
+        files = [opened.enter_context(_open(path)) for path in paths]
+        if not _write_trees(arguments, files):
             raise ValueError(f"{source_name(arguments.trees_in[0])}: expected a tree, got none")
+
+
+def _write_trees(arguments: argparse.Namespace, files: Sequence[TextIO | None]) -> int:
+    """Print the sequences, and write words, trees and sources to the files; return their number."""
+    count = too_long = 0
+    for tree in _read_trees(arguments):
+        symbols = linearize(tree, arguments.tags)
+        if arguments.longest is not None and len(symbols) > arguments.longest:
+            too_long += 1
+            continue
+        count += 1
+        words = [word.form for word in words_of(tree)]
+        print(" ".join(symbols))
+        for file, line in zip(
+            files, (" ".join(words), write_tree(tree), source_text(words)), strict=True
+        ):
+            if file:
+                print(line, file=file)
+    if arguments.longest is not None:
+        print(f"{count:,} trees; {too_long:,} left out as too long", file=sys.stderr)
+    return count
 
 
 def _read_trees(arguments: argparse.Namespace) -> Iterator[Constituent]:

@@ -120,6 +120,17 @@ def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_n
     return model.getvalue()
 
 
+def fairseq_dictionary(model: bytes) -> str:
+    """Return a dictionary for fairseq with all subwords of a SentencePiece model, so that none is
+    unknown; the special symbols are fairseq's own."""
+    with optional("sentencepiece"):
+        from sentencepiece import SentencePieceProcessor
+    processor = SentencePieceProcessor(model_proto=model)
+    numbers = [n for n in range(len(processor)) if not processor.is_control(n)]
+    subwords = [processor.id_to_piece(n) for n in numbers if not processor.is_unknown(n)]
+    return "".join(f"{subword} 1\n" for subword in subwords)
+
+
 def _apply(given: Namespace) -> None:
     cut = partial(_cut, codes=given.codes, model=given.model)
     lines = stream_lines(STANDARD_INPUT)
@@ -131,7 +142,10 @@ def _apply(given: Namespace) -> None:
 
 
 def _learn(given: Namespace) -> None:
-    write_whole(given.output, learn(sample(given.text, given.sample), given.vocabulary))
+    model = learn(sample(given.text, given.sample), given.vocabulary, given.normalization)
+    if given.dictionary:
+        write_whole(given.dictionary, fairseq_dictionary(model).encode())
+    write_whole(given.output, model)
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -146,6 +160,8 @@ def _add_options(parser: ArgumentParser) -> None:
     learning.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE")
     learning.add_argument("--vocabulary", type=int, required=True, metavar="SUBWORDS")
     learning.add_argument("--sample", type=int, required=True, metavar="PAIRS")
+    learning.add_argument("--normalization", default="nmt_nfkc", help="a rule of SentencePiece")
+    learning.add_argument("--dictionary", type=Path, metavar="FILE", help="for fairseq")
     learning.add_argument("--output", type=Path, required=True)
     learning.set_defaults(run=_learn)
 

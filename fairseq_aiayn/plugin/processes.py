@@ -77,7 +77,7 @@ class EndingOnSignal:
         """Validate and write checkpoints; return the losses, and whether the training ends."""
         if self.received is None:
             self.received = listen()
-            if os.environ.get("LOCAL_RANK", "0") == "0":  # recipes/lib/training.sh looks for it
+            if os.environ.get("LOCAL_RANK", "0") == "0":  # recipes/training.sh looks for it
                 updates = trainer.get_num_updates()
                 logger.info("update %d is done; TERM now ends with a checkpoint", updates)
         stops = true_of_any_process(trainer, bool(self.received))

@@ -6,73 +6,59 @@
 #   recipes/multi30k/run.sh --max_update 2000                without a GPU, this trains the row tiny
 #   recipes/multi30k/run.sh --row multi30k_tiny --system both --seeds "1 2 3" --patience 10
 #                                                            repeat a published result of stock fairseq
-#   recipes/multi30k/run.sh --mirror DIR                     take the nine files from DIR
+#   recipes/multi30k/run.sh --mirror DIR                     take the files from DIR
 #   recipes/multi30k/run.sh --dry_run                        print every command, run none
-#
-# An interrupted run resumes where it stopped; stages whose options did not change are skipped.
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=recipes/lib/recipe.sh
-. "$here/../lib/recipe.sh"
-# shellcheck source=recipes/lib/translation.sh
-. "$recipe_lib/translation.sh"
+# shellcheck source=recipes/lib.sh disable=SC2034,SC2154
+. "$(dirname "$0")/../lib.sh"
+# shellcheck source=recipes/training.sh
+. "$recipes/training.sh"
 
 # Options
-exp=auto          # output directory; auto: exp/multi30k_SOURCE_TARGET,
-                  # with _lc added for lower-cased text
+exp=auto          # output directory; auto: exp/multi30k_SOURCE_TARGET, with _lc added for lower-cased
+                  # text
 text=auto         # cased, or lc.norm.tok: lower-cased like the corpus's own files of that name, on
                   # which published results are measured; auto: lc.norm.tok for the row
                   # multi30k_tiny, otherwise cased
-row=auto          # row to train; auto: base on a GPU, tiny on a CPU
+row=auto          # configuration to train; auto: base on a GPU, tiny on a CPU
 batch_tokens=auto # tokens per batch on each side; auto: the row's on a CPU, 4096 on a GPU
 max_update=auto   # updates of the training; auto: the row's on a CPU, 4000 on a GPU
 warmup=auto       # updates of the warm-up; auto: the row's on a CPU, 2000 on a GPU
 interval=auto     # updates between checkpoints; auto: 200 on a GPU with --max_update auto, otherwise
                   # the row's, in proportion to --max_update
+source_lang=en    # language to translate from
+target_lang=de    # language to translate to
 bpe_codes=auto    # joint byte pair merges; auto: 8000; for lower-cased text, 10000
-manifest=$here/corpus.toml # files with their checksums
+manifest=$(dirname "$recipe")/corpus.toml # files with their checksums
 # End of options
 
-corpus_stages() { manifest_stages; }
+read_options "$@"
+require_one_of source_lang en de fr
+require_one_of target_lang de fr en
+require_one_of text auto cased lc.norm.tok
+check_training
+[[ $device != cuda ]] || row=${row/#auto/base}
+row=${row/#auto/tiny}
+if [[ $row == multi30k_tiny ]]; then
+    text=${text/auto/lc.norm.tok}
+else
+    text=${text/auto/cased}
+    small_budget 4000 2000 200
+fi
 
-# Set text, search and training options as in "Good for Misconceived Reasons" (Wu et al., ACL 2021).
-# Its length penalty and longest output are fairseq's defaults. Ours has an α chosen on the development
-# set, as the paper chose it (section 6.1).
-choose_published() {
-    corpus_name+=_lc lowercase=(--lowercase)
-    limits=(--max-length 250)
-    token_bleu=true our_search=(--beam 5 --lenpen 1.4) stock_search=(--beam 5)
+corpus_name=multi30k_${source_lang}_$target_lang min_count=1
+tokenizer=moses normalize=(--normalize) limits=(--max-length 250 --max-ratio 1.5)
+if [[ $text == lc.norm.tok ]]; then
+    # Text, search and training as in "Good for Misconceived Reasons" (Wu et al., ACL 2021). Its
+    # length penalty and longest output are fairseq's defaults. Ours has an α chosen on the
+    # validation set, as the paper chose it (section 6.1).
+    corpus_name+=_lc lowercase=(--lowercase) limits=(--max-length 250)
+    bpe_codes=${bpe_codes/auto/10000}
+    our_search=(--beam 5 --lenpen 1.4) stock_search=(--beam 5)
     stock_training=(--clip-norm 25 --adam-eps 1e-8)
-}
-
-# bash reads a script while running it; inside a function, later edits of this file have no effect.
-main() {
-    translation_options "$@"
-    require_one_of source_lang en de fr
-    require_one_of target_lang de fr en
-    require_one_of text auto cased lc.norm.tok
-    [[ $device != cuda ]] || row=${row/auto/base}
-    row=${row/auto/tiny}
-    [[ $row == multi30k_tiny ]] || small_budget 4000 2000 200
-    if [[ $text == auto ]]; then
-        text=cased
-        [[ $row != multi30k_tiny ]] || text=lc.norm.tok
-    fi
-
-    corpus_name=multi30k_${source_lang}_$target_lang
-    tokenizer=moses normalize=(--normalize) limits=(--max-length 250 --max-ratio 1.5)
-    if [[ $text == lc.norm.tok ]]; then
-        bpe_codes=${bpe_codes/auto/10000}
-        choose_published
-    fi
-    bpe_codes=${bpe_codes/auto/8000}
-    require_whole bpe_codes
-    pieces=byte_pairs piece_flags=(--symbols "$bpe_codes")
-    text_mb=1000
-    systems_begin
-    files=$exp/downloads
-
-    translation_stages
-    exit
-}
-main "$@"
+fi
+bpe_codes=${bpe_codes/auto/8000}
+require_whole bpe_codes
+subwords=byte_pairs subword_flags=(--symbols "$bpe_codes")
+# shellcheck source=recipes/translation.sh
+. "$recipes/translation.sh"; exit

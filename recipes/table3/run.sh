@@ -13,13 +13,10 @@
 #   recipes/table3/run.sh -- --gpus 8                        print the table when they are done
 #
 # Options after -- are passed to the corpus's recipe; recipes/CORPUS/run.sh --help lists them.
-# Interrupted runs resume where they stopped; finished runs are skipped.
+# Stages: 1 prepares the text, 2 trains and scores, 3 prints the table.
 
-# shellcheck disable=SC2329  # stage calls functions by their names
-
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=recipes/lib/recipe.sh
-. "$here/../lib/recipe.sh"
+# shellcheck source=recipes/lib.sh disable=SC2034,SC2154
+. "$(dirname "$0")/../lib.sh"
 
 # Options
 rows=all           # rows of Table 3, separated by spaces, or all
@@ -27,148 +24,94 @@ seeds=1            # seeds to train every row with, separated by spaces
 system=aiayn       # aiayn, stock or both
 corpus=wmt14_en_de # recipe that prepares the text
 max_update=auto    # updates of every row; auto: the default of the corpus's recipe
-text=auto          # EXP in which that recipe has prepared its text; auto: prepare it in EXP/text
-exp=auto           # output directory; auto: exp/table3/CORPUS
+exp=auto           # output directory, which may be that of the corpus's recipe; auto: exp/table3/CORPUS
 count=false        # print the number of runs and end
 # End of options
 
-# Set runs to "SYSTEM ROW SEED" for every requested run.
-list_runs() {
-    local table row seed one
-    read_flags table python -c \
-        'import sys; sys.path = [*filter(None, sys.path)] # without the current directory
-from fairseq_aiayn.paper import TABLE_3; print(*(row.name for row in TABLE_3))'
-    rows=${rows/#all/${table[*]}}
+own=()
+while (($#)) && [[ $1 != -- ]]; do own+=("$1") && shift; done
+passed=("${@:2}")
+read_options "${own[@]}"
+require_one_of system aiayn stock both
+require_one_of count true false
+[[ $max_update == auto ]] || require_whole max_update
+for word in "${passed[@]}"; do # what would undo what Table 3 sets for each run
+    case ${word%%=*} in
+    --patience) fatal "--patience would train each row for another number of updates, which Table 3" \
+        "cannot compare" ;;
+    --row | --seeds | --system | --run | --exp | --subset | --average)
+        fatal "${word%%=*} cannot stand after --: Table 3 sets it for each run" ;;
+    --node_rank | --master) fatal "${word%%=*} cannot stand after --: on several nodes, start this in" \
+        "Slurm or train the rows with the corpus's own recipe" ;;
+    esac
+done
+here=$(dirname "$recipe")
+run_sh=$recipes/$corpus/run.sh
+[[ $corpus =~ ^[A-Za-z0-9_]+$ && -x $run_sh ]] ||
+    fatal "--corpus must name a recipe, there is no recipes/$corpus/run.sh"
+[[ $exp != auto ]] || exp=$root/exp/table3/$corpus
+[[ $exp == /* ]] || exp=$PWD/$exp
+[[ -z $mirror ]] || passed+=(--mirror "$mirror")
+[[ $dry_run == false ]] || passed+=(--dry_run)
+[[ $force == false ]] || passed+=(--force)
+
+table=$(python "$here/table.py" --rows)
+rows=${rows/#all/"$table"} runs=()
+for one in ${system/both/aiayn stock}; do
     for row in $rows; do
-        [[ " ${table[*]} " == *" $row "* ]] ||
-            fatal "--rows must be rows of Table 3, got '$row': they are ${table[*]}"
-    done
-    require_distinct rows
-    [[ -z $seeds ]] || require_seeds seeds
-    runs=()
-    for one in ${system/both/aiayn stock}; do
-        for row in $rows; do
-            if [[ $one == stock ]] && ! aiayn flags "$row" --system stock --gpus 1 &>/dev/null; then
-                echo "# stock fairseq cannot build row $row: left out" >&2
-                continue
-            fi
-            for seed in $seeds; do runs+=("$one $row $seed"); done
+        [[ " ${table//$'\n'/ } " == *" $row "* ]] ||
+            fatal "--rows must be rows of Table 3, got '$row': they are ${table//$'\n'/ }"
+        if [[ $one == stock ]] && ! aiayn flags "$row" --system stock --gpus 1 &>/dev/null; then
+            echo "# stock fairseq cannot build row $row: left out" >&2
+            continue
+        fi
+        for seed in $seeds; do
+            [[ $seed =~ ^(0|[1-9][0-9]{0,9})$ && " ${runs[*]} " != *" $one-$row-$seed "* ]] ||
+                fatal "--rows and --seeds must differ from each other, and seeds be whole numbers," \
+                    "got '$rows' and '$seeds'"
+            runs+=("$one-$row-$seed")
         done
     done
-    ((${#runs[@]} > 0)) || fatal "--rows and --seeds must name at least one run"
+done
+((${#runs[@]} > 0)) || fatal "--rows and --seeds must name at least one run"
+if [[ $count == true ]]; then
+    echo "${#runs[@]} runs: --array 0-$((${#runs[@]} - 1))"
+    exit
+fi
+
+chosen=("${runs[@]}")
+if [[ -n ${SLURM_ARRAY_TASK_ID:-} ]]; then
+    # In arithmetic, a command in it would run
+    [[ $SLURM_ARRAY_TASK_ID =~ ^[0-9]{1,9}$ ]] && task=$((10#$SLURM_ARRAY_TASK_ID))
+    [[ -n ${task:-} && -n ${runs[task]:-} ]] ||
+        fatal "there are ${#runs[@]} runs, none of them is number $SLURM_ARRAY_TASK_ID"
+    chosen=("${runs[task]}")
+fi
+
+# Run the corpus's recipe; a signal to this script ends it, too.
+call() {
+    if [[ $dry_run == true ]]; then "$run_sh" "$@"; else run "$run_sh" "$@"; fi
 }
 
-# Run the corpus's recipe; in a dry run, print what it would run.
-run_recipe() {
-    if [[ $dry_run == true ]]; then
-        echo "# $(recipe_quote "$recipe" "$@")"
-        "$recipe" "$@" --dry_run
-    else
-        run -t "$recipe" "$@"
-    fi
-}
-
-# End the recipe if an option after -- would undo what Table 3 sets for each run.
-check_passed() {
-    local word
-    for word in "${passed[@]}"; do
-        case ${word%%=*} in
-            --patience)
-                fatal "--patience would train each row for another number of updates," \
-                    "which Table 3 cannot compare" ;;
-            --row | --seeds | --system | --run | --exp | --prepared | --subset | --average)
-                fatal "${word%%=*} cannot stand after --: Table 3 sets it for each run" ;;
-            --node_rank | --master)
-                fatal "${word%%=*} cannot stand after --: on several nodes, start this in Slurm" \
-                    "or train the rows with the corpus's own recipe" ;;
-        esac
-    done
-}
-
-prepare_text() {
-    run_recipe --exp "$text" --stop_stage 4 "${passed[@]}"
-    ((run_status == 0)) || exit "$run_status"
-}
-
-# Train one run after another; if one fails, the others still run.
-train_rows() {
-    local one name row seed failed=()
-    for one in "${chosen[@]}"; do
-        read -r name row seed <<<"$one"
-        run_recipe --prepared "$text" --exp "$exp" --system "$name" --row "$row" --seeds "$seed" \
-            --run "$row-$seed" --subset valid --average 1 --max_update "$max_update" \
-            "${sparse[@]}" "${passed[@]}"
-        ((run_status == 0)) || failed+=("${one// /-}")
-    done
-    [[ -n ${SLURM_ARRAY_TASK_ID:-} ]] || make_table
-    ((${#failed[@]} == 0)) || fatal "not finished: ${failed[*]}"
-}
-
-# The rows depend on the place and on the content of the text.
-train_stage() {
-    local content=''
-    # shellcheck disable=SC2034  # the stage uses it by name
-    [[ ! -e $text/bin/sha256 ]] || content=$(<"$text/bin/sha256")
-    stage 2 train train_rows chosen max_update passed text content
-}
-
-make_table() {
-    local one directories=() finished=()
-    for one in "${runs[@]}"; do directories+=("$exp/${one// /-}"); done
-    run python "$here/table.py" "${directories[@]}" --output "$exp"
-    for one in "${directories[@]}"; do
-        [[ ! -e $one/score.json ]] || finished+=("$one")
+if ((stage <= 1)); then
+    call --exp "$exp" --stop_stage 4 "${passed[@]}" || exit
+fi
+((stop_stage >= 2)) || exit 0
+few=() # few checkpoints: nothing is averaged, they are only for resuming
+[[ $max_update == auto ]] || few=(--interval $((max_update < 20 ? 1 : max_update / 20)))
+[[ $dry_run == false ]] || few+=(--stage 5) # the text is shown once
+failed=()
+for one in "${chosen[@]}"; do # if one fails, the others still run
+    system=${one%%-*} seed=${one##*-} row=${one#*-}
+    call --exp "$exp" --system "$system" --row "${row%-*}" --seeds "$seed" --subset valid \
+        --average 1 --max_update "$max_update" "${few[@]}" "${passed[@]}" || failed+=("$one")
+done
+if ((stop_stage >= 3)) && [[ -z ${SLURM_ARRAY_TASK_ID:-} ]]; then
+    run python "$here/table.py" "${runs[@]/#/$exp/}" --output "$exp"
+    finished=()
+    for one in "${runs[@]}"; do
+        [[ ! -e $exp/$one/score.json ]] || finished+=("$exp/$one")
     done
     ((${#finished[@]} < 2)) || run -q aiayn compare "${finished[@]}" --output "$exp/table"
-    show_report "$exp/table"
-}
-
-# bash reads a script while running it; inside a function, later edits of this file have no effect.
-main() {
-    local own=()
-    passed=()
-    while (($#)); do
-        if [[ $1 == -- ]]; then
-            passed=("${@:2}")
-            break
-        fi
-        own+=("$1")
-        shift
-    done
-    recipe_options "${own[@]}"
-    require_one_of system aiayn stock both
-    require_one_of count true false
-    [[ $max_update == auto ]] || require_whole max_update
-    recipe=$here/../$corpus/run.sh
-    [[ -x $recipe ]] || fatal "--corpus must name a recipe, there is no recipes/$corpus/run.sh"
-    recipe=$(realpath "$recipe")
-    [[ $exp != auto ]] || exp=$root/exp/table3/$corpus
-    [[ $exp == /* ]] || exp=$PWD/$exp
-    [[ $text == auto ]] && makes_text=true text=$exp/text || makes_text=false
-    [[ -z $mirror ]] || passed+=(--mirror "$mirror")
-
-    check_passed
-
-    list_runs
-    if [[ $count == true ]]; then
-        echo "${#runs[@]} runs: --array 0-$((${#runs[@]} - 1))"
-        exit
-    fi
-    sparse=() # few checkpoints: nothing is averaged, they are only for resuming
-    [[ $max_update == auto ]] || sparse=(--interval $((max_update < 20 ? 1 : max_update / 20)))
-    chosen=("${runs[@]}")
-    if [[ -n ${SLURM_ARRAY_TASK_ID:-} ]]; then
-        # Arithmetic would run a command in it
-        [[ $SLURM_ARRAY_TASK_ID =~ ^[0-9]{1,9}$ && $SLURM_ARRAY_TASK_ID -lt ${#runs[@]} ]] ||
-            fatal "there are ${#runs[@]} runs, none of them is number $SLURM_ARRAY_TASK_ID"
-        chosen=("${runs[SLURM_ARRAY_TASK_ID]}")
-        recipe_begin "task-$SLURM_ARRAY_TASK_ID"
-        train_stage
-        exit
-    fi
-    recipe_begin
-    [[ $makes_text == false ]] || stage 1 text prepare_text corpus passed
-    train_stage
-    exit
-}
-main "$@"
+fi
+((${#failed[@]} == 0)) || fatal "not finished: ${failed[*]}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fairseq_aiayn.paper import TABLE_3
 from fairseq_aiayn.report.document import blocks_as_markdown
 from fairseq_aiayn.report.pages import RESULTS, sections, write_page
 from fairseq_aiayn.report.results import read_table3
@@ -18,9 +19,15 @@ from fairseq_aiayn.text import script
 
 def main() -> None:
     with script(__doc__) as parser:
-        parser.add_argument("runs", nargs="+", type=Path, metavar="RUN_DIRECTORY")
-        parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+        parser.add_argument("runs", nargs="*", type=Path, metavar="RUN_DIRECTORY")
+        parser.add_argument("--output", type=Path, metavar="DIR")
+        parser.add_argument(
+            "--rows", action="store_true", help="print the names of the rows instead"
+        )
         arguments = parser.parse_args()
+        if arguments.rows:
+            print(*(row.name for row in TABLE_3))
+            return
         table = read_table3(arguments.runs)
         write_page(table, arguments.output, "table3")
         print(blocks_as_markdown(sections(table)[RESULTS]), end="")

@@ -1,9 +1,9 @@
-"""Make further training trees of a treebank's trees: their phrases, and pairs of sentences.
+"""Print further training trees made of a treebank's trees: their phrases, and pairs of sentences.
 
 A parser learns to keep its place in the sentence from phrases, which are short, and from pairs, in
 which a sentence does not begin at the first word. The paper has nothing of this kind.
 
-    python augment.py --output trees/augmented.ptb trees/train.trees
+    python augment.py trees/train.trees > trees/augmented.ptb
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fairseq_aiayn.text import script, whole_file
+from fairseq_aiayn.text import script
 from fairseq_aiayn.treebank.trees import (
     ROOT_LABEL,
     Constituent,
@@ -59,13 +59,10 @@ def pairs(trees: Sequence[Constituent]) -> Iterator[Constituent]:
 def main() -> None:
     with script(__doc__) as parser:
         parser.add_argument("trees", type=Path, metavar="FILE", help="normalized trees")
-        parser.add_argument("--output", type=Path, required=True, metavar="FILE")
-        arguments = parser.parse_args()
-        trees = list(read_trees(arguments.trees))
+        trees = list(read_trees(parser.parse_args().trees))
         different = dict.fromkeys(phrase for tree in trees for phrase in phrases(tree))
-        with whole_file(arguments.output) as output:
-            for tree in (*different, *pairs(trees)):
-                output.write(f"{write_tree(tree)}\n")
+        for tree in (*different, *pairs(trees)):
+            print(write_tree(tree))
 
 
 if __name__ == "__main__":

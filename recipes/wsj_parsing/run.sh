@@ -8,40 +8,75 @@
 #   recipes/wsj_parsing/run.sh --corpus gum --system both    compare with stock fairseq
 #   recipes/wsj_parsing/run.sh --corpus gum --constrained --stage 10    search only among trees
 #   recipes/wsj_parsing/run.sh --corpus gum --dry_run        print every command, run none
-#
-# An interrupted run resumes where it stopped; stages whose options did not change are skipped.
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=recipes/lib/recipe.sh
-. "$here/../lib/recipe.sh"
-# shellcheck source=recipes/wsj_parsing/parsing.sh
-. "$here/parsing.sh"
+# shellcheck source=recipes/lib.sh disable=SC2034,SC2154
+. "$(dirname "$0")/../lib.sh"
+# shellcheck source=recipes/training.sh
+. "$recipes/training.sh"
 
 # Options
 exp=auto          # output directory; auto: exp/wsj_parsing/CORPUS
-row=auto          # row to train; auto: parsing on a GPU, parsing_tiny on a CPU
+corpus=wsj        # wsj (needs --treebank) or gum (downloaded)
+treebank=         # directory of bracketed trees, plain or .gz
+lists=            # directory with the lists train, valid and test of files below --treebank;
+                  # default: sections 02-21, 22 and 23 of Treebank-3's wsj
+silver=           # files, or patterns of files, of automatically parsed trees, separated by spaces
+                  # (semi-supervised)
+tags=pos          # symbol for each word: its part of speech (pos) or always the same (XX)
+augment=auto      # true: learn also from the phrases of the gold trees and from pairs of them (not in
+                  # the paper); auto: true for GUM alone, or else false
+longest=512       # longest training tree, in symbols
+vocabulary=auto   # number of word pieces; auto: 16000, with --silver 32000 (section 6.3), for GUM
+                  # alone 4000
+sample=1000000    # most sentences, spread over all, to learn the word pieces from
+gold_copies=1     # how often the training data has each gold tree; it has each tree of --silver and
+                  # of --augment once
+dropouts=auto     # P_drop of sub-layers and attention weights; of several, separated by spaces, the
+                  # best on the validation set is used; auto: 0.1 0.2 0.3 on a GPU, 0.1 on a CPU
+constrained=false # search only among trees over the words; not for --system stock
+row=auto          # configuration to train; auto: parsing on a GPU, parsing_tiny on a CPU
 batch_tokens=auto # tokens per batch on each side; auto: the row's, but 4096 for GUM on a GPU
 max_update=auto   # updates of the training; auto: the row's, but 12000 for GUM on a GPU
 warmup=auto       # updates of the warm-up; auto: the row's, but 4000 for GUM on a GPU
 interval=auto     # updates between checkpoints; auto: the row's, but 600 for GUM on a GPU
 # End of options
 
-# bash reads a script while running it; inside a function, later edits of this file have no effect.
-main() {
-    recipe_options "$@"
-    check_systems
-    check_trees
-    if [[ $device == cuda ]]; then
-        row=${row/auto/parsing} dropouts=${dropouts/auto/0.1 0.2 0.3}
-        [[ $corpus != gum ]] || small_budget 12000 4000 600
-    fi
-    row=${row/auto/parsing_tiny} dropouts=${dropouts/auto/0.1}
-    check_parsing
-    [[ $exp != auto ]] || exp=$root/exp/wsj_parsing/$corpus_name
-    require_outside_exp
-    systems_begin
+read_options "$@"
+require_one_of corpus wsj gum
+require_one_of tags pos XX
+require_one_of augment auto true false
+require_one_of constrained true false
+require_whole longest sample gold_copies
+[[ $gold_copies != 0 ]] || fatal "--gold_copies must be at least 1, got '0'"
+check_training
+if [[ $device == cuda ]]; then
+    row=${row/#auto/parsing} dropouts=${dropouts/#auto/0.1 0.2 0.3}
+    [[ $corpus != gum ]] || small_budget 12000 4000 600
+fi
+row=${row/#auto/parsing_tiny} dropouts=${dropouts/#auto/0.1}
 
-    parsing_stages
-    exit
-}
-main "$@"
+here=$(dirname "$recipe") corpus_name=$corpus silver_files=() checksums=/dev/null
+for file in $silver; do # a pattern stands for the files that it matches
+    [[ -f $file ]] || fatal "--silver must name files, there is no '$file'"
+    require_outside silver "$file"
+    silver_files+=("$(realpath "$file")")
+done
+if [[ $corpus == gum ]]; then
+    [[ -z $treebank$lists ]] || fatal "--corpus gum takes no --treebank or --lists"
+    # Release V11.1.0, without the documents of Reddit, which have blanks instead of words.
+    url=https://raw.githubusercontent.com/amir-zeldes/gum/72ce5ac14978a324c2fd18d49484e65292cbe316/const
+    checksums=$here/gum/sha256 lists=$here/gum
+    [[ -n $silver ]] || augment=${augment/auto/true} vocabulary=${vocabulary/auto/4000}
+else
+    [[ -d $treebank ]] || fatal "--corpus wsj needs --treebank DIR, parsed/mrg/wsj of LDC's" \
+        "Treebank-3, got '$treebank'; --corpus gum needs nothing"
+    [[ -z $lists || -d $lists ]] || fatal "--lists must be a directory, got '$lists'"
+    treebank=$(realpath "$treebank")
+    # A user's own sets are not the paper's or GUM's, whatever the directory is called.
+    [[ -z $lists ]] || { lists=$(realpath "$lists") && corpus_name=${treebank##*/}_lists; }
+fi
+[[ -z $silver ]] || vocabulary=${vocabulary/auto/32000} corpus_name+=_semi_supervised
+augment=${augment/auto/false} vocabulary=${vocabulary/auto/16000}
+require_whole vocabulary
+# shellcheck source=recipes/parsing.sh
+. "$recipes/parsing.sh"; exit

@@ -80,7 +80,7 @@ def test_wmt14_is_scored_on_all_3003_sentences_of_newstest2014_in_either_directi
 
 
 def test_text_that_is_already_there_needs_no_downloads():
-    result = run(RECIPES / "lib" / "split.toml", "en", "de")
+    result = run(RECIPES / "demo" / "corpus.toml", "en", "de")
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 

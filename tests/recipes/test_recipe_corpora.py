@@ -6,12 +6,9 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 
-import help_corpus
-import interface_corpus
-import pair_rules
-import plain_corpus
+import extract
 import pytest
-import split_corpus
+import split
 from recipe_runs import lines_of, refusal, script
 
 LANGUAGES = ("en", "de")
@@ -47,13 +44,13 @@ def test_help_text_is_what_a_reader_sees():
         '<p id="bm_id5">no paragraph</p><p>no id</p>',
         '<p id="par_id6">wide\n   space</p>',
     )
-    assert help_corpus.blocks(content) == {
+    assert extract.blocks(content) == {
         "hd_id1": "A bold title",
         "par_id2": "Press Ctrl+N.",
         "par_id3": "",
         "par_id6": "wide space",
     }
-    assert help_corpus.blocks(b"") == {}
+    assert extract.blocks(b"") == {}
 
 
 def test_help_is_aligned_by_file_and_id(tmp_path):
@@ -71,9 +68,8 @@ def test_help_is_aligned_by_file_and_id(tmp_path):
     )
     pages(tmp_path, "again.html", page('<p id="par_7">Save it first.</p>'), page())
     (tmp_path / "de" / "text" / "german.html").write_bytes(page('<p id="par_1">Nur hier.</p>'))
-    help_corpus.extract(tmp_path, "en", "de", tmp_path / "out", workers=1)
-    files = (tmp_path / "out" / f"text.{suffix}" for suffix in ("en", "de", "documents"))
-    assert list(zip(*map(lines_of, files))) == [
+    counts: Counter[str] = Counter()
+    assert [*extract.kept_lines(extract.help_pages(tmp_path, LANGUAGES), counts)] == [
         ("Open the first file.", "Die erste Datei.", "a/one.html"),
         ("Close the file now.", "Datei jetzt schließen.", "two.html"),
         ("Save it first.", "Vorher bitte speichern.", "two.html"),
@@ -82,7 +78,7 @@ def test_help_is_aligned_by_file_and_id(tmp_path):
 
 def test_help_without_pages_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"must have \*.html files in common"):
-        help_corpus.extract(tmp_path, "en", "de", tmp_path / "out", workers=1)
+        next(extract.help_pages(tmp_path, LANGUAGES))
 
 
 # --- the interface texts ---
@@ -96,8 +92,9 @@ def test_interface_text_is_aligned_by_key(tmp_path):
         archive.writestr("x/translations/en.json", json.dumps(english))
         archive.writestr("x/translations/de.json", json.dumps(german))
         archive.writestr("y/translations/en.json", json.dumps(english))
-    summary = interface_corpus.extract(wheel, "en", "de", tmp_path / "out")
-    assert summary == "1 pairs kept; dropped: markup 1"
+    options = ("--wheel", wheel, "--source-lang", "en", "--target-lang", "de")
+    done = script(extract.__file__, *options, "--output", tmp_path / "out")
+    assert done.returncode == 0 and "1 pairs kept; dropped: markup 1" in done.stderr
     assert lines_of(tmp_path / "out" / "text.en") == ["Turn the light on"]
     assert lines_of(tmp_path / "out" / "text.de") == ["Das Licht einschalten"]
 
@@ -122,18 +119,18 @@ def test_interface_text_is_aligned_by_key(tmp_path):
     ],
 )
 def test_reasons_to_drop_a_pair(source, target, reason):
-    assert pair_rules.reason_to_drop(source, target) == reason
+    assert extract.reason_to_drop(source, target) == reason
 
 
 def test_sentences_are_split_where_they_end_and_only_where_the_counts_agree():
-    split = pair_rules.sentences
-    assert split("Save it.  Close it! Done? Yes") == ["Save it.", "Close it!", "Done?", "Yes"]
-    assert split("Use e.g. Writer. See No. 3 or z. B. Calc.") == [
+    sentences = extract.sentences
+    assert sentences("Save it.  Close it! Done? Yes") == ["Save it.", "Close it!", "Done?", "Yes"]
+    assert sentences("Use e.g. Writer. See No. 3 or z. B. Calc.") == [
         "Use e.g. Writer.",
         "See No. 3 or z. B. Calc.",
     ]
-    assert split("Version 7.4 opens .odt files.") == ["Version 7.4 opens .odt files."]
-    pairs = pair_rules.sentence_pairs
+    assert sentences("Version 7.4 opens .odt files.") == ["Version 7.4 opens .odt files."]
+    pairs = extract.sentence_pairs
     assert pairs("One. Two.", "Eins. Zwei.") == [("One.", "Eins."), ("Two.", "Zwei.")]
     assert pairs("One. Two.", "Eins, zwei.") == [("One. Two.", "Eins, zwei.")]
 
@@ -149,7 +146,7 @@ def test_held_out_documents_and_sentences_never_stay_in_training(tmp_path):
     ]
     for suffix, column in zip((*LANGUAGES, "documents"), zip(*lines)):
         write(tmp_path, f"text.{suffix}", list(column))
-    splits = split_corpus.make_splits(tmp_path, LANGUAGES, 40, 90)
+    splits = split.make_splits(tmp_path, LANGUAGES, 40, 90)
     page_of = {target: document for _, target, document in lines}
     pages_of = {name: {page_of[target] for _, target in splits[name]} for name in splits}
     assert min(map(len, splits.values())) >= 60
@@ -157,14 +154,14 @@ def test_held_out_documents_and_sentences_never_stay_in_training(tmp_path):
     assert not pages_of["valid"] & pages_of["test"]
     held_out = {source for name in ("valid", "test") for source, _ in splits[name]}
     assert not held_out & {source for source, _ in splits["train"]}
-    assert splits == split_corpus.make_splits(tmp_path, LANGUAGES, 40, 90)
+    assert splits == split.make_splits(tmp_path, LANGUAGES, 40, 90)
 
 
 def test_text_without_documents_is_held_out_in_blocks(tmp_path, capsys):
     for language in LANGUAGES:
         lines = [f"{language} {k} words" for k in range(200)]
         write(tmp_path, f"text.{language}", [*lines, "", "x " * 10_000])
-    splits = split_corpus.make_splits(tmp_path, LANGUAGES, 40, 1000)
+    splits = split.make_splits(tmp_path, LANGUAGES, 40, 1000)
     assert [len(splits[name]) for name in ("train", "valid", "test")] == [180, 10, 10]
     assert splits["valid"][0][0] == "en 180 words" and splits["test"][-1][0] == "en 199 words"
     assert "dropped 1 with an empty side, 1 of more than 40 words" in capsys.readouterr().err
@@ -174,7 +171,7 @@ def test_given_splits_stay_and_only_training_text_is_shortened(tmp_path, capsys)
     for language in LANGUAGES:
         for name in ("train", "valid", "test"):
             write(tmp_path, f"{name}.{language}", ["a short line", "w " * 50, "w " * 10_000, " "])
-    splits = split_corpus.make_splits(tmp_path, LANGUAGES, 40, 1000)
+    splits = split.make_splits(tmp_path, LANGUAGES, 40, 1000)
     assert [len(splits[name]) for name in ("train", "valid", "test")] == [1, 2, 2]
     said = capsys.readouterr().err
     assert "train: 1 pairs (100.0%) have a sentence of valid, in either language" in said
@@ -183,26 +180,23 @@ def test_given_splits_stay_and_only_training_text_is_shortened(tmp_path, capsys)
 def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
     for language in LANGUAGES:
         write(tmp_path, f"text.{language}", ["w " * 50] * 30)
-    with pytest.raises(ValueError, match="corpus: must have pairs of 1 to 40 words, all 30 drop"):
-        split_corpus.make_splits(tmp_path, LANGUAGES, 40, 1000)
+    with pytest.raises(ValueError, match="text: must have pairs of 1 to 40 words, all 30 drop"):
+        split.make_splits(tmp_path, LANGUAGES, 40, 1000)
     for language in LANGUAGES:
         write(tmp_path, f"text.{language}", ["w"] * 19)
     with pytest.raises(ValueError, match="must have at least 20 pairs, got 19"):
-        split_corpus.make_splits(tmp_path, LANGUAGES, 40, 1000)
+        split.make_splits(tmp_path, LANGUAGES, 40, 1000)
     for language in LANGUAGES:
         write(tmp_path, f"text.{language}", ["w"] * 20)
     with pytest.raises(ValueError, match="the corpus repeats its sentences"):
-        split_corpus.make_splits(tmp_path, LANGUAGES, 40, 1000)
+        split.make_splits(tmp_path, LANGUAGES, 40, 1000)
 
 
 # --- plain files ---
 
 
 def found(corpus: Path) -> dict[str, str]:
-    return {
-        split: source.name
-        for split, (source, _) in plain_corpus.find_pairs(corpus, LANGUAGES).items()
-    }
+    return {name: source.name for name, (source, _) in split.find_files(corpus, LANGUAGES).items()}
 
 
 def test_plain_files_are_found_by_their_names(tmp_path):
@@ -222,19 +216,18 @@ def test_plain_files_are_found_by_their_names(tmp_path):
         write(splits, f"test_2017.{language}", ["a"])
     with pytest.raises(ValueError, match="called test .*, found test_2016_flickr, test_2017"):
         found(splits)
-    with pytest.raises(ValueError, match=r"must hold NAME.en and NAME.de .*: found none"):
+    with pytest.raises(ValueError, match=r"NAME.en and NAME.de .*: found none"):
         found(tmp_path)
-    with pytest.raises(ValueError, match="the corpus must be a directory"):
+    with pytest.raises(ValueError, match="must be a directory with"):
         found(tmp_path / "absent")
 
 
-def test_compressed_files_are_unpacked(tmp_path):
+def test_compressed_files_are_read(tmp_path):
     for language in LANGUAGES:
-        packed = tmp_path / f"text.{language}.gz"
-        packed.write_bytes(gzip.compress(f"grüner {language}\n\u00a0a\u2028 \nno end".encode()))
-    plain_corpus.unpack(plain_corpus.find_pairs(tmp_path, LANGUAGES), LANGUAGES, tmp_path / "out")
-    found = (tmp_path / "out" / "text.de").read_text(encoding="utf-8")
-    assert found == "grüner de\n\u00a0a\u2028 \nno end\n"
+        lines = "".join(f"grüner {language} {k}\n" for k in range(40))
+        (tmp_path / f"text.{language}.gz").write_bytes(gzip.compress(lines.encode()))
+    splits = split.make_splits(tmp_path, LANGUAGES, 40, 1000)
+    assert splits["test"] == [(f"grüner en {k}", f"grüner de {k}") for k in (38, 39)]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +236,7 @@ def test_compressed_files_are_unpacked(tmp_path):
         (b"eins\n", "{0}/a.de: expected as many lines as in {0}/a.en, got 1"),
         (b"", "{0}/a.de: expected as many lines as in {0}/a.en, got 0"),
         (b"eins\nzw\xe4i\n", "{0}/a.de:2: byte 3 (0xe4) is not UTF-8"),
-        (None, "{0}: must hold NAME.en and NAME.de (or with .gz): found none"),
+        (None, "{0}: must be a directory with NAME.en and NAME.de (or with .gz): found none"),
     ],
 )
 def test_bad_plain_files_end_with_one_line(tmp_path, german, message):
@@ -251,11 +244,14 @@ def test_bad_plain_files_end_with_one_line(tmp_path, german, message):
     if german is not None:
         (tmp_path / "a.de").write_bytes(german)
     options = ("--corpus", tmp_path, "--source-lang", "en", "--target-lang", "de")
-    done = script(plain_corpus.__file__, *options, "--output", tmp_path / "out")
-    assert refusal(done) == f"plain_corpus: {message.format(tmp_path)}"
+    limits = ("--max-words", 9, "--held-out", 9)
+    done = script(split.__file__, *options, *limits, "--output", tmp_path / "out")
+    assert refusal(done) == f"split: {message.format(tmp_path)}"
 
 
 def test_the_demo_corpus_counts_what_it_drops(tmp_path):
     paragraphs = [("Open the file.", "Öffnen Sie sie."), ("Same", "Same")] * 2
-    counts = pair_rules.write_pairs([("page", paragraphs)], LANGUAGES, tmp_path)
+    source, target = ({str(k): pair[side] for k, pair in enumerate(paragraphs)} for side in (0, 1))
+    counts: Counter[str] = Counter()
+    assert len([*extract.kept_lines([("page", source, target)], counts)]) == 1
     assert counts == Counter(kept=1, repeated=1, identical=2)

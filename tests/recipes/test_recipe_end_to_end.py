@@ -1,111 +1,385 @@
-"""Whole runs of recipes for French, from archives to scores: a few updates on a miniature."""
+"""Recipes from their archives and trees to their scores, in miniature: whole, killed in every
+stage, and pasted from a dry run. The text goes through the same steps in every split."""
+
+from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
+import treebanks
 from recipe_runs import (
     RECIPES,
     SHORT,
-    Corpus,
+    call,
+    files_of,
     finish,
+    kill_session,
     lines_of,
     make_corpus,
     mirrored,
     stages_run,
+    start,
+    wait_for,
+    with_holds,
+    with_stand_ins,
 )
 
+from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
+from fairseq_aiayn.inference.folder import text_of_data
+
 RUN = "aiayn-tiny-1"
-TEXT_STAGES = [
-    *("0-set_up", "1-download", "2-held_out", "2-clean", "3-pieces", "3-apply", "4-binarize")
-]
-RUN_STAGES = ["5-train", "6-average", "7-translate", "8-score"]
+TEXT = ["1-download", "2-clean", "3-subwords", "4-binarize"]
+# Where a run is killed: when this file is there, while the stage cannot end
+KILLS = {
+    "1-download": "downloads/training-parallel-europarl-v7.tgz",
+    "2-clean": "tokens",
+    "3-subwords": "subwords/codes",
+    "4-binarize": "bin/dict.en.txt",
+    "5-train": f"{RUN}/checkpoints/checkpoint_1_2.pt",
+    "6-average": f"{RUN}/average.pt",
+    "7-translate": f"{RUN}/generate-test.txt.part",
+    "8-score": f"{RUN}/hypothesis.txt",
+}
+# Here the recipe alone is killed, which leaves behind the command that it runs.
+ALONE = {
+    "4-binarize": "fairseq-preprocess",
+    "5-train": "fairseq-train",
+    "7-translate": "fairseq-generate",
+}
 
 
-@dataclass(frozen=True)
-class Whole:
-    """A recipe that ran from its archives to its scores."""
+def results(exp: Path, run: str = RUN) -> dict[str, bytes]:
+    """Return the content of what is binarized, translated and scored, by file."""
+    paths = [path for path in (exp / "bin").rglob("*") if path.is_file()]
+    paths += [exp / run / name for name in ("hypothesis.txt", "score.json", "source.txt")]
+    return {
+        str(path.relative_to(exp)): path.read_bytes()
+        for path in paths
+        if path.name not in ("preprocess.log", "sha256")
+    }
 
-    corpus: Corpus
-    exp: Path
-    said: str
+
+def weights(exp: Path) -> dict[str, torch.Tensor]:
+    return torch.load(exp / RUN / "average.pt", weights_only=False)["model"]
+
+
+def models(exp: Path) -> list[Path]:
+    return sorted((exp / RUN / "checkpoints").iterdir())
 
 
 @pytest.fixture(scope="module")
-def french(tmp_path_factory) -> Iterator[Whole]:
-    directory = tmp_path_factory.mktemp("wmt14_en_fr")
-    corpus = make_corpus("wmt14_en_fr", directory / "mirror", "fr", 300)
-    done = finish(mirrored(corpus, directory / "exp", *SHORT))
-    yield Whole(corpus, directory / "exp", done.stderr)
-    shutil.rmtree(directory)  # half a gigabyte
+def german(tmp_path_factory) -> Iterator[tuple[Path, list[str]]]:
+    """EXP of a whole run of both systems, and the command."""
+    directory = tmp_path_factory.mktemp("german")
+    mirror = make_corpus("wmt14_en_de", directory / "mirror", "de", 300)
+    words = mirrored(mirror, directory / "exp", *SHORT)
+    assert stages_run(finish(words).stderr) == [
+        *(TEXT + ["5-train", "6-average", "7-translate", "8-score"])
+    ]
+    yield directory / "exp", words
+    shutil.rmtree(directory)
 
 
-def test_word_pieces_end_as_a_score_of_plain_text(french):
-    stages = [*TEXT_STAGES, *(f"{stage}-{RUN}" for stage in RUN_STAGES)]
-    assert stages_run(french.said) == stages
-    assert "▁" in (french.exp / "pieces" / "train.fr").read_text()
-
-    run = french.exp / RUN
-    source, reference = french.corpus.pairs["newstest2014"]
-    assert lines_of(run / "source.txt") == source
-    assert lines_of(run / "reference.txt") == reference
-    hypothesis = lines_of(run / "hypothesis.txt")
-    assert len(hypothesis) == len(reference) == 12
-    assert any(hypothesis) and not any("▁" in line for line in hypothesis)
-
-    score = json.loads((run / "score.json").read_text())
-    assert score["sentences"] == 12
-    assert "tok:sacremoses-0.2.0-fr" in score["paper"]["signature"]
-    (row,) = json.loads((run / "table.json").read_text())["runs"]
-    assert row["training"]["updates"] == 6
-    assert row["bleu"]["score"] == score["paper"]["score"]
-    assert "| BLEU as the paper's " in (run / "table.md").read_text()
+def elsewhere(words: list[str], exp: Path) -> list[str]:
+    place = words.index("--exp") + 1
+    return [*words[:place], str(exp), *words[place + 1 :]]
 
 
-def test_a_score_comes_with_how_it_was_made(french):
-    settings = json.loads((french.exp / RUN / "settings.json").read_text())
-    expected = {
-        "name": RUN,
-        "system": "aiayn",
-        "row": "tiny",
-        "corpus": "wmt14_en_fr",
-        "subset": "test",
-        "averaged": 2,
-        "seed": 1,
-        "device": "cpu",
-        "gpus": 1,
-        "nodes": 1,
-    }
-    assert {key: settings[key] for key in expected} == expected
-    commands = settings["commands"]
-    assert list(commands) == ["train", "average", "validate", "generate", "score"]
-    assert "--max-tokens 256 --update-freq 1" in commands["train"]
-    for command in ("validate", "generate"):
-        assert f" --path {french.exp}/{RUN}/average.pt " in commands[command]
+def test_a_score_comes_with_how_it_was_made(german):
+    exp, _ = german
+    settings = json.loads((exp / RUN / "settings.json").read_text())
+    assert set(settings["commands"]) == {"train", "average", "validate", "generate", "score"}
+    assert (settings["subset"], settings["averaged"], settings["seed"]) == ("test", 2, 1)
+    assert settings["text_sha256"] == (exp / "bin/sha256").read_text().split()[0]
+    assert settings["commands"]["train"].startswith("fairseq-train ")
+    assert settings["commands"]["average"].startswith("aiayn average --last 2 ")
+    score = json.loads((exp / RUN / "score.json").read_text())
+    assert score["sentences"] == 12 == len(lines_of(exp / RUN / "hypothesis.txt"))
+    assert (exp / RUN / "report.html").exists()
 
 
-def test_a_row_of_table_3_is_measured_on_multi30k_from_its_archives(tmp_path):
-    corpus = make_corpus("multi30k", tmp_path / "mirror", "fr", 300)
+def test_the_same_command_again_changes_nothing_and_other_options_are_refused(german):
+    exp, words = german
+    before = files_of(exp)
+    assert stages_run(finish(words).stderr) == [] and files_of(exp) == before
+    for option in ("--warmup", "--vocabulary"):
+        other = call([*words, option, "150"])
+        assert other.returncode == 1 and "--force replaces it" in other.stderr
+    assert files_of(exp) == before
+
+
+def test_another_set_and_another_number_of_checkpoints_need_no_training(german):
+    exp, words = german
+    trained = [(path, path.stat().st_mtime_ns) for path in models(exp)]
+    valid = finish([*words, "--subset", "valid"])
+    assert stages_run(valid.stderr) == ["7-translate", "8-score"]
+    assert len(lines_of(exp / RUN / "hypothesis.txt")) == 20
+    last = finish([*words, "--average", "1"])
+    assert stages_run(last.stderr) == ["7-translate", "8-score"]
+    settings = json.loads((exp / RUN / "settings.json").read_text())
+    assert "average" not in settings["commands"] and settings["averaged"] == 1
+    again = finish([*words, "--stage", "5"])
+    assert stages_run(again.stderr) == ["5-train", "6-average", "7-translate", "8-score"]
+    assert [(path, path.stat().st_mtime_ns) for path in models(exp)] == trained
+
+
+def test_stock_fairseq_and_another_seed_stand_beside_it_on_the_same_text(german):
+    exp, words = german
+    done = finish([*words, "--system", "both"])
+    assert stages_run(done.stderr)[-5:] == [
+        *("5-train", "6-average", "7-translate", "8-score", "9-table")
+    ]
+    assert not {*TEXT} & {*stages_run(done.stderr)}
+    ours, stock = json.loads((exp / "table" / "table.json").read_text())["runs"]
+    assert ours["test_set"] == stock["test_set"]
+    assert ours["training"]["updates"] == stock["training"]["updates"] == 6
+
+
+def test_a_run_killed_in_every_stage_ends_as_if_it_had_not_been(german, tmp_path):
+    whole, words = german
+    finish(words)
+    exp, errors = tmp_path / "exp", tmp_path / "errors"
+    words = elsewhere(words, exp)
+    holds = with_holds(tmp_path / "holds")
+    said = ""
+    for stage, sign in KILLS.items():
+        process = start(words, errors, **holds, HELD=stage, HELD_COMMAND=ALONE.get(stage, ""))
+        wait_for(exp / sign, process, errors)
+        if stage in ALONE:
+            process.kill()
+            process.wait()
+        else:
+            kill_session(process)
+        assert not [*exp.glob(f"**/.done/{stage}")]
+        said += errors.read_text()
+    said += finish(words).stderr
+    assert said.count("it is stopped (group") == len(ALONE)
+    log = (exp / RUN / "recipe.log").read_text()
+    assert "checkpoint_last.pt (epoch 1 @ " in log
+    assert results(exp) == results(whole)
+    ours, theirs = weights(exp), weights(whole)
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert not list(exp.rglob("*.part"))
+    shutil.rmtree(exp)
+
+
+def test_the_printed_demo_is_a_script_that_gets_the_same_scores(tmp_path):
+    corpus = tmp_path / "own"
+    corpus.mkdir()
+    for language, lines in zip(("en", "de"), _pairs(200), strict=True):
+        (corpus / f"text.{language}").write_text("".join(f"{line}\n" for line in lines))
+    words = [RECIPES / "demo/run.sh", "--corpus", corpus, "--bpe_codes", "60", "--device", "cpu"]
+    words += ["--exp", tmp_path / "exp", *SHORT, "--workers", "1", "--system", "aiayn"]
+    script = finish([*words, "--dry_run"]).stdout
+    done = finish(words)
+    assert done.stderr.count(" stage 8-score, ") == 1
+    recipe = results(tmp_path / "exp")
+    shutil.rmtree(tmp_path / "exp")
+    (tmp_path / "exp").mkdir()
+    pasted = subprocess.run(
+        ["bash", "-e"], input=script, text=True, capture_output=True, env=os.environ, check=False
+    )
+    assert pasted.returncode == 0, pasted.stderr[-2000:]
+    assert results(tmp_path / "exp") == recipe
+    assert (tmp_path / "exp" / RUN / "settings.json").exists()
+
+
+def _pairs(count: int) -> tuple[list[str], list[str]]:
+    import mirrors
+
+    return mirrors.invented_pairs(count, 3)
+
+
+# --- the steps of text ---
+
+SAME = "Il a dit\u00a0: « Straße-NAME\u2019s » & «\u00adoui\u00ad» … 12.5"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "language", "options"),
+    [
+        ("wmt14_en_de", "de", ()),
+        ("wmt14_en_fr", "fr", ()),
+        ("multi30k", "de", ("--text", "cased")),
+        ("multi30k", "de", ("--text", "lc.norm.tok", "--bpe_codes", "50")),
+    ],
+)
+def test_all_splits_go_through_the_same_steps_which_export_reads(
+    tmp_path, recipe, language, options
+):
+    """Breaks if a step is left out for one split, or the note beside the binaries says another."""
+    corpus = make_corpus(recipe, tmp_path / "first", language, 40)
+    texts = {name: ([SAME, *pair[0]], [SAME, *pair[1]]) for name, pair in corpus.pairs.items()}
+    sizes = {len(pair[0]) for pair in texts.values()}
+    assert sizes == {41, 21, 13}
+    corpus = make_corpus(recipe, tmp_path / "mirror", language, 40, texts)
+    tools = with_stand_ins(tmp_path / "tools")
+    words = mirrored(corpus, tmp_path / "exp", "--stop_stage", "4", *options)
+    finish(words, **tools)
     exp = tmp_path / "exp"
-    own = ["--corpus", "multi30k", "--rows", "c_n2", "--max_update", "1", "--needs_mb", "1"]
-    passed = mirrored(corpus, exp, "--batch_tokens", "256")[3:]  # without script and --exp
-    words = [str(RECIPES / "table3" / "run.sh"), "--exp", str(exp), *own, "--"]
-    result = finish([*words, *passed])
-    run_stages = [f"{stage}-aiayn-c_n2-1" for stage in RUN_STAGES if stage != "6-average"]
-    stages = ["1-text", *TEXT_STAGES, "2-train", "0-set_up", *run_stages]
-    assert stages_run(result.stderr) == stages
+    for side in ("en", language):
+        steps = set()
+        for split in ("train", "valid", "test"):
+            tokens = lines_of(exp / "tokens" / f"{split}.{side}")[0]
+            steps.add((tokens, lines_of(exp / "subwords" / f"{split}.{side}")[0]))
+        if recipe == "wmt14_en_fr":  # words without a letter are taken out by the model itself
+            steps = {subwords for _, subwords in steps}
+        assert len(steps) == 1, steps
+    processing, model = text_of_data(exp / "bin")
+    lowercased = "lc.norm.tok" in options
+    assert processing.lowercase == lowercased
+    assert processing.normalize == (recipe != "wmt14_en_fr")
+    cut = (sentence_pieces if recipe == "wmt14_en_fr" else byte_pairs)(model)
+    for split in ("train", "test"):
+        tokens = lines_of(exp / "tokens" / f"{split}.en")
+        assert lines_of(exp / "subwords" / f"{split}.en") == [*map(cut, tokens)]
+    reference = lines_of(exp / "text" / f"test.{language}")
+    assert reference[1:] == [
+        line.lower() if lowercased else line for line in corpus.pairs[_test(recipe)][1][1:]
+    ]
 
-    downloads = {path.name for path in (exp / "text" / "downloads").iterdir()}
-    texts = ("train", "val", "test_2016_flickr")
-    assert downloads == {f"{text}.{language}.gz" for text in texts for language in ("en", "fr")}
-    assert "@@ " in (exp / "text" / "pieces" / "train.fr").read_text()
-    hypothesis = lines_of(exp / "aiayn-c_n2-1" / "hypothesis.txt")
-    assert len(hypothesis) == 20 and not any("@@" in line for line in hypothesis)
-    (run,) = json.loads((exp / "table3.json").read_text())["runs"]
-    made = {"row": "c_n2", "corpus": "multi30k_en_fr", "subset": "valid", "averaged": 1}
-    assert {key: run["settings"][key] for key in made} == made
-    assert (run["training"]["updates"], run["sentences"]) == (1, 20)
-    shutil.rmtree(exp)  # half a gigabyte
+
+def _test(recipe: str) -> str:
+    return "test_2016_flickr" if recipe == "multi30k" else "newstest2014"
+
+
+def test_archives_that_break_the_manifest_are_named(tmp_path):
+    corpus = make_corpus("wmt14_en_de", tmp_path / "mirror", "de", 30)
+    file = corpus.file("europarl-v7")
+    file.write_bytes(file.read_bytes()[:500])
+    corpus.publish(file)
+    words = mirrored(corpus, tmp_path / "exp", "--stop_stage", "2")
+    result = call(words)
+    assert result.returncode == 1
+    assert f"{file.name}: is cut short or not a gzip/tar archive" in result.stderr
+
+
+# --- parsing ---
+
+PARSER = "aiayn-parsing_tiny-1"
+PARSING = (
+    *("--row", "parsing_tiny", "--vocabulary", "70", "--max_update", "6", "--interval", "2"),
+    *("--average", "2", "--batch_tokens", "256", "--workers", "1", "--device", "cpu"),
+    *("--train_options", "--encoder-layers 1 --decoder-layers 1"),
+)
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory) -> list[object]:
+    """The command of a parser on an invented treebank."""
+    directory = tmp_path_factory.mktemp("trees")
+    treebank = treebanks.write_treebank(directory / "wsj")
+    return [RECIPES / "wsj_parsing/run.sh", "--treebank", treebank, *PARSING]
+
+
+def parsed(exp: Path) -> dict[str, bytes]:
+    names = ("predicted.trees", "repairs.json", "score.json", "words.txt", "gold.trees")
+    return {name: (exp / PARSER / "test" / name).read_bytes() for name in names}
+
+
+def test_trees_end_as_f1_also_after_three_kills(trees, tmp_path):
+    whole = [*trees, "--exp", tmp_path / "whole"]
+    finish(whole)
+    exp, errors = tmp_path / "exp", tmp_path / "errors"
+    words = [*map(str, trees), "--exp", str(exp)]
+    signs = ("trees/valid.tree", f"{PARSER}/checkpoints/checkpoint_1_2.pt", f"{PARSER}/average.pt")
+    for sign in signs:
+        process = start(words, errors)
+        wait_for(exp / sign, process, errors)
+        kill_session(process)
+    finish(words)
+    assert parsed(exp) == parsed(tmp_path / "whole")
+    assert stages_run(finish(words).stderr) == []
+    part = exp / PARSER / "test"
+    settings = json.loads((part / "settings.json").read_text())
+    assert set(settings["commands"]) == {"train", "average", "validate", "generate", "score"}
+    assert json.loads((part / "seconds.json").read_text())["sentences"] == treebanks.TEST
+    assert json.loads((exp / "bin/data.json").read_text())["gold"] == 80
+    assert (exp / "table/report.html").exists()
+    words += ["--constrained", "--stage", "10"]
+    assert stages_run(finish(words).stderr) == ["10-parse", "11-score", "12-table"]
+    constrained = json.loads((exp / PARSER / "test-constrained/repairs.json").read_text())
+    assert set(constrained["repairs"]) <= {"punctuation tags"} or not any(
+        count for name, count in constrained["repairs"].items() if name != "punctuation tags"
+    )
+    assert len(json.loads((exp / "table/table.json").read_text())["runs"]) == 2
+
+
+def test_the_sets_of_trees_and_no_symbol_of_them_is_unknown(trees, tmp_path):
+    """Breaks if a set has another's sections, or a longer tree of the test set is left out."""
+    tools = with_stand_ins(tmp_path / "tools")
+    silver = tmp_path / "silver.ptb"
+    silver.write_text(treebanks.invented_text(5, 99))
+    words = [*trees, "--exp", tmp_path / "exp", "--stop_stage", "3", "--longest", "40"]
+    finish([*words, "--silver", silver, "--augment", "true"], **tools)
+    made, cut = tmp_path / "exp/trees", tmp_path / "exp/subwords"
+    sizes = {name: len(lines_of(made / f"{name}.tree")) for name in ("train", "valid", "test")}
+    assert sizes["valid"] == treebanks.PER_SECTION and sizes["test"] == treebanks.TEST
+    assert max(len(line.split(" ")) for line in lines_of(made / "train.tree")) <= 40
+    known = {line.split(" ")[0] for line in lines_of(cut / "dict.tree.txt")}
+    pieces = {line.split(" ")[0] for line in lines_of(cut / "dict.words.txt")}
+    for name in ("train", "silver", "augmented"):
+        assert {
+            symbol for line in lines_of(made / f"{name}.tree") for symbol in line.split(" ")
+        } <= known
+        for words_line, line in zip(
+            lines_of(made / f"{name}.words"), lines_of(cut / f"{name}.words"), strict=True
+        ):
+            assert set(line.split(" ")) <= pieces
+            assert line.count("\u2581") == len(words_line.split(" "))
+        assert lines_of(made / f"{name}.tree") == lines_of(cut / f"{name}.tree")
+    assert len({len(lines_of(made / f"silver.{kind}")) for kind in ("trees", "words", "text")}) == 1
+
+
+def test_the_dropout_that_is_best_on_section_22_parses_section_23(trees, tmp_path):
+    from recipe_runs import in_front, with_fork_server, write_tool
+
+    evalb = tmp_path / "tools"
+    real = f'exec {Path(with_fork_server()["PATH"].split(":")[0]) / "aiayn"} "$@"\n'
+    better = 'if [[ $* == *dropout0.3/valid*per-sentence ]]; then "$REAL" "$@" | sed '
+    better += "'s/^\\(Bracketing FMeasure .* \\)[0-9.]*$/\\1 77.77/'; exit; fi\n"
+    write_tool(evalb / "aiayn", better.replace('"$REAL"', real.split()[1]) + real)
+    words = [*trees, "--exp", tmp_path / "exp", "--dropouts", "0.1 0.3"]
+    finish(words, **in_front(evalb, with_fork_server()))
+    runs = {path.name for path in (tmp_path / "exp").glob("aiayn-*") if (path / "test").exists()}
+    assert runs == {f"{PARSER}-dropout0.3"}
+
+
+def test_lists_that_share_a_file_are_refused(trees, tmp_path):
+    (tmp_path / "lists").mkdir()
+    for name, file in (
+        ("train", "02/wsj_0201.mrg.gz"),
+        ("valid", "22/wsj_2201.mrg"),
+        ("test", "x"),
+    ):
+        (tmp_path / "lists" / name).write_text(f" {file}\n".replace("x", "22/wsj_2201.mrg"))
+    words = [*trees, "--lists", tmp_path / "lists", "--exp", tmp_path / "exp"]
+    assert "must be in one list" in call(words).stderr
+    (tmp_path / "lists/test").write_text("23/wsj_2301.mrg\n")
+    finish([*words, "--stop_stage", "2"])
+    assert len(lines_of(tmp_path / "exp/trees/train.tree")) == treebanks.PER_SECTION
+
+
+# --- table 3 ---
+
+
+def test_table_3_lists_a_run_that_fails_and_does_not_stop_for_it(tmp_path):
+    corpus = make_corpus("multi30k", tmp_path / "mirror", "de", 30)
+    tools = with_stand_ins(tmp_path / "tools") | {"STAND_IN_FAILS": "aiayn_a_h1"}
+    words = [RECIPES / "table3/run.sh", "--corpus", "multi30k", "--rows", "a_h1 base", "--exp"]
+    words += [tmp_path / "exp", "--mirror", corpus.mirror, "--max_update", "6", "--"]
+    words += ["--manifest", corpus.manifest, "--bpe_codes", "100", "--device", "cpu"]
+    result = call(words, **tools)
+    assert result.returncode == 1 and "not finished: aiayn-a_h1-1" in result.stderr
+    table = (tmp_path / "exp/table3.md").read_text()
+    assert "aiayn-a_h1-1" in table and "| base" in table.replace("|  base", "| base")
+    settings = json.loads((tmp_path / "exp/aiayn-base-1/settings.json").read_text())
+    assert (settings["subset"], settings["averaged"]) == ("valid", 1)
+    del tools["STAND_IN_FAILS"]
+    assert "stage 5-train, aiayn-a_h1-1" in finish(words, **tools).stderr

@@ -1,341 +1,359 @@
-"""recipes/lib/recipe.sh, by small recipes that use it."""
+"""The shell library of all recipes: options, stages, commands, locks, downloads."""
+
+from __future__ import annotations
 
 import hashlib
 import os
-import signal
-import socket
+import re
+import shlex
 import subprocess
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from patience import PATIENCE
 from recipe_runs import (
     RECIPES,
-    in_front,
+    alive,
+    call,
+    failure,
+    files_of,
+    finish,
+    kill_session,
     refusal,
     session_of,
     stages_run,
-    without_fork_server,
+    start,
+    wait_for,
     write_tool,
 )
 
-LIBRARY = RECIPES / "lib" / "recipe.sh"
-
-THREE_STAGES = """
-size=3       # how large
-colour=red   # which colour,
-             # in English
-bright=false # a switch
+# Two stages of a text and two of a run; what it reads is in the directory above EXP.
+SAMPLE = f"""
+. {RECIPES}/lib.sh
+# Options
+exp=auto     # output directory
+word=tea     # what is written, in
+             # every stage
+times=1      # how often
+loud=false   # a switch
 # End of options
-recipe_options "$@"
-recipe_begin
-write_size() { run -o "$exp/size" echo "$size"; }
-write_colour() { run -o "$exp/colour" echo "$colour"; }
-join() { run -i "$exp/colour" -o "$exp/both" cat "$exp/size" -; }
-stage 1 size write_size size
-stage 2 colour write_colour colour
-stage 3 both join
+read_options "$@"
+require_whole times
+require_one_of word tea coffee "a b" "x'y"
+open_exp "$root/exp/sample"
+keep_options "$exp/options.txt" "$exp/.done" word
+stage 1 make && {{
+    run -o "$exp/first" cat "$exp/../input"
+    run sh -c 'echo "$1" >"$2"' sh "$word" "$exp/second"
+}}
+stage 2 copy && run -i "$exp/second" -o "$exp/third" cat
+end
+begin "$exp/run"
+keep_options "$exp/run/options.txt" "$exp/run/made" times
+stage 3 count "$loud" && {{
+    run -q mkdir -p "$exp/run/made"
+    run -n count -o "$exp/run/made/count" sh -c 'cat "$1"; echo "$2"' sh "$exp/third" "$times"
+}}
+stage 4 last && run sh -c "${{LAST:-true}}"
+end
 """
 
 
 @pytest.fixture
-def recipe(tmp_path):
-    """Return a function that writes a recipe and gives the command that runs it."""
-
-    def write(body: str) -> list[str]:
-        text = f"# A sample.\n\n. {LIBRARY}\n\n# Options\n{body}"
-        script = write_tool(tmp_path / "sample" / "run.sh", text) / "run.sh"
-        return [str(script), "--exp", str(tmp_path / "exp"), "--needs_mb", "1"]
-
-    return write
+def sample(tmp_path) -> list[str | Path]:
+    """The command of the sample recipe."""
+    (tmp_path / "input").write_text("1\n")
+    script = write_tool(tmp_path / "sample", SAMPLE.replace("#!", "", 1)) / "sample"
+    return [script, "--exp", tmp_path / "exp"]
 
 
-def call(command, *arguments, **environment):
-    return subprocess.run(
-        [*command, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        env={**os.environ, **environment},
-    )
+def test_done_stages_are_skipped_and_a_second_run_changes_nothing(sample, tmp_path):
+    assert stages_run(finish(sample).stderr) == ["1-make", "2-copy", "3-count", "4-last"]
+    assert (tmp_path / "exp/run/made/count").read_text() == "tea\n1\n"
+    before = files_of(tmp_path / "exp")
+    again = finish(sample)
+    assert stages_run(again.stderr) == [] and again.stderr.count("is done, skipped") == 4
+    assert files_of(tmp_path / "exp") == before
 
 
-def start(command, waiting_for: Path) -> subprocess.Popen:
-    """Start a recipe and return when it has made a file."""
-    # A shell in the background ignores SIGINT, and bash cannot trap what it was told to ignore.
-    process = subprocess.Popen(
-        ["env", "--default-signal=INT", *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + PATIENCE
-    while not waiting_for.exists():
-        assert time.monotonic() < deadline and process.poll() is None, process.communicate()
-        time.sleep(0.02)
+def test_a_stage_that_is_asked_for_runs_again_with_all_that_follow(sample, tmp_path):
+    finish(sample)
+    (tmp_path / "input").write_text("2\n")
+    assert stages_run(finish([*sample, "--stage", "3"]).stderr) == ["3-count", "4-last"]
+    assert (tmp_path / "exp/first").read_text() == "1\n"
+    stages = stages_run(finish([*sample, "--stage", "1", "--stop_stage", "1"]).stderr)
+    assert stages == ["1-make"] and (tmp_path / "exp/first").read_text() == "2\n"
+    assert stages_run(finish(sample).stderr) == ["2-copy", "3-count", "4-last"]
+
+
+def test_a_value_that_may_change_runs_what_depends_on_it(sample):
+    finish(sample)
+    assert stages_run(finish([*sample, "--loud"]).stderr) == ["3-count", "4-last"]
+    assert stages_run(finish([*sample, "--loud", "true"]).stderr) == []
+
+
+def test_a_late_start_needs_the_stages_before_it(sample):
+    assert "stage 1-make is not done: start with --stage 1" in refusal(call([*sample, "--stage=3"]))
+
+
+@pytest.mark.parametrize("option", ["--word", "--times"])
+def test_other_options_do_not_replace_what_was_made_unless_forced(sample, tmp_path, option):
+    finish(sample)
+    before = files_of(tmp_path / "exp")
+    other = {"--word": "coffee", "--times": "2"}[option]
+    result = call([*sample, option, other])
+    line = result.stderr.splitlines()[-1]
+    name = option.removeprefix("--")
+    old = {"--word": "tea", "--times": "1"}[option]
+    assert result.returncode == 1
+    assert f"was made with {name}='{old}', not with {name}='{other}'" in line
+    assert "--exp" in line and "--force" in line
+    assert files_of(tmp_path / "exp") == before
+    assert "4-last" in stages_run(finish([*sample, option, other, "--force"]).stderr)
+    assert other in (tmp_path / "exp/run/made/count").read_text()
+
+
+def test_a_dry_run_makes_nothing_and_what_it_prints_makes_the_same(sample, tmp_path):
+    for word in ("a b", "x'y"):
+        script = finish([*sample, "--word", word, "--dry_run"], PATH=os.environ["PATH"]).stdout
+        assert not (tmp_path / "exp").exists()
+        (tmp_path / "exp").mkdir()
+        subprocess.run(["bash", "-eu"], input=script, text=True, check=True, cwd="/")
+        pasted = (tmp_path / "exp/run/made/count").read_text()
+        subprocess.run(["rm", "-r", tmp_path / "exp"], check=True)
+        finish([*sample, "--word", word])
+        assert (tmp_path / "exp/run/made/count").read_text() == pasted == f"{word}\n1\n"
+        subprocess.run(["rm", "-r", tmp_path / "exp"], check=True)
+
+
+def test_help_names_every_option_with_its_default(sample):
+    text = finish([*sample, "--help"]).stdout
+    for line in ("--word tea +what is written, in\n +every stage", "--stop_stage 99 "):
+        assert re.search(line, text), line
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--wrod", "tea"], "unknown option --wrod: --word?"),
+        (["--stop-stag", "2"], "unknown option --stop_stag: --stop_stage?"),
+        (["--word"], "option --word needs a value"),
+        (["tea"], "unexpected argument 'tea'"),
+        (["--times", "x[$(touch mark)]"], "--times must be a whole number, got 'x[$(touch mark)]'"),
+        (["--times", "08"], "--times must be a whole number"),
+        (["--stage", "-1"], "--stage must be a whole number"),
+        (["--word", "a\nb"], "--word must be one of tea coffee a b x'y, got 'a b'"),
+        (["--dry_run", "true", "--force", "--mirror", "none"], "--mirror must be a directory"),
+        (["--exp", "a:b"], "--exp must be a path in UTF-8 without"),
+        (["--exp", ""], "--exp must be a directory, got ''"),
+    ],
+)
+def test_a_wrong_option_ends_the_recipe_with_one_line(sample, tmp_path, options, message):
+    assert message in refusal(call([*sample, *options], tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["input", "sample"]
+
+
+def test_an_exp_with_other_things_is_refused_and_they_stay(sample, tmp_path):
+    (tmp_path / "exp" / "run").mkdir(parents=True)
+    assert "holds other things than a recipe's" in refusal(call(sample))
+    assert [path.name for path in (tmp_path / "exp").rglob("*")] == ["run"]
+
+
+@pytest.mark.parametrize("exp", ["with space", "quote'd", "ümläut", "a$b", "-a"])
+def test_odd_paths_are_fine(sample, tmp_path, exp):
+    finish([*sample, "--exp", exp], tmp_path)
+    assert (tmp_path / exp / "run/made/count").exists()
+
+
+def test_a_failing_command_leaves_no_output_and_no_marker(sample, tmp_path):
+    (tmp_path / "input").unlink()
+    assert "No such file" in failure(call(sample), "1-make")
+    assert not (tmp_path / "exp/first").exists() and not (tmp_path / "exp/.done").exists()
+    (tmp_path / "input").write_text("1\n")
+    assert stages_run(finish(sample).stderr)[0] == "1-make"
+
+
+@pytest.mark.parametrize("how", ["all", "alone"])
+def test_after_a_kill_no_command_is_left_and_the_same_command_goes_on(sample, tmp_path, how):
+    errors, sign = tmp_path / "errors", tmp_path / "sign"
+    process = start(list(map(str, sample)), errors, LAST=f"echo $$ >{sign}; sleep 600")
+    wait_for(sign, process, errors)
+    time.sleep(0.1)
+    child = int(sign.read_text())
+    if how == "all":
+        kill_session(process)
+    else:
+        process.kill()
+        process.wait()
+        assert Path(f"/proc/{child}").exists()
+    last = finish(sample)
+    assert stages_run(last.stderr) == ["4-last"]
+    assert (how == "alone") == ("it is stopped (group" in last.stderr)
+    assert session_of(child) is None
+
+
+@pytest.mark.parametrize("number", ["INT", "TERM"])
+def test_a_signal_stops_the_children_and_leaves_no_marker(sample, tmp_path, number):
+    errors, sign = tmp_path / "errors", tmp_path / "sign"
+    process = start(list(map(str, sample)), errors, LAST=f"echo $$ >{sign}; sleep 600")
+    wait_for(sign, process, errors)
+    time.sleep(0.1)
+    subprocess.run(["kill", f"-{number}", str(process.pid)], check=True)
+    assert process.wait(PATIENCE) == {"INT": 130, "TERM": 143}[number]
+    assert session_of(int(sign.read_text())) is None
+    assert "interrupted in stage 4-last" in errors.read_text()
+    assert not (tmp_path / "exp/run/.done/4-last").exists()
+
+
+def hold(lock: Path, content: str) -> subprocess.Popen:
+    """Hold a lock, with this in it, until the process is killed."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.write_text(content)
+    words = ["flock", lock, "sh", "-c", f"echo >{lock}.held; exec sleep 600"]
+    process = subprocess.Popen(words, start_new_session=True)
+    while not Path(f"{lock}.held").exists():
+        time.sleep(0.01)
     return process
 
 
-def test_unchanged_stages_are_skipped_and_a_changed_option_runs_all_that_follows(recipe, tmp_path):
-    command = recipe(THREE_STAGES)
-    first = call(command)
-    assert first.returncode == 0, first.stderr
-    assert stages_run(first.stderr) == ["1-size", "2-colour", "3-both"]
-    assert (tmp_path / "exp" / "both").read_text() == "3\nred\n"
-
-    again = call(command)
-    assert stages_run(again.stderr) == []
-    assert again.stderr.count("is done, skipped") == 3
-
-    changed = call(command, "--colour", "blue")
-    assert stages_run(changed.stderr) == ["2-colour", "3-both"]
-    assert (tmp_path / "exp" / "both").read_text() == "3\nblue\n"
-
-    earlier = call(command, "--colour=blue", "--size", "4", "--stop_stage", "1")
-    assert stages_run(earlier.stderr) == ["1-size"]
-    # Stages 2 and 3 have their own options unchanged, but stand on another stage 1.
-    later = call(command, "--colour", "blue", "--size", "4")
-    assert stages_run(later.stderr) == ["2-colour", "3-both"]
-
-    forced = call(command, "--colour", "blue", "--size", "4", "--stage", "3", "--force")
-    assert stages_run(forced.stderr) == ["3-both"]
-
-
-def test_an_edited_stage_runs_again(recipe):
-    call(recipe(THREE_STAGES))
-    edited = THREE_STAGES.replace('cat "$exp/size" -', 'cat - "$exp/size"')
-    assert stages_run(call(recipe(edited)).stderr) == ["3-both"]
-
-
-def test_a_late_start_needs_the_stages_before_it(recipe):
-    result = call(recipe(THREE_STAGES), "--stage", "3")
-    assert result.returncode == 1
-    assert "stage 1-size is not done with these options: start with --stage 1" in result.stderr
-
-
-def test_dry_run_prints_every_command_and_makes_nothing(recipe, tmp_path):
-    result = call(recipe(THREE_STAGES), "--dry_run", "--colour", "light blue")
-    exp = tmp_path / "exp"
-    assert result.returncode == 0
-    assert result.stdout.splitlines() == [
-        "# stage 1-size",
-        f"echo 3 > {exp}/size",
-        "# stage 2-colour",
-        f"echo 'light blue' > {exp}/colour",
-        "# stage 3-both",
-        f"cat {exp}/size - < {exp}/colour > {exp}/both",
-    ]
-    assert not exp.exists()
-
-
-def test_help_names_every_option_with_its_default(recipe):
-    result = call(recipe(THREE_STAGES), "--help")
-    assert result.returncode == 0
-    assert "A sample." in result.stdout
-    for option in ("--size 3", "--colour red", "in English", "--bright false", "--dry_run false"):
-        assert option in result.stdout
-
-
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--sise", "4"], "run.sh: unknown option --sise; --help lists the options"),
-        (["--HOME", "x"], "run.sh: unknown option --HOME; --help lists the options"),
-        (["--recipe_lib", "x"], "run.sh: unknown option --recipe_lib; --help lists the options"),
-        (["now"], "run.sh: unexpected argument 'now'; --help lists the options"),
-        (["--size"], "run.sh: option --size needs a value"),
-        (["--stage", "two"], "run.sh: --stage must be a whole number, got 'two'"),
-        (["--force", "--stage", "08"], "run.sh: --stage must be a whole number, got '08'"),
-        (["--needs_mb", "99999999999"], "99999999999 MB needed (--needs_mb)"),
-    ],
+    "content", ["{host} {me} 0", "other-host 5 5", "{host} x[$(touch mark)] 1"]
 )
-def test_a_wrong_option_ends_the_recipe_with_one_line(recipe, tmp_path, arguments, message):
-    assert message in refusal(call(recipe(THREE_STAGES), *arguments))
-    assert not (tmp_path / "exp" / "size").exists()
+def test_a_run_that_somebody_works_in_is_left_alone(sample, tmp_path, content):
+    """Breaks if what stands in a lock is taken for arithmetic, or process group 1 for one."""
+    finish([*sample, "--stop_stage", "2"])
+    words = content.format(host=os.uname().nodename, me=os.getpid())
+    holder = hold(tmp_path / "exp/run/.lock", words)
+    result = call(sample, tmp_path)
+    assert result.returncode == 1 and "is already running in" in result.stderr
+    assert alive(holder.pid) and not (tmp_path / "mark").exists()
+    kill_session(holder)
 
 
-def test_a_directory_that_cannot_be_written_is_one_line(recipe, tmp_path):
-    (tmp_path / "file").touch()
-    line = refusal(call(recipe(THREE_STAGES), "--exp", str(tmp_path / "file" / "exp")))
-    assert "cannot write to" in line
+def test_text_that_another_recipe_makes_is_waited_for(sample, tmp_path):
+    finish([*sample, "--stop_stage", "2"])
+    holder = hold(tmp_path / "exp/.lock", f"{os.uname().nodename} {os.getpid()} 0")
+    process = start(list(map(str, sample)), tmp_path / "errors")
+    while "waits for process" not in (tmp_path / "errors").read_text():
+        assert process.poll() is None
+        time.sleep(0.01)
+    kill_session(holder)
+    assert process.wait(PATIENCE) == 0
 
 
-@pytest.mark.parametrize("flag", ["", "-q", "-p"])
-def test_a_failing_command_leaves_no_output_and_no_marker(recipe, tmp_path, flag):
+def test_python_imports_nothing_from_the_users_directory(tmp_path):
+    for name in ("tqdm", "numpy", "fairseq_aiayn", "json", "runpy"):
+        (tmp_path / f"{name}.py").write_text(f"open('{tmp_path}/mark', 'w')\n")
+    words = [RECIPES / "multi30k/run.sh", "--dry_run", "--device", "cpu"]
+    for path in ("", ":", "::"):
+        finish(words, tmp_path, PYTHONPATH=path)
+    finish([RECIPES / "table3/run.sh", "--count"], tmp_path)
+    module = ["python", RECIPES / "module.py", "fairseq_aiayn.corpus.moses", "--language", "en"]
+    result = call(["bash", "-c", f". {RECIPES}/lib.sh; {shlex.join(map(str, module))} </dev/null"])
+    assert result.returncode == 0 and not (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize("name", ["SLURM_RESTART_COUNT", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID"])
+def test_an_environment_variable_is_not_evaluated(tmp_path, name):
+    words = [RECIPES / "table3/run.sh", "--rows", "base", "--dry_run"]
+    call(words, tmp_path, **{name: "x[$(touch mark)]"})
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- downloads ---
+
+CONTENT = b"0123456789" * 1000
+SUM = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
+
+
+@pytest.fixture
+def served():
+    """A server of CONTENT that breaks off after 4,000 bytes, and its requests."""
+    ranges: list[str | None] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            ranges.append(self.headers["Range"])
+            begin = int((self.headers["Range"] or "bytes=0-").removeprefix("bytes=").rstrip("-"))
+            if begin >= len(CONTENT):
+                self.send_error(416)
+                return
+            self.send_response(206 if self.headers["Range"] else 200)
+            self.send_header("Content-Length", str(len(CONTENT) - begin))
+            self.send_header("Content-Range", f"bytes {begin}-{len(CONTENT) - 1}/{len(CONTENT)}")
+            self.end_headers()
+            self.wfile.write(CONTENT[begin : begin + 4000])
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/file", ranges
+    server.shutdown()
+
+
+@pytest.fixture
+def fetch(tmp_path):
+    """Return a function that downloads a URL with this checksum to EXP/file."""
     body = f"""
+. {RECIPES}/lib.sh
+# Options
+url= # address
+sum= # checksum
 # End of options
-recipe_options "$@"
-recipe_begin
-fail() {{ run {flag} -o "$exp/made" sh -c 'echo half; echo "no such thing" >&2; exit 3'; }}
-stage 1 broken fail
-stage 2 never fail
+read_options "$@"
+open_exp x
+stage 1 download && download "$url" "$exp/downloads/file" "$sum"
+end
 """
-    result = call(recipe(body))
-    exp = tmp_path / "exp"
-    assert result.returncode == 3
-    last = result.stderr.splitlines()[-1]
-    assert " run.sh:11 stage 1-broken failed with status 3" in last
-    assert last.endswith(f"; log: {exp}/log/1-broken.log")
-    assert "no such thing" in (last if flag else result.stderr)  # once, hidden output or not
-    assert "no such thing" in (exp / "log" / "1-broken.log").read_text()
-    assert not (exp / "made").exists()
-    assert not (exp / ".done" / "1-broken").exists()
-    assert "never" not in result.stderr
+    script = write_tool(tmp_path / "tools" / "get", body) / "get"
+
+    def get(url: str, total: str, *options: object) -> subprocess.CompletedProcess:
+        return call([script, "--exp", tmp_path / "exp", "--url", url, "--sum", total, *options])
+
+    return get
 
 
-RESUMABLE = """
-steps=1 # an option of the stage
-# End of options
-recipe_options "$@"
-recipe_begin
-work() {
-    [[ $recipe_resuming == true ]] || run -q rm -rf "$exp/work"
-    run -q mkdir -p "$exp/work"
-    run touch "$exp/work/begun"
-    if [[ ! -e $exp/fast ]]; then
-        run sh -c "echo \\$\\$ >$exp/pid; touch $exp/running; sleep 600"
-    fi
-    run touch "$exp/work/finished"
-}
-stage 1 work work steps
-"""
+def test_a_download_goes_on_where_it_stopped_and_is_checked(served, fetch, tmp_path):
+    url, ranges = served
+    assert fetch(url, SUM).returncode == 0
+    assert (tmp_path / "exp/downloads/file").read_bytes() == CONTENT
+    assert {None, "bytes=4000-", "bytes=8000-"} <= set(ranges)
 
 
-@pytest.mark.parametrize(
-    ("number", "status", "options", "advice"),
-    [
-        (signal.SIGINT, 130, [], "the same command goes on"),
-        (signal.SIGTERM, 143, ["--force"], "the same command without --force goes on"),
-    ],
-)
-def test_an_interrupt_stops_the_children_and_leaves_no_marker(
-    recipe, tmp_path, number, status, options, advice
-):
-    exp = tmp_path / "exp"
-    process = start([*recipe(RESUMABLE), *options], exp / "running")
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == status
-    assert f"interrupted in stage 1-work; {advice} from there" in errors
-    assert session_of(int((exp / "pid").read_text())) is None
-    assert not (exp / ".done" / "1-work").exists()
+def test_a_whole_download_that_has_not_got_its_name_is_taken(served, fetch, tmp_path):
+    (tmp_path / "exp/.done").mkdir(parents=True)
+    (tmp_path / "exp/downloads").mkdir()
+    (tmp_path / "exp/downloads/file.part").write_bytes(CONTENT)
+    assert fetch(served[0], SUM).returncode == 0
 
 
-def test_after_a_kill_the_same_options_go_on_and_others_begin_anew(recipe, tmp_path):
-    exp = tmp_path / "exp"
-    command = recipe(RESUMABLE)
-    process = start(command, exp / "running")
-    second = call(command)
-    assert second.returncode == 1
-    assert f"process {process.pid} on {socket.gethostname()} is already running in {exp}" in (
-        second.stderr
-    )
-    process.kill()
-    process.wait()  # but not for the end of its output, which its child holds open
-    left_behind = int((exp / "pid").read_text())
-    assert session_of(left_behind) is not None
-
-    (exp / "fast").touch()
-    (exp / "work" / "checkpoint").touch()
-    resumed = call(command)
-    assert resumed.returncode == 0, resumed.stderr
-    assert "stopping the command it left behind" in resumed.stderr
-    assert stages_run(resumed.stderr) == ["1-work"]
-    assert session_of(left_behind) is None
-    assert (exp / "work" / "checkpoint").exists()
-
-    changed = call(command, "--steps", "2")
-    assert changed.returncode == 0
-    assert (exp / "work" / "finished").exists()
-    assert not (exp / "work" / "checkpoint").exists()
+@pytest.mark.parametrize("kind", ["sha256", "md5"])
+def test_a_wrong_download_is_refused_and_does_not_stay(served, fetch, tmp_path, kind):
+    wrong = f"{kind}:{hashlib.new(kind, b'other').hexdigest()}"
+    result = fetch(served[0], wrong)
+    assert result.returncode == 1 and "the checksum is not" in result.stderr.splitlines()[-1]
+    assert not [*(tmp_path / "exp/downloads").glob("file*")]
 
 
-def test_a_run_on_another_host_is_left_alone(recipe, tmp_path):
-    exp = tmp_path / "exp"
-    command = recipe(RESUMABLE)
-    process = start(command, exp / "running")
-    process.kill()
-    process.wait()
-    left_behind = int((exp / "pid").read_text())
-    # Its process numbers mean nothing here.
-    lock = (exp / ".lock").read_text().split()
-    (exp / ".lock").write_text(" ".join(["elsewhere", *lock[1:]]))
-    refused = call(command)
-    assert refused.returncode == 1
-    assert f"process {process.pid} on elsewhere is already running in {exp}" in refused.stderr
-    assert session_of(left_behind) is not None
-    os.killpg(int(lock[2]), signal.SIGKILL)
+def test_a_file_of_the_mirror_is_linked_and_checked(fetch, tmp_path):
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    (mirror / "file").write_bytes(CONTENT)
+    assert fetch("http://localhost:9/file", SUM, "--mirror", mirror).returncode == 0
+    assert (tmp_path / "exp/downloads/file").resolve() == mirror / "file"
+    (mirror / "file").write_bytes(CONTENT[:-1])
+    result = fetch("http://localhost:9/file", SUM, "--mirror", mirror, "--stage", "1")
+    assert result.returncode == 1 and "the checksum is not" in result.stderr
+    assert (mirror / "file").exists()
 
 
-DOWNLOAD = """
-url=      # where from
-sum=      # its checksum
-bytes=-   # its size
-# End of options
-recipe_options "$@"
-recipe_begin
-fetch() { download "$url" "$exp/downloads/file.bin" "$sum" "$bytes"; }
-stage 1 fetch fetch url sum bytes
-"""
-
-
-def test_download_goes_on_where_it_stopped_and_is_checked(recipe, tmp_path):
-    content = bytes(range(256)) * 64
-    remote = tmp_path / "file.bin"
-    remote.write_bytes(content)
-    part = tmp_path / "exp" / "downloads" / "file.bin.part"
-    part.parent.mkdir(parents=True)
-    # Not what the server has: it shows that the rest was added to it, and that it is checked.
-    part.write_bytes(b"x" + content[1:1000])
-    options = ("--url", remote.as_uri(), "--bytes", str(len(content)))
-    options += ("--sum", f"sha256:{hashlib.sha256(content).hexdigest()}")
-    assert "the sha256 checksum is not" in call(recipe(DOWNLOAD), *options).stderr
-    part.write_bytes(content[:1000])
-    result = call(recipe(DOWNLOAD), *options)
-    assert result.returncode == 0, result.stderr
-    assert part.with_suffix("").read_bytes() == content
-    assert not part.exists()
-
-
-def test_a_full_disk_is_named(recipe, tmp_path):
-    # df says that there is room at the start and none when the command fails.
-    df = (
-        f"if [ -e {tmp_path}/exp/failed ]; then free=0; else free=9000; fi\n"
-        'echo header; echo "disk 9000 0 $free 100% /"\n'
-    )
-    tools = write_tool(tmp_path / "bin" / "df", df)
-    body = """
-# End of options
-recipe_options "$@"
-recipe_begin
-fail() { run -q sh -c "touch $exp/failed; exit 1"; }
-stage 1 full fail
-"""
-    result = call(recipe(body), **in_front(tools, without_fork_server()))
+def test_a_file_that_nobody_has_is_named_with_the_way_out(fetch):
+    result = fetch("http://localhost:9/file", SUM)
     assert result.returncode == 1
-    assert f"no space left on the disk of {tmp_path}/exp (0 MB free)" in result.stderr
-
-
-def test_a_file_that_vanishes_while_exp_is_measured_ends_nothing(recipe, tmp_path):
-    warns = "echo 'du: no such file' >&2; printf '7\\t%s\\n' \"$2\"; exit 1\n"
-    tools = write_tool(tmp_path / "bin" / "du", warns)
-    result = call(recipe(THREE_STAGES), **in_front(tools, without_fork_server()))
-    assert result.returncode == 0, result.stderr
-    assert "du:" not in result.stderr
-    write_tool(tmp_path / "bin" / "du", "exit 1\n")
-    assert call(recipe(THREE_STAGES), **in_front(tools, without_fork_server())).returncode == 0
-
-
-def test_python_reads_and_writes_utf8_whatever_the_environment_says(recipe, tmp_path):
-    body = """# End of options
-recipe_options "$@"
-recipe_begin
-write() { run -o "$exp/text" python -c 'print("\\u00fc")'; }
-stage 1 text write
-"""
-    environment = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
-    result = call(recipe(body), **environment)
-    assert result.returncode == 0, result.stderr
-    assert (tmp_path / "exp" / "text").read_bytes() == "ü\n".encode()
+    assert "cannot download http://localhost:9/file" in result.stderr.splitlines()[-1]
+    assert "--mirror DIR" in result.stderr.splitlines()[-1]

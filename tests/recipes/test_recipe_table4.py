@@ -1,5 +1,4 @@
-"""`aiayn compare` and recipes/wsj_parsing/choose.py: Table 4 from searches with several parsers,
-and the best of several on the development set."""
+"""`aiayn compare`: Table 4 from searches with several parsers."""
 
 import hashlib
 import json
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from faults import fault_of
-from recipe_runs import RECIPES, refusal, script
 from run_directories import END, MADE, markdown, page, table_rows, train_log, valid_log
 
 from fairseq_aiayn.cli.main import main
@@ -21,7 +19,6 @@ from fairseq_aiayn.scores import FEWEST
 from fairseq_aiayn.treebank import evalb
 from fairseq_aiayn.treebank.evalb import TABLE_HEAD, Summary, sentence_line, totals_lines
 
-CHOOSE = RECIPES / "wsj_parsing" / "choose.py"
 SENTENCES = 4
 GOLD = "(TOP (S (NP (PRP I)) (VP (VBP sleep)) (. .)))"
 TRAIN = "fairseq-train bin --dropout 0.1 --attention-dropout=0.25 --dropout 0.3"
@@ -367,37 +364,3 @@ def test_bad_input_ends_the_command_with_one_line(make_part, tmp_path, refused):
     error = f"aiayn compare: {part}/repairs.json: sentences: missing key"
     assert refused("compare", part, "--output", tmp_path / "table") == error
     assert not (tmp_path / "table").exists()
-
-
-def test_the_best_on_the_development_set_is_chosen(make_part):
-    f1 = {"0.1": 80, "0.2": 81.5, "0.3": 81.5}
-    runs = [
-        make_part(f"a-dropout{dropout}", "valid", **{"score.json": score(value)})
-        for dropout, value in f1.items()
-    ]
-    done = script(CHOOSE, *runs)
-    assert (done.returncode, done.stdout) == (0, f"{runs[1].parent}\n")
-    grid = [line.split() for line in done.stderr.splitlines()]
-    assert grid == [
-        ["run", "F1"],
-        [str(runs[0]), "80.00"],
-        [str(runs[1]), "81.50"],
-        [str(runs[2]), "81.50"],
-    ]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "every run must have a score, this one has none"),
-        (score(float("nan")), "F1 must be a number, is nan"),
-        (score(1, 5), "must be of the 4 sentences of {}, is of 5"),
-        ("{}", "all: missing key"),
-    ],
-)
-def test_nothing_is_chosen_where_a_score_is_missing_or_not_to_be_compared(
-    make_part, content, message
-):
-    good, bad = make_part("a", "valid"), make_part("b", "valid", **{"score.json": content})
-    line = refusal(script(CHOOSE, good, bad))
-    assert line == f"choose: {bad}/score.json: {message.format(good)}"

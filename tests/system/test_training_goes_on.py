@@ -55,7 +55,7 @@ def trains(tmp_path, data_bin):
         with suppress(FileExistsError):
             (tmp_path / exp / "bin").symlink_to(data_bin)
             (tmp_path / exp / ".done").mkdir()  # bin is a recipe's
-        words = [script, "--exp", tmp_path / exp, "--needs_mb", "1", "--device", "cpu"]
+        words = [script, "--exp", tmp_path / exp, "--device", "cpu"]
         return call([*words, "--train_options", " ".join(OPTIONS), *options], tmp_path, **tools)
 
     return run
@@ -63,7 +63,7 @@ def trains(tmp_path, data_bin):
 
 def parameters(exp: Path) -> dict[str, torch.Tensor]:
     """Return those of a training that has done all its updates."""
-    state = torch.load(exp / "run" / "checkpoints" / "checkpoint_last.pt")
+    state = torch.load(exp / "aiayn-tiny-1" / "checkpoints" / "checkpoint_last.pt")
     assert state["optimizer_history"][-1]["num_updates"] == 12
     return state["model"]
 
@@ -105,15 +105,15 @@ def test_a_training_that_never_comes_to_the_next_checkpoint_is_given_up(trains):
 def test_a_wrong_option_is_said_once_and_not_tried_again(trains, count):
     result = trains("--gpus", count, "--train_options", " ".join([*OPTIONS, "--no-such-option"]))
     assert result.returncode != 0
-    assert "stage 5-train-run failed" in result.stderr
+    assert "stage 5-train failed" in result.stderr
     assert "started again" not in result.stderr
 
 
 @pytest.mark.parametrize("name", ["exp", "[a] *"])  # the second is also a pattern
 def test_a_training_is_never_replaced_by_a_mistyped_option(trains, tmp_path, name):
     exp = tmp_path / name
-    checkpoint = exp / "run" / "checkpoints" / "checkpoint_last.pt"
-    writes = 'mkdir -p "$EXP/run/checkpoints"; echo $$ >"$EXP/run/checkpoints/checkpoint_last.pt"'
+    checkpoint = exp / "aiayn-tiny-1" / "checkpoints" / "checkpoint_last.pt"
+    writes = 'cd "$EXP/aiayn-tiny-1"; mkdir -p checkpoints; echo $$ >checkpoints/checkpoint_last.pt'
     (tmp_path / "writes").write_text(f"EXP='{exp}'\n{writes}\n")
 
     def train(*options: str):
@@ -123,13 +123,13 @@ def test_a_training_is_never_replaced_by_a_mistyped_option(trains, tmp_path, nam
     before = checkpoint.read_text()
     result = train("--warmup", "2")
     assert result.returncode == 1
-    assert f"{exp}/run holds a training with other data or options" in result.stderr
+    assert "was made with warmup='auto', not with warmup='2'" in result.stderr
     assert checkpoint.read_text() == before
     # Other hardware is no other training.
     same = train("--gpus", "4", "--precision", "fp32")
     assert same.returncode == 0 and "is done, skipped" in same.stderr
 
-    scores = [exp / "run" / name for name in ("score.json", "test/score.json")]
+    scores = [exp / "aiayn-tiny-1" / name for name in ("score.json", "test/score.json")]
     for score in scores:  # of the training that is replaced
         score.parent.mkdir(exist_ok=True)
         score.write_text("{}")

@@ -44,7 +44,7 @@ def make_demo(directory: Path) -> Undisturbed:
         (corpus / f"text.{language}").write_text("".join(f"{line}\n" for line in lines))
     words = [recipe_runs.RECIPES / "demo" / "run.sh", "--exp", directory / "exp"]
     words += ["--corpus", corpus, "--system", "aiayn"]
-    words += ["--held_out", "20", "--bpe_codes", "50", "--needs_mb", "1", "--device", "cpu"]
+    words += ["--held_out", "20", "--bpe_codes", "50", "--device", "cpu"]
     words += ["--workers", "1", *recipe_runs.SHORT]
     variables = recipe_runs.without_fork_server()
     return Undisturbed([str(word) for word in words], variables, directory / "exp")

@@ -1,0 +1,280 @@
+# shellcheck shell=bash disable=SC2034,SC2154  # files here share variables
+# What every recipe uses: options, stages, commands, downloads and locks.
+#
+# A run.sh sources this file, declares its options as commented assignments between "# Options" and
+# "# End of options", and calls `read_options "$@"`. Then it, or the script that it sources, says
+#
+#   stage NUMBER NAME [VALUE...] && { ... }     run a block unless it was done with these values
+#   run [-q] [-n NAME] [-i INPUT] [-o OUTPUT] COMMAND...     run one command of a block
+#   download URL FILE CHECKSUM [BYTES]          get a file from --mirror or the web, and check it
+#
+# With --dry_run, all three print the commands that they would run.
+
+set -euo pipefail
+if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 404)); then
+    echo "recipes need bash 4.4 or newer, this is $BASH_VERSION" >&2
+    exit 1
+fi
+
+recipe=$(realpath "$0")
+recipes=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+root=$(dirname "$recipes") # the checkout
+# python "$module" NAME is python -m NAME without imports from the user's directory.
+module=$recipes/module.py
+[[ -n ${VIRTUAL_ENV:-} || ! -d $root/.venv/bin ]] || export PATH=$root/.venv/bin:$PATH
+PYTHONPATH=$root:${PYTHONPATH:-}:
+while [[ $PYTHONPATH == *::* ]]; do PYTHONPATH=${PYTHONPATH//::/:}; done
+export PYTHONPATH=${PYTHONPATH%:} # an empty part would be the current directory
+export PYTHONUTF8=1 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} # threads that wait leave shared cores
+unset PYTHONIOENCODING # it would override PYTHONUTF8
+
+# Options
+exp=auto        # output directory; auto: below exp/ in the checkout
+stage=0         # run this stage again, and all that follow it; 0: run the stages that are not done
+stop_stage=99   # last stage to run
+force=false     # begin again, also where that replaces text or a training made with other options
+dry_run=false   # print every command of every stage and run nothing
+mirror=${AIAYN_MIRROR:-} # directory with downloaded files, used before the network
+# End of options
+
+option_files=("$recipe" "$recipes/lib.sh")
+node_rank=0     # of several machines, this one; all but 0 only train
+scope=          # directory of the markers, lock and log: EXP, or a run's
+log=/dev/null   # log of the running stage
+at=             # the running stage
+marker=         # its marker, and what is in it
+marker_values=
+job=            # process group of the running command
+locked=         # lock that is held, and its descriptor
+lock_fd=
+declare -A commands=() # of a run, by the names that settings.json gives them
+
+log() { echo "$(date '+%F %T') $*" | tee -a "$log" >&2; }
+
+# End the recipe with one line.
+fatal() {
+    local line="${recipe#"$root"/}: ${at:+stage $at: }$*"
+    at=
+    echo "${line//[[:cntrl:]]/ }" | tee -a "$log" >&2 # a user's values may have line ends
+    exit 1
+}
+
+# shellcheck source=recipes/options.sh
+. "$recipes/options.sh"
+# shellcheck source=recipes/download.sh
+. "$recipes/download.sh"
+
+# --- directories -----------------------------------------------------------------------------
+
+# open_exp DIRECTORY: work in --exp or, where that is auto, in DIRECTORY.
+open_exp() {
+    [[ $exp != auto ]] || exp=$1
+    [[ -n $exp ]] || fatal "--exp must be a directory, got ''"
+    [[ $exp == /* ]] || exp=$PWD/$exp
+    # shellcheck disable=SC2016  # a literal dollar sign
+    if [[ $exp == *[:,]* || $exp == *$'\n'* || $exp == *'${'* ]] ||
+        ! iconv -f UTF-8 -t UTF-8 <<<"$exp" &>/dev/null; then
+        fatal "--exp must be a path in UTF-8 without : , \${ and line ends, which mean something to" \
+            "fairseq; got ${exp@Q}"
+    fi
+    [[ -e $exp/.lock || -e $exp/.done || -z $(ls -A "$exp" 2>/dev/null) ]] ||
+        fatal "$exp holds other things than a recipe's: --exp must be another directory"
+    ((node_rank > 0)) || begin -w "$exp"
+}
+
+# begin [-w] DIRECTORY: work in DIRECTORY, as the only process that does; with -w, wait for others.
+# A command that a killed recipe left running there is stopped.
+begin() {
+    local wait=false host='' owner='' group='' status=0
+    [[ $1 != -w ]] || { wait=true; shift; }
+    scope=$1 commands=()
+    [[ $dry_run == false ]] || return 0
+    { mkdir -p "$scope" && : >>"$scope/recipe.log"; } || fatal "cannot write to $scope"
+    log=$scope/recipe.log locked=$scope/.lock
+    exec {lock_fd}<>"$locked"
+    flock -n -E 9 "$lock_fd" || status=$?
+    ((status == 0 || status == 9)) || fatal "cannot lock $locked: flock ended with status $status"
+    if ((status == 9)); then
+        read -r host owner group <"$locked" || true
+        if [[ $host == "$HOSTNAME" ]] && is_process "$group" && ! is_running "$owner"; then
+            log "a killed recipe left a command in $scope running: it is stopped (group $group)"
+            stop_group "$group"
+            flock -w 10 "$lock_fd" || fatal "another process holds $locked"
+        elif [[ $wait == true ]]; then
+            log "waits for process $owner on $host, which works in $scope"
+            flock "$lock_fd"
+        else
+            fatal "process $owner on $host is already running in $scope"
+        fi
+    fi
+    echo "$HOSTNAME $$ 0" >"$locked"
+    rm -rf "$scope"/*.part # what a killed command left
+}
+
+# Let others work in the directory, and write the marker of its last stage.
+end() {
+    finish_stage
+    [[ -z $locked ]] || exec {lock_fd}>&-
+    locked=''
+}
+
+# Is this, read from a file, the number of a process that may be signalled? Not 0 or 1: kill would
+# signal this process's own group or all processes.
+is_process() { [[ $1 =~ ^[1-9][0-9]{0,9}$ && $1 != 1 ]]; }
+
+is_running() { is_process "$1" && kill -0 "$1" 2>/dev/null; }
+
+# End a process group: TERM, and KILL after 35 seconds; torchrun gives its workers 30.
+stop_group() {
+    local tries
+    if pgrep -g "$1" -x srun >/dev/null; then # it would kill its tasks instead of telling them
+        scancel --signal=TERM "$SLURM_JOB_ID"
+    else
+        kill -TERM -- "-$1" 2>/dev/null || return 0
+    fi
+    for ((tries = 0; tries < 350; tries++)); do
+        kill -0 -- "-$1" 2>/dev/null || return 0
+        sleep 0.1
+    done
+    kill -KILL -- "-$1" 2>/dev/null || true
+}
+
+on_exit() {
+    local status=$1
+    trap - EXIT
+    [[ -z $job ]] || stop_group "$job"
+    ((status == 0)) || [[ -z $at || $status == 130 || $status == 143 ]] ||
+        log "stage $at failed with status $status: $(last_line); log: $log"
+    exit "$status"
+}
+
+on_signal() {
+    trap '' INT TERM
+    log "interrupted${at:+ in stage $at}; the same command without --force and --stage goes on"
+    exit "$1"
+}
+trap 'on_exit $?' EXIT
+trap 'on_signal 130' INT
+trap 'on_signal 143' TERM
+
+# Print the last line of the log that says something; fairseq-train's last one is its peak memory.
+last_line() { grep -v -e '^[[:space:]]*$' -e ' | peak memory: ' "$log" | tail -n 1 | cut -c 1-300; }
+
+# --- stages ----------------------------------------------------------------------------------
+
+# stage NUMBER NAME [VALUE...]: say whether a stage is to run now. It is done when its marker stands
+# in the directory with the same VALUEs; the marker is written when the next stage, or `end`, is
+# reached. A stage that runs takes away the markers of all stages after it.
+stage() {
+    local number=$1 later name
+    finish_stage
+    ((number <= stop_stage && (node_rank == 0 || number == 5))) || return 1
+    if [[ $dry_run == true ]]; then
+        ((number >= stage)) && echo "# stage $1-$2, ${scope##*/}"
+        return
+    fi
+    marker=$scope/.done/$1-$2 marker_values=${*:3}
+    if ((node_rank > 0)); then
+        marker='' at=$1-$2
+        return
+    fi
+    if [[ -e $marker && $(<"$marker") == "$marker_values" ]] && ((stage == 0 || number < stage)); then
+        log "stage $1-$2, ${scope##*/}, is done, skipped"
+        marker=
+        return 1
+    fi
+    ((number >= stage)) || fatal "stage $1-$2 is not done: start with --stage $number"
+    for later in "$exp"/.done/* "$scope"/.done/* "$scope"/*/.done/*; do
+        name=${later##*/}
+        [[ ! $name =~ ^[1-9][0-9]?- ]] || ((${name%%-*} <= number)) || rm -f "$later"
+    done
+    rm -f "$marker"
+    at=$1-$2
+    log "stage $at, ${scope##*/}"
+}
+
+finish_stage() {
+    [[ -n $at ]] || return 0
+    [[ -z $marker ]] || mkdir -p "${marker%/*}"
+    [[ -z $marker ]] || write_whole "$marker" "$marker_values"
+    log "stage $at is done"
+    at=
+}
+
+# --- commands --------------------------------------------------------------------------------
+
+# run [-q] [-p] [-n NAME] [-i INPUT] [-o OUTPUT] [-e ERRORS] COMMAND...
+#
+# The command's output goes to the log and to the terminal; with -q only to the log, with -p to the
+# terminal as the progress of a training. With -o, its standard output goes to OUTPUT, which appears
+# only if the command succeeds, and the rest also to ERRORS. -n keeps the command as NAME, for settings.json.
+run() {
+    local OPTIND=1 OPTARG flag show=all name='' input=/dev/null output='' shown
+    local errors=/dev/null status=0
+    while getopts 'qpn:i:o:e:' flag; do
+        case $flag in
+        q) show=none ;;
+        p) show=progress ;;
+        n) name=$OPTARG ;;
+        i) input=$OPTARG ;;
+        o) output=$OPTARG ;;
+        e) errors=$OPTARG ;;
+        *) fatal "run: unknown flag in $*" ;;
+        esac
+    done
+    shift $((OPTIND - 1))
+    shown=$(quoted "$@")
+    [[ -z $name ]] || keep_command "$name" "$shown"
+    [[ $input == /dev/null ]] || shown+=" < $(quoted "$input")"
+    [[ -z $output ]] || shown+=" > $(quoted "$output")"
+    [[ $errors == /dev/null ]] || shown+=" 2> $(quoted "$errors")"
+    if [[ $dry_run == true ]]; then
+        echo "$shown"
+        return
+    fi
+    echo "$(date '+%F %T') $shown" >>"$log"
+    set -m # a process group of its own, so that the whole job can be stopped, even while bash waits
+    execute "$@" &
+    job=$!
+    set +m
+    wait "$job" || status=$?
+    job=
+    ((status == 0)) || return "$status"
+    [[ -z $output ]] || mv "$output.part" "$output"
+}
+
+# Run a command as a separate job; uses the variables of run.
+execute() {
+    trap - EXIT INT TERM
+    # Before the command starts, so that the next recipe finds it even if this one is killed.
+    [[ -z $locked ]] || echo "$HOSTNAME $$ $BASHPID" >"$locked"
+    if [[ -n $output ]]; then
+        "$@" <"$input" 2>&1 >"$output.part" | tee "$errors" | show
+    else
+        "$@" <"$input" 2>&1 | show
+    fi
+}
+
+show() {
+    trap '' TERM # it ends after the command, which may still have to say something
+    case $show in
+    none) cat >>"$log" ;;
+    progress) python "$module" fairseq_aiayn.runs.progress --log "$log" ;;
+    all) tee >(sed -u 's/.*\r//' >>"$log") >&2 ;; # log only the last state of a bar
+    esac
+}
+
+# Quote words for the shell.
+quoted() {
+    local word words=()
+    for word; do
+        [[ $word =~ ^[A-Za-z0-9_./:=,@%+-]+$ ]] || word="'${word//\'/\'\\\'\'}'"
+        words+=("$word")
+    done
+    echo "${words[*]}"
+}
+
+keep_command() {
+    commands[$1]=$2
+    [[ $dry_run == true ]] || { mkdir -p "$scope/commands" && write_whole "$scope/commands/$1" "$2"; }
+}

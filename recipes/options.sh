@@ -1,0 +1,123 @@
+# shellcheck shell=bash disable=SC2034,SC2154  # files here share variables
+# The options of a recipe: read from the command line, shown by --help, kept beside what they made.
+# Sourced by lib.sh.
+
+
+# Print "NAME<tab>COMMENT" for every option that a script declares.
+declared() {
+    sed -n '/^# Options$/,/^# End of options$/p' "$1" |
+        sed -nE -e 's/^([a-z][a-z0-9_]*)=([^#]*[[:space:]])?# (.*)$/\1\t\3/p' \
+            -e 's/^ +# (.*)$/\t\1/p'
+}
+
+# Set the options that the command line gives as --NAME VALUE or --NAME=VALUE.
+read_options() {
+    local name file
+    local -A switch=() # options, and whether they may stand without a value
+    for file in "${option_files[@]}"; do
+        while read -r name; do
+            switch[$name]=$([[ ${!name} == false ]] && echo true || echo false)
+        done < <(declared "$file" | grep -o '^[a-z][a-z0-9_]*')
+    done
+    while (($#)); do
+        [[ $1 != -h && $1 != --help ]] || { help; exit 0; }
+        [[ $1 == --?* ]] || fatal "unexpected argument '$1'; --help lists the options"
+        name=${1#--}
+        if [[ $name == *=* ]]; then
+            set -- "--${name%%=*}" "${name#*=}" "${@:2}"
+            name=${name%%=*}
+        fi
+        name=${name//-/_}
+        [[ -n ${switch[$name]:-} ]] ||
+            fatal "unknown option --$name: --$(nearest "$name" "${!switch[@]}")? --help lists all"
+        if [[ ${switch[$name]} == true && ${2:-} != true && ${2:-} != false ]]; then
+            set -- "$1" true "${@:2}"
+        fi
+        (($# > 1)) || fatal "option --$name needs a value"
+        printf -v "$name" '%s' "$2"
+        shift 2
+    done
+    require_whole stage stop_stage
+    require_one_of force true false
+    require_one_of dry_run true false
+    [[ ${SLURM_RESTART_COUNT:-0} == 0 ]] || force=false stage=0 # a requeued job goes on
+    [[ $force == false || $stage != 0 ]] || stage=1
+    [[ -z $mirror || -d $mirror ]] || fatal "--mirror must be a directory, got '$mirror'"
+    mirror=${mirror:+$(realpath "$mirror")}
+    [[ $dry_run == false ]] || echo "export PATH=$(quoted "$PATH") PYTHONPATH=$(quoted "$PYTHONPATH")" \
+        "PYTHONUTF8=1"
+}
+
+# nearest NAME KNOWN...: print the known name with the fewest letters to change (Levenshtein).
+nearest() {
+    printf '%s\n' "${@:2}" | awk -v a="$1" '{
+        for (i = 0; i <= length(a); i++)
+            for (j = 0; j <= length($1); j++) {
+                best = i && j ? d[i - 1, j - 1] + (substr(a, i, 1) != substr($1, j, 1)) : i + j
+                if (i && d[i - 1, j] + 1 < best) best = d[i - 1, j] + 1
+                if (j && d[i, j - 1] + 1 < best) best = d[i, j - 1] + 1
+                d[i, j] = best
+            }
+        print best, $1
+    }' | sort -n -k 1,1 -k 2 | sed -n '1s/.* //p'
+}
+
+help() {
+    local file name comment said=' '
+    sed -nE '2,/^[^#]/s/^# ?//p' "$recipe"
+    for file in "${option_files[@]}"; do
+        printf '\n%s\n' "Options of ${file#"$root"/}, with their defaults:"
+        while IFS= read -r comment; do
+            name=${comment%%$'\t'*}
+            [[ $said != *" $name "* ]] || continue # run.sh has its own default
+            said+="${name:--} "
+            [[ -z $name ]] || name="--$name ${!name:-\"\"}"
+            printf '  %-24s %s\n' "$name" "${comment#*$'\t'}"
+        done < <(declared "$file")
+    done
+}
+
+# End the recipe unless each named option is a whole number.
+require_whole() {
+    local name
+    for name; do
+        [[ ${!name} =~ ^(0|[1-9][0-9]{0,17})$ ]] ||
+            fatal "--$name must be a whole number, got '${!name}'"
+    done
+}
+
+# require_one_of NAME VALUE...: end the recipe unless the named option has one of these values.
+require_one_of() {
+    local name=$1 value
+    for value in "${@:2}"; do [[ ${!name} != "$value" ]] || return 0; done
+    fatal "--$name must be one of ${*:2}, got '${!name}'"
+}
+
+# require_outside NAME PATH: end the recipe if what the user gave is where the recipe writes.
+require_outside() {
+    [[ $(realpath -m -- "$2")/ != "$(realpath -m -- "$exp")"/* ]] ||
+        fatal "--$1 must not be inside --exp $exp, whose content the recipe replaces; got '$2'"
+}
+
+# keep_options FILE MADE NAME...: write the values of these options to FILE. If FILE has others and
+# MADE was made with them, end the recipe or, with --force, remove MADE.
+keep_options() {
+    local file=$1 made=$2 values name old new
+    ((node_rank == 0)) && [[ $dry_run == false ]] || return 0
+    values=$(for name in "${@:3}"; do echo "$name=${!name@Q}"; done)
+    if [[ -e $made && (! -e $file || $(<"$file") != "$values") ]]; then
+        old=$(grep -Fxv -m 1 -- "$values" "$file" 2>/dev/null) || old="unknown options"
+        new=$(grep -Fxv -m 1 -f "$file" <<<"$values" 2>/dev/null) || new="others"
+        [[ $force == true ]] ||
+            fatal "${file%/*} was made with $old, not with $new:" \
+                "--exp DIR makes another beside it, --force replaces it"
+        rm -rf "${file%/*}/.done" "$made"
+    fi
+    write_whole "$file" "$values"
+}
+
+# write_whole FILE TEXT: replace FILE in one step; readers see the old text or the new one.
+write_whole() {
+    echo "$2" >"$1.part"
+    mv "$1.part" "$1"
+}

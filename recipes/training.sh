@@ -1,0 +1,283 @@
+# shellcheck shell=bash disable=SC2034,SC2154  # files here share variables
+# How recipes train: the options of a training, the hardware, the processes that train together, and
+# going on after a failure. translation.sh and parsing.sh run `launch fairseq-train ...`.
+
+# Options
+row=base          # configuration to train; aiayn rows lists them
+system=aiayn      # aiayn, stock (stock fairseq's nearest model, loss, schedule and search) or both
+seeds=1           # seeds of the weights, the order of batches and dropout, separated by spaces;
+                  # each is a run of its own
+subset="test"     # set to evaluate on: test (Table 2) or valid (Table 3); the scores of one replace
+                  # those of the other
+max_update=auto   # updates of the training; auto: the row's
+warmup=auto       # updates of the warm-up; auto: the row's
+lr_factor=auto    # factor on Equation 3, the learning rate; auto: the row's (the paper's rows: 1)
+batch_tokens=auto # tokens per batch on each side; auto: the row's (section 5.1)
+max_tokens=auto   # tokens that a GPU processes at once; auto: at most 4096
+interval=auto     # updates between checkpoints; auto: the row's, in proportion to --max_update
+patience=never    # stop early after this many checkpoints in a row without a better validation
+                  # loss; never: train up to --max_update
+initialization=auto # initial values of our models: tensor2tensor, fairseq-0.9 or fairseq
+                  # (docs/deviations.md); auto: the row's
+train_options=    # further options of fairseq-train, which override all others
+tensorboard=false # write curves for TensorBoard to RUN/tensorboard
+average=auto      # number of last checkpoints to average; 1: use the final one; auto: the row's
+                  # (section 6.1)
+device=auto       # cpu, cuda or auto: cuda if there is a GPU
+precision=auto    # fp32, fp16, bf16 or auto: fp16 on GPUs that compute it fast, otherwise fp32;
+                  # for our models, bf16 is for matrix products only; it works on a CPU, fast if
+                  # that has AVX512
+gpus=auto         # GPUs per node; auto: all GPUs of this node; with --device cpu: processes per node
+nodes=1           # number of nodes that train together, on a shared file system
+node_rank=0       # this node's number, from 0; nodes other than 0 only train
+master=           # HOST:PORT of node 0, without Slurm
+restarts=3        # how often to restart a training that fails between two checkpoints
+workers=auto      # processes that prepare the text; auto: one per core
+# End of options
+
+option_files+=("$recipes/training.sh")
+plugin=$root/fairseq_aiayn
+stock_training=() # a recipe's own options of stock fairseq-train, which override the row's
+node_wait=600     # seconds in which a lost node must be back
+# What a training depends on; --gpus, --nodes, --device and --precision may change while it lasts.
+training_options=(text_sha256 row seed max_update warmup lr_factor batch_tokens interval patience
+    initialization train_options)
+
+# Check the options of trainings, and choose what is auto by the hardware.
+check_training() {
+    local name seen=' ' one
+    require_one_of system aiayn stock both
+    require_one_of subset test valid
+    require_one_of device auto cpu cuda
+    require_one_of precision auto fp32 fp16 bf16
+    require_one_of tensorboard true false
+    require_one_of initialization auto tensor2tensor fairseq-0.9 fairseq
+    [[ $patience == never || $patience =~ ^[1-9][0-9]*$ ]] ||
+        fatal "--patience must be never or a whole number from 1, got '$patience'"
+    [[ $lr_factor == auto || $lr_factor =~ ^[0-9]*\.?[0-9]+$ && $lr_factor == *[1-9]* ]] ||
+        fatal "--lr_factor must be auto or a positive number such as 0.5, got '$lr_factor'"
+    for name in max_update warmup batch_tokens max_tokens interval average gpus workers; do
+        [[ ${!name} == auto ]] || require_whole "$name"
+        [[ ${!name} != 0 ]] || fatal "--$name must be at least 1, got '0'"
+    done
+    for one in $seeds; do
+        [[ $one =~ ^(0|[1-9][0-9]{0,9})$ && $seen != *" $one "* ]] ||
+            fatal "--seeds must be different whole numbers, got '$one' in '$seeds'"
+        seen+="$one "
+    done
+    [[ $seen != ' ' ]] || fatal "--seeds must be at least one whole number, got '$seeds'"
+    require_whole nodes node_rank restarts
+    ((node_rank < nodes)) || fatal "--node_rank must be less than --nodes $nodes, got '$node_rank'"
+    [[ -z ${SLURM_JOB_ID:-} || ${SLURM_NNODES:-1} == "$nodes" ]] ||
+        fatal "--nodes must be the job's $SLURM_NNODES, got '$nodes'"
+    [[ $nodes == 1 || -n ${SLURM_JOB_ID:-} || $master == *:* ]] ||
+        fatal "--nodes $nodes needs --master HOST:PORT, the address of node 0, or Slurm"
+    [[ $nodes == 1 || $system != both && ${seen% } != ' '*' '* ]] ||
+        fatal "--nodes $nodes takes one system and one seed, got '$system' and '$seeds'"
+    workers=${workers/auto/"$(nproc)"}
+    find_hardware
+}
+
+# Set device, gpus and precision. This asks only the driver, so that a dry run needs no torch.
+find_hardware() {
+    local there
+    there=$(nvidia-smi --list-gpus 2>/dev/null | wc -l) || there=0
+    if ((there > 0)) && [[ -v CUDA_VISIBLE_DEVICES ]]; then # it hides all from a negative number on
+        there=$(sed -E 's/(^|,) *-.*//; s/,/\n/g' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .) || there=0
+    fi
+    if [[ $device == auto ]]; then
+        [[ $gpus == auto && $there == 0 ]] && device=cpu || device=cuda
+    fi
+    if [[ $device == cpu ]]; then
+        gpus=${gpus/auto/1} precision=${precision/auto/fp32}
+        [[ $precision != fp16 ]] || fatal "--precision fp16 needs a GPU: a CPU has fp32 and bf16"
+        return
+    fi
+    [[ $gpus != auto ]] || gpus=$((there > 0 ? there : 1))
+    ((there == 0 || gpus <= there)) || fatal "--gpus must be at most the $there here, got '$gpus'"
+    [[ $precision != auto ]] || precision=$(find_precision)
+}
+
+# Print the precision for this GPU; without a GPU, as in a dry run, for a current one. fp16 is fast
+# from compute capability 7.0. It keeps 11 bits of each weight in a checkpoint, bf16 only 8.
+find_precision() {
+    local capability
+    capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
+        sort -n | head -n 1 | tr -cd 0-9) || capability=
+    ((${capability:-90} >= 70)) && echo fp16 || echo fp32
+}
+
+# small_budget UPDATES WARMUP INTERVAL: on a GPU, set the options that are auto to the budget of a
+# corpus that is too small for the paper's batches: it has only a few of 25,000 tokens.
+small_budget() {
+    [[ $device == cuda ]] || return 0
+    [[ $max_update != auto ]] || interval=${interval/auto/"$3"}
+    batch_tokens=${batch_tokens/auto/4096} max_update=${max_update/auto/"$1"}
+    warmup=${warmup/auto/"$2"}
+}
+
+# Set flags to what `aiayn flags` prints for the row, changed by the options (of a repeated flag, the
+# last counts), search to the paper's search, and average to a number.
+find_flags() {
+    local asked=(--system "$system" --gpus $((gpus * nodes))) name option kept updates every text
+    for name in max_update warmup lr_factor batch_tokens max_tokens interval; do
+        option=${name/warmup/warmup_updates}
+        option=--${option/interval/save_interval_updates}
+        [[ ${!name} == auto ]] || asked+=("${option//_/-}" "${!name}")
+    done
+    text=$(aiayn flags "$row" "${asked[@]}") || fatal "this training is not possible"
+    read -ra flags <<<"$text"
+    text=$(aiayn flags "$row" --search) || fatal "this search is not possible"
+    read -ra search <<<"$text"
+    read -rd '' -a further <<<"$train_options" || true # it fails where the text ends
+    kept=$(flag_value --keep-interval-updates "${flags[@]}") || exit
+    average=${average/auto/"$kept"} # what the row averages is kept, so that it can be averaged later
+    flags+=(--keep-interval-updates $((average > kept ? average : kept)))
+    [[ $patience == never ]] || flags+=(--patience "$patience")
+    [[ $initialization == auto || $system == stock ]] || flags+=(--initialization "$initialization")
+    [[ $system == aiayn ]] || flags+=("${stock_training[@]}")
+    updates=$(flag_value --max-update "${flags[@]}" "${further[@]}") || exit
+    every=$(flag_value --save-interval-updates "${flags[@]}" "${further[@]}") || exit
+    ((average == 1 || updates / every >= average)) ||
+        fatal "--average $average needs as many checkpoints; $updates updates with one every $every" \
+            "(--interval) make $((updates / every))"
+    [[ $patience == never ]] || ((average <= patience + 1)) ||
+        fatal "--patience $patience may end a training after $((patience + 1)) checkpoints," \
+            "--average $average needs more"
+}
+
+# flag_value NAME WORD...: print the value of the flag NAME, a whole number; of a repeated flag, the
+# last counts, as for fairseq.
+flag_value() {
+    [[ " ${*:2} " =~ .*\ $1[=\ ]([^\ ]*)\  ]] || fatal "the training needs $1"
+    local value=${BASH_REMATCH[1]}
+    [[ $value =~ ^[1-9][0-9]{0,17}$ ]] ||
+        fatal "the training's $1 must be a whole number from 1, got '$value'"
+    echo "$value"
+}
+
+# Set start, the words that start a training's processes, and hardware, their options. torchrun starts
+# the processes, also those of one node: fairseq would spawn them, and they would spawn their data
+# loaders, which import torch again at every epoch.
+find_processes() {
+    local job=${SLURM_JOB_ID:-} processes=$((gpus * nodes)) port on_each=() together=(--standalone)
+    hardware=(--num-workers 4 --log-interval 100 --distributed-world-size "$processes")
+    cpu=()
+    [[ $device == cuda ]] || cpu=(--cpu) hardware=(--cpu --num-workers 0 --log-interval 10)
+    case $device-$system-$precision in
+    *-fp32) ;;
+    # The plugin's --autocast keeps weights, and so checkpoints, in fp32. Stock fairseq's --bf16 and
+    # --fp16 do not, and they fail on a CPU.
+    *-aiayn-bf16) hardware+=(--autocast bfloat16) ;;
+    cuda-*) hardware+=("--$precision") ;;
+    *) log "stock fairseq trains in fp32: its --$precision fails on a CPU" ;;
+    esac
+    start=()
+    ((processes > 1)) || return 0
+    if [[ $device == cpu ]]; then # rank -1: torchrun's
+        hardware+=(--distributed-world-size "$processes" --distributed-rank -1
+            --distributed-init-method env:// --distributed-no-spawn
+            --distributed-backend gloo --ddp-backend legacy_ddp)
+        export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((gpus < $(nproc) ? $(nproc) / gpus : 1))}
+    fi
+    if ((nodes > 1)); then
+        if [[ -n $job ]]; then # jobs may share their first node, but not its port
+            port=0000${job//[!0-9]/}
+            master=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p):2${port: -4}
+            on_each=(srun --nodes "$nodes" --ntasks-per-node 1 --kill-on-bad-exit=1
+                ${SLURM_CPUS_PER_TASK:+--cpus-per-task "$SLURM_CPUS_PER_TASK"})
+        fi
+        together=(--nnodes "$nodes" --rdzv-backend c10d --rdzv-endpoint "$master"
+            --rdzv-id "${dir##*/}" --rdzv-conf "join_timeout=$node_wait,read_timeout=$node_wait"
+            --max-restarts 0) # launch restarts it
+    fi
+    start=("${on_each[@]}" torchrun "${together[@]}" --nproc-per-node "$gpus" --no-python)
+}
+
+# begin_run ENDING: work in the directory $dir of the run of $system with $seed, on the text in EXP/bin.
+begin_run() {
+    dir=$exp/$system-$row-$seed$1
+    find_flags
+    find_processes
+    if ((node_rank > 0)); then
+        begin "$dir/node-$node_rank"
+        return
+    fi
+    begin "$dir"
+    text_sha256=$(cut -d ' ' -f 1 "$exp/bin/sha256" 2>/dev/null) || text_sha256=
+    keep_options "$dir/options.txt" "$dir/checkpoints" "${training_options[@]}"
+}
+
+# launch COMMAND...: train with COMMAND on all processes until the training is done. A try that fails,
+# as after the loss of a node or a GPU, is followed by another, which goes on from the last
+# checkpoint: up to --restarts times without a new one. A try without an update is the last, such as
+# one with a wrong option or one that a lost node did not join. A signal ends the recipe.
+launch() {
+    local train=("${start[@]}" "$@" "${hardware[@]}") tries=0 status=1 begun last now
+    [[ $tensorboard == false ]] || train+=(--tensorboard-logdir "$dir/tensorboard")
+    train+=("${further[@]}")
+    ((node_rank > 0)) || prepare_training
+    last=$(last_written)
+    while ((status != 0)) && node_0_trains; do
+        status=0 begun=$(trainings_begun)
+        run -p "${train[@]}" || status=$?
+        ((status != 0)) || break
+        now=$(last_written)
+        [[ $now == "$last" ]] && ((tries += 1)) || tries=0
+        last=$now
+        if (($(trainings_begun) == begun)); then
+            ((nodes == 1)) ||
+                log "no update was made: did every node start within $node_wait s and reach $master?"
+            exit "$status"
+        fi
+        ((tries <= restarts)) || exit "$status"
+        log "training ended with status $status: it is started again"
+    done
+    [[ $node_rank != 0 || $dry_run == true ]] || rm -f "$dir/.training"
+}
+
+# Record what the training's result must be traceable to, and tell other nodes that it begins.
+prepare_training() {
+    local resumes=() # the shell of a dry run's reader empties the file first
+    [[ $dry_run == true ]] || resumes=(--resumes "$dir/training.json")
+    [[ $device == cpu ]] || run -q python "$module" fairseq_aiayn.runs.record check --gpus "$gpus"
+    [[ $force == false ]] ||
+        run rm -rf "$dir/checkpoints" "$dir/train.log" "$dir/training.json" \
+            "$dir/score.json" "$dir"/*/score.json # what was made with them
+    run mkdir -p "$dir"
+    run -q -o "$dir/training.json" python "$module" fairseq_aiayn.runs.record training \
+        --name "${dir##*/}" --system "$system" --row "$row" --corpus "$corpus_name" --seed "$seed" \
+        --device "$device" --gpus "$gpus" --nodes "$nodes" \
+        ${text_sha256:+--text-sha256 "$text_sha256"} \
+        "${resumes[@]}" --command train "$(quoted "${train[@]}")"
+    [[ $dry_run == true ]] || : >"$dir/.training"
+}
+
+# Print when the last checkpoint was written.
+last_written() { stat -c %y "$dir/checkpoints/checkpoint_last.pt" 2>/dev/null || true; }
+
+# Print how many tries on this node made an update; fairseq_aiayn/plugin/processes.py logs each.
+trainings_begun() { grep -cs "TERM now ends with a checkpoint" "$log" || true; }
+
+# Wait until node 0 trains; fail if its training is done.
+node_0_trains() {
+    local said=false
+    until ((node_rank == 0)) || [[ $dry_run == true || -e $dir/.training ]]; do
+        [[ $force == true || ! -e $dir/.done/5-train ]] || return 1
+        [[ $said == true ]] || log "waits for node 0 to train in $dir"
+        said=true
+        sleep 1
+    done
+}
+
+# recorded NAME...: set record to the options with which settings.json gets the commands of a run.
+recorded() {
+    local name file
+    record=()
+    for name; do
+        for file in "$dir/commands/$name" "$scope/commands/$name"; do
+            [[ -n ${commands[$name]:-} || ! -e $file ]] || commands["$name"]=$(<"$file")
+        done
+        [[ -z ${commands[$name]:-} ]] || record+=(--command "$name" "${commands[$name]}")
+    done
+}

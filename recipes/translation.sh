@@ -1,0 +1,181 @@
+# shellcheck shell=bash disable=SC2034,SC2154  # files here share variables
+# A translation experiment from its text to its scores (sections 5 and 6). The run.sh of a recipe makes
+# its choices and sources this script, which leaves
+#
+#   EXP/text               the validation and test set as they are: the references of BLEU
+#   EXP/tokens             the cleaned training text, and all sets as tokens
+#   EXP/subwords           the subword vocabulary, and all sets in subwords
+#   EXP/bin                fairseq's binaries
+#   EXP/SYSTEM-ROW-SEED    a run: fairseq_aiayn/runs/run.py lists its files
+#   EXP/table              the runs side by side
+
+: "${corpus_name:?}" "${manifest:?}" # the corpus, and its corpus.toml
+: "${source_lang:?}" "${target_lang:?}"
+: "${tokenizer:?}" # moses or none; normalize=(--normalize) and lowercase=(--lowercase) belong to it
+: "${limits[@]:?}" # options of cleaning.py that say which pairs are kept
+: "${subwords:?}"  # byte_pairs or word_pieces, learned with the options in subword_flags
+
+[[ -f $manifest && -r $manifest ]] || fatal "--manifest must be a readable file, got '$manifest'"
+[[ $source_lang != "$target_lang" ]] ||
+    fatal "--source_lang and --target_lang must differ, both are '$source_lang'"
+languages=("$source_lang" "$target_lang")
+pair=(--source-lang "$source_lang" --target-lang "$target_lang")
+systems=${system/both/aiayn stock}
+if ((stop_stage >= 5)); then
+    for system in $systems; do find_flags; done # errors in them come before hours of text
+fi
+
+open_exp "$root/exp/$corpus_name"
+files=$exp/downloads
+cleaning="$tokenizer ${normalize[*]} ${lowercase[*]} ${limits[*]}"
+vocabularies="$subwords ${subword_flags[*]} $min_count"
+manifest_sha256=$(sha256sum <"$manifest")
+keep_options "$exp/options.txt" "$exp/.done" corpus_name source_lang target_lang manifest_sha256 \
+    cleaning vocabularies "${text_options[@]}"
+
+stage 1 download && {
+    run -q python "$module" fairseq_aiayn.runs.record check --language "$target_lang"
+    if declare -F make_text >/dev/null; then
+        make_text # the recipe's own, in EXP/downloads
+    else
+        downloads=$(python "$module" fairseq_aiayn.corpus.manifest --manifest "$manifest" "${pair[@]}")
+        while IFS=$'\t' read -r url file checksum _ <&3; do
+            [[ -z $url ]] || download "$url" "$files/$file" "$checksum"
+        done 3<<<"$downloads"
+    fi
+}
+
+stage 2 clean && {
+    run rm -rf "$exp/text" "$exp/tokens"
+    run python "$module" fairseq_aiayn.corpus.texts --manifest "$manifest" --directory "$files" \
+        "${pair[@]}" "${lowercase[@]}" --output "$exp/text"
+    run python "$module" fairseq_aiayn.corpus.cleaning --manifest "$manifest" --directory "$files" \
+        "${pair[@]}" --tokenizer "$tokenizer" "${normalize[@]}" "${lowercase[@]}" "${limits[@]}" \
+        --workers "$workers" --output "$exp/tokens"
+    for set in valid test; do
+        for language in "${languages[@]}"; do
+            if [[ $tokenizer == moses ]]; then
+                run -q -i "$exp/text/$set.$language" -o "$exp/tokens/$set.$language" \
+                    python "$module" fairseq_aiayn.corpus.moses --language "$language" \
+                    "${normalize[@]}" "${lowercase[@]}"
+            else
+                run cp "$exp/text/$set.$language" "$exp/tokens/$set.$language"
+            fi
+        done
+    done
+}
+
+stage 3 subwords && { # one vocabulary for both languages (section 5.1)
+    run rm -rf "$exp/subwords"
+    run mkdir "$exp/subwords"
+    if [[ $subwords == byte_pairs ]]; then
+        apply=(--codes "$exp/subwords/codes")
+        run -o "$exp/subwords/text" cat "${languages[@]/#/$exp/tokens/train.}"
+        run -i "$exp/subwords/text" -o "$exp/subwords/counts" subword-nmt get-vocab
+        # Byte pairs are learned from words that occur at least min_count times.
+        # shellcheck disable=SC2016  # awk's dollar sign
+        run -i "$exp/subwords/counts" -o "$exp/subwords/words" \
+            awk -v least="$min_count" '$2 >= least'
+        run -i "$exp/subwords/words" -o "$exp/subwords/codes" \
+            subword-nmt learn-bpe --dict-input "${subword_flags[@]}"
+        run rm "$exp/subwords/text" "$exp/subwords/counts" "$exp/subwords/words"
+    else
+        apply=(--model "$exp/subwords/pieces.model")
+        run python "$module" fairseq_aiayn.corpus.subwords learn "${subword_flags[@]}" \
+            --text "${languages[@]/#/$exp/tokens/train.}" --output "$exp/subwords/pieces.model"
+    fi
+    for set in train valid test; do
+        for language in "${languages[@]}"; do
+            run -i "$exp/tokens/$set.$language" -o "$exp/subwords/$set.$language" \
+                python "$module" fairseq_aiayn.corpus.subwords apply "${apply[@]}" --workers "$workers"
+        done
+    done
+}
+
+stage 4 binarize && { # one dictionary, as shared embeddings need it (section 3.4)
+    run rm -rf "$exp/bin"
+    run -q fairseq-preprocess "${pair[@]}" --joined-dictionary --workers "$workers" \
+        --trainpref "$exp/subwords/train" --validpref "$exp/subwords/valid" \
+        --testpref "$exp/subwords/test" --destdir "$exp/bin"
+    # What aiayn export needs to know: how plain text becomes these subwords.
+    [[ $subwords == byte_pairs ]] && file=codes || file=pieces.model
+    run cp "$exp/subwords/$file" "$exp/bin/$file"
+    run -o "$exp/bin/text.json" printf '{"pieces": "%s", "normalize": %s, "lowercase": %s}\n' \
+        "$subwords" "$([[ -n ${normalize[*]} ]] && echo true || echo false)" \
+        "$([[ -n ${lowercase[*]} ]] && echo true || echo false)"
+    run -o "$exp/bin/sha256" env -C "$exp" LC_ALL=C \
+        sh -c 'cat bin/dict.* bin/*.bin bin/*.idx text/* | sha256sum'
+}
+end # others may train on the text from now on
+((stop_stage >= 5)) || exit 0
+
+runs=()
+for system in $systems; do
+    for seed in $seeds; do
+        begin_run ''
+        runs+=("$dir")
+        task=aiayn_translation find=("${our_search[@]}") joined=sentencepiece
+        if [[ $system == stock ]]; then
+            task=translation find=("${stock_search[@]}")
+            [[ -n ${find[*]} ]] || find=("${search[@]}") # its own defaults are not the paper's
+        fi
+        [[ $subwords == word_pieces ]] || joined=subword_nmt
+        [[ $tokenizer == none ]] || detokenize=(--tokenizer "$tokenizer")
+        measure=() # a greedy search at every checkpoint takes long on a CPU
+        [[ $device == cpu ]] || measure+=(--eval-bleu --eval-bleu-remove-bpe "$joined"
+            --eval-bleu-args '{"beam": 1, "max_len_a": 1, "max_len_b": 50}'
+            --eval-bleu-detok "${tokenizer/none/space}")
+        # fairseq cuts batches to multiples of 8 sentences by default, and drops the rest of the last.
+        data=("$exp/bin" --user-dir "$plugin" "${pair[@]}" --task "$task"
+            --required-batch-size-multiple 1)
+
+        stage 5 train && launch fairseq-train "${data[@]}" "${flags[@]}" --seed "$seed" "${measure[@]}" \
+            --max-tokens-valid 4096 --validate-interval 1000000 --save-interval 1000000 \
+            --no-epoch-checkpoints --save-dir "$dir/checkpoints" \
+            --log-file "$dir/train.log" --log-format json
+
+        checkpoint=$dir/checkpoints/checkpoint_last.pt averaged=
+        if ((average > 1)); then # section 6.1
+            checkpoint=$dir/average.pt averaged=average
+            stage 6 average "$average" && run -n average aiayn average --last "$average" \
+                --dir "$dir/checkpoints" --output "$checkpoint"
+        fi
+
+        stage 7 translate "$subset" "$average" && {
+            run -q -n validate -o "$dir/valid.log" fairseq-validate "${data[@]}" "${cpu[@]}" \
+                --path "$checkpoint" --max-tokens 4096 --num-workers 0 --log-format json
+            run -n generate -o "$dir/generate-$subset.txt" fairseq-generate "${data[@]}" "${cpu[@]}" \
+                --path "$checkpoint" --gen-subset "$subset" --max-tokens 4096 --num-workers 0 \
+                "${find[@]}" --post-process "$joined" "${detokenize[@]}" --log-format tqdm
+        }
+
+        stage 8 score "$subset" "$average" && {
+            run cp "$exp/text/$subset.$source_lang" "$dir/source.txt"
+            run cp "$exp/text/$subset.$target_lang" "$dir/reference.txt"
+            run -i "$dir/generate-$subset.txt" -o "$dir/hypothesis.txt" \
+                python "$module" fairseq_aiayn.runs.hypotheses
+            [[ $dry_run == true ]] || paste -d '\n' <(head -n 3 "$dir/source.txt") \
+                <(head -n 3 "$dir/hypothesis.txt") >&2
+            if [[ -n ${lowercase[*]} ]]; then # published scores of such text are BLEU of its tokens
+                tokens=(--tokens "$dir/hypothesis.tokens" "$exp/tokens/$subset.$target_lang")
+                run -i "$dir/generate-$subset.txt" -o "$dir/hypothesis.tokens" \
+                    python "$module" fairseq_aiayn.runs.hypotheses --tokens
+            fi
+            run -q -n score -o "$dir/score.json" aiayn bleu --hypothesis "$dir/hypothesis.txt" \
+                --reference "$dir/reference.txt" --target-lang "$target_lang" "${tokens[@]}" --json
+            recorded ${averaged:+average} validate generate score
+            run -q -o "$dir/settings.json" python "$module" fairseq_aiayn.runs.record evaluation \
+                --training "$dir/training.json" --subset "$subset" --average "$average" "${record[@]}"
+            run aiayn compare "$dir" --output "$dir"
+        }
+        end
+    done
+done
+
+if ((${#runs[@]} > 1 && stop_stage >= 9)); then
+    begin -w "$exp"
+    stage 9 table "${runs[*]##*/}" && run aiayn compare "${runs[@]}" --output "$exp/table"
+    end
+    dir=$exp/table
+fi
+[[ ! -e $dir/report.html ]] || log "report: $dir/report.html"

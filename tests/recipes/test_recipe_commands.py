@@ -1,0 +1,350 @@
+"""The commands that recipes run, as their dry runs print them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from dry_runs import commands, dry_run, stages, value
+from recipe_runs import RECIPES, call, environment, refusal, write_tool
+
+DEMO, MULTI30K, GERMAN, FRENCH, PARSING, TABLE3 = (
+    RECIPES / name / "run.sh"
+    for name in ("demo", "multi30k", "wmt14_en_de", "wmt14_en_fr", "wsj_parsing", "table3")
+)
+RECIPE = {
+    DEMO: (),
+    MULTI30K: (),
+    GERMAN: (),
+    FRENCH: (),
+    PARSING: ("--corpus", "gum"),
+    TABLE3: ("--rows", "base"),
+}
+CPU, EIGHT = ("--device", "cpu"), ("--gpus", "8")
+
+
+def training(*words: object, **variables: str) -> list[str]:
+    """Return the words of the only training that a dry run shows."""
+    starts = "fairseq-train", "torchrun", "srun"
+    (found,) = commands(dry_run(words, **variables), *starts)
+    return found
+
+
+def generation(*words: object) -> list[str]:
+    (found,) = commands(dry_run(words), "fairseq-generate")
+    return found
+
+
+@pytest.mark.parametrize("recipe", RECIPE)
+def test_every_recipe_has_help_and_a_dry_run_that_makes_nothing(recipe, tmp_path):
+    assert "--dry_run false" in call([recipe, "--help"], tmp_path).stdout
+    shown = dry_run([recipe, *RECIPE[recipe]], tmp_path)
+    assert {"fairseq-preprocess", "fairseq-train", "fairseq-generate"} <= set(shown.split())
+    assert list(tmp_path.iterdir()) == []
+    subprocess.run(["bash", "-n"], input=shown, text=True, check=True)
+
+
+def test_the_stages_of_a_translation_stand_in_their_order():
+    found = list(stages(dry_run([GERMAN, *CPU])))
+    text = ["1-download", "2-clean", "3-subwords", "4-binarize"]
+    run = ["5-train", "6-average", "7-translate", "8-score"]
+    assert found == [f"{stage}, wmt14_en_de" for stage in text] + [
+        f"{stage}, aiayn-base-1" for stage in run
+    ]
+
+
+def test_the_systems_differ_only_where_they_should():
+    ours, stock = commands(dry_run([DEMO, *CPU]), "fairseq-train")
+    for flag in ("--max-update", "--max-tokens", "--update-freq", "--seed", "--warmup-updates"):
+        assert value(ours, flag) == value(stock, flag) or flag == "--max-tokens", flag
+    batches = [
+        int(value(w, "--max-tokens")) * int(value(w, "--update-freq")) for w in (ours, stock)
+    ]
+    assert batches[0] == batches[1]
+    assert (value(ours, "--task"), value(stock, "--task")) == ("aiayn_translation", "translation")
+    ours, stock = commands(dry_run([DEMO, *CPU]), "fairseq-generate")
+    assert value(ours, "--beam") is None
+    assert [value(stock, flag) for flag in ("--beam", "--lenpen")] == ["4", "0.6"]
+
+
+@pytest.mark.parametrize(("gpus", "frequency"), [("8", "1"), ("1", "7"), ("4", "2")])
+def test_the_batch_is_shared_by_all_gpus(gpus, frequency):
+    words = training(GERMAN, "--gpus", gpus)
+    assert value(words, "--update-freq") == frequency
+    assert 24_000 < int(gpus) * int(frequency) * int(value(words, "--max-tokens")) <= 25_100
+
+
+def test_options_change_the_rows_flags_and_train_options_come_last():
+    options = {"max_update": "900", "warmup": "30", "interval": "90", "lr_factor": "0.5"}
+    given = [word for name, text in options.items() for word in (f"--{name}", text)]
+    words = training(GERMAN, *CPU, *given, "--patience", "8", "--average", "7")
+    assert value(words, "--max-update") == "900" and value(words, "--warmup-updates") == "30"
+    assert value(words, "--save-interval-updates") == "90" and value(words, "--patience") == "8"
+    assert value(words, "--keep-interval-updates") == "7" and value(words, "--lr-factor") == "0.5"
+    words = training(
+        GERMAN, *CPU, "--tensorboard", "--train_options", "--dropout 0.4\n--clip-norm 1"
+    )
+    assert words[-4:] == ["--dropout", "0.4", "--clip-norm", "1"]
+    assert value(words, "--tensorboard-logdir").endswith("/aiayn-base-1/tensorboard")
+    assert value(training(GERMAN, *CPU), "--patience") is None
+
+
+@pytest.mark.parametrize(
+    ("average", "kept", "checkpoint"),
+    [("auto", "5", "average.pt"), ("1", "5", "checkpoint_last.pt"), ("9", "9", "average.pt")],
+)
+def test_the_last_checkpoints_are_kept_averaged_and_evaluated(average, kept, checkpoint):
+    shown = dry_run([GERMAN, *CPU, "--average", average])
+    (train,) = commands(shown, "fairseq-train")
+    assert value(train, "--keep-interval-updates") == kept
+    averages = commands(shown, "aiayn average")
+    assert [value(words, "--last") for words in averages] == ([] if average == "1" else [kept])
+    for name in ("fairseq-validate", "fairseq-generate"):
+        (words,) = commands(shown, name)
+        assert value(words, "--path").endswith(
+            f"/aiayn-base-1{'/checkpoints' * (average == '1')}/{checkpoint}"
+        )
+
+
+def test_every_seed_of_every_system_is_a_run_and_the_table_has_all():
+    shown = dry_run([MULTI30K, *CPU, "--system", "both", "--seeds", "3 5"])
+    trained = commands(shown, "fairseq-train")
+    assert [value(words, "--seed") for words in trained] == ["3", "5", "3", "5"]
+    (*_, table) = commands(shown, "aiayn compare")
+    names = [Path(word).name for word in table[2:6]]
+    assert names == ["aiayn-tiny-3", "aiayn-tiny-5", "stock-tiny-3", "stock-tiny-5"]
+
+
+def test_two_dropouts_are_chosen_from_on_section_22(tmp_path):
+    shown = dry_run([PARSING, "--treebank", tmp_path, *EIGHT, "--dropouts", "0.1 0.3"])
+    sets = [value(words, "--gen-subset") for words in commands(shown, "fairseq-generate")]
+    assert sets == ["valid", "valid", "test"]
+    trained = commands(shown, "torchrun")
+    assert [value(words, "--dropout") for words in trained] == ["0.1", "0.3"]
+    assert [value(words, "--attention-dropout") for words in trained] == ["0.1", "0.3"]
+
+
+def test_section_63(tmp_path):
+    shown = dry_run([PARSING, "--treebank", tmp_path, "--row", "parsing", *CPU, "--system", "both"])
+    ours, stock = commands(shown, "fairseq-generate")
+    assert value(ours, "--beam") is None
+    searched = [value(stock, flag) for flag in ("--beam", "--lenpen", "--max-len-b")]
+    assert searched == ["21", "0.3", "300"]
+    linearized = commands(shown, "aiayn linearize")
+    sections = [
+        [Path(w).name for w in words if w.startswith(f"{tmp_path}/")] for words in linearized
+    ]
+    assert sections == [[f"{n:02d}" for n in range(2, 22)], ["22"], ["23"]]
+    assert [value(words, "--longest") for words in linearized] == ["512", None, None]
+    (learned,) = commands(shown, f"python {RECIPES}/module.py fairseq_aiayn.corpus.subwords learn")
+    assert value(learned, "--vocabulary") == "16000"
+    constrained = commands(
+        dry_run([PARSING, "--treebank", tmp_path, *CPU, "--constrained", "--system", "both"]),
+        "fairseq-generate",
+    )
+    assert ["--constrained" in words for words in constrained] == [True, False]
+
+
+def test_silver_trees_double_the_vocabulary_and_stand_beside_copies_of_the_gold(tmp_path):
+    (tmp_path / "silver.gz").touch()
+    words = [PARSING, "--treebank", tmp_path, *CPU, "--silver", tmp_path / "silver.gz"]
+    shown = dry_run([*words, "--gold_copies", "10"])
+    (learned,) = commands(shown, f"python {RECIPES}/module.py fairseq_aiayn.corpus.subwords learn")
+    assert value(learned, "--vocabulary") == "32000"
+    (train,) = commands(shown, "fairseq-train")
+    assert value(train, "--upsample-primary") == "10"
+    assert "bin/train1.words-tree.tree.bin" in shown
+
+
+@pytest.mark.parametrize(
+    ("recipe", "symbols"), [(GERMAN, ("--symbols", "37000")), (FRENCH, ("--vocabulary", "32000"))]
+)
+def test_the_vocabulary_has_the_size_of_section_5_1(recipe, symbols):
+    name = "subword-nmt learn-bpe" if recipe == GERMAN else f"python {RECIPES}/module.py"
+    learned = [w for w in commands(dry_run([recipe, *CPU]), name) if symbols[0] in w]
+    assert [value(words, symbols[0]) for words in learned] == [symbols[1]]
+    assert recipe == FRENCH or "--total-symbols" in learned[0]
+
+
+def test_the_published_transformer_tiny_of_multi30k():
+    words = [MULTI30K, *CPU, "--row", "multi30k_tiny", "--system", "both"]
+    ours, stock = commands(dry_run(words), "fairseq-train")
+    assert (value(stock, "--clip-norm"), value(stock, "--adam-eps")) == ("25", "1e-8")
+    assert (value(ours, "--clip-norm"), value(ours, "--adam-eps")) == ("0.0", "1e-09")
+    ours, stock = commands(dry_run(words), "fairseq-generate")
+    assert (value(ours, "--beam"), value(ours, "--lenpen")) == ("5", "1.4")
+    assert (value(stock, "--beam"), value(stock, "--lenpen")) == ("5", None)
+    assert dry_run(words).count(" --lowercase") == 6  # texts, cleaning, two sets of two languages
+    assert " --tokens " in dry_run(words)
+
+
+# --- hardware ---
+
+
+def gpus(tmp_path: Path, count: int, capability: str) -> dict[str, str]:
+    """Return variables with which a machine seems to have so many GPUs."""
+    lines = "".join(f"echo GPU {n}\n" for n in range(count))
+    tool = f'case "$*" in *compute_cap*) echo {capability} ;; *) {lines or ":"} ;; esac\n'
+    path = write_tool(tmp_path / "nvidia" / "nvidia-smi", tool)
+    return {"PATH": f"{path}:{environment()['PATH']}"}
+
+
+@pytest.mark.parametrize(("capability", "flag"), [("9.0", "--fp16"), ("6.1", None)])
+def test_all_gpus_are_used_in_the_precision_they_are_fast_in(tmp_path, capability, flag):
+    words = training(GERMAN, **gpus(tmp_path, 4, capability))
+    assert value(words, "--nproc-per-node") == "4"
+    assert value(words, "--distributed-world-size") == "4" and "--cpu" not in words
+    assert ("--fp16" in words) == (flag is not None) and "--eval-bleu" in words
+
+
+@pytest.mark.parametrize(("visible", "count"), [("0", 1), ("2,3", 2), ("1,-1,2", 1)])
+def test_only_visible_gpus_count(tmp_path, visible, count):
+    tools = gpus(tmp_path, 4, "8.0") | {"CUDA_VISIBLE_DEVICES": visible}
+    words = training(GERMAN, **tools)
+    assert value(words, "--distributed-world-size") == str(count)
+
+
+def test_without_a_gpu_the_cpu_trains(tmp_path):
+    words = training(GERMAN, **gpus(tmp_path, 0, ""))
+    assert words[0] == "fairseq-train" and "--cpu" in words and "--eval-bleu" not in words
+    assert "at most the 1 here" in refusal(call([GERMAN, *EIGHT], **gpus(tmp_path, 1, "8.0")))
+
+
+@pytest.mark.parametrize(
+    ("system", "device", "flags"),
+    [
+        ("aiayn", "cpu", ["--autocast", "bfloat16"]),
+        ("aiayn", "cuda", ["--autocast", "bfloat16"]),
+        ("stock", "cuda", ["--bf16"]),
+    ],
+)
+def test_bf16_is_each_systems_own(system, device, flags):
+    words = training(
+        *(GERMAN, "--precision", "bf16", "--system", system, "--device", device, "--gpus", "1")
+    )
+    assert set(flags) <= set(words) and ("--bf16" in words) == (flags == ["--bf16"])
+
+
+def test_processes_start_by_torchrun_on_one_node_and_on_several():
+    words = training(DEMO, *CPU, "--gpus", "2", "--system", "aiayn")
+    assert words[:3] == ["torchrun", "--standalone", "--nproc-per-node"]
+    assert value(words, "--distributed-backend") == "gloo"
+    assert value(words, "--distributed-rank") == "-1"
+    node = ("--nodes", "2", "--master", "n0:29500", *EIGHT)
+    words = training(GERMAN, *node)
+    assert value(words, "--rdzv-endpoint") == "n0:29500" and value(words, "--nnodes") == "2"
+    assert (
+        value(words, "--distributed-world-size") == "16" and value(words, "--max-restarts") == "0"
+    )
+    shown = stages(dry_run([GERMAN, *node, "--node_rank", "1"]))
+    assert list(shown) == ["5-train, node-1"]  # other nodes only train
+    assert commands(dry_run([GERMAN, *node, "--node_rank", "1"]), "torchrun") == [words]
+
+
+def test_within_slurm_srun_starts_torchrun_on_each_node(tmp_path):
+    hosts = write_tool(tmp_path / "slurm" / "scontrol", 'echo "$3" | tr , "\\n"\n')
+    job = {"SLURM_JOB_ID": "12345", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "n7,n8"}
+    path = {"PATH": f"{hosts}:{environment()['PATH']}"}
+    words = training(GERMAN, *EIGHT, "--nodes", "2", **job, **path)
+    assert words[0] == "srun" and value(words, "--rdzv-endpoint") == "n7:22345"
+    wrong = call([GERMAN, *EIGHT], **job, **path)
+    assert "--nodes must be the job's 2, got '1'" in refusal(wrong)
+
+
+@pytest.mark.parametrize(("number", "again"), [(signal.SIGTERM, False), (signal.SIGUSR1, True)])
+def test_a_job_ends_its_recipe_and_is_queued_again_if_its_time_is_up(tmp_path, number, again):
+    scontrol = write_tool(tmp_path / "slurm" / "scontrol", f'echo "$*" >{tmp_path}/queued\n')
+    recipe = f"trap 'touch {tmp_path}/ended; exit' TERM\ntouch {tmp_path}/begun\nsleep 600 & wait\n"
+    write_tool(tmp_path / "job" / "run.sh", recipe)
+    process = subprocess.Popen(
+        ["bash", RECIPES / "slurm.sbatch", tmp_path / "job" / "run.sh"],
+        env=environment(PATH=f"{scontrol}:{os.environ['PATH']}", SLURM_JOB_ID="7"),
+    )
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.01)
+    process.send_signal(number)
+    process.wait(60)
+    assert (tmp_path / "ended").exists()
+    assert (tmp_path / "queued").exists() == again
+
+
+# --- wrong options ---
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gpu", "2"], "unknown option --gpu: --gpus?"),
+        (["--row", "bsae"], "this training is not possible"),
+        (["--system", "stok"], "--system must be one of aiayn stock both, got 'stok'"),
+        (["--row", "b_dk16", "--system", "stock"], "this training is not possible"),
+        (["--seeds", "1 1"], "--seeds must be different whole numbers, got '1'"),
+        (["--seeds", " "], "--seeds must be at least one whole number"),
+        (["--patience", "0"], "--patience must be never or a whole number from 1"),
+        (["--patience", "3"], "--average 5 needs more"),
+        (["--lr_factor", "0.0"], "--lr_factor must be auto or a positive number"),
+        (["--max_update", "20", "--interval", "10"], "make 2"),
+        (["--train_options", "--max-update 3", "--interval", "1"], "make 3"),
+        (["--average", "0"], "--average must be at least 1"),
+        (["--precision", "fp16"], "--precision fp16 needs a GPU"),
+        (["--nodes", "2"], "needs --master HOST:PORT"),
+        (["--nodes", "2", "--master", "a:1", "--seeds", "1 2"], "takes one system and one seed"),
+        (["--node_rank", "1"], "--node_rank must be less than --nodes 1"),
+        (["--source_lang", "de"], "--source_lang and --target_lang must differ"),
+        (["--gpus", "x[$(touch mark)]"], "--gpus must be a whole number"),
+        (["--manifest", "none.toml"], "--manifest must be a readable file"),
+    ],
+)
+def test_wrong_options_are_one_line_before_anything_is_made(tmp_path, options, message):
+    result = call([GERMAN, *CPU, "--exp", tmp_path / "exp", *options], tmp_path)
+    assert result.returncode == 1 and message in result.stderr.splitlines()[-1], result.stderr
+    assert result.stderr.count("\n") <= 2 and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--treebank", "none"], "--corpus wsj needs --treebank DIR"),
+        (["--corpus", "gum", "--lists", "."], "--corpus gum takes no --treebank or --lists"),
+        (["--corpus", "gum", "--dropouts", "1.5"], "--dropouts must be 0 or decimals below 1"),
+        (["--corpus", "gum", "--silver", "none"], "--silver must name files, there is no 'none'"),
+        (["--treebank", ".", "--gold_copies", "2"], "there is nothing to mix with"),
+        (["--corpus", "gum", "--constrained", "--system", "stock"], "stock fairseq has none"),
+    ],
+)
+def test_wrong_options_of_a_parser(tmp_path, options, message):
+    assert message in refusal(call([PARSING, *CPU, "--exp", "exp", *options], tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--rows", "tiny"], "--rows must be rows of Table 3, got 'tiny'"),
+        (["--rows", "base base"], "must differ from each other"),
+        (["--corpus", "../demo"], "--corpus must name a recipe"),
+        (["--rows", "base", "--", "--patience", "3"], "which Table 3 cannot compare"),
+        (["--", "--row", "big"], "--row cannot stand after --"),
+    ],
+)
+def test_wrong_choices_of_table_3(options, message):
+    assert message in refusal(call([TABLE3, *options]))
+
+
+def test_table_3_trains_every_row_and_seed_on_one_text():
+    shown = dry_run([TABLE3, "--rows", "base a_h1", "--seeds", "1 2", "--", *CPU])
+    trained = commands(shown, "fairseq-train")
+    arches = [(value(words, "--arch"), value(words, "--seed")) for words in trained]
+    rows = "aiayn_base", "aiayn_a_h1"
+    assert arches == [(row, seed) for row in rows for seed in ("1", "2")]
+    assert len({words[1] for words in trained}) == 1 == len(commands(shown, "fairseq-preprocess"))
+    for words in commands(shown, "fairseq-generate"):
+        assert value(words, "--gen-subset") == "valid"
+        assert value(words, "--path").endswith("checkpoint_last.pt")
+    assert "40 runs: --array 0-39\n" == call([TABLE3, "--count", "--seeds", "1 2"]).stdout
+    task = dry_run([TABLE3, "--rows", "base a_h1", "--", *CPU], SLURM_ARRAY_TASK_ID="1")
+    (words,) = commands(task, "fairseq-train")
+    assert value(words, "--arch") == "aiayn_a_h1"
