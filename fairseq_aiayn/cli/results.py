@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -206,11 +206,20 @@ def run_diagnose(arguments: argparse.Namespace) -> None:
 
     row = find_row(arguments.row) if arguments.row else None
     run = read_evidence(arguments.training, arguments.generate, arguments.bleu)
-    diagnosis = diagnose(run, row)
+    diagnosis = diagnose(run, row, _defaults(run.options))
     if arguments.json:
         print(json.dumps(as_json(diagnosis), indent=2, ensure_ascii=False))
     else:
         print(*_diagnosis_lines(diagnosis), sep="\n")
+
+
+def _defaults(options: Mapping[str, object]) -> dict[str, object]:
+    """Return fairseq's defaults of a training, nothing without fairseq."""
+    try:
+        from fairseq_aiayn.plugin.defaults import influential_defaults
+    except ImportError:
+        return {}
+    return influential_defaults(options)
 
 
 def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:

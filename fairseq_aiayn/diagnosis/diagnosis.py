@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.resources import files
 
 from fairseq_aiayn.diagnosis.aspects import ASPECTS, Finding, Weight, has_sizes_of
 from fairseq_aiayn.diagnosis.course import Event, events
@@ -18,29 +15,10 @@ from fairseq_aiayn.settings import FIRST_RATE, OURS
 OF_OTHER_SIZES = [row for row in ROWS.values() if row not in (*TABLE_3_D, E_LEARNED)]
 # What leaves an option switched off, or, for the rate, begins a warm-up at nearly 0
 OFF: tuple[object, ...] = (None, False, 0, -1, "", "False", "{}", [], "none", FIRST_RATE)
-# Names, machines, logs, checkpoints, validation and its search change no update
-WITHOUT_INFLUENCE = {
-    *("arch", "task", "data", "dataset_impl", "source_lang", "target_lang", "user_dir"),
-    *("train_subset", "valid_subset", "gen_subset", "seed", "no_seed_provided", "scoring"),
-    *("log_file", "log_format", "log_interval", "no_progress_bar", "tensorboard_logdir"),
-    *("wandb_project", "aim_repo", "aim_run_hash", "azureml_logging", "report_accuracy"),
-    *("device_id", "cpu", "tpu", "num_workers", "data_buffer_size", "nprocs_per_node"),
-    *("ddp_backend", "bucket_cap_mb", "find_unused_parameters", "all_gather_list_size"),
-    *("broadcast_buffers", "fast_stat_sync", "empty_cache_freq", "heartbeat_timeout"),
-    *("min_loss_scale", "memory_efficient_fp16", "memory_efficient_bf16"),
-    *("save_dir", "restore_file", "save_interval", "save_interval_updates", "no_save"),
-    *("keep_interval_updates", "keep_last_epochs", "keep_best_checkpoints"),
-    *("no_epoch_checkpoints", "no_last_checkpoints", "no_save_optimizer_state"),
-    *("best_checkpoint_metric", "maximize_best_checkpoint_metric", "stop_time_hours"),
-    *("disable_validation", "validate_interval", "validate_interval_updates"),
-    *("validate_after_updates", "fixed_validation_seed", "max_valid_steps", "max_tokens_valid"),
-    *("batch_size_valid", "max_sentences_valid", "skip_invalid_size_inputs_valid_test"),
-    *("required_batch_size_multiple", "beam", "lenpen", "max_len_a", "max_len_b", "min_len"),
-    *("nbest", "search_precision", "post_process", "constrained", "stop_early", "unnormalized"),
-    *("decoder_input_dim", "decoder_output_dim"),  # which repeat decoder_embed_dim
-}
+# Places, and what only validations read
+WITHOUT_INFLUENCE = {"arch", "task", "data", "source_lang", "target_lang"}
+PREFIX_WITHOUT_INFLUENCE = "eval_"
 OLD_DEFAULTS = {"upsample_primary": 1}  # before fairseq had groups of options
-PREFIXES_WITHOUT_INFLUENCE = ("distributed_", "eval_", "fp16_", "amp_", "plasma_")
 
 
 @dataclass(frozen=True)
@@ -56,8 +34,13 @@ class Diagnosis:
     events: tuple[Event, ...] = ()  # what happened, the heaviest first
 
 
-def diagnose(run: Evidence, row: Row | None = None) -> Diagnosis:
-    """Compare a training with a row; without one, with that of `row_of`."""
+def diagnose(
+    run: Evidence, row: Row | None = None, defaults: Mapping[str, object] | None = None
+) -> Diagnosis:
+    """Compare a training with a row; without one, with that of `row_of`.
+
+    `defaults` are those of fairseq for the options that change a training.
+    """
     row = row or row_of(run)
     is_judged = run.is_transformer or "arch" not in run.options
     judged = {
@@ -73,7 +56,7 @@ def diagnose(run: Evidence, row: Row | None = None) -> Diagnosis:
         row=row,
         findings=dict(known),
         not_known=tuple(name for name, finding in judged.items() if not finding),
-        other_options=other_options(run) if is_judged else {},
+        other_options=other_options(run, defaults or {}) if is_judged else {},
         events=tuple(events(run)),
     )
 
@@ -97,27 +80,18 @@ def row_of(run: Evidence) -> Row:
     )
 
 
-def other_options(run: Evidence) -> dict[str, object]:
-    """Return the options that no aspect judges, that have influence, and are not the defaults."""
+def other_options(run: Evidence, defaults: Mapping[str, object]) -> dict[str, object]:
+    """Return the options that have defaults but other values, and that no aspect judges."""
     judged = {option for aspect in ASPECTS for option in aspect.options}
-    defaults = fairseq_defaults()
     return {
-        name: value
-        for name, value in run.options.items()
-        if name not in judged
-        and name not in WITHOUT_INFLUENCE
-        and not name.startswith(PREFIXES_WITHOUT_INFLUENCE)
-        and str(value) != str(defaults.get(name))
-        and (run.has_groups or value != OLD_DEFAULTS.get(name))
-        and not (value in OFF and defaults.get(name) in OFF)
+        name: run.options[name]
+        for name, default in defaults.items()
+        if name in run.options and name not in judged | WITHOUT_INFLUENCE
+        if not name.startswith(PREFIX_WITHOUT_INFLUENCE)
+        if str(run.options[name]) != str(default)
+        if run.has_groups or run.options[name] != OLD_DEFAULTS.get(name)
+        if not (run.options[name] in OFF and default in OFF)
     }
-
-
-@cache
-def fairseq_defaults() -> dict[str, object]:
-    """Return stock fairseq's values of the options of a Transformer; tests write this file."""
-    path = files("fairseq_aiayn.diagnosis") / "fairseq_defaults.json"
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def unequal_aspects(diagnoses: Iterable[Diagnosis]) -> list[str]:

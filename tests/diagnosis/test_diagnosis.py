@@ -8,12 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from trainings import STOCK, defaults, evidence, stock_words
+from trainings import STOCK, evidence, stock_words
 
 from fairseq_aiayn.diagnosis.aspects import ASPECTS, Finding, Weight
-from fairseq_aiayn.diagnosis.diagnosis import as_json, diagnose, fairseq_defaults, unequal_aspects
+from fairseq_aiayn.diagnosis.diagnosis import as_json, diagnose, unequal_aspects
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import BASE, BIG, PARSING, ROWS, Row
+from fairseq_aiayn.plugin.defaults import influential_defaults
 from fairseq_aiayn.settings import task_of, train_flags
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -49,7 +50,7 @@ def test_a_row_as_aiayn_flags_gives_it_differs_in_nothing(row):
     run = evidence(["--distributed-world-size", "8", *train_flags(row, gpus=8)], task_of(row))
     assert diagnose(run).row is row
     assert differing(run) == set()
-    assert not diagnose(run).other_options
+    assert not others(run)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_a_row_as_aiayn_flags_gives_it_differs_in_nothing(row):
 def test_a_row_in_stock_fairseq_differs_in_what_no_option_changes(name, as_stocks):
     run = stock(ROWS[name])
     assert differing(run, ROWS[name]) == STOCKS_OWN - as_stocks
-    assert not diagnose(run).other_options
+    assert not others(run)
     biases = replace(run, projection_biases=False)
     assert differing(biases, ROWS[name]) == STOCKS_OWN - as_stocks - {"projections"}
 
@@ -325,11 +326,17 @@ def test_aspects_declare_the_options_that_they_read():
         assert options.asked - {"arch", "task"} <= set(aspect.options), aspect.name
 
 
+def others(run: Evidence) -> dict:
+    """The options that no aspect judges and that are not fairseq's defaults."""
+    return dict(diagnose(run, defaults=influential_defaults(run.options)).other_options)
+
+
 def test_options_that_nothing_judges_are_listed_unless_they_are_fairseqs_defaults():
-    others = {"encoder_layerdrop": 0.2, "ignore_prefix_size": 5, "new_idea": 3}
-    others["left_pad_source"] = False
-    assert diagnose(stock(another=None, seed=3, save_dir="x", **others)).other_options == others
-    assert fairseq_defaults() == json.loads(json.dumps(defaults()))
+    other = {"encoder_layerdrop": 0.2, "ignore_prefix_size": 5, "left_pad_source": False}
+    assert others(stock(another=None, seed=3, save_dir="x", **other)) == other
+    old = {"left_pad_source": "True", "left_pad_target": "False", "upsample_primary": 1}
+    assert others(stock(lazy_load=False, **old)) == {}
+    assert others(stock(task="of_another_plugin", **other)) == other
 
 
 def test_figures_of_the_ablation_are_those_of_the_results():

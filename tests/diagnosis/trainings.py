@@ -1,13 +1,7 @@
-"""Trainings as fairseq writes them down, for the tests of diagnosis/.
-
-Run as a script, it prints what fairseq_aiayn/diagnosis/fairseq_defaults.json must be:
-
-    PYTHONPATH=tests python tests/diagnosis/trainings.py
-"""
+"""Trainings as fairseq writes them down, for the tests of diagnosis/."""
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 from copy import deepcopy
 from functools import cache
@@ -18,10 +12,8 @@ from building import parse
 from checkpoint_states import save, state_of
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from fairseq_aiayn.diagnosis.diagnosis import OFF
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import BASE, Row
-from fairseq_aiayn.runs.configurations import printed_configuration
 from fairseq_aiayn.settings import stock_flags
 
 STOCK = ["--criterion", "label_smoothed_cross_entropy", "--optimizer", "adam"]
@@ -56,16 +48,3 @@ def save_checkpoint(path: Path, configuration: dict, **model: torch.Tensor) -> P
     """Write what fairseq would after 70 updates."""
     model = model or {"encoder.embed_tokens.weight": torch.ones(9, 4)}
     return save(path, state_of(model, 70, **configuration))
-
-
-def defaults() -> dict[str, object]:
-    """Return what fairseq sets in every training of a Transformer, without what is switched off."""
-    groups = printed_configuration([configuration_line(["--arch", "transformer", *STOCK])])
-    options: dict[str, object] = {}
-    for group in groups.values():
-        options |= group or {}
-    return {name: options[name] for name in sorted(options) if options[name] not in OFF}
-
-
-if __name__ == "__main__":
-    print(json.dumps(defaults(), indent=2))
