@@ -498,7 +498,9 @@ def _positions(run: Evidence, row: Row) -> Finding | None:
     if run.is_on("no_token_positional_embeddings"):
         effect = "the model does not see the order of words"
         return Finding(paper, "none", Weight.LARGE, effect, change)
-    here = "learned" if any(map(run.is_on, LEARNED)) else "sinusoids"
+    learned = [name.removesuffix("_learned_pos") for name in LEARNED if run.is_on(name)]
+    here = f"learned ({learned[0]} only)" if learned in (["encoder"], ["decoder"]) else "learned"
+    here = here if learned else "sinusoids"
     if here == paper == "sinusoids" and not run.has_our("arch"):
         stocks = "sinusoids concatenated, other wavelengths, from position 2"
         effect = (
