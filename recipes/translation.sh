@@ -56,8 +56,8 @@ stage 2 clean && {
         for language in "${languages[@]}"; do
             if [[ $tokenizer == moses ]]; then
                 run -q -i "$exp/text/$set.$language" -o "$exp/tokens/$set.$language" \
-                    python "$module" fairseq_aiayn.corpus.moses --language "$language" \
-                    "${normalize[@]}" "${lowercase[@]}"
+                    python "$module" fairseq_aiayn.corpus.moses "${normalize[@]}" \
+                    "${lowercase[@]}" --language "$language"
             else
                 run cp "$exp/text/$set.$language" "$exp/tokens/$set.$language"
             fi

@@ -1,4 +1,4 @@
-"""Put deliberate faults into the package, one at a time, and see whether the tests notice.
+"""Put deliberate faults into package and recipes, one at a time, and see whether tests notice.
 
     python tests/deliberate_faults.py --jobs 2
     python tests/deliberate_faults.py --only smoothing tests/training
@@ -6,7 +6,7 @@
 Each fault is what a careless change or a misreading of the paper would make. The tests run in a
 copy of the repository with one fault in it: first those of the fault's room, tests/ROOM, then all
 others. Exits with 1 if a fault was not caught, and with 2 if the text of a fault is not in the
-package exactly once: then the code has changed, and so must the fault.
+package (in the recipes) exactly once: then the code has changed, and so must the fault.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = "fairseq_aiayn"
+PACKAGE, RECIPES = "fairseq_aiayn", "recipes"
 LEFT_OUT = ("recipes", "torture", "benchmarks")  # rooms whose tests take long
 LONGEST = 3_600  # seconds; tests that a fault makes endless have not caught it
 PASSED, CAUGHT = 0, 1  # pytest's exit status if all tests passed, and if one failed
@@ -224,6 +224,63 @@ runs: no_mean_of_checkpoints_for_the_test_set_either
 corpus: sample_is_larger_than_asked_for
 - step = max(1, -(-total // pairs))
 + step = max(1, total // pairs)
+recipes: validation_and_test_text_is_not_normalized
+- corpus.moses "${normalize[@]}" \
++ corpus.moses \
+recipes: validation_and_test_text_keeps_its_case
+- "${lowercase[@]}" --language
++ --language
+recipes: french_side_tokenized_as_english
+- --language "$language"
++ --language "$source_lang"
+recipes: note_for_export_says_the_contrary
+- "$subwords" "$([[ -n ${normalize[*]}
++ "$subwords" "$([[ -z ${normalize[*]}
+recipes: marker_before_the_stage
+- rm -f "$marker"
++ mkdir -p "${marker%/*}"; write_whole "$marker" "$marker_values"
+recipes: stages_after_one_that_runs_again_stay_done
+- ((${name%%-*} <= number)) || rm -f "$later"
++ true
+recipes: every_run_averages_one_checkpoint
+- average=${average/auto/"$kept"}
++ average=${average/auto/1}
+recipes: every_seed_trains_with_the_same
+- "${flags[@]}" --seed "$seed" "${measure[@]}"
++ "${flags[@]}" "${measure[@]}"
+recipes: stock_fairseq_searches_with_its_own_defaults
+- [[ -n ${find[*]} ]] || find=("${search[@]}")
++ true
+recipes: searches_of_the_systems_swapped
+- our_search=(--beam 5 --lenpen 1.4) stock_search=(--beam 5)
++ stock_search=(--beam 5 --lenpen 1.4) our_search=(--beam 5)
+recipes: long_trees_of_the_test_set_left_out
+- [[ $set == valid || $set == test ]] || limit=(
++ limit=(
+recipes: scores_of_another_set_are_kept
+- stage 8 score "$subset" "$average" && {
++ stage 8 score "$average" && {
+recipes: worst_dropout_chosen
+- sort -s -k 2,2nr "$1"
++ sort -s -k 2,2n "$1"
+recipes: wrong_download_accepted
+- elif ! fits "$1" "$2"; then
++ elif false; then
+recipes: command_of_a_killed_recipe_left_running
+- stop_group "$group"
++ true
+recipes: batch_is_not_shared_by_all_gpus
+- --gpus $((gpus * nodes))
++ --gpus "$nodes"
+recipes: nodes_do_not_count_each_other
+- processes=$((gpus * nodes))
++ processes=$gpus
+recipes: other_options_replace_a_training
+- (! -e $file || $(<"$file") != "$values")
++ ! -e $file
+recipes: held_out_sentences_stay_in_training
+- splits["train"] = without_sentences_of(splits["train"], splits[name] or splits["test"])
++ pass
 """
 
 
@@ -243,8 +300,9 @@ def faults() -> Iterator[Fault]:
 
 
 def homes_of(fault: Fault) -> list[Path]:
-    """Return the module with the text of a fault, once for every time that it is there."""
-    modules = sorted((ROOT / PACKAGE).rglob("*.py"))
+    """Return the file with the text of a fault, once for every time that it is there."""
+    folder = ROOT / (RECIPES if fault.room == RECIPES else PACKAGE)
+    modules = [path for path in sorted(folder.rglob("*")) if path.suffix in (".py", ".sh")]
     return [path for path in modules for _ in range(path.read_text("utf-8").count(fault.old))]
 
 

@@ -43,6 +43,9 @@ if [[ $max_words == auto ]]; then
 fi
 require_whole max_words
 small_budget 6000 auto 500
+# Validations take a seventh of a training on a CPU: none in its first half.
+[[ $device$row$max_update != cputinyauto ]] ||
+    train_options="--validate-after-updates 700 $train_options"
 exp=${exp/#auto/"$root/exp/demo${target_lang/#de/}"}
 [[ -z $corpus ]] || { require_outside corpus "$corpus" && corpus=$(realpath "$corpus"); }
 
