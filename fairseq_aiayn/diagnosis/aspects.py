@@ -251,7 +251,9 @@ def _updates(run: Evidence, row: Row) -> Finding | None:
         return None
     here = f"{updates:,.0f}" + ("" if is_done else f" asked for, {run.updates or 0:,} done")
     size = run.tokens_per_update or row.batch_tokens
-    ratio = updates * max(1, size / row.batch_tokens) / row.steps
+    ratio = updates / row.steps
+    if ratio < 1:
+        ratio = min(1.0, ratio * max(1, size / row.batch_tokens))
     weight = Weight.LARGE if ratio < HALF else Weight.MEDIUM
     effect = f"{'fewer' if ratio < 1 else 'more'} than this; {UPDATES}"
     change = f"--max-update {row.steps}"

@@ -14,6 +14,7 @@ Points = Mapping[int, float]  # values by update
 
 DIVERGED = 0.5  # bits per token above the lowest loss
 OVERFIT = 0.05
+GAP = 2  # bits per token
 FLAT_PERPLEXITY = 50  # that no trained Transformer has: the model knows how frequent words are
 FLAT = 0.1  # bits per token from the middle of the training on
 WINDOWS = 20  # into which a curve of more points is divided; their medians are less noisy
@@ -33,7 +34,7 @@ class Event:
 
 def events(run: Evidence) -> list[Event]:
     """Return what happened, the heaviest first."""
-    judged = [*_loss(run), *_updates(run), *_left_out(run), *_scale(run), *_course(run)]
+    judged = [*_loss(run), *_scale(run), *_left_out(run), *_updates(run), *_course(run)]
     return sorted(judged, key=lambda event: -event.weight)
 
 
@@ -171,5 +172,10 @@ def _scale(run: Evidence) -> Iterator[Event]:
 
 def _course(run: Evidence) -> Iterator[Event]:
     points = smoothed(run.curves.get("development loss", {}))
+    training = list(smoothed(run.curves.get("loss", {})).values())[-1:]
+    if points and training and min(points.values()) > training[0] + GAP:
+        text = f"the development loss was never below {min(points.values()):g}, the training's is "
+        change = "look whether both texts were prepared alike; more dropout, more text"
+        yield Event(f"{text}{training[0]:g}", Weight.LARGE, change)
     if points and run.is_finished and still_falls(run):
         yield Event(f"the development loss, {list(points.values())[-1]:g}, still fell at the end")

@@ -52,7 +52,7 @@ def diagnose(
     known.sort(key=lambda pair: (not pair[1].differs, -pair[1].weight))
     return Diagnosis(
         name=run.name,
-        arch=str(run.options.get("arch")),
+        arch=str(run.options.get("arch", "an unknown model")),
         row=row,
         findings=dict(known),
         not_known=tuple(name for name, finding in judged.items() if not finding),
