@@ -257,9 +257,9 @@ recipes: searches_of_the_systems_swapped
 recipes: long_trees_of_the_test_set_left_out
 - [[ $set == valid || $set == test ]] || limit=(
 + limit=(
-recipes: scores_of_another_set_are_kept
-- stage 8 score "$subset" "$average" && {
-+ stage 8 score "$average" && {
+recipes: model_of_another_number_of_checkpoints_is_scored
+- stage 7 translate "$subset" "$average" && {
++ stage 7 translate "$subset" && {
 recipes: worst_dropout_chosen
 - sort -s -k 2,2nr "$1"
 + sort -s -k 2,2n "$1"

@@ -120,7 +120,7 @@ def test_another_set_and_another_number_of_checkpoints_need_no_training(german):
     valid = finish([*words, "--subset", "valid"])
     assert stages_run(valid.stderr) == ["7-translate", "8-score"]
     assert len(lines_of(exp / RUN / "hypothesis.txt")) == 20
-    last = finish([*words, "--average", "1"])
+    last = finish([*words, "--subset", "valid", "--average", "1"])
     assert stages_run(last.stderr) == ["7-translate", "8-score"]
     settings = json.loads((exp / RUN / "settings.json").read_text())
     assert "average" not in settings["commands"] and settings["averaged"] == 1
