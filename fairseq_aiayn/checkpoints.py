@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import enum
 import errno
 import os
 import re
@@ -30,6 +31,7 @@ REFERENCE = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")  # ${optimization.lr}
 # A configuration of fairseq has about 500 values. A few lists, each with ten references to the
 # next, would have more than can be looked at.
 MOST_VALUES = 100_000
+PLAIN = (bool, int, float, str, bytes, enum.Enum)
 
 
 class Unread:
@@ -110,18 +112,22 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 def require_contents(state: Any) -> None:
     """Raise ValueError for content that fairseq could not load."""
     state = state if isinstance(state, dict) else {}
+    options = [plain(state.get(key)) for key in ("args", "cfg")]
     history = state.get("optimizer_history")
     contents = {
         "model": isinstance(state.get("model"), Mapping),
-        "cfg": any(isinstance(plain(state.get(key)), dict) for key in ("args", "cfg")),
+        "cfg": any(options) and all(isinstance(one, dict | None) for one in options),
         "optimizer_history": isinstance(history, list) and bool(history),
         "extra_state": state.get("extra_state") is not None or "epoch" in state,
     }
     if missing := [name for name, is_there in contents.items() if not is_there]:
         raise ValueError(f"expected a checkpoint of fairseq, it has no {missing[0]!r}")
     for name, value in state["model"].items():
-        if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise ValueError(f"expected tensors by their names in 'model', got {str(name)[:60]!r}")
+        dense = isinstance(value, Tensor) and value.layout is torch.strided and not value.is_meta
+        if not isinstance(name, str) or not dense:
+            raise ValueError(
+                f"expected dense tensors by their names in 'model', got {str(name)[:60]!r}"
+            )
 
 
 # --- configurations ---------------------------------------------------------------------------
@@ -152,7 +158,7 @@ def plain(value: Any, budget: Iterator[int] | None = None) -> Any:
         return {str(name): plain(part, budget) for name, part in value.items()}
     if isinstance(value, Sequence | set) and not isinstance(value, str | bytes):
         return [plain(part, budget) for part in value]
-    return value
+    return value if value is None or isinstance(value, PLAIN) else str(value)
 
 
 def _resolved(value: Any, root: Any) -> Any:

@@ -107,8 +107,14 @@ def test_broken_files_are_named(damage: typing.Callable, tmp_path: Path) -> None
     ("change", "message"),
     [
         ({"model": [1]}, "it has no 'model'"),
-        ({"model": {"w": 1.0}}, "expected tensors by their names in 'model', got 'w'"),
-        ({"model": {3: torch.ones(1)}}, "expected tensors by their names in 'model', got '3'"),
+        ({"args": True, "cfg": {"model": {}}}, "it has no 'cfg'"),
+        ({"model": {"w": 1.0}}, "expected dense tensors by their names in 'model', got 'w'"),
+        ({"model": {"w": torch.ones(2).to_sparse()}}, "expected dense tensors"),
+        ({"model": {"w": torch.ones(2, device="meta")}}, "expected dense tensors"),
+        (
+            {"model": {3: torch.ones(1)}},
+            "expected dense tensors by their names in 'model', got '3'",
+        ),
         ({"args": None, "cfg": "text"}, "it has no 'cfg'"),
         ({"extra_state": None}, "it has no 'extra_state'"),
         ({"optimizer_history": []}, "it has no 'optimizer_history'"),

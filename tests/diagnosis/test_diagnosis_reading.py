@@ -179,3 +179,11 @@ def test_nothing_in_a_checkpoint_is_executed(tmp_path, refused):
     path = save_checkpoint(tmp_path / "evil.pt", {"args": Namespace(arch=Intruder(mark))})
     assert "refused, it asks for posix.system" in refused("diagnose", path)
     assert not mark.exists()
+
+
+def test_an_option_may_be_a_tensor(tmp_path, aiayn):
+    """Breaks if it is compared as it is: which of its values would count?"""
+    options = parsed(WORDS)
+    options.slowmo_momentum = torch.ones(3)
+    path = save_checkpoint(tmp_path / "odd.pt", {"args": options})
+    assert aiayn("diagnose", path)[0] == 0
