@@ -23,8 +23,8 @@ BENCH_GENERATE := --train-updates 20 --length 12
 BENCH_SCALING := --turns 1
 endif
 
-# make torture: TORTURE has other options, --only AREA
-MINUTES ?= 20
+# make torture: EXAMPLES / 25 attacks of each kind; TORTURE has other options, -k options
+EXAMPLES ?= 10000
 SEED ?= 1
 
 .PHONY: help setup demo test torture lint bench tour clean
@@ -33,7 +33,7 @@ help:
 	@echo "make setup   install everything into $(VENV) (PYTHON=python3.12 chooses the interpreter)"
 	@echo "make demo    train, translate and score on real English-German text, beside stock fairseq"
 	@echo "make test    run the tests"
-	@echo "make torture attack every command at random for 20 minutes (MINUTES=5 SEED=2)"
+	@echo "make torture attack aiayn's commands at random, 20 minutes (EXAMPLES=2000 SEED=2)"
 	@echo "make lint    check Python and shell files"
 	@echo "make bench   measure speed and memory beside stock fairseq, 15 minutes (BENCH_DEVICE=cuda)"
 	@echo "make tour    execute docs/tour.ipynb, 2 minutes"
@@ -68,9 +68,10 @@ demo: $(READY)
 test: $(READY)
 	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 10
 
-# Attacks on every command; prints what did not end as it should, and how to repeat it.
+# What the suite does of tests/torture, many times
 torture: $(READY)
-	@$(IN_VENV) PYTHONPATH=tests python -m torture --minutes $(MINUTES) --seed $(SEED) $(TORTURE)
+	@$(IN_VENV) OMP_NUM_THREADS=1 EXAMPLES=$(EXAMPLES) python -m pytest tests/torture \
+		--hypothesis-profile torture --hypothesis-seed $(SEED) $(TORTURE)
 
 lint: $(READY)
 	@$(IN_VENV) ruff check .

@@ -3,6 +3,7 @@ invented examples every time. How they run `aiayn`: within their own process."""
 
 import io
 import logging
+import os
 import sys
 from collections.abc import Callable
 
@@ -13,6 +14,9 @@ from fairseq_aiayn.cli.main import main
 
 settings.register_profile(
     "reproducible", derandomize=True, deadline=None, database=None, max_examples=150
+)
+settings.register_profile(
+    "torture", deadline=None, database=None, max_examples=int(os.environ.get("EXAMPLES", "10000"))
 )
 settings.load_profile("reproducible")
 # A test that imports a command of fairseq leaves a handler that writes to that test's own stderr,

@@ -1,117 +1,97 @@
-"""One attempt: an empty directory, a generator of random numbers, and what went wrong in it."""
+"""Run a command in a fork, and judge how it ended and what it did to files."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import random
 import re
-import shlex
-from collections.abc import Sequence
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
+from subprocess import CompletedProcess
+from tempfile import TemporaryDirectory, TemporaryFile
+from types import ModuleType
+from typing import IO
 
-from torture.server import Result, run
+from fairseq_aiayn.cli.main import main
 
-# The last line on standard error of a command that ends badly: who says so, then what
-CLEAR = re.compile(r"(aiayn( [a-z-]+)?|fairseq-[a-z-]+|[a-z_]+(\.py|\.sh)?)(: error)?: +\S")
-INTERNAL = ("Traceback (most recent call last)", "Fatal Python error", "Segmentation fault")
-TRACEBACK = "ended with a traceback"
-RAISED_IN = re.compile(r'(?m)^  File "([^"]+)", line \d+')  # the last one raised the error
-LONGEST_LINE = 700  # characters, beside the paths
-MOST_MEMORY = 3000  # MiB of a command on these miniatures
+SECONDS = 120  # then a command hangs
+MEMORY = 4 << 30  # bytes of addresses beyond what is imported; nothing here needs a tenth
+CLEAR = re.compile(r"[a-z_-]+( [a-z-]+)?(: error)?: +\S")  # who says it, then what is wrong
 
 
 class Attempt:
-    """What an attack works with; `faults` is what it found."""
+    """Commands that a user starts in a directory; `root` has all files of the user."""
 
-    def __init__(self, directory: Path, rng: random.Random):
-        self.directory, self.rng = directory, rng
-        self.mark = directory / "executed"  # an intruder's program would make it
-        self.faults: list[str] = []
-        self.commands = 0
-        self._kept: dict[Path, str] = {}
+    def __init__(self, root: Path, directory: Path):
+        self.root, self.directory = root, directory
+        self.mark = directory / "executed"  # where code in a file would leave a mark
 
-    def keep(self, *paths: Path) -> None:
-        """Name files that no command may change."""
-        self._kept |= {path: digest(path) for path in paths}
+    def aiayn(self, *words: object, stdin: bytes = b"") -> CompletedProcess:
+        """Run a subcommand; see `run`."""
+        return self.run(lambda: main([*map(str, words)]), stdin)
 
-    def run(
-        self,
-        *command: str | Path,
-        output: Path | None = None,
-        stdin: bytes | None = b"",
-        **conditions: object,
-    ) -> Result:
-        """Run a command and judge how it ended; it writes `output`, whole or not at all.
+    def script(self, module: ModuleType, *words: object) -> CompletedProcess:
+        """Run a module as recipes do; see `run`."""
+        sys.argv = [module.__file__, *map(str, words)]
+        return self.run(module.main)
 
-        `conditions` are those of `server.run`.
+    def run(self, action: Callable[[], int | None], stdin: bytes = b"") -> CompletedProcess:
+        """Run an action as a command of its own, and assert that it ends well or with one line.
+
+        No file of the user may change, and a command that fails leaves none.
         """
-        words = [str(word) for word in command]
-        before = digest(output) if output else ""
-        result = run(words, self.directory, stdin=stdin, **conditions)
-        self.commands += 1
-        speaks = 2 not in conditions.get("closed", ())
-        faults = list(judge(result, str(self.directory), speaks))
-        if words[0].startswith("fairseq-") and raised_by_others(result):
-            faults.remove(TRACEBACK)
-        if output and result.status and digest(output) != before:
-            faults.append(f"{output.name} was written although the command failed")
-        if output and not result.status and not output.exists():
-            faults.append(f"{output.name} was not written although the command did not fail")
-        for fault in faults:
-            self.fault(f"{fault}\n    {shlex.join(words)}\n    {tail(result.stderr)}")
-        return result
+        before = self.files()
+        done = in_a_fork(action, self.directory, stdin)
+        after = self.files()
+        assert done.returncode in (0, 1, 2), f"{done.returncode}: {done.stderr}"
+        assert "Traceback" not in done.stderr, done.stderr
+        assert not self.mark.exists()
+        assert before.items() <= after.items(), "a file was changed or lost"
+        if done.returncode:
+            line = done.stderr.rstrip().split("\n")[-1]
+            assert CLEAR.match(line) and len(line) < 1000, line
+            assert before == after, done.stderr
+        return done
 
-    def fault(self, what: str) -> None:
-        """Note what must not be."""
-        self.faults.append(what)
-
-    def check(self) -> None:
-        """Look for what no attack may do."""
-        if self.mark.exists():
-            self.fault("a program was executed")
-        for path, before in self._kept.items():
-            if digest(path) != before:
-                self.fault(f"{path.name} was changed or lost")
+    def files(self) -> dict[Path, tuple[int, ...]]:
+        """Return what changes when a file does, of all files of the user."""
+        states = {path: path.lstat() for path in self.root.rglob("*") if not path.is_dir()}
+        return {p: (one.st_ino, one.st_size, one.st_mtime_ns) for p, one in states.items()}
 
 
-def judge(result: Result, directory: str, speaks: bool = True) -> Sequence[str]:
-    """Return what is wrong with how a command ended."""
-    faults = []
-    if result.hung:
-        faults.append("did not end")
-    elif result.status < 0:
-        faults.append(f"was ended by signal {-result.status}")
-    if any(text in result.stderr for text in INTERNAL):
-        faults.append(TRACEBACK if result.status > 0 else "printed a traceback")
-    elif result.status > 0 and speaks:
-        line = result.stderr.rstrip().split("\n")[-1]
-        if not CLEAR.match(line):
-            faults.append("did not say what is wrong")
-        elif len(line.replace(directory, "")) > LONGEST_LINE:
-            faults.append(f"said it in {len(line):,} characters")
-    # Numbers that a user chose may ask for any memory, if the command says so when there is not.
-    if result.peak_mib > MOST_MEMORY and "not enough memory" not in result.stderr:
-        faults.append(f"took {result.peak_mib:,} MiB")
-    return faults
+@contextmanager
+def attempt(root: Path) -> Iterator[Attempt]:
+    """Give a directory among the files of a user to an attack, and remove it at the end."""
+    with TemporaryDirectory(dir=root) as directory:
+        yield Attempt(root, Path(directory))
 
 
-def raised_by_others(result: Result) -> bool:
-    """Return whether a command ended with the traceback of an error that fairseq or a library
-    raised; these keep it."""
-    files = RAISED_IN.findall(result.stderr)
-    ended = result.status > 0 and INTERNAL[0] in result.stderr
-    return ended and bool(files) and "fairseq_aiayn" not in files[-1]
+def in_a_fork(action: Callable[[], int | None], directory: Path, stdin: bytes) -> CompletedProcess:
+    """Do an action in another process; SIGALRM ends one that hangs."""
+    with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
+        files = (given, output, errors)
+        given.write(stdin)
+        given.seek(0)
+        process = get_context("fork").Process(target=do, args=(action, directory, files))
+        process.start()
+        process.join()
+        output.seek(0)
+        errors.seek(0)
+        said = errors.read().decode(errors="replace")
+        return CompletedProcess([], process.exitcode, output.read(), said)
 
 
-def digest(path: Path) -> str:
-    """Return what stands for a file's content, "" if there is no file."""
-    if not path.is_file() or not os.access(path, os.R_OK):
-        return ""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def tail(text: str) -> str:
-    """Return the last lines of a message, cut to what one reads."""
-    lines = [line[:200] for line in text.rstrip().splitlines()[-4:]]
-    return "\n    ".join(lines)
+def do(action: Callable[[], int | None], directory: Path, files: Sequence[IO[bytes]]) -> None:
+    """Do an action with other streams, in limits of time and memory, and exit with its status."""
+    for number, file in enumerate(files):
+        os.dup2(file.fileno(), number)
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "w" if n else "r") for n in range(3))
+    os.chdir(directory)
+    signal.alarm(SECONDS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY,) * 2)
+    sys.exit(action())
