@@ -237,6 +237,17 @@ def _new_folder_beside(path: Path) -> Iterator[Path]:
         yield Path(name)
 
 
+def require_not_among(
+    option: str, output: Path | None, inputs: Iterable[str | os.PathLike]
+) -> None:
+    """Raise ValueError if an output would replace an input."""
+    if output is None or not output.exists():
+        return
+    for path in inputs:
+        if Path(path).exists() and output.samefile(path):
+            raise ValueError(f"{option} {output}: is also an input, and would be replaced")
+
+
 # --- messages ---------------------------------------------------------------------------------
 
 LONGEST_MESSAGE = 600  # characters

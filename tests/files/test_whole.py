@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_aiayn.text import whole_file, whole_folder, write_whole
+from fairseq_aiayn.text import require_not_among, whole_file, whole_folder, write_whole
 
 
 def test_a_file_appears_when_its_block_ends_and_not_if_it_fails(tmp_path: Path) -> None:
@@ -89,3 +89,14 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
     file.unlink()  # open() would make it
     write_whole(link, "again")
     assert link.is_symlink() and file.read_text() == "again"
+
+
+def test_an_input_is_not_replaced(tmp_path: Path) -> None:
+    path, link = tmp_path / "trees", tmp_path / "link"
+    path.write_text("x")
+    link.symlink_to(path)
+    for output in (path, link):
+        with pytest.raises(ValueError, match="--words .*: is also an input, and would be replaced"):
+            require_not_among("--words", output, ["-", str(path)])
+    require_not_among("--words", None, [str(path)])
+    require_not_among("--words", tmp_path / "new", [str(path), "-"])
