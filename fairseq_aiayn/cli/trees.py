@@ -15,6 +15,7 @@ from typing import TextIO, get_args
 from fairseq_aiayn.text import (
     STANDARD_INPUT,
     read_line_pairs,
+    require_not_among,
     shortened,
     source_name,
     whole_file,
@@ -42,7 +43,7 @@ from fairseq_aiayn.treebank.linearization import (
     source_text,
 )
 from fairseq_aiayn.treebank.repair import RepairReport, repair
-from fairseq_aiayn.treebank.trees import SYMBOLS, Constituent, words_of, write_tree
+from fairseq_aiayn.treebank.trees import SYMBOLS, Constituent, input_files, words_of, write_tree
 
 LISTED = 10  # lines that do not count and are printed; of all, the number is
 
@@ -86,6 +87,9 @@ def run_linearize(arguments: argparse.Namespace) -> None:
     skipped and counted.
     """
     paths = arguments.words, arguments.trees, arguments.source
+    inputs = [file for path in arguments.trees_in for file in input_files(path)]
+    for option, path in zip(("--words", "--trees", "--source"), paths, strict=True):
+        require_not_among(option, path, inputs)
     with ExitStack() as opened:
         files = [opened.enter_context(_open(path)) for path in paths]
         if not _write_trees(arguments, files):
@@ -171,6 +175,7 @@ def run_delinearize(arguments: argparse.Namespace) -> None:
       aiayn delinearize predicted.tree --words valid.words > predicted.trees
       aiayn delinearize --words valid.words --report repairs.json < predicted.tree > predicted.trees
     """
+    require_not_among("--report", arguments.report, (arguments.linearized, arguments.words))
     report = RepairReport()
     with _open(arguments.report) as file:
         for lines in read_line_pairs(arguments.linearized, arguments.words):

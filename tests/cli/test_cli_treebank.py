@@ -225,3 +225,17 @@ def test_bad_input_is_one_line_and_leaves_no_file(aiayn: Aiayn, command: str, me
     assert status == 2 and errors.count("\n") == 1
     assert message in errors.partition(": ")[2]
     assert {name: Path(name).read_bytes() for name in os.listdir()} == before
+
+
+def test_a_treebank_is_not_replaced_by_an_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trees = tmp_path / "trees"
+    trees.write_text("(S (NN dog))\n")
+    for command in (
+        ["linearize", str(trees), "--words", str(trees)],
+        ["delinearize", str(trees), "--words", str(trees), "--report", str(trees)],
+    ):
+        assert main(command) == 2
+        assert "is also an input" in capsys.readouterr().err
+    assert trees.read_text() == "(S (NN dog))\n"
