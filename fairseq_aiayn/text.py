@@ -251,6 +251,13 @@ def require_not_among(
 # --- messages ---------------------------------------------------------------------------------
 
 LONGEST_MESSAGE = 600  # characters
+EXTRAS = {  # of this package, each with a package that it brings
+    "fairseq": "fairseq",
+    "omegaconf": "fairseq",
+    "matplotlib": "plot",
+    "ctranslate2": "ctranslate2",
+    "transformers": "marian",
+}
 LONG_VALUE = re.compile(r"'[^']{200,}'|\"[^\"]{200,}\"|\S{200,}")  # a quoted text, a path, a number
 
 
@@ -267,12 +274,24 @@ def _visible(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
+def missing_package(error: ImportError) -> str | None:
+    """Return how to install a package that is missing; None for a module of this package."""
+    package = (error.name or "").partition(".")[0]
+    if package in ("", "fairseq_aiayn"):
+        return None
+    extra = EXTRAS.get(package)
+    wanted = f"'fairseq-aiayn[{extra}]'" if extra else package.replace("_", "-")
+    return f"{package} is needed for this: pip install {wanted}"
+
+
 @contextmanager
 def one_line_errors(script: str) -> Iterator[None]:
     """End a script with status 1 and one line, which begins with the script's name, if its input
-    or files raise ValueError or OSError."""
+    or files raise ValueError or OSError, or if a package is missing."""
     try:
         yield
+    except ImportError as error:
+        raise SystemExit(f"{script}: {missing_package(error) or error}") from error
     except (OSError, ValueError) as error:
         raise SystemExit(f"{script}: {shortened(str(error))}") from error
 
@@ -284,17 +303,6 @@ def script(description: str) -> Iterator[ArgumentParser]:
     parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
     with one_line_errors(parser.prog.removesuffix(".py")):
         yield parser
-
-
-@contextmanager
-def optional(*packages: str) -> Iterator[None]:
-    """Turn a failing import of optional packages into a ValueError with the line that installs
-    them."""
-    try:
-        yield
-    except ImportError as error:
-        name = error.name or packages[0]
-        raise ValueError(f"{name} is needed for this: pip install {' '.join(packages)}") from error
 
 
 def aligned_lines(rows: Sequence[Sequence[str]]) -> list[str]:

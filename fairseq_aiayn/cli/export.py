@@ -9,7 +9,6 @@ from pathlib import Path
 
 from fairseq_aiayn.cli.options import add_model, is_folder, read_model, require_one_model
 from fairseq_aiayn.settings import option
-from fairseq_aiayn.text import optional
 
 FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN = TARGETS = ("folder", "fairseq", "ctranslate2", "marian")
 FLOAT32 = "float32"
@@ -87,8 +86,8 @@ def run_export(arguments: argparse.Namespace) -> None:
 
         write_marian(model, arguments.output)
     else:
-        with optional("ctranslate2"):
-            from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2
+        from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2
+
         write_ctranslate2(model, arguments.quantization or FLOAT32, arguments.output)
 
 

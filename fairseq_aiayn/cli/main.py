@@ -32,7 +32,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from fairseq_aiayn.text import shortened
+from fairseq_aiayn.text import missing_package, shortened
 
 # Where each command is: a function that declares its options and one that runs it, whose docstring
 # is its help. Only the module of the command that runs is imported.
@@ -96,6 +96,8 @@ def _message(error: Exception) -> str | None:
     """Return what a user is told of an error; None for a fault of this program."""
     if isinstance(error, MemoryError) or NO_MEMORY in str(error):
         return "there is not enough memory for this"
+    if isinstance(error, ImportError):
+        return missing_package(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error) if isinstance(error, ValueError | OSError | OverflowError) else None

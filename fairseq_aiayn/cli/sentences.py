@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from fairseq_aiayn.cli.options import add_model, add_search, read_model, search_settings
-from fairseq_aiayn.text import not_utf8, optional
+from fairseq_aiayn.text import not_utf8
 
 if TYPE_CHECKING:
     from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
@@ -74,8 +74,8 @@ def _translator(arguments: argparse.Namespace) -> Translator | CTranslate2Transl
             f"--precision {arguments.precision}: a model for CTranslate2 has the precision that"
             " aiayn export gave it"
         )
-    with optional("ctranslate2"):
-        from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
+    from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
+
     return CTranslate2Translator(folder, *search_settings(arguments), arguments.threads)
 
 
@@ -214,8 +214,8 @@ def lines_engine(engine: Engine[str, Any, Output]) -> Engine[bytes, Any, Output]
 def input_lines() -> Iterator[bytes]:
     """Yield the lines of standard input without its byte order mark, and show progress in a
     terminal."""
-    with optional("tqdm"):
-        from tqdm import tqdm
+    from tqdm import tqdm
+
     for number, line in enumerate(tqdm(sys.stdin.buffer, unit=" sentences", disable=None)):
         yield line if number else line.removeprefix(codecs.BOM_UTF8)
 

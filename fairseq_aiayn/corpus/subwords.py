@@ -25,7 +25,6 @@ from tqdm import tqdm
 from fairseq_aiayn.text import (
     STANDARD_INPUT,
     in_order,
-    optional,
     script,
     stream_lines,
     write_whole,
@@ -42,8 +41,8 @@ def byte_pairs(codes: Path) -> Cut:
 
     Raises OSError or ValueError if the codes cannot be read, or subword-nmt is missing.
     """
-    with optional("subword-nmt"):
-        from subword_nmt.apply_bpe import BPE
+    from subword_nmt.apply_bpe import BPE
+
     try:
         # subword-nmt prints the error, then exits.
         with codes.open(encoding="utf-8", newline="\n") as stream, redirect_stderr(io.StringIO()):
@@ -65,8 +64,8 @@ def sentence_pieces(model: Path) -> Cut:
 
     Raises OSError or ValueError if the model cannot be read, or sentencepiece is missing.
     """
-    with optional("sentencepiece"):
-        from sentencepiece import SentencePieceProcessor
+    from sentencepiece import SentencePieceProcessor
+
     processor = SentencePieceProcessor()  # given an empty file, its constructor loads no model
     try:
         processor.LoadFromSerializedProto(model.read_bytes())
@@ -100,8 +99,8 @@ def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_n
     `normalization` names one of SentencePiece's rules. Raises ValueError if there are no sentences
     or more distinct characters than pieces.
     """
-    with optional("sentencepiece"):
-        from sentencepiece import SentencePieceTrainer
+    from sentencepiece import SentencePieceTrainer
+
     model = io.BytesIO()  # a model written to a file would contain the file's name
     try:
         SentencePieceTrainer.train(
@@ -123,8 +122,8 @@ def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_n
 def fairseq_dictionary(model: bytes) -> str:
     """Return a dictionary for fairseq with all subwords of a SentencePiece model, so that none is
     unknown; the special symbols are fairseq's own."""
-    with optional("sentencepiece"):
-        from sentencepiece import SentencePieceProcessor
+    from sentencepiece import SentencePieceProcessor
+
     processor = SentencePieceProcessor(model_proto=model)
     numbers = [n for n in range(len(processor)) if not processor.is_control(n)]
     subwords = [processor.id_to_piece(n) for n in numbers if not processor.is_unknown(n)]

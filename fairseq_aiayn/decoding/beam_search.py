@@ -59,8 +59,8 @@ class Search:
     def __post_init__(self) -> None:
         if self.beam < 1:
             raise ValueError(f"the beam size must be at least 1, got {self.beam}")
-        if not 0 <= self.alpha < math.inf:
-            raise ValueError(f"the length penalty α must be a number from 0 on, got {self.alpha}")
+        if not 0 <= self.alpha <= 100:  # more overflows for long outputs
+            raise ValueError(f"the length penalty α must be from 0 to 100, got {self.alpha}")
         if not 0 <= self.a < math.inf:
             raise ValueError(f"max_len_a must be a number from 0 on, got {self.a}")
         if not 1 <= self.nbest <= self.beam:

@@ -39,7 +39,6 @@ from fairseq_aiayn.nn.transformer import Sharing, Transformer, create_transforme
 from fairseq_aiayn.paper import Decoding
 from fairseq_aiayn.settings import require_whole_attention
 from fairseq_aiayn.text import (
-    optional,
     read_dataclass,
     require_plain_file,
     stream_lines,
@@ -223,8 +222,8 @@ class TextProcessing:
         if self.pieces == WORD_PIECES:
             cut = sentence_pieces(file)
             return lambda sentence: cut(sentence).split()
-        with optional("sacremoses"):
-            from fairseq_aiayn.corpus.moses import moses_tokenizer
+        from fairseq_aiayn.corpus.moses import moses_tokenizer
+
         tokenize = moses_tokenizer(language, self.normalize, self.lowercase)
         segment = byte_pairs(file)
         return lambda sentence: segment(tokenize(sentence)).split()
@@ -235,8 +234,8 @@ class TextProcessing:
             return " ".join
         if self.pieces == WORD_PIECES:
             return lambda pieces: "".join(pieces).replace(WORD_BEGINS, " ").strip()
-        with optional("sacremoses"):
-            from sacremoses import MosesDetokenizer
+        from sacremoses import MosesDetokenizer
+
         detokenize = MosesDetokenizer(lang=language).detokenize
         return lambda pieces: detokenize(f"{' '.join(pieces)} ".replace(CONTINUED, "").split())
 
@@ -342,8 +341,8 @@ def empty_transformer(config: Config, V_source: int, V_target: int, where: objec
 def save_weights(transformer: Transformer, precision: str, path: Path) -> None:
     """Write a model's parameters in a precision; raises ValueError for one that is not finite, and
     OSError if the file cannot be written."""
-    with optional("safetensors"):
-        from safetensors.torch import save_file
+    from safetensors.torch import save_file
+
     converted = {  # a shared matrix has one name
         name: parameter.detach().to(PRECISIONS[precision]).contiguous()
         for name, parameter in transformer.named_parameters()
@@ -354,9 +353,9 @@ def save_weights(transformer: Transformer, precision: str, path: Path) -> None:
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file; raises OSError, or ValueError for a damaged one."""
-    with optional("safetensors"):
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
     require_plain_file(path)
     path.stat()  # for a missing file, safetensors' error has no file name
     try:

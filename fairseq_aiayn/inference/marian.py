@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -43,7 +41,7 @@ from fairseq_aiayn.inference.folder import (
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.layers import LAYER_NORM_EPSILON, Dimensions
 from fairseq_aiayn.nn.transformer import DecoderLayer, EncoderLayer, Transformer
-from fairseq_aiayn.text import optional, read_json, whole_folder
+from fairseq_aiayn.text import read_json, whole_folder
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, MarianConfig, MarianMTModel
@@ -93,8 +91,8 @@ class MarianTranslator:
     def __init__(self, path: Path):
         self.config = read_config(path / OF_OTHERS)
         pieces_file = require_unchanged(path, self.config)
-        with importing_transformers():
-            from transformers import MarianMTModel
+        from transformers import MarianMTModel
+
         self.model = MarianMTModel.from_pretrained(path).eval()
         for module in self.model.modules():
             if isinstance(module, torch.nn.LayerNorm):
@@ -152,9 +150,9 @@ def marian_model(model: Model) -> MarianMTModel:
     Marian's layer norms have ε = 1e-5, and its configuration has no name for it. Raises ValueError
     if transformers is missing.
     """
-    with importing_transformers():
-        from transformers import MarianMTModel
-        from transformers.utils.logging import disable_progress_bar
+    from transformers import MarianMTModel
+    from transformers.utils.logging import disable_progress_bar
+
     disable_progress_bar()
     marian = MarianMTModel(marian_config(model)).eval()
     own = dict(marian_weights(model.transformer, model.config.sizes))
@@ -289,21 +287,3 @@ def _write_tokenizer(config: Config, folder: Path) -> None:
         target_lang=config.target_lang,
         model_max_length=LONGEST,
     ).save_pretrained(folder)
-
-
-@contextmanager
-def importing_transformers() -> Iterator[None]:
-    """Import transformers without torchaudio, which it imports for speech wherever it is installed.
-
-    fairseq asks for torchaudio, whose CUDA build fails beside a CPU build of torch. Raises
-    ValueError without transformers.
-    """
-    modules = cast("dict[str, object]", sys.modules)
-    before = {name: module for name, module in modules.items() if name == "torchaudio"}
-    modules["torchaudio"] = None  # Python's mark of a module that cannot be imported
-    try:
-        with optional("transformers"):
-            yield
-    finally:
-        del modules["torchaudio"]
-        modules |= before

@@ -207,6 +207,7 @@ def test_rows_without_a_hypothesis_may_be_no_number() -> None:
         ({"beam": 0}, "beam size must be at least 1, got 0"),
         ({"alpha": -0.1}, "got -0.1"),
         ({"alpha": math.nan}, "got nan"),
+        ({"alpha": 1e6}, "got 1000000"),
         ({"a": math.nan}, "max_len_a .* got nan"),
         ({"nbest": 5}, "nbest must be between 1 and the beam size 4, got 5"),
         ({"beam": 31}, "at most 30, .* got 31"),

@@ -8,7 +8,6 @@ import random
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -114,20 +113,6 @@ def test_the_recipes_note_is_found_beside_the_data(tmp_path: Path) -> None:
     note = {"pieces": "byte_pairs", "normalize": True, "lowercase": False}
     (tmp_path / "text.json").write_text(json.dumps(note))
     assert text_of_data(tmp_path) == (TextProcessing(BYTE_PAIRS, True), tmp_path / "codes")
-
-
-def test_a_missing_package_is_named(
-    codes: Path, monkeypatch: pytest.MonkeyPatch, word_pieces: Path
-) -> None:
-    parts: dict[str, Callable] = {
-        "subword_nmt.apply_bpe": lambda: TextProcessing(BYTE_PAIRS).cutter("en", codes),
-        "sentencepiece": lambda: TextProcessing(WORD_PIECES).cutter("en", word_pieces),
-        "sacremoses": lambda: TextProcessing(BYTE_PAIRS).joiner("en"),
-    }
-    for package, use in parts.items():
-        monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(ValueError, match=f"^{package} is needed for this: pip install "):
-            use()
 
 
 @pytest.mark.parametrize("normalize", [False, True])
