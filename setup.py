@@ -22,6 +22,7 @@ RUN = [
     "safetensors>=0.4",
     "pydantic>=2.5",
     "tqdm",
+    "shtab>=1.6",
     "tomli>=2; python_version < '3.11'",
 ]
 EXTRAS = {

@@ -7,6 +7,7 @@ leaves open is marked "not stated"; docs/deviations.md gives the reasons for it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from math import inf
 
 
@@ -294,7 +295,9 @@ def find_row(name: str) -> Row:
     """
     row = ROWS.get(name.removeprefix("aiayn_"))
     if row is None:
-        raise ValueError(f"unknown row {name!r}: the rows are {', '.join(ROWS)}")
+        nearest = get_close_matches(name.removeprefix("aiayn_"), ROWS, 1)
+        hint = f"did you mean {nearest[0]}?" if nearest else f"the rows are {', '.join(ROWS)}"
+        raise ValueError(f"unknown row {name!r}: {hint}")
     return row
 
 

@@ -130,9 +130,18 @@ def test_help_lists_every_command_and_the_version_what_runs(capsys: Printed) -> 
     assert re.search(r"\bfairseq(-fixed)? \d", printed)
 
 
-@pytest.mark.parametrize(("words", "message"), [([], "COMMAND"), (["row"], "'rows'")])
-def test_no_command_and_an_unknown_one_are_refused(
-    words: list[str], message: str, capsys: Printed
-) -> None:
-    assert exit_status(*words) == 2
-    assert message in capsys.readouterr().err
+def test_no_command_is_refused(capsys: Printed) -> None:
+    assert exit_status() == 2
+    assert "COMMAND" in capsys.readouterr().err
+
+
+def test_an_unknown_command_ends_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tranlsate"]) == 2
+    assert capsys.readouterr().err == "aiayn: no command 'tranlsate', try aiayn translate\n"
+
+
+def test_completion_knows_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["--print-completion", "bash"])
+    script = capsys.readouterr().out
+    assert all(f"'{name}'" in script for name in cli.COMMANDS)

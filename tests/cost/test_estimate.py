@@ -144,6 +144,7 @@ def test_the_table_and_json_show_both_sides(aiayn: Callable[..., tuple[int, str,
     ("arguments", "message"),
     [
         (["huge"], "unknown row 'huge': the rows are base, "),
+        (["aiayn_bsae"], "unknown row 'aiayn_bsae': did you mean base"),
         (["base", "--vocab", "0"], "the vocabulary must have at least one type, got 0"),
         (["base", "--length", "0"], "a sentence must have at least one token, got 0"),
         (["base", "--hours", "3"], "expected --gpus, --hours and --tflops"),
