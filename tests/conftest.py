@@ -4,6 +4,7 @@ invented examples every time. How they run `aiayn`: within their own process."""
 import io
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 
@@ -22,6 +23,8 @@ settings.load_profile("reproducible")
 # A test that imports a command of fairseq leaves a handler that writes to that test's own stderr,
 # which is closed when the next test logs something
 logging.raiseExceptions = False
+# A shell lets what it starts in the background ignore Ctrl-C, and so would what a test starts
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONGEST_FIRST = (
     "recipes",

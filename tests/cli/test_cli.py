@@ -144,4 +144,4 @@ def test_completion_knows_every_command(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit, match="0"):
         cli.main(["--print-completion", "bash"])
     script = capsys.readouterr().out
-    assert all(f"'{name}'" in script for name in cli.COMMANDS)
+    assert all(f"_shtab_aiayn_{name.replace('-', '_')}_" in script for name in cli.COMMANDS)
