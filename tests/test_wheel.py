@@ -1,0 +1,60 @@
+"""The wheel is a guest: it asks for ranges, not for fairseq, and its description stands alone."""
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from email import message_from_string
+from email.message import Message
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel of a copy, so that no build folder stays in the checkout."""
+    copy = tmp_path_factory.mktemp("wheel")
+    shutil.copytree(
+        ROOT / "fairseq_aiayn", copy / "fairseq_aiayn", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    build = [sys.executable, "setup.py", "-q", "bdist_wheel"]
+    subprocess.run(build, cwd=copy, check=True, capture_output=True)
+    (path,) = (copy / "dist").glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    (name,) = [name for name in wheel.namelist() if name.endswith("METADATA")]
+    return message_from_string(wheel.read(name).decode())
+
+
+def test_a_plain_install_replaces_neither_torch_nor_fairseq(metadata: Message) -> None:
+    plain = [text for text in metadata.get_all("Requires-Dist") if "extra ==" not in text]
+    assert not any("==" in text.partition(";")[0] for text in plain)
+    names = {re.match(r"[\w-]+", text)[0] for text in plain}
+    assert {"torch", "numpy"} <= names
+    assert not {"fairseq", "fairseq-fixed", "torchaudio", "matplotlib", "ctranslate2"} & names
+
+
+def test_each_extra_that_a_message_names_exists(metadata: Message) -> None:
+    from fairseq_aiayn.text import EXTRAS
+
+    assert set(EXTRAS.values()) <= set(metadata.get_all("Provides-Extra"))
+
+
+def test_the_description_has_no_link_into_the_checkout(metadata: Message) -> None:
+    text = metadata.get_payload()
+    assert "fairseq-train" in text
+    assert all(target.startswith("http") for target in re.findall(r"\]\(([^)]+)\)", text))
+
+
+def test_files_that_are_not_python_are_in_it(wheel: zipfile.ZipFile) -> None:
+    endings = {Path(name).suffix for name in wheel.namelist()}
+    assert {".typed", ".html", ".css", ".js"} <= endings
