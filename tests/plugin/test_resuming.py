@@ -7,6 +7,7 @@ import os
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -14,8 +15,10 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq_cli.train import should_stop_early as fairseqs_should_stop_early
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 from fairseq_aiayn.plugin.resuming import (
+    IntervalCheckpoints,
     at_place,
     repair_copies,
     unless_done,
@@ -187,3 +190,22 @@ def test_whole_checkpoints_and_half_of_the_only_one_stay(tmp_path):
         path.write_bytes(b"half")
     repair_copies(tmp_path)
     assert all(path.read_bytes() == b"half" for path in paths.values())
+
+
+def test_an_update_that_overflows_is_no_second_validation():
+    """Breaks if --patience counts the validation of weights that have not changed."""
+    calls = []
+    wrapped = IntervalCheckpoints(lambda *arguments: calls.append(arguments[-1]) or ([1], True))
+    cfg = OmegaConf.create(
+        {"checkpoint": {"save_interval_updates": 2, "no_epoch_checkpoints": True}}
+    )
+    trainer, epoch = Mock(), Mock(epoch=1)
+
+    def after(updates: int, end_of_epoch: bool = False) -> tuple:
+        trainer.get_num_updates.return_value = updates
+        return wrapped(cfg, trainer, None, epoch, ["valid"], end_of_epoch)
+
+    assert after(2) == ([1], True) and after(2) == ([None], False) and calls == [False]
+    assert after(2, end_of_epoch=True) == ([1], True)  # the epoch's end is no interval's, too
+    assert calls == [False, True]
+    assert after(4, end_of_epoch=True) == ([1], True) and calls == [False, True, False]

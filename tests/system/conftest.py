@@ -56,18 +56,9 @@ def data_bin(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     for split, sentences, seed in (("train", 600, 1), ("valid", 40, 2), ("test", 20, 3)):
         invent(folder / split, sentences, seed)
-    prefixes = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
-    run(
-        "fairseq-preprocess",
-        "-s",
-        "en",
-        "-t",
-        "de",
-        *prefixes,
-        "--joined-dictionary",
-        "--destdir",
-        folder / "bin",
-    )
+    texts = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
+    more = ("--joined-dictionary", "--destdir", folder / "bin")
+    run("fairseq-preprocess", "-s", "en", "-t", "de", *texts, *more)
     return folder / "bin"
 
 

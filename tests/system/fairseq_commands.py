@@ -23,6 +23,9 @@ SMALL = [
     *("--lr-scheduler", "aiayn_inverse_sqrt", "--warmup-updates", "200", "--dropout", "0.0"),
     *("--max-tokens", "256", "--num-workers", "0", "--log-format", "json", "--log-interval", "1"),
 ]
+# What fairseq's commands that use a model are given
+TRANSLATE = [*PLUGIN, "--task", "aiayn_translation", "--cpu", "--num-workers", "0"]
+TRANSLATE += ["--max-tokens", "256"]
 
 Run = Callable[..., subprocess.CompletedProcess]
 

@@ -59,17 +59,13 @@ def data(tmp_path_factory: pytest.TempPathFactory, treebank: list[Constituent]) 
         minloglevel=2,
     )
     pieces = SentencePieceProcessor(model_proto=model.getvalue())
-    (folder / "dict.txt").write_text(
-        "".join(f"{pieces.id_to_piece(place)} 1\n" for place in range(3, len(pieces)))
-    )
+    words = [f"{pieces.id_to_piece(number)} 1\n" for number in range(3, len(pieces))]
+    (folder / "dict.txt").write_text("".join(words))
+    cut = [" ".join(pieces.encode(source_text(words), out_type=str)) for words in sentences]
+    sequences = [" ".join(linearize(tree, "pos")) for tree in treebank]
     for part, every in (("train", 1), ("valid", 12), ("test", 6)):
-        with (
-            open(folder / f"{part}.words", "w") as words,
-            open(folder / f"{part}.tree", "w") as out,
-        ):
-            for sentence, tree in list(zip(sentences, treebank, strict=True))[::every]:
-                words.write(" ".join(pieces.encode(source_text(sentence), out_type=str)) + "\n")
-                out.write(" ".join(linearize(tree, "pos")) + "\n")
+        for name, lines in (("words", cut), ("tree", sequences)):
+            (folder / f"{part}.{name}").write_text("\n".join(lines[::every]) + "\n")
     arguments = [f"--{part}pref={folder / part}" for part in ("train", "valid", "test")]
     arguments += ["-s", "words", "-t", "tree", "--destdir", f"{folder / 'bin'}"]
     arguments += ["--srcdict", f"{folder / 'dict.txt'}"]
@@ -77,9 +73,8 @@ def data(tmp_path_factory: pytest.TempPathFactory, treebank: list[Constituent]) 
     (folder / "bin" / "pieces.model").write_bytes(model.getvalue())
     held_out = folder / "bin" / "held_out"  # as the recipe writes it
     held_out.mkdir()
-    valid = list(zip(sentences, treebank, strict=True))[::12]
-    (held_out / "valid.words").write_text("".join(" ".join(s) + "\n" for s, _ in valid))
-    (held_out / "valid.trees").write_text("".join(write_tree(tree) + "\n" for _, tree in valid))
+    for name, lines in (("words", map(" ".join, sentences)), ("trees", map(write_tree, treebank))):
+        (held_out / f"valid.{name}").write_text("\n".join([*lines][::12]) + "\n")
     return folder / "bin"
 
 
@@ -188,27 +183,6 @@ def test_the_command_parses_what_it_has_learned_in_order(checkpoint, data, treeb
     assert drawn[-2:] == ["", ""], "an empty line between trees"
 
 
-def test_from_a_terminal_it_asks_line_by_line(checkpoint, data, aiayn, give):
-    give("the cat fell.\n\nAda drew the cat.\n", terminal=True)
-    given = ("--checkpoint", checkpoint, "--data-bin", data, "--cpu", "--beam", "2")
-    status, out, err = aiayn("parse", *given)
-    assert (status, err) == (0, "A sentence a line; Ctrl-D ends.\n> > > > \n")
-    assert [len(tree) > 0 for tree in out.split("\n")] == [True, False, True, False]
-
-
-@pytest.mark.parametrize("constrained", [(), ("--constrained",)])
-def test_any_model_gives_trees_over_the_words_given(untrained, data, constrained, aiayn):
-    """The words are new to the model, and some characters are in none of its pieces."""
-    sentence = "Zoë (née Ökö) isn't\u2581here: 1/2 of 漢字, <unk> \u00a0!"
-    given = ("--checkpoint", untrained, "--data-bin", data, "--cpu", "--beam", "3")
-    status, out, _ = aiayn("parse", *given, *constrained, sentence)
-    words = [word.form for word in words_of(next(parse_trees([out], "output")))]
-    assert status == 0
-    assert words[:5] == ["Zoë", "-LRB-", "née", "Ökö", "-RRB-"]
-    _, symbols, _ = aiayn("parse", *given, *constrained, "--linearised", sentence)
-    assert well_formed(len(words), symbols.split()) == bool(constrained)
-
-
 @pytest.mark.parametrize("constrained", [(), ("--constrained",)])
 def test_a_folder_gives_the_trees_of_its_checkpoint(
     untrained, checkpoint, data, tmp_path, outputs, constrained, aiayn
@@ -226,68 +200,3 @@ def test_a_folder_gives_the_trees_of_its_checkpoint(
         assert aiayn("parse", "--checkpoint", path, "--data-bin", data, *given)[1] == out
         generated = outputs(path, "--gen-subset", "valid", "--beam", "3", *constrained)
         assert sorted(out.splitlines()) == sorted(" ".join(symbols) for _, symbols in generated)
-
-
-@pytest.mark.parametrize(
-    ("missing", "message"),
-    [
-        ("pieces.model", "bin/pieces.model: No such file or directory"),
-        ("dict.words.txt", "bin: expected the dictionaries of words and tree, got those of tree"),
-        ("dict.tree.txt", "bin: expected the dictionaries of words and tree, got those of words"),
-        ("checkpoint.pt", "nowhere.pt: No such file or directory"),
-    ],
-)
-def test_what_is_missing_is_named_in_one_line(missing, message, untrained, data, tmp_path, refused):
-    (tmp_path / "bin").mkdir()
-    for name in ("pieces.model", "dict.words.txt", "dict.tree.txt"):
-        if name != missing:
-            (tmp_path / "bin" / name).write_bytes((data / name).read_bytes())
-    path = "nowhere.pt" if missing == "checkpoint.pt" else untrained
-    given = ("--checkpoint", path, "--data-bin", tmp_path / "bin", "--cpu")
-    assert message in refused("parse", *given, "the cat fell.")
-
-
-@pytest.mark.parametrize(
-    ("spoiled", "message"),
-    [
-        ("pieces.model", "bin/pieces.model: expected a SentencePiece model"),
-        ("checkpoint.pt", "checkpoint.pt: truncated, or not a PyTorch checkpoint"),
-        ("dict.words.txt", "checkpoint.pt: does not fit its configuration and vocabularies"),
-    ],
-)
-def test_what_cannot_be_used_is_named_in_one_line(
-    spoiled, message, untrained, data, tmp_path, refused
-):
-    (tmp_path / "bin").mkdir()
-    for name in ("pieces.model", "dict.words.txt", "dict.tree.txt"):
-        (tmp_path / "bin" / name).write_bytes((data / name).read_bytes())
-    checkpoint = tmp_path / "checkpoint.pt"
-    checkpoint.write_bytes(untrained.read_bytes())
-    path = checkpoint if spoiled == "checkpoint.pt" else tmp_path / "bin" / spoiled
-    path.write_text("x 1\n")
-    given = ("--checkpoint", checkpoint, "--data-bin", tmp_path / "bin", "--cpu")
-    assert message in refused("parse", *given, "the cat fell.")
-
-
-NO_WORD = "a word must have no white space, '(' or ')' in it, got '(b'"
-
-
-def test_a_word_that_cannot_stand_in_a_tree_is_placed_after_what_came_before(
-    untrained, data, aiayn, give
-):
-    given = ("--checkpoint", untrained, "--data-bin", data, "--cpu", "--tokenized", "--beam", "1")
-    good, lines = "the cat fell .", ["the cat fell .", "", "the cat fell .", "a (b c", "the cat"]
-    tree = aiayn("parse", *given, good)[1]
-    found = aiayn("parse", *given, *lines)
-    assert found == (2, f"{tree}\n{tree}", f"aiayn parse: sentence 4: {NO_WORD}\n")
-    give("\n".join(lines))
-    found = aiayn("parse", *given)
-    assert found == (2, f"{tree}\n{tree}", f"aiayn parse: standard input:4: {NO_WORD}\n")
-
-
-def test_from_a_terminal_it_asks_again_for_such_a_word(untrained, data, aiayn, give):
-    give("a (b c\nthe cat fell .\n", terminal=True)
-    given = ("--checkpoint", untrained, "--data-bin", data, "--cpu", "--tokenized", "--beam", "1")
-    status, out, err = aiayn("parse", *given)
-    assert (status, out.count("\n")) == (0, 1)
-    assert err == f"A sentence a line; Ctrl-D ends.\n> {NO_WORD}\n> > \n"

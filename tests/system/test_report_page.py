@@ -41,29 +41,19 @@ def test_the_page_is_quiet_and_fits(chromium, page, width, scheme):
     assert opened.colours() > 20, "curves, text and lines on a ground"
 
 
-def test_what_a_run_wrote_is_text(chromium, page):
+def test_what_a_run_wrote_is_text_and_links_lead_to_their_sections(chromium, page):
     opened = chromium.open(page)
     opened.assert_quiet()
     assert opened.tab.locator("main script, main img").count() == 0
     assert opened.tab.title() == f"ours · {HOSTILE}"
-    shown = opened.tab.locator("dd").all_inner_texts()
-    assert HOSTILE in shown
-
-
-def test_links_lead_to_their_sections(chromium, page):
-    opened = chromium.open(page)
+    assert HOSTILE in opened.tab.locator("dd").all_inner_texts()
     links = opened.tab.locator("nav a")
     assert links.count() >= 7
     for link in links.all():
         target = opened.tab.locator(link.get_attribute("href"))
         assert target.locator("h2").inner_text() == link.inner_text()
-
-
-def test_the_figures_of_a_picture_can_be_unfolded_by_keyboard(chromium, page):
-    opened = chromium.open(page)
     figures = opened.tab.locator("#learning-curves details table")
     assert not figures.is_visible()
     opened.tab.locator("#learning-curves summary").focus()
     opened.tab.keyboard.press("Enter")
-    assert figures.is_visible()
-    assert "1.100" in figures.inner_text()
+    assert figures.is_visible() and "1.100" in figures.inner_text()

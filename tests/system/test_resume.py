@@ -1,17 +1,18 @@
-"""A run that is killed and resumed continues like an undisturbed run."""
+"""Trainings that are killed and resumed, and checkpoints of --save-interval-updates."""
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 from pathlib import Path
 
+import pytest
 import torch
 from fairseq_commands import PLUGIN, SMALL, Run, losses
 
-UPDATES = 40
-LAST = 12  # the last update before the kill, two after a checkpoint
-# fairseq-train that kills itself, without a chance to clean up.
-KILLED = f"""
+# fairseq-train that kills itself before an update, without a chance to clean up.
+KILLED = """
 import os, signal
 from fairseq.trainer import Trainer
 from fairseq_cli.train import cli_main
@@ -19,42 +20,58 @@ from fairseq_cli.train import cli_main
 train_step = Trainer.train_step
 
 def killed(trainer, *arguments, **options):
-    if trainer.get_num_updates() == {LAST}:
+    if trainer.get_num_updates() == 12:
         os.kill(os.getpid(), signal.SIGKILL)
     return train_step(trainer, *arguments, **options)
 
 Trainer.train_step = killed
 cli_main()
 """
+WITHIN_EPOCHS = ["--max-update", "40", "--save-interval-updates", "5", "--update-freq", "2"]
+# One batch holds the whole text, so that every update ends an epoch.
+WHOLE_EPOCHS = ["--max-tokens", "8192", "--max-update", "16", "--save-interval-updates", "5"]
+WHOLE_EPOCHS += ["--no-epoch-checkpoints", "--save-interval", "1000"]
+WHOLE_EPOCHS += ["--validate-interval", "1000000"]
 
 
-def train_arguments(data_bin: Path, save_dir: Path) -> list[str | Path]:
-    """The arguments of a training with dropout and a checkpoint every 5 updates."""
-    return [
-        *(data_bin, *PLUGIN, *SMALL, "--save-dir", save_dir),
-        *("--max-update", str(UPDATES), "--save-interval-updates", "5", "--update-freq", "2"),
-        *("--dropout", "0.1"),
-    ]
+def validated(output: str) -> list[int]:
+    """The updates after which fairseq's JSON log has a validation."""
+    lines = re.findall(r"\| valid \| (\{.*)", output)
+    return [int(json.loads(line)["valid_num_updates"]) for line in lines]
 
 
-def test_kill_and_resume_gives_the_losses_of_an_undisturbed_run(run: Run, data_bin, tmp_path):
-    undisturbed = run("fairseq-train", *train_arguments(data_bin, tmp_path / "undisturbed"))
-    disturbed = train_arguments(data_bin, tmp_path / "disturbed")
-    script = tmp_path / "killed.py"
-    script.write_text(KILLED)
-    killed = run("python", script, *disturbed, fails=True)
+@pytest.mark.parametrize("options", [WITHIN_EPOCHS, WHOLE_EPOCHS], ids=["within", "whole"])
+def test_kill_and_resume_gives_the_losses_of_an_undisturbed_run(
+    run: Run, data_bin, tmp_path, options
+):
+    """Breaks if fairseq takes an update that ends an epoch for no interval's."""
+    arguments: list[str | Path] = [data_bin, *PLUGIN, *SMALL, *options, "--dropout", "0.1"]
+    undisturbed = run("fairseq-train", *arguments, "--save-dir", tmp_path / "undisturbed")
+    arguments += ["--save-dir", tmp_path / "disturbed"]
+    (tmp_path / "killed.py").write_text(KILLED)
+    killed = run("python", tmp_path / "killed.py", *arguments, fails=True)
     assert killed.returncode == -signal.SIGKILL
-    resumed = run("fairseq-train", *disturbed)
+    resumed = run("fairseq-train", *arguments)
 
     expected = losses(undisturbed.stdout + undisturbed.stderr)
-    before = losses(killed.stdout + killed.stderr)
-    assert before == {update: loss for update, loss in expected.items() if update <= LAST}
-    assert max(before) == LAST
+    assert losses(killed.stdout + killed.stderr) == {n: expected[n] for n in range(1, 13)}
     found = losses(resumed.stdout + resumed.stderr)
-    assert found == {update: loss for update, loss in expected.items() if update > 10}
-    assert max(found) == UPDATES
-    ends = [
-        torch.load(tmp_path / name / "checkpoint_last.pt") for name in ("undisturbed", "disturbed")
-    ]
-    for name, value in ends[0]["model"].items():
-        torch.testing.assert_close(value, ends[1]["model"][name], atol=0, rtol=0)
+    assert found == {n: loss for n, loss in expected.items() if n > 10}
+    names = ("undisturbed", "disturbed")
+    ends = [torch.load(tmp_path / name / "checkpoint_last.pt")["model"] for name in names]
+    for name, value in ends[0].items():
+        torch.testing.assert_close(value, ends[1][name], atol=0, rtol=0)
+    if options is WHOLE_EPOCHS:
+        assert validated(undisturbed.stdout + undisturbed.stderr) == [5, 10, 15, 16]
+        written = {path.name for path in (tmp_path / "undisturbed").iterdir()}
+        numbers = {f"checkpoint_{n}_{n}.pt" for n in (5, 10, 15)}
+        assert numbers <= written, written
+
+
+def test_checkpoints_of_epochs_stay_fairseqs_own(run: Run, data_bin, tmp_path):
+    arguments = [data_bin, *PLUGIN, *SMALL, "--save-dir", tmp_path / "checkpoints"]
+    arguments += ["--max-tokens", "8192", "--max-update", "2", "--save-interval-updates", "1"]
+    run("fairseq-train", *arguments)
+    written = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    names = ("checkpoint1", "checkpoint2", "checkpoint_best", "checkpoint_last")
+    assert written == {f"{name}.pt" for name in names}

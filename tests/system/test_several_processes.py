@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq_commands import PLUGIN, SMALL, Run, command, losses
+from fairseq_commands import PLUGIN, SMALL, TRANSLATE, Run, command, losses
 
 UPDATES = 12
 # Dropout is off, because its draws differ between two processes and two accumulated batches
@@ -105,8 +105,7 @@ def test_what_two_processes_wrote_is_averaged_diagnosed_validated_and_translates
     run("aiayn", "average", "--last", "3", "--dir", two, "--output", model)
     assert "--max-update" in run("aiayn", "diagnose", two / "checkpoint_last.pt").stdout
     for path in (model, two / "checkpoint_last.pt"):
-        use = [data_bin, *PLUGIN, "--task", "aiayn_translation", "--path", path, "--cpu"]
-        use += ["--max-tokens", "256", "--num-workers", "0"]
+        use = [data_bin, *TRANSLATE, "--path", path]
         run("fairseq-validate", *use)
         assert run("fairseq-generate", *use).stdout.count("\nH-") == 20
 
@@ -143,16 +142,6 @@ def test_with_another_number_of_processes_each_sentence_is_seen_once_an_epoch(
     assert seen == dict.fromkeys(range(600), 2)  # in two epochs
 
 
-def test_with_other_batches_an_epoch_begins_again_as_the_log_says(run: Run, data_bin, tmp_path):
-    arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path]
-    run("fairseq-train", *arguments, "--max-update", "3")
-    more = run("fairseq-train", *arguments, "--max-update", "5", "--max-tokens", "200")
-    message = "epoch 1 begins again, with other batches"
-    assert (more.stdout + more.stderr).count(message) == 1
-    iterator = torch.load(tmp_path / "checkpoint_last.pt")["extra_state"]["train_iterator"]
-    assert (iterator["epoch"], iterator["iterations_in_epoch"]) == (1, 2)
-
-
 def test_early_stopping_ends_all_processes_and_stays_done(run: Run, data_bin, tmp_path):
     """The schedule is at its end, so that no validation improves on the first."""
     arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path, "--patience", "2"]
@@ -162,12 +151,6 @@ def test_early_stopping_ends_all_processes_and_stays_done(run: Run, data_bin, tm
     assert updates(tmp_path) == 12, "the validation at 4 is the best, those at 8 and 12 are not"
     again = run(*processes(2, program, *arguments))
     assert "the training is done already: 12 updates" in again.stdout + again.stderr
-
-
-def test_a_training_that_is_done_does_no_more_updates(run: Run, data_bin, two, tmp_path):
-    (tmp_path / "checkpoint_last.pt").write_bytes((two / "checkpoint_last.pt").read_bytes())
-    run("fairseq-train", data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path)
-    assert updates(tmp_path) == UPDATES
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU, which two processes share")

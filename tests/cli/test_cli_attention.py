@@ -1,0 +1,142 @@
+"""aiayn attention: pictures and pages of a small model, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import torch
+from small_models import Small, small_model
+
+from fairseq_aiayn.attention_maps.weights import all_attention_weights
+from fairseq_aiayn.inference.attention import attention_maps, source_sentence, target_sentence
+from fairseq_aiayn.inference.engine import Translator
+from fairseq_aiayn.inference.export import of_checkpoint
+from fairseq_aiayn.inference.folder import BYTE_PAIRS, NONE, TextProcessing
+
+SOURCE, TARGET = "the cat saw", "saw the saw"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    """A model with two layers of two heads."""
+    return small_model(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture
+def given(small: Small) -> tuple[str | Path, ...]:
+    model = ("--checkpoint", small.checkpoint, "--data-bin", small.data)
+    return (*model, "--bpe-codes", small.codes, "--source", SOURCE)
+
+
+def written(path: Path) -> list[str]:
+    """The text of an SVG file."""
+    root = ElementTree.parse(path).getroot()
+    return [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_a_picture_of_each_kind_in_each_format(aiayn, given, tmp_path):
+    """Without --target, the model translates if the kind needs it, and prints the translation."""
+    path = tmp_path / "picture.svg"
+    drawn = aiayn("attention", *given, "--merge", "--output", path)
+    assert drawn == (0, f"{path}\n", "")
+    assert "Encoder self-attention, layer 1 of 2" in written(path)
+    assert {*SOURCE.split(), "</s>"} < set(written(path)) and "<s>" not in written(path)
+    for kind in ("decoder", "cross"):
+        status, out, err = aiayn("attention", *given, "--kind", kind, "--merge", "--output", path)
+        assert (status, err) == (0, "") and out.startswith("translation: ")
+        assert ("<s>" in written(path)) == (kind == "decoder")
+        assert (set(SOURCE.split()) < set(written(path))) == (kind == "cross")
+    more = ("--target", TARGET, "--kind", "cross", "--layer", 2, "--heads", 2, "--word", "saw")
+    assert aiayn("attention", *given, *more, "--merge", "--output", path) == (0, f"{path}\n", "")
+    assert "Encoder-decoder attention, layer 2 of 2" in written(path)
+    for suffix, start in ((".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        assert aiayn("attention", *given, "--output", path.with_suffix(suffix))[0] == 0
+        assert path.with_suffix(suffix).read_bytes().startswith(start)
+
+
+def test_a_page_has_all_kinds_or_one_and_opens_where_the_word_is(aiayn, given, refused, tmp_path):
+    page = tmp_path / "page.html"
+    more = (*given, "--target", "saw hat the", "--output", page)
+
+    def kinds_shown(*options: object) -> list[str]:
+        assert aiayn("attention", *more, *options) == (0, f"{page}\n", "")
+        return re.findall(r'"kind":\s*"(\w+)"', page.read_text(encoding="utf-8"))
+
+    assert kinds_shown("--kind", "encoder") == ["encoder"]
+    kinds = kinds_shown("--word", "hat", "--layer", 1, "--merge")  # "hat" is in the target alone
+    assert kinds == ["encoder", "decoder", "cross"]
+    (view,) = re.findall(r'"start": "([^"]*)"', page.read_text(encoding="utf-8"))
+    assert "kind=decoder&layer=1" in view and view.endswith("query=2")
+    line = refused("attention", *more, "--word", "w99", "--merge")
+    assert "'w99' is none of the words to choose from: saw hat the </s>" in line
+
+
+def test_maps_are_named_by_what_is_written_and_what_is_read(small):
+    """Breaks if the target is not shifted, or if a row has the label of the token read there."""
+    text = TextProcessing(BYTE_PAIRS)
+    translator = Translator(of_checkpoint(small.checkpoint, small.data, text, small.codes))
+    source, target = source_sentence(translator, SOURCE), target_sentence(translator, TARGET)
+    maps = attention_maps(translator, source, target)
+    assert {kind: (shown.queries, shown.keys) for kind, shown in maps.items()} == {
+        "encoder": (source.pieces, source.pieces),
+        "decoder": (target.pieces, ("<s>", *target.pieces[:-1])),
+        "cross": (target.pieces, source.pieces),
+    }
+    assert source.pieces[-1] == target.pieces[-1] == "</s>"
+    number = translator.target.number
+    read = torch.tensor([number[word] for word in ("</s>", *target.pieces[:-1])])
+    expected = all_attention_weights(translator.transformer, torch.tensor(source.numbers), read)
+    for kind, shown in maps.items():
+        assert torch.equal(shown.weights, expected[kind])
+    assert list(attention_maps(translator, source, None)) == ["encoder"]
+
+
+def test_a_piece_that_the_dictionary_lacks_is_named_and_drawn(aiayn, small, tmp_path):
+    path, hostile = tmp_path / "picture.svg", "</script><script>alert(1)</script>"
+    model = ("--checkpoint", small.checkpoint, "--data-bin", small.data, "--output", path)
+    status, out, err = aiayn("attention", *model, "--source", f"the שלום {hostile}")
+    assert (status, out) == (0, f"{path}\n")
+    for piece in ("שלום", hostile):
+        assert f"{piece!r} is not in the dictionary, the model reads <unk>\n" in err
+    assert "שלום" in written(path) and "<script" not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--output x.gif", "--output must end in"),
+        ("--output nowhere/x.png", "there is no directory nowhere"),
+        ("--target \u2028 --output x.png", "a sentence with words, got none"),
+        ("--layer 4 --output x.png", "the layer must be 1 to 2, got 4"),
+        ("--kind encoder --heads 3 --output x.html", "a head must be 1 to 2, got 3"),
+        ("--style heat --output x.png", "--style heat is on a page"),
+        ("--positions --output x.png", "--positions does not go with --source"),
+        ("--bpe-codes nowhere --output x.png", "nowhere: No such file"),
+        ("--checkpoint nowhere --output x.png", "nowhere: No such file"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, refused, given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert message in refused("attention", *given, *arguments.split(" "))
+    assert not list(tmp_path.iterdir())
+
+
+def test_positions_of_the_paper_and_of_a_model(aiayn, refused, tmp_path):
+    path = tmp_path / "positions.svg"
+    assert aiayn("attention", "--positions", "--output", path) == (0, f"{path}\n", "")
+    assert "learned, encoder: encoding" not in written(path)
+    learned = small_model(tmp_path / "learned", "learned positions")
+    model = ("--checkpoint", learned.checkpoint, "--data-bin", learned.data)
+    assert aiayn("attention", "--positions", *model, "--output", path) == (0, f"{path}\n", "")
+    assert {"sinusoids: encoding", "learned, encoder: encoding"} < set(written(path))
+    assert "--data-bin" in refused("attention", "--positions", *model[:2], "--output", path)
+
+
+def test_what_moses_escapes_is_shown_as_it_was_written(small):
+    for text, shown in ((TextProcessing(BYTE_PAIRS), "'s"), (TextProcessing(NONE), "&apos;s")):
+        translator = Translator(of_checkpoint(small.checkpoint, small.data, text, small.codes))
+        translator.cut_source = str.split
+        assert source_sentence(translator, "&apos;s").pieces == (shown, "</s>")
