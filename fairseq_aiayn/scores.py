@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from sacremoses import MosesPunctNormalizer
 
 Quotes = Literal["ascii", "keep"]
+HYPHEN = " @-@ "  # how the tokenizer of Moses writes a hyphen with its option -a
+GENERATED = re.compile(r"([HDT])-\d+\t")  # begins a line of fairseq-generate
+SUBWORD_MARK = re.compile(r"@@(?= |$)|▁")  # of subword-nmt and SentencePiece
 
 
 @dataclass(frozen=True)
@@ -62,23 +65,27 @@ def score(
     Moses tokens are detokenized for sacreBLEU. `quotes` is only of the paper's BLEU; None is what
     `quotes_of` says of the language.
 
-    Raises ValueError if Moses has no rules for `target_lang`, if there is no sentence, or if the
-    numbers of sentences differ.
+    The hyphens of Moses's aggressive tokenizer are undone. Raises ValueError if Moses has no rules
+    for `target_lang`, if there is no sentence, if the numbers of sentences differ, or if they are
+    output of fairseq-generate.
     """
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
     check_language(target_lang)
+    require_sentences("hypothesis", hypothesis)
+    require_sentences("reference", reference)
     if not reference or len(hypothesis) != len(reference):
         raise ValueError(
             "expected the same number of sentences in hypothesis and reference, at least one, "
             f"got {len(hypothesis)} and {len(reference)}"
         )
     quotes = quotes or quotes_of(target_lang)
-    plain, tokens = [hypothesis, reference], [hypothesis, reference]
+    plain = [[line.replace(HYPHEN, "-") for line in side] for side in (hypothesis, reference)]
+    tokens = plain
     if quotes == "ascii":
         tokens = [
-            [replace_in_hypothesis(sentence) for sentence in hypothesis],
-            [replace_in_reference(sentence) for sentence in reference],
+            [replace_in_hypothesis(sentence) for sentence in plain[0]],
+            [replace_in_reference(sentence) for sentence in plain[1]],
         ]
     if tokenized:
         detokenize = MosesDetokenizer(target_lang).detokenize
@@ -93,6 +100,16 @@ def score(
         paper=paper_bleu(tokens[0], tokens[1], target_lang, quotes),
         sacrebleu=sacre_bleu(plain[0], plain[1]),
     )
+
+
+def require_sentences(name: str, lines: Sequence[str]) -> None:
+    """Raise ValueError if a line of what the message calls `name` is one of fairseq-generate."""
+    for line in lines:
+        if match := GENERATED.match(line):
+            option = " --tokens" if match[1] == "H" else ""
+            command = f"python -m fairseq_aiayn.runs.hypotheses{option} < OUTPUT"
+            got = f"output of fairseq-generate; to extract translations: {command}"
+            raise ValueError(f"{name}: expected sentences, got {match[0].strip()}, {got}")
 
 
 def check_language(target_lang: str) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.paper import OWN, find_row
-from fairseq_aiayn.text import read_parallel, require_text
+from fairseq_aiayn.text import read_parallel, source_name
 
 if TYPE_CHECKING:
     from fairseq_aiayn.diagnosis.diagnosis import Diagnosis
@@ -104,7 +105,13 @@ def run_bleu(arguments: argparse.Namespace) -> None:
     from fairseq_aiayn import scores
 
     hypothesis, reference = read_parallel(arguments.hypothesis, arguments.reference)
-    require_text(arguments.reference, reference)
+    for path, lines in ((arguments.hypothesis, hypothesis), (arguments.reference, reference)):
+        left = sum(bool(scores.SUBWORD_MARK.search(line)) for line in lines)
+        if left:
+            warning = (
+                f"{left:,} sentences have marks of subwords, @@ or ▁, and are scored with them"
+            )
+            print(f"aiayn bleu: warning: {source_name(path)}: {warning}", file=sys.stderr)
     options = arguments.target_lang, arguments.quotes, arguments.tokenized
     result = scores.score(hypothesis, reference, *options)
     if arguments.tokens:
@@ -112,6 +119,8 @@ def run_bleu(arguments: argparse.Namespace) -> None:
         if len(tokens[0]) != result.sentences:
             expected = f"expected the {result.sentences:,} sentences of --hypothesis"
             raise ValueError(f"--tokens: {expected}, got {len(tokens[0]):,}")
+        for side in tokens:
+            scores.require_sentences("--tokens", side)
         result = dataclasses.replace(result, tokens=scores.token_bleu(*tokens))
     if arguments.json:
         content = dataclasses.asdict(result)

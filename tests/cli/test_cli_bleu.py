@@ -57,7 +57,8 @@ def test_options_say_what_is_done_with_quotes_and_tokens(aiayn: Aiayn) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
-        ("ref", b"x\n\n", (), "ref:2: expected a sentence"),
+        ("hyp", b"D-1\t0.1\tx\nD-0\t0.1\tx\n", (), "hypothesis: expected sentences"),
+        ("two", b"H-1\t0.1\tx\nx\n", ("--tokens", "two", "two"), "--tokens: expected sentences"),
         ("ref", b"\x01\n\x01\n", (), "expected at least one token in the reference"),
         ("hyp", b"ja\nf\xfcr\n", (), "hyp:2: byte 2 (0xfc) is not UTF-8"),
         ("hyp", b"ja\n", (), "hyp: expected as many lines as in ref"),
@@ -70,3 +71,15 @@ def test_bad_input_is_one_line(
 ) -> None:
     Path(name).write_bytes(content)
     assert refused(*COMMAND, *options).startswith(f"aiayn bleu: {message}")
+
+
+def test_marks_of_subwords_are_warned_of_on_standard_error(aiayn: Aiayn) -> None:
+    expected = aiayn(*COMMAND)
+    assert expected[2] == ""
+    for text in ("Das i@@ st ein Haus.\nNe@@\n", "▁Das ▁ist\n▁Nein\n"):
+        Path("hyp").write_text(text, encoding="utf-8")
+        status, printed, errors = aiayn(*COMMAND)
+        assert status == 0 and "sacreBLEU" in printed
+        assert errors.count("\n") == 1 and "warning: hyp: 2 sentences have marks" in errors
+    Path("hyp").write_text("a@@b\nx@@y.z\n", encoding="utf-8")  # inside a word they are none
+    assert aiayn(*COMMAND)[2] == ""

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sacrebleu.metrics import BLEU
 
 from fairseq_aiayn.scores import Bleu, paper_bleu, score, split_compounds
 
@@ -142,6 +143,43 @@ def test_tokens_and_plain_text_give_the_same_scores() -> None:
         plain = score(PLAIN, reference, "de", quotes)
         assert 0 < plain.paper.score < 100
         assert score(TOKENS, reference_tokens, "de", quotes, tokenized=True) == plain
+
+
+AGGRESSIVE = (
+    ["Der vier @-@ jährige Plan .", "Die Ost @-@ West @-@ Frage „ blieb “ ."],
+    ["Der vier @-@ jährige Plan .", "Die Ost @-@ West @-@ Frage „ bleibt “ ."],
+)
+
+
+@pytest.mark.parametrize("language", ["de", "en"])
+def test_hyphens_of_the_aggressive_tokenizer_change_no_score(language: str) -> None:
+    """Breaks if one side keeps them, or if they are undone after compounds are split."""
+    kept = [[line.replace(" @-@ ", "-") for line in side] for side in AGGRESSIVE]
+    expected = score(*kept, language, tokenized=True)
+    assert 0 < expected.paper.score < 100
+    assert score(*AGGRESSIVE, language, tokenized=True) == expected
+    assert score(AGGRESSIVE[0], kept[1], language, tokenized=True) == expected
+    assert score(*AGGRESSIVE, language) == score(*kept, language)
+
+
+def test_an_empty_reference_is_scored_as_sacrebleu_scores_it() -> None:
+    hypothesis = ["Ein Hund schläft hier im Haus.", "", "Die Katze sah den Vogel dort."]
+    reference = [*hypothesis[:2], "Die Katze sieht den Vogel dort."]
+    found = score(hypothesis, reference, "de")
+    assert found.sentences == 3
+    assert found.sacrebleu.score == BLEU().corpus_score(hypothesis, [reference]).score
+    assert found.paper.reference_length == 7 + 7
+    added = score(["Nein .", *hypothesis], ["", *reference], "de")
+    assert added.paper.hypothesis_length == found.paper.hypothesis_length + 2
+    assert added.paper.score < found.paper.score
+
+
+@pytest.mark.parametrize(("line", "option"), [("H-0\t-0.1\ta", " --tokens"), ("D-7\t-1\ta", "")])
+def test_lines_of_fairseq_generate_are_not_scored(line: str, option: str) -> None:
+    command = f"fairseq_aiayn.runs.hypotheses{option} <"
+    for sides in ((["a", line], ["a", "a"]), (["a", "a"], ["a", line])):
+        with pytest.raises(ValueError, match=command):
+            score(*sides, "de")
 
 
 def test_a_german_reference_is_scored_with_ascii_quotes() -> None:
