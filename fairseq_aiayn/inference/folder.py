@@ -17,7 +17,8 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -83,7 +84,7 @@ def write_folder(model: Model, path: Path) -> None:
     Raises ValueError if `path` exists or a parameter is not finite in the folder's precision, and
     OSError if a file cannot be read or written.
     """
-    with whole_folder(path) as part:
+    with whole_folder(path) as part, saving_weights(path):
         save_weights(model.transformer, model.config.precision, part / WEIGHTS)
         for vocabulary, name in ((model.source, SOURCE), (model.target, TARGET)):
             if vocabulary.file is None:
@@ -339,8 +340,7 @@ def empty_transformer(config: Config, V_source: int, V_target: int, where: objec
 
 
 def save_weights(transformer: Transformer, precision: str, path: Path) -> None:
-    """Write a model's parameters in a precision; raises ValueError for one that is not finite, and
-    OSError if the file cannot be written."""
+    """Write a model's parameters in a precision; raises ValueError for one that is not finite."""
     from safetensors.torch import save_file
 
     converted = {  # a shared matrix has one name
@@ -349,6 +349,17 @@ def save_weights(transformer: Transformer, precision: str, path: Path) -> None:
     }
     require_weights(converted, f"in {precision}")
     save_file(converted, path)
+
+
+@contextmanager
+def saving_weights(path: Path) -> Iterator[None]:
+    """Raise OSError, with `path`, where safetensors cannot write, on a full disk for example."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        raise OSError(f"{path}: {error}") from error
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

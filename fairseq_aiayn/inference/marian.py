@@ -36,6 +36,7 @@ from fairseq_aiayn.inference.folder import (
     read_config,
     require_task,
     require_unchanged,
+    saving_weights,
     write_config,
 )
 from fairseq_aiayn.nn.attention import MultiHeadAttention
@@ -66,7 +67,7 @@ def write_marian(model: Model, path: Path) -> None:
     require_marian(model)
     marian = marian_model(model)
     model = replace(model, config=replace(model.config, precision="float32"))
-    with whole_folder(path) as part:
+    with whole_folder(path) as part, saving_weights(path):
         marian.save_pretrained(part)
         for name, vocabulary in ((SOURCE, model.source), (TARGET, model.target)):
             content = json.dumps(vocabulary.number, ensure_ascii=False)
