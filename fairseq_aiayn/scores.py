@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 Quotes = Literal["ascii", "keep"]
 HYPHEN = " @-@ "  # how the tokenizer of Moses writes a hyphen with its option -a
-GENERATED = re.compile(r"([HDT])-\d+\t")  # begins a line of fairseq-generate
-SUBWORD_MARK = re.compile(r"@@(?= |$)|▁")  # of subword-nmt and SentencePiece
+GENERATED = re.compile(r"([HDT])-\d+(?=\t)")  # begins a line of fairseq-generate
+TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # of sacreBLEU; otherwise 13a
+UNSPACED = (*TOKENIZERS, "th")  # where Moses finds no words, so that there is no paper's BLEU
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,12 @@ class Bleu:
     signature: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Scores:
     """The scores of one set of sentences."""
 
     sentences: int
-    paper: Bleu
+    paper: Bleu | None = None  # of languages in UNSPACED
     sacrebleu: Bleu
     tokens: Bleu | None = None  # see token_bleu
 
@@ -65,9 +66,8 @@ def score(
     Moses tokens are detokenized for sacreBLEU. `quotes` is only of the paper's BLEU; None is what
     `quotes_of` says of the language.
 
-    The hyphens of Moses's aggressive tokenizer are undone. Raises ValueError if Moses has no rules
-    for `target_lang`, if there is no sentence, if the numbers of sentences differ, or if they are
-    output of fairseq-generate.
+    Hyphens written @-@ are undone. Raises ValueError if there are no rules for `target_lang`, no
+    sentences, different numbers of them, or lines of fairseq-generate.
     """
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
@@ -92,31 +92,30 @@ def score(
         plain = [[detokenize(sentence.split()) for sentence in side] for side in plain]
         if quotes == "ascii":
             tokens = [[escape(sentence) for sentence in side] for side in tokens]
-    else:
+    elif target_lang not in UNSPACED:
         tokenize = MosesTokenizer(target_lang).tokenize
         tokens = [[tokenize(sentence, return_str=True) for sentence in side] for side in tokens]
+    unspaced = target_lang in UNSPACED
     return Scores(
         sentences=len(reference),
-        paper=paper_bleu(tokens[0], tokens[1], target_lang, quotes),
-        sacrebleu=sacre_bleu(plain[0], plain[1]),
+        paper=None if unspaced else paper_bleu(tokens[0], tokens[1], target_lang, quotes),
+        sacrebleu=_corpus_bleu(sacrebleu_metric(TOKENIZERS.get(target_lang, "13a")), *plain),
     )
 
 
 def require_sentences(name: str, lines: Sequence[str]) -> None:
     """Raise ValueError if a line of what the message calls `name` is one of fairseq-generate."""
-    for line in lines:
-        if match := GENERATED.match(line):
-            option = " --tokens" if match[1] == "H" else ""
-            command = f"python -m fairseq_aiayn.runs.hypotheses{option} < OUTPUT"
-            got = f"output of fairseq-generate; to extract translations: {command}"
-            raise ValueError(f"{name}: expected sentences, got {match[0].strip()}, {got}")
+    for match in filter(None, map(GENERATED.match, lines)):
+        option = " --tokens" if match[1] == "H" else ""
+        command = f"python -m fairseq_aiayn.runs.hypotheses{option} < OUTPUT"
+        raise ValueError(f"{name}: expected sentences, got {match[0]}; to extract them: {command}")
 
 
 def check_language(target_lang: str) -> None:
-    """Raise ValueError if Moses has no rules for `target_lang`."""
+    """Raise ValueError if neither Moses nor sacreBLEU has rules for `target_lang`."""
     from sacremoses.corpus import NonbreakingPrefixes
 
-    languages = sorted(set(NonbreakingPrefixes().available_langs.values()))
+    languages = sorted({*NonbreakingPrefixes().available_langs.values(), *UNSPACED})
     if target_lang not in languages:
         raise ValueError(
             f"target language: Moses has no rules for {target_lang!r}, only for "
@@ -124,11 +123,15 @@ def check_language(target_lang: str) -> None:
         )
 
 
-def sacre_bleu(hypothesis: Sequence[str], reference: Sequence[str]) -> Bleu:
-    """Return sacreBLEU of plain detokenized text, with sacreBLEU's defaults."""
+def sacrebleu_metric(tokenizer: str) -> BLEU:
+    """Return sacreBLEU with its defaults; ValueError says what to install for `tokenizer`."""
     from sacrebleu.metrics import BLEU
 
-    return _corpus_bleu(BLEU(), hypothesis, reference)
+    try:
+        return BLEU(tokenize=tokenizer)
+    except RuntimeError as error:
+        command = f"pip install 'sacrebleu[{tokenizer[:2]}]'"
+        raise ValueError(f"sacreBLEU's tokenizer {tokenizer} is missing: {command}") from error
 
 
 def paper_bleu(
@@ -263,16 +266,17 @@ class LengthClass:
 
 
 def bleu_by_length(
-    source: Sequence[str], reference: Sequence[str], translations: Mapping[str, Sequence[str]]
+    source: Sequence[str],
+    reference: Sequence[str],
+    translations: Mapping[str, Sequence[str]],
+    tokenizer: str = "13a",
 ) -> list[LengthClass]:
     """Score at most CLASSES classes of source lengths, with similar numbers of sentences.
 
     Lengths are in words separated by white space. Sentences of the same length are in one class, so
     that classes differ in size if many sentences have the same length.
     """
-    from sacrebleu.metrics import BLEU
-
-    metric = BLEU()
+    metric = sacrebleu_metric(tokenizer)
     lengths = [len(line.split()) for line in source]
     classes = []
     for members in _classes(lengths):
@@ -327,20 +331,20 @@ class Significance:
 
 
 def paired_bootstrap(
-    translations: Mapping[str, Sequence[str]], reference: Sequence[str], samples: int = SAMPLES
+    translations: Mapping[str, Sequence[str]], reference: Sequence[str], tokenizer: str = "13a"
 ) -> Significance:
     """Test systems against the first by sacreBLEU's paired bootstrap (Koehn, 2004).
 
     Samples are drawn with sacrebleu's seed (12345 unless SACREBLEU_SEED is set), so that the same
     texts give the same result. Raises ValueError for fewer than two systems.
     """
-    from sacrebleu.metrics import BLEU
     from sacrebleu.significance import PairedTest, Result
 
     if len(translations) < 2:
         raise ValueError(f"expected two systems to compare, got {len(translations)}")
     named: list[tuple[str, Sequence[str]]] = list(translations.items())
-    test = PairedTest(named, {"BLEU": BLEU()}, [list(reference)], "bs", n_samples=samples)
+    metric = {"BLEU": sacrebleu_metric(tokenizer)}
+    test = PairedTest(named, metric, [list(reference)], "bs", n_samples=SAMPLES)
     signatures, scores = test()
     results = [result for result in scores["BLEU"] if isinstance(result, Result)]
     systems = {

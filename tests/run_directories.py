@@ -83,7 +83,7 @@ def valid(update: int, loss: float) -> str:
 def score(bleu: float, signature: str = "paper|1", tokens: float | None = None) -> str:
     """What `aiayn bleu --json` prints."""
     scores = Scores(
-        SENTENCES,
+        sentences=SENTENCES,
         paper=_bleu(bleu, signature),
         sacrebleu=_bleu(bleu - 1, "sacre|2"),
         tokens=None if tokens is None else _bleu(tokens, "tok|3"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import groupby
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from fairseq_aiayn.diagnosis.diagnosis import Diagnosis
     from fairseq_aiayn.scores import Bleu
 
+SUBWORD_MARK = re.compile(r"@@(?= |$)|▁")  # of subword-nmt and SentencePiece
 HEADINGS = {
     "LARGE": "costs or gains 1 BLEU or more",
     "MEDIUM": "costs or gains 0.3 to 1 BLEU",
@@ -106,7 +108,7 @@ def run_bleu(arguments: argparse.Namespace) -> None:
 
     hypothesis, reference = read_parallel(arguments.hypothesis, arguments.reference)
     for path, lines in ((arguments.hypothesis, hypothesis), (arguments.reference, reference)):
-        left = sum(bool(scores.SUBWORD_MARK.search(line)) for line in lines)
+        left = sum(bool(SUBWORD_MARK.search(line)) for line in lines)
         if left:
             warning = (
                 f"{left:,} sentences have marks of subwords, @@ or ▁, and are scored with them"
@@ -127,7 +129,10 @@ def run_bleu(arguments: argparse.Namespace) -> None:
         print(json.dumps({key: part for key, part in content.items() if part}, indent=2))
         return
     print(f"{result.sentences:,} sentences")
-    print(_describe_bleu("the paper's BLEU", result.paper))
+    if result.paper:
+        print(_describe_bleu("the paper's BLEU", result.paper))
+    else:
+        print(f"the paper's BLEU is left out: Moses finds no words in {arguments.target_lang}")
     print(_describe_bleu("sacreBLEU", result.sacrebleu))
     if result.tokens:
         print(_describe_bleu("BLEU of tokens", result.tokens))

@@ -126,8 +126,8 @@ def read_report(directories: Sequence[Path], examples: int) -> Report:
 
 
 def _diagnosis(run: ScoredRun, log: Log) -> Diagnosis:
-    signature = run.bleu.signature if isinstance(run, TranslationRun) else None
-    return diagnose(evidence_of_run(run, log, signature))
+    bleu = run.bleu if isinstance(run, TranslationRun) else None
+    return diagnose(evidence_of_run(run, log, bleu.signature if bleu else None))
 
 
 def _f1_differences(
@@ -145,7 +145,9 @@ def _with_texts(report: Report, texts: Sequence[Texts], examples: int) -> Report
     source, reference = texts[0].source, texts[0].reference
     named = zip(report.runs, texts, strict=True)
     translations = {run.name: text.hypothesis for run, text in named}
-    lengths = bleu_by_length(source, reference, translations)
+    first = report.runs[0]
+    tokenizer = first.tokenizer if isinstance(first, TranslationRun) else "13a"
+    lengths = bleu_by_length(source, reference, translations, tokenizer)
     sentences = [
         Example(k + 1, source[k], reference[k], {name: of[k] for name, of in translations.items()})
         for k in range(len(source))
@@ -159,7 +161,7 @@ def _with_texts(report: Report, texts: Sequence[Texts], examples: int) -> Report
         report,
         examples=chosen,
         lengths=lengths,
-        significance=paired_bootstrap(translations, reference),
+        significance=paired_bootstrap(translations, reference, tokenizer=tokenizer),
         disagreements=[
             replace(sentences[k], chrf={name: of[k] for name, of in chrf.items()})
             for k in largest_disagreements(chrf, examples)

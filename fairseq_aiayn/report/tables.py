@@ -74,14 +74,14 @@ def translations_blocks(runs: Sequence[TranslationRun]) -> list[Block]:
 
 
 def _translation_cells(run: TranslationRun) -> dict[str, str]:
-    tokens, paper = run.token_bleu, published(run.settings) or Published()
+    bleu, tokens, paper = run.bleu, run.token_bleu, published(run.settings) or Published()
     return {
         **_training_cells(run),
-        "BLEU as the paper's": f"{run.bleu.score:.2f}",
+        "BLEU as the paper's": f"{bleu.score:.2f}" if bleu else "",
         "sacreBLEU": f"{run.sacrebleu.score:.2f}",
         "BLEU of tokens": f"{tokens.score:.2f}" if tokens else "",
-        "translation ÷ reference, tokens": f"{run.bleu.length_ratio:.3f}",
-        "brevity penalty": f"{run.bleu.brevity_penalty:.3f}",
+        "translation ÷ reference, tokens": f"{bleu.length_ratio:.3f}" if bleu else "",
+        "brevity penalty": f"{bleu.brevity_penalty:.3f}" if bleu else "",
         "BLEU, the paper's own": f"{paper.bleu:.1f}" if paper.bleu else "",
         "perplexity, the paper's own": f"{paper.ppl:.2f}" if paper.ppl else "",
         "10⁶ parameters, the paper's own": f"{paper.parameters}" if paper.parameters else "",
@@ -168,7 +168,7 @@ def _table3_cells(runs: Sequence[TranslationRun]) -> dict[str, str]:
         "PPL, paper": f"{paper.ppl:.2f}" if paper.ppl else "",
         "PPL, ours": _mean([run.dev_perplexity for run in runs]),
         "BLEU, paper": f"{paper.bleu:.1f}" if paper.bleu else "",
-        "BLEU, ours": _mean([run.bleu.score for run in runs]),
+        "BLEU, ours": _mean([run.bleu.score for run in runs if run.bleu]),
         "sacreBLEU, ours": _mean([run.sacrebleu.score for run in runs]),
         "10⁶ params, paper": f"{paper.parameters:.0f}" if paper.parameters else "",
         "10⁶ params, ours": f"{first.training.parameters / 1e6:.1f}",
@@ -184,6 +184,8 @@ def _symbol(row: Row, name: str) -> str:
 
 def _mean(values: Sequence[float]) -> str:
     """Return the mean over seeds, with the sample deviation if there are several."""
+    if not values:
+        return ""
     spread = f" ± {deviation(values):.2f}" if len(values) > 1 else ""
     return f"{fmean(values):.2f}{spread}"
 

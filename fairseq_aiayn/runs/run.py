@@ -36,7 +36,7 @@ from pathlib import Path
 from fairseq_aiayn import scores
 from fairseq_aiayn.runs.logs import Training, read_log, training_of, validation_of
 from fairseq_aiayn.runs.record import Settings, read_settings
-from fairseq_aiayn.scores import Bleu
+from fairseq_aiayn.scores import TOKENIZERS, Bleu
 from fairseq_aiayn.text import read_dataclass, read_lines
 from fairseq_aiayn.treebank import evalb
 
@@ -64,15 +64,21 @@ class Run:
 class TranslationRun(Run):
     """A run with the scores of a translation of the test set."""
 
-    bleu: Bleu  # the paper's
+    bleu: Bleu | None  # the paper's; None where it does not apply
     sacrebleu: Bleu
     token_bleu: Bleu | None = None  # of tokens unchanged, where that was asked for
+
+    @property
+    def tokenizer(self) -> str:
+        """The name of sacreBLEU's tokenizer, which signatures give with its version."""
+        named = (name for name in TOKENIZERS.values() if f"|tok:{name}" in self.sacrebleu.signature)
+        return next(named, "13a")
 
     def figures(self) -> dict[str, float]:
         """Return the figures that several seeds have a mean of, by their names in tables."""
         return {
             **({"BLEU of tokens": self.token_bleu.score} if self.token_bleu else {}),
-            "BLEU as the paper's": self.bleu.score,
+            **({"BLEU as the paper's": self.bleu.score} if self.bleu else {}),
             "sacreBLEU": self.sacrebleu.score,
             "development perplexity": self.dev_perplexity,
         }
@@ -81,7 +87,7 @@ class TranslationRun(Run):
         """Return what runs must have in common to stand in one table."""
         return {
             "test set": self.test_set,
-            "signature of the paper's BLEU": self.bleu.signature,
+            "signature of the paper's BLEU": self.bleu and self.bleu.signature,
             "signature of sacreBLEU": self.sacrebleu.signature,
         }
 

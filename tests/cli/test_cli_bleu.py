@@ -73,6 +73,12 @@ def test_bad_input_is_one_line(
     assert refused(*COMMAND, *options).startswith(f"aiayn bleu: {message}")
 
 
+def test_the_papers_bleu_is_left_out_where_it_does_not_apply(aiayn: Aiayn) -> None:
+    options = ("--target-lang", "zh")
+    assert "the paper's BLEU is left out" in aiayn(*COMMAND, *options)[1]
+    assert list(json.loads(aiayn(*COMMAND, *options, "--json")[1])) == ["sentences", "sacrebleu"]
+
+
 def test_marks_of_subwords_are_warned_of_on_standard_error(aiayn: Aiayn) -> None:
     expected = aiayn(*COMMAND)
     assert expected[2] == ""

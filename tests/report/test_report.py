@@ -6,6 +6,7 @@ import json
 import math
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from fairseq_aiayn.report.document import (
     as_markdown,
 )
 from fairseq_aiayn.runs.logs import Curve, LearningCurves
+from fairseq_aiayn.scores import score
 
 FILES = ["report.html", "table.json", "table.md"]
 HOSTILE = (
@@ -124,6 +126,19 @@ def test_two_systems_are_compared_in_three_files(make_run, tmp_path, capsys):
     report = json.loads((out / "table.json").read_text())
     assert report["curves"]["ours"]["training"]["loss"] == [9.0, 8.0]
     assert report["significance"]["systems"]["theirs"]["p_value"] < 0.05
+
+
+def test_chinese_is_compared_by_its_own_tokens(make_run, tmp_path, capsys):
+    """Breaks if the paper's BLEU, which does not apply, is needed anywhere."""
+    sides = [["我们今天去学校。", "他喜欢看书。"], ["我们今天去学校。", "他很喜欢看书。"]]
+    found = json.dumps({k: v for k, v in asdict(score(*sides, "zh")).items() if v})
+    texts = dict(zip(("hypothesis.txt", "reference.txt"), ("\n".join(s) + "\n" for s in sides)))
+    files = {**texts, "source.txt": "a\nb\n", "score.json": found}
+    runs = [make_run(f"zh-{seed}", seed=seed, **files) for seed in (1, 2)]
+    assert compare(*runs, "--output", tmp_path / "table") == 0
+    assert "85.82" in capsys.readouterr().out
+    page = (tmp_path / "table" / "report.html").read_text(encoding="utf-8")
+    assert "tok:zh" in page and "tok:13a" not in page and "BLEU as the paper" not in page
 
 
 def test_one_run_has_a_page_without_comparisons(make_run, tmp_path):

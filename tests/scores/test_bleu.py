@@ -174,6 +174,29 @@ def test_an_empty_reference_is_scored_as_sacrebleu_scores_it() -> None:
     assert added.paper.score < found.paper.score
 
 
+@pytest.mark.parametrize("tokenized", [False, True])
+def test_chinese_has_its_own_tokens_and_no_score_of_the_paper(tokenized: bool) -> None:
+    hypothesis, reference = (
+        ["我们今天去学校。", "他喜欢看书。"],
+        ["我们今天去学校。", "他很喜欢看书。"],
+    )
+    found = score(hypothesis, reference, "zh", tokenized=tokenized)
+    assert found.paper is None
+    assert found.sacrebleu.score == pytest.approx(85.82, abs=0.005)  # as sacrebleu -l en-zh
+    assert "|tok:zh|" in found.sacrebleu.signature
+
+
+@pytest.mark.parametrize("language", ["ja", "ko"])
+def test_a_missing_tokenizer_is_named(language: str) -> None:
+    try:
+        BLEU(trg_lang=language)
+    except RuntimeError:
+        with pytest.raises(ValueError, match=rf"pip install 'sacrebleu\[{language}\]'"):
+            score(["a"], ["a"], language)
+    else:
+        assert f"tok:{language}-mecab" in score(["a"], ["a"], language).sacrebleu.signature
+
+
 @pytest.mark.parametrize(("line", "option"), [("H-0\t-0.1\ta", " --tokens"), ("D-7\t-1\ta", "")])
 def test_lines_of_fairseq_generate_are_not_scored(line: str, option: str) -> None:
     command = f"fairseq_aiayn.runs.hypotheses{option} <"

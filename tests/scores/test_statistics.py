@@ -10,6 +10,7 @@ from sacrebleu.metrics import BLEU
 
 from fairseq_aiayn.scores import (
     CLASSES,
+    SAMPLES,
     SAMPLES_OF_DIFFERENCE,
     bleu_by_length,
     f1_difference,
@@ -27,14 +28,14 @@ RARELY = [*SPOILT[:1], *REFERENCE[1:]]
 
 def test_a_better_system_is_told_from_a_lucky_one():
     found = paired_bootstrap(
-        {"first": RARELY, "same": RARELY, "lucky": REFERENCE, "worse": SPOILT}, REFERENCE, 200
+        {"first": RARELY, "same": RARELY, "lucky": REFERENCE, "worse": SPOILT}, REFERENCE
     )
     first, same, lucky, worse = found.systems.values()
     assert first.p_value is None
     assert worse.p_value < 0.05 and worse.score < first.score
     assert lucky.score == pytest.approx(100.0) and lucky.p_value > 0.05
     assert same.score == first.score and same.p_value == 1.0
-    assert "bs:200" in found.signature and "seed:12345" in found.signature  # so it repeats
+    assert f"bs:{SAMPLES}" in found.signature and "seed:12345" in found.signature  # so it repeats
 
 
 def sentences(*of_each: tuple[int, int, int]) -> list[ConstituentCounts]:
@@ -110,6 +111,17 @@ def test_a_class_is_scored_as_a_corpus_of_its_own():
     ]
     expected = BLEU().corpus_score(SPOILT[30:], [REFERENCE[30:]]).score
     assert classes[1].bleu["spoilt"] == expected
+
+
+def test_chinese_is_scored_by_its_own_tokens():
+    reference = ["我们今天去学校。", "他很喜欢看书。"] * 2
+    systems = {"a": ["我们今天去学校。", "他喜欢看书。"] * 2, "b": reference}
+    expected = BLEU(trg_lang="zh").corpus_score(systems["a"], [reference]).score
+    assert expected == pytest.approx(85.82, abs=0.005)
+    (only,) = bleu_by_length(["a"] * 4, reference, systems, "zh")
+    found = paired_bootstrap(systems, reference, "zh")
+    assert only.bleu["a"] == found.systems["a"].score == expected
+    assert "tok:zh" in found.signature
 
 
 def test_after_a_frequent_length_classes_are_of_one_size_again():
