@@ -201,17 +201,21 @@ def last_checkpoints(directory: Path, count: int) -> list[Path]:
     found = numbered or [name for name in names if re.fullmatch(r"checkpoint\d+\.pt", name)]
     if len(found) < count:
         raise ValueError(f"{directory}: expected at least {count} checkpoints, got {len(found)}")
-    by_update: dict[int, Path] = {}
-    for path in (directory / name for name in found):
+    return by_updates([directory / name for name in found])[-count:]
+
+
+def by_updates(paths: Sequence[Path]) -> list[Path]:
+    """Return checkpoints in the order of their updates; raises ValueError if two have the same
+    number of updates."""
+    found: dict[int, Path] = {}
+    for path in paths:
         update = read_checkpoint(path)["optimizer_history"][-1].get("num_updates")
         if update is None:
             raise ValueError(f"{path}: no number of updates in its 'optimizer_history'")
-        if update in by_update:
-            raise ValueError(
-                f"{by_update[update]} and {path} are of one update: a directory holds one run"
-            )
-        by_update[update] = path
-    return [by_update[update] for update in sorted(by_update)][-count:]
+        if update in found:
+            raise ValueError(f"{found[update]} and {path} are of one update: average one run's")
+        found[update] = path
+    return [found[update] for update in sorted(found)]
 
 
 # --- averaging --------------------------------------------------------------------------------
@@ -223,14 +227,12 @@ KEPT = ("args", "cfg", "criterion", "task_state", "optimizer_history")
 KEPT_EXTRA_STATE = ("train_iterator", "epoch", "batch_offset")  # the last two: before fairseq 0.6
 
 
-def average_last(count: int, directory: Path, output: Path) -> list[Path]:
-    """Write the mean of the last `count` checkpoints in `directory` to `output`.
+def average(paths: Sequence[Path], output: Path) -> None:
+    """Write the mean of checkpoints to `output`, with the options of the last one.
 
-    Returns the paths of these checkpoints. Raises ValueError if checkpoints are missing, broken or
-    differ in their parameters, OSError if a file cannot be read or written; `output` is then left
-    unchanged.
+    Raises ValueError if checkpoints are broken or differ in their parameters, OSError if a file
+    cannot be read or written; `output` is then left unchanged.
     """
-    paths = last_checkpoints(directory, count)
     if not output.parent.is_dir() or (output.exists() and not output.is_file()):
         raise ValueError(f"{output}: must be a plain file in a directory that exists")
     if output.exists() and any(output.samefile(path) for path in paths):
@@ -240,10 +242,9 @@ def average_last(count: int, directory: Path, output: Path) -> list[Path]:
     extra = newest.get("extra_state") or {}
     state["extra_state"] = {key: extra[key] for key in KEPT_EXTRA_STATE if key in extra}
     write_checkpoint(state | {"model": mean_parameters(paths)}, output)
-    return paths
 
 
-def mean_parameters(paths: list[Path]) -> dict[str, Tensor]:
+def mean_parameters(paths: Sequence[Path]) -> dict[str, Tensor]:
     """Return the mean of every parameter and buffer over the checkpoints in `paths`.
 
     Memory holds one float64 sum of the parameters and one checkpoint at a time. Raises ValueError
@@ -257,7 +258,7 @@ def mean_parameters(paths: list[Path]) -> dict[str, Tensor]:
             sums = ParameterSums(path, model)
         else:
             sums.add(path, model)
-    assert sums is not None, "last_checkpoints returns at least one"
+    assert sums is not None, "there is at least one"
     return sums.means()
 
 

@@ -31,11 +31,10 @@ HEADINGS = {
 
 def declare_average(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn average`."""
+    parser.add_argument("--last", type=int, metavar="N", help="how many checkpoints to average")
+    parser.add_argument("--dir", type=Path, metavar="DIR", help="the run's --save-dir")
     parser.add_argument(
-        "--last", type=int, required=True, metavar="N", help="how many checkpoints to average"
-    )
-    parser.add_argument(
-        "--dir", type=Path, required=True, metavar="DIR", help="the run's --save-dir"
+        "--inputs", type=Path, nargs="+", metavar="FILE", help="the checkpoints to average"
     )
     parser.add_argument(
         "--output", type=Path, required=True, metavar="FILE", help="where to write the average"
@@ -43,7 +42,7 @@ def declare_average(parser: argparse.ArgumentParser) -> None:
 
 
 def run_average(arguments: argparse.Namespace) -> None:
-    """average the last checkpoints of a run into one
+    """average the last checkpoints of a run into one, or those that are named
 
     The last checkpoints are those with the most updates. If the run wrote checkpoints of
     --save-interval-updates (checkpoint_EPOCH_UPDATES.pt), these are averaged, otherwise those of
@@ -53,12 +52,20 @@ def run_average(arguments: argparse.Namespace) -> None:
       aiayn average --last 5 --dir checkpoints --output checkpoints/average.pt
       fairseq-generate DATA --user-dir $(aiayn user-dir) --task aiayn_translation \\
           --path checkpoints/average.pt
+      aiayn average --inputs checkpoints/checkpoint.best_* --output checkpoints/best.pt
 
     Section 6.1 averages 5 checkpoints for the base model and 20 for the big one, ten minutes apart.
     """
-    from fairseq_aiayn.checkpoints import average_last
+    from fairseq_aiayn.checkpoints import average, by_updates, last_checkpoints
 
-    paths = average_last(arguments.last, arguments.dir, arguments.output)
+    given = [value is not None for value in (arguments.last, arguments.dir, arguments.inputs)]
+    if given not in ([True, True, False], [False, False, True]):
+        raise ValueError("expected either --last N --dir DIR or --inputs FILE ...")
+    if arguments.inputs:
+        paths = by_updates(arguments.inputs)
+    else:
+        paths = last_checkpoints(arguments.dir, arguments.last)
+    average(paths, arguments.output)
     print(f"{arguments.output}: the mean of {', '.join(path.name for path in paths)}")
 
 

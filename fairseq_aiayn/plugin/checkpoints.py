@@ -25,6 +25,7 @@ from fairseq.models.transformer import TransformerModel
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from fairseq.tasks.translation import TranslationTask
+from fairseq.tasks.translation_multi_simple_epoch import TranslationMultiSimpleEpochTask
 
 from fairseq_aiayn.checkpoints import SAFE_GLOBALS, plain, read_checkpoint
 
@@ -33,12 +34,13 @@ from fairseq_aiayn.checkpoints import SAFE_GLOBALS, plain, read_checkpoint
 # in no file.
 SENT_BETWEEN_PROCESSES = _TensorPlaceholder
 # Classes of fairseq that were reviewed: they evaluate strings only through functions that `literal`
-# wraps, run no other code, and open at most files of word vectors.
+# wraps, run no other code, and open at most the files that options with such names give.
 REVIEWED = {
     "model": {TransformerModel},
-    "task": {TranslationTask},
+    "task": {TranslationTask, TranslationMultiSimpleEpochTask},
     "criterion": {CrossEntropyCriterion, LabelSmoothedCrossEntropyCriterion},
 }
+PATHS = ("embed_path", "lang_dict", "source_dict", "target_dict", "fixed_dictionary")
 # Numbers in tables of sinusoids, which a file does not have: 256 MiB, or 30,000 positions of the
 # big model.
 TABLES = 2**26
@@ -131,7 +133,7 @@ def require_known_names(state: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"asks for the {kind} {str(name)[:60]!r}, which is not known to be harmless; this"
                 " plugin loads its own classes, and fairseq's transformer, translation,"
-                " cross_entropy and label_smoothed_cross_entropy"
+                " translation_multi_simple_epoch, cross_entropy and label_smoothed_cross_entropy"
             )
 
 
@@ -153,7 +155,7 @@ def require_plain_model(state: Mapping[str, Any], overrides: Mapping[str, Any]) 
     most = len(state["model"])
     for key in ("args", "cfg"):
         for name, value in named_values(plain(state.get(key))):
-            if name.endswith("embed_path") and value and name not in overrides:
+            if name.endswith(PATHS) and value and name not in overrides:
                 raise ValueError(
                     f"{name} is {str(value)[:60]!r}, and paths in a checkpoint are not opened:"
                     f" give --model-overrides \"{{'{name}': None}}\""

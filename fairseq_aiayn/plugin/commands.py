@@ -6,7 +6,8 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import Callable, Iterable
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from multiprocessing.util import Finalize
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 import torch
 from fairseq import options
+from fairseq.dataclass.configs import OptimizationConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import progress_bar
 from omegaconf import DictConfig
@@ -23,6 +25,7 @@ from fairseq_aiayn.text import shortened
 
 TRAIN = "fairseq_cli.train"
 KIB, MIB = 2**10, 2**20
+logger = logging.getLogger(__name__)
 
 
 def install() -> None:
@@ -32,7 +35,7 @@ def install() -> None:
         sys.excepthook = one_line_for_ours(command, sys.excepthook)
     if command == "fairseq-train":
         Finalize(None, log_peak_memory, exitpriority=0)  # atexit does not run in forked processes
-    options.parse_args_and_arch = requiring_task(options.parse_args_and_arch)
+    options.parse_args_and_arch = checking_options(options.parse_args_and_arch)
     distributed_utils.call_main = requiring_processes(distributed_utils.call_main)
     progress_bar.progress_bar = opening_log_once(progress_bar.progress_bar)
 
@@ -77,19 +80,45 @@ def one_line_for_ours(command: str, previous: Callable) -> Callable:
     return report
 
 
-def requiring_task(parse_args_and_arch: Callable) -> Callable:
-    """Wrap the parser of options: it raises ValueError without the --task that a command needs."""
+def checking_options(parse_args_and_arch: Callable) -> Callable:
+    """Wrap the parser of options: it raises ValueError without the --task that a command needs, and
+    as `require_matching` does."""
 
     @wraps(parse_args_and_arch)
     def wrapped(*arguments: object, **named: object) -> object:
         try:
-            return parse_args_and_arch(*arguments, **named)
+            parsed = parse_args_and_arch(*arguments, **named)
         except KeyError as error:
             if error.args != (None,):  # the key with which fairseq looks for the task
                 raise
             raise ValueError("expected --task, such as --task aiayn_translation") from error
+        if isinstance(parsed, Namespace):  # not also the options that are unknown
+            require_matching(vars(parsed))
+        return parsed
 
     return wrapped
+
+
+def require_matching(given: Mapping[str, object]) -> None:
+    """Raise ValueError for an option without the one it needs, which fairseq misses later, if at
+    all; warn of an --lr that nothing reads."""
+    metric = given.get("best_checkpoint_metric")
+    if given.get(f"eval_{metric}") is False:
+        raise ValueError(f"--best-checkpoint-metric {metric}: expected --eval-{metric}, too")
+    if given.get("memory_efficient_fp16") and given.get("optimizer") == "aiayn_adam":
+        raise ValueError(
+            "--memory-efficient-fp16: expected --optimizer adam, or --fp16 for aiayn_adam"
+        )
+    languages = (given.get("source_lang"), given.get("target_lang"))
+    if given.get("tokenizer") == "moses" and None in languages:
+        raise ValueError("--tokenizer moses: expected --source-lang and --target-lang, got none")
+    rate = given.get("lr")
+    if given.get("lr_scheduler") == "aiayn_inverse_sqrt" and rate != OptimizationConfig().lr:
+        logger.warning(
+            "--lr is not read by --lr-scheduler aiayn_inverse_sqrt, which follows Equation 3 times"
+            " --lr-factor: got %s",
+            rate,
+        )
 
 
 def requiring_processes(call_main: Callable) -> Callable:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from functools import partial
-from typing import TypedDict
+from typing import TypedDict, cast
 
 import torch
+from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.models import (
     FairseqEncoder,
@@ -21,12 +22,14 @@ from fairseq.models import (
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
+from fairseq_aiayn.nn.attention import EncoderDecoderAttention, attention_weights
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.decoder_state import DecoderState
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS
 from fairseq_aiayn.nn.layers import LONGEST_SINUSOIDS, Dimensions
 from fairseq_aiayn.nn.transformer import (
     Decoder,
+    DecoderLayer,
     Sharing,
     Transformer,
     create_transformer,
@@ -118,13 +121,14 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         super().__init__(dictionary)
         self.stack = stack
         self.longest = longest
+        self.aligns = False  # whether the attention of a whole target is also returned
 
     def forward(
         self,
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut,
         incremental_state: dict[str, DecoderState] | None = None,
-    ) -> tuple[Tensor, dict[str, list[None]]]:
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
         """Return the logits [B, T, V] of prev_output_tokens [B, T]; with an incremental state, only
         those of the last token, [B, 1, V]."""
         features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
@@ -135,15 +139,36 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut,
         incremental_state: dict[str, DecoderState] | None = None,
-    ) -> tuple[Tensor, dict[str, list[None]]]:
-        """Return the features before the projection, [B, T, d_model]; arguments as in `forward`."""
-        no_attention = {"attn": [None]}
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+        """Return the features before the projection, [B, T, d_model]; arguments as in `forward`.
+
+        With them comes the mean attention of the last layer's heads to the source, [B, T, S], or
+        None unless the decoder aligns.
+        """
+        no_attention: dict[str, list[Tensor | None]] = {"attn": [None]}
         memory, source_mask = encoder_out["memory"], encoder_out["source_mask"]
         if incremental_state is None:
+            if self.aligns:
+                return self.align(prev_output_tokens, memory, source_mask)
             return self.stack(prev_output_tokens, memory, source_mask), no_attention
         if "aiayn" not in incremental_state:
             incremental_state["aiayn"] = self.stack.start(memory, source_mask)
         return self.stack.step(prev_output_tokens[:, -1:], incremental_state["aiayn"]), no_attention
+
+    def align(
+        self, tokens: Tensor, memory: Tensor, source_mask: Tensor | None
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+        """Return what `extract_features` does, with the attention."""
+        weights: list[Tensor | None] = []
+
+        def record(attention: EncoderDecoderAttention, inputs: tuple) -> None:
+            x, *_ = inputs
+            K, _V = attention.keys_values(memory)
+            weights.append(attention_weights(attention.queries(x), K, source_mask).mean(dim=1))
+
+        last = cast(DecoderLayer, self.stack.layers[-1])
+        with last.cross_attention.register_forward_pre_hook(record):
+            return self.stack(tokens, memory, source_mask), {"attn": weights}
 
     def output_layer(self, features: Tensor) -> Tensor:
         """features [B, T, d_model] → logits [B, T, V]."""
@@ -170,6 +195,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
     encoder: AiaynEncoder
     decoder: AiaynDecoder
     transformer: Transformer
+    full_context_alignment = True  # --print-alignment reads the attention that `forward` returns
 
     def __init__(
         self,
@@ -194,13 +220,31 @@ class AiaynModel(FairseqEncoderDecoderModel):
         src_lengths: Tensor | None,
         prev_output_tokens: Tensor,
         features_only: bool = False,
-    ) -> tuple[Tensor, dict[str, list[None]]]:
+    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
         """Return the logits [B, T, V], or with `features_only` the features [B, T, d_model] before
         the projection."""
         with products_in(self.autocast, src_tokens.device):
             encoder_out = self.encoder(src_tokens, src_lengths)
             decode = self.decoder.extract_features if features_only else self.decoder
             return decode(prev_output_tokens, encoder_out)
+
+    def make_generation_fast_(
+        self,
+        need_attn: str | None = None,
+        retain_dropout: bool = False,
+        retain_dropout_modules: list[str] | None = None,
+        **options: object,
+    ) -> None:
+        """Prepare for fairseq's search with --print-alignment and --retain-dropout.
+
+        Raises ValueError for modules, which are the stock model's.
+        """
+        if retain_dropout_modules:
+            raise ValueError("--retain-dropout-modules: aiayn models retain dropout everywhere")
+        super().make_generation_fast_(**options)  # from now on, eval() changes no module
+        self.decoder.aligns = bool(need_attn)
+        for stack in (self.encoder, self.decoder):
+            stack.train(retain_dropout)
 
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
@@ -227,7 +271,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
         no model."""
         source, target = task.source_dictionary, task.target_dictionary
         sharing = next(kind for name, kind in SHARING.items() if getattr(args, name))
-        if getattr(args, "left_pad_target", False):
+        if utils.eval_bool(str(getattr(args, "left_pad_target", False))):  # may be the text "False"
             raise ValueError("--left-pad-target: aiayn models read targets padded on the right")
         if sharing == "all" and source != target:
             raise ValueError(

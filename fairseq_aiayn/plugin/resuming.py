@@ -15,6 +15,7 @@ What fairseq does not do:
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import zipfile
 from collections.abc import Callable, Sequence
@@ -55,7 +56,11 @@ def install() -> None:
 
 
 def from_whole_file(load_checkpoint: Callable) -> Callable:
-    """Wrap the function that a training resumes with: the first process repairs the copies."""
+    """Wrap the function that a training resumes with: the first process repairs the copies.
+
+    The wrapped function raises ValueError for weights of another size, which fairseq's error does
+    not name.
+    """
 
     @wraps(load_checkpoint)
     def wrapped(cfg: DictConfig, trainer: Trainer, **options: object) -> object:
@@ -63,7 +68,13 @@ def from_whole_file(load_checkpoint: Callable) -> Callable:
             repair_copies(Path(cfg.save_dir), () if cfg.no_last_checkpoints else (BEST, LAST))
         if trainer.data_parallel_world_size > 1:  # all see the same file
             distributed.barrier(trainer.data_parallel_process_group)
-        return load_checkpoint(cfg, trainer, **options)
+        try:
+            return load_checkpoint(cfg, trainer, **options)
+        except Exception as error:
+            mismatch = re.search("size mismatch for .*", str(error.__context__))
+            if not mismatch:
+                raise
+            raise ValueError(f"{cfg.restore_file}: {mismatch[0]}") from error
 
     return wrapped
 

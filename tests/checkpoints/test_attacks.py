@@ -216,6 +216,16 @@ def test_word_vectors_that_a_checkpoint_names_are_not_opened(nested, tmp_path):
     checkpoint_utils.load_checkpoint_to_cpu(str(path), given)
 
 
+@pytest.mark.parametrize("name", ["lang_dict", "source_dict", "target_dict", "fixed_dictionary"])
+def test_files_of_a_multilingual_task_are_not_opened(name, tmp_path):
+    state = checkpoint()
+    state["cfg"]["task"] = {"_name": "translation_multi_simple_epoch", name: None}
+    checkpoint_utils.load_checkpoint_to_cpu(str(save(tmp_path / "fine.pt", state)))
+    state["cfg"]["task"][name] = "/dev/zero"
+    line = refusal(save(tmp_path / "evil.pt", state))
+    assert f"{name} is '/dev/zero', and paths in a checkpoint are not opened" in line
+
+
 def stock(directory: Path, **options: object) -> Path:
     """Write the checkpoint of a small stock model, whose dictionaries lie in `directory`."""
     for language in ("en", "de"):

@@ -62,6 +62,21 @@ def test_mean_of_the_last_by_update_whatever_the_time(tmp_path: Path) -> None:
     assert "last_optimizer_state" not in state
 
 
+def test_any_checkpoints_can_be_named(tmp_path: Path, refused: Callable[..., str]) -> None:
+    """As with --keep-best-checkpoints, whose names do not say the number of updates."""
+    names = ["checkpoint.best_bleu_1.0.pt", "checkpoint.best_bleu_2.0.pt"]
+    for name, updates in zip(names, (20, 10), strict=True):
+        save(tmp_path, updates, w=torch.tensor([float(updates)])).rename(tmp_path / name)
+    output, inputs = tmp_path / "average.pt", [str(tmp_path / name) for name in names]
+    assert main(["average", "--inputs", *inputs, "--output", str(output)]) == 0
+    state = torch.load(output, weights_only=True)
+    assert state["model"]["w"].item() == 15 and state["task_state"] == {"kept": 20}
+    line = refused("average", "--inputs", *inputs, inputs[0], "--output", output)
+    assert "are of one update" in line
+    for words in (["--inputs", *inputs, "--last", "2", "--dir", str(tmp_path)], ["--last", "2"]):
+        assert "--last N --dir DIR or --inputs" in refused("average", *words, "--output", output)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_means_are_float32_at_least_and_sums_do_not_round(dtype: torch.dtype, tmp_path: Path):
     """In float16, 60000 + 60000 is infinite; in every dtype the mean of equal values is that

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from building import parse
 from fairseq.logging import progress_bar
 
 from fairseq_aiayn.paper import find_row
@@ -47,6 +48,22 @@ def test_a_program_started_by_its_module_is_a_training_too(monkeypatch) -> None:
     program.validate_and_save = None
     monkeypatch.setitem(sys.modules, "__main__", program)
     assert training_program() is program
+
+
+@pytest.mark.parametrize(
+    ("flags", "missing", "given"),
+    [
+        ("--best-checkpoint-metric bleu", "--eval-bleu", "--eval-bleu"),
+        ("--memory-efficient-fp16 --optimizer aiayn_adam", "--optimizer adam", "--optimizer adam"),
+        ("--tokenizer moses", "--source-lang", "--source-lang en --target-lang de"),
+    ],
+)
+def test_an_option_that_needs_another_names_it(flags: str, missing: str, given: str) -> None:
+    """Breaks if it fails in the first validation or without a word of the other option."""
+    words = ["--arch", "aiayn_tiny", *flags.split()]
+    with pytest.raises(ValueError, match=f"{words[2]}.*: expected {missing}"):
+        parse(*words)
+    parse(*words, *given.split())
 
 
 @pytest.fixture

@@ -62,6 +62,14 @@ def test_contradictions_are_refused(flags: str, message: str) -> None:
         build(parse("--arch", "aiayn_tiny", *flags.split()))
 
 
+def test_targets_padded_on_the_right_may_be_said_in_words() -> None:
+    """As --task translation_multi_simple_epoch does."""
+    languages = ["--lang-pairs", "en-de", "--langs", "en,de"]
+    args = parse("--arch", "aiayn_tiny", *languages, task="translation_multi_simple_epoch")
+    assert args.left_pad_target == "False"
+    build(args)
+
+
 def test_completing_options_twice_changes_nothing() -> None:
     """fairseq applies an architecture when it parses options and again when it builds the model.
     Breaks if --untied-embeddings is lost."""

@@ -20,6 +20,7 @@ from omegaconf import OmegaConf
 from fairseq_aiayn.plugin.resuming import (
     IntervalCheckpoints,
     at_place,
+    from_whole_file,
     repair_copies,
     unless_done,
     with_place,
@@ -150,6 +151,21 @@ def test_a_training_that_is_done_stays_so(updates, waited, patience, done):
     trainer = SimpleNamespace(get_num_updates=lambda: updates)
     expected = ([None], True) if done else ([1.0], False)
     assert train(configuration(patience), trainer, None, None) == expected
+
+
+def test_weights_of_another_size_are_named() -> None:
+    """fairseq's own error says only that architectures differ."""
+
+    def load_checkpoint(*_: object) -> None:
+        try:
+            torch.nn.Linear(3, 2).load_state_dict(torch.nn.Linear(4, 2).state_dict())
+        except RuntimeError:
+            raise OSError("Cannot load x.pt") from None
+
+    cfg = SimpleNamespace(restore_file="x.pt")
+    trainer = SimpleNamespace(is_data_parallel_master=True, data_parallel_world_size=1)
+    with pytest.raises(ValueError, match=r"x\.pt: size mismatch for weight: .*\[2, 4\].*\[2, 3\]"):
+        from_whole_file(load_checkpoint)(cfg, trainer)
 
 
 def write_checkpoints(directory: Path, **kinds: bool) -> dict[str, Path]:
