@@ -247,19 +247,31 @@ def average(paths: Sequence[Path], output: Path) -> None:
 def mean_parameters(paths: Sequence[Path]) -> dict[str, Tensor]:
     """Return the mean of every parameter and buffer over the checkpoints in `paths`.
 
-    Memory holds one float64 sum of the parameters and one checkpoint at a time. Raises ValueError
-    with the file and the parameter that does not match.
+    Memory holds one float64 sum of the parameters, so that the mean of equal values is exactly that
+    value. Means have the dtype of the parameter, but float32 instead of half precision, whose
+    rounding would undo the averaging. Parameters that are one tensor in the first checkpoint (tied
+    embeddings) are one in the means. Raises ValueError as `require_same_parameters` does.
     """
-    sums = None
+    first = read_checkpoint(paths[0])["model"]
+    owners = _owners(first)
+    sums = {
+        name: torch.zeros_like(first[name], dtype=torch.float64)
+        if first[name].is_floating_point()
+        else first[name].clone()  # integers and booleans have no mean
+        for name in set(owners.values())
+    }
     for path in tqdm(paths, desc="averaging", unit="checkpoint", disable=None):
         require_intact(path)
         model = read_checkpoint(path)["model"]
-        if sums is None:
-            sums = ParameterSums(path, model)
-        else:
-            sums.add(path, model)
-    assert sums is not None, "there is at least one"
-    return sums.means()
+        require_same_parameters(path, model, paths[0], first)
+        for name, total in sums.items():
+            if total.is_floating_point():
+                total += model[name]
+    for name, total in sums.items():
+        if total.is_floating_point():
+            dtype = torch.promote_types(first[name].dtype, torch.float32)
+            sums[name] = total.div_(len(paths)).to(dtype)
+    return {name: sums[owner] for name, owner in owners.items()}
 
 
 def require_intact(path: Path) -> None:
@@ -275,60 +287,24 @@ def require_intact(path: Path) -> None:
         raise ValueError(f"{path}: damaged, the checksum of its part {damaged} does not match")
 
 
-class ParameterSums:
-    """The sums of the parameters of checkpoints with the same parameters.
-
-    Sums are float64, so that the mean of equal values is exactly that value. Means have the dtype
-    of the parameter, but float32 instead of half precision, whose rounding would undo the
-    averaging. Integers and booleans have no mean: they must be equal. Parameters that are one
-    tensor in the first checkpoint (tied embeddings) must be equal in the others, and are one tensor
-    in the means: `owners` maps each name to the first name of its tensor.
-    """
-
-    def __init__(self, path: Path, model: dict[str, Tensor]) -> None:
-        """Start the sums with the parameters `model` of the checkpoint in `path`."""
-        self.path, self.count, self.layout = path, 1, _layout(path, model)
-        self.owners = _owners(model)
-        self.dtypes = {
-            name: torch.promote_types(tensor.dtype, torch.float32) for name, tensor in model.items()
-        }
-        self.sums = {
-            name: tensor.double() if tensor.is_floating_point() else tensor.clone()
-            for name, tensor in model.items()
-            if self.owners[name] == name
-        }
-
-    def add(self, path: Path, model: dict[str, Tensor]) -> None:
-        """Add the parameters `model` of the checkpoint in `path`."""
-        layout = _layout(path, model)
-        for name in self.layout | layout:
-            first, here = self.layout.get(name, "missing"), layout.get(name, "missing")
-            if first != here:
-                raise ValueError(f"{path}: {name} is {here}, in {self.path} it is {first}")
-        for name, owner in self.owners.items():
-            if name != owner:
-                if not torch.equal(model[name], model[owner]):
-                    raise ValueError(f"{path}: {name} is not {owner}, in {self.path} it is")
-            elif model[name].is_floating_point():
-                self.sums[name] += model[name]
-            elif not torch.equal(self.sums[name], model[name]):
-                raise ValueError(
-                    f"{path}: {name} differs from {self.path}; {layout[name]} has no mean"
-                )
-        self.count += 1
-
-    def means(self) -> dict[str, Tensor]:
-        """Return the means and free the sums."""
-        means = {}
-        for name in list(self.sums):
-            total = self.sums.pop(name)
-            if total.is_floating_point():
-                total = total.div_(self.count).to(self.dtypes[name])
-            means[name] = total
-        return {name: means[owner] for name, owner in self.owners.items()}
+def require_same_parameters(
+    path: Path, model: Mapping[str, Tensor], first_path: Path, first: Mapping[str, Tensor]
+) -> None:
+    """Raise ValueError, with the path and the parameter, unless a checkpoint has the parameters of
+    the first one: their shapes and types, the same ones tied, equal integers, finite numbers."""
+    layout, expected = _layout(path, model), _layout(first_path, first)
+    for name in expected | layout:
+        here, there = layout.get(name, "missing"), expected.get(name, "missing")
+        if here != there:
+            raise ValueError(f"{path}: {name} is {here}, in {first_path} it is {there}")
+    for name, owner in _owners(first).items():
+        if not torch.equal(model[name], model[owner]):
+            raise ValueError(f"{path}: {name} is not {owner}, in {first_path} it is")
+        if not model[name].is_floating_point() and not torch.equal(model[name], first[name]):
+            raise ValueError(f"{path}: {name} differs from {first_path}; integers have no mean")
 
 
-def _layout(path: Path, model: dict[str, Tensor]) -> dict[str, str]:
+def _layout(path: Path, model: Mapping[str, Tensor]) -> dict[str, str]:
     """Describe the shape and the type of every parameter; raises ValueError for NaN or infinity."""
     for name, tensor in model.items():
         if not tensor.isfinite().all():
@@ -336,7 +312,7 @@ def _layout(path: Path, model: dict[str, Tensor]) -> dict[str, str]:
     return {name: f"{list(tensor.shape)} of {tensor.dtype}" for name, tensor in model.items()}
 
 
-def _owners(model: dict[str, Tensor]) -> dict[str, str]:
+def _owners(model: Mapping[str, Tensor]) -> dict[str, str]:
     """Map each name to the first name of its tensor: the name itself if it is not tied."""
     first: dict[tuple, str] = {}
     owners = {}

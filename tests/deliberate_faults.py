@@ -154,17 +154,17 @@ scores: bootstrap_samples_not_centred
 - np.abs(samples - samples.mean())
 + np.abs(samples)
 checkpoints: newest_checkpoint_by_its_first_digits
-- for update in sorted(by_update)]
-+ for update in sorted(by_update, key=str)]
+- for update in sorted(found)]
++ for update in sorted(found, key=str)]
 checkpoints: first_checkpoint_not_counted_in_the_mean
-- self.path, self.count, self.layout = path, 1,
-+ self.path, self.count, self.layout = path, 0,
+- total.div_(len(paths))
++ total.div_(max(1, len(paths) - 1))
 checkpoints: tied_matrices_come_apart
-- means[owner] for name, owner
-+ means[owner].clone() for name, owner
+- sums[owner] for name, owner
++ sums[owner].clone() for name, owner
 checkpoints: mean_rounded_to_half_precision
-- torch.promote_types(tensor.dtype, torch.float32)
-+ tensor.dtype
+- torch.promote_types(first[name].dtype, torch.float32)
++ first[name].dtype
 settings: batch_of_a_gpu_exceeds_its_limit
 - math.ceil(row.batch_tokens / (gpus * USUAL_MAX_TOKENS))
 + max(1, round(row.batch_tokens / (gpus * USUAL_MAX_TOKENS)))
