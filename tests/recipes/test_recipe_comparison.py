@@ -204,7 +204,7 @@ def test_a_pipe_does_not_break_the_table(make_run):
             '{"system": "x", "row": 5}',
             "settings.json: row: expected a valid string, got 5",
         ),
-        ("score.json", '{"sentences": 4}', "score.json: paper: missing key"),
+        ("score.json", '{"sentences": 4}', "score.json: sacrebleu: missing key"),
         ("score.json", "[]", "score.json: expected an object, got []"),
         (
             "score.json",
