@@ -6,7 +6,6 @@ from fairseq_aiayn.plugin import (
     commands,
     model,  # noqa: F401
     parsing,  # noqa: F401
-    processes,
     resuming,
     training,  # noqa: F401
     translation,  # noqa: F401
@@ -15,4 +14,3 @@ from fairseq_aiayn.plugin import (
 commands.install()
 checkpoints.install()
 resuming.install()
-processes.install()  # after resuming, so that its part after an update is called first

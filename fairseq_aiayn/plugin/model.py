@@ -268,7 +268,8 @@ class AiaynModel(FairseqEncoderDecoderModel):
     @classmethod
     def build_model(cls, args: Namespace, task: FairseqTask) -> AiaynModel:
         """Build the model that completed options describe; raises ValueError for options that fit
-        no model."""
+        no model, or a checkpoint of restricted self-attention."""
+        require_whole_attention(vars(args))
         source, target = task.source_dictionary, task.target_dictionary
         sharing = next(kind for name, kind in SHARING.items() if getattr(args, name))
         if utils.eval_bool(str(getattr(args, "left_pad_target", False))):  # may be the text "False"
@@ -289,7 +290,9 @@ class AiaynModel(FairseqEncoderDecoderModel):
         # Weights of a checkpoint replace the initial ones, so an unknown scheme is no obstacle.
         known = args.initialization in INITIALIZATIONS
         transformer = create_transformer(
-            read_dimensions(args),
+            Dimensions(
+                **{symbol: getattr(args, name) for name, (symbol, *_) in DIMENSIONS.items()}
+            ),
             len(source),
             len(target),
             source.pad(),
@@ -300,15 +303,6 @@ class AiaynModel(FairseqEncoderDecoderModel):
         if not args.learned_positions:
             lengths = (LONGEST_SINUSOIDS, LONGEST_SINUSOIDS)
         return cls(transformer, source, target, lengths, PRODUCT_TYPES[args.autocast or "float32"])
-
-
-def read_dimensions(args: Namespace) -> Dimensions:
-    """Return the dimensions, in the paper's symbols, that completed options select.
-
-    Raises ValueError for a checkpoint of restricted self-attention.
-    """
-    require_whole_attention(vars(args))
-    return Dimensions(**{symbol: getattr(args, name) for name, (symbol, *_) in DIMENSIONS.items()})
 
 
 # --- the rows of paper.py ---------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion
+from fairseq.data import Dictionary
 from fairseq.logging import metrics
 from fairseq.tasks import register_task
 from torch import Tensor
@@ -18,6 +19,7 @@ from fairseq_aiayn.inference.engine import tree_symbols
 from fairseq_aiayn.paper import PARSING_DECODING
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.translation import (
+    REFUSED,
     AiaynTranslationConfig,
     AiaynTranslationTask,
     BeamSearchGenerator,
@@ -101,6 +103,13 @@ class AiaynParsingTask(AiaynTranslationTask):
     name = "aiayn_parsing"
     decoding = PARSING_DECODING
 
+    def __init__(self, cfg: AiaynParsingConfig, source: Dictionary, target: Dictionary):
+        """With --constrained, the words of a tree decide how short it may be, and how it begins."""
+        super().__init__(cfg, source, target)
+        if cfg.constrained:
+            self.generator = TreeGenerator
+            self.refused = {**REFUSED, "min_len": 1, "prefix_size": 0}
+
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **kwargs: object
     ) -> None:
@@ -157,16 +166,6 @@ class AiaynParsingTask(AiaynTranslationTask):
         for key in keys:
             metrics.log_scalar_sum(key, sum(log.get(key, 0) for log in logging_outputs))
         metrics.log_derived("f1", lambda meters: f1(*(meters[key].sum for key in keys)))
-
-    def refused_options(self) -> dict[str, object]:
-        """Return the generation options that have no meaning here, with the values that turn them
-        off; the words of a tree decide how short it may be, and how it begins."""
-        constrained: dict[str, object] = {"min_len": 1, "prefix_size": 0}
-        return super().refused_options() | (constrained if self.cfg.constrained else {})
-
-    def generator_class(self) -> type[BeamSearchGenerator]:
-        """Return the class of the search, which is constrained with --constrained."""
-        return TreeGenerator if self.cfg.constrained else BeamSearchGenerator
 
 
 def f1(matched: float, gold: float, predicted: float) -> float:

@@ -132,6 +132,8 @@ class AiaynTranslationTask(TranslationTask):
 
     name = "aiayn_translation"
     decoding = TRANSLATION
+    generator: type[BeamSearchGenerator] = BeamSearchGenerator
+    refused = REFUSED
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
@@ -176,7 +178,7 @@ class AiaynTranslationTask(TranslationTask):
         """
         if getattr(args, "score_reference", False):
             return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs)
-        for name, off in self.refused_options().items():
+        for name, off in self.refused.items():
             if getattr(args, name, off) not in (off, None):
                 raise ValueError(
                     f"{option(name)} is not part of the paper's search: use --task translation for"
@@ -198,21 +200,12 @@ class AiaynTranslationTask(TranslationTask):
             min_length=chosen["min_len"],
             nbest=chosen["nbest"],
         )
-        return self.generator_class()(
+        return self.generator(
             self.source_dictionary,
             self.target_dictionary,
             options.over(len(self.target_dictionary)),
             PRODUCT_TYPES[self.cfg.search_precision],
         )
-
-    def refused_options(self) -> dict[str, object]:
-        """Return fairseq's generation options that this search does not have, with the values that
-        turn them off."""
-        return REFUSED
-
-    def generator_class(self) -> type[BeamSearchGenerator]:
-        """Return the class of the search."""
-        return BeamSearchGenerator
 
 
 class PairsByLength(BaseWrapperDataset):

@@ -148,7 +148,7 @@ def test_a_training_that_is_done_stays_so(updates, waited, patience, done):
     if waited is not None:
         fairseqs_should_stop_early.num_runs = waited
     train = unless_done(lambda *_: ([1.0], False), fairseqs_should_stop_early)
-    trainer = SimpleNamespace(get_num_updates=lambda: updates)
+    trainer = SimpleNamespace(get_num_updates=lambda: updates, is_data_parallel_master=True)
     expected = ([None], True) if done else ([1.0], False)
     assert train(configuration(patience), trainer, None, None) == expected
 
