@@ -79,7 +79,7 @@ def score(
             "expected the same number of sentences in hypothesis and reference, at least one, "
             f"got {len(hypothesis)} and {len(reference)}"
         )
-    quotes = quotes or quotes_of(target_lang)
+    quotes, unspaced = quotes or quotes_of(target_lang), target_lang in UNSPACED
     plain = [[line.replace(HYPHEN, "-") for line in side] for side in (hypothesis, reference)]
     tokens = plain
     if quotes == "ascii":
@@ -92,10 +92,9 @@ def score(
         plain = [[detokenize(sentence.split()) for sentence in side] for side in plain]
         if quotes == "ascii":
             tokens = [[escape(sentence) for sentence in side] for side in tokens]
-    elif target_lang not in UNSPACED:
+    elif not unspaced:
         tokenize = MosesTokenizer(target_lang).tokenize
         tokens = [[tokenize(sentence, return_str=True) for sentence in side] for side in tokens]
-    unspaced = target_lang in UNSPACED
     return Scores(
         sentences=len(reference),
         paper=None if unspaced else paper_bleu(tokens[0], tokens[1], target_lang, quotes),

@@ -251,7 +251,7 @@ def require_not_among(
 # --- messages ---------------------------------------------------------------------------------
 
 LONGEST_MESSAGE = 600  # characters
-EXTRAS = {  # of this package, each with a package that it brings
+EXTRAS = {  # the extra of this package that brings another package
     "fairseq": "fairseq",
     "omegaconf": "fairseq",
     "matplotlib": "plot",

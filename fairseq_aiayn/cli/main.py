@@ -64,12 +64,12 @@ NO_READER = 128 + 13  # what a shell reports for SIGPIPE
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
     words = sys.argv[1:] if argv is None else list(argv)
-    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
-        nearest = difflib.get_close_matches(words[0], COMMANDS, 1) or ["--help"]
-        print(f"aiayn: no command {words[0]!r}, try aiayn {nearest[0]}", file=sys.stderr)
+    command = words[0] if words and not words[0].startswith("-") else None
+    if command and command not in COMMANDS:
+        nearest = difflib.get_close_matches(command, COMMANDS, 1) or ["--help"]
+        print(f"aiayn: no command {command!r}, try aiayn {nearest[0]}", file=sys.stderr)
         return BAD_INPUT
-    named = words[:1] if words and words[0] in COMMANDS else [*COMMANDS]
-    arguments = build_parser(named).parse_args(words)
+    arguments = build_parser([command] if command else COMMANDS).parse_args(words)
     try:
         try:
             arguments.run(arguments)

@@ -39,7 +39,7 @@ CHUNK_LINES = 20_000  # lines per task of a worker
 def byte_pairs(codes: Path) -> Cut:
     """Return a function that does to a line what `subword-nmt apply-bpe --codes` does.
 
-    Raises OSError or ValueError if the codes cannot be read, or subword-nmt is missing.
+    Raises OSError or ValueError if the codes cannot be read.
     """
     from subword_nmt.apply_bpe import BPE
 
@@ -62,7 +62,7 @@ def byte_pairs(codes: Path) -> Cut:
 def sentence_pieces(model: Path) -> Cut:
     """Return a function that cuts a line into a SentencePiece model's pieces, separated by spaces.
 
-    Raises OSError or ValueError if the model cannot be read, or sentencepiece is missing.
+    Raises OSError or ValueError if the model cannot be read.
     """
     from sentencepiece import SentencePieceProcessor
 

@@ -50,8 +50,7 @@ def _loss(run: Evidence) -> Iterator[Event]:
     """Yield the first of these that is so: not a number, diverged, overfitted, flat."""
     for name in ("loss", "perplexity", "development loss"):
         points = run.curves.get(name, {})
-        wrong = [update for update, value in points.items() if math.isnan(value)]
-        wrong += [update for update, value in points.items() if math.isinf(value)]
+        wrong = [update for update, value in points.items() if not math.isfinite(value)]
         if wrong:
             until = "on" if wrong[-1] == list(points)[-1] else f"{max(wrong):,}"
             text = f"the {name} is not a number from update {min(wrong):,} {until}"
@@ -68,10 +67,8 @@ def _rise(training: Points, development: Points) -> list[Event]:
     for name, points in (("development loss", development), ("training loss", training)):
         if len(points) < 2:
             continue
-        (best, lowest), (last, end) = (
-            min(points.items(), key=lambda p: p[1]),
-            list(points.items())[-1],
-        )
+        best, last = min(points, key=points.__getitem__), [*points][-1]
+        lowest, end = points[best], points[last]
         rose = f"the {name} rose from {lowest:g} at update {best:,} to {end:g} at {last:,}"
         before = [value for update, value in training.items() if update <= best][-1:]
         fell = before[0] - list(training.values())[-1] if before else 0
@@ -115,7 +112,8 @@ def _updates(run: Evidence) -> Iterator[Event]:
     text = f"{run.updates:,} updates" + (f" of {asked:,.0f}" if asked else "")
     if run.epochs:
         epochs = run.number("max_epoch")
-        text += f", {run.epochs} epochs" + (f" of {epochs:g}" if epochs else "")
+        text += f", {run.epochs} epoch{'s' * (run.epochs > 1)}"
+        text += f" of {epochs:g}" if epochs else ""
     text += ", finished" if run.is_finished else ", still running or broken off"
     if run.tokens_per_update:
         text += f"; {run.tokens_per_update:,.0f} target tokens an update"
@@ -148,26 +146,25 @@ def by_share(share: float) -> Weight:
 def _scale(run: Evidence) -> Iterator[Event]:
     """Yield the overflows of a training in float16, and gradients that are too large."""
     if run.gave_up_scaling:
-        text = (
-            "the minimum loss scale was reached: mostly it had diverged before (fairseq#2488, #512)"
-        )
-        yield Event(text, Weight.LARGE, f"{LESS}; --clip-norm 1, --bf16")
+        text = "the minimum loss scale was reached: mostly it had diverged before"
+        yield Event(f"{text} (fairseq#2488, #512)", Weight.LARGE, f"{LESS}; --clip-norm 1, --bf16")
     elif run.overflows:
         share = run.overflows / ((run.updates or 0) + run.overflows)
         weight = Weight.MEDIUM if share > 0.01 else Weight.SMALL
-        text = f"{run.overflows:,} updates ({share:.1%}) overflowed and were left out; some at the "
-        yield Event(f"{text}start are normal", weight, "--bf16 where the GPU has it")
+        text = f"{run.overflows:,} updates ({share:.1%}) overflowed and were left out"
+        change = "--bf16 where the GPU has it"
+        yield Event(f"{text}; some at the start are normal", weight, change)
     scales = list(run.curves.get("loss scale", {}).values())
     if scales and scales[-1] < 1:
         yield Event(f"the loss scale fell to {scales[-1]:g}", Weight.MEDIUM, LESS)
-    norms = run.curves.get("gradient norm", {})
-    if (norm := max(smoothed(norms).values(), default=0)) > SPIKE:
-        update = max(smoothed(norms), key=lambda update: smoothed(norms)[update])
-        text = f"the gradient norm was {norm:,.1f} about update {update:,}"
-        early = update <= (run.number("warmup_updates") or 0)
-        yield Event(
-            text, Weight.NONE if early else Weight.UNKNOWN, "" if early else "--clip-norm 1"
-        )
+    norms = smoothed(run.curves.get("gradient norm", {}))
+    update = max(norms, key=norms.__getitem__, default=0)
+    if norms and norms[update] > SPIKE:
+        text = f"the gradient norm was {norms[update]:,.1f} about update {update:,}"
+        if update <= (run.number("warmup_updates") or 0):
+            yield Event(text)
+        else:
+            yield Event(text, Weight.UNKNOWN, "--clip-norm 1")
 
 
 def _course(run: Evidence) -> Iterator[Event]:

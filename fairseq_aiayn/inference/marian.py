@@ -61,8 +61,8 @@ and its search divides log P by |Y|^α; `load` sets this model's ε = {epsilon:g
 def write_marian(model: Model, path: Path) -> None:
     """Write a directory that MarianMTModel.from_pretrained loads; it appears whole or not at all.
 
-    Raises ValueError if `path` exists, transformers is missing, or Marian cannot be this model, and
-    OSError if a file cannot be written.
+    Raises ValueError if `path` exists or Marian cannot be this model, and OSError if a file cannot
+    be written.
     """
     require_marian(model)
     marian = marian_model(model)
@@ -148,8 +148,7 @@ def require_marian(model: Model) -> None:
 def marian_model(model: Model) -> MarianMTModel:
     """Return a MarianMTModel that computes the same as a model that `require_marian` accepts.
 
-    Marian's layer norms have ε = 1e-5, and its configuration has no name for it. Raises ValueError
-    if transformers is missing.
+    Marian's layer norms have ε = 1e-5, and its configuration has no name for it.
     """
     from transformers import MarianMTModel
     from transformers.utils.logging import disable_progress_bar

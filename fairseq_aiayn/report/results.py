@@ -203,9 +203,8 @@ def read_results(path: Path) -> Results:
     """Read the results in a JSON file; raises OSError, or ValueError for anything else in it."""
     content = read_dataclass(dict, path)
     for run in content.get("runs", ()):
-        if (
-            run.get("dev_perplexity", 0) is None
-        ):  # JSON has no number for that of a diverged training
+        # JSON has no number for the perplexity of a diverged training
+        if run.get("dev_perplexity", 0) is None:
             run["dev_perplexity"] = math.nan
     return dataclass_of(content, Results, path)
 

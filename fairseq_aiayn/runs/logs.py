@@ -97,12 +97,10 @@ def statistics_of(line: str) -> dict[str, object]:
         return {}
     subset = f"{match[2]}_" if match[2] else ""
     prefix = subset or ("" if match[3] == ":" else "train_")
-    pairs = STATISTIC.findall(
-        match[4]
-    )  # before fairseq 0.8, those of a subset had its name already
-    return {"epoch": match[1]} | {
-        prefix + name.removeprefix(subset): value for name, value in pairs
-    }
+    # Before fairseq 0.8, statistics of a subset had its name already
+    pairs = STATISTIC.findall(match[4])
+    own = {prefix + name.removeprefix(subset): value for name, value in pairs}
+    return {"epoch": match[1]} | own
 
 
 def as_number(value: object) -> float | None:
