@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from fairseq_aiayn.text import EXTRAS
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -44,8 +46,6 @@ def test_a_plain_install_replaces_neither_torch_nor_fairseq(metadata: Message) -
 
 
 def test_each_extra_that_a_message_names_exists(metadata: Message) -> None:
-    from fairseq_aiayn.text import EXTRAS
-
     assert set(EXTRAS.values()) <= set(metadata.get_all("Provides-Extra"))
 
 

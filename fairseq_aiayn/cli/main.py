@@ -64,6 +64,12 @@ NO_READER = 128 + 13  # what a shell reports for SIGPIPE
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
     words = sys.argv[1:] if argv is None else list(argv)
+    # Python sets a closed stream to None
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        print("aiayn: standard output is closed", file=sys.stderr)
+        return BAD_INPUT
     command = words[0] if words and not words[0].startswith("-") else None
     if command and command not in COMMANDS:
         nearest = difflib.get_close_matches(command, COMMANDS, 1) or ["--help"]

@@ -87,6 +87,9 @@ def run_linearize(arguments: argparse.Namespace) -> None:
     skipped and counted.
     """
     paths = arguments.words, arguments.trees, arguments.source
+    outputs = [path.resolve() for path in paths if path]
+    if len(set(outputs)) < len(outputs):
+        raise ValueError("--words, --trees and --source: expected different files, got one twice")
     inputs = [file for path in arguments.trees_in for file in input_files(path)]
     for option, path in zip(("--words", "--trees", "--source"), paths, strict=True):
         require_not_among(option, path, inputs)
@@ -94,6 +97,8 @@ def run_linearize(arguments: argparse.Namespace) -> None:
         files = [opened.enter_context(_open(path)) for path in paths]
         if not _write_trees(arguments, files):
             raise ValueError(f"{source_name(arguments.trees_in[0])}: expected a tree, got none")
+        for output in filter(None, (sys.stdout, *files)):
+            output.flush()  # no file appears if another cannot be written
 
 
 def _write_trees(arguments: argparse.Namespace, files: Sequence[TextIO | None]) -> int:
@@ -187,6 +192,7 @@ def run_delinearize(arguments: argparse.Namespace) -> None:
                 raise ValueError(f"{where}: {error}") from error
             report.add(repaired)
             print(write_tree(repaired.tree))
+        sys.stdout.flush()  # no report if the trees cannot be written
         if file:
             file.write(json.dumps(report.as_json(), indent=2) + "\n")
     print(*report.lines(), sep="\n", file=sys.stderr)

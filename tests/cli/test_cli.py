@@ -15,7 +15,11 @@ import pytest
 import fairseq_aiayn
 from fairseq_aiayn.cli import main as cli
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(fairseq_aiayn.__file__).parents[1])}
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(Path(fairseq_aiayn.__file__).parents[1]),
+    "PYTHONUNBUFFERED": "",  # set, it would hide what is written late
+}
 AIAYN = f"{sys.executable} -m fairseq_aiayn"
 
 Printed = pytest.CaptureFixture[str]
@@ -73,16 +77,39 @@ def test_an_interrupt_is_quiet_and_a_fault_of_ours_keeps_its_traceback(
 @pytest.mark.parametrize(
     ("command", "status", "message"),
     [
+        ("linearize <&-", 2, "aiayn linearize: standard input: expected a tree, got none\n"),
+        ("user-dir >&-", 2, "aiayn: standard output is closed\n"),
+        ("user-dir 2>&-", 0, ""),
+        ("user-dir <&- >&- 2>&-", 2, ""),
         ("user-dir > /dev/full", 2, "aiayn user-dir: No space left on device\n"),
-        ("user-dir | true; exit ${PIPESTATUS[0]}", 141, ""),
     ],
 )
-def test_a_full_disk_is_one_line_and_a_reader_that_leaves_is_none(
+def test_closed_streams_and_a_full_disk_are_no_traceback(
     command: str, status: int, message: str
 ) -> None:
     command = ["bash", "-c", f"{AIAYN} {command}"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=ENVIRONMENT)
     assert (done.returncode, done.stderr) == (status, message)
+
+
+def test_no_file_appears_if_standard_output_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "trees").write_text("(S (NN dog))\n")
+    (tmp_path / "tree").write_text("(S NN )S\n")
+    (tmp_path / "words").write_text("dog\n")
+    for command in ("linearize trees --words new", "delinearize tree --words words --report new"):
+        full = ["bash", "-c", f"{AIAYN} {command} > /dev/full"]
+        done = subprocess.run(full, check=False, capture_output=True, env=ENVIRONMENT, cwd=tmp_path)
+        assert done.returncode == 2 and b"No space left" in done.stderr
+        assert not (tmp_path / "new").exists()
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [*AIAYN.split(), "user-dir"]
+    done = subprocess.run(command, check=False, stdout=writer, stderr=-1, env=ENVIRONMENT)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize(

@@ -239,3 +239,6 @@ def test_a_treebank_is_not_replaced_by_an_output(
         assert main(command) == 2
         assert "is also an input" in capsys.readouterr().err
     assert trees.read_text() == "(S (NN dog))\n"
+    out = str(tmp_path / "out")
+    assert main(["linearize", str(trees), "--words", out, "--trees", out]) == 2
+    assert "expected different files" in capsys.readouterr().err

@@ -176,13 +176,18 @@ def test_a_failing_command_leaves_no_output_and_no_marker(sample, tmp_path):
     assert stages_run(finish(sample).stderr)[0] == "1-make"
 
 
-@pytest.mark.parametrize("how", ["all", "alone"])
-def test_after_a_kill_no_command_is_left_and_the_same_command_goes_on(sample, tmp_path, how):
+def start_last(sample: list, tmp_path: Path) -> tuple[subprocess.Popen, int, Path]:
+    """Start a recipe; return it when its last command runs, with that process and its messages."""
     errors, sign = tmp_path / "errors", tmp_path / "sign"
     process = start(list(map(str, sample)), errors, LAST=f"echo $$ >{sign}; sleep 600")
     wait_for(sign, process, errors)
     time.sleep(0.1)
-    child = int(sign.read_text())
+    return process, int(sign.read_text()), errors
+
+
+@pytest.mark.parametrize("how", ["all", "alone"])
+def test_after_a_kill_no_command_is_left_and_the_same_command_goes_on(sample, tmp_path, how):
+    process, child, _ = start_last(sample, tmp_path)
     if how == "all":
         kill_session(process)
     else:
@@ -197,13 +202,10 @@ def test_after_a_kill_no_command_is_left_and_the_same_command_goes_on(sample, tm
 
 @pytest.mark.parametrize("number", ["INT", "TERM"])
 def test_a_signal_stops_the_children_and_leaves_no_marker(sample, tmp_path, number):
-    errors, sign = tmp_path / "errors", tmp_path / "sign"
-    process = start(list(map(str, sample)), errors, LAST=f"echo $$ >{sign}; sleep 600")
-    wait_for(sign, process, errors)
-    time.sleep(0.1)
+    process, child, errors = start_last(sample, tmp_path)
     subprocess.run(["kill", f"-{number}", str(process.pid)], check=True)
     assert process.wait(PATIENCE) == {"INT": 130, "TERM": 143}[number]
-    assert session_of(int(sign.read_text())) is None
+    assert session_of(child) is None
     assert "interrupted in stage 4-last" in errors.read_text()
     assert not (tmp_path / "exp/run/.done/4-last").exists()
 
