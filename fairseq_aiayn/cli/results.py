@@ -190,6 +190,8 @@ def run_compare(arguments: argparse.Namespace) -> None:
     from fairseq_aiayn.report.pages import RESULTS, sections, write_page
     from fairseq_aiayn.report.results import read_report
 
+    if arguments.examples < 0:
+        raise ValueError(f"--examples: expected at least 0, got {arguments.examples}")
     report = read_report(arguments.runs, arguments.examples)
     write_page(report, arguments.output, "table")
     print(blocks_as_markdown(sections(report)[RESULTS]), end="")

@@ -172,3 +172,8 @@ def test_completion_knows_every_command(capsys: pytest.CaptureFixture[str]) -> N
         cli.main(["--print-completion", "bash"])
     script = capsys.readouterr().out
     assert all(f"_shtab_aiayn_{name.replace('-', '_')}_" in script for name in cli.COMMANDS)
+
+
+def test_compare_refuses_a_negative_number_of_examples(capsys: Printed) -> None:
+    assert cli.main(["compare", "run", "--output", "table", "--examples", "-1"]) == 2
+    assert "--examples: expected at least 0, got -1" in capsys.readouterr().err
