@@ -189,7 +189,7 @@ def generate_options(search: Decoding) -> dict[str, object]:
 
 # --- stock fairseq's own Transformer, loss and schedule ---------------------------------------
 #
-# docs/differences.md lists the differences that remain.
+# docs/deviations.md lists the differences that remain.
 
 # Rows for which stock fairseq has a name; for others, explicit options set the shape.
 NAMED = {

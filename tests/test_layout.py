@@ -102,20 +102,6 @@ def test_functions_are_short_and_files_have_names() -> None:
                 assert short, f"{path}: {node.name}"
 
 
-def test_the_map_leads_to_files_that_exist() -> None:
-    """docs/map.md names files below fairseq_aiayn/ and tests/; {a,b} stands for both."""
-    root = ROOT.parent
-    names = re.findall(r"`([\w./{},*-]+(?:\.py|\.sh|/))`", (root / "docs" / "map.md").read_text())
-    assert len(names) > 100
-    for name in names:
-        before, _, rest = name.partition("{")
-        inside, _, after = rest.partition("}")
-        for one in inside.split(","):
-            path = f"{before}{one}{after}"
-            found = [*ROOT.glob(path), *(root / "tests").glob(path), *root.glob(path)]
-            assert found or (ROOT / path).exists(), path
-
-
 def headings(page: Path) -> set[str]:
     """Return the anchors that GitHub gives the headings of a page, and those that it names."""
     text = page.read_text(encoding="utf-8")
