@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,14 +12,13 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
-from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from fairseq_aiayn.attention_maps.weights import KINDS, Selection
 from fairseq_aiayn.nn.layers import LearnedPositions, sinusoids
 from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.palette import line_colour
-from fairseq_aiayn.text import whole_path
+from fairseq_aiayn.text import shortened, whole_path
 
 DPI = 160  # of a PNG
 # Text in SVG stays text: it can be searched, and the reader's fonts are used.
@@ -40,25 +37,17 @@ FONTS = (
 )
 
 WIDTH, ROW = 3.0, 0.25  # inches: between the columns of words, and from word to word
-GAP, SQUARE = 0.08, 0.12  # inches: beside words, and the side of a head's square
+GAP = 0.08  # inches, beside words
 LARGEST_SPREAD = 0.03  # inches from one head's line to the next
 INVISIBLE = 1 / 255  # an opacity below this changes no pixel
-LONGEST_WORD = 32  # characters
-NOT_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 INK, FAINT = "#1b1b1f", "#77777f"
-TITLES = {
-    "encoder": "Encoder self-attention",
-    "decoder": "Decoder self-attention",
-    "cross": "Encoder-decoder attention",
-}
 NOTE = "words on the left attend to words on the right; the opacity of a line is its weight"
 
 
 def draw_lines(selection: Selection) -> Figure:
     """Draw the selected heads: queries on the left, keys on the right, a colour for each head.
 
-    The opacity of a line is its weight. If one word is selected, a square beside each key is as
-    opaque as the strongest line to it. The figure is of the space between the columns; the words
+    The opacity of a line is its weight. The figure is of the space between the columns; the words
     beside it, and the title above, are in the picture that `save_picture` writes.
     """
     shown = selection.map
@@ -66,15 +55,14 @@ def draw_lines(selection: Selection) -> Figure:
     figure = Figure(figsize=(WIDTH, height), facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(height, 0))  # in inches
     axes.set_axis_off()
-    keys_at = WIDTH + GAP + SQUARE * len(selection.heads) * selection.isolated
     for row, word in enumerate(shown.queries):
         colour = INK if row in selection.queries else FAINT
-        _write(axes, -GAP, _middle(row), label(word), colour=colour, ha="right")
+        _write(axes, -GAP, _middle(row), shortened(word), colour=colour, ha="right")
     for row, word in enumerate(shown.keys):
-        _write(axes, keys_at, _middle(row), label(word))
+        _write(axes, WIDTH + GAP, _middle(row), shortened(word))
     for slot, head in enumerate(selection.heads):
         _draw_head(axes, selection, slot, head)
-    _write_heading(axes, selection, keys_at)
+    _write_heading(axes, selection)
     return figure
 
 
@@ -83,38 +71,34 @@ def _middle(row: int) -> float:
 
 
 def _draw_head(axes: Axes, selection: Selection, slot: int, head: int) -> None:
-    weights, colour, heads = selection.weights(head), line_colour(head), len(selection.heads)
+    colour, heads = line_colour(head), len(selection.heads)
+    weights = selection.map.weights[selection.layer, head].clamp(max=1).tolist()  # rounding errors
     # The lines of different heads between the same words lie beside each other
     beside = (slot - (heads - 1) / 2) * min(LARGEST_SPREAD, 0.5 * ROW / heads)
     ends, colours = [], []
-    for query, row in zip(selection.queries, weights.tolist(), strict=True):
-        for key, weight in enumerate(row):
+    for query in selection.queries:
+        for key, weight in enumerate(weights[query]):
             if weight >= INVISIBLE:
                 ends.append([(0, _middle(query) + beside), (WIDTH, _middle(key) + beside)])
                 colours.append(to_rgba(colour, weight))
     axes.add_collection(
         LineCollection(ends, colors=colours, linewidths=1.6, gid=f"head-{head + 1}")
     )
-    if selection.isolated:
-        for key, weight in enumerate(weights.amax(dim=0).tolist()):
-            corner = (WIDTH + slot * SQUARE, _middle(key) - SQUARE / 2)
-            square = Rectangle(corner, SQUARE, SQUARE, color=to_rgba(colour, weight), linewidth=0)
-            axes.add_patch(square).set_clip_on(False)
 
 
-def _write_heading(axes: Axes, selection: Selection, keys_at: float) -> None:
+def _write_heading(axes: Axes, selection: Selection) -> None:
     """Write the title, the heads in their colours and the captions of both columns."""
     shown = selection.map
-    title = f"{TITLES[shown.kind]}, layer {selection.layer + 1} of {shown.weights.size(0)}"
+    kind = KINDS[shown.kind]
+    title = f"{kind.title}, layer {selection.layer + 1} of {shown.weights.size(0)}"
     _write(axes, 0, -4 * ROW, title, size=13)
     _write(axes, 0, -3 * ROW, NOTE, size=9, colour=FAINT)
     _write(axes, -GAP, -1.7 * ROW, "head", colour=FAINT, ha="right")
     for slot, head in enumerate(selection.heads):
         name, colour = str(head + 1), line_colour(head)
         _write(axes, 1.4 * ROW * slot, -1.7 * ROW, name, colour=colour)
-    kind = KINDS[shown.kind]
     _write(axes, -GAP, -0.5 * ROW, kind.queries, colour=FAINT, ha="right")
-    _write(axes, keys_at, -0.5 * ROW, kind.keys, colour=FAINT)
+    _write(axes, WIDTH + GAP, -0.5 * ROW, kind.keys, colour=FAINT)
 
 
 def _write(
@@ -133,20 +117,13 @@ def _write(
     )
 
 
-def label(word: str) -> str:
-    """Return a word without control characters, which XML forbids, and cut if it is very long."""
-    visible = NOT_TEXT.sub("\ufffd", word)
-    return visible if len(visible) <= LONGEST_WORD else f"{visible[: LONGEST_WORD - 1]}…"
-
-
 def save_picture(figure: Figure, path: Path) -> None:
     """Write a figure in the format of the path's suffix, one of NO_DATE, whole or not at all.
 
     The same figure gives the same bytes at any time. Raises OSError if the file cannot be written.
     """
     suffix = path.suffix.lower()
-    with whole_path(path) as part, matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # drawn as a box
+    with whole_path(path) as part, matplotlib.rc_context(STYLE):
         figure.savefig(
             part,
             format=suffix[1:],

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +33,7 @@ def all_attention_weights(
     kinds = attentions(transformer)
     modules = [module for layers in kinds.values() for module in layers]
     hooks = [module.register_forward_pre_hook(record, with_kwargs=True) for module in modules]
-    modes = {module: module.training for module in transformer.modules()}
+    training = transformer.training
     transformer.eval()
     try:
         with torch.no_grad():
@@ -41,8 +41,7 @@ def all_attention_weights(
     finally:
         for hook in hooks:
             hook.remove()
-        for module, mode in modes.items():
-            module.training = mode
+        transformer.train(training)
     return {kind: torch.stack([weights[m] for m in layers]) for kind, layers in kinds.items()}
 
 
@@ -67,11 +66,10 @@ def _weights_of_call(module: MultiHeadAttention, args: tuple, kwargs: dict) -> T
     return attention_weights(module.queries(x), K, mask)
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of attention, and what its queries and its keys are."""
+class Kind(NamedTuple):
+    """A kind of attention, and what its queries (left) and its keys (right) are."""
 
-    name: str
+    title: str
     queries: str
     keys: str
     text: str
@@ -79,25 +77,17 @@ class Kind:
 
 KINDS = {
     "encoder": Kind(
-        name="Encoder",
-        queries="Source",
-        keys="Source",
-        text="Self-attention of the encoder: each word of the source (left) looks at the whole "
-        "source (right).",
+        *("Encoder self-attention", "Source", "Source"),
+        "each word of the source (left) looks at the whole source (right).",
     ),
     "decoder": Kind(
-        name="Decoder",
-        queries="Written",
-        keys="Read",
-        text="Masked self-attention of the decoder: left the word written at each position, right "
-        "the words read by then, which begin with <s>. None looks at later words.",
+        *("Decoder self-attention", "Written", "Read"),
+        "left the word written at each position, right the words read by then, which begin with "
+        "<s>. None looks at later words.",
     ),
     "cross": Kind(
-        name="Cross",
-        queries="Written",
-        keys="Source",
-        text="Encoder-decoder attention: left the word written at each position, right the words "
-        "of the source.",
+        *("Encoder-decoder attention", "Written", "Source"),
+        "left the word written at each position, right the words of the source.",
     ),
 }
 
@@ -120,8 +110,7 @@ BEGINS = "\u2581"  # sentencepiece: begins the first piece of a word
 SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>"})  # each is a word
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """A word of a sentence: its text without the marks of its pieces, and where these are."""
 
     text: str
@@ -172,23 +161,14 @@ def _membership(words: list[Word]) -> Tensor:
     return torch.eye(len(words)).repeat_interleave(lengths, dim=0)
 
 
-@dataclass(frozen=True)
-class Selection:
-    """What is shown of a map: one layer and some heads; layer, heads and queries count from 0.
-
-    If `isolated`, the queries are those of one word, otherwise all of the map.
-    """
+class Selection(NamedTuple):
+    """What is shown of a map: a layer, some heads and the queries of a word or of all words; all
+    are counted from 0."""
 
     map: AttentionMap
     layer: int
     heads: tuple[int, ...]
     queries: tuple[int, ...]
-    isolated: bool
-
-    def weights(self, head: int) -> Tensor:
-        """Return a head's weights for the queries, from 0 to 1: [queries, K] float32."""
-        rows = self.map.weights[self.layer, head][list(self.queries)]
-        return rows.float().cpu().clamp(max=1.0)  # a sum may exceed 1 by a rounding error
 
 
 def select(
@@ -202,17 +182,16 @@ def select(
     """
     N, h = shown.weights.shape[:2]
     layer = max(1, N - 1) if layer is None else layer
-    if not 1 <= layer <= N:
-        raise ValueError(f"the layer must be 1 to {N}, got {layer}")
     heads = tuple(range(1, h + 1)) if heads is None else tuple(dict.fromkeys(heads))
-    for head in heads:
-        if not 1 <= head <= h:
-            raise ValueError(f"a head must be 1 to {h}, got {head}")
+    for name, numbers, count in (("the layer", (layer,), N), ("a head", heads, h)):
+        for number in numbers:
+            if not 1 <= number <= count:
+                raise ValueError(f"{name} must be 1 to {count}, got {number}")
     queries = occurrences(word, shown)
     if not queries:
         choices = " ".join(dict.fromkeys(w.text for w in words_of_pieces(shown.queries)))
         raise ValueError(f"{word!r} is none of the words to choose from: {choices}")
-    return Selection(shown, layer - 1, tuple(n - 1 for n in heads), queries, word is not None)
+    return Selection(shown, layer - 1, tuple(n - 1 for n in heads), queries)
 
 
 def occurrences(word: str | None, shown: AttentionMap) -> tuple[int, ...]:

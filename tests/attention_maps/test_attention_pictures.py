@@ -7,18 +7,14 @@ import hashlib
 import html
 import json
 import re
-import warnings
-from fnmatch import fnmatch
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-import tomllib
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from style_colours import colours_of, contrast
 
 import fairseq_aiayn
 from fairseq_aiayn.attention_maps.page import attention_page
@@ -27,21 +23,18 @@ from fairseq_aiayn.attention_maps.picture import (
     draw_positions,
     position_tables,
     save_picture,
-    sinusoid_table,
 )
 from fairseq_aiayn.attention_maps.weights import AttentionMap, select
 from fairseq_aiayn.nn.layers import Dimensions, sinusoids
 from fairseq_aiayn.nn.transformer import create_transformer
-from fairseq_aiayn.palette import LINE_COLOURS, line_colour
+from fairseq_aiayn.palette import LINE_COLOURS
 
 WORDS = ("the", "law", "with@@", "out", "the", "</s>")
-SEPARATOR = "\u2028"
 HOSTILE = (
     *("</script><script>x</script>", "a&b", '"it\'s"', "$x_1$", "$\\frac$", "100%", "\\n", "{}"),
-    *("שלום", "مرحبا", "e\u0301\u0302", "漢字", SEPARATOR, "\u200b", "\U0001f600", "<!--", "&amp;"),
+    *("שלום", "مرحبا", "e\u0301\u0302", "漢字", "\U0001f600", "<!--", "&amp;"),
 )
-FORMATS = (".png", ".svg", ".pdf")
-PACKAGE = Path(fairseq_aiayn.__file__).parent
+STYLE = Path(fairseq_aiayn.__file__).parent / "attention_maps" / "page_style.css"
 
 
 def attention_map(words: tuple[str, ...] = WORDS, N: int = 6, h: int = 3) -> AttentionMap:
@@ -61,13 +54,6 @@ def lines(figure: Figure) -> dict[str, list[tuple[float, float, float]]]:
     }
 
 
-def texts_of(path: Path) -> list[str]:
-    """The text elements of an SVG file."""
-    root = ElementTree.parse(path).getroot()
-    assert not list(root.iter("{http://www.w3.org/2000/svg}script"))
-    return [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-
-
 def test_a_line_is_as_opaque_as_its_weight_between_its_words() -> None:
     """Breaks if opacity is scaled, queries and keys change sides, or rows are not in order."""
     shown = attention_map()
@@ -84,7 +70,7 @@ def test_a_line_is_as_opaque_as_its_weight_between_its_words() -> None:
             assert [y[place] for place in nearest] == [WORDS[row] for row in rows]
 
 
-def test_one_word_has_its_own_lines_alone_and_squares_beside_what_it_attends_to() -> None:
+def test_one_word_has_its_own_lines_alone() -> None:
     shown = attention_map()
     every = lines(draw_lines(select(shown, 2, None, None)))
     figure = draw_lines(select(shown, 2, [2, 3], "law"))
@@ -93,8 +79,6 @@ def test_one_word_has_its_own_lines_alone_and_squares_beside_what_it_attends_to(
     for head, drawn in found.items():
         assert [opacity for opacity, *_ in drawn] == [o for o, *_ in every[head][6:12]]
         assert len({start for _, start, _ in drawn}) == 1
-    opacities = [square.get_facecolor()[3] for square in figure.axes[0].patches]
-    assert opacities == pytest.approx(shown.weights[1, 1:, 1].flatten().tolist())
     black = [t.get_text() for t in figure.axes[0].texts if t.get_color() == "#1b1b1f"]
     assert black.count("the") == 2 and black.count("law") == 2, "other queries are grey"
 
@@ -113,32 +97,27 @@ def test_each_head_has_its_colour_and_a_ninth_that_of_the_first() -> None:
     assert colours == [*LINE_COLOURS, LINE_COLOURS[0]]
     legend = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
     assert [legend[str(head + 1)] for head in range(9)] == colours
-    assert [line_colour(head) for head in range(16)] == [*LINE_COLOURS, *LINE_COLOURS]
 
 
-def test_any_text_is_text_and_the_same_file_every_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_any_text_is_text_and_the_same_file_every_time(tmp_path: Path, suffix: str) -> None:
     """Breaks if a word is read as a formula or as markup, or where a font lacks a character."""
-    words = (*HOSTILE, "a\x1b[31m", "b\udc80\uffff", "c" * 1000)  # XML has no control characters
-    for suffix in FORMATS:
-        for name in ("one", "two"):
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                figure = draw_lines(select(attention_map(words), None, [1, 2], None))
-                save_picture(figure, tmp_path / f"{name}{suffix}")
-        first, second = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("one", "two"))
-        assert first == second
-    found = set(texts_of(tmp_path / "one.svg"))
-    assert {*HOSTILE, "a\ufffd[31m", "b\ufffd\ufffd", "c" * 31 + "…"} - found == set()
-    width = int.from_bytes((tmp_path / "one.png").read_bytes()[16:20], "big")
-    assert width > 150 * (figure.get_figwidth() + 2), "words beside the lines are in the picture"
+    first, second = tmp_path / f"one{suffix}", tmp_path / f"two{suffix}"
+    for path in (first, second):
+        figure = draw_lines(select(attention_map((*HOSTILE, "a\x1b[31m")), None, [1, 2], None))
+        save_picture(figure, path)
+    assert first.read_bytes() == second.read_bytes()
+    if suffix == ".svg":
+        root = ElementTree.parse(first).getroot()  # XML has no control characters
+        texts = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
+        assert {*HOSTILE, "a\\x1b[31m"} <= texts
 
 
 def test_positions_are_those_of_the_paper_and_of_a_model_beside_them() -> None:
     """Breaks if a learned table (row E) is missing, cut wrong, or drawn under another name."""
     sizes = Dimensions(N=1, d_model=16, d_ff=8, h=2, d_k=4, d_v=4, P_drop=0.0)
     plain = position_tables(create_transformer(sizes, 9, 9, 1))
-    assert list(plain) == list(sinusoid_table(16)) == ["sinusoids"]
-    assert torch.equal(plain["sinusoids"], sinusoids(100, 16))
+    assert list(plain) == ["sinusoids"] and torch.equal(plain["sinusoids"], sinusoids(100, 16))
     model = create_transformer(sizes, 9, 9, 1, learned_lengths=(40, 200))
     tables = position_tables(model)
     lengths = {name: len(table) for name, table in tables.items()}
@@ -153,33 +132,26 @@ def test_positions_are_those_of_the_paper_and_of_a_model_beside_them() -> None:
 
 
 def data_of(page: str) -> dict:
-    """The JSON of the page's data block."""
+    """The first map of the page's data block."""
     block = re.search(r'id="attention">(.*?)</script>', page, re.DOTALL)[1]
     assert "<" not in block and block.isascii()
-    return json.loads(block)
+    return json.loads(block)["maps"][0]
 
 
 def test_weights_are_read_back_to_half_a_4095th() -> None:
-    original = attention_map()
-    text = data_of(attention_page([original], "t"))["maps"][0]["weights"]
-    read = np.frombuffer(base64.b64decode(text), "<u2").reshape(6, 3, 6, 6) / 4095
-    assert np.abs(read - original.weights.double().numpy()).max() <= 0.5 / 4095 + 1e-9
-    certain = AttentionMap("cross", ("a", "b"), ("c", "d"), torch.eye(2).expand(1, 1, 2, 2))
-    text = data_of(attention_page([certain], "t"))["maps"][0]["weights"]
-    assert np.frombuffer(base64.b64decode(text), "<u2").tolist() == [4095, 0, 0, 4095]
+    original = attention_map(tuple("abcdef"))
+    data = data_of(attention_page([original], "t"))
+    assert data["whole"] is None, "every piece is a word"
+    read = np.frombuffer(base64.b64decode(data["pieces"]["weights"]), "<u2").reshape(6, 3, 6, 6)
+    assert np.abs(read / 4095 - original.weights.double().numpy()).max() <= 0.5 / 4095 + 1e-9
 
 
-def test_hostile_words_and_titles_are_text() -> None:
+def test_the_pages_words_are_text_and_only_its_own_script_may_run() -> None:
     title = '</title><script>x</script> {{data}} "it\'s"'
     page = attention_page([attention_map(HOSTILE)], title)
-    assert data_of(page)["maps"][0]["queries"] == list(HOSTILE)
+    assert data_of(page)["pieces"]["query"] == list(HOSTILE)
     assert page.count("</script>") == 2  # of the data and of the program
-    assert SEPARATOR not in page
     assert html.unescape(re.search("<title>(.*?)</title>", page)[1]) == title
-
-
-def test_only_the_pages_own_script_may_run_and_nothing_may_load() -> None:
-    page = attention_page([attention_map()], "t")
     script = re.search(r'<script type="module">(.*?)</script>', page, re.DOTALL)[1]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in page
@@ -188,29 +160,25 @@ def test_only_the_pages_own_script_may_run_and_nothing_may_load() -> None:
     assert addresses == {"http://www.w3.org/2000/svg"}  # the name of SVG, not asked for
 
 
-@pytest.mark.parametrize("value", [1.5, -0.1, float("nan")])
-def test_what_is_no_weight_is_refused(value: float) -> None:
-    shown = attention_map()
-    shown.weights[3, 2, 1, 0] = value
-    with pytest.raises(ValueError, match=f"weights of encoder must lie in 0 to 1, got {value:g}"):
-        attention_page([shown], "t")
+def contrast(one: str, other: str) -> float:
+    """WCAG's contrast ratio of two colours #rrggbb, 1 to 21."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    darker, lighter = sorted(map(luminance, (one, other)))
+    return (lighter + 0.05) / (darker + 0.05)
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_colours_are_legible(scheme: int) -> None:
-    colours = colours_of(PACKAGE / "attention_maps" / "page_style.css")[scheme]
+    part = STYLE.read_text(encoding="utf-8").split("@media")[scheme]
+    colours = dict(re.findall(r"--([\w-]+): (#\w{6})", part))
     for ground in ("ground", "paper"):
         for name, least in {"ink": 7, "muted": 4.5, "accent": 4.5, "edge": 3}.items():
             assert contrast(colours[name], colours[ground]) >= least
     assert contrast(colours["ink"], colours["mark"]) >= 4.5
     assert contrast(colours["on-accent"], colours["accent"]) >= 4.5
     assert all(contrast(head, colours["paper"]) >= 3 for head in LINE_COLOURS)
-
-
-def test_files_that_are_no_python_are_installed_with_the_package() -> None:
-    settings = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))
-    data = settings["tool"]["setuptools"]["package-data"]
-    for path in PACKAGE.rglob("*.*"):
-        if path.suffix in (".html", ".css", ".js", ".json"):
-            patterns = data[".".join(path.relative_to(PACKAGE.parent).parent.parts)]
-            assert any(fnmatch(path.name, pattern) for pattern in patterns), path

@@ -1,0 +1,307 @@
+// The page of attention: the weights in its data, the two pictures of a layer, which are lines
+// between two columns of words and a heat map of every head, and what is chosen. A `view` is what
+// readView returns; layers, heads, queries and keys are counted from 0.
+
+const LEVELS = 4095; // a weight is a whole number of 1/4095, in 16 bits
+const LEAST = 1 / 255; // a weight below changes no pixel
+const MOST_LINES = 8000; // the largest weights; more lines make a browser slow
+const SVG = "http://www.w3.org/2000/svg";
+const LARGEST = 6; // weights that are told as numbers
+const OTHER = { query: "key", key: "query" };
+const STEPS = { ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity }; // within a column
+const COLUMNS = { ArrowLeft: "query", ArrowRight: "key" };
+
+const page = JSON.parse(document.getElementById("attention").textContent);
+const colourOf = (head) => page.colours[head % page.colours.length];
+
+for (const map of page.maps.flatMap(({ pieces, whole }) => (whole ? [pieces, whole] : [pieces]))) {
+  const bytes = Uint8Array.from(atob(map.weights), (character) => character.charCodeAt(0));
+  map.weights = Float32Array.from(new Uint16Array(bytes.buffer), (level) => level / LEVELS);
+}
+
+// The weights of a head: those of the first query to each key, then those of the second query.
+function weightsOf({ map, layer }, head) {
+  const size = map.query.length * map.key.length;
+  return map.weights.subarray((layer * map.heads + head) * size).subarray(0, size);
+}
+
+// The visible weights of all heads shown, largest first, as {head, query, key, weight}: of a word,
+// {side: "query" or "key", index}, or of all words for null.
+function visibleWeights(view, word) {
+  const found = [];
+  for (const head of view.heads) {
+    weightsOf(view, head).forEach((weight, i) => {
+      const key = i % view.map.key.length;
+      const place = { query: (i - key) / view.map.key.length, key };
+      if (weight >= LEAST && (!word || place[word.side] === word.index)) {
+        found.push({ head, weight, ...place });
+      }
+    });
+  }
+  return found.sort((a, b) => b.weight - a.weight);
+}
+
+function create(name, properties, ...children) {
+  const element = Object.assign(document.createElement(name), properties);
+  element.append(...children);
+  return element;
+}
+
+// An element for each word of a side.
+function wordsOf(view, side, name) {
+  return view.map[side].map((word, index) => {
+    const element = create(name, { textContent: word, title: word, dir: "auto" });
+    Object.assign(element.dataset, { side, index });
+    return element;
+  });
+}
+
+// Replaces the lines of an SVG in which a word is 1 high and the columns are 100 apart.
+function drawLines(svg, found, heads) {
+  const drawn = found.slice(0, MOST_LINES).map(({ head, query, key, weight }) => {
+    const beside = 0.25 + (heads.indexOf(head) + 0.5) / (2 * heads.length); // beside other heads
+    const line = document.createElementNS(SVG, "line");
+    const attributes = {
+      x1: 0,
+      y1: query + beside,
+      x2: 100,
+      y2: key + beside,
+      stroke: colourOf(head),
+      "stroke-opacity": weight.toFixed(4),
+      "data-head": head + 1,
+    };
+    for (const [name, value] of Object.entries(attributes)) line.setAttribute(name, value);
+    return line;
+  });
+  svg.replaceChildren(...drawn);
+}
+
+// A pixel for each weight, which the style sheet makes larger.
+function heatMap(view, head) {
+  const [width, height] = [view.map.key.length, view.map.query.length];
+  const ariaLabel = `Heat map of head ${head + 1}`;
+  const canvas = create("canvas", { width, height, role: "img", ariaLabel });
+  const context = canvas.getContext("2d");
+  context.fillStyle = colourOf(head);
+  weightsOf(view, head).forEach((weight, i) => {
+    context.globalAlpha = weight;
+    context.fillRect(i % width, Math.floor(i / width), 1, 1);
+  });
+  const caption = create("figcaption", { textContent: `Head ${head + 1}` });
+  caption.style.setProperty("--head", colourOf(head));
+  const queries = create("div", { className: "queries" }, ...wordsOf(view, "query", "span"));
+  const keys = create("div", { className: "keys" }, ...wordsOf(view, "key", "span"));
+  const cells = create("div", { className: "cells" }, canvas);
+  cells.style.setProperty("--columns", width);
+  const heat = create("div", { className: "heat" }, keys, queries, cells);
+  return create("figure", {}, caption, heat);
+}
+
+// What is chosen, the controls that choose it, and the address that holds it
+
+const at = (id) => document.getElementById(id);
+const svg = document.querySelector("svg");
+
+let chosen; // kind, layer, heads, view, words, and query or key; numbers from 1
+let view; // what `chosen` says, as far as this page has it
+let preview = null; // the word under the pointer, as `pinned`; in a heat map also its `key`
+let writing = null; // the timer of the address
+
+function readView() {
+  const kind = page.maps.find((each) => each.kind === chosen.get("kind")) ?? page.maps[0];
+  const map = (chosen.get("words") === "whole" && kind.whole) || kind.pieces;
+  const index = (name, count) => {
+    const given = chosen.get(name) - 1;
+    return Number.isInteger(given) && given >= 0 && given < count ? given : null;
+  };
+  const layer = index("layer", map.layers) ?? Math.max(0, map.layers - 2); // Figures 3 to 5: 5 of 6
+  const heads = chosen.get("heads")?.split(",");
+  const isShown = (head) => !heads || heads.includes(String(head + 1));
+  const side = ["query", "key"].find((name) => index(name, map[name].length) !== null);
+  return {
+    kind,
+    map,
+    layer,
+    heads: [...Array(map.heads).keys()].filter(isShown),
+    style: chosen.get("view") === "heat" ? "heat" : "lines",
+    pinned: side ? { side, index: index(side, map[side].length) } : null,
+  };
+}
+
+// Takes new values of `chosen`; null takes one away.
+function choose(changes) {
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) chosen.delete(name);
+    else chosen.set(name, value);
+  }
+  clearTimeout(writing); // browsers refuse an address at every word while an arrow key is held down
+  const address = `#${chosen}`.replaceAll("%2C", ",");
+  writing = setTimeout(() => history.replaceState(null, "", address), 150);
+  draw();
+}
+
+function pin(word) {
+  preview = null;
+  choose({ query: null, key: null, ...(word && { [word.side]: word.index + 1 }) });
+  if (word) at(word.side).children[word.index].focus();
+}
+
+function draw() {
+  view = readView();
+  const { kind, heads, style } = view;
+  at("kind-text").textContent = kind.text;
+  at("words").parentElement.hidden = !kind.whole;
+  markChoices();
+  buildColumns();
+  at("lines").hidden = style !== "lines";
+  at("heat-maps").hidden = style !== "heat";
+  const maps = style === "heat" ? heads.map((head) => heatMap(view, head)) : [];
+  at("heat-maps").replaceChildren(...maps);
+  drawWord();
+}
+
+function markChoices() {
+  const { kind, map, layer, heads, style } = view;
+  const words = map === kind.whole ? "whole" : "pieces";
+  const now = { kind: kind.kind, layer: String(layer + 1), view: style, words };
+  for (const input of document.querySelectorAll(".controls input")) {
+    const { name, value } = input;
+    input.checked = name === "head" ? heads.includes(value - 1) : now[name] === value;
+    input.parentElement.hidden = value > { layer: map.layers, head: map.heads }[name];
+  }
+}
+
+function buildColumns() {
+  for (const side of ["query", "key"]) {
+    at(`${side}-title`).textContent = view.kind.titles[side];
+    at(side).replaceChildren(...wordsOf(view, side, "button"));
+  }
+  const height = Math.max(view.map.query.length, view.map.key.length);
+  svg.setAttribute("viewBox", `0 0 100 ${height}`);
+  svg.style.height = `calc(var(--row) * ${height})`;
+}
+
+// The lines and, of a word that is looked at, its own alone, its row or column, and its numbers.
+function drawWord() {
+  const word = preview ?? view.pinned;
+  const found = visibleWeights(view, word);
+  const [most, of] = [MOST_LINES, found.length].map((count) => count.toLocaleString("en"));
+  const isCut = found.length > MOST_LINES;
+  at("omitted").textContent = isCut ? `Drawn are the strongest ${most} of ${of} lines.` : "";
+  drawLines(svg, found, view.heads);
+  svg.classList.toggle("isolated", word !== null);
+  at("heat-maps").dataset.band = word?.side ?? "";
+  at("heat-maps").style.setProperty("--index", word?.index ?? 0);
+  markWord(word);
+  tell(word, found);
+}
+
+function markWord(word) {
+  for (const element of document.querySelectorAll("[data-side]")) {
+    const place = { side: element.dataset.side, index: Number(element.dataset.index) };
+    element.classList.toggle("chosen", word?.side === place.side && word.index === place.index);
+    if (element.matches("button")) {
+      const tabStop = view.pinned?.side === place.side ? view.pinned.index : 0;
+      element.tabIndex = place.index === tabStop ? 0 : -1;
+      element.ariaPressed = isPinned(place);
+    }
+  }
+}
+
+const isPinned = ({ side, index }) => view.pinned?.side === side && view.pinned.index === index;
+
+function tell(word, found) {
+  at("largest").replaceChildren();
+  at("reading").replaceChildren("Point at a word, or choose one, to read its weights.");
+  if (!word) return;
+  const isolated = (side, index) => create("bdi", { textContent: view.map[side][index] });
+  const verb = word.side === "query" ? " looks at" : " is looked at by";
+  const none = view.heads.length ? "" : ": no head is chosen";
+  at("reading").replaceChildren(isolated(word.side, word.index), verb + none);
+  const asked = found.filter(({ key }) => word.key === undefined || key === word.key);
+  for (const each of asked.slice(0, LARGEST)) {
+    const number = create("b", { textContent: each.weight.toFixed(2) });
+    const other = isolated(OTHER[word.side], each[OTHER[word.side]]);
+    const where = create("small", { textContent: `head ${each.head + 1}` });
+    const item = create("li", {}, number, " ", other, " ", where);
+    item.style.setProperty("--head", colourOf(each.head));
+    at("largest").append(item);
+  }
+}
+
+// The word of an event: in a heat map, that of the cell or of the label.
+function wordAt({ target, offsetX, offsetY }) {
+  const { side, index: place } = target.dataset;
+  if (side) return { side, index: Number(place) };
+  if (!target.matches("canvas")) return null;
+  const [across, down] = [offsetX / target.clientWidth, offsetY / target.clientHeight];
+  const index = Math.min(Math.floor(down * target.height), target.height - 1);
+  const key = Math.min(Math.floor(across * target.width), target.width - 1);
+  return { side: "query", index, key };
+}
+
+function look(word) {
+  if (JSON.stringify(word) === JSON.stringify(preview)) return;
+  preview = word;
+  drawWord();
+}
+
+function listenToPicture(picture) {
+  picture.addEventListener("click", (event) => {
+    const word = wordAt(event);
+    if (word) pin(isPinned(word) ? null : word);
+  });
+  picture.addEventListener("keydown", (event) => {
+    const { side, index } = event.target.dataset;
+    const isStep = event.key in STEPS || event.key in COLUMNS;
+    if (!side || !isStep || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    const column = COLUMNS[event.key] ?? side;
+    const next = Math.max(Number(index) + (STEPS[event.key] ?? 0), 0);
+    pin({ side: column, index: Math.min(next, view.map[column].length - 1) });
+  });
+  picture.addEventListener("pointermove", (event) => {
+    if (event.pointerType !== "touch") look(wordAt(event));
+  });
+  picture.addEventListener("pointerleave", () => look(null));
+}
+
+function addChoices(group, type, name, choices) {
+  for (const [value, text] of choices) {
+    const span = create("span", { textContent: text });
+    if (name === "head") span.style.setProperty("--head", colourOf(value - 1));
+    at(group).append(create("label", {}, create("input", { type, name, value }), span));
+  }
+}
+
+function buildControls() {
+  const numbers = (name) => {
+    const count = Math.max(...page.maps.map(({ pieces }) => pieces[name]));
+    return Array.from({ length: count }, (_, i) => [i + 1, i + 1]);
+  };
+  addChoices("kinds", "radio", "kind", page.maps.map(({ kind, name }) => [kind, name]));
+  addChoices("layers", "radio", "layer", numbers("layers"));
+  addChoices("heads", "checkbox", "head", numbers("heads"));
+  addChoices("views", "radio", "view", [["lines", "Lines"], ["heat", "Heat maps"]]);
+  addChoices("words", "radio", "words", [["pieces", "Pieces"], ["whole", "Whole words"]]);
+  const controls = document.querySelector(".controls");
+  controls.addEventListener("change", ({ target: { name, value } }) => {
+    const shown = [...controls.querySelectorAll("[name=head]:checked")].map((input) => input.value);
+    const otherWords = name === "kind" || name === "words" ? { query: null, key: null } : {};
+    choose(name === "head" ? { heads: shown.join() } : { [name]: value, ...otherWords });
+  });
+  at("all").addEventListener("click", () => choose({ heads: null }));
+  at("none").addEventListener("click", () => choose({ heads: "" }));
+}
+
+function start() {
+  chosen = new URLSearchParams(location.hash.slice(1) || page.start);
+  draw();
+}
+
+buildControls();
+listenToPicture(document.querySelector(".picture"));
+addEventListener("keydown", (event) => event.key === "Escape" && pin(null));
+addEventListener("hashchange", start);
+document.querySelector("main").hidden = false;
+start();
