@@ -92,8 +92,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except Exception as error:  # broken bytes can make the unpickler raise any error
         # In a short file, PyTorch looks for the end by seeking to before the beginning: EINVAL.
-        by_system = isinstance(error, OSError) and error.errno != errno.EINVAL
-        if by_system or isinstance(error, MemoryError) or "allocate memory" in str(error):
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         reason = "truncated, or not a PyTorch checkpoint"
         if refused := REFUSED.search(str(error)):
@@ -113,12 +112,13 @@ def require_contents(state: Any) -> None:
     """Raise ValueError for content that fairseq could not load."""
     state = state if isinstance(state, dict) else {}
     options = [plain(state.get(key)) for key in ("args", "cfg")]
-    history = state.get("optimizer_history")
+    history, extra = state.get("optimizer_history"), state.get("extra_state")
+    newest = history[-1] if isinstance(history, list) and history else None
     contents = {
         "model": isinstance(state.get("model"), Mapping),
         "cfg": any(options) and all(isinstance(one, dict | None) for one in options),
-        "optimizer_history": isinstance(history, list) and bool(history),
-        "extra_state": state.get("extra_state") is not None or "epoch" in state,
+        "optimizer_history": isinstance(newest, dict),
+        "extra_state": isinstance(extra, dict) or (extra is None and "epoch" in state),
     }
     if missing := [name for name, is_there in contents.items() if not is_there]:
         raise ValueError(f"expected a checkpoint of fairseq, it has no {missing[0]!r}")
@@ -210,7 +210,7 @@ def by_updates(paths: Sequence[Path]) -> list[Path]:
     found: dict[int, Path] = {}
     for path in paths:
         update = read_checkpoint(path)["optimizer_history"][-1].get("num_updates")
-        if update is None:
+        if not isinstance(update, int):
             raise ValueError(f"{path}: no number of updates in its 'optimizer_history'")
         if update in found:
             raise ValueError(f"{found[update]} and {path} are of one update: average one run's")
@@ -233,8 +233,6 @@ def average(paths: Sequence[Path], output: Path) -> None:
     Raises ValueError if checkpoints are broken or differ in their parameters, OSError if a file
     cannot be read or written; `output` is then left unchanged.
     """
-    if not output.parent.is_dir() or (output.exists() and not output.is_file()):
-        raise ValueError(f"{output}: must be a plain file in a directory that exists")
     if output.exists() and any(output.samefile(path) for path in paths):
         raise ValueError(f"{output}: is one of the checkpoints to average")
     newest = read_checkpoint(paths[-1])
@@ -250,7 +248,7 @@ def mean_parameters(paths: Sequence[Path]) -> dict[str, Tensor]:
     Memory holds one float64 sum of the parameters, so that the mean of equal values is exactly that
     value. Means have the dtype of the parameter, but float32 instead of half precision, whose
     rounding would undo the averaging. Parameters that are one tensor in the first checkpoint (tied
-    embeddings) are one in the means. Raises ValueError as `require_same_parameters` does.
+    embeddings) are one in the means. Raises ValueError for parameters that differ, NaN or infinity.
     """
     first = read_checkpoint(paths[0])["model"]
     owners = _owners(first)
@@ -263,6 +261,9 @@ def mean_parameters(paths: Sequence[Path]) -> dict[str, Tensor]:
     for path in tqdm(paths, desc="averaging", unit="checkpoint", disable=None):
         require_intact(path)
         model = read_checkpoint(path)["model"]
+        for name, tensor in model.items():
+            if not tensor.isfinite().all():
+                raise ValueError(f"{path}: {name} has values that are NaN or infinite")
         require_same_parameters(path, model, paths[0], first)
         for name, total in sums.items():
             if total.is_floating_point():
@@ -291,25 +292,20 @@ def require_same_parameters(
     path: Path, model: Mapping[str, Tensor], first_path: Path, first: Mapping[str, Tensor]
 ) -> None:
     """Raise ValueError, with the path and the parameter, unless a checkpoint has the parameters of
-    the first one: their shapes and types, the same ones tied, equal integers, finite numbers."""
-    layout, expected = _layout(path, model), _layout(first_path, first)
-    for name in expected | layout:
-        here, there = layout.get(name, "missing"), expected.get(name, "missing")
-        if here != there:
-            raise ValueError(f"{path}: {name} is {here}, in {first_path} it is {there}")
+    the first one: their shapes and types, the same ones tied, equal integers."""
+    here, there = (
+        {name: f"{list(tensor.shape)} of {tensor.dtype}" for name, tensor in one.items()}
+        for one in (model, first)
+    )
+    for name in there | here:
+        found, expected = here.get(name, "missing"), there.get(name, "missing")
+        if found != expected:
+            raise ValueError(f"{path}: {name} is {found}, in {first_path} it is {expected}")
     for name, owner in _owners(first).items():
         if not torch.equal(model[name], model[owner]):
             raise ValueError(f"{path}: {name} is not {owner}, in {first_path} it is")
         if not model[name].is_floating_point() and not torch.equal(model[name], first[name]):
             raise ValueError(f"{path}: {name} differs from {first_path}; integers have no mean")
-
-
-def _layout(path: Path, model: Mapping[str, Tensor]) -> dict[str, str]:
-    """Describe the shape and the type of every parameter; raises ValueError for NaN or infinity."""
-    for name, tensor in model.items():
-        if not tensor.isfinite().all():
-            raise ValueError(f"{path}: {name} has values that are NaN or infinite")
-    return {name: f"{list(tensor.shape)} of {tensor.dtype}" for name, tensor in model.items()}
 
 
 def _owners(model: Mapping[str, Tensor]) -> dict[str, str]:

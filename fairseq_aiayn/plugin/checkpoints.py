@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from fairseq import checkpoint_utils, models, utils
@@ -26,6 +27,7 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from fairseq.tasks.translation import TranslationTask
 from fairseq.tasks.translation_multi_simple_epoch import TranslationMultiSimpleEpochTask
+from torch.overrides import TorchFunctionMode
 
 from fairseq_aiayn.checkpoints import SAFE_GLOBALS, plain, read_checkpoint
 
@@ -34,16 +36,16 @@ from fairseq_aiayn.checkpoints import SAFE_GLOBALS, plain, read_checkpoint
 # in no file.
 SENT_BETWEEN_PROCESSES = _TensorPlaceholder
 # Classes of fairseq that were reviewed: they evaluate strings only through functions that `literal`
-# wraps, run no other code, and open at most the files that options with such names give.
+# wraps, run no other code, and open no files but dictionaries in the directory of the data.
 REVIEWED = {
     "model": {TransformerModel},
     "task": {TranslationTask, TranslationMultiSimpleEpochTask},
     "criterion": {CrossEntropyCriterion, LabelSmoothedCrossEntropyCriterion},
 }
-PATHS = ("embed_path", "lang_dict", "source_dict", "target_dict", "fixed_dictionary")
-# Numbers in tables of sinusoids, which a file does not have: 256 MiB, or 30,000 positions of the
-# big model.
-TABLES = 2**26
+# What a model may make beside the bytes of its file, in numbers: tables of sinusoids, which no file
+# has, and what they are computed from. That is 20,000 positions of the big model.
+TABLES = 2**28
+EACH_TENSOR = 2**14  # numbers that take as much time as making an empty tensor
 
 
 def install() -> None:
@@ -54,6 +56,8 @@ def install() -> None:
         checkpoint_utils.load_checkpoint_to_cpu
     )
     models.build_model = loading.bounded(models.build_model)
+    many_files = cast(Any, TranslationMultiSimpleEpochTask)
+    many_files.setup_task = of_a_command(many_files.setup_task)
     for name in ("eval_str_list", "eval_str_dict", "eval_bool"):
         setattr(utils, name, literal(getattr(utils, name)))
 
@@ -71,51 +75,55 @@ class Loading:
         """
 
         @wraps(load_checkpoint_to_cpu)
-        def load(
-            path: str, arg_overrides: dict | None = None, load_on_all_ranks: bool = False
-        ) -> dict:
+        def load(path: str, *arguments: object, **options: object) -> dict:
             local = Path(PathManager.get_local_path(path))
             state = read_checkpoint(local)  # memory-mapped, so its tensors are not read
             try:
                 require_known_names(state)
-                require_plain_model(state, arg_overrides or {})
                 require_meters(state)
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from error
             self.size = local.stat().st_size
-            return load_checkpoint_to_cpu(path, arg_overrides, load_on_all_ranks)
+            return load_checkpoint_to_cpu(path, *arguments, **options)
 
         return load
 
     def bounded(self, build_model: Callable) -> Callable:
         """Wrap the function that builds a model: that of a checkpoint is first built without
-        memory. Raises ValueError if it has more parameters than the file can hold."""
+        memory. Raises ValueError if it reads files, or is larger than the file can hold."""
 
         @wraps(build_model)
         def build(cfg: Any, task: FairseqTask, from_checkpoint: bool = False) -> Any:
             if from_checkpoint:
-                with torch.device("meta"):
-                    needed = numbers(build_model(cfg, task, from_checkpoint))
-                if needed > self.size + TABLES:
-                    raise ValueError(
-                        f"the checkpoint's configuration asks for a model of {needed:,} numbers,"
-                        f" its file has {self.size:,} bytes"
-                    )
+                require_no_vectors(plain(cfg))
+                with torch.device("meta"), AtMost(self.size + TABLES):
+                    build_model(cfg, task, from_checkpoint)
             return build_model(cfg, task, from_checkpoint)
 
         return build
 
 
-def numbers(model: torch.nn.Module) -> int:
-    """Count the numbers in a model's parameters, buffers and other tensors, shared ones once."""
-    tensors = {
-        id(value): value.numel()
-        for module in model.modules()
-        for values in (vars(module), module._parameters, module._buffers)
-        for value in values.values()
-        if isinstance(value, torch.Tensor)
-    }
-    return sum(tensors.values())
+class AtMost(TorchFunctionMode):
+    """Raises ValueError as soon as torch has made more than so many numbers."""
+
+    def __init__(self, numbers: int) -> None:
+        super().__init__()
+        self.left = numbers
+
+    def __torch_function__(
+        self, function: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Call the function and count what it made."""
+        given = kwargs or {}
+        made = function(*args, **given)
+        is_new = not any(made is one for one in (*args, *given.values()))
+        if isinstance(made, torch.Tensor) and is_new:
+            self.left -= made.numel() + EACH_TENSOR
+        if self.left < 0:
+            raise ValueError(
+                "the configuration of the checkpoint asks for a larger model than its file holds"
+            )
+        return made
 
 
 def require_known_names(state: Mapping[str, Any]) -> None:
@@ -123,7 +131,7 @@ def require_known_names(state: Mapping[str, Any]) -> None:
     model, task and criterion are this package's or REVIEWED."""
     registries: dict[str, Any] = {kind: known["registry"] for kind, known in REGISTRIES.items()}
     registries |= {"model": ARCH_MODEL_REGISTRY | MODEL_REGISTRY, "task": TASK_REGISTRY}
-    selected = [choice for choice in selections(state, registries) if choice[1] is not None]
+    selected = [*selections(state, registries)]
     if "model" not in dict(selected):
         raise ValueError("expected a configuration with the name of a model, got none")
     for kind, name in selected:
@@ -139,50 +147,51 @@ def require_known_names(state: Mapping[str, Any]) -> None:
 
 def selections(state: Mapping[str, Any], kinds: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield every kind of class with each name that fairseq could take for a configuration's."""
-    args, cfg = plain(state.get("args")) or {}, plain(state.get("cfg")) or {}
+    args, cfg = (plain(state.get(key)) or {} for key in ("args", "cfg"))
     for kind in kinds:
         option = "arch" if kind == "model" else kind
-        yield kind, args.get(option)
-        section: Any = cfg.get(kind)
-        names = ("_name", option) if isinstance(section, dict) else ()
-        yield from ((kind, section.get(name)) for name in names)
-        if not names:
-            yield kind, section
+        section = cfg.get(kind)
+        section = section if isinstance(section, dict) else {option: section}
+        for name in (args.get(option), section.get(option), section.get("_name")):
+            if name is not None:
+                yield kind, name
 
 
-def require_plain_model(state: Mapping[str, Any], overrides: Mapping[str, Any]) -> None:
-    """Raise ValueError for a model that reads files, or has more layers than weights."""
-    most = len(state["model"])
-    for key in ("args", "cfg"):
-        for name, value in named_values(plain(state.get(key))):
-            if name.endswith(PATHS) and value and name not in overrides:
-                raise ValueError(
-                    f"{name} is {str(value)[:60]!r}, and paths in a checkpoint are not opened:"
-                    f" give --model-overrides \"{{'{name}': None}}\""
-                )
-            if name.endswith("layers") and isinstance(value, int) and value > most:
-                raise ValueError(f"{name} is {value:,}, more than its {most:,} weights")
+def require_no_vectors(model: Any) -> None:
+    """Raise ValueError for the configuration of a model that reads files of word vectors."""
+    for name, value in model.items():
+        if isinstance(value, dict):
+            require_no_vectors(value)
+        elif name.endswith("embed_path") and value:
+            raise ValueError(
+                f"{name} is {str(value)[:60]!r}, and files that a checkpoint names are not opened:"
+                " fairseq-generate, fairseq-interactive and fairseq-validate take"
+                f" --model-overrides \"{{'{name}': None}}\""
+            )
 
 
-def named_values(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value of a plain configuration with the name of its option."""
-    if isinstance(value, dict):
-        for key, part in value.items():
-            yield from named_values(part, key)
-    else:
-        yield name, value
+def of_a_command(setup_task: Callable) -> Callable:
+    """Wrap the constructor of a task that opens files under the names of many options: it takes
+    them from the command line only, and raises ValueError for those of a checkpoint."""
+
+    @wraps(setup_task)
+    def setup(args: Any, from_checkpoint: bool = False, **options: object) -> FairseqTask:
+        if from_checkpoint:
+            raise ValueError(
+                "a translation_multi_simple_epoch task is not made from a checkpoint, whose options"
+                " name files"
+            )
+        return setup_task(args, **options)
+
+    return setup
 
 
 def require_meters(state: Mapping[str, Any]) -> None:
     """Raise ValueError if "metrics" names anything but meters, which fairseq would call."""
-    known = {
-        name
-        for name, value in vars(meters).items()
-        if isinstance(value, type) and issubclass(value, meters.Meter)
-    }
     metrics = (state.get("extra_state") or {}).get("metrics") or {}
-    for _, _, kind, _ in (meter for group in metrics.values() for meter in group):
-        if kind not in known:
+    for _, _, kind, _ in chain(*metrics.values()):
+        known = vars(meters).get(str(kind))
+        if not (isinstance(known, type) and issubclass(known, meters.Meter)):
             raise ValueError(f"expected a meter of fairseq in 'metrics', got {str(kind)[:60]!r}")
 
 

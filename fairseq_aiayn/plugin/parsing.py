@@ -11,15 +11,15 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.data import Dictionary
 from fairseq.logging import metrics
 from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import Continuations
+from fairseq_aiayn.decoding.beam_search import Continuations, Search
 from fairseq_aiayn.decoding.tree_constraint import ConstrainedContinuations
 from fairseq_aiayn.inference.engine import tree_symbols
 from fairseq_aiayn.paper import PARSING_DECODING
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.translation import (
-    REFUSED,
     AiaynTranslationConfig,
     AiaynTranslationTask,
     BeamSearchGenerator,
@@ -32,8 +32,9 @@ from fairseq_aiayn.treebank.trees import read_symbols, write_tree
 
 DEVELOPMENT = "valid"  # the subset whose trees --eval-f1 reads
 WORD_BEGINS = "\u2581"  # the first character of the first piece of every word
-COUNTS = ("matched", "gold", "predicted")  # constituents, as EVALB counts them
-LOGGED = "_f1_{}"  # fairseq does not print figures whose names begin with "_"
+# Constituents, as EVALB counts them: those that match, and all of both trees. fairseq does not
+# print figures whose names begin with "_".
+COUNTS = ("_f1_matched", "_f1_all")
 
 
 @dataclass
@@ -55,12 +56,12 @@ class AiaynParsingConfig(AiaynTranslationConfig):
 class TreeGenerator(BeamSearchGenerator):
     """The search that writes only trees over as many words as the source has."""
 
-    def __post_init__(self) -> None:
-        """Raise ValueError for a target dictionary without trees."""
-        super().__post_init__()
-        self.tree_symbols = tree_symbols(self.target_dictionary.symbols, self.symbols.end)
+    def __init__(self, task: TranslationTask, options: Search):
+        """Raises ValueError for a target dictionary without trees."""
+        super().__init__(task, options)
+        self.tree_symbols = tree_symbols(self.target.symbols, self.symbols.end)
         self.begins_word = torch.tensor(
-            [symbol.startswith(WORD_BEGINS) for symbol in self.source_dictionary.symbols]
+            [symbol.startswith(WORD_BEGINS) for symbol in self.source.symbols]
         )
 
     def continuations(
@@ -79,21 +80,21 @@ class TreeGenerator(BeamSearchGenerator):
         )
 
 
-def read_development_trees(data: Path, sentences: int) -> tuple[list[list[str]], list[str]]:
+def read_development_trees(data: Path, sentences: int) -> list[tuple[list[str], str]]:
     """Return the words and the tree of every development sentence, from the directory of the
     binarized data.
 
     Raises OSError if a file is missing, and ValueError if a file does not have `sentences` lines.
     """
-    words = list(read_symbols(data / "held_out" / "valid.words"))
-    gold = list(stream_lines(data / "held_out" / "valid.trees"))
-    for name, lines in (("words", words), ("trees", gold)):
-        if len(lines) != sentences:
-            raise ValueError(
-                f"{data / 'held_out' / f'valid.{name}'}: must have the {sentences:,} sentences of"
-                f" the development set, has {len(lines):,}"
-            )
-    return words, gold
+    held_out = data / "held_out"
+    words = list(read_symbols(held_out / "valid.words"))
+    trees = list(stream_lines(held_out / "valid.trees"))
+    if not len(words) == len(trees) == sentences:
+        raise ValueError(
+            f"{held_out}: expected words and trees of the {sentences:,} sentences of the"
+            f" development set, got {len(words):,} and {len(trees):,}"
+        )
+    return list(zip(words, trees, strict=True))
 
 
 @register_task("aiayn_parsing", dataclass=AiaynParsingConfig)
@@ -108,7 +109,7 @@ class AiaynParsingTask(AiaynTranslationTask):
         super().__init__(cfg, source, target)
         if cfg.constrained:
             self.generator = TreeGenerator
-            self.refused = {**REFUSED, "min_len": 1, "prefix_size": 0}
+            self.not_obeyed = frozenset({"min_len", "prefix_size"})
 
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **kwargs: object
@@ -116,8 +117,7 @@ class AiaynParsingTask(AiaynTranslationTask):
         """Load a split; raises ValueError with --eval-f1 for one whose trees are not known."""
         if self.cfg.eval_f1 and split not in (DEVELOPMENT, self.cfg.train_subset):
             raise ValueError(
-                f"--eval-f1: only of the subset {DEVELOPMENT}, not of {split}; for a checkpoint"
-                " that was trained with it: --model-overrides \"{'eval_f1': False}\""
+                f"--eval-f1: expected the subset {DEVELOPMENT}, whose trees are known, got {split}"
             )
         super().load_dataset(split, epoch, combine, **kwargs)
 
@@ -139,35 +139,32 @@ class AiaynParsingTask(AiaynTranslationTask):
 
     def count_constituents(self, sample: dict, model: AiaynModel) -> dict[str, int]:
         """Parse a batch of the development set and count constituents, for a logging output."""
-        words, gold = self.development_trees
-        total = dict.fromkeys(COUNTS, 0)
+        counts = dict.fromkeys(COUNTS, 0)
         parses = self.development_search.generate([model], sample)
         for number, hypotheses in zip(sample["id"].tolist(), parses, strict=True):
-            tokens = hypotheses[0]["tokens"][:-1].tolist()
-            symbols = [self.target_dictionary[token] for token in tokens]
-            score = score_sentence(gold[number], write_tree(repair(symbols, words[number]).tree))
+            words, gold = self.development_trees[number]
+            symbols = [self.target_dictionary[t] for t in hypotheses[0]["tokens"][:-1].tolist()]
+            score = score_sentence(gold, write_tree(repair(symbols, words).tree))
             if score.status is Status.VALID:
-                for name in COUNTS:
-                    total[name] += len(getattr(score, name))
-        return {LOGGED.format(name): count for name, count in total.items()}
+                counts["_f1_matched"] += len(score.matched)
+                counts["_f1_all"] += len(score.gold) + len(score.predicted)
+        return counts
 
     @cached_property
-    def development_trees(self) -> tuple[list[list[str]], list[str]]:
-        """The words and the trees of the development set."""
+    def development_trees(self) -> list[tuple[list[str], str]]:
+        """The words and the tree of every sentence of the development set."""
         data = Path(utils.split_paths(self.cfg.data)[0])
         return read_development_trees(data, len(self.datasets[DEVELOPMENT]))
 
     def reduce_metrics(self, logging_outputs: list[dict], criterion: FairseqCriterion) -> None:
         """Log the figures of the criterion, and F1 if it was measured."""
         super().reduce_metrics(logging_outputs, criterion)
-        keys = [LOGGED.format(name) for name in COUNTS]
-        if not any(keys[0] in log for log in logging_outputs):
-            return
-        for key in keys:
-            metrics.log_scalar_sum(key, sum(log.get(key, 0) for log in logging_outputs))
-        metrics.log_derived("f1", lambda meters: f1(*(meters[key].sum for key in keys)))
+        if any(COUNTS[0] in log for log in logging_outputs):
+            for name in COUNTS:
+                metrics.log_scalar_sum(name, sum(log.get(name, 0) for log in logging_outputs))
+            metrics.log_derived("f1", lambda meters: f1(*(meters[name].sum for name in COUNTS)))
 
 
-def f1(matched: float, gold: float, predicted: float) -> float:
-    """Return F1 in percent, rounded to two decimal places; 0 if nothing was predicted."""
-    return round(200 * float(matched) / max(1.0, float(gold + predicted)), 2)
+def f1(matched: float, both: float) -> float:
+    """Return F1 in percent, rounded to two decimal places; 0 if there is no constituent."""
+    return round(200 * float(matched) / max(1.0, float(both)), 2)

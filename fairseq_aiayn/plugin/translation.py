@@ -1,14 +1,14 @@
 """Section 6.1 as a fairseq task: batches by length, and the paper's beam search."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 import torch
-from fairseq.data import BaseWrapperDataset, Dictionary, FairseqDataset
+from fairseq.data import BaseWrapperDataset, FairseqDataset
 from fairseq.dataclass import ChoiceEnum
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
@@ -27,27 +27,8 @@ from fairseq_aiayn.paper import TRANSLATION, Decoding
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.settings import argument, generate_options, option
 
-# fairseq's generation options that the paper's search does not have, with the values that turn them
-# off
-REFUSED: dict[str, object] = {
-    "constraints": None,
-    "diverse_beam_groups": -1,
-    "diversity_rate": -1.0,
-    "iter_decode_with_beam": 1,
-    "lm_path": None,
-    "match_source_len": False,
-    "no_early_stop": False,
-    "no_repeat_ngram_size": 0,
-    "prefix_allowed_tokens_fn": None,
-    "print_alignment": None,
-    "print_step": False,
-    "replace_unk": None,
-    "retain_dropout": False,
-    "retain_iter_history": False,
-    "sampling": False,
-    "temperature": 1.0,
-    "unkpen": 0,
-}
+# What fairseq's commands obey themselves, and what changes no search
+OUTSIDE_THE_SEARCH = {"prefix_size", "score_reference", "sacrebleu", "no_seed_provided", "_name"}
 
 
 def search_defaults(decoding: Decoding) -> dict[str, Any]:
@@ -57,20 +38,16 @@ def search_defaults(decoding: Decoding) -> dict[str, Any]:
     return papers | {"min_len": 1, "nbest": 1, "unnormalized": False}
 
 
-@dataclass(eq=False)
 class BeamSearchGenerator:
     """The generator that fairseq's commands call; hypotheses are returned in fairseq's form."""
 
-    source_dictionary: Dictionary
-    target_dictionary: Dictionary
-    options: Search
-    product_type: torch.dtype | None  # of the matrix products; None: the type of the weights
-
-    def __post_init__(self) -> None:
-        source, target = self.source_dictionary, self.target_dictionary
-        self.source_symbols = Symbols(source.eos(), source.pad())
-        self.symbols = Symbols(target.eos(), target.pad())
-        self.symbols_to_strip_from_output = {target.eos()}
+    def __init__(self, task: TranslationTask, options: Search):
+        self.source, self.target = task.source_dictionary, task.target_dictionary
+        self.options = options
+        self.product_type = PRODUCT_TYPES[task.cfg.search_precision]  # None: that of the weights
+        self.source_symbols = Symbols(self.source.eos(), self.source.pad())
+        self.symbols = Symbols(self.target.eos(), self.target.pad())
+        self.symbols_to_strip_from_output = {self.target.eos()}
 
     @torch.no_grad()
     def generate(
@@ -133,7 +110,7 @@ class AiaynTranslationTask(TranslationTask):
     name = "aiayn_translation"
     decoding = TRANSLATION
     generator: type[BeamSearchGenerator] = BeamSearchGenerator
-    refused = REFUSED
+    not_obeyed: frozenset[str] = frozenset()  # options that this search does not have, too
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
@@ -169,7 +146,6 @@ class AiaynTranslationTask(TranslationTask):
         args: Namespace,
         seq_gen_cls: type | None = None,
         extra_gen_cls_kwargs: dict | None = None,
-        prefix_allowed_tokens_fn: Callable | None = None,
     ) -> BeamSearchGenerator | SequenceScorer:
         """Build the search with these options (--lenpen is α).
 
@@ -178,11 +154,14 @@ class AiaynTranslationTask(TranslationTask):
         """
         if getattr(args, "score_reference", False):
             return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs)
-        for name, off in self.refused.items():
-            if getattr(args, name, off) not in (off, None):
+        defaults = search_defaults(self.decoding)
+        obeyed = (defaults.keys() | OUTSIDE_THE_SEARCH) - self.not_obeyed
+        for other in fields(GenerationConfig):
+            given = getattr(args, other.name, None)
+            if other.name not in obeyed and given not in (None, other.default):
                 raise ValueError(
-                    f"{option(name)} is not part of the paper's search: use --task translation for"
-                    " it"
+                    f"{option(other.name)} is not part of the paper's search: use --task"
+                    " translation for it"
                 )
         for model in models:
             if not isinstance(model, AiaynModel):
@@ -190,8 +169,7 @@ class AiaynTranslationTask(TranslationTask):
                     f"--task {self.name} decodes aiayn_* models, not a "
                     f"{type(model).__name__}: use --task translation"
                 )
-        chosen = search_defaults(self.decoding)
-        chosen = {name: getattr(args, name, default) for name, default in chosen.items()}
+        chosen = {name: getattr(args, name, default) for name, default in defaults.items()}
         options = Search(
             beam=chosen["beam"],
             alpha=0.0 if chosen["unnormalized"] else chosen["lenpen"],
@@ -200,12 +178,7 @@ class AiaynTranslationTask(TranslationTask):
             min_length=chosen["min_len"],
             nbest=chosen["nbest"],
         )
-        return self.generator(
-            self.source_dictionary,
-            self.target_dictionary,
-            options.over(len(self.target_dictionary)),
-            PRODUCT_TYPES[self.cfg.search_precision],
-        )
+        return self.generator(self, options.over(len(self.target_dictionary)))
 
 
 class PairsByLength(BaseWrapperDataset):

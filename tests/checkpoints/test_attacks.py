@@ -4,7 +4,6 @@ time without end: each is refused, with its name, before anything is built from 
 from __future__ import annotations
 
 import argparse
-import functools
 import os
 import pickle
 from pathlib import Path
@@ -30,14 +29,14 @@ def refusal(path: Path, load=checkpoint_utils.load_checkpoint_to_cpu) -> str:
     return str(caught.value)
 
 
-def transformer(**options: object) -> argparse.Namespace:
-    """Return the configuration of a small stock model."""
-    sides = {f"{side}_{name}": 8 for side in ("encoder", "decoder") for name in ("embed_dim",)}
-    sizes = {"encoder_layers": 1, "decoder_layers": 1, "share_all_embeddings": True}
-    return argparse.Namespace(_name="transformer", arch="transformer", **sides | sizes | options)
+class Call:
+    """Calls a function when it is unpickled without a guard."""
 
+    def __init__(self, *call: object) -> None:
+        self.call = call
 
-# --- pickles ----------------------------------------------------------------------------------
+    def __reduce__(self) -> tuple:
+        return self.call[0], self.call[1:]
 
 
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])
@@ -49,23 +48,7 @@ def test_a_command_in_a_checkpoint_is_refused_and_not_run(zipped: bool, tmp_path
     with pytest.raises(pickle.UnpicklingError):  # torch.load itself, as fairseq calls it
         torch.load(path, map_location="cpu")
     assert not marker.exists()
-
-
-class Call:
-    """Calls a function when it is unpickled without a guard."""
-
-    def __init__(self, *call: object) -> None:
-        self.call = call
-
-    def __reduce__(self) -> tuple:
-        return self.call[0], self.call[1:]
-
-
-@pytest.mark.parametrize(
-    "call", [Call(eval, "1"), Call(getattr, "x", "upper"), Call(functools.partial, print)]
-)
-def test_what_calls_by_name_is_refused(call: Call, tmp_path: Path) -> None:
-    path = save(tmp_path / "evil.pt", checkpoint(value=call))
+    path = save(tmp_path / "evil.pt", checkpoint(value=Call(getattr, "x", "upper")))
     assert "refused, it asks for " in refusal(path)
 
 
@@ -79,15 +62,11 @@ def test_nothing_is_made_at_an_address_that_a_file_gives(tmp_path: Path) -> None
     assert not isinstance(read_checkpoint(path)["value"], numpy.ndarray)
 
 
-# --- references -------------------------------------------------------------------------------
-
 REFERENCES = {
     "environment": {"a": "${oc.env:HOME}"},
     "spaced": {"a": "a ${ oc.env : HOME }"},
-    "nested": {"a": "${b.${oc.env:HOME}}", "b": 1},
     # Each has ten references to the next: 10⁹ values.
     "references of references": {f"a{i}": 10 * f"${{a{i + 1}}}" for i in range(9)} | {"a9": "x"},
-    "chain": {"a": "${b}", "b": "${c}", "c": 1},
     "circle": {"a": "${a}"},
     "lists of references": {"a": ["${b}"] * 10, "b": ["${c}"] * 10, "c": 1},
     "section": {"a": "${b}", "b": {"c": 1}},
@@ -96,44 +75,27 @@ REFERENCES = {
 }
 
 
-@pytest.mark.parametrize("form", [dict, omegaconf.DictConfig, argparse.Namespace])
 @pytest.mark.parametrize("content", REFERENCES.values(), ids=REFERENCES)
-def test_only_a_reference_to_a_plain_value_is_resolved(content, form, tmp_path):
-    state = checkpoint()
-    if form is argparse.Namespace:
-        state["args"] = argparse.Namespace(**content)
-    else:
-        state["cfg"] = (
-            form({**state["cfg"], **content}, flags={"allow_objects": True})
-            if (form is omegaconf.DictConfig)
-            else {**state["cfg"], **content}
-        )
-    path = save(tmp_path / "evil.pt", state)
-    assert "expected a reference to a value of the configuration" in refusal(path)
-    with pytest.raises(ValueError, match="evil.pt: expected a reference"):
-        read_checkpoint(path)
+def test_only_a_reference_to_a_plain_value_is_resolved(content, tmp_path):
+    """In each form that a configuration has in files."""
+    cfg = checkpoint()["cfg"] | content
+    for given in (
+        {"cfg": cfg},
+        {"cfg": omegaconf.DictConfig(cfg, flags={"allow_objects": True})},
+        {"args": argparse.Namespace(**content)},
+    ):
+        path = save(tmp_path / "evil.pt", checkpoint() | given)
+        assert "expected a reference to a value of the configuration" in refusal(path)
 
 
-def nested(depth: int, width: int) -> list:
-    value: list = []
-    for _ in range(depth):
-        value = [value] * width
-    return value
-
-
-def loop() -> list:
-    value: list = []
-    value.append(value)
-    return value
-
-
-@pytest.mark.parametrize("value", [nested(30, 10), loop()], ids=["wide", "loop"])
-def test_lists_within_lists_end(value, tmp_path):
-    path = save(tmp_path / "evil.pt", checkpoint(args=argparse.Namespace(arch=value)))
-    refusal(path)
-
-
-# --- names ------------------------------------------------------------------------------------
+def test_lists_within_lists_end(tmp_path):
+    wide: list = []
+    for _ in range(30):
+        wide = [wide] * 10
+    loop: list = []
+    loop.append(loop)
+    for value in (wide, loop):
+        refusal(save(tmp_path / "evil.pt", checkpoint(args=argparse.Namespace(arch=value))))
 
 
 @pytest.mark.parametrize(
@@ -141,11 +103,9 @@ def test_lists_within_lists_end(value, tmp_path):
     [
         ("model", argparse.Namespace(_name="fconv", arch="fconv")),
         ("model", {"_name": "transformer", "arch": "fconv"}),
-        ("model", {"_name": "no such model"}),
         ("model", {"_name": ["fconv"]}),
         ("criterion", {"_name": "ctc", "wer_args": "x"}),
         ("criterion", "ctc"),
-        ("criterion", {"_name": 3}),
         ("task", {"_name": "language_modeling"}),
         ("task", {"task": "translation_lev", "_name": "translation"}),
         ("bpe", {"_name": "../../x"}),
@@ -167,7 +127,7 @@ def test_a_model_has_a_name(tmp_path):
     )
 
 
-@pytest.mark.parametrize("name", ["tokenizer", "bpe", "scoring"])
+@pytest.mark.parametrize("name", ["tokenizer", "scoring"])
 def test_a_name_in_old_options_is_no_path(name, tmp_path):
     """fairseq composes a configuration from the files that such names are of, and those may name
     variables of the environment."""
@@ -197,44 +157,27 @@ def test_metrics_are_meters(tmp_path):
     assert "expected a meter of fairseq" in refusal(save(tmp_path / "evil.pt", state))
 
 
-# --- files and memory -------------------------------------------------------------------------
-
-
 def test_a_pipe_and_a_device_are_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.pt")
-    for path in (tmp_path / "pipe.pt", Path("/dev/zero"), tmp_path):
+    for path in (tmp_path / "pipe.pt", Path("/dev/zero")):
         assert "a plain file" in refusal(path)
 
 
-@pytest.mark.parametrize("nested", [False, True])
-def test_word_vectors_that_a_checkpoint_names_are_not_opened(nested, tmp_path):
-    for file in ("/dev/zero", "a_pipe"):
-        model = {"encoder": {"embed_path": file}} if nested else {"encoder_embed_path": file}
-        path = save(tmp_path / "evil.pt", checkpoint(transformer(**model)))
-        assert "paths in a checkpoint are not opened" in refusal(path)
-    given = {"embed_path" if nested else "encoder_embed_path": None}
-    checkpoint_utils.load_checkpoint_to_cpu(str(path), given)
+# --- what a configuration builds --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["lang_dict", "source_dict", "target_dict", "fixed_dictionary"])
-def test_files_of_a_multilingual_task_are_not_opened(name, tmp_path):
-    state = checkpoint()
-    state["cfg"]["task"] = {"_name": "translation_multi_simple_epoch", name: None}
-    checkpoint_utils.load_checkpoint_to_cpu(str(save(tmp_path / "fine.pt", state)))
-    state["cfg"]["task"][name] = "/dev/zero"
-    line = refusal(save(tmp_path / "evil.pt", state))
-    assert f"{name} is '/dev/zero', and paths in a checkpoint are not opened" in line
-
-
-def stock(directory: Path, **options: object) -> Path:
+def stock(directory: Path, task: str = "translation", **options: object) -> str:
     """Write the checkpoint of a small stock model, whose dictionaries lie in `directory`."""
     for language in ("en", "de"):
         (directory / f"dict.{language}.txt").write_text("x 1\n")
-    state = checkpoint(transformer(**options))
-    state["cfg"]["task"] = {"_name": "translation", "data": str(directory)}
-    state["cfg"]["task"] |= {"source_lang": "en", "target_lang": "de"}
+    sizes = {"encoder_embed_dim": 8, "decoder_embed_dim": 8, "encoder_layers": 1}
+    sizes |= {"decoder_layers": 1, "share_all_embeddings": True}
+    model = argparse.Namespace(_name="transformer", arch="transformer", **sizes | options)
+    state = checkpoint(model)
+    languages = {"source_lang": "en", "target_lang": "de"}
+    state["cfg"]["task"] = argparse.Namespace(task=task, data=str(directory), **languages)
     state["model"] = {"encoder.embed_tokens.weight": torch.ones(len(Dictionary()) + 1, 8)}
-    return save(directory / "evil.pt", state)
+    return str(save(directory / "evil.pt", state))
 
 
 @pytest.mark.parametrize(
@@ -243,14 +186,34 @@ def stock(directory: Path, **options: object) -> Path:
         {"decoder_output_dim": 10**9, "share_all_embeddings": False},
         {"max_source_positions": 10**9},
         {"encoder_ffn_embed_dim": 10**12},
+        {"encoder_layers": 10**9},
+        {"encoder_layers_to_keep": "1," * 10**5},
     ],
     ids=lambda options: next(iter(options)),
 )
 def test_a_small_file_has_no_large_model(options, tmp_path):
-    with pytest.raises(ValueError, match="its file has [0-9,]+ bytes"):
-        checkpoint_utils.load_model_ensemble_and_task([str(stock(tmp_path, **options))])
+    """Breaks if memory is taken, or if a billion layers are built one after another."""
+    with pytest.raises(ValueError, match="asks for a larger model than its file holds"):
+        checkpoint_utils.load_model_ensemble_and_task([stock(tmp_path, **options)])
 
 
-def test_layers_are_no_more_than_weights(tmp_path):
-    """Breaks if a billion layers are built, one after another."""
-    assert "more than its 1 weights" in refusal(stock(tmp_path, encoder_layers=10**9))
+def test_word_vectors_that_a_checkpoint_names_are_not_opened(tmp_path):
+    """A training that goes on reads those of its own options, so the file itself may be loaded."""
+    vectors = {"encoder_embed_path": "/dev/zero"}
+    for model in (vectors, {"encoder": {"embed_path": "/dev/zero"}}):
+        path = stock(tmp_path, **model)
+        checkpoint_utils.load_checkpoint_to_cpu(path)
+        with pytest.raises(ValueError, match="files that a checkpoint names are not opened"):
+            checkpoint_utils.load_model_ensemble_and_task([path])
+    with pytest.raises(RuntimeError, match="Missing key"):  # it is built, without vectors
+        checkpoint_utils.load_model_ensemble_and_task(
+            [stock(tmp_path, **vectors)], {**vectors, "encoder_embed_path": None}
+        )
+
+
+def test_a_task_that_opens_many_files_is_named_by_a_checkpoint_but_not_made(tmp_path):
+    """Breaks if the files are opened, or if a training with this task cannot go on."""
+    path = stock(tmp_path, task="translation_multi_simple_epoch")
+    checkpoint_utils.load_checkpoint_to_cpu(path)
+    with pytest.raises(ValueError, match="not made from a checkpoint"):
+        checkpoint_utils.load_model_ensemble_and_task([path])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 from collections.abc import Callable
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from checkpoint_states import checkpoint
+from checkpoint_states import save as write
 from torch import Tensor
 
 from fairseq_aiayn.cli.main import main
@@ -17,18 +18,11 @@ from fairseq_aiayn.cli.main import main
 
 def save(directory: Path, updates: int, **model: Tensor) -> Path:
     """A checkpoint as fairseq writes it after `updates` updates."""
-    state = {
-        "args": None,
-        "cfg": {"model": argparse.Namespace(arch="aiayn_tiny"), "task": {"_name": "translation"}},
-        "model": model,
-        "optimizer_history": [{"num_updates": updates, "lr_scheduler_state": {}}],
-        "task_state": {"kept": updates},
-        "extra_state": {"train_iterator": {"epoch": 3}, "best": 1.0, "ema": model},
-        "last_optimizer_state": {"state": torch.ones(1000)},
-    }
-    path = directory / f"checkpoint_1_{updates}.pt"
-    torch.save(state, path)
-    return path
+    state = checkpoint() | {"model": model}
+    state["optimizer_history"] = [{"num_updates": updates, "lr_scheduler_state": {}}]
+    state |= {"task_state": {"kept": updates}, "last_optimizer_state": torch.ones(1000)}
+    state["extra_state"] |= {"best": 1.0, "ema": model}
+    return write(directory / f"checkpoint_1_{updates}.pt", state)
 
 
 def average(directory: Path, last: int, output: str = "average.pt") -> dict:
@@ -56,9 +50,9 @@ def test_mean_of_the_last_by_update_whatever_the_time(tmp_path: Path) -> None:
     state = average(tmp_path, 2)
     assert state["model"]["weight"].tolist() == [1.5, 4.0]
     assert state["optimizer_history"] == [{"num_updates": 100, "lr_scheduler_state": {}}]
-    assert state["cfg"]["model"].arch == "aiayn_tiny"
+    assert state["cfg"]["model"].arch == "aiayn_base"
     assert state["task_state"] == {"kept": 100}
-    assert state["extra_state"] == {"train_iterator": {"epoch": 3}}
+    assert state["extra_state"] == {"train_iterator": {"epoch": 1}}
     assert "last_optimizer_state" not in state
 
 
@@ -77,7 +71,7 @@ def test_any_checkpoints_can_be_named(tmp_path: Path, refused: Callable[..., str
         assert "--last N --dir DIR or --inputs" in refused("average", *words, "--output", output)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_means_are_float32_at_least_and_sums_do_not_round(dtype: torch.dtype, tmp_path: Path):
     """In float16, 60000 + 60000 is infinite; in every dtype the mean of equal values is that
     value; and between 1 and 1 + eps there is no number of half precision."""
@@ -136,7 +130,6 @@ ONES = torch.ones(2)
     [
         ({"w": torch.ones(3), "v": ONES}, "w is [3] of torch.float32, in {first} it is [2]"),
         ({"w": ONES.half(), "v": ONES}, "w is [2] of torch.float16"),
-        ({"v": ONES}, "w is missing, in {first} it is [2]"),
         ({"w": ONES, "v": ONES, "b": ONES}, "b is [2] of torch.float32, in {first} it is missing"),
         ({"w": ONES, "v": 2 * ONES}, "v is not w, in {first} it is"),  # tied
     ],
@@ -150,17 +143,26 @@ def test_other_parameters_are_refused(
     assert message.format(first=first) in line
 
 
-@pytest.mark.parametrize("lost", [math.nan, -math.inf])
-@pytest.mark.parametrize("updates", [1, 2])
+@pytest.mark.parametrize(("updates", "lost"), [(1, math.nan), (2, -math.inf)])
 def test_a_training_that_lost_its_numbers_is_named(
     updates: int, lost: float, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     for each in (1, 2):
-        values = [1.0, lost if each == updates else 2.0]
-        save(tmp_path, each, weight=torch.tensor(values))
+        matrix = torch.tensor([1.0, lost if each == updates else 2.0])
+        save(tmp_path, each, weight=matrix, tied=matrix)
     bad = tmp_path / f"checkpoint_1_{updates}.pt"
     line = refusal(refused, tmp_path, 2)
     assert line == f"aiayn average: {bad}: weight has values that are NaN or infinite"
+
+
+@pytest.mark.parametrize("history", [[], [None], [{}], [{"num_updates": [1]}]])
+def test_a_checkpoint_without_a_number_of_updates_is_refused(
+    history: list, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    state = checkpoint(optimizer_history=history)
+    path = write(tmp_path / "checkpoint_1_1.pt", state)
+    line = refusal(refused, tmp_path, 1)
+    assert line.startswith(f"aiayn average: {path}: ") and "'optimizer_history'" in line
 
 
 def test_flipped_bytes_are_noticed(tmp_path: Path, refused: Callable[..., str]) -> None:
@@ -172,17 +174,11 @@ def test_flipped_bytes_are_noticed(tmp_path: Path, refused: Callable[..., str]) 
     assert f"{path}: damaged" in refusal(refused, tmp_path, 1)
 
 
-def test_output_must_be_a_plain_file_and_no_input(
-    tmp_path: Path, refused: Callable[..., str]
-) -> None:
+def test_the_output_is_no_input(tmp_path: Path, refused: Callable[..., str]) -> None:
     path = save(tmp_path, 1, weight=torch.ones(2))
     before = path.read_bytes()
-    for output, reason in (
-        (path, "is one of the checkpoints to average"),
-        (tmp_path, "must be a plain file in a directory that exists"),
-        (tmp_path / "none" / "average.pt", "must be a plain file in a directory that exists"),
-        (Path(os.devnull), "must be a plain file in a directory that exists"),
-    ):
+    (tmp_path / "link").symlink_to(path)
+    for output in (path, tmp_path / "link"):
         line = refused("average", "--last", 1, "--dir", tmp_path, "--output", output)
-        assert f"{output}: {reason}" in line
-    assert path.read_bytes() == before and os.listdir(tmp_path) == [path.name]
+        assert f"{output}: is one of the checkpoints to average" in line
+    assert path.read_bytes() == before

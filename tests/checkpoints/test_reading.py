@@ -45,24 +45,18 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-def test_plain_data_survives_saving_and_loading(value: object, tmp_path: Path) -> None:
-    path = save(tmp_path / "checkpoint.pt", checkpoint(value=value))
-    loaded = read_checkpoint(path)["value"]
-    assert loaded == value
+def test_plain_data_survives_saving_and_loading(tmp_path: Path) -> None:
+    path = save(tmp_path / "checkpoint.pt", checkpoint(value=VALUES))
+    assert read_checkpoint(path)["value"] == VALUES
 
 
-@pytest.mark.parametrize("name", ["AverageMeter", "TimeMeter", "StopwatchMeter"])
-def test_meters_of_fairseq_0_8_load_unread(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_meters_of_fairseq_0_8_load_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("fairseq.meters")
-    meter = type(name, (), {"__module__": "fairseq.meters"})
-    setattr(module, name, meter)
+    module.TimeMeter = type("TimeMeter", (), {"__module__": "fairseq.meters"})
     monkeypatch.setitem(sys.modules, "fairseq.meters", module)
-    instance = meter()
-    instance.sum = 3.5
-    path = save(tmp_path / "checkpoint.pt", checkpoint(meter=instance))
+    meter = module.TimeMeter()
+    meter.sum = 3.5
+    path = save(tmp_path / "checkpoint.pt", checkpoint(meter=meter))
     assert isinstance(read_checkpoint(path)["meter"], Unread)
 
 
@@ -87,18 +81,11 @@ def test_references_to_values_are_resolved(tmp_path: Path) -> None:
         assert plain_configuration(state)["optimizer"] == {"lr": [0.1], "c": None}
 
 
-BROKEN = {
-    "empty": lambda data: b"",
-    "text": lambda data: b"hello world\n" * 20,
-    "half": lambda data: data[: len(data) // 2],
-    "first bytes": lambda data: data[:50],
-}
-
-
-@pytest.mark.parametrize("damage", BROKEN.values(), ids=BROKEN)
-def test_broken_files_are_named(damage: typing.Callable, tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [0, 50, 0.5])
+def test_broken_files_are_named(size: float, tmp_path: Path) -> None:
     path = save(tmp_path / "checkpoint.pt", checkpoint())
-    path.write_bytes(damage(path.read_bytes()))
+    data = path.read_bytes()
+    path.write_bytes(data[: int(size if size != 0.5 else size * len(data))])
     with pytest.raises(ValueError, match=r"checkpoint\.pt: truncated, or not a PyTorch checkpoint"):
         read_checkpoint(path)
 
@@ -111,13 +98,9 @@ def test_broken_files_are_named(damage: typing.Callable, tmp_path: Path) -> None
         ({"model": {"w": 1.0}}, "expected dense tensors by their names in 'model', got 'w'"),
         ({"model": {"w": torch.ones(2).to_sparse()}}, "expected dense tensors"),
         ({"model": {"w": torch.ones(2, device="meta")}}, "expected dense tensors"),
-        (
-            {"model": {3: torch.ones(1)}},
-            "expected dense tensors by their names in 'model', got '3'",
-        ),
+        ({"model": {3: torch.ones(1)}}, "expected dense tensors by their names"),
         ({"args": None, "cfg": "text"}, "it has no 'cfg'"),
-        ({"extra_state": None}, "it has no 'extra_state'"),
-        ({"optimizer_history": []}, "it has no 'optimizer_history'"),
+        ({"extra_state": True}, "it has no 'extra_state'"),
     ],
 )
 def test_other_data_is_not_a_checkpoint(change: dict, message: str, tmp_path: Path) -> None:
@@ -127,21 +110,19 @@ def test_other_data_is_not_a_checkpoint(change: dict, message: str, tmp_path: Pa
 
 
 def test_order_is_by_update_not_by_name(tmp_path: Path) -> None:
-    nine, ninety, hundred = (
-        save(tmp_path / f"checkpoint_1_{updates}.pt", checkpoint(updates=updates))
-        for updates in (9, 90, 100)
-    )
-    for copy in ("checkpoint_best.pt", "checkpoint_last.pt", "checkpoint2.pt"):
-        save(tmp_path / copy, checkpoint(updates=200))
-    assert last_checkpoints(tmp_path, 2) == [ninety, hundred]
-    assert last_checkpoints(tmp_path, 3) == [nine, ninety, hundred]
-
-
-def test_epochs_serve_where_no_updates_were_saved(tmp_path: Path) -> None:
+    """Those of epochs serve where none of updates were saved, and copies never do."""
     for epoch in (2, 9, 10):
         save(tmp_path / f"checkpoint{epoch}.pt", checkpoint(updates=50 * epoch))
     names = [path.name for path in last_checkpoints(tmp_path, 2)]
     assert names == ["checkpoint9.pt", "checkpoint10.pt"]
+    nine, ninety, hundred = (
+        save(tmp_path / f"checkpoint_1_{updates}.pt", checkpoint(updates=updates))
+        for updates in (9, 90, 100)
+    )
+    for copy in ("checkpoint_best.pt", "checkpoint_last.pt"):
+        save(tmp_path / copy, checkpoint(updates=200))
+    assert last_checkpoints(tmp_path, 2) == [ninety, hundred]
+    assert last_checkpoints(tmp_path, 3) == [nine, ninety, hundred]
 
 
 def test_too_few_none_and_two_runs_are_refused(tmp_path: Path) -> None:

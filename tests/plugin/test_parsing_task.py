@@ -158,11 +158,11 @@ def test_words_of_the_development_set_are_separated_as_in_its_trees(tmp_path):
     (tmp_path / "held_out").mkdir()
     (tmp_path / "held_out" / "valid.words").write_text("1\u00a0000 francs\n", encoding="utf-8")
     (tmp_path / "held_out" / "valid.trees").write_text("(TOP (NP (CD 1\u00a0000) (NNS francs)))\n")
-    assert read_development_trees(tmp_path, 1)[0] == [["1\u00a0000", "francs"]]
+    assert read_development_trees(tmp_path, 1)[0][0] == ["1\u00a0000", "francs"]
 
 
 def test_f1_of_a_subset_whose_trees_are_not_known_is_refused():
     """Breaks if another subset is measured against the trees of the development set."""
     task = SimpleNamespace(cfg=SimpleNamespace(eval_f1=True, train_subset="train"))
-    with pytest.raises(ValueError, match=r"^--eval-f1: only of the subset valid, not of test"):
+    with pytest.raises(ValueError, match=r"^--eval-f1: expected the subset valid, .*, got test"):
         AiaynParsingTask.load_dataset(task, "test")
