@@ -44,6 +44,14 @@ class Bleu:
     signature: str
 
 
+@dataclass(frozen=True)
+class Chrf:
+    """A corpus score of character n-grams (Popović, 2015)."""
+
+    score: float  # 0 to 100
+    signature: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scores:
     """The scores of one set of sentences."""
@@ -189,6 +197,15 @@ def _corpus_bleu(metric: BLEU, hypothesis: Sequence[str], reference: Sequence[st
         reference_length=result.ref_len,
         signature=str(metric.get_signature()),
     )
+
+
+def corpus_chrf(hypothesis: Sequence[str], reference: Sequence[str]) -> Chrf:
+    """Return sacreBLEU's chrF of detokenized text."""
+    from sacrebleu.metrics import CHRF
+
+    metric = CHRF()
+    score = metric.corpus_score(hypothesis, [reference]).score
+    return Chrf(score, str(metric.get_signature()))
 
 
 # On bytes, as perl reads files by default

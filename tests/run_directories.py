@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from fairseq_aiayn.report.document import blocks_as_markdown, sections_as_markdown
+from fairseq_aiayn.report.document import as_markdown, blocks_as_markdown
 from fairseq_aiayn.report.pages import RESULTS, sections
 from fairseq_aiayn.report.results import Results
 from fairseq_aiayn.scores import Bleu, Scores
@@ -136,7 +136,7 @@ def markdown(results: Results) -> str:
 
 def page(results: Results) -> str:
     """What it writes, as Markdown without the title."""
-    return sections_as_markdown(sections(results), level=2)
+    return as_markdown(sections(results))
 
 
 def table_rows(text: str) -> list[list[str]]:

@@ -1,15 +1,13 @@
-"""Tables and pages as blocks, and their text as Markdown, HTML and JSON.
+"""Tables and pages as blocks, and their text as Markdown, for a terminal and as HTML.
 
 A text is a string, in which nothing is markup, or several, some of which are Code.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -24,27 +22,7 @@ class Code(str):
     __slots__ = ()
 
 
-class Markdown(str):
-    """A cell that is Markdown already, on one line."""
-
-    __slots__ = ()
-
-
 Text = str | Sequence[str]
-
-
-@dataclass(frozen=True)
-class Paragraph:
-    """A text of ours, with what settings say in it."""
-
-    text: Text
-
-
-@dataclass(frozen=True)
-class Bullets:
-    """A list of short texts of ours."""
-
-    texts: Sequence[Text]
 
 
 @dataclass(frozen=True)
@@ -82,76 +60,13 @@ class Details:
     commands: Mapping[str, str]  # by their names
 
 
-Block = Paragraph | Bullets | Table | Figure | Texts | Details
+Block = Text | Table | Figure | Texts | Details  # a text of ours is a paragraph
 Sections = Mapping[str, Sequence[Block]]  # the blocks of a page by their headings
 
 
-def as_markdown(title: str, sections: Sections) -> str:
-    """Return the text of a Markdown file; a picture is left out, its figures are printed."""
-    return f"# {_escaped(title)}\n\n{sections_as_markdown(sections, level=2)}"
-
-
-def sections_as_markdown(sections: Sections, level: int) -> str:
-    """Return the Markdown of sections whose headings have a level."""
-    return "\n".join(
-        f"{'#' * level} {heading}\n\n{blocks_as_markdown(blocks)}"
-        for heading, blocks in sections.items()
-    )
-
-
-def blocks_as_markdown(blocks: Sequence[Block]) -> str:
-    """Return the Markdown of blocks that stand below each other without headings."""
-    return "\n\n".join("\n".join(_lines(block)) for block in blocks) + "\n"
-
-
-def _lines(block: Block) -> list[str]:
-    match block:
-        case Paragraph(text):
-            return [_inline(text)]
-        case Bullets(texts):
-            return [f"- {_inline(text)}" for text in texts]
-        case Table(header, rows, left):
-            return _table_lines([header, *rows], left)
-        case Figure(_, caption, table):
-            return [caption, "", *_lines(table)]
-        case Texts(title, texts):
-            lines = (f"- {_escaped(name)}: {_escaped(text)}" for name, text in texts)
-            return [title, "", *lines]
-        case Details(summary, facts, commands):
-            script = [line for pair in commands.items() for line in (f"# {pair[0]}", pair[1])]
-            return [
-                "<details>",
-                f"<summary>{escape(one_line(summary))}</summary>",
-                "",
-                *(f"- {what}: {_inline(text)}" for what, text in facts.items()),
-                *(["", *_code_lines(script)] if script else []),
-                "",
-                "</details>",
-            ]
-
-
-def _table_lines(rows: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Return the lines of an aligned table; the first row is its header."""
-    cells = [[_escaped(cell) for cell in row] for row in rows]
-    widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
-    rule = ["-" * w if k < left else "-" * (w - 1) + ":" for k, w in enumerate(widths)]
-    cells.insert(1, rule)
-    lines = (
-        [f"{cell:<{w}}" if k < left else f"{cell:>{w}}" for k, (cell, w) in enumerate(pairs)]
-        for pairs in (zip(row, widths, strict=True) for row in cells)
-    )
-    return [f"| {' | '.join(line)} |" for line in lines]
-
-
-def _code_lines(lines: Sequence[str]) -> list[str]:
-    """Return shell commands between fences that are longer than any run of backticks in them."""
-    return [f"{_backticks(lines, 3)}sh", *lines, _backticks(lines, 3)]
-
-
-def _backticks(texts: Sequence[str], fewest: int) -> str:
-    """Return more backticks than stand in a row in any of the texts."""
-    longest = max((len(run) for text in texts for run in re.findall("`+", text)), default=0)
-    return "`" * max(fewest, longest + 1)
+def table_of(rows: Sequence[Mapping[str, str]], left: int = 1) -> Table:
+    """Return a table of rows that have the same cells by the names of the columns."""
+    return Table([*rows[0]] if rows else [], [[*row.values()] for row in rows], left)
 
 
 def one_line(text: str) -> str:
@@ -160,22 +75,74 @@ def one_line(text: str) -> str:
     return "".join(" " if unicodedata.category(c) in breaking else c for c in text)
 
 
-def _inline(text: Text) -> str:
-    return "".join(map(_span, [text] if isinstance(text, str) else text))
-
-
-def _span(part: str) -> str:
-    if not isinstance(part, Code):
-        return _escaped(part)
-    fence, space = _backticks([part], 1), " " if "`" in part else ""
-    return f"{fence}{space}{one_line(part)}{space}{fence}"
-
-
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Return a text on one line in which neither HTML nor Markdown takes effect."""
-    if isinstance(text, Markdown):
-        return text.replace("|", "\\|")
     return ACTIVE.sub(lambda match: f"\\{match[0]}", one_line(text))
+
+
+def as_markdown(sections: Sections, level: int = 2) -> str:
+    """Return the Markdown of sections whose headings have a level; of a picture, its figures."""
+    return "\n".join(
+        f"{'#' * level} {heading}\n\n{blocks_as_markdown(blocks)}"
+        for heading, blocks in sections.items()
+    )
+
+
+def blocks_as_markdown(blocks: Sequence[Block], plain: Callable[[str], str] = escaped) -> str:
+    """Return the Markdown of blocks without headings; `plain` makes a text one line without markup.
+
+    A terminal needs no escapes: its `plain` is `one_line`.
+    """
+    return "\n\n".join("\n".join(_lines(block, plain)) for block in blocks) + "\n"
+
+
+def _lines(block: Block, plain: Callable[[str], str]) -> list[str]:
+    match block:
+        case Table(header, rows, left):
+            return _table_lines([[*map(plain, row)] for row in (header, *rows)], left)
+        case Figure(_, caption, table):
+            return [caption, "", *_lines(table, plain)]
+        case Texts(title, texts):
+            return [title, "", *(f"- {plain(name)}: {plain(text)}" for name, text in texts)]
+        case Details(summary, facts, commands):
+            script = [line for pair in commands.items() for line in (f"# {pair[0]}", pair[1])]
+            fence = _backticks("\n".join(script), 3)
+            return [
+                "<details>",
+                f"<summary>{escape(one_line(summary))}</summary>",
+                "",
+                *(f"- {what}: {_inline(text, plain)}" for what, text in facts.items()),
+                *(["", f"{fence}sh", *script, fence] if script else []),
+                "",
+                "</details>",
+            ]
+    return [_inline(block, plain)]
+
+
+def _table_lines(cells: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Return the lines of an aligned table; the first row is its header."""
+    widths = [max(3, *map(len, column)) for column in zip(*cells, strict=True)]
+    rule = ["-" * w if k < left else "-" * (w - 1) + ":" for k, w in enumerate(widths)]
+    lines = (
+        [f"{cell:<{w}}" if k < left else f"{cell:>{w}}" for k, (cell, w) in enumerate(pairs)]
+        for pairs in (zip(row, widths, strict=True) for row in (cells[0], rule, *cells[1:]))
+    )
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def _inline(text: Text, plain: Callable[[str], str]) -> str:
+    parts = [text] if isinstance(text, str) else text
+    return "".join(_code(part) if isinstance(part, Code) else plain(part) for part in parts)
+
+
+def _code(text: str) -> str:
+    fence, space = _backticks(text, 1), " " if "`" in text else ""
+    return f"{fence}{space}{one_line(text)}{space}{fence}"
+
+
+def _backticks(text: str, fewest: int) -> str:
+    """Return more backticks than stand in a row in a text."""
+    return "`" * max(fewest, *(len(run) + 1 for run in re.findall("`*", text)))
 
 
 def as_html(title: str, sections: Sections) -> str:
@@ -187,29 +154,9 @@ def as_html(title: str, sections: Sections) -> str:
     here = files("fairseq_aiayn.report")
     styles = files("fairseq_aiayn.attention_maps") / "page_style.css", here / "report.css"
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["parts"] = lambda text: [text] if isinstance(text, str) else text
-    environment.filters["anchor"] = _anchor
+    environment.filters["anchor"] = lambda name: re.sub(r"\W+", "-", name.lower())
     environment.filters["one_line"] = one_line
     environment.tests["code"] = lambda part: isinstance(part, Code)
     template = environment.from_string((here / "report.html").read_text(encoding="utf-8"))
     style = "".join(sheet.read_text(encoding="utf-8") for sheet in styles)
     return template.render(title=title, sections=sections, style=Markup(style))
-
-
-def _anchor(title: str) -> str:
-    """Return the id of a section."""
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-
-
-def as_json(content: Mapping) -> str:
-    """Return the text of a JSON file; infinities and NaN, which JSON lacks, are null."""
-    text = json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False)
-    return f"{text}\n"
-
-
-def _finite(content: object) -> object:
-    if isinstance(content, Mapping):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, unequal_aspects
@@ -10,13 +10,13 @@ from fairseq_aiayn.report.curves import curves_blocks
 from fairseq_aiayn.report.document import (
     Block,
     Code,
-    Paragraph,
     Sections,
     Table,
     Texts,
     as_html,
-    as_json,
     as_markdown,
+    escaped,
+    table_of,
 )
 from fairseq_aiayn.report.results import TABLE3, Example, Report, Results, results_as_json
 from fairseq_aiayn.report.tables import (
@@ -44,8 +44,8 @@ def write_page(results: Results, directory: Path, stem: str) -> None:
     names = " · ".join(run.name for run in results.runs)
     title, found = "Table 3" if results.kind == TABLE3 else names, sections(results)
     directory.mkdir(parents=True, exist_ok=True)
-    write_whole(directory / f"{stem}.md", as_markdown(title, found))
-    write_whole(directory / f"{stem}.json", as_json(results_as_json(results)))
+    write_whole(directory / f"{stem}.md", f"# {escaped(title)}\n\n{as_markdown(found)}")
+    write_whole(directory / f"{stem}.json", results_as_json(results))
     write_whole(directory / "report.html", as_html(title, found))
 
 
@@ -69,10 +69,19 @@ def sections(results: Results) -> Sections:
             "What differs": differences_blocks(results.differences, results.diagnoses),
             "Learning curves": curves_blocks(results.curves),
             "Lengths": lengths_blocks(results.lengths),
-            "Where translations differ most": disagreement_blocks(results.disagreements),
+            "Where translations differ most": examples_blocks(
+                "Sentences with the largest difference between the best and the worst translation, "
+                "by chrF, which stands in brackets.",
+                results.disagreements,
+                [run.name for run in firsts],
+            ),
         }
-    found["Examples"] = examples_blocks(results.examples, [run.name for run in firsts])
-    found["How the runs were made"] = how_made(firsts)
+    found["Examples"] = examples_blocks(
+        "Sentences at equal distances in the test set.",
+        results.examples,
+        [run.name for run in firsts],
+    )
+    found["How the runs were made"] = [how_made(run) for run in firsts]
     return {heading: blocks for heading, blocks in found.items() if blocks}
 
 
@@ -80,18 +89,22 @@ def significance_blocks(significance: Significance | None, sentences: int) -> li
     """Return each translation against the first, over resampled test sets."""
     if not significance:
         return []
-    header = ["", "sacreBLEU", "mean of the samples, 95%", "p", "difference"]
-    rows = []
-    for name, tested in significance.systems.items():
-        p, difference = "", "the one that others are tested against"
-        if tested.p_value is not None:
-            p, difference = f"{tested.p_value:.3f}", verdict(tested.p_value, sentences)
-        samples = f"{tested.mean:.2f} ± {tested.interval:.2f}"
-        rows.append([name, f"{tested.score:.2f}", samples, p, difference])
+    rows = [
+        {
+            "": name,
+            "sacreBLEU": f"{tested.score:.2f}",
+            "mean of the samples, 95%": f"{tested.mean:.2f} ± {tested.interval:.2f}",
+            "p": "" if tested.p_value is None else f"{tested.p_value:.3f}",
+            "difference": "the one that others are tested against"
+            if tested.p_value is None
+            else verdict(tested.p_value, sentences),
+        }
+        for name, tested in significance.systems.items()
+    ]
     return [
-        Paragraph(f"Paired bootstrap (Koehn, 2004) by sacreBLEU: {MEANING_OF_P}"),
-        Table(header, rows),
-        Paragraph(["sacreBLEU: ", Code(significance.signature)]),
+        f"Paired bootstrap (Koehn, 2004) by sacreBLEU: {MEANING_OF_P}",
+        table_of(rows),
+        ["sacreBLEU: ", Code(significance.signature)],
     ]
 
 
@@ -102,7 +115,12 @@ def differences_blocks(
 
     `diagnoses` has every run by its name.
     """
-    blocks = _diagnosis_blocks(diagnoses)
+    blocks: list[Block] = []
+    if aspects := unequal_aspects(diagnoses.values()):
+        header = ["", "the row of the paper or of aiayn", *diagnoses, "effect"]
+        rows = [_aspect_cells(aspect, diagnoses.values()) for aspect in aspects]
+        text = "Where a run differs from its row, the most important first ("
+        blocks += [[text, Code("aiayn diagnose"), ")."], Table(header, rows, left=len(header))]
     if len(diagnoses) > 1:
         text = (
             "Every fact and option in which the runs differ, even if one of the systems does not "
@@ -110,72 +128,39 @@ def differences_blocks(
         )
         rows = [[found.where, found.what, *found.values] for found in differences]
         header = ["where", "what", *diagnoses]
-        blocks += [Paragraph(text), Table(header, rows, left=len(header))]
+        blocks += [text, Table(header, rows, left=len(header))]
     return blocks
 
 
-def _diagnosis_blocks(diagnoses: Mapping[str, Diagnosis]) -> list[Block]:
-    """Return a table of where runs differ from their rows; nothing if none does."""
-    rows = []
-    for aspect in unequal_aspects(diagnoses.values()):
-        findings = [found.findings.get(aspect) for found in diagnoses.values()]
-        heaviest = max(filter(None, findings), key=lambda found: (found.differs, found.weight))
-        cells = [
-            (found.here if found.differs else "the same") if found else "" for found in findings
-        ]
-        rows.append([aspect, heaviest.paper, *cells, heaviest.effect])
-    if not rows:
-        return []
-    header = ["", "the row of the paper or of aiayn", *diagnoses, "effect"]
-    text = "Where a run differs from its row, the most important first ("
-    return [
-        Paragraph([text, Code("aiayn diagnose"), ")."]),
-        Table(header, rows, left=len(header)),
-    ]
+def _aspect_cells(aspect: str, diagnoses: Iterable[Diagnosis]) -> list[str]:
+    """Return what the paper and each run have of an aspect, and the effect of the heaviest."""
+    findings = [diagnosis.findings.get(aspect) for diagnosis in diagnoses]
+    heaviest = max(filter(None, findings), key=lambda found: (found.differs, found.weight))
+    cells = [(found.here if found.differs else "the same") if found else "" for found in findings]
+    return [aspect, heaviest.paper, *cells, heaviest.effect]
 
 
 def lengths_blocks(classes: Sequence[LengthClass]) -> list[Block]:
-    """Return BLEU of short and of long sentences."""
-    if not classes:
-        return []
-    names = list(classes[0].bleu)
+    """Return BLEU of short and of long sentences, by the words of the source, such as 5–9."""
     rows = [
-        [_range(each), f"{each.sentences:,}", *(f"{each.bleu[name]:.2f}" for name in names)]
+        {
+            "words of the source": "–".join(map(str, dict.fromkeys((each.shortest, each.longest)))),
+            "sentences": f"{each.sentences:,}",
+            **{name: f"{score:.2f}" for name, score in each.bleu.items()},
+        }
         for each in classes
     ]
-    header = ["words of the source", "sentences", *names]
-    return [Paragraph("sacreBLEU by the length of the source."), Table(header, rows)]
+    return ["sacreBLEU by the length of the source.", table_of(rows)] if rows else []
 
 
-def _range(each: LengthClass) -> str:
-    """Return the lengths of a class, such as 5–9."""
-    shortest, longest = each.shortest, each.longest
-    return f"{shortest}–{longest}" if shortest < longest else str(shortest)
-
-
-def disagreement_blocks(examples: Sequence[Example]) -> list[Block]:
-    """Return the sentences whose translations differ most in quality."""
-    if not examples:
-        return []
-    text = (
-        "Sentences with the largest difference between the best and the worst translation, by "
-        "chrF, which stands in brackets."
-    )
-    return [Paragraph(text), *(_example(example, list(example.chrf)) for example in examples)]
-
-
-def examples_blocks(examples: Sequence[Example], names: Sequence[str]) -> list[Block]:
-    """Return the sentences at equal distances; nothing if there are none."""
-    if not examples:
-        return []
-    text = Paragraph("Sentences at equal distances in the test set.")
-    return [text, *(_example(example, names) for example in examples)]
-
-
-def _example(example: Example, names: Sequence[str]) -> Texts:
-    """Return a sentence with the translations of these runs and, if it is known, their chrF."""
-    texts = [("source", example.source), ("reference", example.reference)]
-    for name in names:
-        chrf = f" ({example.chrf[name]:.1f})" if example.chrf else ""
-        texts.append((f"{name}{chrf}", example.translations[name]))
-    return Texts(f"Sentence {example.sentence:,}", texts)
+def examples_blocks(text: str, examples: Sequence[Example], names: Sequence[str]) -> list[Block]:
+    """Return a text and sentences with the translations of these runs and, where it is known, their
+    chrF; nothing if there are no sentences."""
+    blocks: list[Block] = [text]
+    for example in examples:
+        texts = [("source", example.source), ("reference", example.reference)]
+        for name in names:
+            chrf = f" ({example.chrf[name]:.1f})" if example.chrf else ""
+            texts.append((f"{name}{chrf}", example.translations[name]))
+        blocks.append(Texts(f"Sentence {example.sentence:,}", texts))
+    return blocks if examples else []

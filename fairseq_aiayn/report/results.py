@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,21 +14,15 @@ from fairseq_aiayn.diagnosis.evidence import evidence_of_run
 from fairseq_aiayn.paper import TABLE_3
 from fairseq_aiayn.runs.configurations import flat_options, printed_configuration
 from fairseq_aiayn.runs.differences import Difference, run_differences
-from fairseq_aiayn.runs.logs import (
-    LearningCurves,
-    Log,
-    learning_curves_of,
-    read_log,
-)
+from fairseq_aiayn.runs.logs import LearningCurves, Log, learning_curves_of
 from fairseq_aiayn.runs.run import (
     ParserRun,
     ScoredRun,
-    Texts,
     TranslationRun,
     read_run,
+    read_run_and_log,
     read_texts,
     require_comparable,
-    training_directory,
 )
 from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
 from fairseq_aiayn.scores import (
@@ -36,6 +30,7 @@ from fairseq_aiayn.scores import (
     LengthClass,
     Significance,
     bleu_by_length,
+    corpus_chrf,
     f1_difference,
     largest_disagreements,
     paired_bootstrap,
@@ -107,12 +102,10 @@ def read_report(directories: Sequence[Path], examples: int) -> Report:
     Raises OSError for a missing file, and ValueError with the file and the rule for a bad one, or
     if runs do not compare.
     """
-    runs = tuple(map(read_run, directories))
+    runs, logs = zip(*map(read_run_and_log, directories), strict=True)
     require_comparable(directories, runs)
-    logs = [read_log(training_directory(directory) / "train.log") for directory in directories]
-    is_parser = isinstance(runs[0], ParserRun)
     report = Report(
-        TABLE4 if is_parser else COMPARISON,
+        TABLE4 if isinstance(runs[0], ParserRun) else COMPARISON,
         runs,
         differences=run_differences(
             runs, [flat_options(printed_configuration(log.lines)) for log in logs]
@@ -120,9 +113,9 @@ def read_report(directories: Sequence[Path], examples: int) -> Report:
         diagnoses={run.name: _diagnosis(run, log) for run, log in zip(runs, logs)},
         curves={run.settings.name: learning_curves_of(log) for run, log in zip(runs, logs)},
     )
-    if is_parser:
+    if report.kind == TABLE4:
         return replace(report, f1_differences=_f1_differences(directories, runs))
-    return _with_texts(report, list(map(read_texts, directories)), examples)
+    return _with_texts(report, directories, examples)
 
 
 def _diagnosis(run: ScoredRun, log: Log) -> Diagnosis:
@@ -140,32 +133,33 @@ def _f1_differences(
     return {run.name: f1_difference(first, other) for run, other in zip(runs[1:], others)}
 
 
-def _with_texts(report: Report, texts: Sequence[Texts], examples: int) -> Report:
-    """Add what the translations say beyond their BLEU."""
-    source, reference = texts[0].source, texts[0].reference
-    named = zip(report.runs, texts, strict=True)
-    translations = {run.name: text.hypothesis for run, text in named}
-    first = report.runs[0]
-    tokenizer = first.tokenizer if isinstance(first, TranslationRun) else "13a"
-    lengths = bleu_by_length(source, reference, translations, tokenizer)
-    sentences = [
-        Example(k + 1, source[k], reference[k], {name: of[k] for name, of in translations.items()})
-        for k in range(len(source))
-    ]
-    chosen = tuple(sentences[k] for k in equal_distances(len(source), examples))
-    if len(texts) == 1:
-        return replace(report, examples=chosen, lengths=lengths)
-    firsts = {run.name: translations[run.name] for run in report.first_runs}
-    chrf = sentence_chrf(firsts, reference)
+def _with_texts(report: Report, directories: Sequence[Path], count: int) -> Report:
+    """Add what the translations say beyond their BLEU, with so many examples."""
+    source, reference, _ = read_texts(directories[0])
+    runs, translations = [], {}
+    for run, directory in zip(report.runs, directories, strict=True):
+        translations[run.name] = lines = read_texts(directory)[2]
+        assert isinstance(run, TranslationRun)  # as the first is
+        runs.append(replace(run, chrf=corpus_chrf(lines, reference)))
+    report = replace(report, runs=tuple(runs))
+    tokenizer = runs[0].tokenizer
+
+    def example(k: int, chrf: Mapping[str, Sequence[float]]) -> Example:
+        lines = {name: lines[k] for name, lines in translations.items()}
+        return Example(k + 1, source[k], reference[k], lines, {run: chrf[run][k] for run in chrf})
+
+    report = replace(
+        report,
+        examples=tuple(example(k, {}) for k in equal_distances(len(source), count)),
+        lengths=bleu_by_length(source, reference, translations, tokenizer),
+    )
+    if len(runs) == 1:
+        return report
+    chrf = sentence_chrf({run.name: translations[run.name] for run in report.first_runs}, reference)
     return replace(
         report,
-        examples=chosen,
-        lengths=lengths,
         significance=paired_bootstrap(translations, reference, tokenizer=tokenizer),
-        disagreements=[
-            replace(sentences[k], chrf={name: of[k] for name, of in chrf.items()})
-            for k in largest_disagreements(chrf, examples)
-        ],
+        disagreements=[example(k, chrf) for k in largest_disagreements(chrf, count)],
     )
 
 
@@ -209,10 +203,13 @@ def read_results(path: Path) -> Results:
     return dataclass_of(content, Results, path)
 
 
-def results_as_json(results: Results) -> dict[str, object]:
-    """Return all figures, ready for json.dump."""
-    content = asdict(results) | {"seeds": list(map(asdict, results.seeds))}
+def results_as_json(results: Results) -> bytes:
+    """Return all figures as JSON; infinities and NaN, which JSON lacks, are null."""
+    from pydantic import TypeAdapter
+
+    content = {part.name: getattr(results, part.name) for part in fields(results)}
+    content["seeds"] = results.seeds
     if isinstance(results, Report):
         diagnoses = results.diagnoses.items()
         content["diagnoses"] = {name: diagnosis_as_json(found) for name, found in diagnoses}
-    return content
+    return TypeAdapter(object).dump_json(content, indent=2) + b"\n"

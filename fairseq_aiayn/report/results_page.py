@@ -18,14 +18,7 @@ from urllib.parse import quote
 
 from fairseq_aiayn.cost import explanation, row_table
 from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE
-from fairseq_aiayn.report.document import (
-    Block,
-    Code,
-    Paragraph,
-    Sections,
-    Table,
-    sections_as_markdown,
-)
+from fairseq_aiayn.report.document import Code, Sections, Table, as_markdown
 from fairseq_aiayn.report.pages import sections
 from fairseq_aiayn.report.results import read_results
 from fairseq_aiayn.text import script, write_whole
@@ -43,14 +36,14 @@ SECTION = ".section.md"
 def make_page(results: Path, output: Path) -> str:
     """Return the page; raises OSError, or ValueError for a file without a table."""
     name = Path(os.path.relpath(results, output.parent)).as_posix()
-    parts = [INTRODUCTION.format(name=name), sections_as_markdown(rows_section(), level=2)]
+    parts = [INTRODUCTION.format(name=name), as_markdown(rows_section(), level=2)]
     for path in sorted(results.iterdir()):
         if path.name.endswith(SECTION):
             heading = path.name.removesuffix(SECTION)
             parts.append(f"## {heading}\n\n{path.read_text(encoding='utf-8').strip()}\n")
         elif path.suffix == ".json":
             source = f"From [{path.name}]({name}/{quote(path.name)}).\n"
-            tables = sections_as_markdown(sections(read_results(path)), level=3)
+            tables = as_markdown(sections(read_results(path)), level=3)
             parts.append("\n".join([f"## {path.stem}\n", source, *read_remark(path), tables]))
     return "\n".join(parts)
 
@@ -58,12 +51,8 @@ def make_page(results: Path, output: Path) -> str:
 def rows_section() -> Sections:
     """Return the rows with their costs, which are computed and not measured."""
     header, *cells = row_table(list(ROWS.values()), VOCABULARY_EN_DE)
-    blocks: list[Block] = [
-        Paragraph(["From ", Code("aiayn rows --markdown"), ": computed, not measured."]),
-        Table(header, cells),
-        Paragraph(explanation(VOCABULARY_EN_DE)),
-    ]
-    return {"The rows": blocks}
+    source = ["From ", Code("aiayn rows --markdown"), ": computed, not measured."]
+    return {"The rows": [source, Table(header, cells), explanation(VOCABULARY_EN_DE)]}
 
 
 def read_remark(path: Path) -> list[str]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from statistics import fmean
 
 from fairseq_aiayn.paper import BASE, ROWS, SEMI_SUPERVISED, TABLE_4, WSJ_ONLY, Published, Row
-from fairseq_aiayn.report.document import Block, Bullets, Code, Details, Paragraph, Table, Text
+from fairseq_aiayn.report.document import Block, Code, Details, Table, Text, Texts, table_of
 from fairseq_aiayn.report.results import TABLE_3_ROWS, Unfinished
 from fairseq_aiayn.runs.differences import EN_DE, published, unmet_conditions
-from fairseq_aiayn.runs.record import TRAIN, Place, Settings
+from fairseq_aiayn.runs.record import TRAIN, Place
 from fairseq_aiayn.runs.run import ParserRun, Run, TranslationRun
 from fairseq_aiayn.runs.seeds import OverSeeds, against, deviation
 from fairseq_aiayn.scores import (
@@ -26,6 +26,7 @@ from fairseq_aiayn.treebank.evalb import LabelCount, percent
 WSJ = ("wsj", "wsj_semi_supervised")  # as the recipe calls the paper's corpora
 SECTION_23 = 2_416  # sentences
 LABELS = 15  # that are printed
+SYMBOLS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")  # columns of Table 3
 # Measured in tensor2tensor#317 on the authors' checkpoint of 3.8 million steps.
 OTHER_MEASURE = (
     "The paper's BLEU is not sacreBLEU: for English-German, a base model of its authors has 29.02 "
@@ -37,11 +38,21 @@ MEANING_OF_P = (
 )
 
 
-def turned_table(runs: Sequence[Run], cells: Sequence[Mapping[str, str]]) -> Table:
-    """Return a table with the cells of each run, turned so that a column of the page is a run; what
-    is empty for all runs is left out."""
-    rows = [[label, *(of_run[label] for of_run in cells)] for label in cells[0]]
-    return Table(["", *(run.name for run in runs)], [row for row in rows if any(row[1:])])
+def cell(value: float | None, form: str = ".2f") -> str:
+    """Return a figure as a cell, which is empty for None."""
+    return "" if value is None else format(value, form)
+
+
+def turned_table(columns: Sequence[Mapping[str, str]]) -> Table:
+    """Return a table with a column for each run, whose cells have the names of the lines; a line
+    that is empty for all runs is left out."""
+    header, *rows = ([name, *(column[name] for column in columns)] for name in columns[0])
+    return Table(header, [row for row in rows if any(row[1:])])
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as 1:23:45, with days in front if there are any."""
+    return str(timedelta(seconds=round(seconds)))
 
 
 def _training_cells(run: Run) -> dict[str, str]:
@@ -53,14 +64,10 @@ def _training_cells(run: Run) -> dict[str, str]:
         "target tokens/s in training": f"{training.tokens_per_second:,.0f}",
         "seconds of training": f"{training.seconds:,.0f}",
         "wall time of training": clock(training.wall_seconds),
-        "peak memory of training, MiB": _count(training.peak_memory),
-        "peak GPU memory of training, MiB": _count(training.peak_gpu_memory),
+        "peak memory of training, MiB": cell(training.peak_memory, ","),
+        "peak GPU memory of training, MiB": cell(training.peak_gpu_memory or None, ","),
         "development perplexity": f"{run.dev_perplexity:.2f}",
     }
-
-
-def _count(value: int | None) -> str:
-    return f"{value:,}" if value else ""
 
 
 # Translations (Table 2)
@@ -68,23 +75,28 @@ def _count(value: int | None) -> str:
 
 def translations_blocks(runs: Sequence[TranslationRun]) -> list[Block]:
     """Return a column per run, with the paper's figures of its row, and what must be known to read
-    it."""
-    table = turned_table(runs, list(map(_translation_cells, runs)))
-    return [table, *_caveats(runs), *_signatures(runs[0])]
+    it: which conditions of the paper a run does not meet, and how all runs were scored."""
+    blocks: list[Block] = [turned_table([_translation_cells(run) for run in runs])]
+    printed = [run for run in runs if published(run.settings)]
+    for row in dict.fromkeys(run.settings.row for run in printed):
+        of_row = [run for run in printed if run.settings.row == row]
+        settings = of_row[0].settings
+        if text := unmet_conditions(of_row, str(settings.corpus), str(settings.subset)):
+            blocks.append(f"Row {row}: {text}")
+    return [*blocks, *([OTHER_MEASURE] if printed else []), *_signatures(runs[0])]
 
 
 def _translation_cells(run: TranslationRun) -> dict[str, str]:
-    bleu, tokens, paper = run.bleu, run.token_bleu, published(run.settings) or Published()
+    bleu, paper = run.bleu, published(run.settings) or Published()
     return {
+        "": run.name,
         **_training_cells(run),
-        "BLEU as the paper's": f"{bleu.score:.2f}" if bleu else "",
-        "sacreBLEU": f"{run.sacrebleu.score:.2f}",
-        "BLEU of tokens": f"{tokens.score:.2f}" if tokens else "",
+        **{name: cell(score.score if score else None) for name, score in run.measures.items()},
         "translation ÷ reference, tokens": f"{bleu.length_ratio:.3f}" if bleu else "",
         "brevity penalty": f"{bleu.brevity_penalty:.3f}" if bleu else "",
-        "BLEU, the paper's own": f"{paper.bleu:.1f}" if paper.bleu else "",
-        "perplexity, the paper's own": f"{paper.ppl:.2f}" if paper.ppl else "",
-        "10⁶ parameters, the paper's own": f"{paper.parameters}" if paper.parameters else "",
+        "BLEU, the paper's own": cell(paper.bleu, ".1f"),
+        "perplexity, the paper's own": cell(paper.ppl),
+        "10⁶ parameters, the paper's own": cell(paper.parameters, ""),
     }
 
 
@@ -93,65 +105,41 @@ def _signatures(run: TranslationRun) -> list[Block]:
     scores = {
         "Paper's BLEU": run.bleu,
         "sacreBLEU": run.sacrebleu,
+        "chrF": run.chrf,
         "BLEU of tokens": run.token_bleu,
     }
-    return [
-        Paragraph([f"{name}: ", Code(score.signature)]) for name, score in scores.items() if score
-    ]
-
-
-def _caveats(runs: Sequence[TranslationRun]) -> list[Block]:
-    """Return what to know before comparing runs with the paper's figures beside them: which
-    conditions differ, and that sacreBLEU is another measure. Nothing if no figure is beside them.
-    """
-    alike: dict[tuple[str, str, str], list[Run]] = {}
-    for run in runs:
-        if published(run.settings):
-            settings = run.settings
-            kind = str(settings.row), str(settings.corpus), str(settings.subset)
-            alike.setdefault(kind, []).append(run)
-    texts = {
-        row: unmet_conditions(of_row, corpus, subset)
-        for (row, corpus, subset), of_row in alike.items()
-    }
-    blocks: list[Block] = [Paragraph(f"Row {row}: {text}") for row, text in texts.items() if text]
-    return [*blocks, Paragraph(OTHER_MEASURE)] if alike else []
+    return [[f"{name}: ", Code(score.signature)] for name, score in scores.items() if score]
 
 
 # Table 3
 
-SYMBOLS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")
-
 
 def table3_blocks(runs: Sequence[TranslationRun], unfinished: Sequence[Unfinished]) -> list[Block]:
     """Return the table in the paper's order of rows, and what must be known to read it."""
-    systems = list(dict.fromkeys(run.settings.system for run in runs))
-    cells = list(map(_table3_cells, group_by_row(runs)))
     blocks: list[Block] = []
     if runs:
-        blocks.append(Table(list(cells[0]), [list(row.values()) for row in cells], left=2))
-        texts = unmet_conditions(runs, EN_DE, "valid"), OTHER_MEASURE
-        blocks += [Paragraph(text) for text in texts if text]
+        blocks.append(table_of([*map(_table3_cells, group_by_row(runs))], left=2))
+        blocks += filter(None, (unmet_conditions(runs, EN_DE, "valid"), OTHER_MEASURE))
         blocks += _signatures(runs[0])
     if unfinished:
-        reasons = [f"{run.name}: {run.reason}" for run in unfinished]
-        blocks += [Paragraph("Not finished:"), Bullets(reasons)]
-    for system in systems:
-        finished = {run.settings.row for run in runs if run.settings.system == system}
-        if missing := [row for row in TABLE_3_ROWS if row not in finished]:
-            text = f"Rows without a finished run of {system}: {', '.join(missing)}"
-            blocks.append(Paragraph(text))
+        blocks.append(Texts("Not finished:", [(run.name, run.reason) for run in unfinished]))
+    finished: dict[str, set] = {}
+    for run in runs:
+        finished.setdefault(run.settings.system, set()).add(run.settings.row)
+    for system, rows in finished.items():
+        if missing := [row for row in TABLE_3_ROWS if row not in rows]:
+            blocks.append(f"Rows without a finished run of {system}: {', '.join(missing)}")
     return blocks
 
 
 def group_by_row(runs: Sequence[TranslationRun]) -> list[list[TranslationRun]]:
     """Group the runs of a row by one system: in the paper's order, and that of the runs."""
-    groups: dict[tuple[str, str], list[TranslationRun]] = {}
+    groups: dict[tuple[int, str], list[TranslationRun]] = {}
     for run in runs:
-        groups.setdefault((str(run.settings.row), run.settings.system), []).append(run)
+        key = TABLE_3_ROWS.index(str(run.settings.row)), run.settings.system
+        groups.setdefault(key, []).append(run)
     systems = [system for _, system in groups]
-    order = sorted(groups, key=lambda key: (TABLE_3_ROWS.index(key[0]), systems.index(key[1])))
-    return [groups[key] for key in order]
+    return [groups[key] for key in sorted(groups, key=lambda key: (key[0], systems.index(key[1])))]
 
 
 def _table3_cells(runs: Sequence[TranslationRun]) -> dict[str, str]:
@@ -165,12 +153,12 @@ def _table3_cells(runs: Sequence[TranslationRun]) -> dict[str, str]:
         **{name: _symbol(row, name) for name in SYMBOLS},
         "ε_ls": _symbol(row, "epsilon_ls"),
         "updates": f"{first.training.updates:,}",
-        "PPL, paper": f"{paper.ppl:.2f}" if paper.ppl else "",
+        "PPL, paper": cell(paper.ppl),
         "PPL, ours": _mean([run.dev_perplexity for run in runs]),
-        "BLEU, paper": f"{paper.bleu:.1f}" if paper.bleu else "",
+        "BLEU, paper": cell(paper.bleu, ".1f"),
         "BLEU, ours": _mean([run.bleu.score for run in runs if run.bleu]),
         "sacreBLEU, ours": _mean([run.sacrebleu.score for run in runs]),
-        "10⁶ params, paper": f"{paper.parameters:.0f}" if paper.parameters else "",
+        "10⁶ params, paper": cell(paper.parameters, ".0f"),
         "10⁶ params, ours": f"{first.training.parameters / 1e6:.1f}",
         "seeds": str(len(runs)),
     }
@@ -184,10 +172,8 @@ def _symbol(row: Row, name: str) -> str:
 
 def _mean(values: Sequence[float]) -> str:
     """Return the mean over seeds, with the sample deviation if there are several."""
-    if not values:
-        return ""
     spread = f" ± {deviation(values):.2f}" if len(values) > 1 else ""
-    return f"{fmean(values):.2f}{spread}"
+    return f"{fmean(values):.2f}{spread}" if values else ""
 
 
 # Parsers (Table 4)
@@ -199,13 +185,11 @@ def parsers_blocks(
     """Return the paper's Table 4 with a row per run below it, how sure differences are, and a
     column per run with its training, its scores and its repairs."""
     repairs = dict.fromkeys(name for run in runs for name in run.repairs.repairs)
-    cells = [_parsing_cells(run, repairs) for run in runs]
-    parameters = Paragraph(f"Parameters of EVALB: {runs[0].scores.parameters}")
     return [
         *_table4(runs),
         *_f1_blocks(runs[0], differences),
-        turned_table(runs, cells),
-        parameters,
+        turned_table([_parsing_cells(run, repairs) for run in runs]),
+        f"Parameters of EVALB: {runs[0].scores.parameters}",
     ]
 
 
@@ -217,10 +201,9 @@ def _table4(runs: Sequence[ParserRun]) -> list[Block]:
     others = dict.fromkeys(_parsed(run) for run in runs if not _is_section_23(run))
     if not others:
         return [parsers]
-    paper = f"section 23 of the WSJ, {SECTION_23:,} sentences"
     ours = " and of ".join(others)
-    text = f"The paper's F1 is of {paper}; ours is of {ours}: they do not compare."
-    return [parsers, Paragraph(text)]
+    paper = f"section 23 of the WSJ, {SECTION_23:,} sentences"
+    return [parsers, f"The paper's F1 is of {paper}; ours is of {ours}: they do not compare."]
 
 
 def _trained_on(run: ParserRun) -> str:
@@ -233,11 +216,8 @@ def _trained_on(run: ParserRun) -> str:
 
 
 def _parsed(run: ParserRun) -> str:
-    settings = run.settings
-    return (
-        f"corpus {settings.corpus or 'not recorded'}, subset {settings.subset or 'not recorded'}, "
-        f"{run.sentences:,} sentences"
-    )
+    corpus, subset = (each or "not recorded" for each in (run.settings.corpus, run.settings.subset))
+    return f"corpus {corpus}, subset {subset}, {run.sentences:,} sentences"
 
 
 def _is_section_23(run: ParserRun) -> bool:
@@ -248,37 +228,36 @@ def _is_section_23(run: ParserRun) -> bool:
 
 def _f1_blocks(first: ParserRun, differences: Mapping[str, EstimatedDifference]) -> list[Block]:
     """Return each search against the first, over resampled sentences; nothing for one search."""
-    if not differences:
-        return []
     rows = [
-        [
-            name,
-            f"{found.difference:+.2f}",
-            _interval(found),
-            f"{found.p_value:.4f}",
-            verdict(found.p_value, first.sentences),
-        ]
+        {
+            f"F1 against {first.name}": name,
+            "difference": f"{found.difference:+.2f}",
+            f"{CONFIDENCE:.0%} interval": _interval(found),
+            "p": f"{found.p_value:.4f}",
+            "verdict": verdict(found.p_value, first.sentences),
+        }
         for name, found in differences.items()
     ]
-    what = f"F1 against {first.name}", "difference", f"{CONFIDENCE:.0%} interval", "p", "verdict"
-    text = f"Paired bootstrap (Koehn, 2004) over {SAMPLES_OF_DIFFERENCE:,} samples: {MEANING_OF_P}"
-    return [Table(what, rows), Paragraph(text)]
+    samples = f"over {SAMPLES_OF_DIFFERENCE:,} samples"
+    text = f"Paired bootstrap (Koehn, 2004) {samples}: {MEANING_OF_P}"
+    return [table_of(rows), text] if rows else []
 
 
-def _parsing_cells(run: ParserRun, repairs: Iterable[str]) -> dict[str, str]:
+def _parsing_cells(run: ParserRun, repairs: Mapping[str, None]) -> dict[str, str]:
     """Return what a table says of a run that parses, by its labels, with these repairs."""
     trees, scores, search = run.trees, run.scores, run.search
     every, counts = scores.all, run.repairs.repairs
     options = run.settings.options(TRAIN)
     has_copies, is_tagged = trees.silver or trees.augmented, trees.tags != "XX"
     return {
+        "": run.name,
         "row": run.settings.row or "",
         "gold trees": f"{trees.gold:,}",
-        "silver trees": _count(trees.silver),
-        "phrases and pairs of gold trees": _count(trees.augmented),
+        "silver trees": cell(trees.silver or None, ","),
+        "phrases and pairs of gold trees": cell(trees.augmented or None, ","),
         "copies of the gold trees": options.get("--upsample-primary", "") if has_copies else "",
         "in a word's place": trees.tags,
-        "word pieces": _count(run.vocabulary),
+        "word pieces": cell(run.vocabulary or None, ","),
         "dropout": options.get("--dropout", ""),
         "attention dropout": options.get("--attention-dropout", ""),
         **_training_cells(run),
@@ -292,28 +271,25 @@ def _parsing_cells(run: ParserRun, repairs: Iterable[str]) -> dict[str, str]:
         "tagging accuracy": f"{every.tagging_accuracy:.2f}" if is_tagged else "",
         "errors of EVALB, which do not count": f"{every.errors:,}",
         "well-formed before repair, %": f"{run.repairs.share_well_formed:.2f}",
-        **{f"repairs: {name}": _count(counts.get(name)) for name in repairs},
+        **{f"repairs: {name}": cell(counts.get(name) or None, ",") for name in repairs},
         "sentences parsed/s": f"{search.sentences / search.seconds:.1f}" if search.seconds else "",
     }
 
 
 def labels_table(runs: Sequence[ParserRun]) -> Table:
     """Return recall, precision and F1 of the labels that are most frequent in the gold trees."""
-    header = ["label", "gold"]
-    for run in runs:
-        header += [f"{what}, {run.name}" for what in ("recall", "precision", "F1")]
     gold = {label: counts.gold for label, counts in runs[0].scores.labels.items()}
     rows = []
     for label in sorted(gold, key=lambda label: (-gold[label], label))[:LABELS]:
-        rows.append([label, f"{gold[label]:,}"])
+        row = {"label": label, "gold": f"{gold[label]:,}"}
         for run in runs:
             counts = run.scores.labels.get(label, LabelCount(0, 0, 0))
-            rows[-1] += [
-                f"{percent(counts.matched, counts.gold):.2f}",
-                f"{percent(counts.matched, counts.predicted):.2f}",
-                f"{percent(2 * counts.matched, counts.gold + counts.predicted):.2f}",
-            ]
-    return Table(header, rows)
+            matched, both = counts.matched, counts.gold + counts.predicted
+            row[f"recall, {run.name}"] = f"{percent(matched, counts.gold):.2f}"
+            row[f"precision, {run.name}"] = f"{percent(matched, counts.predicted):.2f}"
+            row[f"F1, {run.name}"] = f"{percent(2 * matched, both):.2f}"
+        rows.append(row)
+    return table_of(rows)
 
 
 # Several seeds, and how sure differences are
@@ -324,31 +300,25 @@ def over_seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
     nothing if there are no groups."""
     if not groups:
         return []
+    first, *others = groups
     rows = []
     for group in groups:
         figures = zip(group.means, group.deviations, strict=True)
         means = [f"{mean:.2f} ± {deviation:.2f}" for mean, deviation in figures]
         rows.append([group.name, ", ".join(map(str, group.seeds)), *means])
-    header = ["mean ± standard deviation", "seeds", *groups[0].what]
-    first, *others = groups
-    rows += [
-        [f"{other.name}, difference", "", *map(_difference_cell, against(first, other))]
-        for other in others
-    ]
-    texts = []
-    if others:
-        texts.append(
-            f"Differences are from {first.name}, with their {CONFIDENCE:.0%} confidence interval "
-            "and p by Welch's t-test: p is how often seeds alone would make so large a difference."
+    for other in others:
+        cells = (
+            found and f"{found.difference:+.2f} ({_interval(found)}; p {found.p_value:.2f})"
+            for found in against(first, other)
         )
-    texts.append("Where only one run of a group is shown, it is that of the first seed.")
-    return [Table(header, rows, left=2), Paragraph(" ".join(texts))]
-
-
-def _difference_cell(found: EstimatedDifference | None) -> str:
-    if found is None:
-        return ""
-    return f"{found.difference:+.2f} ({_interval(found)}; p {found.p_value:.2f})"
+        rows.append([f"{other.name}, difference", "", *(text or "" for text in cells)])
+    text = (
+        f"Differences are from {first.name}, with their {CONFIDENCE:.0%} confidence interval "
+        "and p by Welch's t-test: p is how often seeds alone would make so large a difference. "
+    )
+    shown = "Where only one run of a group is shown, it is that of the first seed."
+    header = ["mean ± standard deviation", "seeds", *first.what]
+    return [Table(header, rows, left=2), text + shown if others else shown]
 
 
 def _interval(found: EstimatedDifference) -> str:
@@ -374,18 +344,8 @@ MACHINE = {
 }
 
 
-def how_made(runs: Sequence[Run]) -> list[Block]:
-    """Return a folded block per run, with all that its settings know."""
-    return [Details(f"How {run.name} was made", _facts(run), run.settings.commands) for run in runs]
-
-
-def clock(seconds: float) -> str:
-    """Return seconds as 1:23:45, with days in front if there are any."""
-    return str(timedelta(seconds=round(seconds)))
-
-
-def _facts(run: Run) -> dict[str, Text]:
-    """Return all that the run's settings know except the commands."""
+def how_made(run: Run) -> Details:
+    """Return a folded block with all that a run's settings know."""
     settings = run.settings
     what = {
         "row {}": settings.row,
@@ -396,45 +356,38 @@ def _facts(run: Run) -> dict[str, Text]:
         "seed {}": settings.seed,
         "checkpoints averaged: {}": settings.averaged,
     }
-    evaluated_by = settings.evaluated_by
-    facts: dict[str, Text] = {
+    training, evaluated_by = run.training, settings.evaluated_by
+    facts: dict[str, Text | None] = {
         "what": ", ".join(text.format(x) for text, x in what.items() if x is not None),
-        "commit": [Code(settings.commit)] if settings.commit else "",
-        "written": settings.written or "",
+        "commit": settings.commit and [Code(settings.commit)],
+        "written": settings.written,
         "hardware": _machine(settings),
         "packages": ", ".join(f"{name} {number}" for name, number in settings.packages.items()),
-        "wall time of training": f"{clock(run.training.wall_seconds)}, of that "
-        f"{clock(run.training.seconds)} in updates",
-        "resumed": _resumed(settings),
-        "evaluated by commit": evaluated_by or "" if evaluated_by != settings.commit else "",
+        "wall time of training": f"{clock(training.wall_seconds)}, of that "
+        f"{clock(training.seconds)} in updates",
+        "resumed": "; ".join(_elsewhere(settings, settings.resumed)),
+        "evaluated by commit": evaluated_by if evaluated_by != settings.commit else None,
     }
-    return {what: text for what, text in facts.items() if text}
+    given = {name: text for name, text in facts.items() if text}
+    return Details(f"How {run.name} was made", given, settings.commands)
 
 
-def _resumed(settings: Settings) -> str:
-    """Return the machines and commits with which a training went on from a checkpoint; the text is
-    empty if they are always those of the first start."""
-    first, *later = (
+def _elsewhere(first: Place, later: Sequence[Place]) -> list[str]:
+    """Return the machines and commits with which a training went on from a checkpoint, but for
+    those of the first start."""
+    begun, *places = (
         f"on {_machine(start) or 'hardware not recorded'}, commit {start.commit or 'not recorded'}"
-        for start in (settings, *settings.resumed)
+        for start in (first, *later)
     )
-    return "; ".join(place for place in dict.fromkeys(later) if place != first)
+    return [place for place in dict.fromkeys(places) if place != begun]
 
 
 def _machine(place: Place) -> str:
-    """Return all that is known of a machine; the text is empty if nothing is."""
-    parts = [
-        text.format(place.hardware.get(key))
-        for key, text in MACHINE.items()
-        if place.hardware.get(key)
-    ]
-    return ", ".join(filter(None, (_gpus(place), *parts)))
-
-
-def _gpus(place: Place) -> str:
-    """Return the names of the GPUs that were used; the text is empty if none was."""
-    if place.device != "cuda":
-        return ""
-    counts = Counter(place.hardware.get("gpus", [])[: place.gpus])
-    gpus = " and ".join(f"{n} × {name}" if n > 1 else name for name, n in counts.items())
-    return f"{place.nodes} nodes of {gpus}" if gpus and (place.nodes or 1) > 1 else gpus
+    """Return all that is known of a machine, with the GPUs that were used."""
+    known = place.hardware
+    used = known.get("gpus", [])[: place.gpus] if place.device == "cuda" else []
+    gpus = " and ".join(f"{n} × {name}" if n > 1 else name for name, n in Counter(used).items())
+    if gpus and (place.nodes or 1) > 1:
+        gpus = f"{place.nodes} nodes of {gpus}"
+    parts = [text.format(known[key]) for key, text in MACHINE.items() if known.get(key)]
+    return ", ".join([gpus, *parts] if gpus else parts)

@@ -16,6 +16,7 @@ from fairseq_aiayn.paper import (
 )
 from fairseq_aiayn.runs.record import SEARCH, TRAIN, Settings, papers_search
 from fairseq_aiayn.runs.run import Run
+from fairseq_aiayn.settings import option
 
 # Options that say where a run lies and by what port its processes met, not how it was made
 PLACES = {
@@ -27,12 +28,12 @@ FACTS = ("system", "row", "corpus", "subset", "seed", "averaged", "device", "gpu
 EN_DE, EN_FR = "wmt14_en_de", "wmt14_en_fr"  # as the recipes call the paper's corpora
 VOCABULARIES = {EN_DE: VOCABULARY_EN_DE, EN_FR: VOCABULARY_EN_FR}
 TEST_SETS = {"valid": "newstest2013", "test": "newstest2014"}  # by what the recipes call them
-TABLE_2_MODELS = {model.model: model for model in TABLE_2}
+TRANSFORMER_BASE, TRANSFORMER_BIG = TABLE_2[-2:]
 TABLE_2_BLEU = {  # by row and corpus
-    ("base", EN_DE): TABLE_2_MODELS["Transformer (base)"].bleu_en_de,
-    ("base", EN_FR): TABLE_2_MODELS["Transformer (base)"].bleu_en_fr,
-    ("big", EN_DE): TABLE_2_MODELS["Transformer (big)"].bleu_en_de,
-    ("big_en_fr", EN_FR): TABLE_2_MODELS["Transformer (big)"].bleu_en_fr,
+    ("base", EN_DE): TRANSFORMER_BASE.bleu_en_de,
+    ("base", EN_FR): TRANSFORMER_BASE.bleu_en_fr,
+    ("big", EN_DE): TRANSFORMER_BIG.bleu_en_de,
+    ("big_en_fr", EN_FR): TRANSFORMER_BIG.bleu_en_fr,
 }
 
 
@@ -54,7 +55,10 @@ def run_differences(
     only some systems have is listed if a command asked for it.
     """
     settings = [run.settings for run in runs]
-    differences = _unequal("run", [_facts(run) for run in runs])
+    facts = [{name: getattr(each, name) for name in FACTS} for each in settings]
+    for run, known in zip(runs, facts, strict=True):
+        known |= {"vocabulary": run.vocabulary, "commit": run.settings.commit}
+    differences = _unequal("run", facts)
     for stage in _keys([each.commands for each in settings]):
         options: Sequence[Mapping[str, object]] = [each.options(stage) for each in settings]
         if stage == TRAIN and logged and all(logged):
@@ -80,25 +84,13 @@ def _unequal(where: str, mappings: Sequence[Mapping[str, object]]) -> list[Diffe
     return differences
 
 
-def _facts(run: Run) -> dict[str, object]:
-    """Return what a run is, apart from its commands, packages and machine."""
-    facts = {name: getattr(run.settings, name) for name in FACTS}
-    return {**facts, "vocabulary": run.vocabulary, "commit": run.settings.commit}
-
-
 def _with_defaults(
     asked: Sequence[Mapping[str, object]], logged: Sequence[Mapping[str, object]]
 ) -> list[dict[str, object]]:
     """Return the logged options that all runs have, or that a command asked for."""
-    options = [
-        {f"--{key.replace('_', '-')}": value for key, value in each.items() if key[0] != "_"}
-        for each in logged
-    ]
-    asked_for = set(_keys(asked))
-    shown = [
-        name for name in _keys(options) if name in asked_for or all(name in own for own in options)
-    ]
-    return [{name: own[name] for name in shown if name in own} for own in options]
+    options = [{option(name): own[name] for name in own if name[0] != "_"} for own in logged]
+    shown = {*_keys(asked)} | set.intersection(*map(set, options))
+    return [{name: own[name] for name in own if name in shown} for own in options]
 
 
 def _keys(mappings: Sequence[Mapping[str, object]]) -> list[str]:
@@ -115,9 +107,8 @@ def published(settings: Settings) -> Published | None:
         bleu = TABLE_2_BLEU.get((row, settings.corpus or ""))
         return Published(bleu=bleu) if bleu else None
     in_table_3 = ROWS.get(row) in TABLE_3
-    if (settings.corpus, settings.subset) == (EN_DE, "valid") and in_table_3:
-        return ROWS[row].published
-    return None
+    is_newstest2013 = (settings.corpus, settings.subset) == (EN_DE, "valid")
+    return ROWS[row].published if in_table_3 and is_newstest2013 else None
 
 
 def is_about(vocabulary: int, paper: int) -> bool:
@@ -137,28 +128,27 @@ def unmet_conditions(runs: Sequence[Run], corpus: str, subset: str) -> str:
     The text is empty if every run meets every condition.
     """
     rows = [ROWS[run.settings.row or ""] for run in runs]
-    averaged = averaged_of(rows[0], subset)
-    ours: dict[str, dict[str, bool]] = {}  # of each condition its values, and if they are met
-    for run, row in zip(runs, rows, strict=True):
-        settings, vocabulary = run.settings, run.vocabulary
-        conditions = {
-            "corpus": (settings.corpus, settings.corpus == corpus),
-            "subset": (settings.subset, settings.subset == subset),
+    averaged, vocabulary = averaged_of(rows[0], subset), VOCABULARIES[corpus]
+    of_runs = [
+        {
+            "corpus": (run.settings.corpus, run.settings.corpus == corpus),
+            "subset": (run.settings.subset, run.settings.subset == subset),
             "updates": (run.training.updates, run.training.updates == row.steps),
-            "vocabulary": (vocabulary, is_about(vocabulary or 0, VOCABULARIES[corpus])),
-            "averaged checkpoints": (settings.averaged, settings.averaged == averaged),
+            "vocabulary": (run.vocabulary, is_about(run.vocabulary or 0, vocabulary)),
+            "averaged checkpoints": (run.settings.averaged, run.settings.averaged == averaged),
         }
-        for name, (value, is_met) in conditions.items():
-            values = ours.setdefault(name, {})
-            values[_recorded(value)] = is_met and values.get(_recorded(value), True)
-    unmet = [
-        f"{name} {' or '.join(values)}" for name, values in ours.items() if not all(values.values())
+        for run, row in zip(runs, rows, strict=True)
     ]
+    unmet = []
+    for name in of_runs[0]:
+        values, are_met = zip(*(conditions[name] for conditions in of_runs), strict=True)
+        if not all(are_met):
+            unmet.append(f"{name} {' or '.join(dict.fromkeys(map(_recorded, values)))}")
     updates = " or ".join(dict.fromkeys(f"{row.steps:,}" for row in rows))
     mean = f"the mean of the last {averaged} checkpoints" if averaged > 1 else "no averaging"
     paper = (
         f"{TEST_SETS[subset]} (corpus {corpus}, subset {subset}), {updates} updates, a vocabulary "
-        f"of about {VOCABULARIES[corpus]:,} and {mean}"
+        f"of about {vocabulary:,} and {mean}"
     )
     return f"The paper's figures are of {paper}; ours: {', '.join(unmet)}." if unmet else ""
 

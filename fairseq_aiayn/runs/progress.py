@@ -28,6 +28,37 @@ STATISTICS = re.compile(r"\| INFO \| (train_inner|valid) \| (\{.*)")
 WARNING = re.compile(r"\| WARNING \| fairseq_aiayn[\w.]* \| (.*)")
 
 
+class Display:
+    """The bar of a training, which appears with its first statistics."""
+
+    bar: tqdm | None = None
+    total: int | None = None
+
+    def show(self, line: str) -> None:
+        """Show what a line says; raises any error for other statistics than fairseq's."""
+        if match := MAX_UPDATE.search(line):
+            self.total = int(match[1])
+        elif match := STATISTICS.search(line):
+            values, _ = json.JSONDecoder().raw_decode(match[2])  # words may stand behind it
+            is_valid = match[1] == "valid"
+            done = int(values["valid_num_updates" if is_valid else "num_updates"])
+            if self.bar is None:  # where a training is resumed, the time left counts from there
+                self.bar = tqdm(
+                    total=self.total, initial=done, unit=" updates", dynamic_ncols=True, leave=False
+                )
+            if is_valid:
+                text = f"  update {done:>6}: development perplexity {values['valid_ppl']}"
+                self.bar.write(text, file=sys.stderr)
+                return
+            text = f"loss {values['loss']}, perplexity {values['ppl']}, {values['wps']} tokens/s"
+            self.bar.set_postfix_str(text, refresh=False)
+            self.bar.update(done - self.bar.n)
+        elif match := WARNING.search(line):
+            tqdm.write(f"  warning: {match[1]}", file=sys.stderr)
+        elif line.endswith("\r"):
+            print(line, end="", file=sys.stderr, flush=True)
+
+
 def show(lines: Iterable[str]) -> None:
     """Move a bar with each line of training statistics; pass on what other bars print.
 
@@ -39,52 +70,12 @@ def show(lines: Iterable[str]) -> None:
         with suppress(Exception):
             display.show(line)
     with suppress(Exception):
-        display.close()
+        if display.bar is not None:
+            display.bar.close()
     try:
         sys.stderr.flush()
     except OSError:  # without a terminal Python would end with status 120
         sys.stderr = io.StringIO()
-
-
-class Display:
-    """The bar of a training, which appears with its first statistics."""
-
-    def __init__(self) -> None:
-        self.bar: tqdm | None = None
-        self.total: int | None = None
-
-    def show(self, line: str) -> None:
-        """Show what a line says; raises any error for other statistics than fairseq's."""
-        if match := MAX_UPDATE.search(line):
-            self.total = int(match[1])
-        elif match := STATISTICS.search(line):
-            values, _ = json.JSONDecoder().raw_decode(match[2])  # words may stand behind it
-            self.show_statistics(match[1], values)
-        elif match := WARNING.search(line):
-            tqdm.write(f"  warning: {match[1]}", file=sys.stderr)
-        elif line.endswith("\r"):
-            print(line, end="", file=sys.stderr, flush=True)
-
-    def show_statistics(self, tag: str, values: dict[str, str]) -> None:
-        """Print a validation, or move the bar; where a training is resumed, the time left counts
-        from there."""
-        done = int(values["valid_num_updates" if tag == "valid" else "num_updates"])
-        if self.bar is None:
-            self.bar = tqdm(
-                total=self.total, initial=done, unit=" updates", dynamic_ncols=True, leave=False
-            )
-        if tag == "valid":
-            text = f"  update {done:>6}: development perplexity {values['valid_ppl']}"
-            self.bar.write(text, file=sys.stderr)
-            return
-        text = f"loss {values['loss']}, perplexity {values['ppl']}, {values['wps']} tokens/s"
-        self.bar.set_postfix_str(text, refresh=False)
-        self.bar.update(done - self.bar.n)
-
-    def close(self) -> None:
-        """Remove the bar from the terminal."""
-        if self.bar is not None:
-            self.bar.close()
 
 
 def copy_to_log(stream: Iterable[str], path: str) -> Iterator[str]:

@@ -24,6 +24,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -32,7 +33,7 @@ from typing import Any
 
 from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.settings import decoding, generate_options
-from fairseq_aiayn.text import dataclass_of, read_json, script
+from fairseq_aiayn.text import dataclass_of, read_dataclass, script
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN, SEARCH = "train", "generate"  # stages of a recipe, which commands have the names of
@@ -94,10 +95,8 @@ def read_settings(path: Path) -> Settings:
 
     Raises OSError, or ValueError for a value that is missing or of the wrong type.
     """
-    content = read_json(path)
-    if isinstance(content, dict):
-        content = {"name": content.get("system"), **content}
-    return dataclass_of(content, Settings, path)
+    content = read_dataclass(dict, path)
+    return dataclass_of({"name": content.get("system"), **content}, Settings, path)
 
 
 def options_of(command: str) -> dict[str, str]:
@@ -147,23 +146,26 @@ def packages() -> dict[str, str]:
     """Return the versions of the packages that a result depends on."""
     versions = {"python": platform.python_version()}
     for name in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return versions
 
 
 def hardware() -> dict[str, Any]:
-    """Return the processor, the cores this process may use, the memory, the GPUs that CUDA may use
-    and, where there are any, the versions of their driver and of the CUDA that it supports."""
+    """Return the processor, with what it has for products in bfloat16, the cores this process may
+    use, the memory, the GPUs that CUDA may use and, where there are any, the versions of their
+    driver and of the CUDA that it supports."""
+    file = Path("/proc/cpuinfo")  # only Linux has it
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    processor = match[1] if (match := MODEL.search(text)) else platform.machine()
+    units = [unit for flag, unit in BFLOAT16_UNITS.items() if f" {flag}" in text]
     query = ["--query-gpu=name,driver_version", "--format=csv,noheader"]
     if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
         query.append(f"--id={visible}")
     gpus = (output_of("nvidia-smi", *query) or "").splitlines()
     is_linux = hasattr(os, "sched_getaffinity")  # elsewhere, all cores may be used
     machine: dict[str, Any] = {
-        "processor": processor_name(),
+        "processor": f"{processor} with {' and '.join(units)}" if units else processor,
         "cores": len(os.sched_getaffinity(0)) if is_linux else os.cpu_count(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "gpus": [line.rpartition(", ")[0] for line in gpus],
@@ -175,16 +177,6 @@ def hardware() -> dict[str, Any]:
     return machine
 
 
-def processor_name() -> str:
-    """Return the first processor's model as Linux names it, or else the architecture, and what it
-    has for products in bfloat16."""
-    file = Path("/proc/cpuinfo")
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
-    name = match[1] if (match := MODEL.search(text)) else platform.machine()
-    units = [unit for flag, unit in BFLOAT16_UNITS.items() if f" {flag}" in text]
-    return f"{name} with {' and '.join(units)}" if units else name
-
-
 # The program
 
 
@@ -193,24 +185,19 @@ def training(arguments: argparse.Namespace) -> Settings:
 
     Raises OSError or ValueError for a record that cannot be read.
     """
-    now = {
+    made = vars(arguments) | {
+        "name": arguments.name or arguments.system,
+        "commands": commands(arguments),
         "commit": commit(),
         "packages": packages(),
         "hardware": hardware(),
         "written": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        **{name: getattr(arguments, name) for name in ("device", "gpus", "nodes")},
     }
     if arguments.resumes and arguments.resumes.exists():
         first = read_settings(arguments.resumes)
-        start = Start(**now, command=commands(arguments).get(TRAIN))
+        start = dataclass_of(made | {"command": made["commands"].get(TRAIN)}, Start, "start")
         return replace(first, resumed=(*first.resumed, start))
-    names = ("system", "row", "corpus", "text_sha256", "seed")
-    return Settings(
-        name=arguments.name or arguments.system,
-        commands=commands(arguments),
-        **{name: getattr(arguments, name) for name in names},
-        **now,
-    )
+    return dataclass_of(made, Settings, "training")
 
 
 def commands(arguments: argparse.Namespace) -> dict[str, str]:
@@ -238,9 +225,9 @@ def check(gpus: int, language: str | None) -> None:
     for a language whose translations cannot be scored."""
     import torch  # takes seconds; --help does not need it
 
-    if language is not None:
-        from fairseq_aiayn.scores import check_language
+    from fairseq_aiayn.scores import check_language
 
+    if language is not None:
         check_language(language)
     count = torch.cuda.device_count() if gpus else 0
     print(f"torch {torch.__version__}")
@@ -257,18 +244,14 @@ def add_programs(parser: argparse.ArgumentParser) -> None:
     checked.add_argument("--gpus", type=int, default=0, metavar="N", help="needed; 0 on a CPU")
     checked.add_argument("--language", help="of translations that will be scored")
     trained = programs.add_parser("training")
-    trained.add_argument("--name", help="that tables show (default: the system)")
     trained.add_argument("--system", required=True, choices=("aiayn", "stock"))
-    trained.add_argument("--row", help="of aiayn rows")
-    trained.add_argument("--corpus", help="what the recipe calls it")
-    trained.add_argument("--text-sha256", metavar="HASH", help="of the binaries")
+    trained.add_argument("--device", required=True, choices=("cpu", "cuda"))
     trained.add_argument("--seed", type=int, required=True)
-    trained.add_argument("--device", choices=("cpu", "cuda"), required=True)
-    trained.add_argument("--gpus", type=int, metavar="N", help="of each node")
-    trained.add_argument("--nodes", type=int, metavar="N")
-    trained.add_argument(
-        "--resumes", type=Path, metavar="FILE", help="the record of its first start, if it is there"
-    )
+    for name in ("--gpus", "--nodes"):
+        trained.add_argument(name, type=int)
+    for name in ("--name", "--row", "--corpus", "--text-sha256"):
+        trained.add_argument(name)
+    trained.add_argument("--resumes", type=Path, help="the record of its first start, if any")
     evaluated = programs.add_parser("evaluation")
     evaluated.add_argument("--training", type=Path, required=True, help="its record")
     evaluated.add_argument("--subset", choices=("valid", "test"), help="translated and scored")

@@ -32,15 +32,17 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fairseq_aiayn import scores
-from fairseq_aiayn.runs.logs import Training, read_log, training_of, validation_of
+from fairseq_aiayn.runs.logs import Log, Training, read_log, training_of, validation_of
 from fairseq_aiayn.runs.record import Settings, read_settings
-from fairseq_aiayn.scores import TOKENIZERS, Bleu
+from fairseq_aiayn.scores import TOKENIZERS, Bleu, Chrf
 from fairseq_aiayn.text import read_dataclass, read_lines
 from fairseq_aiayn.treebank import evalb
 
 GOLD = "gold.trees"  # is only in the directory of a search with a parser
+TEXTS = ("source", "reference", "hypothesis")
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class TranslationRun(Run):
     bleu: Bleu | None  # the paper's; None where it does not apply
     sacrebleu: Bleu
     token_bleu: Bleu | None = None  # of tokens unchanged, where that was asked for
+    chrf: Chrf | None = None  # where the texts are known
 
     @property
     def tokenizer(self) -> str:
@@ -74,14 +77,20 @@ class TranslationRun(Run):
         named = (name for name in TOKENIZERS.values() if f"|tok:{name}" in self.sacrebleu.signature)
         return next(named, "13a")
 
+    @property
+    def measures(self) -> dict[str, Bleu | Chrf | None]:
+        """The scores by their names in tables."""
+        return {
+            "BLEU as the paper's": self.bleu,
+            "sacreBLEU": self.sacrebleu,
+            "chrF": self.chrf,
+            "BLEU of tokens": self.token_bleu,
+        }
+
     def figures(self) -> dict[str, float]:
         """Return the figures that several seeds have a mean of, by their names in tables."""
-        return {
-            **({"BLEU of tokens": self.token_bleu.score} if self.token_bleu else {}),
-            **({"BLEU as the paper's": self.bleu.score} if self.bleu else {}),
-            "sacreBLEU": self.sacrebleu.score,
-            "development perplexity": self.dev_perplexity,
-        }
+        figures = {name: each.score for name, each in self.measures.items() if each}
+        return figures | {"development perplexity": self.dev_perplexity}
 
     def scored_on(self) -> dict[str, object]:
         """Return what runs must have in common to stand in one table."""
@@ -159,80 +168,66 @@ class ParserRun(Run):
 ScoredRun = TranslationRun | ParserRun
 
 
-@dataclass(frozen=True)
-class Texts:
-    """The sentences of the test set, with their references and translations."""
-
-    source: list[str]
-    reference: list[str]
-    hypothesis: list[str]
-
-
-def read_texts(directory: Path) -> Texts:
-    """Read the texts of a translation; raises OSError or ValueError."""
-    return Texts(*(read_lines(directory / f"{name}.txt") for name in Texts.__annotations__))
-
-
-def training_directory(directory: Path) -> Path:
-    """Return where the logs of a run's training are."""
-    return directory.absolute().parent if (directory / GOLD).exists() else directory
+def read_texts(directory: Path) -> list[list[str]]:
+    """Read the sentences of TEXTS; raises OSError or ValueError."""
+    return [read_lines(directory / f"{name}.txt") for name in TEXTS]
 
 
 def read_run(directory: Path) -> ScoredRun:
-    """Read one run directory.
+    """Read one run directory; raises the errors of `read_run_and_log`."""
+    return read_run_and_log(directory)[0]
+
+
+def read_run_and_log(directory: Path) -> tuple[ScoredRun, Log]:
+    """Read one run directory, and return the log of its training, too.
 
     Raises OSError for a missing file, and ValueError with the file and the rule for a bad one.
     """
     settings = read_settings(directory / "settings.json")
-    own = _read_parsing if (directory / GOLD).exists() else _read_translation
-    return own(directory, settings)
+    is_parser = (directory / GOLD).exists()
+    training = directory.absolute().parent if is_parser else directory
+    scored = _read_parsing(directory, training) if is_parser else _read_translation(directory)
+    validation = validation_of(read_log(training / "valid.log"))
+    log = read_log(training / "train.log")
+    known: dict[str, Any] = {
+        "settings": settings,
+        "training": training_of(log),
+        "dev_perplexity": validation.perplexity,
+        # The target side of a parser has no subwords
+        "vocabulary": validation.source_vocabulary if is_parser else validation.vocabulary,
+        **scored,
+    }
+    return (ParserRun if is_parser else TranslationRun)(**known), log
 
 
-def _read_translation(directory: Path, settings: Settings) -> TranslationRun:
+def _read_translation(directory: Path) -> dict[str, Any]:
     score = read_dataclass(scores.Scores, directory / "score.json")
     texts = read_texts(directory)
-    for name, lines in vars(texts).items():
+    for name, lines in zip(TEXTS, texts, strict=True):
         _require_sentences(directory / f"{name}.txt", len(lines), score.sentences)
-    training, perplexity, vocabulary = _read_logs(directory)
-    return TranslationRun(
-        settings=settings,
-        training=training,
-        dev_perplexity=perplexity,
-        vocabulary=vocabulary[1],
-        sentences=score.sentences,
-        test_set=_sha256("\n".join((*texts.source, *texts.reference)).encode()),
-        bleu=score.paper,
-        sacrebleu=score.sacrebleu,
-        token_bleu=score.tokens,
-    )
+    return {
+        "sentences": score.sentences,
+        "test_set": _sha256("\n".join((*texts[0], *texts[1])).encode()),
+        "bleu": score.paper,
+        "sacrebleu": score.sacrebleu,
+        "token_bleu": score.tokens,
+    }
 
 
-def _read_parsing(directory: Path, settings: Settings) -> ParserRun:
+def _read_parsing(directory: Path, training: Path) -> dict[str, Any]:
     score = read_dataclass(evalb.Scores, directory / "score.json")
     files = words, gold = directory / "words.txt", directory / GOLD
     for path in files:
         _require_sentences(path, len(read_lines(path)), score.all.sentences)
-    training, perplexity, vocabulary = _read_logs(training_directory(directory))
-    return ParserRun(
-        settings=settings,
-        training=training,
-        dev_perplexity=perplexity,
-        vocabulary=vocabulary[0],  # the target side has no subwords
-        sentences=score.all.sentences,
-        test_set=_sha256(words.read_bytes() + gold.read_bytes()),
-        part=directory.name,
-        trees=read_dataclass(TrainingTrees, training_directory(directory) / "data.json"),
-        scores=score,
-        repairs=read_dataclass(Repairs, directory / "repairs.json"),
-        search=read_dataclass(SearchTime, directory / "seconds.json"),
-    )
-
-
-def _read_logs(directory: Path) -> tuple[Training, float, tuple[int | None, int | None]]:
-    """Return the training, its perplexity and the vocabulary sizes of source and target."""
-    validation = validation_of(read_log(directory / "valid.log"))
-    sizes = validation.source_vocabulary, validation.vocabulary
-    return training_of(read_log(directory / "train.log")), validation.perplexity, sizes
+    return {
+        "sentences": score.all.sentences,
+        "test_set": _sha256(words.read_bytes() + gold.read_bytes()),
+        "part": directory.name,
+        "trees": read_dataclass(TrainingTrees, training / "data.json"),
+        "scores": score,
+        "repairs": read_dataclass(Repairs, directory / "repairs.json"),
+        "search": read_dataclass(SearchTime, directory / "seconds.json"),
+    }
 
 
 def _sha256(content: bytes) -> str:

@@ -68,8 +68,13 @@ def _alike(run: ScoredRun, other: ScoredRun) -> bool:
 
 def _over_seeds(group: Sequence[ScoredRun], what: Sequence[str]) -> OverSeeds:
     values = tuple(tuple(run.figures()[name] for run in group) for name in what)
+    # A run's name without the seed, if that is the end of its training's name
+    names = (
+        run.name.replace(run.settings.name, run.settings.name.removesuffix(f"-{run.settings.seed}"))
+        for run in group
+    )
     return OverSeeds(
-        name=", ".join(dict.fromkeys(map(_without_seed, group))),
+        name=", ".join(dict.fromkeys(names)),
         runs=tuple(run.name for run in group),
         seeds=tuple(run.settings.seed for run in group),
         what=tuple(what),
@@ -77,12 +82,6 @@ def _over_seeds(group: Sequence[ScoredRun], what: Sequence[str]) -> OverSeeds:
         means=tuple(map(statistics.mean, values)),
         deviations=tuple(map(deviation, values)),
     )
-
-
-def _without_seed(run: ScoredRun) -> str:
-    """Return a run's name without the seed, if that is the end of its training's name."""
-    training = run.settings.name
-    return run.name.replace(training, training.removesuffix(f"-{run.settings.seed}"), 1)
 
 
 def deviation(values: Sequence[float]) -> float:
@@ -108,10 +107,6 @@ def _welch(first: Sequence[float], other: Sequence[float]) -> EstimatedDifferenc
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # equal values of one group do no harm
         test = ttest_ind(other, first, equal_var=False)
-    interval = test.confidence_interval(CONFIDENCE)
-    return EstimatedDifference(
-        difference=statistics.mean(other) - statistics.mean(first),
-        low=float(interval.low),
-        high=float(interval.high),
-        p_value=float(test.pvalue),
-    )
+    low, high = test.confidence_interval(CONFIDENCE)
+    difference = statistics.mean(other) - statistics.mean(first)
+    return EstimatedDifference(difference, float(low), float(high), float(test.pvalue))

@@ -15,16 +15,7 @@ from run_directories import MADE, inner, table_rows, train_log, valid, write_run
 
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.report.curves import draw_learning_curves
-from fairseq_aiayn.report.document import (
-    Bullets,
-    Code,
-    Details,
-    Paragraph,
-    Table,
-    Texts,
-    as_html,
-    as_markdown,
-)
+from fairseq_aiayn.report.document import Code, Details, Table, Texts, as_html, as_markdown
 from fairseq_aiayn.runs.logs import Curve, LearningCurves
 from fairseq_aiayn.scores import score
 
@@ -34,8 +25,8 @@ HOSTILE = (
 )
 SECTIONS = {
     "One & two": [
-        Paragraph(["see ", Code("--x <y>"), f", a < b {HOSTILE}"]),
-        Bullets([f"ours: on <X1> {HOSTILE}", "theirs"]),
+        ["see ", Code("--x <y>"), f", a < b {HOSTILE}"],
+        f"ours: on <X1> {HOSTILE}",
         Table(["", "<th>", HOSTILE], [["row", "1 < 2", HOSTILE]]),
         Texts("Sentence 1", [("source", HOSTILE)]),
         Details("How a <b> was made", {"what": [Code("c"), ", <i>"]}, {"train": "x --lang '<de>'"}),
@@ -71,7 +62,7 @@ def test_no_words_become_markup_in_html():
 def test_no_words_become_markup_in_markdown():
     """Breaks if a name or an option can end a cell, or make code, a link, a heading or HTML."""
     hostile = HOSTILE.replace("\r", " ").strip()
-    lines = as_markdown("a <b>", SECTIONS).split("\n")
+    lines = as_markdown(SECTIONS).split("\n")
     texts = [line.strip("| ") for line in lines if "alert" in line]
     assert len(texts) == 5, "each on one line"
     for escaped in texts:
@@ -126,6 +117,9 @@ def test_two_systems_are_compared_in_three_files(make_run, tmp_path, capsys):
     report = json.loads((out / "table.json").read_text())
     assert report["curves"]["ours"]["training"]["loss"] == [9.0, 8.0]
     assert report["significance"]["systems"]["theirs"]["p_value"] < 0.05
+    (chrf,) = (row for row in table_rows((out / "table.md").read_text()) if row[0] == "chrF")
+    assert float(chrf[1]) < 90 and chrf[2] == "100.00"
+    assert [run["chrf"]["score"] for run in report["runs"]][1] == 100
 
 
 def test_chinese_is_compared_by_its_own_tokens(make_run, tmp_path, capsys):

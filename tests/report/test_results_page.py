@@ -11,7 +11,7 @@ from run_directories import table_rows, valid_log, write_run
 
 from fairseq_aiayn.cli.main import main as aiayn
 from fairseq_aiayn.report import results_page
-from fairseq_aiayn.report.document import sections_as_markdown
+from fairseq_aiayn.report.document import as_markdown
 from fairseq_aiayn.report.pages import sections, write_page
 from fairseq_aiayn.report.results import read_report, read_results, read_table3
 
@@ -49,7 +49,7 @@ def test_every_file_has_a_heading_and_the_sections_that_its_results_give(folder,
     assert table3.startswith("all rows\n") and captions.startswith("multi30k\n")
     for section, path in ((table3, "all rows.json"), (captions, "multi30k.json")):
         found = sections(read_results(folder / path))
-        assert section.strip().endswith(sections_as_markdown(found, level=3).strip())
+        assert section.strip().endswith(as_markdown(found, level=3).strip())
         assert next(iter(found)) == "Results" and "fairseq-train bin" in section
     assert "### Examples" in captions and "absent: " in table3
     assert "[multi30k.json](measured/multi30k.json)" in captions

@@ -57,3 +57,14 @@ def test_what_a_run_wrote_is_text_and_links_lead_to_their_sections(chromium, pag
     opened.tab.locator("#learning-curves summary").focus()
     opened.tab.keyboard.press("Enter")
     assert figures.is_visible() and "1.100" in figures.inner_text()
+
+
+def test_no_column_is_cut_off_on_paper(chromium, page):
+    opened = chromium.open(page, width=718)  # A4 without its margins
+    opened.tab.emulate_media(media="print")
+    opened.assert_fits()
+    tables = opened.tab.locator("table:visible")
+    assert tables.count() > 3
+    for table in tables.all():
+        box = table.bounding_box()
+        assert box["x"] + box["width"] <= 718
