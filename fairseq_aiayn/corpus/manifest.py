@@ -69,16 +69,15 @@ class Text:
         if "{language}" not in f"{self.file} {self.member}":
             raise ValueError(f"expected {{language}} in file or member, got {self.file}")
 
-    def sides(self, languages: tuple[str, str]) -> tuple[Location, Location]:
+    def sides(self, languages: tuple[str, str]) -> list[Location]:
         """Return the places of the source and of the target."""
-        return self._side(languages[0], "src"), self._side(languages[1], "ref")
-
-    def _side(self, language: str, side: str) -> Location:
-        names = (self.file, self.member or "")
-        file, member = (
-            name.replace("{language}", language).replace("{side}", side) for name in names
-        )
-        return Location(file, member or None)
+        return [
+            Location(
+                self.file.format(language=language, side=side),
+                self.member and self.member.format(language=language, side=side),
+            )
+            for language, side in zip(languages, ("src", "ref"), strict=True)
+        ]
 
 
 @dataclass(frozen=True)

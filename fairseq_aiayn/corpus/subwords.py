@@ -22,13 +22,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from fairseq_aiayn.text import (
-    STANDARD_INPUT,
-    in_order,
-    script,
-    stream_lines,
-    write_whole,
-)
+from fairseq_aiayn.text import STANDARD_INPUT, in_order, script, stream_lines, write_whole
 
 Cut = Callable[[str], str]  # from a line to its subwords, separated by spaces
 
@@ -74,11 +68,13 @@ def sentence_pieces(model: Path) -> Cut:
     return lambda line: " ".join(processor.encode(line, out_type=str))
 
 
-_byte_pairs, _sentence_pieces = cache(byte_pairs), cache(sentence_pieces)  # of a worker
+@cache  # of a worker
+def _cutter(codes: Path | None, model: Path) -> Cut:
+    return byte_pairs(codes) if codes else sentence_pieces(model)
 
 
 def _cut(lines: Sequence[str], codes: Path | None, model: Path) -> list[str]:
-    return [*map(_byte_pairs(codes) if codes else _sentence_pieces(model), lines)]
+    return [*map(_cutter(codes, model), lines)]
 
 
 def sample(texts: Sequence[Path], pairs: int) -> Iterator[str]:

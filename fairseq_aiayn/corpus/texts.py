@@ -9,7 +9,6 @@ Both sets are the references of BLEU, so nothing is cleaned: text that cannot be
 
 from __future__ import annotations
 
-import codecs
 import html
 import re
 import sys
@@ -17,6 +16,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from html.entities import html5
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO
 
@@ -30,30 +30,48 @@ from fairseq_aiayn.text import (
     write_whole,
 )
 
+Pair = tuple[bytes, bytes]
+
 BUFFER_BYTES = 1 << 20
 
 # WMT's test sets come as SGML
-SEGMENT = re.compile(
-    r"<seg(?:\s[^>]*)?>(?P<text>.*?)(?P<end></seg\s*>|(?=<seg[\s>])|\Z)", re.IGNORECASE | re.DOTALL
-)
+SEGMENT = re.compile(r"<seg(?:\s[^>]*)?>(.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
 ENTITY = re.compile(r"&(?:#\w+|(?P<name>\w+));")
 # ASCII only: French no-break spaces belong to the text.
 WHITE_SPACE = re.compile(r"[ \t\n\r\f\v]+")
 
 
-def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
-    """Yield the lines of a text in `directory` without line ends; nothing is unpacked to disk.
+def read_pairs(directory: Path, text: Text, languages: tuple[str, str]) -> Iterator[Pair]:
+    """Yield the pairs of a text, each side as in `open_lines`.
 
-    Each call reads the archive anew, up to the end of the member, in constant memory. Raises
-    OSError for a missing file, ValueError for a missing member or a damaged archive; an error may
-    come after some lines.
+    Raises ValueError after the last pair if there is none, if one side has more lines, or if the
+    number differs from the manifest's.
+    """
+    count = 0
+    sides = [open_lines(directory, side) for side in text.sides(languages)]
+    for source, target in zip_longest(*sides):
+        if source is None or target is None:
+            short = languages[target is None]
+            raise ValueError(f"{text.name}: expected parallel lines, got only {count:,} in {short}")
+        yield source, target
+        count += 1
+    if not count or count != (text.sentences or count):
+        expected = f"{text.sentences:,} sentences" if text.sentences else "sentences"
+        raise ValueError(f"{text.name}: expected {expected}, got {count:,}")
+
+
+def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
+    """Yield the lines of a text in `directory`, with their ends, or the segments of SGML.
+
+    Each call reads the archive anew, up to the end of the member, in constant memory, and unpacks
+    nothing to disk. Raises OSError for a missing file, ValueError for a missing member or a damaged
+    archive; an error may come after some lines.
     """
     path = directory / location.file
     try:
         with _open_text(path, location.member) as stream:
-            for number, line in enumerate(stream):
-                line = line if number else line.removeprefix(codecs.BOM_UTF8)
-                yield line.removesuffix(b"\n").removesuffix(b"\r")
+            is_sgml = (location.member or location.file).endswith((".sgm", ".sgm.gz"))
+            yield from segments(stream.read().decode()) if is_sgml else stream
     except (tarfile.TarError, *NOT_GZIP) as error:
         raise ValueError(f"{path}: is cut short or not a gzip/tar archive") from error
 
@@ -83,61 +101,30 @@ def _find_member(archive: tarfile.TarFile, wanted: str, path: Path) -> IO[bytes]
     raise ValueError(f"{path}: expected a member {wanted}, got {', '.join(names) or 'none'}")
 
 
-def read_pair(directory: Path, text: Text, languages: tuple[str, str]) -> list[list[str]]:
-    """Return the sentences of both sides.
-
-    Raises the errors of `read_sentences`, and ValueError for a number of sentences that differs
-    from the manifest's or the other side's.
-    """
-    sides = text.sides(languages)
-    pair = [read_sentences(directory, location) for location in sides]
-    expected = text.sentences or len(pair[0])
-    for location, lines in zip(sides, pair, strict=True):
-        if len(lines) != expected:
-            name = _name(directory, location)
-            raise ValueError(f"{name}: expected {expected:,} sentences, got {len(lines):,}")
-    return pair
-
-
-def read_sentences(directory: Path, location: Location) -> list[str]:
-    """Return the sentences of one side: its lines or, for SGML, its segments.
-
-    Raises ValueError, with file and member, for text that is not UTF-8, and if there is no sentence
-    or an empty one.
-    """
-    name = _name(directory, location)
-    lines = list(decode_lines(open_lines(directory, location), name))
-    if (location.member or location.file).endswith((".sgm", ".sgm.gz")):
-        lines = read_segments("\n".join(lines), name)
-    if not lines:
-        raise ValueError(f"{name}: expected sentences, got none")
-    require_text(name, lines)
-    return lines
-
-
-def read_segments(text: str, name: str) -> list[str]:
-    """Return the text of each <seg> as one line, with its entities replaced.
-
-    Raises ValueError, with `name`, if a segment is not closed.
-    """
-    segments = []
-    for number, segment in enumerate(SEGMENT.finditer(text), start=1):
-        if not segment["end"]:
-            raise ValueError(f"{name}: expected </seg> after segment {number}, got none")
+def segments(text: str) -> Iterator[bytes]:
+    """Yield the text of each <seg> as one line, with its entities replaced."""
+    for segment in SEGMENT.findall(text):
         # Entities come first: they may stand for white space.
-        line = ENTITY.sub(_character, segment["text"])
-        segments.append(WHITE_SPACE.sub(" ", line).strip(" "))
-    return segments
-
-
-def _name(directory: Path, location: Location) -> str:
-    return ": ".join(filter(None, (str(directory / location.file), location.member)))
+        yield WHITE_SPACE.sub(" ", ENTITY.sub(_character, segment)).strip(" ").encode()
 
 
 def _character(entity: re.Match[str]) -> str:
     """Replace an entity if it is complete and known; html.unescape alone replaces "&para", too."""
     known = entity["name"] is None or f"{entity['name']};" in html5
     return html.unescape(entity[0]) if known else entity[0]
+
+
+def read_set(directory: Path, text: Text, languages: tuple[str, str]) -> list[list[str]]:
+    """Return the sentences of both sides; raises the errors of `read_pairs`, and ValueError for
+    text that is not UTF-8 and for an empty sentence."""
+    pair = []
+    for language, side in zip(
+        languages, zip(*read_pairs(directory, text, languages), strict=True), strict=True
+    ):
+        name = f"{text.name}, {language}"
+        pair.append([*decode_lines(side, name)])
+        require_text(name, pair[-1])
+    return pair
 
 
 def main() -> None:
@@ -151,7 +138,7 @@ def main() -> None:
         manifest = read_manifest(arguments.manifest)
         texts = {"valid": manifest.valid, "test": manifest.test}
         pairs = {
-            split: read_pair(arguments.directory, text, languages) for split, text in texts.items()
+            split: read_set(arguments.directory, text, languages) for split, text in texts.items()
         }
         arguments.output.mkdir(parents=True, exist_ok=True)
         for split, pair in pairs.items():

@@ -51,13 +51,6 @@ def test_byte_pairs_are_those_of_subword_nmt(codes):
     assert [cut(line) for line in LINES + ODD] == expected and "@@ " in "".join(expected)
 
 
-def test_codes_of_both_versions_serve(tmp_path):
-    (tmp_path / "codes").write_text("#version: 0.2\na b</w>\n")
-    assert byte_pairs(tmp_path / "codes")("ab") == "ab"
-    (tmp_path / "codes").write_text("a b\n")
-    assert byte_pairs(tmp_path / "codes")("abc") == "ab@@ c"
-
-
 @pytest.mark.parametrize("content", [b"", b"codes\n", b"#version: 9.9\na b\n", b"\xe9 a\n"])
 @pytest.mark.parametrize("read", [byte_pairs, sentence_pieces])
 def test_a_file_that_cuts_nothing_is_named(read, content, tmp_path):
