@@ -121,8 +121,8 @@ treebank: evalb_counts_the_root
 - {"TOP", "-NONE-", ",", ":", "``", "''", "."}
 + {"-NONE-", ",", ":", "``", "''", "."}
 treebank: recall_measured_as_precision
-- percent(sums["matched"], sums["gold"])
-+ percent(sums["matched"], sums["predicted"])
+- percent(matched, gold), percent(matched, predicted)
++ percent(matched, predicted), percent(matched, predicted)
 treebank: one_predicted_constituent_matches_several
 - del others[index]
 + pass

@@ -7,8 +7,8 @@ import dataclasses
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TextIO, get_args
 
@@ -46,6 +46,7 @@ from fairseq_aiayn.treebank.repair import RepairReport, repair
 from fairseq_aiayn.treebank.trees import SYMBOLS, Constituent, input_files, words_of, write_tree
 
 LISTED = 10  # lines that do not count and are printed; of all, the number is
+OUTPUTS = ("words", "trees", "source")  # of linearize, beside the sequences
 
 
 def declare_linearize(parser: argparse.ArgumentParser) -> None:
@@ -86,22 +87,24 @@ def run_linearize(arguments: argparse.Namespace) -> None:
     --skip, the input has one tree per line, as parsers write it; lines that are not a tree are
     skipped and counted.
     """
-    paths = arguments.words, arguments.trees, arguments.source
-    outputs = [path.resolve() for path in paths if path]
+    paths = {option: getattr(arguments, option) for option in OUTPUTS}
+    outputs = [path.resolve() for path in paths.values() if path]
     if len(set(outputs)) < len(outputs):
         raise ValueError("--words, --trees and --source: expected different files, got one twice")
     inputs = [file for path in arguments.trees_in for file in input_files(path)]
-    for option, path in zip(("--words", "--trees", "--source"), paths, strict=True):
-        require_not_among(option, path, inputs)
+    for option, path in paths.items():
+        require_not_among(f"--{option}", path, inputs)
     with ExitStack() as opened:
-        files = [opened.enter_context(_open(path)) for path in paths]
+        files = {
+            option: opened.enter_context(whole_file(path)) for option, path in paths.items() if path
+        }
         if not _write_trees(arguments, files):
             raise ValueError(f"{source_name(arguments.trees_in[0])}: expected a tree, got none")
-        for output in filter(None, (sys.stdout, *files)):
+        for output in (sys.stdout, *files.values()):
             output.flush()  # no file appears if another cannot be written
 
 
-def _write_trees(arguments: argparse.Namespace, files: Sequence[TextIO | None]) -> int:
+def _write_trees(arguments: argparse.Namespace, files: Mapping[str, TextIO]) -> int:
     """Print the sequences, and write words, trees and sources to the files; return their number."""
     count = too_long = 0
     for tree in _read_trees(arguments):
@@ -112,11 +115,10 @@ def _write_trees(arguments: argparse.Namespace, files: Sequence[TextIO | None]) 
         count += 1
         words = [word.form for word in words_of(tree)]
         print(" ".join(symbols))
-        for file, line in zip(
-            files, (" ".join(words), write_tree(tree), source_text(words)), strict=True
-        ):
-            if file:
-                print(line, file=file)
+        lines = " ".join(words), write_tree(tree), source_text(words)
+        for option, line in zip(OUTPUTS, lines, strict=True):
+            if option in files:
+                print(line, file=files[option])
     if arguments.longest is not None:
         print(f"{count:,} trees; {too_long:,} left out as too long", file=sys.stderr)
     return count
@@ -134,10 +136,6 @@ def _read_trees(arguments: argparse.Namespace) -> Iterator[Constituent]:
         print(shortened(reason), file=sys.stderr)
     if refused:
         print(f"left out: {len(refused):,} lines that are no tree", file=sys.stderr)
-
-
-def _open(path: Path | None) -> AbstractContextManager[TextIO | None]:
-    return nullcontext() if path is None else whole_file(path)
 
 
 def declare_delinearize(parser: argparse.ArgumentParser) -> None:
@@ -182,7 +180,7 @@ def run_delinearize(arguments: argparse.Namespace) -> None:
     """
     require_not_among("--report", arguments.report, (arguments.linearized, arguments.words))
     report = RepairReport()
-    with _open(arguments.report) as file:
+    with whole_file(arguments.report) if arguments.report else nullcontext() as file:
         for lines in read_line_pairs(arguments.linearized, arguments.words):
             symbols, words = map(SYMBOLS.findall, lines)
             try:
@@ -269,16 +267,12 @@ def _list_uncounted(sentences: Sequence[SentenceScore], name: str) -> None:
         print(shortened(f"{name}:{number}: {reason}"), file=sys.stderr)
     if len(uncounted) > LISTED:
         print(f"{name}: {len(uncounted):,} sentences do not count", file=sys.stderr)
-    unbalanced = sum(not score.balanced for _, score in uncounted)
-    if unbalanced:
-        print(
-            f"warning: {unbalanced:,} lines are no whole tree, and nothing of them counts: "
-            f"{ONE_LINE}",
-            file=sys.stderr,
-        )
+    if unbalanced := sum(not score.balanced for score in sentences):
+        what = f"{unbalanced:,} lines are no whole tree, and nothing of them counts"
+        print(f"warning: {what}: {ONE_LINE}", file=sys.stderr)
 
 
-def _warn_of_roots(sentences: list[SentenceScore], parameters: Parameters) -> None:
+def _warn_of_roots(sentences: Sequence[SentenceScore], parameters: Parameters) -> None:
     """Warn if gold and prediction have different labels at the root, one of which counts."""
     valid = [score for score in sentences if len(score.roots) > 1]
     different = Counter(

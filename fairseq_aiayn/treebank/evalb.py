@@ -35,7 +35,7 @@ Intended differences from the C program:
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -498,75 +498,55 @@ def score_files(
 
 def summarize(scores: Iterable[SentenceScore], parameters: Parameters = COLLINS) -> Scores:
     """Sum up the scores of sentences."""
-    everything, short = Counter[str](), Counter[str]()
-    gold, predicted, matched = Counter[str](), Counter[str](), Counter[str]()
-    for score in scores:
-        counts = _counts(score)
-        everything.update(counts)
-        if score.length <= parameters.cutoff:
-            short.update(counts)
-        if score.status is Status.VALID:
-            gold.update(score.gold)
-            predicted.update(score.predicted)
-            matched.update(score.matched)
-    counted_as = parameters.counted_as
+    scores = [*scores]
     labels: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for column, counter in enumerate((gold, predicted, matched)):
-        for label, count in counter.items():
-            labels[counted_as.get(label, label)][column] += count
+    for score in _valid(scores):
+        for column, found in enumerate((score.gold, score.predicted, score.matched)):
+            for label in found:
+                labels[parameters.counted_as.get(label, label)][column] += 1
     return Scores(
-        all=_summary(everything),
-        short=_summary(short),
+        all=_summary(scores),
+        short=_summary([score for score in scores if score.length <= parameters.cutoff]),
         cutoff=parameters.cutoff,
         parameters=parameters.name,
         labels={label: LabelCount(*labels[label]) for label in sorted(labels)},
     )
 
 
-def _counts(score: SentenceScore) -> dict[str, int]:
-    """Return what a sentence adds to the sums; one that is not valid adds only itself."""
-    if score.status is not Status.VALID:
-        return {"sentences": 1, score.status.name: 1}
-    gold, predicted, matched = len(score.gold), len(score.predicted), len(score.matched)
-    return {
-        "sentences": 1,
-        score.status.name: 1,
-        "gold": gold,
-        "predicted": predicted,
-        "matched": matched,
-        "complete": gold == predicted == matched,
-        "crossing": score.crossing,
-        "no crossing": score.crossing == 0,
-        "two or less": score.crossing <= 2,
-        "words": score.words,
-        "correct tags": score.correct_tags,
-    }
+def _valid(scores: Sequence[SentenceScore]) -> list[SentenceScore]:
+    return [score for score in scores if score.status is Status.VALID]
 
 
-def _summary(sums: Counter[str]) -> Summary:
-    valid = sums[Status.VALID.name]
-    recall = percent(sums["matched"], sums["gold"])
-    precision = percent(sums["matched"], sums["predicted"])
+def _summary(scores: Sequence[SentenceScore]) -> Summary:
+    valid = _valid(scores)
+    gold = sum(len(score.gold) for score in valid)
+    predicted = sum(len(score.predicted) for score in valid)
+    matched = sum(len(score.matched) for score in valid)
+    crossing = [score.crossing for score in valid]
+    words = sum(score.words for score in valid)
+    correct_tags = sum(score.correct_tags for score in valid)
+    recall, precision = percent(matched, gold), percent(matched, predicted)
     both = precision + recall
+    complete = sum(len(s.gold) == len(s.predicted) == len(s.matched) for s in valid)
     return Summary(
-        sentences=sums["sentences"],
-        errors=sums[Status.ERROR.name],
-        skipped=sums[Status.SKIPPED.name],
-        valid=valid,
+        sentences=len(scores),
+        errors=sum(score.status is Status.ERROR for score in scores),
+        skipped=sum(score.status is Status.SKIPPED for score in scores),
+        valid=len(valid),
         recall=recall,
         precision=precision,
         f1=2 * precision * recall / both if both else 0.0,
-        complete_match=percent(sums["complete"], valid),
-        average_crossing=sums["crossing"] / valid if valid else 0.0,
-        no_crossing=percent(sums["no crossing"], valid),
-        two_or_less_crossing=percent(sums["two or less"], valid),
-        tagging_accuracy=percent(sums["correct tags"], sums["words"]),
-        gold_constituents=sums["gold"],
-        predicted_constituents=sums["predicted"],
-        matched_constituents=sums["matched"],
-        crossing_constituents=sums["crossing"],
-        words=sums["words"],
-        correct_tags=sums["correct tags"],
+        complete_match=percent(complete, len(valid)),
+        average_crossing=sum(crossing) / len(valid) if valid else 0.0,
+        no_crossing=percent(crossing.count(0), len(valid)),
+        two_or_less_crossing=percent(sum(count <= 2 for count in crossing), len(valid)),
+        tagging_accuracy=percent(correct_tags, words),
+        gold_constituents=gold,
+        predicted_constituents=predicted,
+        matched_constituents=matched,
+        crossing_constituents=sum(crossing),
+        words=words,
+        correct_tags=correct_tags,
     )
 
 
