@@ -16,10 +16,9 @@ import zlib
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, TextIO, TypeVar, cast
@@ -49,20 +48,12 @@ def stream_lines(path: str | Path) -> Iterator[str]:
         yield from decode_lines(sys.stdin.buffer, source_name(path))
         return
     with open(path, "rb") as file:
-        lines = _lines_unpacked(file) if str(path).lower().endswith(".gz") else file
-        yield from decode_lines(lines, str(path))
-
-
-def _lines_unpacked(file: IO[bytes]) -> Iterator[bytes]:
-    yield from unpacked(file)  # an empty file is an error of the first line
+        is_packed = str(path).lower().endswith(".gz")
+        yield from decode_lines(unpacked(file) if is_packed else file, str(path))
 
 
 def unpacked(file: IO[bytes]) -> IO[bytes]:
-    """Return the content of a *.gz file; raises EOFError for an empty file, which gzip would take
-    for an empty text. Reading a damaged one raises one of NOT_GZIP."""
-    if not file.read(1):
-        raise EOFError
-    file.seek(0)
+    """Return the content of a *.gz file; reading a damaged one raises one of NOT_GZIP."""
     return cast(IO[bytes], gzip.open(file))
 
 
@@ -159,14 +150,12 @@ def dataclass_of(content: object, kind: type[Kind], where: object) -> Kind:
         return TypeAdapter(kind).validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
+        rule = first["msg"].replace("Input should be", "expected")
+        fault = {
+            "missing": "missing key",
+            "value_error": rule.removeprefix("Value error, "),  # the dataclass itself refuses it
+        }.get(first["type"], f"{rule}, got {first['input']!r}")
         place = ".".join(map(str, first["loc"]))
-        if first["type"] == "missing":
-            fault = "missing key"
-        elif first["type"] == "value_error":  # the dataclass itself refuses its values
-            fault = str(first["ctx"]["error"])
-        else:
-            rule = first["msg"].replace("Input should be", "expected")
-            fault = f"{rule}, got {first['input']!r}"
         raise ValueError(": ".join(filter(None, (str(where), place, fault)))) from error
 
 
@@ -241,10 +230,8 @@ def require_not_among(
     option: str, output: Path | None, inputs: Iterable[str | os.PathLike]
 ) -> None:
     """Raise ValueError if an output would replace an input."""
-    if output is None or not output.exists():
-        return
-    for path in inputs:
-        if Path(path).exists() and output.samefile(path):
+    for path in map(Path, inputs):
+        if output and output.exists() and path.exists() and output.samefile(path):
             raise ValueError(f"{option} {output}: is also an input, and would be replaced")
 
 
@@ -328,22 +315,17 @@ def in_order(
     """Yield the result of `function` for each task, which `workers` processes compute.
 
     Tasks are drawn only as workers need them, so that few are in memory at a time. After the first
-    error of a task, or of drawing one, tasks that have not begun are dropped. Raises OSError if a
-    worker is killed, ValueError for less than one worker.
+    error of a task, or of drawing one, tasks that have not begun are dropped.
     """
     # Otherwise each process gets a copy of the unflushed output, and prints it when it ends.
     sys.stdout.flush()
     pool = ProcessPoolExecutor(workers, initializer=end_with_parent)
-    running: deque[Future[Result]] = deque()
+    submitted = (pool.submit(function, task) for task in tasks)
     try:
-        for task in tasks:
-            running.append(pool.submit(function, task))
-            if len(running) == TASKS_PER_WORKER * workers:
-                yield running.popleft().result()
+        running = deque(islice(submitted, TASKS_PER_WORKER * workers))
         while running:
             yield running.popleft().result()
-    except BrokenProcessPool as error:
-        raise OSError("a worker process was killed; is there too little memory?") from error
+            running.extend(islice(submitted, 1))
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -30,12 +30,6 @@ def square(number: int) -> int:
     return number * number
 
 
-def killed(number: int) -> int:
-    """Kill this process, as the system does if memory is short."""
-    os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
 @pytest.mark.parametrize("workers", [1, 3])
 def test_every_task_is_done_in_order_and_few_are_drawn_ahead_of_the_results(workers):
     drawn = []
@@ -51,11 +45,6 @@ def test_the_first_error_ends_all_tasks():
     with pytest.raises(ValueError, match="^13 is not allowed$"):
         list(in_order(square, endless, 1))
     assert next(endless) <= 13 + TASKS_PER_WORKER  # 0, 1, ..., 13 and those that were waiting
-
-
-def test_a_killed_worker_is_an_error():
-    with pytest.raises(OSError, match="^a worker process was killed; is there too little memory?"):
-        list(in_order(killed, range(9), 2))
 
 
 def test_workers_end_when_their_parent_is_killed():

@@ -11,7 +11,6 @@ import fairseq_aiayn
 from fairseq_aiayn.cost import (
     USUAL_LENGTH,
     Estimate,
-    ForwardFlops,
     difference_table,
     estimate,
     forward_flops,
@@ -35,16 +34,12 @@ from fairseq_aiayn.settings import (
 from fairseq_aiayn.text import aligned_lines
 
 SYSTEMS = {"aiayn": train_flags, "stock": stock_flags}
-FORWARD = (
-    "matrices of the encoder",
-    "matrices of the decoder",
-    "QK^T and weighted sums of V",
-    "projection to the vocabulary",
-)
-ESTIMATE = (
-    *("", "GPUs", "hours", "TFLOPS of a GPU, single precision"),
-    *("training FLOPs by the paper's rule", "utilization: counted / rule"),
-)
+FORWARD = {  # what `aiayn cost` calls the parts of ForwardFlops
+    "encoder": "matrices of the encoder",
+    "decoder": "matrices of the decoder",
+    "attention": "QK^T and weighted sums of V",
+    "projection": "projection to the vocabulary",
+}
 
 
 def declare_rows(parser: argparse.ArgumentParser) -> None:
@@ -232,14 +227,21 @@ def run_cost(arguments: argparse.Namespace) -> None:
         }
         print(json.dumps(content, indent=2))
         return
+    total = sum(forward)
+    lines = [["FLOPs per source and target token", "forward", ""]]
+    for name, count in forward._asdict().items():
+        lines.append([f"  {FORWARD[name]}", _millions(count), f"{count / total:.1%}"])
+    lines.append(["  all", _millions(total), ""])
     print(f"{row.name} over {arguments.vocab:,} types, sentences of {arguments.length} tokens\n")
-    print(*aligned_lines(_forward_lines(forward)), sep="\n")
+    print(*aligned_lines(lines), sep="\n")
     print(
-        f"\ntraining: 3 x {_millions(sum(forward))} x {row.batch_tokens:,} tokens x"
+        f"\ntraining: 3 x {_millions(total)} x {row.batch_tokens:,} tokens x"
         f" {row.steps:,} steps = {in_powers(counted)} FLOPs counted\n"
     )
-    columns = [ESTIMATE, _column("the paper", paper), *([_column("your run", own)] if own else [])]
-    print(*aligned_lines([*zip(*columns, strict=True)]), sep="\n")
+    columns = [_estimate_cells("the paper", paper)]
+    columns += [_estimate_cells("your run", own)] if own else []
+    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
+    print(*aligned_lines(rows), sep="\n")
 
 
 def _own_estimate(arguments: argparse.Namespace, counted: int) -> Estimate | None:
@@ -252,29 +254,17 @@ def _own_estimate(arguments: argparse.Namespace, counted: int) -> Estimate | Non
     return estimate(counted, *options)
 
 
-def _forward_lines(forward: ForwardFlops) -> list[list[str]]:
-    """Return the parts of the forward pass with their shares."""
-    total = sum(forward)
-    shares = [
-        [f"  {name}", _millions(count), f"{count / total:.1%}"]
-        for name, count in zip(FORWARD, forward, strict=True)
-    ]
-    header = ["FLOPs per source and target token", "forward", ""]
-    return [header, *shares, ["  all", _millions(total), ""]]
-
-
-def _column(name: str, cost: Estimate | None) -> list[str]:
-    """Return the cells of ESTIMATE under a name."""
-    if cost is None:
-        return [name, "", "not stated", "", "not stated", ""]
-    return [
-        name,
-        f"{cost.gpus} x {cost.gpu}" if cost.gpu else f"{cost.gpus}",
-        f"{cost.hours:g}",
-        f"{cost.tflops:g} sustained" if cost.gpu else f"{cost.tflops:g}",
-        in_powers(cost.flops),
-        f"{cost.utilisation:.1%}",
-    ]
+def _estimate_cells(name: str, cost: Estimate | None) -> dict[str, str]:
+    """Return a column of a table: the paper's GPUs are known, and their rate was measured."""
+    of_gpu, sustained = (f" x {cost.gpu}", " sustained") if cost and cost.gpu else ("", "")
+    return {
+        "": name,
+        "GPUs": f"{cost.gpus}{of_gpu}" if cost else "",
+        "hours": f"{cost.hours:g}" if cost else "not stated",
+        "TFLOPS of a GPU, single precision": f"{cost.tflops:g}{sustained}" if cost else "",
+        "training FLOPs by the paper's rule": in_powers(cost.flops) if cost else "not stated",
+        "utilization: counted / rule": f"{cost.utilisation:.1%}" if cost else "",
+    }
 
 
 def _millions(count: int) -> str:

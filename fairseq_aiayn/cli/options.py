@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 from fairseq_aiayn.settings import option
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.inference.folder import Model, TextProcessing
+    from fairseq_aiayn.inference.folder import Model
 
 PRECISIONS = ("float32", "bfloat16")  # nn/cpu_kernels.py has them, but imports torch
-CLEANED = ("normalize", "lowercase")
-OF_CHECKPOINT = ("data_bin", "bpe_codes", "sentencepiece_model", *CLEANED)
+TEXT = ("bpe_codes", "sentencepiece_model", "normalize", "lowercase")
+GOES_WITH = (  # options, and another one that each needs
+    *((name, "checkpoint") for name in ("data_bin", *TEXT)),
+    ("checkpoint", "data_bin"),  # it has the dictionaries
+    ("normalize", "bpe_codes"),
+    ("lowercase", "bpe_codes"),
+)
 
 
 def add_model(parser: argparse.ArgumentParser, name: str = "model") -> None:
@@ -28,10 +33,11 @@ def add_model(parser: argparse.ArgumentParser, name: str = "model") -> None:
     group = parser.add_argument_group("a checkpoint instead of RUN|FOLDER")
     group.add_argument("--checkpoint", type=Path, metavar="FILE")
     group.add_argument("--data-bin", type=Path, metavar="DIR", help="the data it was trained on")
-    group.add_argument(
+    pieces = group.add_mutually_exclusive_group()
+    pieces.add_argument(
         "--bpe-codes", type=Path, metavar="FILE", help="its text is in these byte pairs"
     )
-    group.add_argument("--sentencepiece-model", type=Path, metavar="FILE")
+    pieces.add_argument("--sentencepiece-model", type=Path, metavar="FILE")
     group.add_argument("--normalize", action="store_true", help="Moses normalized its punctuation")
     group.add_argument("--lowercase", action="store_true", help="its text is lower-cased")
 
@@ -69,16 +75,9 @@ def require_one_model(arguments: argparse.Namespace) -> None:
     """Raise ValueError unless one model is given, with options that belong to it."""
     if (arguments.model is None) == (arguments.checkpoint is None):
         raise ValueError("a run directory, a model folder or --checkpoint must be given, only one")
-    of_checkpoint = [name for name in OF_CHECKPOINT if getattr(arguments, name)]
-    if of_checkpoint and not arguments.checkpoint:
-        raise ValueError(f"{option(of_checkpoint[0])}: goes with --checkpoint")
-    if arguments.checkpoint and arguments.data_bin is None:
-        raise ValueError("--data-bin must be given with --checkpoint: it has the dictionaries")
-    cleaned = [name for name in CLEANED if getattr(arguments, name)]
-    if cleaned and not arguments.bpe_codes:
-        raise ValueError(f"{option(cleaned[0])}: goes with --bpe-codes")
-    if arguments.bpe_codes and arguments.sentencepiece_model:
-        raise ValueError("--bpe-codes and --sentencepiece-model: only one can have cut the text")
+    for name, other in GOES_WITH:
+        if getattr(arguments, name) and not getattr(arguments, other):
+            raise ValueError(f"{option(name)}: goes with {option(other)}")
 
 
 def is_folder(path: Path | None) -> bool:
@@ -94,7 +93,7 @@ def read_model(arguments: argparse.Namespace) -> Model:
     Raises ValueError as `require_one_model` does, and as inference/{folder,export}.py do.
     """
     require_one_model(arguments)
-    from fairseq_aiayn.inference.folder import read_folder
+    from fairseq_aiayn.inference.folder import TextProcessing, read_folder, text_of_data
 
     if is_folder(arguments.model):
         return read_folder(arguments.model)
@@ -102,21 +101,15 @@ def read_model(arguments: argparse.Namespace) -> Model:
 
     if arguments.model:
         return of_run(arguments.model)
-    return of_checkpoint(arguments.checkpoint, arguments.data_bin, *_text(arguments))
-
-
-def _text(arguments: argparse.Namespace) -> tuple[TextProcessing, Path | None]:
-    """Return how the text of a checkpoint was cut, and the file that cut it: by the options or,
-    without any, by what a recipe noted beside its data."""
-    from fairseq_aiayn.inference.folder import TextProcessing, text_of_data
-
+    # By the options or, without any, by what a recipe noted beside its data
     codes, pieces = arguments.bpe_codes, arguments.sentencepiece_model
-    if not codes and not pieces:
-        return text_of_data(arguments.data_bin)
-    text = TextProcessing(
-        "byte_pairs" if codes else "word_pieces", arguments.normalize, arguments.lowercase
-    )
-    return text, codes or pieces
+    text, file = text_of_data(arguments.data_bin)
+    if codes or pieces:
+        text = TextProcessing(
+            "byte_pairs" if codes else "word_pieces", arguments.normalize, arguments.lowercase
+        )
+        file = codes or pieces
+    return of_checkpoint(arguments.checkpoint, arguments.data_bin, text, file)
 
 
 def search_settings(arguments: argparse.Namespace) -> tuple[str | None, int]:

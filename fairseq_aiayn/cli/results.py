@@ -7,7 +7,8 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,6 @@ from fairseq_aiayn.text import read_parallel, source_name
 
 if TYPE_CHECKING:
     from fairseq_aiayn.diagnosis.diagnosis import Diagnosis
-    from fairseq_aiayn.scores import Bleu
 
 SUBWORD_MARK = re.compile(r"@@(?= |$)|▁")  # of subword-nmt and SentencePiece
 HEADINGS = {
@@ -115,8 +115,7 @@ def run_bleu(arguments: argparse.Namespace) -> None:
 
     hypothesis, reference = read_parallel(arguments.hypothesis, arguments.reference)
     for path, lines in ((arguments.hypothesis, hypothesis), (arguments.reference, reference)):
-        left = sum(bool(SUBWORD_MARK.search(line)) for line in lines)
-        if left:
+        if left := sum(bool(SUBWORD_MARK.search(line)) for line in lines):
             warning = (
                 f"{left:,} sentences have marks of subwords, @@ or ▁, and are scored with them"
             )
@@ -136,22 +135,21 @@ def run_bleu(arguments: argparse.Namespace) -> None:
         print(json.dumps({key: part for key, part in content.items() if part}, indent=2))
         return
     print(f"{result.sentences:,} sentences")
-    if result.paper:
-        print(_describe_bleu("the paper's BLEU", result.paper))
-    else:
+    if not result.paper:
         print(f"the paper's BLEU is left out: Moses finds no words in {arguments.target_lang}")
-    print(_describe_bleu("sacreBLEU", result.sacrebleu))
-    if result.tokens:
-        print(_describe_bleu("BLEU of tokens", result.tokens))
-
-
-def _describe_bleu(name: str, result: Bleu) -> str:
-    precisions = "/".join(f"{precision:.1f}" for precision in result.precisions)
-    return (
-        f"{name:16} {result.score:6.2f}  {precisions} (1- to 4-grams), "
-        f"brevity penalty {result.brevity_penalty:.3f}, length ratio {result.length_ratio:.3f} "
-        f"({result.hypothesis_length:,}/{result.reference_length:,})\n    {result.signature}"
-    )
+    measures = {
+        "the paper's BLEU": result.paper,
+        "sacreBLEU": result.sacrebleu,
+        "BLEU of tokens": result.tokens,
+    }
+    for name, bleu in measures.items():
+        if bleu:
+            precisions = "/".join(f"{precision:.1f}" for precision in bleu.precisions)
+            print(
+                f"{name:16} {bleu.score:6.2f}  {precisions} (1- to 4-grams), brevity penalty "
+                f"{bleu.brevity_penalty:.3f}, length ratio {bleu.length_ratio:.3f} "
+                f"({bleu.hypothesis_length:,}/{bleu.reference_length:,})\n    {bleu.signature}"
+            )
 
 
 def declare_compare(parser: argparse.ArgumentParser) -> None:
@@ -229,20 +227,16 @@ def run_diagnose(arguments: argparse.Namespace) -> None:
 
     row = find_row(arguments.row) if arguments.row else None
     run = read_evidence(arguments.training, arguments.generate, arguments.bleu)
-    diagnosis = diagnose(run, row, _defaults(run.options))
+    defaults: dict[str, object] = {}
+    with suppress(ImportError):  # without fairseq, nothing is known of its defaults
+        from fairseq_aiayn.plugin.defaults import influential_defaults
+
+        defaults = influential_defaults(run.options)
+    diagnosis = diagnose(run, row, defaults)
     if arguments.json:
         print(json.dumps(as_json(diagnosis), indent=2, ensure_ascii=False))
     else:
         print(*_diagnosis_lines(diagnosis), sep="\n")
-
-
-def _defaults(options: Mapping[str, object]) -> dict[str, object]:
-    """Return fairseq's defaults of a training, nothing without fairseq."""
-    try:
-        from fairseq_aiayn.plugin.defaults import influential_defaults
-    except ImportError:
-        return {}
-    return influential_defaults(options)
 
 
 def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:

@@ -17,7 +17,6 @@ from fairseq_aiayn.text import (
     read_line_pairs,
     read_lines,
     read_parallel,
-    require_text,
     stream_lines,
 )
 
@@ -25,7 +24,7 @@ ODD = ["\ufeff", "\u2028", "\x85", "\x0b", "\x1c", "\r", "\u00a0", "\t", "ß", "
 LINES = st.lists(st.lists(st.sampled_from(ODD)).map(lambda parts: "".join(parts).rstrip("\r")))
 
 
-@pytest.mark.parametrize("name", ["a", "a.gz", "A.GZ"])
+@pytest.mark.parametrize("name", ["a", "A.GZ"])
 @given(lines=LINES, end=st.sampled_from(["\n", "\r\n"]), mark=st.booleans())
 def test_line_feeds_alone_end_lines(
     tmp_path_factory: pytest.TempPathFactory, name: str, lines: list[str], end: str, mark: bool
@@ -35,9 +34,7 @@ def test_line_feeds_alone_end_lines(
     text = "\ufeff" * mark + "".join(f"{line}{end}" for line in lines)
     path = tmp_path_factory.getbasetemp() / name
     for content in (text, text.removesuffix(end) if lines and lines[-1] else text):
-        packed = (
-            gzip.compress(content.encode()) if name.lower().endswith(".gz") else content.encode()
-        )
+        packed = gzip.compress(content.encode()) if name.endswith(".GZ") else content.encode()
         path.write_bytes(packed)
         assert read_lines(path) == lines
 
@@ -58,16 +55,10 @@ def test_a_line_is_given_out_before_the_next_is_read() -> None:
     assert next(decode_lines(lines(), "t")) == "the"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        gzip.compress(b"the\n" * 1000)[:-20],
-        gzip.compress(b"the\n" * 1000)[:-8] + bytes(8),
-        b"the\n",
-        b"",
-    ],
-    ids=["cut short", "wrong checksum", "not gzip", "empty"],  # a gzip header holds the time
-)
+PACKED = gzip.compress(b"the\n" * 1000, mtime=0)
+
+
+@pytest.mark.parametrize("content", [PACKED[:-20], PACKED[:-8] + bytes(8), b"the\n"])
 def test_damaged_gzip_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.gz"
     path.write_bytes(content)
@@ -83,16 +74,8 @@ def test_lines_are_read_in_pairs(tmp_path: Path, give: Callable[..., None]) -> N
     pairs = read_line_pairs(three, two)
     assert [next(pairs), next(pairs)] == [("a", "1"), ("b", "2")]
     assert fault_of(list, pairs) == f"{two}: expected as many lines as in {three}, got 2"
-    for pair in ((empty, three), (three, empty)):
-        message = f"{empty}: expected as many lines as in {three}, got 0"
-        assert fault_of(read_parallel, *pair) == message
-    assert "got an empty file" in fault_of(read_parallel, empty, empty)
+    for first, second in ((empty, three), (three, empty), (empty, empty)):
+        assert fault_of(read_parallel, first, second).startswith(f"{empty}: expected ")
     assert "standard input" in fault_of(read_parallel, "-", "-")
     give("1\n2\n3\n")
     assert read_parallel(three, "-") == (["a", "b", "c"], ["1", "2", "3"])
-
-
-def test_a_line_without_text_is_named() -> None:
-    require_text("corpus.de", ["eins", "zwei"])
-    for blank in ("", "\u00a0\t"):
-        assert fault_of(require_text, "corpus.de", ["eins", blank, ""]).startswith("corpus.de:2: ")
