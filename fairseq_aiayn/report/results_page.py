@@ -4,7 +4,6 @@ A table.json of `aiayn compare` or a table3.json of recipes/table3/table.py stan
 name that its heading gets; NAME.remark.md beside it may say what a reader must know of it. A
 measurement of another kind is a section, NAME.section.md. The page starts with what `aiayn rows`
 computes.
---check writes nothing and fails if the page is out of date.
 
     cp exp/wmt14_en_de/table/table.json docs/results/wmt14_en_de_base.json
     python -m fairseq_aiayn.report.results_page --results docs/results --output docs/results.md
@@ -36,15 +35,17 @@ SECTION = ".section.md"
 def make_page(results: Path, output: Path) -> str:
     """Return the page; raises OSError, or ValueError for a file without a table."""
     name = Path(os.path.relpath(results, output.parent)).as_posix()
-    parts = [INTRODUCTION.format(name=name), as_markdown(rows_section(), level=2)]
+    parts = [INTRODUCTION.format(name=name), as_markdown(rows_section())]
     for path in sorted(results.iterdir()):
         if path.name.endswith(SECTION):
             heading = path.name.removesuffix(SECTION)
             parts.append(f"## {heading}\n\n{path.read_text(encoding='utf-8').strip()}\n")
         elif path.suffix == ".json":
-            source = f"From [{path.name}]({name}/{quote(path.name)}).\n"
-            tables = as_markdown(sections(read_results(path)), level=3)
-            parts.append("\n".join([f"## {path.stem}\n", source, *read_remark(path), tables]))
+            parts += [f"## {path.stem}\n", f"From [{path.name}]({name}/{quote(path.name)}).\n"]
+            remark = path.with_suffix(".remark.md")
+            if remark.exists():
+                parts.append(remark.read_text(encoding="utf-8").rstrip() + "\n")
+            parts.append(as_markdown(sections(read_results(path)), level=3))
     return "\n".join(parts)
 
 
@@ -55,26 +56,12 @@ def rows_section() -> Sections:
     return {"The rows": [source, Table(header, cells), explanation(VOCABULARY_EN_DE)]}
 
 
-def read_remark(path: Path) -> list[str]:
-    """Return the text of NAME.remark.md beside NAME.json, if there is such a file."""
-    remark = path.with_suffix(".remark.md")
-    return [remark.read_text(encoding="utf-8").rstrip() + "\n"] if remark.exists() else []
-
-
 def main() -> None:
     with script(__doc__) as parser:
         parser.add_argument("--results", type=Path, required=True, metavar="DIR")
         parser.add_argument("--output", type=Path, required=True, metavar="PAGE")
-        parser.add_argument("--check", action="store_true")
         arguments = parser.parse_args()
-        page = make_page(arguments.results, arguments.output)
-        if not arguments.check:
-            write_whole(arguments.output, page)
-        elif page != arguments.output.read_text(encoding="utf-8"):
-            raise ValueError(
-                f"{arguments.output}: expected what {arguments.results} gives; write it "
-                "again without --check"
-            )
+        write_whole(arguments.output, make_page(arguments.results, arguments.output))
 
 
 if __name__ == "__main__":

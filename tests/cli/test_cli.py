@@ -45,13 +45,10 @@ def run_raising(monkeypatch: pytest.MonkeyPatch) -> RunRaising:
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (ValueError("steps must be at least 1, got 0"), "steps must be at least 1, got 0"),
         (ValueError("first\nsecond \x1b[31m"), "first second \\x1b[31m"),
         (FileNotFoundError(2, "No such file", "x.pt"), "x.pt: No such file"),
         (OverflowError("int too large to convert to float"), "int too large to convert to float"),
-        (MemoryError(), "there is not enough memory for this"),
         (RuntimeError("can't allocate memory: 9 bytes"), "there is not enough memory for this"),
-        (OSError(28, "No space left on device"), "No space left on device"),
         (OSError("cannot read"), "cannot read"),
     ],
 )
@@ -135,45 +132,28 @@ def test_user_dir_is_the_package_from_any_folder(
     assert folder.name == "fairseq_aiayn"  # the name fairseq imports it by
 
 
-def exit_status(*words: str) -> int | str | None:
-    with pytest.raises(SystemExit) as end:
-        cli.main(words)
-    return end.value.code
-
-
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_explains_itself_with_an_example(name: str, capsys: Printed) -> None:
-    assert exit_status(name, "--help") == 0
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([name, "--help"])
     assert f"aiayn {name}" in capsys.readouterr().out.partition("options:")[2]
 
 
-def test_help_lists_every_command_and_the_version_what_runs(capsys: Printed) -> None:
-    assert exit_status("--help") == 0
-    listed = re.findall(r"^    ([a-z-]+)(?: |$)", capsys.readouterr().out, re.MULTILINE)
-    assert set(cli.COMMANDS) <= set(listed)
-    assert exit_status("--version") == 0
-    printed = capsys.readouterr().out
-    assert "torch " in printed and "Python " in printed
-    assert re.search(r"\bfairseq(-fixed)? \d", printed)
+def test_help_and_completion_know_every_command_and_the_version_what_runs(capsys: Printed) -> None:
+    printed = []
+    for words in (["--help"], ["--print-completion", "bash"], ["--version"]):
+        with pytest.raises(SystemExit, match="0"):
+            cli.main(words)
+        printed.append(capsys.readouterr().out)
+    for name in cli.COMMANDS:
+        assert re.search(rf"^    {name}(?: |$)", printed[0], re.MULTILINE)
+        assert f"_shtab_aiayn_{name.replace('-', '_')}_" in printed[1]
+    assert re.search(r"\bfairseq(-fixed)? \d.*, torch \d.*, Python \d", printed[2])
 
 
-def test_no_command_is_refused(capsys: Printed) -> None:
-    assert exit_status() == 2
+def test_no_command_is_refused_and_a_wrong_one_ends_with_the_nearest(capsys: Printed) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main([])
     assert "COMMAND" in capsys.readouterr().err
-
-
-def test_an_unknown_command_ends_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["tranlsate"]) == 2
     assert capsys.readouterr().err == "aiayn: no command 'tranlsate', try aiayn translate\n"
-
-
-def test_completion_knows_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        cli.main(["--print-completion", "bash"])
-    script = capsys.readouterr().out
-    assert all(f"_shtab_aiayn_{name.replace('-', '_')}_" in script for name in cli.COMMANDS)
-
-
-def test_compare_refuses_a_negative_number_of_examples(capsys: Printed) -> None:
-    assert cli.main(["compare", "run", "--output", "table", "--examples", "-1"]) == 2
-    assert "--examples: expected at least 0, got -1" in capsys.readouterr().err

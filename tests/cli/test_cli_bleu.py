@@ -31,6 +31,8 @@ def test_both_scores_are_printed(aiayn: Aiayn, give: Callable[..., None]) -> Non
     assert "tok:13a" in printed and "compounds:split" in printed
     give(Path("hyp").read_bytes())
     assert aiayn(*COMMAND, "--hypothesis", "-") == (0, printed, "")
+    chinese = aiayn(*COMMAND, "--target-lang", "zh")[1]
+    assert "the paper's BLEU is left out" in chinese and "brevity penalty" in chinese
     content = json.loads(aiayn(*COMMAND, "--json")[1])
     assert list(content) == ["sentences", "paper", "sacrebleu"]
     assert [content[part]["score"] for part in ("paper", "sacrebleu")] == [pytest.approx(score)] * 2
@@ -60,8 +62,6 @@ def test_options_say_what_is_done_with_quotes_and_tokens(aiayn: Aiayn) -> None:
         ("hyp", b"D-1\t0.1\tx\nD-0\t0.1\tx\n", (), "hypothesis: expected sentences"),
         ("two", b"H-1\t0.1\tx\nx\n", ("--tokens", "two", "two"), "--tokens: expected sentences"),
         ("ref", b"\x01\n\x01\n", (), "expected at least one token in the reference"),
-        ("hyp", b"ja\nf\xfcr\n", (), "hyp:2: byte 2 (0xfc) is not UTF-8"),
-        ("hyp", b"ja\n", (), "hyp: expected as many lines as in ref"),
         ("hyp", b"ja\n\n", ("--target-lang", "deutsch"), "target language: Moses has no rules"),
         ("one", b"x\n", ("--tokens", "one", "one"), "--tokens: expected the 2 sentences"),
     ],
@@ -73,19 +73,14 @@ def test_bad_input_is_one_line(
     assert refused(*COMMAND, *options).startswith(f"aiayn bleu: {message}")
 
 
-def test_the_papers_bleu_is_left_out_where_it_does_not_apply(aiayn: Aiayn) -> None:
-    options = ("--target-lang", "zh")
-    assert "the paper's BLEU is left out" in aiayn(*COMMAND, *options)[1]
-    assert list(json.loads(aiayn(*COMMAND, *options, "--json")[1])) == ["sentences", "sacrebleu"]
-
-
 def test_marks_of_subwords_are_warned_of_on_standard_error(aiayn: Aiayn) -> None:
-    expected = aiayn(*COMMAND)
-    assert expected[2] == ""
-    for text in ("Das i@@ st ein Haus.\nNe@@\n", "▁Das ▁ist\n▁Nein\n"):
+    for text, marked in (
+        ("Das i@@ st ein Haus.\nNe@@\n", 2),
+        ("▁Das ▁ist\nNein\n", 1),
+        ("a@@b\nx@@y.z\n", 0),  # inside a word they are none
+    ):
         Path("hyp").write_text(text, encoding="utf-8")
         status, printed, errors = aiayn(*COMMAND)
         assert status == 0 and "sacreBLEU" in printed
-        assert errors.count("\n") == 1 and "warning: hyp: 2 sentences have marks" in errors
-    Path("hyp").write_text("a@@b\nx@@y.z\n", encoding="utf-8")  # inside a word they are none
-    assert aiayn(*COMMAND)[2] == ""
+        assert errors.count("\n") == bool(marked)
+        assert not marked or f"warning: hyp: {marked} sentences have marks" in errors

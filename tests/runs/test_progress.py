@@ -16,10 +16,6 @@ INNER = {"loss": "9.1", "ppl": "77.5", "wps": "2450", "num_updates": "400"}
 UNREADABLE = [
     f"{START}train_inner | {json.dumps(INNER)} {{}}\n",
     f'{START}train_inner | {{"epoch": 1,\n',
-    f'{START}train_inner | {{"epoch": 1}}\n',
-    f"{START}train_inner | {json.dumps(INNER | {'num_updates': 'x'})}\n",
-    f'{START}valid | {{"valid_ppl": "8.5"}}\n',
-    f"{START}valid | {json.dumps(INNER | {'valid_num_updates': [1]})}\n",
     f"{{'max_update': {'9' * 5000}}}\n",
     f"{START}valid | {'{' * 100_000}\n",
     "no line end",

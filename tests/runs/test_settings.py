@@ -42,7 +42,7 @@ def write(tmp_path):
     return run
 
 
-def test_settings_are_written_as_they_are_read(tmp_path, write):
+def test_settings_are_written_as_they_are_read(tmp_path, write, monkeypatch):
     text = f"fairseq-train {recording.ROOT}/exp/bin --user-dir '{recording.ROOT}/my exp'"
     training, path = tmp_path / "training.json", tmp_path / "settings.json"
     write(training, "training", *FIRST, "--corpus=x", "--nodes=2", "--command", "train", text)
@@ -59,56 +59,36 @@ def test_settings_are_written_as_they_are_read(tmp_path, write):
     }
     assert settings.hardware["gpus"] == ["NVIDIA H1, 80GB"] * 2
     assert (settings.hardware["driver"], settings.hardware["cuda"]) == ("550.1", "12.4")
-
-
-def test_only_the_gpus_that_cuda_may_use_are_noted(tmp_path, write, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    training = write(tmp_path / "x", "training", *FIRST, "--command", "train", "fairseq-train bin")
-    assert training["hardware"]["gpus"] == ["NVIDIA H2"]
+    seen = write(tmp_path / "x", "training", *FIRST, "--command", "train", "fairseq-train bin")
+    assert seen["hardware"]["gpus"] == ["NVIDIA H2"]
 
 
 def test_a_training_that_goes_on_keeps_the_record_of_its_first_start(tmp_path, write):
-    record = tmp_path / "training.json"
-
-    def start(command: str, *options: str) -> dict:
-        go_on = ("--resumes", record, "--command", "train", command)
-        return write(record, "training", *options, *go_on)
-
-    first = start("fairseq-train first", *FIRST, "--nodes=1")
-    assert first["resumed"] == []
-    record.write_text(json.dumps(first | {"commit": "old", "written": "then"}))
-    second = start("fairseq-train second", *FIRST, "--nodes=1")
-    third = start("fairseq-train third", *LATER, "--nodes=3")
-    assert {**third, "resumed": []} == first | {"commit": "old", "written": "then"}
-    assert third["resumed"][0] == second["resumed"][0]
-    then = {key: first[key] for key in ("commit", "packages", "hardware")}
-    where = [
-        {"device": "cuda", "gpus": 2, "nodes": 1, "command": "fairseq-train second"},
-        {"device": "cpu", "gpus": 0, "nodes": 3, "command": "fairseq-train third"},
-    ]
-    written = [{"written": begun["written"]} for begun in third["resumed"]]
-    assert third["resumed"] == [then | a | b for a, b in zip(where, written, strict=True)]
-    evaluated = ["--training", record, "--command", "score", "aiayn bleu"]
-    last = write(tmp_path / "settings.json", "evaluation", *evaluated)
-    assert last["resumed"] == third["resumed"]
-    assert last["commands"] == {"train": "fairseq-train first", "score": "aiayn bleu"}
-    assert (last["commit"], last["evaluated_by"]) == ("old", first["commit"])
-
-
-def test_a_record_from_before_there_was_a_list_gets_one(tmp_path, write):
+    """A record from before there were later starts in it gets them too."""
     record = tmp_path / "training.json"
     record.write_text(json.dumps(MADE))
-    resumes = ["--resumes", record, "--command", "train", "fairseq-train"]
-    written = write(record, "training", *FIRST, *resumes)
-    assert len(written["resumed"]) == 1
-    assert {key: written[key] for key in MADE} == MADE
+    for command, options in (("fairseq-train second", FIRST), ("fairseq-train third", LATER)):
+        go_on = ("--resumes", record, "--command", "train", command)
+        last = write(record, "training", *options, "--nodes=3", *go_on)
+    assert {key: last[key] for key in MADE} == MADE
+    wheres = [
+        {"device": "cuda", "gpus": 2, "nodes": 3, "command": "fairseq-train second"},
+        {"device": "cpu", "gpus": 0, "nodes": 3, "command": "fairseq-train third"},
+    ]
+    for start, where in zip(last["resumed"], wheres, strict=True):
+        assert start.items() >= where.items() and start["hardware"] and start["packages"]
+    evaluated = ["--training", record, "--command", "score", "bleu"]
+    settings = write(tmp_path / "settings.json", "evaluation", *evaluated)
+    assert settings["resumed"] == last["resumed"]
+    assert settings["commands"] == MADE["commands"] | {"score": "bleu"}
+    assert settings["evaluated_by"] == last["resumed"][0]["commit"] != settings["commit"]
 
 
-@pytest.mark.parametrize("words", [["training", *FIRST, "--resumes"], ["evaluation", "--training"]])
-def test_a_record_that_is_none_is_named(words, tmp_path, monkeypatch):
+def test_a_record_that_is_none_is_named(tmp_path, monkeypatch):
     path = tmp_path / "training.json"
     path.write_text("{}")
-    words = [*words, str(path), "--command", "train", "x"]
+    words = ["evaluation", "--training", str(path), "--command", "train", "x"]
     monkeypatch.setattr(sys, "argv", ["record.py", *words])
     with pytest.raises(SystemExit, match=f"^record: {path}: system"):
         recording.main()
