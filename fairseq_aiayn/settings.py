@@ -14,6 +14,7 @@ from fairseq_aiayn.paper import (
     ADAM,
     PARSING_DECODING,
     ROWS,
+    TABLE_3,
     TRANSLATION,
     Decoding,
     Row,
@@ -175,6 +176,16 @@ def decoding(row: Row) -> Decoding:
 def task_of(row: Row) -> str:
     """Return the name of the plugin's task for a row."""
     return "aiayn_translation" if row.shared_vocabulary else PARSING_TASK
+
+
+def averaged_of(row: Row, subset: str | None) -> int:
+    """Return how many checkpoints the mean is of; Table 3, of the validation set, has no mean."""
+    return 1 if subset == "valid" and row in TABLE_3 else row.averaged
+
+
+def is_about(vocabulary: int, paper: int) -> bool:
+    """Return whether a vocabulary is within 5% of one that the paper calls "about" so large."""
+    return abs(vocabulary / paper - 1) <= 0.05
 
 
 def generate_options(search: Decoding) -> dict[str, object]:

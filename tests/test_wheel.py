@@ -57,4 +57,4 @@ def test_the_description_has_no_link_into_the_checkout(metadata: Message) -> Non
 
 def test_files_that_are_not_python_are_in_it(wheel: zipfile.ZipFile) -> None:
     endings = {Path(name).suffix for name in wheel.namelist()}
-    assert {".typed", ".html", ".css", ".js"} <= endings
+    assert {".typed", ".html", ".css", ".js", ".json"} <= endings

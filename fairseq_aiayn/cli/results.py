@@ -8,7 +8,6 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -227,12 +226,7 @@ def run_diagnose(arguments: argparse.Namespace) -> None:
 
     row = find_row(arguments.row) if arguments.row else None
     run = read_evidence(arguments.training, arguments.generate, arguments.bleu)
-    defaults: dict[str, object] = {}
-    with suppress(ImportError):  # without fairseq, nothing is known of its defaults
-        from fairseq_aiayn.plugin.defaults import influential_defaults
-
-        defaults = influential_defaults(run.options)
-    diagnosis = diagnose(run, row, defaults)
+    diagnosis = diagnose(run, row)
     if arguments.json:
         print(json.dumps(as_json(diagnosis), indent=2, ensure_ascii=False))
     else:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
-from fairseq_aiayn.diagnosis.aspects import ASPECTS, Finding, Weight, has_sizes_of
+from fairseq_aiayn.diagnosis.aspects import ASPECTS, Finding, Weight, has_sizes_of, judge
 from fairseq_aiayn.diagnosis.course import Event, events
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import BASE, E_LEARNED, ROWS, TABLE_3_D, Row
@@ -13,12 +15,10 @@ from fairseq_aiayn.settings import FIRST_RATE, OURS
 
 # A model of base's sizes without dropout is meant to be base, and not Table 3's row without dropout
 OF_OTHER_SIZES = [row for row in ROWS.values() if row not in (*TABLE_3_D, E_LEARNED)]
+# fairseq's own defaults of options that change an update; tests/diagnosis writes and checks them
+DEFAULTS = Path(__file__).with_name("defaults.json")
 # What leaves an option switched off, or, for the rate, begins a warm-up at nearly 0
-OFF: tuple[object, ...] = (None, False, 0, -1, "", "False", "{}", [], "none", FIRST_RATE)
-# Places, and what only validations read
-WITHOUT_INFLUENCE = {"arch", "task", "data", "source_lang", "target_lang"}
-PREFIX_WITHOUT_INFLUENCE = "eval_"
-OLD_DEFAULTS = {"upsample_primary": 1}  # before fairseq had groups of options
+OFF = {"None", "False", "0", "-1", "", "{}", "[]", "none", "0.0", f"{FIRST_RATE}"}
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,13 @@ class Diagnosis:
     events: tuple[Event, ...] = ()  # what happened, the heaviest first
 
 
-def diagnose(
-    run: Evidence, row: Row | None = None, defaults: Mapping[str, object] | None = None
-) -> Diagnosis:
-    """Compare a training with a row; without one, with that of `row_of`.
-
-    `defaults` are those of fairseq for the options that change a training.
-    """
+def diagnose(run: Evidence, row: Row | None = None) -> Diagnosis:
+    """Compare a training with a row; without one, with that of `row_of`."""
     row = row or row_of(run)
     is_judged = run.is_transformer or "arch" not in run.options
     judged = {
-        aspect.name: aspect.compare(run, row) if run.options or not aspect.options else None
-        for aspect in ASPECTS
-        if is_judged or aspect.name in ("architecture", "task", "beginning")
+        aspect.name: judge(aspect, run, row)
+        for aspect in (ASPECTS if is_judged else ASPECTS[:3])  # architecture, task, beginning
     }
     known = [(name, finding) for name, finding in judged.items() if finding]
     known.sort(key=lambda pair: (not pair[1].differs, -pair[1].weight))
@@ -56,7 +50,7 @@ def diagnose(
         row=row,
         findings=dict(known),
         not_known=tuple(name for name, finding in judged.items() if not finding),
-        other_options=other_options(run, defaults or {}) if is_judged else {},
+        other_options=other_options(run.options) if is_judged else {},
         events=tuple(events(run)),
     )
 
@@ -67,12 +61,10 @@ def row_of(run: Evidence) -> Row:
     A recipe or an aiayn architecture names it. Otherwise it is a row with the model's sizes, if
     possible with its number of vocabularies and its dropout; if no row has its sizes, base.
     """
-    arch = str(run.options.get("arch", ""))
-    named = ROWS.get(run.row or (arch.removeprefix(OURS) if run.has_our("arch") else ""))
-    if named:
+    named = ROWS.get(run.row or str(run.options.get("arch")).removeprefix(OURS))
+    if named and (run.row or run.is_ours("arch")):
         return named
-    shares_all = run.is_on("share_all_embeddings")
-    dropout = run.number("dropout")
+    shares_all, dropout = run.is_on("share_all_embeddings"), run.number("dropout")
     return max(
         (row for row in OF_OTHER_SIZES if has_sizes_of(run, row)),
         key=lambda row: (row.shared_vocabulary == shares_all, row.P_drop == dropout),
@@ -80,17 +72,14 @@ def row_of(run: Evidence) -> Row:
     )
 
 
-def other_options(run: Evidence, defaults: Mapping[str, object]) -> dict[str, object]:
-    """Return the options that have defaults but other values, and that no aspect judges."""
-    judged = {option for aspect in ASPECTS for option in aspect.options}
+def other_options(options: Mapping[str, object]) -> dict[str, object]:
+    """Return the options that have none of fairseq's defaults, and that no aspect judges."""
+    defaults: dict[str, list[str]] = json.loads(DEFAULTS.read_text(encoding="utf-8"))
     return {
-        name: run.options[name]
-        for name, default in defaults.items()
-        if name in run.options and name not in judged | WITHOUT_INFLUENCE
-        if not name.startswith(PREFIX_WITHOUT_INFLUENCE)
-        if str(run.options[name]) != str(default)
-        if run.has_groups or run.options[name] != OLD_DEFAULTS.get(name)
-        if not (run.options[name] in OFF and default in OFF)
+        name: options[name]
+        for name, usual in defaults.items()
+        if name in options and str(options[name]) not in usual
+        if str(options[name]) not in OFF or OFF.isdisjoint(usual)
     }
 
 
@@ -106,18 +95,19 @@ def unequal_aspects(diagnoses: Iterable[Diagnosis]) -> list[str]:
 
 def as_json(diagnosis: Diagnosis) -> dict[str, object]:
     """Return a diagnosis, ready for json.dump."""
-    findings = {
-        name: asdict(finding) | {"weight": finding.weight.name.lower(), "differs": finding.differs}
-        for name, finding in diagnosis.findings.items()
-    }
     return {
         "training": diagnosis.name,
         "arch": diagnosis.arch,
         "row": diagnosis.row.name,
-        "happened": [
-            asdict(event) | {"weight": event.weight.name.lower()} for event in diagnosis.events
-        ],
-        "findings": findings,
+        "happened": [_as_json(event) for event in diagnosis.events],
+        "findings": {
+            name: _as_json(finding) | {"differs": finding.differs}
+            for name, finding in diagnosis.findings.items()
+        },
         "not_known": list(diagnosis.not_known),
         "other_options": dict(diagnosis.other_options),
     }
+
+
+def _as_json(item: Event | Finding) -> dict[str, object]:
+    return asdict(item) | {"weight": item.weight.name.lower()}

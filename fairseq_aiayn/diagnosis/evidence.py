@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from fairseq_aiayn.runs.configurations import Start, flat_options, starts_of
-from fairseq_aiayn.runs.logs import TYPES, Log, as_number, read_log, series
-from fairseq_aiayn.runs.record import SEARCH, Settings, papers_search, read_settings
+from fairseq_aiayn.runs.configurations import Start, flat_options, last_training, starts_of
+from fairseq_aiayn.runs.logs import TYPES, Log, as_number, curves_of, read_log
 from fairseq_aiayn.settings import OURS, argument, option
-from fairseq_aiayn.text import read_json
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.runs.run import Run
+    from fairseq_aiayn.runs.run import ScoredRun
 
 ZIP, PICKLE = b"PK", b"\x80\x02"  # how checkpoints begin: PyTorch since 1.6, and before
 CHECKPOINTS = ("checkpoint_last.pt", "checkpoint_best.pt")  # what fairseq leaves in a --save-dir
@@ -24,29 +22,19 @@ TRANSFORMERS = re.compile(  # of the paper, by the names of fairseq's architectu
     r"aiayn_\w+|AiaynModel|TransformerModel|transformer(_tiny|_iwslt_de_en|_wmt_en_de(_big(_t2t)?)?"
     r"|_vaswani_wmt_en_(de|fr)_big)?"
 )
-# What a log says, in the words of all versions of fairseq from 0.8 on
-DEVICES = re.compile(r"training on (\d+) (?:devices|GPUs)")
-MODEL_CLASS = re.compile(r"(?:^|\| )model: (?:\S+ \()?(\w+)\)?$")
-SKIPPED = re.compile(r"([\d,]+) samples have invalid sizes and will be skipped")
-EXAMPLES = re.compile(r"([\d,]+) examples")  # of one side of a part of the data
-LOADED = re.compile(r"[Ll]oaded checkpoint (\S+) \(epoch (\d+) @ (\d+) updates\)")
-OVERFLOW = "overflow detected"
-GAVE_UP = "Minimum loss scale reached"
-LOST_BATCH = re.compile(r"recover from OOM in forward|out of memory, (?:skipping|retrying) batch")
-ERROR = re.compile(r"^(?:\S+ )*?((?:[\w.]+(?:Error|Exception)|KeyboardInterrupt)\b.*)")
-ENDED = re.compile(r"done training in|early stop since|stopping training because", re.IGNORECASE)
-PROJECTION_BIAS = re.compile(r"(?:[qkv]_proj|in_proj|out_proj|W_QKV|W_[QKVO])[._]bias$")
-HYPOTHESIS = re.compile(r"([DH])-(\d+)\t[^\t]*\t(.*)")
-SUBWORD = re.compile(r"@@ |@@$|\u2581")
-RESULT = re.compile(r"Generate (\S+) with beam=(\d+)")  # the last line of fairseq-generate
-CURVES = {  # what the log calls them
-    "loss": "loss",  # label-smoothed, in bits per target token
-    "perplexity": "ppl",
-    "gradient norm": "gnorm",
-    "loss scale": "loss_scale",
-    "tokens": "wpb",  # target tokens per update
-    "speed": "wps",  # target tokens per second
+STOCKS = {  # parts of fairseq of which this plugin has its own
+    "task": "translation",
+    "criterion": "label_smoothed_cross_entropy",
+    "optimizer": "adam",
 }
+# What a log says, in the words of all versions of fairseq from 0.6 on
+DEVICES = re.compile(r"training on (\d+) (?:devices|GPUs)")
+MODEL_CLASS = re.compile(r"(?:^|\| )model: (?:\S+ \()?(\w+)\)?$", re.MULTILINE)
+ENDED = re.compile(r"done training in|early stop since|stopping training because", re.IGNORECASE)
+HYPOTHESIS = re.compile(r"^([DH])-(\d+)\s+\S+(?:[\t ](.*))?", re.MULTILINE)
+TRANSLATED = re.compile(r"Translated ([\d,]+) sentences")
+RESULT = re.compile(r"Generate (\S+) with beam=(\d+): ([^,\n]*)")  # fairseq-generate's last line
+SUBWORD = re.compile(r"@@ |@@$|\u2581", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -64,20 +52,11 @@ class Evidence:
     updates: int | None = None
     tokens_per_update: float | None = None  # target tokens, without padding
     gpus: int | None = None  # of all nodes
-    overflows: int | None = None  # updates that were left out, because a gradient overflowed
-    gave_up_scaling: bool = False  # fairseq stopped: "Minimum loss scale reached"
     model: str | None = None  # its class
-    curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # by update, see CURVES
-    epochs: int | None = None
+    curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # by update, of CURVES
     is_finished: bool | None = None
-    error: str | None = None  # with which it ended
     starts: int = 1
-    first_update: int = 0  # after which the file begins
-    skipped: int = 0  # pairs, as too long
-    examples: int | None = None  # of the training data
-    lost_batches: int = 0  # for want of memory
-    has_groups: bool = False  # of options, as fairseq prints since 0.12
-    projection_biases: bool | None = None  # in W^Q, W^K, W^V or W^O, by the names of parameters
+    log: Log = field(default_factory=lambda: Log(Path(), ()))  # of the training
     vocabulary: int | None = None  # types of the target language
     averaged: int | None = None  # checkpoints
     search: Mapping[str, object] = field(default_factory=dict)  # options of fairseq-generate
@@ -99,15 +78,13 @@ class Evidence:
         """Return whether an option without a value is given."""
         return self.options.get(name) is True
 
-    def has_our(self, name: str) -> bool:
-        """Return whether an option, such as arch or task, names a part of this plugin."""
-        return str(self.options.get(name, "")).startswith(OURS)
-
-    @property
-    def is_our_search(self) -> bool | None:
-        """Return whether this plugin's task searched; None if that is not known."""
-        task = self.search.get("task")
-        return None if task is None else str(task).startswith(OURS)
+    def is_ours(self, part: str) -> bool | None:
+        """Return whether a part, such as task, or the search is this plugin's and not stock
+        fairseq's; None if it is neither, or not known."""
+        name = self.search.get("task") if part == "search" else self.options.get(part)
+        if name is None or (part in STOCKS and name != STOCKS[part]):
+            return True if str(name).startswith(OURS) else None
+        return str(name).startswith(OURS)
 
     @property
     def is_transformer(self) -> bool:
@@ -120,10 +97,8 @@ class Evidence:
         for name in ("finetune_from_model", "encoder_embed_path", "decoder_embed_path"):
             if self.options.get(name):
                 return f"{option(name)} {self.options[name]}"
-        restored = self.text("restore_file")
-        if restored in (None, "", "checkpoint_last.pt"):
-            return None
-        return f"--restore-file {restored}"
+        restored = self.text("restore_file") or "checkpoint_last.pt"
+        return None if restored == "checkpoint_last.pt" else f"--restore-file {restored}"
 
 
 def read_evidence(
@@ -140,41 +115,15 @@ def read_evidence(
         raise ValueError(
             f"{path}: has no configuration of fairseq-train that can be read, and no statistics"
         )
-    if generated:
-        run = _with_search(run, read_log(generated))
+    run = _with_search(run, read_log(generated)) if generated else run
     return replace(run, signature=signature) if signature else run
 
 
-def evidence_of_run(run: Run, log: Log, signature: str | None = None) -> Evidence:
+def evidence_of_run(run: ScoredRun, log: Log) -> Evidence:
     """Return what a finished run of the recipes says; `log` is of its training."""
-    return replace(
-        _of_settings(run.settings, log),
-        vocabulary=run.vocabulary,
-        translated=run.sentences,
-        signature=signature,
-    )
+    from fairseq_aiayn.runs.record import SEARCH, papers_search
 
-
-def _of_directory(directory: Path) -> Evidence:
-    """Read a run directory of the recipes, or the newest checkpoint of a --save-dir."""
-    settings = directory / "settings.json"
-    if settings.exists():
-        has_log = (directory / "train.log").exists()  # a parser's search stands below its training
-        training = directory if has_log else directory.parent
-        run = _of_settings(read_settings(settings), read_log(training / "train.log"))
-        valid = training / "valid.log"
-        types = _vocabulary("\n".join(read_log(valid).lines)) if valid.exists() else None
-        return _with_score(replace(run, vocabulary=types), directory / "score.json")
-    for name in ("train.log", *CHECKPOINTS):
-        if (directory / name).exists():
-            return _of_file(directory / name)
-    raise ValueError(
-        f"{directory}: must have a settings.json, a train.log or a {CHECKPOINTS[0]}, has none"
-    )
-
-
-def _of_settings(settings: Settings, log: Log) -> Evidence:
-    """Return what the settings of a recipe's run and the log of its training say."""
+    settings, bleu = run.settings, getattr(run, "bleu", None)  # a parser has none
     command = settings.options(SEARCH)
     search = papers_search(settings) | command if command else {}
     if command:  # fairseq's own defaults, where the command does not say otherwise
@@ -187,6 +136,23 @@ def _of_settings(settings: Settings, log: Log) -> Evidence:
         subset=settings.subset,
         averaged=settings.averaged,
         search={argument(name): value for name, value in search.items()},
+        vocabulary=run.vocabulary,
+        translated=run.sentences,
+        signature=bleu.signature if bleu else None,
+    )
+
+
+def _of_directory(directory: Path) -> Evidence:
+    """Read a run directory of the recipes, or the newest checkpoint of a --save-dir."""
+    if (directory / "settings.json").exists():
+        from fairseq_aiayn.runs.run import read_run_and_log
+
+        return evidence_of_run(*read_run_and_log(directory))
+    for name in ("train.log", *CHECKPOINTS):
+        if (directory / name).exists():
+            return _of_file(directory / name)
+    raise ValueError(
+        f"{directory}: must have a settings.json, a train.log or a {CHECKPOINTS[0]}, has none"
     )
 
 
@@ -205,13 +171,10 @@ def _of_checkpoint(path: Path) -> Evidence:
         for name, tensor in state["model"].items()
         if name.endswith(("embed_tokens.weight", "embedding.weight")) and tensor.dim() == 2
     ]
-    configuration = plain_configuration(state)
     return Evidence(
         name=str(path),
-        options=flat_options(configuration),
+        options=flat_options(plain_configuration(state)),
         updates=state["optimizer_history"][-1].get("num_updates"),
-        has_groups="model" in configuration,
-        projection_biases=any(PROJECTION_BIAS.search(name) for name in state["model"]),
         vocabulary=types[-1] if types else None,
     )
 
@@ -219,134 +182,59 @@ def _of_checkpoint(path: Path) -> Evidence:
 def _of_log(log: Log) -> Evidence:
     """Read the last training of a log, finished or not, and a translation that follows it."""
     starts = starts_of(log)
-    trainings = _last_training(starts)
+    trainings = last_training(starts)
     run = _of_training(log, trainings)
     later = starts[starts.index(trainings[-1]) + 1 :] if trainings else []
     return _with_search(run, later[-1].log, later[-1]) if later else run
 
 
-def _last_training(starts: list[Start]) -> list[Start]:
-    """Return the starts of the last training: the last, and those whose checkpoints it loaded."""
-    trainings: list[Start] = []
-    for start in starts:
-        if start.is_training:
-            match = _first(LOADED, start.log.lines)
-            first = trainings[0].options.get("save_dir") if trainings else None
-            resumes = match and int(match[3]) and start.options.get("save_dir") == first
-            trainings = [*trainings, start] if resumes else [start]
-    return trainings
-
-
-def _first(pattern: re.Pattern[str], lines: Sequence[str]) -> re.Match[str] | None:
-    return next(filter(None, map(pattern.search, lines)), None)
-
-
 def _of_training(log: Log, starts: list[Start]) -> Evidence:
     """Return what the starts of one training say; the whole log, if it has no configuration."""
+    options, last = (starts[-1].options, starts[-1].log) if starts else ({}, log)
     if starts:
         log = Log(log.path, [line for start in starts for line in start.log.lines])
-    options = starts[-1].options if starts else {}
-    last = starts[-1].log.lines if starts else log.lines
-    loaded, model, devices = (
-        _first(pattern, lines)
-        for pattern, lines in ((LOADED, log.lines), (MODEL_CLASS, last), (DEVICES, last))
-    )
-    text = "\n".join(log.lines)
-    curves = _curves(log, str(options.get("valid_subset") or "valid").split(",")[0])
+    curves = curves_of(log, str(options.get("valid_subset") or "valid").split(",")[0])
     updates = max((max(curve) for curve in curves.values() if curve), default=None)
     asked = as_number(options.get("max_update"))
-    is_done = any(map(ENDED.search, last[-200:])) or bool(asked and updates and updates >= asked)
-    skipped, examples = _left_out(log)
-    errors = [match[1] for line in last[-50:] if (match := ERROR.search(line))]
+    devices, model = DEVICES.search(last.text), MODEL_CLASS.search(last.text)
+    types = TYPES.findall(log.text)  # the target language's come last
     return Evidence(
         name=str(log.path),
         options=options,
         updates=updates,
         tokens_per_update=median(curves["tokens"].values()) if curves["tokens"] else None,
         gpus=int(devices[1]) if devices else None,
-        overflows=text.count(OVERFLOW),
-        gave_up_scaling=GAVE_UP in text,
-        vocabulary=_vocabulary(text),
+        vocabulary=int(types[-1]) if types else None,
         model=model[1] if model else None,
         curves=curves,
-        epochs=max(
-            (int(line["epoch"]) for line in log.statistics if "epoch" in line), default=None
-        ),
-        is_finished=is_done,
-        error=errors[-1] if errors and not is_done else None,
+        is_finished=bool(ENDED.search(last.text) or (asked and updates and updates >= asked)),
         starts=max(1, len(starts)),
-        first_update=int(loaded[3]) if loaded and len(starts) < 2 else 0,
-        skipped=skipped,
-        examples=examples,
-        lost_batches=len(LOST_BATCH.findall(text)),
-        has_groups=bool(starts) and "model" in starts[-1].configuration,
+        log=log,
     )
-
-
-def _curves(log: Log, subset: str) -> dict[str, dict[int, float]]:
-    """Return the curves of the training, or of its epochs if that is all, and of the validation."""
-    curves = {name: series(log, key) or series(log, key, "train_") for name, key in CURVES.items()}
-    for name in ("loss", "perplexity"):
-        curves[f"development {name}"] = series(log, CURVES[name], f"{subset}_")
-    return curves
-
-
-def _left_out(log: Log) -> tuple[int, int | None]:
-    """Return how many training pairs were left out, and how many there were before."""
-    validates, skipped, examples = False, 0, 0
-    for line in log.lines:
-        if "validation" in line:
-            validates = "begin" in line
-        elif "epoch" in line:
-            validates = False
-        elif not validates and (match := SKIPPED.search(line)):
-            skipped = max(skipped, int(match[1].replace(",", "")))
-        elif "train" in line and (match := EXAMPLES.search(line)):
-            examples = max(examples, int(match[1].replace(",", "")))
-    return skipped, examples or None
-
-
-def _vocabulary(text: str) -> int | None:
-    """Return the types of the target language, which a log names last."""
-    types = TYPES.findall(text)
-    return int(types[-1]) if types else None
 
 
 def _with_search(run: Evidence, log: Log, start: Start | None = None) -> Evidence:
     """Add what fairseq-generate's output says, with or without its configuration."""
     start = start or next(iter(reversed(starts_of(log))), None)
-    search: dict[str, object] = {}
-    if start:
-        search = start.options
-        for group in ("generation", "common_eval"):
-            values = start.configuration.get(group)
-            search |= values if isinstance(values, dict) else {}
-    if result := _first(RESULT, log.lines):
+    search = start.search_options if start else {}
+    if result := RESULT.search(log.text):
         search = {"gen_subset": result[1], "beam": int(result[2])} | search
-    matches = [match for line in log.lines if (match := HYPOTHESIS.match(line))]
-    if not search and not matches:
+    matches, count = HYPOTHESIS.findall(log.text), TRANSLATED.search(log.text)
+    if not search and not matches and not count:
         raise ValueError(
             f"{log.path}: has no configuration of fairseq-generate that can be read, and no "
             "translation"
         )
-    kind = "D" if any(match[1] == "D" for match in matches) else "H"
-    texts = [match[3] for match in matches if match[1] == kind]
-    numbers = {int(match[2]) for match in matches}
+    kind = min((kind for kind, _, _ in matches), default="")  # D, detokenized, or else H
+    texts = "\n".join(text for its_kind, _, text in matches if its_kind == kind)
+    numbers = {int(number) for _, number, _ in matches}
     subset = search.get("gen_subset")
     return replace(
         run,
         search=search,
         subset=None if subset is None else str(subset),
-        translated=len(numbers) or None,
+        translated=len(numbers) or (int(count[1].replace(",", "")) if count else None),
         missing=max(numbers, default=-1) + 1 - len(numbers),
-        has_subwords=any(map(SUBWORD.search, texts)) if texts else None,
+        has_subwords=bool(SUBWORD.search(texts)) if texts else None,
+        signature=result[3] if result else None,
     )
-
-
-def _with_score(run: Evidence, path: Path) -> Evidence:
-    """Add what a recipe's score.json says of a translation; a parser's is of its trees."""
-    scores = read_json(path) if path.exists() else None
-    paper = scores.get("paper") if isinstance(scores, dict) else None
-    if not isinstance(scores, dict) or not isinstance(paper, dict):
-        return run
-    return replace(run, signature=str(paper.get("signature")), translated=scores.get("sentences"))

@@ -14,7 +14,7 @@ from fairseq_aiayn.diagnosis.evidence import evidence_of_run
 from fairseq_aiayn.paper import TABLE_3
 from fairseq_aiayn.runs.configurations import flat_options, printed_configuration
 from fairseq_aiayn.runs.differences import Difference, run_differences
-from fairseq_aiayn.runs.logs import LearningCurves, Log, learning_curves_of
+from fairseq_aiayn.runs.logs import LearningCurves, learning_curves_of
 from fairseq_aiayn.runs.run import (
     ParserRun,
     ScoredRun,
@@ -110,17 +110,12 @@ def read_report(directories: Sequence[Path], examples: int) -> Report:
         differences=run_differences(
             runs, [flat_options(printed_configuration(log.lines)) for log in logs]
         ),
-        diagnoses={run.name: _diagnosis(run, log) for run, log in zip(runs, logs)},
+        diagnoses={run.name: diagnose(evidence_of_run(run, log)) for run, log in zip(runs, logs)},
         curves={run.settings.name: learning_curves_of(log) for run, log in zip(runs, logs)},
     )
     if report.kind == TABLE4:
         return replace(report, f1_differences=_f1_differences(directories, runs))
     return _with_texts(report, directories, examples)
-
-
-def _diagnosis(run: ScoredRun, log: Log) -> Diagnosis:
-    bleu = run.bleu if isinstance(run, TranslationRun) else None
-    return diagnose(evidence_of_run(run, log, bleu.signature if bleu else None))
 
 
 def _f1_differences(

@@ -32,6 +32,13 @@ class Start:
         return flat_options(self.configuration)
 
     @property
+    def search_options(self) -> dict[str, object]:
+        """The options of fairseq-generate."""
+        groups = (self.configuration.get(name) for name in ("generation", "common_eval"))
+        own = [group for group in groups if isinstance(group, Mapping)]
+        return {name: value for group in [self.options, *own] for name, value in group.items()}
+
+    @property
     def is_training(self) -> bool:
         """Whether the command is fairseq-train: other commands that have a model have its path."""
         common = self.configuration.get("common_eval") or self.configuration
@@ -51,6 +58,17 @@ def starts_of(log: Log) -> list[Start]:
         Start(configuration, Log(log.path, log.lines[begin:end]))
         for (configuration, begin), end in zip(starts, ends, strict=True)
     ]
+
+
+def last_training(starts: Sequence[Start]) -> list[Start]:
+    """Return the starts of the last training: the last, and those whose checkpoints it loaded."""
+    trainings: list[Start] = []
+    for start in (start for start in starts if start.is_training):
+        resumes = trainings and trainings[0].options.get("save_dir") == start.options.get(
+            "save_dir"
+        )
+        trainings = [*trainings, start] if resumes and start.log.loaded_update else [start]
+    return trainings
 
 
 def printed_configuration(lines: Sequence[str]) -> Mapping[str, object]:

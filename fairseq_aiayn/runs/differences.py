@@ -12,11 +12,10 @@ from fairseq_aiayn.paper import (
     VOCABULARY_EN_DE,
     VOCABULARY_EN_FR,
     Published,
-    Row,
 )
 from fairseq_aiayn.runs.record import SEARCH, TRAIN, Settings, papers_search
 from fairseq_aiayn.runs.run import Run
-from fairseq_aiayn.settings import option
+from fairseq_aiayn.settings import averaged_of, is_about, option
 
 # Options that say where a run lies and by what port its processes met, not how it was made
 PLACES = {
@@ -109,16 +108,6 @@ def published(settings: Settings) -> Published | None:
     in_table_3 = ROWS.get(row) in TABLE_3
     is_newstest2013 = (settings.corpus, settings.subset) == (EN_DE, "valid")
     return ROWS[row].published if in_table_3 and is_newstest2013 else None
-
-
-def is_about(vocabulary: int, paper: int) -> bool:
-    """Return whether a vocabulary is within 5% of one that the paper calls "about" so large."""
-    return abs(vocabulary / paper - 1) <= 0.05
-
-
-def averaged_of(row: Row, subset: str | None) -> int:
-    """Return how many checkpoints the mean is of; Table 3, of the validation set, has no mean."""
-    return 1 if subset == "valid" and row in TABLE_3 else row.averaged
 
 
 def unmet_conditions(runs: Sequence[Run], corpus: str, subset: str) -> str:

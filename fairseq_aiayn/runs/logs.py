@@ -25,10 +25,19 @@ DONE = "done training in"
 PEAK_MEMORY = re.compile(r"peak memory: (\d+) MiB(?:, of the GPU (\d+) MiB)?")
 TYPES = re.compile(r"\] dictionary: (\d+) types")
 MEASURES = {"bleu": "BLEU", "f1": "F1"}  # of the validation set, by their names in the log
+LOADED = re.compile(r"[Ll]oaded checkpoint .*@ (\d+) updates\)")
 CONFIGURATION = re.compile(r"\{'_name'|\bNamespace\(")  # begins a printed one
 # Statistics of a part of an epoch, of a whole one, and of a validation
 STATISTICS = re.compile(r"epoch (\d+)(?: \| valid on '([^']+)' subset)?(:| \|)(.*)")
 STATISTIC = re.compile(r"(\w+)[= ]((?:[-+\w.]|,(?=\d))+)%?(?=,|\]| \||\s*$)")
+CURVES = {  # what the log calls them
+    "loss": "loss",  # label-smoothed, in bits per target token
+    "perplexity": "ppl",
+    "gradient norm": "gnorm",
+    "loss scale": "loss_scale",
+    "tokens": "wpb",  # target tokens per update
+    "speed": "wps",  # target tokens per second
+}
 GZIP, UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")  # how such files begin
 
 
@@ -43,6 +52,17 @@ class Log:
     def statistics(self) -> list[dict]:
         """The statistics of the log by their names in JSON; half-written objects are skipped."""
         return [found for line in self.lines if (found := statistics_of(line))]
+
+    @cached_property
+    def text(self) -> str:
+        """All lines."""
+        return "\n".join(self.lines)
+
+    @property
+    def loaded_update(self) -> int:
+        """The update whose checkpoint was loaded first; 0 without one."""
+        match = LOADED.search(self.text)
+        return int(match[1]) if match else 0
 
     def number(self, line: Mapping, key: str) -> float:
         """Return a figure of one of the `statistics`.
@@ -256,6 +276,14 @@ def series(log: Log, key: str, prefix: str = "") -> dict[int, float]:
     lines = _kept(log, f"{prefix}num_updates")
     found = {update: as_number(line.get(prefix + key)) for update, (line, _) in lines.items()}
     return {update: value for update, value in found.items() if value is not None}
+
+
+def curves_of(log: Log, subset: str) -> dict[str, dict[int, float]]:
+    """Return the curves of a training, or of its epochs if that is all, and of its validations."""
+    curves = {name: series(log, key) or series(log, key, "train_") for name, key in CURVES.items()}
+    for name in ("loss", "perplexity"):
+        curves[f"development {name}"] = series(log, CURVES[name], f"{subset}_")
+    return curves
 
 
 Lines = Mapping[int, tuple[dict, float]]  # statistics and seconds since those before, by updates
