@@ -6,14 +6,12 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fairseq_aiayn.cli.main import main
-from fairseq_aiayn.treebank.repair import EITHER, REPAIRS, TAG_OF
+from fairseq_aiayn.treebank.repair import REPAIRS
 
 Aiayn = Callable[..., tuple[int, str, str]]
 
@@ -93,46 +91,28 @@ def test_delinearize_repairs_and_says_so(aiayn: Aiayn, give: Callable[..., None]
         "( (S (NP-SUJ (N il)) (PONCT ,) (VN (V dort)) (. »)) )\n",
     ],
 )
-@pytest.mark.parametrize(("tags", "options"), [("pos", ()), ("XX", ("--keep-tags",))])
-def test_trees_of_other_languages_survive(
-    aiayn: Aiayn, tree: str, tags: str, options: tuple[str, ...]
-) -> None:
+def test_trees_of_other_languages_survive(aiayn: Aiayn, tree: str) -> None:
     """Also those over several lines, by the command that evalb's message names."""
     Path("t").write_text(tree.replace(") (V", ")\n  (V"), encoding="utf-8")
-    Path("s").write_text(aiayn("linearize", "t", "--tags", tags, "--words", "w", "--trees", "g")[1])
-    Path("p").write_text(aiayn("delinearize", "s", "--words", "w", *options)[1], encoding="utf-8")
-    if tags == "pos":
-        assert Path("p").read_bytes() == Path("g").read_bytes()
-        assert "aiayn linearize FILE --trees OUT > /dev/null" in aiayn("evalb", "t", "p")[2]
-        assert "FMeasure       = 100.00" in aiayn("evalb", "g", "p")[1]
-
-
-def test_the_help_of_delinearize_names_every_mark(capsys: pytest.CaptureFixture[str]) -> None:
-    """In ASCII, as not every terminal prints more; this breaks if one is added or taken away."""
-    with pytest.raises(SystemExit):
-        main(["delinearize", "--help"])
-    printed = capsys.readouterr().out
-    named = re.search(r"the marks (.*?) gets", printed)
-    assert printed.isascii() and named
-    of_unicode = {"…", "•", "“", "”", "‘", "––"}
-    assert {*named[1].split(), *of_unicode} == TAG_OF.keys() - EITHER
-    assert {"--", "–", "—"} == TAG_OF.keys() & EITHER
+    Path("s").write_text(aiayn("linearize", "t", "--words", "w", "--trees", "g")[1])
+    Path("p").write_text(aiayn("delinearize", "s", "--words", "w")[1], encoding="utf-8")
+    assert Path("p").read_bytes() == Path("g").read_bytes()
+    assert "aiayn linearize FILE --trees OUT > /dev/null" in aiayn("evalb", "t", "p")[2]
+    assert "FMeasure       = 100.00" in aiayn("evalb", "g", "p")[1]
 
 
 def test_evalb_prints_the_table_and_both_summaries(aiayn: Aiayn, give: Callable[..., None]) -> None:
     status, summary, errors = aiayn("evalb", "g", "p")
     assert (status, errors) == (0, SKIPPED)
-    assert summary.startswith("=== Summary ===\n\n-- All --\nNumber of sentence        =      3\n")
     assert summary.count("Bracketing FMeasure       =  83.33\n") == 2
     Path("g.gz").write_bytes(gzip.compress(GOLD.encode()))
     give(PREDICTED)
     errors = SKIPPED.replace("p:", "standard input:")
     assert aiayn("evalb", "g.gz", "-") == (0, summary, errors)
     printed = aiayn("evalb", "g", "p", "--per-sentence")[1]
-    *head, first, second, third, rule, totals = printed.removesuffix(summary).splitlines()
+    *head, first, _second, third, rule, totals = printed.removesuffix(summary).splitlines()
     assert head[-1] == rule == "=" * 76
     assert first == "   1    3    0  100.00 100.00     3      3    3      0      2     2   100.00"
-    assert second.split()[2:6] == ["0", "66.67", "66.67", "2"]
     assert third.split()[2:6] == ["2", "0.00", "0.00", "0"]
     assert totals.split() == ["83.33", "83.33", "5", "6", "6", "0", "4", "4", "100.00"]
 
@@ -155,42 +135,25 @@ def test_evalbs_json_has_the_figures_of_the_table(aiayn: Aiayn) -> None:
     assert unbalanced["reason"] == "brackets that this line does not close: 1"
 
 
-def test_evalbs_parameters_have_names_and_a_file_of_that_name_wins(aiayn: Aiayn) -> None:
-    Path("s1").write_text(TREE.replace("TOP", "S1"))
-    for name, count in {"COLLINS": 4, "COLLINS.prm": 4, "new": 3, "new.prm": 3}.items():
-        content = json.loads(aiayn("evalb", "s1", "s1", "-p", name, "--json")[1])
-        assert content["all"]["gold_constituents"] == count
-    Path("new").write_text("DELETE_LABEL VP\nCUTOFF_LEN 2\n")
-    content = json.loads(aiayn("evalb", "s1", "s1", "--parameters", "new", "--json")[1])
-    assert (content["parameters"], content["cutoff"]) == ("new", 2)
-    assert "VP" not in content["labels"]
-
-
-def test_evalb_lists_the_first_ten_that_do_not_count_and_warns(aiayn: Aiayn) -> None:
-    """An empty root on one side counts as a constituent; of trees over several lines, only what
-    happens to be a whole tree would be scored."""
+def test_evalb_lists_the_first_ten_that_do_not_count(aiayn: Aiayn) -> None:
+    """Of trees over several lines, only what happens to be a whole tree would be scored."""
     Path("g").write_text(TREE * 1500)
     Path("p").write_text(TREE + TREE.replace("rain", "snow") * 1499)
     lines = aiayn("evalb", "g", "p")[2].splitlines()
     assert lines[0] == "p:2: error: the word 'snow' where gold has 'rain'"
     assert (len(lines), lines[10]) == (11, "p: 1,499 sentences do not count")
-    Path("g").write_text(TREE.replace("(TOP", "("))
-    Path("p").write_text(TREE)
-    _, printed, errors = aiayn("evalb", "g", "p")
-    assert "FMeasure       =  85.71" in printed and "no label in gold and TOP in" in errors
-    assert aiayn("evalb", "g", "g")[2] == ""
     Path("p").write_text(TREE + TREE.replace(" (VP", "\n (VP") * 2)
     assert "warning: 4 lines are no whole tree" in aiayn("evalb", "p", "p")[2]
 
 
-@pytest.mark.parametrize("root", ["ROOT", "S1", "VROOT"])
+@pytest.mark.parametrize("root", ["", "ROOT", "S1"])
 def test_another_root_is_warned_of_if_it_counts(aiayn: Aiayn, root: str) -> None:
     Path("g").write_text(TREE.replace("TOP", root))
     Path("p").write_text(TREE)
     for pair in (("g", "p"), ("p", "g")):
         _, printed, errors = aiayn("evalb", *pair)
         assert "FMeasure       =  85.71" in printed and errors.startswith("warning: the root is")
-        assert "TOP in " in errors and f"{root} in " in errors
+        assert "TOP in " in errors and f"{root or 'no label'} in " in errors
     assert aiayn("evalb", "g", "g")[2] == aiayn("evalb", "p", "p")[2] == ""
     Path("g").write_text(TREE.removeprefix("(TOP ").replace(")))\n", "))\n"))
     assert aiayn("evalb", "g", "p")[2] == "", "without a root nothing else is counted"
@@ -201,16 +164,10 @@ def test_another_root_is_warned_of_if_it_counts(aiayn: Aiayn, root: str) -> None
     [
         ("linearize bad --words w --trees t", "bad:2: the tree is not closed"),
         ("linearize traces --trees t", "traces: tree 1: a tree must have a word"),
-        ("linearize empty", "empty: expected a tree"),
-        ("linearize a.mrg absent", "absent: No such file or directory"),
         ("linearize bad.gz", "bad.gz:1: "),
         ("linearize a.mrg --words /dev/full", "No space left on device"),
         ("delinearize a.tree --words bad --report r", "bad:1: a word must have no white space"),
-        ("delinearize a.tree --words empty --report r", "empty: expected as many lines"),
-        ("delinearize --words -", "expected at most one of two files from standard input"),
-        ("delinearize a.tree --words a.words --report absent/r", "absent"),
         ("evalb g empty", "empty: expected as many lines as in g, got 0"),
-        ("evalb g words --json --per-sentence", "words:1: expected (TAG word), got 'it'"),
         ("evalb g p -p absent.prm", "absent.prm: No such file"),
     ],
 )
@@ -219,7 +176,6 @@ def test_bad_input_is_one_line_and_leaves_no_file(aiayn: Aiayn, command: str, me
     Path("traces").write_text("(S (-NONE- *))\n")
     Path("empty").touch()
     Path("bad.gz").write_text("(S (A b))\n")
-    Path("words").write_text("(S it rains)\n")
     before = {name: Path(name).read_bytes() for name in os.listdir()}
     status, _, errors = aiayn(*command.split())
     assert status == 2 and errors.count("\n") == 1
@@ -227,18 +183,13 @@ def test_bad_input_is_one_line_and_leaves_no_file(aiayn: Aiayn, command: str, me
     assert {name: Path(name).read_bytes() for name in os.listdir()} == before
 
 
-def test_a_treebank_is_not_replaced_by_an_output(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    trees = tmp_path / "trees"
-    trees.write_text("(S (NN dog))\n")
+def test_a_treebank_is_not_replaced_by_an_output(aiayn: Aiayn) -> None:
     for command in (
-        ["linearize", str(trees), "--words", str(trees)],
-        ["delinearize", str(trees), "--words", str(trees), "--report", str(trees)],
+        "linearize a.mrg --words a.mrg",
+        "delinearize a.tree --words a.words --report a.words",
     ):
-        assert main(command) == 2
-        assert "is also an input" in capsys.readouterr().err
-    assert trees.read_text() == "(S (NN dog))\n"
-    out = str(tmp_path / "out")
-    assert main(["linearize", str(trees), "--words", out, "--trees", out]) == 2
-    assert "expected different files" in capsys.readouterr().err
+        status, _, errors = aiayn(*command.split())
+        assert status == 2 and "is also an input" in errors
+    assert (Path("a.mrg").read_text("utf-8"), Path("a.words").read_text("utf-8")) == (TREES, WORDS)
+    errors = aiayn("linearize", "a.mrg", "--words", "o", "--trees", "o")[2]
+    assert "expected different files" in errors

@@ -98,19 +98,6 @@ def test_sentences_are_scored_as_by_the_rules() -> None:
     assert min(seen.values()) > 50
 
 
-def test_a_tree_matches_itself() -> None:
-    labels = ("S", "NP", "VP", "NP")
-    assert score_sentence(CAT, CAT) == SentenceScore(
-        6,
-        gold=labels,
-        predicted=labels,
-        matched=labels,
-        words=5,
-        correct_tags=5,
-        roots=("TOP", "TOP"),
-    )
-
-
 @pytest.mark.parametrize(
     ("gold", "predicted", "expected"),  # matched, gold and predicted constituents
     [
@@ -140,10 +127,6 @@ def test_words_with_these_tags_are_in_no_span_and_others_are(tag: str) -> None:
     assert counts(outside.format("-RRB-"), inside.format("-RRB-")) == (2, 3, 3)
 
 
-def test_a_tag_keeps_its_function_tags() -> None:
-    assert score_sentence(CAT.replace("(NN cat)", "(NN-1 cat)"), CAT).correct_tags == 4
-
-
 @pytest.mark.parametrize(
     ("predicted", "reason"),
     [
@@ -157,7 +140,7 @@ def test_other_words_than_golds_are_an_error(predicted: str, reason: str) -> Non
     assert score_sentence(CAT, predicted) == SentenceScore(6, Status.ERROR, reason)
 
 
-@pytest.mark.parametrize("predicted", ["", " \t\r\n", "(TOP (. .))", "()"])
+@pytest.mark.parametrize("predicted", ["", " \t\r\n", "(TOP (. .))"])
 def test_a_prediction_without_words_is_skipped(predicted: str) -> None:
     assert score_sentence(CAT, predicted) == SentenceScore(6, Status.SKIPPED, "no words to score")
     assert score_sentence("", predicted).status is Status.SKIPPED
@@ -183,7 +166,7 @@ def test_brackets_that_do_not_balance_are_an_error_with_figures(
     assert again.matched == ("S", "NP"), "the first constituent is closed again, as in C"
 
 
-@pytest.mark.parametrize("tree", ["dog", "(NP dog (X y))", "(NP (X y) dog)", "(TOP (NN a dog))"])
+@pytest.mark.parametrize("tree", ["dog", "(NP dog (X y))", "(TOP (NN a dog))"])
 def test_text_outside_of_a_word_is_refused(tree: str) -> None:
     for pair, side in (((tree, CAT), "gold"), ((CAT, tree), "predicted")):
         with pytest.raises(ValueError, match=rf"^{side} tree: .*'(dog|a)'"):
@@ -215,8 +198,8 @@ def test_summary_has_the_figures_of_the_valid_sentences() -> None:
     assert summary.f1 == pytest.approx(100 * 2 * 4 / (6 + 5))
     assert (summary.complete_match, summary.average_crossing) == (50.0, 0.5)
     assert (summary.no_crossing, summary.two_or_less_crossing) == (50.0, 100.0)
+    two = "(TOP (S (X a) (Q (Q (X b) (X c))) (X d)))"
     three = "(TOP (S (X a) (Q (Q (Q (X b) (X c)))) (X d)))"
-    two = three.replace("(Q (Q (Q ", "(Q (Q ", 1).replace(")))) (X d)", "))) (X d)")
     crossing = score((gold, two), (gold, three)).all
     assert crossing.crossing_constituents == 2 + 3 and crossing.two_or_less_crossing == 50.0
     assert summary.tagging_accuracy == 87.5

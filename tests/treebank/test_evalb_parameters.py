@@ -74,7 +74,6 @@ def test_every_keyword_has_its_place_and_without_one_nothing_is_deleted(file: Pa
     ("line", "message"),
     [
         (b"DELETE_WORD the", "unknown keyword 'DELETE_WORD'"),
-        (b"DELETE_LABEL TOP # root", "DELETE_LABEL, got 'TOP # root'"),
         (b"EQ_LABEL ADVP", r"2 .* EQ_LABEL, got 'ADVP'"),
         (b"LABELED -1", "number.* LABELED, got '-1'"),
     ],
