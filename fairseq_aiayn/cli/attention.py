@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from fairseq_aiayn.cli.options import add_model, read_model, require_one_model
 from fairseq_aiayn.paper import BASE
@@ -15,6 +15,7 @@ from fairseq_aiayn.settings import option
 
 if TYPE_CHECKING:
     from fairseq_aiayn.attention_maps.weights import AttentionMap
+    from fairseq_aiayn.inference.engine import Translator
 
 
 KINDS = ("encoder", "decoder", "cross")
@@ -84,6 +85,8 @@ def run_attention(arguments: argparse.Namespace) -> None:
     that. Each row of the decoder is labelled with the word that it predicts. The columns are the
     words that the decoder reads; the first is <s>.
 
+    Stock Transformers of fairseq are looked at, too, with fairseq's own search for --target.
+
     A run of the recipes and a model folder know how their text is cut into pieces. With
     --checkpoint, --bpe-codes cuts it into Moses tokens, then byte pairs, and --sentencepiece-model
     into word pieces. Without either option, it is cut as a recipe noted beside --data-bin, or must
@@ -149,9 +152,8 @@ def _draw_positions(arguments: argparse.Namespace) -> None:
 def _show_sentence(arguments: argparse.Namespace) -> None:
     from fairseq_aiayn.attention_maps.weights import words_of_pieces
     from fairseq_aiayn.inference import attention
-    from fairseq_aiayn.inference.engine import Translator
 
-    translator = Translator(read_model(arguments), device="cpu")
+    translator = _read_translator(arguments)
     source = attention.source_sentence(translator, arguments.source)
     is_page = arguments.output.suffix.lower() == PAGE
     kind = arguments.kind or (None if is_page else KINDS[0])
@@ -167,6 +169,19 @@ def _show_sentence(arguments: argparse.Namespace) -> None:
         print(f"aiayn attention: {note}", file=sys.stderr)
     maps = attention.attention_maps(translator, source, target)
     _write([maps[kind]] if kind else [*maps.values()], arguments)
+
+
+def _read_translator(arguments: argparse.Namespace) -> Translator:
+    """Return the model that is given, on the CPU: ours, or a stock one that runs in fairseq."""
+    from fairseq_aiayn.inference.engine import Translator
+    from fairseq_aiayn.inference.export import OtherModel
+
+    try:
+        return Translator(read_model(arguments), device="cpu")
+    except OtherModel as other:
+        from fairseq_aiayn.plugin.stock_models import StockTranslator
+
+        return cast(Translator, StockTranslator(*other.place))
 
 
 def _write(maps: Sequence[AttentionMap], arguments: argparse.Namespace) -> None:

@@ -45,21 +45,31 @@ CHECKPOINTS = "checkpoints"  # directory of a run
 PARSING_LANGUAGES = ("words", "tree")
 
 
+class OtherModel(ValueError):
+    """A checkpoint of a model that is not this plugin's; `place` is what of_checkpoint was
+    given."""
+
+    def __init__(self, message: str, place: tuple[Path, Path, TextProcessing, Path | None]) -> None:
+        super().__init__(message)
+        self.place = place
+
+
 def of_checkpoint(
     checkpoint: Path, data: Path, text: TextProcessing, pieces_file: Path | None
 ) -> Model:
     """Read a checkpoint with the dictionaries in `data`; `pieces_file` cut its text.
 
     Raises OSError or ValueError, with the file and the rule, for files that are missing, unusable
-    or do not belong together, and for a model that is not this plugin's.
+    or do not belong together, and OtherModel for a model that is not this plugin's.
     """
     state = read_checkpoint(checkpoint)
     options = flat_options(plain_configuration(state))
     arch = str(options.get("arch"))
     if not arch.startswith(OURS):
-        raise ValueError(
-            f"{checkpoint}: expected a model of this plugin, got {arch!r}: stock fairseq's have "
-            "other positions, biases and norms"
+        raise OtherModel(
+            f"{checkpoint}: expected a model of this plugin, got {arch!r}, which has other "
+            "positions, biases and norms; CTranslate2's ct2-fairseq-converter exports stock models",
+            (checkpoint, data, text, pieces_file),
         )
     is_parser = options.get("task") == PARSING_TASK
     source_lang, target_lang = _languages(options, data)
