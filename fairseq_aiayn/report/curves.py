@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from fairseq_aiayn.palette import LINE_COLOURS, line_colour
@@ -18,7 +17,6 @@ VALIDATIONS = 25  # of a run that are printed
 POINTS = 1_800  # of all lines of a panel together; more make the page larger and not clearer
 DOTTED = 40  # points of a line that are few enough for a dot on each
 DASHES = ("-", "--", ":", "-.")  # the ninth run has the first one's colour, and other dashes
-LONGEST_NAME = 40  # characters
 INK = "#010203"  # stands for the page's own text colour
 INKED = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
 STYLE: dict[Any, Any] = {  # of matplotlib
@@ -108,7 +106,13 @@ def draw_learning_curves(curves: Mapping[str, LearningCurves]) -> str:
         axes[1, 0].set_yscale("log")
         axes[-1, 0].set_xlabel("updates")
         axes[-1, 1].set_xlabel("minutes")
-        _name_lines(figure, axes[2, 0], list(curves))
+        names = [name if len(name) <= 40 else f"{name[:39]}…" for name in curves]
+        lines, columns = axes[2, 0].lines, min(len(names), 3)
+        legend = figure.legend(
+            lines, names, loc="outside upper center", ncols=columns, frameon=False
+        )
+        for text in legend.get_texts():
+            text.set_parse_math(False)  # no name of a run is a formula
         return _svg(figure)
 
 
@@ -126,16 +130,6 @@ def _lines(both: LearningCurves) -> list[tuple[int, Curve, Sequence[float], dict
         (2, training, both.rate, {}),
         *([(3, validation, both.score, {})] if both.score else []),
     ]
-
-
-def _name_lines(figure: Drawing, axes: Axes, names: Sequence[str]) -> None:
-    """Write the names of the lines above the figure; no character of a name is markup."""
-    numbers, columns = map(str, range(len(names))), min(len(names), 3)
-    legend = figure.legend(axes.lines, numbers, loc="outside upper center", ncols=columns)
-    legend.set_frame_on(False)
-    for text, name in zip(legend.get_texts(), names, strict=True):
-        text.set_parse_math(False)
-        text.set_text(name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…")
 
 
 def _svg(figure: Drawing) -> str:

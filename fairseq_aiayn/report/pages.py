@@ -1,41 +1,68 @@
-"""The sections of a page on runs, and the page as Markdown, HTML and JSON."""
+"""The page on runs: tables beside the paper's figures, and all its sections, in three formats."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from itertools import groupby
 from pathlib import Path
+from statistics import fmean
 
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, unequal_aspects
+from fairseq_aiayn.paper import BASE, ROWS, SEMI_SUPERVISED, TABLE_4, WSJ_ONLY, Published, Row
 from fairseq_aiayn.report.curves import curves_blocks
 from fairseq_aiayn.report.document import (
     Block,
     Code,
+    Details,
     Sections,
     Table,
+    Text,
     Texts,
     as_html,
     as_markdown,
     escaped,
     table_of,
 )
-from fairseq_aiayn.report.results import TABLE3, Example, Report, Results, results_as_json
-from fairseq_aiayn.report.tables import (
-    MEANING_OF_P,
-    group_by_row,
-    how_made,
-    labels_table,
-    over_seeds_blocks,
-    parsers_blocks,
-    table3_blocks,
-    translations_blocks,
-    verdict,
+from fairseq_aiayn.report.results import (
+    TABLE3,
+    TABLE_3_ROWS,
+    Example,
+    Report,
+    Results,
+    results_as_json,
 )
-from fairseq_aiayn.runs.differences import Difference
-from fairseq_aiayn.runs.run import ParserRun, TranslationRun
-from fairseq_aiayn.scores import LengthClass, Significance
+from fairseq_aiayn.runs.differences import EN_DE, Difference, published, unmet_conditions
+from fairseq_aiayn.runs.record import TRAIN, Place
+from fairseq_aiayn.runs.run import ParserRun, Run, TranslationRun
+from fairseq_aiayn.runs.seeds import OverSeeds, against, deviation
+from fairseq_aiayn.scores import (
+    CONFIDENCE,
+    FEWEST,
+    LEVEL,
+    SAMPLES_OF_DIFFERENCE,
+    EstimatedDifference,
+    LengthClass,
+    Significance,
+)
 from fairseq_aiayn.text import write_whole
+from fairseq_aiayn.treebank.evalb import LabelCount, percent
 
 RESULTS = "Results"
+WSJ = ("wsj", "wsj_semi_supervised")  # as the recipe calls the paper's corpora
+SECTION_23 = 2_416  # sentences
+LABELS = 15  # that are printed
+SYMBOLS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")  # columns of Table 3
+# Measured in tensor2tensor#317 on the authors' checkpoint of 3.8 million steps.
+OTHER_MEASURE = (
+    "The paper's BLEU is not sacreBLEU: for English-German, a base model of its authors has 29.02 "
+    "by their script and 27.52 by sacreBLEU on newstest2014, 26.50 and 26.25 on newstest2013."
+)
+MEANING_OF_P = (
+    "p is how often resampled test sets show a difference as large where there is none. It says "
+    "nothing about another seed, which moves the score too."
+)
 
 
 def write_page(results: Results, directory: Path, stem: str) -> None:
@@ -57,7 +84,7 @@ def sections(results: Results) -> Sections:
     found: dict[str, Sequence[Block]] = {}
     if results.kind == TABLE3:
         found[RESULTS] = table3_blocks(translations, results.unfinished)
-        firsts = [run for of_row in group_by_row(translations) for run in of_row]
+        firsts = list(in_papers_order(translations))
     elif parsers:
         found[RESULTS] = [*seeds, *parsers_blocks(parsers, results.f1_differences)]
         found["Labels"] = [labels_table([run for run in parsers if run in firsts])]
@@ -83,6 +110,307 @@ def sections(results: Results) -> Sections:
     )
     found["How the runs were made"] = [how_made(run) for run in firsts]
     return {heading: blocks for heading, blocks in found.items() if blocks}
+
+
+def cell(value: float | None, form: str = ".2f") -> str:
+    """Return a figure as a cell, which is empty for None."""
+    return "" if value is None else format(value, form)
+
+
+def turned_table(columns: Sequence[Mapping[str, str]]) -> Table:
+    """Return a table with a column for each run, whose cells have the names of the lines; a line
+    that is empty for all runs is left out."""
+    header, *rows = ([name, *(column[name] for column in columns)] for name in columns[0])
+    return Table(header, [row for row in rows if any(row[1:])])
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as 1:23:45, with days in front if there are any."""
+    return str(timedelta(seconds=round(seconds)))
+
+
+def _training_cells(run: Run) -> dict[str, str]:
+    """Return the cost of a training by the labels of a table, and its perplexity."""
+    training = run.training
+    return {
+        "parameters": f"{training.parameters:,}",
+        "updates": f"{training.updates:,}",
+        "target tokens/s in training": f"{training.tokens_per_second:,.0f}",
+        "seconds of training": f"{training.seconds:,.0f}",
+        "wall time of training": clock(training.wall_seconds),
+        "peak memory of training, MiB": cell(training.peak_memory, ","),
+        "peak GPU memory of training, MiB": cell(training.peak_gpu_memory or None, ","),
+        "development perplexity": f"{run.dev_perplexity:.2f}",
+    }
+
+
+# Translations (Table 2)
+
+
+def translations_blocks(runs: Sequence[TranslationRun]) -> list[Block]:
+    """Return a column per run, with the paper's figures of its row, and what must be known to read
+    it: which conditions of the paper a run does not meet, and how all runs were scored."""
+    blocks: list[Block] = [turned_table([_translation_cells(run) for run in runs])]
+    printed = [run for run in runs if published(run.settings)]
+    for row in dict.fromkeys(run.settings.row for run in printed):
+        of_row = [run for run in printed if run.settings.row == row]
+        settings = of_row[0].settings
+        if text := unmet_conditions(of_row, str(settings.corpus), str(settings.subset)):
+            blocks.append(f"Row {row}: {text}")
+    return [*blocks, *([OTHER_MEASURE] if printed else []), *_signatures(runs[0])]
+
+
+def _translation_cells(run: TranslationRun) -> dict[str, str]:
+    bleu, paper = run.bleu, published(run.settings) or Published()
+    return {
+        "": run.name,
+        **_training_cells(run),
+        **{name: cell(score.score if score else None) for name, score in run.measures.items()},
+        "translation ÷ reference, tokens": f"{bleu.length_ratio:.3f}" if bleu else "",
+        "brevity penalty": f"{bleu.brevity_penalty:.3f}" if bleu else "",
+        "BLEU, the paper's own": cell(paper.bleu, ".1f"),
+        "perplexity, the paper's own": cell(paper.ppl),
+        "10⁶ parameters, the paper's own": cell(paper.parameters, ""),
+    }
+
+
+def _signatures(run: TranslationRun) -> list[Block]:
+    """Return how the run, and each run beside it, was scored."""
+    scores = {
+        "Paper's BLEU": run.bleu,
+        "sacreBLEU": run.sacrebleu,
+        "chrF": run.chrf,
+        "BLEU of tokens": run.token_bleu,
+    }
+    return [[f"{name}: ", Code(score.signature)] for name, score in scores.items() if score]
+
+
+# Table 3
+
+
+def table3_blocks(
+    runs: Sequence[TranslationRun], unfinished: Sequence[Mapping[str, str]]
+) -> list[Block]:
+    """Return the table in the paper's order of rows, and what must be known to read it."""
+    blocks: list[Block] = []
+    if runs:
+        ordered = in_papers_order(runs)
+        groups = groupby(ordered, key=lambda run: (run.settings.row, run.settings.system))
+        blocks.append(table_of([_table3_cells([*group]) for _, group in groups], left=2))
+        blocks += filter(None, (unmet_conditions(runs, EN_DE, "valid"), OTHER_MEASURE))
+        blocks += _signatures(runs[0])
+    if unfinished:
+        blocks.append(Texts("Not finished:", [(run["name"], run["reason"]) for run in unfinished]))
+    finished: dict[str, set] = {}
+    for run in runs:
+        finished.setdefault(run.settings.system, set()).add(run.settings.row)
+    for system, rows in finished.items():
+        if missing := [row for row in TABLE_3_ROWS if row not in rows]:
+            blocks.append(f"Rows without a finished run of {system}: {', '.join(missing)}")
+    return blocks
+
+
+def in_papers_order(runs: Sequence[TranslationRun]) -> list[TranslationRun]:
+    """Sort runs by their rows in Table 3 and, for a row, by the order of the systems."""
+    systems = list(dict.fromkeys(run.settings.system for run in runs))
+    return sorted(
+        runs,
+        key=lambda run: (
+            TABLE_3_ROWS.index(str(run.settings.row)),
+            systems.index(run.settings.system),
+        ),
+    )
+
+
+def _table3_cells(runs: Sequence[TranslationRun]) -> dict[str, str]:
+    """Return what Table 3 says of the runs of one row, beside what the paper prints of it."""
+    first = runs[0]
+    row = ROWS[str(first.settings.row)]
+    paper = row.published
+    return {
+        "row": row.name,
+        "system": first.settings.system,
+        **{name: _symbol(row, name) for name in SYMBOLS},
+        "ε_ls": _symbol(row, "epsilon_ls"),
+        "updates": f"{first.training.updates:,}",
+        "PPL, paper": cell(paper.ppl),
+        "PPL, ours": _mean([run.dev_perplexity for run in runs]),
+        "BLEU, paper": cell(paper.bleu, ".1f"),
+        "BLEU, ours": _mean([run.bleu.score for run in runs if run.bleu]),
+        "sacreBLEU, ours": _mean([run.sacrebleu.score for run in runs]),
+        "10⁶ params, paper": cell(paper.parameters, ".0f"),
+        "10⁶ params, ours": f"{first.training.parameters / 1e6:.1f}",
+        "seeds": str(len(runs)),
+    }
+
+
+def _symbol(row: Row, name: str) -> str:
+    """Return a setting of the paper's, which is empty where a row has the value of base."""
+    value = getattr(row, name)
+    return "" if row is not BASE and value == getattr(BASE, name) else str(value)
+
+
+def _mean(values: Sequence[float]) -> str:
+    """Return the mean over seeds, with the sample deviation if there are several."""
+    spread = f" ± {deviation(values):.2f}" if len(values) > 1 else ""
+    return f"{fmean(values):.2f}{spread}" if values else ""
+
+
+# Parsers (Table 4)
+
+
+def parsers_blocks(
+    runs: Sequence[ParserRun], differences: Mapping[str, EstimatedDifference]
+) -> list[Block]:
+    """Return the paper's Table 4 with a row per run below it, how sure differences are, and a
+    column per run with its training, its scores and its repairs."""
+    repairs = dict.fromkeys(name for run in runs for name in run.repairs.repairs)
+    return [
+        *_table4(runs),
+        *_f1_blocks(runs[0], differences),
+        turned_table([_parsing_cells(run, repairs) for run in runs]),
+        f"Parameters of EVALB: {runs[0].scores.parameters}",
+    ]
+
+
+def _table4(runs: Sequence[ParserRun]) -> list[Block]:
+    """Return the table, and what was parsed if it is not the paper's test set."""
+    rows = [[row.parser, row.training, f"{row.f1:.1f}", ""] for row in TABLE_4]
+    rows += [[run.name, _trained_on(run), "", f"{run.scores.all.f1:.2f}"] for run in runs]
+    parsers = Table(["parser", "training", "F1, paper", "F1, ours"], rows, left=2)
+    others = dict.fromkeys(_parsed(run) for run in runs if not _is_section_23(run))
+    if not others:
+        return [parsers]
+    ours = " and of ".join(others)
+    paper = f"section 23 of the WSJ, {SECTION_23:,} sentences"
+    return [parsers, f"The paper's F1 is of {paper}; ours is of {ours}: they do not compare."]
+
+
+def _trained_on(run: ParserRun) -> str:
+    """Return what a run was trained on, in the paper's words if it is the paper's corpus."""
+    trees, corpus = run.trees, run.settings.corpus or "not recorded"
+    if corpus in WSJ:
+        corpus = SEMI_SUPERVISED if trees.silver else WSJ_ONLY
+    silver = f", {trees.silver:,} silver" if trees.silver else ""
+    return f"{corpus}: {trees.gold:,} gold{silver} sentences"
+
+
+def _parsed(run: ParserRun) -> str:
+    corpus, subset = (each or "not recorded" for each in (run.settings.corpus, run.settings.subset))
+    return f"corpus {corpus}, subset {subset}, {run.sentences:,} sentences"
+
+
+def _is_section_23(run: ParserRun) -> bool:
+    """Return whether a run parsed the paper's test set."""
+    settings = run.settings
+    return (settings.corpus in WSJ, settings.subset, run.sentences) == (True, "test", SECTION_23)
+
+
+def _f1_blocks(first: ParserRun, differences: Mapping[str, EstimatedDifference]) -> list[Block]:
+    """Return each search against the first, over resampled sentences; nothing for one search."""
+    rows = [
+        {
+            f"F1 against {first.name}": name,
+            "difference": f"{found.difference:+.2f}",
+            f"{CONFIDENCE:.0%} interval": _interval(found),
+            "p": f"{found.p_value:.4f}",
+            "verdict": verdict(found.p_value, first.sentences),
+        }
+        for name, found in differences.items()
+    ]
+    samples = f"over {SAMPLES_OF_DIFFERENCE:,} samples"
+    text = f"Paired bootstrap (Koehn, 2004) {samples}: {MEANING_OF_P}"
+    return [table_of(rows), text] if rows else []
+
+
+def _parsing_cells(run: ParserRun, repairs: Mapping[str, None]) -> dict[str, str]:
+    """Return what a table says of a run that parses, by its labels, with these repairs."""
+    trees, scores, search = run.trees, run.scores, run.search
+    every, counts = scores.all, run.repairs.repairs
+    options = run.settings.options(TRAIN)
+    has_copies, is_tagged = trees.silver or trees.augmented, trees.tags != "XX"
+    return {
+        "": run.name,
+        "row": run.settings.row or "",
+        "gold trees": f"{trees.gold:,}",
+        "silver trees": cell(trees.silver or None, ","),
+        "phrases and pairs of gold trees": cell(trees.augmented or None, ","),
+        "copies of the gold trees": options.get("--upsample-primary", "") if has_copies else "",
+        "in a word's place": trees.tags,
+        "word pieces": cell(run.vocabulary or None, ","),
+        "dropout": options.get("--dropout", ""),
+        "attention dropout": options.get("--attention-dropout", ""),
+        **_training_cells(run),
+        "recall": f"{every.recall:.2f}",
+        "precision": f"{every.precision:.2f}",
+        "F1": f"{every.f1:.2f}",
+        f"F1, at most {scores.cutoff} words": f"{scores.short.f1:.2f}",
+        "complete match, %": f"{every.complete_match:.2f}",
+        "crossing brackets per sentence": f"{every.average_crossing:.2f}",
+        "no crossing brackets, %": f"{every.no_crossing:.2f}",
+        "tagging accuracy": f"{every.tagging_accuracy:.2f}" if is_tagged else "",
+        "errors of EVALB, which do not count": f"{every.errors:,}",
+        "well-formed before repair, %": f"{run.repairs.share_well_formed:.2f}",
+        **{f"repairs: {name}": cell(counts.get(name) or None, ",") for name in repairs},
+        "sentences parsed/s": f"{search.sentences / search.seconds:.1f}" if search.seconds else "",
+    }
+
+
+def labels_table(runs: Sequence[ParserRun]) -> Table:
+    """Return recall, precision and F1 of the labels that are most frequent in the gold trees."""
+    gold = {label: counts.gold for label, counts in runs[0].scores.labels.items()}
+    rows = []
+    for label in sorted(gold, key=lambda label: (-gold[label], label))[:LABELS]:
+        row = {"label": label, "gold": f"{gold[label]:,}"}
+        for run in runs:
+            counts = run.scores.labels.get(label, LabelCount(0, 0, 0))
+            matched, both = counts.matched, counts.gold + counts.predicted
+            row[f"recall, {run.name}"] = f"{percent(matched, counts.gold):.2f}"
+            row[f"precision, {run.name}"] = f"{percent(matched, counts.predicted):.2f}"
+            row[f"F1, {run.name}"] = f"{percent(2 * matched, both):.2f}"
+        rows.append(row)
+    return table_of(rows)
+
+
+# Several seeds, and how sure differences are
+
+
+def over_seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
+    """Return a table with mean ± deviation of each group, and how the others differ from the first;
+    nothing if there are no groups."""
+    if not groups:
+        return []
+    first, *others = groups
+    rows = []
+    for group in groups:
+        figures = zip(group.means, group.deviations, strict=True)
+        means = [f"{mean:.2f} ± {deviation:.2f}" for mean, deviation in figures]
+        rows.append([group.name, ", ".join(map(str, group.seeds)), *means])
+    for other in others:
+        cells = (
+            found and f"{found.difference:+.2f} ({_interval(found)}; p {found.p_value:.2f})"
+            for found in against(first, other)
+        )
+        rows.append([f"{other.name}, difference", "", *(text or "" for text in cells)])
+    text = (
+        f"Differences are from {first.name}, with their {CONFIDENCE:.0%} confidence interval "
+        "and p by Welch's t-test: p is how often seeds alone would make so large a difference. "
+    )
+    shown = "Where only one run of a group is shown, it is that of the first seed."
+    header = ["mean ± standard deviation", "seeds", *first.what]
+    return [Table(header, rows, left=2), text + shown if others else shown]
+
+
+def _interval(found: EstimatedDifference) -> str:
+    """Return the confidence interval of a difference."""
+    return f"{found.low:+.2f} to {found.high:+.2f}"
+
+
+def verdict(p_value: float, sentences: int) -> str:
+    """Say whether a difference on so many sentences is significant."""
+    if sentences < FEWEST:
+        return f"fewer than {FEWEST} sentences are too few to say"
+    return "significant" if p_value < LEVEL else "may be chance"
 
 
 def significance_blocks(significance: Significance | None, sentences: int) -> list[Block]:
@@ -164,3 +492,63 @@ def examples_blocks(text: str, examples: Sequence[Example], names: Sequence[str]
             texts.append((f"{name}{chrf}", example.translations[name]))
         blocks.append(Texts(f"Sentence {example.sentence:,}", texts))
     return blocks if examples else []
+
+
+# What a result is traced back to
+
+MACHINE = {
+    "processor": "{}",
+    "cores": "{} cores",
+    "memory_gib": "{} GiB of memory",
+    "driver": "NVIDIA driver {}",
+    "cuda": "CUDA {}",
+}
+
+
+def how_made(run: Run) -> Details:
+    """Return a folded block with all that a run's settings know."""
+    settings = run.settings
+    what = {
+        "row {}": settings.row,
+        "corpus {}": settings.corpus,
+        "subset {}": settings.subset,
+        "{:,} sentences": run.sentences,
+        "vocabulary of {:,}": run.vocabulary,
+        "seed {}": settings.seed,
+        "checkpoints averaged: {}": settings.averaged,
+    }
+    training, evaluated_by = run.training, settings.evaluated_by
+    facts: dict[str, Text | None] = {
+        "what": ", ".join(text.format(x) for text, x in what.items() if x is not None),
+        "commit": settings.commit and [Code(settings.commit)],
+        "written": settings.written,
+        "hardware": _machine(settings),
+        "packages": ", ".join(f"{name} {number}" for name, number in settings.packages.items()),
+        "wall time of training": f"{clock(training.wall_seconds)}, of that "
+        f"{clock(training.seconds)} in updates",
+        "resumed": "; ".join(_elsewhere(settings, settings.resumed)),
+        "evaluated by commit": evaluated_by if evaluated_by != settings.commit else None,
+    }
+    given = {name: text for name, text in facts.items() if text}
+    return Details(f"How {run.name} was made", given, settings.commands)
+
+
+def _elsewhere(first: Place, later: Sequence[Place]) -> list[str]:
+    """Return the machines and commits with which a training went on from a checkpoint, but for
+    those of the first start."""
+    begun, *places = (
+        f"on {_machine(start) or 'hardware not recorded'}, commit {start.commit or 'not recorded'}"
+        for start in (first, *later)
+    )
+    return [place for place in dict.fromkeys(places) if place != begun]
+
+
+def _machine(place: Place) -> str:
+    """Return all that is known of a machine, with the GPUs that were used."""
+    known = place.hardware
+    used = known.get("gpus", [])[: place.gpus] if place.device == "cuda" else []
+    gpus = " and ".join(f"{n} × {name}" if n > 1 else name for name, n in Counter(used).items())
+    if gpus and (place.nodes or 1) > 1:
+        gpus = f"{place.nodes} nodes of {gpus}"
+    parts = [text.format(known[key]) for key, text in MACHINE.items() if known.get(key)]
+    return ", ".join([gpus, *parts] if gpus else parts)

@@ -55,21 +55,13 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Unfinished:
-    """A run that has no results, and why."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class Results:
     """Runs that stand in one table: what docs/results.md is made of."""
 
     kind: str
     runs: tuple[ParserRun | TranslationRun, ...]
     examples: tuple[Example, ...] = ()  # of translations
-    unfinished: tuple[Unfinished, ...] = ()  # of Table 3
+    unfinished: tuple[dict[str, str], ...] = ()  # of Table 3: each one's name and the reason
     # Of parsers: of each run from the first, by its name
     f1_differences: dict[str, EstimatedDifference] = field(default_factory=dict)
 
@@ -176,7 +168,7 @@ def read_table3(directories: Sequence[Path]) -> Results:
             run = read_run(directory)
         except (OSError, ValueError) as error:
             reason = str(error).replace(f"{directory}/", "")
-            unfinished.append(Unfinished(directory.resolve().name, reason))
+            unfinished.append({"name": directory.resolve().name, "reason": reason})
             continue
         if not isinstance(run, TranslationRun) or run.settings.row not in TABLE_3_ROWS:
             rows = ", ".join(TABLE_3_ROWS)

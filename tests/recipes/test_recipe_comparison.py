@@ -17,8 +17,8 @@ from run_directories import (
     write_run,
 )
 
+from fairseq_aiayn.report.pages import OTHER_MEASURE
 from fairseq_aiayn.report.results import equal_distances, read_report
-from fairseq_aiayn.report.tables import OTHER_MEASURE
 from fairseq_aiayn.runs.run import read_run
 
 RESUMED = [

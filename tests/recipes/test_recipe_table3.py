@@ -9,8 +9,8 @@ from recipe_runs import RECIPES, refusal, script
 from run_directories import END, markdown, page, score, table_rows, train_log, valid_log, write_run
 
 from fairseq_aiayn.paper import BASE, BIG, TABLE_3
+from fairseq_aiayn.report.pages import OTHER_MEASURE
 from fairseq_aiayn.report.results import read_table3
-from fairseq_aiayn.report.tables import OTHER_MEASURE
 
 SCRIPT = RECIPES / "table3" / "table.py"
 

@@ -11,9 +11,8 @@ from run_directories import END, MADE, markdown, page, table_rows, train_log, va
 
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.paper import TABLE_4
-from fairseq_aiayn.report.pages import sections
+from fairseq_aiayn.report.pages import SECTION_23, sections
 from fairseq_aiayn.report.results import Report, read_report, read_results
-from fairseq_aiayn.report.tables import SECTION_23
 from fairseq_aiayn.runs.run import read_run
 from fairseq_aiayn.scores import FEWEST
 from fairseq_aiayn.treebank import evalb

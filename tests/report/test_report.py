@@ -198,14 +198,14 @@ def curves_of(updates: int) -> LearningCurves:
 
 
 def test_curves_are_an_element_of_the_page_in_its_colours():
-    curves = {"<ours> $x^2$": curves_of(30), "_b_": curves_of(9)}
+    curves = {"<ours> $x^2$": curves_of(30), "b_c_": curves_of(9)}
     svg = draw_learning_curves(curves)
     assert draw_learning_curves(curves) == svg, "the same curves, the same file"
     root = ET.fromstring(svg)
     words = [
         "".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")
     ]
-    assert "<ours> $x^2$" in words and "_b_" in words and "learning rate" in words
+    assert "<ours> $x^2$" in words and "b_c_" in words and "learning rate" in words
     assert "currentColor" in svg and "#010203" not in svg
     ids = re.findall(r'\bid="([^"]*)"', svg)
     assert len(set(ids)) == len(ids)
