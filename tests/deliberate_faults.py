@@ -41,19 +41,19 @@ nn: attention_scores_divided_by_d_k
 nn: causal_mask_shows_the_next_token
 - dtype=torch.bool, device=device).tril()
 + dtype=torch.bool, device=device).tril(1)
-nn: cross_attention_sees_source_padding
+paper: cross_attention_sees_source_padding
 - self.cross_attention(x, memory, source_mask))
 + self.cross_attention(x, memory))
-nn: sine_and_cosine_swapped
+paper: sine_and_cosine_swapped
 - [angles.sin(), angles.cos()]
 + [angles.cos(), angles.sin()]
-nn: source_positions_begin_at_one
+paper: source_positions_begin_at_one
 - .cumsum(dim=1) - 1)
 + .cumsum(dim=1))
-nn: norm_before_the_residual_sum
+paper: norm_before_the_residual_sum
 - self.norm(x + self.dropout(sublayer_of_x))
 + x + self.dropout(self.norm(sublayer_of_x))
-nn: embeddings_not_scaled
+paper: embeddings_not_scaled
 - F.embedding(tokens, self.weight) * self.scale
 + F.embedding(tokens, self.weight)
 nn: target_embeddings_without_dropout
@@ -65,7 +65,7 @@ plugin: attention_dropout_without_being_asked
 nn: queries_of_every_attention_drawn_apart
 - if isinstance(module, EncoderDecoderAttention):
 + if isinstance(module, MultiHeadAttention):
-nn: projection_untied_with_two_vocabularies
+paper: projection_untied_with_two_vocabularies
 - if sharing == "none" else target_embedding
 + if sharing != "all" else target_embedding
 training: smoothing_gradient_over_the_other_classes
@@ -82,7 +82,7 @@ plugin: learning_rate_one_step_late
 + learning_rate(max(num_updates, 1), self.cfg
 paper: every_row_has_the_warmup_of_base
 - "warmup_updates": "warmup",
-paper: adams_epsilon_is_the_usual_one
+settings: adams_epsilon_is_the_usual_one
 - epsilon: float = 1e-9
 + epsilon: float = 1e-8
 decoding: length_penalty_leaves_out_the_end_token

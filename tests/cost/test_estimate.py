@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from fairseq_aiayn.cost import (
@@ -38,22 +37,6 @@ def build(row: Row) -> Transformer:
     )
 
 
-def logits(model: Transformer, length: int) -> Tensor:
-    """Logits of SENTENCES sentence pairs without padding, of so many tokens on either side."""
-    tokens = torch.zeros(SENTENCES, length, dtype=torch.long)
-    return model(tokens, tokens)
-
-
-@pytest.fixture
-def plain_attention(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equation 1 as written in place of the fused kernels, of which PyTorch counts only some."""
-
-    def reference(Q: Tensor, K: Tensor, V: Tensor, **_: object) -> Tensor:
-        return attention(Q, K, V)
-
-    monkeypatch.setattr(F, "scaled_dot_product_attention", reference)
-
-
 def count(run: Callable[[], object]) -> int:
     """FLOPs of the matrix products that PyTorch sees."""
     with FlopCounterMode(display=False) as counter:
@@ -75,20 +58,21 @@ def test_ten_rows_have_the_printed_parameters_in_the_authors_code_and_big_has_no
         assert authors_parameters(ROWS[name]) is None
 
 
-@pytest.mark.usefixtures("plain_attention")
-@pytest.mark.parametrize(
-    ("name", "length"), [("tiny", 1), ("tiny", 30), ("a_h1", 7), ("b_dk16", 7), ("parsing", 7)]
-)
-def test_the_count_is_pytorchs_to_the_last_flop(name: str, length: int) -> None:
+@pytest.mark.parametrize(("name", "length"), [("tiny", 30), ("b_dk16", 7), ("parsing", 7)])
+def test_the_count_is_pytorchs_to_the_last_flop(
+    name: str, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Breaks if a product is forgotten or counted twice, d_v follows d_k, a multiply-add is one
     FLOP, attention is not quadratic in the length or the backward pass not twice the forward."""
-    row = find_row(name)
-    model = build(row)
-    tokens = SENTENCES * length
-    forward = count(lambda: logits(model, length))
-    assert forward == tokens * sum(forward_flops(row, V, length))
-    both = count(lambda: logits(model, length).sum().backward())
-    assert both * row.steps * row.batch_tokens == tokens * training_flops(row, V, length)
+    # PyTorch counts the products of only some of its kernels
+    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda Q, K, V, **_: attention(Q, K, V))
+    row, shape = find_row(name), (SENTENCES, length)
+    with torch.device("meta"):
+        model, tokens = build(row), torch.zeros(shape, dtype=torch.long)
+    forward = count(lambda: model(tokens, tokens))
+    assert forward == tokens.numel() * sum(forward_flops(row, V, length))
+    both = count(lambda: model(tokens, tokens).sum().backward())
+    assert both * row.steps * row.batch_tokens == tokens.numel() * training_flops(row, V, length)
     longer = forward_flops(row, V, 4 * length)  # Table 1: O(n·d) per token, in attention alone
     assert longer.attention == 4 * forward_flops(row, V, length).attention
 
@@ -99,7 +83,8 @@ def test_memory_is_what_a_training_holds_after_a_step(name: str) -> None:
     row = find_row(name)
     model = build(row)
     adam = torch.optim.Adam(model.parameters(), fused=True)
-    logits(model, 2).sum().backward()
+    tokens = torch.zeros(1, 2, dtype=torch.long)
+    model(tokens, tokens).sum().backward()
     adam.step()
     held = [tensor for p in model.parameters() for tensor in (p, p.grad)]
     held += [state[key] for state in adam.state.values() for key in ("exp_avg", "exp_avg_sq")]
@@ -125,39 +110,24 @@ def test_the_table_and_json_show_both_sides(aiayn: Callable[..., tuple[int, str,
     status, printed, _ = aiayn("cost", "base", "--tflops", 19.5, "--gpus", 4, "--hours", 10)
     lines = {" ".join(line.split()) for line in printed.splitlines()}
     assert status == 0 and lines >= {
-        "the paper your run",
         "GPUs 8 x P100 4",
         "hours 12 10",
         "TFLOPS of a GPU, single precision 9.5 sustained 19.5",
         "training FLOPs by the paper's rule 3.3e18 2.8e18",
     }
-    assert aiayn("cost", "aiayn_c_n2")[1].count("not stated") == 2
-    own = ("--tflops", 9.5, "--gpus", 8, "--hours", 12)
-    content = json.loads(aiayn("cost", "d_drop0", "--vocab", 100, "--length", 5, "--json", *own)[1])
+    content = json.loads(aiayn("cost", "d_drop0", "--vocab", 100, "--length", 5, "--json")[1])
     assert content["training_flops"] == training_flops(ROWS["d_drop0"], 100, 5)
     assert content["forward_flops"].pop("total") == sum(content["forward_flops"].values())
     assert content["paper"] is None
-    assert content["own"]["flops"] == pytest.approx(8 * 12 * 3_600 * 9.5e12)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["huge"], "unknown row 'huge': the rows are base, "),
-        (["aiayn_bsae"], "unknown row 'aiayn_bsae': did you mean base"),
-        (["base", "--vocab", "0"], "the vocabulary must have at least one type, got 0"),
-        (["base", "--length", "0"], "a sentence must have at least one token, got 0"),
-        (["base", "--hours", "3"], "expected --gpus, --hours and --tflops"),
-        (
-            ["base", "--tflops", "2.8", "--hours", "1", "--gpus", "0"],
-            "gpus must be at least 1, got 0",
-        ),
-        (["base", "--tflops", "1", "--gpus", "1", "--hours", "nan"], "hours must be positive"),
-        (["base", "--tflops", "0", "--gpus", "1", "--hours", "1"], "tflops must be positive"),
-    ],
-)
-def test_wrong_arguments_are_one_line(
-    refused: Callable[..., str], arguments: list[str], message: str
-) -> None:
-    """Breaks if a wrong number gives a wrong cost, or a traceback."""
-    assert refused("cost", *arguments).startswith(f"aiayn cost: {message}")
+def test_a_number_without_sense_is_refused(refused: Callable[..., str]) -> None:
+    """Breaks if a wrong number gives a wrong cost."""
+    own = {"--tflops": 1, "--gpus": 1, "--hours": 1}
+    for option, value in (("--tflops", 0), ("--gpus", 0), ("--hours", "nan")):
+        words = [str(word) for pair in {**own, option: value}.items() for word in pair]
+        assert "must be" in refused("cost", "base", *words)
+    for words in (["--vocab", 0], ["--length", 0]):
+        assert "at least one" in refused("cost", "base", *words)
+    assert "did you mean base" in refused("cost", "aiayn_bsae")
+    assert "expected --gpus, --hours and --tflops" in refused("cost", "base", "--hours", 3)

@@ -1,23 +1,22 @@
 """The batched beam search compared with its plain reference, on small random models."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from table_models import TableModels
 from torch import Tensor
 
 from fairseq_aiayn.decoding import beam_search as module
 from fairseq_aiayn.decoding.beam_search import (
     BLOCK,
     EnsembleContinuations,
-    Model,
     Search,
     Symbols,
     beam_search,
-    length_penalty,
     plain_beam_search,
     top_tokens,
 )
@@ -26,57 +25,24 @@ from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer, padding_mask
 
 PAD, END, V = 0, 1, 5
-LONGEST = 16
 SYMBOLS = Symbols(end=END, padding=PAD)
 
 
-class TableModels:
-    """A table of next-token probabilities for each sentence, indexed by the length so far and the
-    last token; yields log P of `part` rows at a time.
+def random_models(B: int, seed: int, sharpness: float = 2.0, part: int = 7) -> TableModels:
+    """Models that never write padding."""
+    models = TableModels(B, V, END, seed, sharpness, part)
+    models.tables[..., PAD] = -math.inf
+    return models
 
-    Like the state of a real decoder, it tracks its own history of tokens in follow and
-    keep_sentences.
-    """
 
-    def __init__(self, B: int, seed: int, sharpness: float = 2.0, part: int = 7):
-        torch.manual_seed(seed)
-        logits = sharpness * torch.randn(B, LONGEST, V, V)
-        logits[..., PAD] = -math.inf
-        self.tables = logits.log_softmax(-1)
-        self.sentence_of = torch.arange(B)
-        self.part = part
-        self.history = torch.empty(B, 0, dtype=torch.long)
-        self.steps = 0
+def limits(prefix: Sequence[int], min_length: int) -> Callable[[tuple[int, ...], int], bool]:
+    """Allow what begins with the prefix and, after it, does not end before min_length."""
 
-    def log_probabilities(self, tokens: Tensor) -> Iterator[Tensor]:
-        self.steps += 1
-        self.history = torch.cat([self.history, tokens], 1)
-        sentence = self.sentence_of.repeat_interleave(len(tokens) // len(self.sentence_of))
-        t = self.history.size(1) - 1
-        yield from self.tables[sentence, t, tokens[:, 0]].split(self.part)
+    def allows(tokens: tuple[int, ...], y: int) -> bool:
+        t = len(tokens)
+        return y == prefix[t] if t < len(prefix) else y != END or t >= min_length
 
-    def follow(self, parents: Tensor) -> None:
-        B = self.sentence_of.numel()
-        history = self.history.view(B, -1, self.history.size(1))
-        self.history = history[torch.arange(B)[:, None], parents].flatten(0, 1)
-
-    def keep_sentences(self, sentences: Tensor) -> None:
-        history = self.history.unflatten(0, (self.sentence_of.numel(), -1))
-        self.history = history[sentences].flatten(0, 1)
-        self.sentence_of = self.sentence_of[sentences]
-
-    def limited(self, b: int, prefix: Sequence[int], min_length: int) -> Model:
-        """The model of sentence b, restricted to outputs that begin with the prefix and, after it,
-        do not end before min_length."""
-
-        def log_p(tokens: tuple[int, ...]) -> list[float]:
-            t = len(tokens)
-            values = self.tables[b, t, (END, *tokens)[-1]].tolist()
-            if t < len(prefix):
-                return [x if y == prefix[t] else -math.inf for y, x in enumerate(values)]
-            return [-math.inf if y == END and t < min_length else x for y, x in enumerate(values)]
-
-        return log_p
+    return allows
 
 
 def search(
@@ -99,12 +65,12 @@ def test_any_search_equals_the_plain_search(data: st.DataObject) -> None:
     words = st.lists(st.integers(2, V - 1), max_size=3)
     prefixes = data.draw(st.lists(words, min_size=B, max_size=B), "prefixes")
     sharpness, part = data.draw(st.sampled_from([(0.3, 1), (1.0, 4), (3.0, 100)]), "sharpness")
-    models = TableModels(B, data.draw(st.integers(0, 10**6), "seed"), sharpness, part)
+    models = random_models(B, data.draw(st.integers(0, 10**6), "seed"), sharpness, part)
     padded = [[*prefix, PAD, PAD, PAD][:3] for prefix in prefixes]
     options = {"beam": beam, "alpha": alpha, "min_length": min_length, "nbest": nbest}
     outputs = search(models, lengths, padded, **options)
     for b, length in enumerate(lengths):
-        model = models.limited(b, prefixes[b], min_length)
+        model = models.restricted(b, limits(prefixes[b], min_length))
         expected = plain_beam_search(model, END, beam, alpha, length)[:nbest]
         assert [tuple(h.tokens.tolist()) for h in outputs[b]] == [tokens for _, tokens in expected]
         scores = [score for score, _ in expected]
@@ -118,25 +84,12 @@ def test_any_search_equals_the_plain_search(data: st.DataObject) -> None:
             )
 
 
-def test_length_penalty_is_gnmts_and_prefers_longer_outputs_with_larger_alpha() -> None:
-    assert length_penalty(1, 0.6) == 1.0
-    assert length_penalty(7, 0.6) == pytest.approx(2**0.6)
-    short, long = (
-        sum(
-            sentence[0].tokens.numel()
-            for sentence in search(TableModels(20, seed=11, sharpness=0.3), [12] * 20, alpha=alpha)
-        )
-        for alpha in (0.0, 2.0)
-    )
-    assert long > short
-
-
 def test_a_prefix_may_contain_or_force_the_end() -> None:
     """The end in a prefix; the end at the maximum length after one; a minimum length that a prefix
     without the end does not reach."""
-    outputs = search(TableModels(2, seed=2), [1, 1], [[2, END], [2, PAD]])
+    outputs = search(random_models(2, seed=2), [1, 1], [[2, END], [2, PAD]])
     assert [h.tokens.tolist() for (h,) in outputs] == [[2, END], [2, END]]
-    models = TableModels(2, seed=2)
+    models = random_models(2, seed=2)
     models.tables[..., END] += 9.0  # in a hurry to end
     outputs = search(models, [6, 6], [[2, 3, 4], [2, PAD, PAD]], min_length=3)
     assert all(h.tokens.numel() == 4 for (h,) in outputs)
@@ -144,21 +97,21 @@ def test_a_prefix_may_contain_or_force_the_end() -> None:
 
 def test_padding_is_never_written() -> None:
     """Even if it is the most probable token; also where a prefix forces other tokens."""
-    models = TableModels(2, seed=2)
+    models = random_models(2, seed=2)
     models.tables[..., PAD] = -0.1
     for (h,) in search(models, [4, 4], [[2, 3], [4, PAD]]):
         assert PAD not in h.tokens.tolist()
 
 
 def test_the_search_stops_as_soon_as_no_active_hypothesis_can_win() -> None:
-    models = TableModels(2, seed=4)
+    models = random_models(2, seed=4)
     models.tables[..., END] = -0.001  # ending is nearly certain everywhere
     search(models, [50, 50], beam=4, min_length=0)
     assert models.steps == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("V", [1, 6, BLOCK, 9 * BLOCK, 40 * BLOCK, 40 * BLOCK + 3])
+@pytest.mark.parametrize("V", [1, BLOCK, 40 * BLOCK, 40 * BLOCK + 3])
 @pytest.mark.parametrize("m", [1, 5, 22])
 def test_the_largest_of_a_vocabulary_are_those_of_topk(V: int, m: int, dtype: torch.dtype) -> None:
     """Even if they are all in one block, or after the last whole block."""
@@ -179,11 +132,11 @@ def test_the_largest_of_a_vocabulary_are_those_of_topk(V: int, m: int, dtype: to
 @pytest.mark.parametrize("nbest", [1, 3])
 def test_what_has_no_probability_is_refused_with_its_sentence(nbest: int) -> None:
     """NaN for one token after one late prefix; no possible output."""
-    models = TableModels(3, seed=2)
+    models = random_models(3, seed=2)
     models.tables[1, 2, :, 4] = math.nan
     with pytest.raises(ValueError, match="not a number, in sentence 2 of 3"):
         search(models, [6, 6, 6], nbest=nbest, min_length=4)
-    models = TableModels(2, seed=2)
+    models = random_models(2, seed=2)
     models.tables[1, 0] = -math.inf
     with pytest.raises(ValueError, match="a probability above 0, in sentence 2 of 2"):
         search(models, [3, 3], nbest=nbest)
@@ -191,37 +144,28 @@ def test_what_has_no_probability_is_refused_with_its_sentence(nbest: int) -> Non
 
 def test_rows_without_a_hypothesis_may_be_no_number() -> None:
     """They are computed too. Breaks if they raise, or displace the hypotheses that are active."""
-    models = TableModels(1, seed=2)
+    models = random_models(1, seed=2)
     models.tables[0, 0, END, 2:] = -math.inf  # the first token is the end, or nothing
     models.tables[0, 1:] = math.nan
     assert search(models, [6], min_length=0)[0][0].tokens.tolist() == [END]
-    expected = search(TableModels(1, seed=2), [6], [[2]])[0][0].tokens.tolist()
-    models = TableModels(1, seed=2)
+    expected = search(random_models(1, seed=2), [6], [[2]])[0][0].tokens.tolist()
+    models = random_models(1, seed=2)
     models.tables[0, 1, [token for token in range(V) if token != 2]] = math.nan
     assert search(models, [6], [[2]])[0][0].tokens.tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"beam": 0}, "beam size must be at least 1, got 0"),
-        ({"alpha": -0.1}, "got -0.1"),
-        ({"alpha": math.nan}, "got nan"),
-        ({"alpha": 1e6}, "got 1000000"),
-        ({"a": math.nan}, "max_len_a .* got nan"),
-        ({"nbest": 5}, "nbest must be between 1 and the beam size 4, got 5"),
-        ({"beam": 31}, "at most 30, .* got 31"),
-    ],
-)
-def test_what_no_search_can_take_is_refused(options: dict[str, float], message: str) -> None:
+def test_what_no_search_can_take_is_refused() -> None:
     """A beam beyond the vocabulary too; the paper's largest beam, 21, goes with any."""
-    with pytest.raises(ValueError, match=message):
-        Search(**{"beam": 4, "alpha": 0.6, "b": 50, **options}).over(30)
+    wrong = {"beam": (0, 31), "alpha": (-0.1, math.nan, 1e6), "a": (math.nan,), "nbest": (5,)}
+    for option, values in wrong.items():
+        for value in values:
+            with pytest.raises(ValueError, match=f"got {value:.0f}|got {value}"):
+                Search(**{"beam": 4, "alpha": 0.6, "b": 50, option: value}).over(30)
     assert Search(21, 0.6, 50).over(5).beam == 21
     with pytest.raises(ValueError, match="minimum length 4 exceeds the maximum length 3"):
-        search(TableModels(1, seed=0), [3], min_length=4)
+        search(random_models(1, seed=0), [3], min_length=4)
     with pytest.raises(ValueError, match="prefix of 2 tokens exceeds the maximum length 1"):
-        search(TableModels(1, seed=0), [1], [[2, 3]])
+        search(random_models(1, seed=0), [1], [[2, 3]])
 
 
 def test_the_maximum_length_is_exact() -> None:

@@ -2,16 +2,15 @@
 search."""
 
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from table_models import TableModels
 from torch import Tensor
 
 from fairseq_aiayn.decoding.beam_search import (
-    Model,
     Search,
     Symbols,
     beam_search,
@@ -41,44 +40,8 @@ def symbols_of(alphabet: tuple[str, ...]) -> TreeSymbols:
 SYMBOLS = symbols_of(ALPHABET)
 
 
-class RandomModel:
-    """A model with a different distribution for every sentence and every pair of last tokens, in
-    parts of 3 rows."""
-
-    def __init__(self, B: int, seed: int = 0) -> None:
-        torch.manual_seed(seed)
-        self.tables = (2.0 * torch.randn(B, V, V, V)).log_softmax(-1)
-        self.sentence_of = torch.arange(B)
-        self.history = torch.full((B, 1), SYMBOLS.end)
-
-    def log_probabilities(self, tokens: Tensor) -> Iterator[Tensor]:
-        self.history = torch.cat([self.history, tokens], 1)
-        sentence = self.sentence_of.repeat_interleave(len(tokens) // len(self.sentence_of))
-        yield from self.tables[sentence, self.history[:, -2], tokens[:, 0]].split(3)
-
-    def follow(self, parents: Tensor) -> None:
-        r = len(self.history) // len(parents)
-        self.history = self.history[(parents + r * torch.arange(len(parents))[:, None]).flatten()]
-
-    def keep_sentences(self, sentences: Tensor) -> None:
-        history = self.history.unflatten(0, (len(self.sentence_of), -1))
-        self.history = history[sentences].flatten(0, 1)
-        self.sentence_of = self.sentence_of[sentences]
-
-    def within(self, b: int, every: list[Forest]) -> Model:
-        """The model of sentence b, restricted to continuations of these forests."""
-
-        def log_p(tokens: tuple[int, ...]) -> list[float]:
-            before, last = (SYMBOLS.end, SYMBOLS.end, *tokens)[-2:]
-            allowed = continuations(read(tokens), every)
-            return [
-                value if ("" if token == END else token) in allowed else -math.inf
-                for token, value in zip(
-                    ALPHABET, self.tables[b, before, last].tolist(), strict=True
-                )
-            ]
-
-        return log_p
+def random_model(B: int, seed: int = 0) -> TableModels:
+    return TableModels(B, V, SYMBOLS.end, seed, sharpness=2.0, part=3)
 
 
 def read(tokens: Tensor | tuple[int, ...]) -> Forest:
@@ -90,7 +53,7 @@ def all_forests(words: int, max_length: int, deepest: int = DEEP) -> list[Forest
 
 
 def constrained(
-    model: RandomModel, words: list[int], lengths: list[int], deepest: int = DEEP
+    model: TableModels, words: list[int], lengths: list[int], deepest: int = DEEP
 ) -> ConstrainedContinuations:
     sizes = torch.tensor(words), torch.tensor(lengths)
     return ConstrainedContinuations(model, SYMBOLS, *sizes, deepest)
@@ -104,7 +67,7 @@ def allowed(search: ConstrainedContinuations, newest: Tensor) -> Tensor:
 
 def admitted(words: int, max_length: int, deepest: int) -> list[Forest]:
     """Every output that can be written step by step; fails if one comes to a dead end."""
-    model = RandomModel(1)
+    model = random_model(1)
     search = constrained(model, [words], [max_length], deepest)
     newest, outputs = torch.tensor([[SYMBOLS.end]]), []
     for _ in range(max_length + 1):
@@ -112,7 +75,7 @@ def admitted(words: int, max_length: int, deepest: int) -> list[Forest]:
         assert legal.any(dim=1).all(), "a dead end"
         rows, tokens = legal.nonzero().unbind(1)
         ended = tokens == SYMBOLS.end
-        outputs += [read(model.history[row, 2:]) for row in rows[ended]]
+        outputs += [read(model.history[row, 1:]) for row in rows[ended]]
         search.follow(rows[~ended][None])
         newest = tokens[~ended].unsqueeze(1)
         if not newest.numel():
@@ -149,13 +112,13 @@ def test_what_can_be_written_is_every_forest_within_the_budget_and_nothing_else(
 @pytest.mark.parametrize("wish", ["(A", "x"])
 def test_the_longest_and_the_shortest_output_are_forests_too(words: int, wish: str) -> None:
     """Too many to list: one output prefers brackets, the other words, whenever they are allowed."""
-    model = RandomModel(1)
+    model = random_model(1)
     search = constrained(model, [words], [words + 300])
     newest, legal = torch.tensor([[SYMBOLS.end]]), ()
     while legal != (END,):
         legal = read(allowed(search, newest)[0].nonzero())
         newest = torch.tensor([[ALPHABET.index(wish if wish in legal else legal[0])]])
-    output = read(model.history[0, 2:])
+    output = read(model.history[0, 1:])
     assert repair(output, ["w"] * words).repairs == {}
     assert len(output) == (words if wish == "x" else words + 2 * DEEP)
 
@@ -165,7 +128,7 @@ def test_the_longest_and_the_shortest_output_are_forests_too(words: int, wish: s
 def test_the_search_equals_the_plain_search_over_forests(seed: int, beam: int) -> None:
     """Every sentence has its own words and budget, and probabilities are not scaled up."""
     sizes = [(1, 5), (2, 6), (3, 5), (3, 3), (1, 1)]
-    model = RandomModel(len(sizes), seed)
+    model = random_model(len(sizes), seed)
     if beam > 3 and seed % 2:  # all continuations of a beam may have probability 0
         model.tables[:, :, ALPHABET.index("(A")] = -math.inf
     words, lengths = map(list, zip(*sizes, strict=True))
@@ -174,7 +137,12 @@ def test_the_search_equals_the_plain_search_over_forests(seed: int, beam: int) -
     search = constrained(model, words, lengths)
     outputs = beam_search(search, torch.tensor(lengths), tokens, options)
     for b, size in enumerate(sizes):
-        forest_model = model.within(b, all_forests(*size))
+        every = all_forests(*size)
+
+        def allows(tokens: tuple[int, ...], y: int, every: list[Forest] = every) -> bool:
+            return ("" if y == SYMBOLS.end else ALPHABET[y]) in continuations(read(tokens), every)
+
+        forest_model = model.restricted(b, allows)
         expected = plain_beam_search(forest_model, SYMBOLS.end, beam, 0.3, size[1])[:beam]
         assert [tuple(h.tokens.tolist()) for h in outputs[b]] == [tokens for _, tokens in expected]
         scores = [score for score, _ in expected]
@@ -185,7 +153,7 @@ def test_the_search_equals_the_plain_search_over_forests(seed: int, beam: int) -
 def test_a_row_that_wrote_what_it_may_not_or_has_ended_stays_dead(faulty: str) -> None:
     """A beam without a hypothesis continues with any token. Its row must stay dead and must not
     affect others."""
-    search = constrained(RandomModel(1), [1], [5])
+    search = constrained(random_model(1), [1], [5])
     allowed(search, torch.tensor([[SYMBOLS.end]]))
     search.follow(torch.tensor([[0, 0]]))
     newest = torch.tensor([[ALPHABET.index(faulty)], [ALPHABET.index("(A")]])
@@ -199,13 +167,9 @@ def test_a_row_that_wrote_what_it_may_not_or_has_ended_stays_dead(faulty: str) -
 
 def test_what_no_tree_fits_is_refused() -> None:
     with pytest.raises(ValueError, match="a tree over 5 words does not fit into 4 tokens"):
-        constrained(RandomModel(2), [2, 5], [9, 4])
+        constrained(random_model(2), [2, 5], [9, 4])
     with pytest.raises(ValueError, match="at least 1 word, got a sentence of 0"):
-        constrained(RandomModel(1), [0], [9])
-    for alphabet, message in (
-        ((PAD, END, UNKNOWN, "(A", ")A"), "no target token stands for a word"),
-        ((PAD, END, UNKNOWN, "x"), "no label has both an opening and a closing bracket"),
-        ((PAD, END, "x", "(A", ")B"), "no label has both an opening and a closing bracket"),
-    ):
-        with pytest.raises(ValueError, match=message):
+        constrained(random_model(1), [0], [9])
+    for alphabet in ((PAD, END, "(A", ")A"), (PAD, END, "x"), (PAD, END, "x", "(A", ")B")):
+        with pytest.raises(ValueError, match="no target token stands for a word|both an opening"):
             symbols_of(alphabet)

@@ -1,10 +1,12 @@
 """Decoding token by token equals the full forward pass, whatever the search does with its beams."""
 
+from dataclasses import astuple
+
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
-from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.decoder_state import STEPS_OF_ROOM, DecoderState
 from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer, needed_mask
@@ -87,26 +89,16 @@ def test_what_no_beam_has_seen_is_not_kept_and_nothing_is_copied() -> None:
 
 
 @torch.no_grad()
-def test_a_step_projects_the_newest_token_and_no_source(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_projects_the_newest_token_and_no_source() -> None:
     """Breaks if the memory is projected again at every step or for every beam, or a step computes
     the whole history again."""
-    model = transformer()
-    rows: list[int] = []
-    keys_values = MultiHeadAttention.keys_values
-
-    def counted(attention: MultiHeadAttention, memory: Tensor) -> tuple[Tensor, Tensor]:
-        rows.append(len(memory))
-        return keys_values(attention, memory)
-
-    monkeypatch.setattr(MultiHeadAttention, "keys_values", counted)
-    lengths: list[int] = []
-    for layer in model.decoder.layers:
-        layer.self_attention.W_QKV.register_forward_hook(
-            lambda module, arguments, output: lengths.append(output[..., 0].numel())
-        )
+    model, (N, d_model, d_ff, h, d_k, d_v) = transformer(), astuple(DIMENSIONS)[:6]
     state = start(model, PADDED)
-    for _ in range(4):
-        model.decoder.step(torch.full((3 * K, 1), 2), state)
+    own, cross = d_model * h * (2 * d_k + 2 * d_v), d_model * h * (d_k + d_v)
+    for _ in range(3):
+        with FlopCounterMode(display=False) as counter:
+            model.decoder.step(torch.full((3 * K, 1), 2), state)
+        products = counter.get_flop_counts()["Global"]
+        matrices = products[torch.ops.aten.mm] + products[torch.ops.aten.addmm]
+        assert matrices == 2 * 3 * K * N * (own + cross + 2 * d_model * d_ff)
         state.reorder_beams(torch.arange(3 * K))
-    assert rows == [len(PADDED)] * DIMENSIONS.N
-    assert lengths == [3 * K] * (4 * DIMENSIONS.N)

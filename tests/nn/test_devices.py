@@ -16,6 +16,7 @@ from fairseq_aiayn.decoding.beam_search import (
 )
 from fairseq_aiayn.decoding.hypotheses import Finished, History
 from fairseq_aiayn.nn import cpu_kernels
+from fairseq_aiayn.nn.attention import attention, causal_mask, fused_attention
 from fairseq_aiayn.nn.cpu_kernels import fits_onednn, rows_of_logits, vocabulary_product
 from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer, padding_mask
@@ -61,6 +62,22 @@ def test_steps_of_a_search(meta: None) -> None:
     done = active.done(source[:, 0], options)
     assert done.device.type == "meta" and done.shape == (B,)
     assert {layer.self_K.device.type for layer in state.layers} == {"meta"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("trains", [False, True])
+@pytest.mark.parametrize("legal", ["everything", "no padding", "the past"])
+def test_attention_is_equation_1(dtype: torch.dtype, trains: bool, legal: str) -> None:
+    """Breaks with another scale, polarity of the mask or causality, in PyTorch's kernel or where a
+    CPU computes the equation as written: in bfloat16 with gradients. tests/paper has the heads."""
+    torch.manual_seed(0)
+    Q, K, V = (torch.randn(2, 3, T, n, dtype=dtype) for n in (6, 6, 2))
+    padding = torch.tensor([[True] * T, [False, True, True, False]])[:, None, None]
+    causal, mask = legal == "the past", padding if legal == "no padding" else None
+    expected = attention(Q, K, V, causal_mask(T) if causal else mask)
+    with torch.set_grad_enabled(trains):
+        found = fused_attention(Q, K, V, mask, causal, 0.0)
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
 
 
 def test_the_product_with_a_vocabulary_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:

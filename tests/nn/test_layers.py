@@ -16,7 +16,6 @@ from fairseq_aiayn.nn.layers import (
     Dropout,
     FeedForward,
     SinusoidalPositions,
-    positions,
     sinusoids,
 )
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
@@ -51,11 +50,15 @@ def transformer(sizes: Dimensions = DIMENSIONS) -> Transformer:
     return create_transformer(sizes, 10, 10, padding=1)
 
 
-def test_exactly_the_tensors_of_section_5_4(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Breaks if dropout is inside the feed-forward layer, on attention weights, on embeddings
-    before the positions are added, after the norm or after the sum, or if a sub-layer or an
-    embedding sum has none, or if evaluation drops."""
-    model = transformer()
+@pytest.mark.parametrize("attention_dropout", [0.0, 0.4])
+def test_exactly_the_tensors_of_section_5_4(
+    monkeypatch: pytest.MonkeyPatch, attention_dropout: float
+) -> None:
+    """Breaks if dropout is inside the feed-forward layer, on embeddings before the positions are
+    added, after the norm or after the sum, if a sub-layer or an embedding sum has none, or if
+    evaluation drops; and if attention weights are dropped without being asked for, as section 6.3
+    does for parsing, or with P_drop."""
+    model = transformer(replace(DIMENSIONS, attention_dropout=attention_dropout))
     expected: list[Tensor] = []
     for module in model.modules():
         if isinstance(module, MultiHeadAttention | FeedForward):
@@ -69,20 +72,11 @@ def test_exactly_the_tensors_of_section_5_4(monkeypatch: pytest.MonkeyPatch) -> 
     for (x, rate), tensor in zip(recorder.dropped, expected, strict=True):
         assert rate == DIMENSIONS.P_drop
         torch.testing.assert_close(x, tensor)
-    assert recorder.attention == [0.0] * (3 * DIMENSIONS.N)
     recorder.dropped.clear()
     model.eval()(SOURCE, TARGET)
     assert {rate for _, rate in recorder.dropped} == {0.0}
-
-
-def test_attention_dropout_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Section 6.3 selects attention dropout for parsing. Breaks if it follows P_drop or stays on in
-    evaluation."""
-    model = transformer(replace(DIMENSIONS, attention_dropout=0.4))
-    recorder = Recorder(monkeypatch)
-    model(SOURCE, TARGET)
-    model.eval()(SOURCE, TARGET)
-    assert recorder.attention == [0.4] * (3 * DIMENSIONS.N) + [0.0] * (3 * DIMENSIONS.N)
+    rates = [attention_dropout] * (3 * DIMENSIONS.N) + [0.0] * (3 * DIMENSIONS.N)
+    assert recorder.attention == rates
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -125,9 +119,12 @@ QK, VALUES = 4 * 8, 4 * 16
 
 @pytest.mark.parametrize("scheme", INITIALIZATIONS)
 def test_a_scheme_draws_what_its_implementation_draws(scheme: Initialization) -> None:
-    """Breaks if a matrix is drawn with another one's bound, or W^Q with W^K and W^V or apart."""
+    """Breaks if a matrix is drawn with another one's bound, W^Q with W^K and W^V or apart, or if
+    words or learned positions do not have a standard deviation of d_model^−½."""
     torch.manual_seed(1)
-    model = create_transformer(WIDE, 11, 11, padding=1, initialization=scheme)
+    model = create_transformer(WIDE, 90, 90, 1, "all", (80, 80), initialization=scheme)
+    for table in (model.encoder.embedding, model.encoder.position, model.decoder.position):
+        assert table.weight.std().item() == pytest.approx(64**-0.5, rel=0.05)
     (encoder,), (decoder,) = model.encoder.layers, model.decoder.layers
     cross, own = decoder.cross_attention, (encoder.self_attention, decoder.self_attention)
     drawn = [(attention.W_O.weight, VALUES + 64) for attention in (*own, cross)]
@@ -151,49 +148,15 @@ def test_a_scheme_draws_what_its_implementation_draws(scheme: Initialization) ->
         assert values.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
 
 
-def test_initial_embeddings_have_unit_variance_after_scaling() -> None:
-    """Breaks if √d_model is applied twice or not at all, so that positions outweigh words or the
-    reverse."""
-    torch.manual_seed(0)
-    sizes = Dimensions(N=1, d_model=64, d_ff=8, h=1, d_k=4, d_v=4, P_drop=0.0)
-    embedding = create_transformer(sizes, 500, 500, 1).encoder.embedding
-    assert embedding(torch.arange(500)[None]).std().item() == pytest.approx(1.0, abs=0.02)
-    assert embedding.weight.std().item() == pytest.approx(64**-0.5, rel=0.02)
-
-
 # Positions
-
-PAD = 1
-
-
-def test_positions_count_from_zero_at_the_first_real_token() -> None:
-    """Breaks if padding takes a position (fairseq's own positions start at padding + 1), or if
-    padding works on one side only."""
-    tokens = torch.tensor([[5, 6, 7, 2], [PAD, PAD, 5, 2], [5, 2, PAD, PAD]])
-    pos = positions(tokens, PAD)
-    real = [row[tokens.ne(PAD)[b]].tolist() for b, row in enumerate(pos)]
-    assert real == [[0, 1, 2, 3], [0, 1], [0, 1]]
-    assert pos.min() >= 0 and pos.max() < 4, "padding needs a valid position too"
-
-
-def test_sinusoids_by_hand_also_far_out() -> None:
-    """Breaks if sines and cosines are in two halves, the exponent is i/d_model, positions start at
-    1, or angles are computed in float32: at position 30,011 they are off by 1e-3."""
-    d_model, table = 16, sinusoids(30_012, 16)
-    for pos in (0, 1, 2, 30_011):
-        for i in range(d_model // 2):
-            angle = pos / 10000 ** (2 * i / d_model)
-            pair = (math.sin(angle), math.cos(angle))
-            assert table[pos, 2 * i : 2 * i + 2].tolist() == pytest.approx(pair, abs=1e-6)
 
 
 def test_sinusoids_of_a_model_are_no_part_of_its_checkpoint() -> None:
     """They have a fixed length, beyond which a sequence is refused."""
-    position = SinusoidalPositions(6).to(torch.float16)
+    position = SinusoidalPositions(6)
     assert not position.state_dict() and not list(position.parameters())
     pos = torch.tensor([[0, 3], [9, LONGEST_SINUSOIDS - 1]])
-    expected = sinusoids(LONGEST_SINUSOIDS, 6).to(torch.float16)[pos]
-    assert torch.equal(position(pos, LONGEST_SINUSOIDS), expected)
+    assert torch.equal(position(pos, LONGEST_SINUSOIDS), sinusoids(LONGEST_SINUSOIDS, 6)[pos])
     with pytest.raises(ValueError, match=f"end at length {LONGEST_SINUSOIDS}, got a sequence of"):
         position(pos, LONGEST_SINUSOIDS + 1)
     with pytest.raises(ValueError, match="d_model must be even, .*; got 7"):

@@ -3,10 +3,10 @@ gradients."""
 
 import pytest
 import torch
-from reference import Reference, smoothed_loss
+from reference import Reference, sinusoid, smoothed_loss
 from torch import Tensor
 
-from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.layers import Dimensions, sinusoids
 from fairseq_aiayn.nn.transformer import Sharing, Transformer, create_transformer
 from fairseq_aiayn.training import smoothed_nll
 
@@ -81,3 +81,10 @@ def test_gradients_of_the_smoothed_loss_are_those_of_the_equations(sharing: Shar
         torch.testing.assert_close(
             weight.grad, gradient, **TOLERANCE, msg=lambda m, n=name: f"{n}: {m}"
         )
+
+
+def test_sinusoids_are_exact_far_out() -> None:
+    """Breaks if angles are computed in float32: at position 30,011 they are off by 1e-3."""
+    table = sinusoids(30_012, 16)
+    for pos in (0, 1, 2, 30_011):
+        torch.testing.assert_close(table[pos], sinusoid(pos, 16).float(), rtol=0.0, atol=1e-6)

@@ -38,11 +38,8 @@ def test_perl_replaces_the_same_in_a_hypothesis() -> None:
     ("plain", "hypothesis", "reference"),
     [
         ("„Ja“, sagt er.", '„Ja", sagt er.', '"Ja", sagt er.'),  # no mark changes places
-        ("“Ja,” sagt er.", '"Ja," sagt er.', '"Ja," sagt er.'),
         ("»Ja« und «Ja»", "»Ja« und «Ja»", '"Ja" und "Ja"'),
-        ("‚Ja‘ und ‹Ja›", "‚Ja‘ und ‹Ja›", '"Ja" und "Ja"'),
         ("Andreas’ Hund geht’s gut…", "Andreas' Hund geht's gut...", "Andreas' Hund geht's gut..."),
-        ("\"Ja\" - 'Ja'", "\"Ja\" - 'Ja'", "\"Ja\" - 'Ja'"),
     ],
 )
 def test_the_reference_loses_the_quotes_that_the_script_leaves(
