@@ -24,9 +24,12 @@ def load(
 
     Raises OSError or ValueError, with the file and the rule, for a folder that cannot be used.
     """
-    from fairseq_aiayn.inference import engine  # imports torch
+    from fairseq_aiayn.inference.engine import Parser, Translator  # imports torch
+    from fairseq_aiayn.inference.folder import PARSING, read_folder
 
-    return engine.load(folder, device, precision)
+    model = read_folder(Path(folder))
+    kind = Parser if model.config.task == PARSING else Translator
+    return kind(model, device, precision=precision)
 
 
 def register() -> None:

@@ -6,36 +6,39 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from fairseq_aiayn.cli.options import add_model, read_model, require_one_model
+from fairseq_aiayn.cli.options import add_model, read_model
 from fairseq_aiayn.paper import BASE
-from fairseq_aiayn.settings import option
 
 if TYPE_CHECKING:
     from fairseq_aiayn.attention_maps.weights import AttentionMap
     from fairseq_aiayn.inference.engine import Translator
 
-
 KINDS = ("encoder", "decoder", "cross")
 STYLES = ("lines", "heat")
 PICTURES, PAGE = (".png", ".svg", ".pdf"), ".html"
-OF_SENTENCES = ("source", "target", "kind", "layer", "heads", "word", "style", "merge")
+START = "<s>"  # shown as the first key of the decoder, where the model reads </s>
 
 
 def declare_attention(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn attention`."""
     add_model(parser)
-    parser.add_argument("--source", metavar="SENTENCE", help="the source sentence")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--source", metavar="SENTENCE", help="the source sentence")
+    what.add_argument(
+        "--positions",
+        action="store_true",
+        help="draw positional encodings and their dot products instead; if the checkpoint has "
+        "learned ones (row E), draw them beside the sinusoids",
+    )
     parser.add_argument("--target", metavar="SENTENCE", help="its translation")
     parser.add_argument(
         "--output", type=Path, required=True, metavar="FILE", help=".png, .svg, .pdf or .html"
     )
-    _add_choices(parser.add_argument_group("what is drawn"))
-
-
-def _add_choices(shown: argparse._ArgumentGroup) -> None:
+    shown = parser.add_argument_group("what is drawn")
     shown.add_argument("--kind", choices=KINDS, help="default: encoder; for a page, all three")
     shown.add_argument(
         "--layer",
@@ -56,15 +59,8 @@ def _add_choices(shown: argparse._ArgumentGroup) -> None:
     shown.add_argument(
         "--merge",
         action="store_true",
-        default=None,
         help="merge pieces into words: sum the weights over the pieces attended to, average them "
         "over the pieces that attend",
-    )
-    shown.add_argument(
-        "--positions",
-        action="store_true",
-        help="draw positional encodings and their dot products instead; if the checkpoint has "
-        "learned ones (row E), draw them beside the sinusoids",
     )
 
 
@@ -101,74 +97,48 @@ def run_attention(arguments: argparse.Namespace) -> None:
       aiayn attention --positions --output sinusoids.png
       aiayn attention exp/table3/e_learned-1 --positions --output learned.png
     """
-    _check(arguments)
+    path: Path = arguments.output
+    formats: tuple[str, ...] = (*PICTURES, PAGE)
+    if arguments.positions:
+        formats = PICTURES
+    elif arguments.style == "heat":
+        formats = (PAGE,)
+    if path.suffix.lower() not in formats:
+        raise ValueError(f"--output must end in {', '.join(formats)}, got {path}")
     for tells_too_much in ("matplotlib", "PIL"):
         logging.getLogger(tells_too_much).setLevel(logging.WARNING)
     if arguments.positions:
         _draw_positions(arguments)
     else:
         _show_sentence(arguments)
-    print(arguments.output)
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    """Raise ValueError for options that do not go together, before anything slow starts."""
-    path = arguments.output
-    is_page = path.suffix.lower() == PAGE
-    if not is_page and path.suffix.lower() not in PICTURES:
-        raise ValueError(f"--output must end in {', '.join(PICTURES)} or {PAGE}, got {path}")
-    if not path.parent.is_dir():
-        raise ValueError(f"--output {path}: there is no directory {path.parent}")
-    if arguments.style == "heat" and not is_page:
-        raise ValueError(f"--style heat is on a page: --output must end in {PAGE}, got {path}")
-    if arguments.positions:
-        for name in OF_SENTENCES:
-            if getattr(arguments, name) is not None:
-                raise ValueError(f"--positions does not go with {option(name)}")
-        if is_page:
-            raise ValueError(f"--positions is a picture: --output must not end in {PAGE}")
-    elif arguments.source is None:
-        raise ValueError("--source must be given")
-    if not arguments.positions or _has_model(arguments):
-        require_one_model(arguments)
-
-
-def _has_model(arguments: argparse.Namespace) -> bool:
-    """Return whether a model is given; the sinusoids need none."""
-    given = (arguments.model, arguments.checkpoint, arguments.data_bin)
-    return any(path is not None for path in given)
+    print(path)
 
 
 def _draw_positions(arguments: argparse.Namespace) -> None:
     from fairseq_aiayn.attention_maps import picture
 
-    if _has_model(arguments):
+    tables = picture.sinusoid_table(BASE.d_model)  # of the paper, without a model
+    if arguments.model or arguments.checkpoint:
         tables = picture.position_tables(read_model(arguments).transformer)
-    else:
-        tables = picture.sinusoid_table(BASE.d_model)
     picture.save_picture(picture.draw_positions(tables), arguments.output)
 
 
 def _show_sentence(arguments: argparse.Namespace) -> None:
     from fairseq_aiayn.attention_maps.weights import words_of_pieces
-    from fairseq_aiayn.inference import attention
 
     translator = _read_translator(arguments)
-    source = attention.source_sentence(translator, arguments.source)
     is_page = arguments.output.suffix.lower() == PAGE
     kind = arguments.kind or (None if is_page else KINDS[0])
-    target = None
+    sentences: list[Sequence[str]] = [translator.cut_source(arguments.source)]
     if arguments.target is not None:
-        target = attention.target_sentence(translator, arguments.target)
+        sentences.append(translator.cut_target(arguments.target))
     elif kind != KINDS[0]:
-        target = attention.translated_sentence(translator, arguments.source)
-        words = words_of_pieces(target.pieces[:-1])
+        ((best,),) = translator.search([arguments.source])
+        sentences.append(best.pieces)
+        words = words_of_pieces(shown_pieces(translator, best.pieces))
         print(f"translation: {' '.join(word.text for word in words)}")
-    for piece in (*source.unknown, *(target.unknown if target else ())):
-        note = f"{piece!r} is not in the dictionary, the model reads <unk>"
-        print(f"aiayn attention: {note}", file=sys.stderr)
-    maps = attention.attention_maps(translator, source, target)
-    _write([maps[kind]] if kind else [*maps.values()], arguments)
+    maps = attention_maps(translator, sentences)
+    _write([shown for shown in maps if kind in (None, shown.kind)], arguments)
 
 
 def _read_translator(arguments: argparse.Namespace) -> Translator:
@@ -182,6 +152,43 @@ def _read_translator(arguments: argparse.Namespace) -> Translator:
         from fairseq_aiayn.plugin.stock_models import StockTranslator
 
         return cast(Translator, StockTranslator(*other.place))
+
+
+def attention_maps(
+    translator: Translator, sentences: Sequence[Sequence[str]]
+) -> list[AttentionMap]:
+    """Return the attention maps of the pieces of a source and of its translation; without a
+    translation, only that of the encoder.
+
+    A query of the decoder is labelled with the token written there, a key with the token read
+    there. Pieces that are not in the dictionary are named on standard error. Raises ValueError for
+    a sentence without words.
+    """
+    from fairseq_aiayn.attention_maps.weights import AttentionMap
+    from fairseq_aiayn.inference.folder import END, SPECIAL
+
+    numbers, labels = [], []
+    for pieces, vocabulary in zip(sentences, (translator.source, translator.target), strict=False):
+        if not pieces:
+            raise ValueError("expected a sentence with words, got none")
+        for piece in dict.fromkeys(piece for piece in pieces if piece not in vocabulary.number):
+            note = f"{piece!r} is not in the dictionary, the model reads <unk>"
+            print(f"aiayn attention: {note}", file=sys.stderr)
+        numbers.append(vocabulary.numbers(pieces))
+        labels.append((*shown_pieces(translator, pieces), SPECIAL[END]))
+    weights, source = translator.attention_of(*numbers), labels[0]
+    maps = [AttentionMap("encoder", source, source, weights["encoder"])]
+    for target in labels[1:]:
+        keys = (START, *target[:-1])
+        maps.append(AttentionMap("decoder", target, keys, weights["decoder"]))
+        maps.append(AttentionMap("cross", target, source, weights["cross"]))
+    return maps
+
+
+def shown_pieces(translator: Translator, pieces: Sequence[str]) -> tuple[str, ...]:
+    """Return pieces as they are shown: Moses writes &apos; for '."""
+    has_escapes = translator.config.text.pieces == "byte_pairs"
+    return tuple(map(unescape, pieces) if has_escapes else pieces)
 
 
 def _write(maps: Sequence[AttentionMap], arguments: argparse.Namespace) -> None:

@@ -6,8 +6,9 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from fairseq_aiayn.cli.options import add_model, is_folder, read_model, require_one_model
+from fairseq_aiayn.cli.options import add_model, is_folder, read_model
 from fairseq_aiayn.settings import option
 
 FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN = TARGETS = ("folder", "fairseq", "ctranslate2", "marian")
@@ -16,6 +17,11 @@ FLOAT32 = "float32"
 INTEGERS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
 QUANTIZATIONS = (FLOAT32, "float16", "bfloat16", *INTEGERS)
 TOLD = ("data", "scores", "licence")
+TARGETS_OF = {  # an option
+    "precision": (FOLDER,),
+    "quantization": (CTRANSLATE2,),
+    **{name: (FOLDER, MARIAN) for name in TOLD},
+}
 
 
 def declare_export(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +34,6 @@ def declare_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--precision",
         choices=["float32", "float16", "bfloat16"],
-        default=FLOAT32,
         help="of the weights in the folder (default: float32)",
     )
     parser.add_argument(
@@ -62,12 +67,12 @@ def run_export(arguments: argparse.Namespace) -> None:
       aiayn export demo-en-de --to ctranslate2 --quantization int8 --output demo-en-de-int8
       aiayn export exp/demo/aiayn-tiny-1 --to marian --output marian-en-de
     """
-    _require_fitting_options(arguments)
-    if arguments.to == FAIRSEQ:
-        from fairseq_aiayn.inference.export import to_fairseq
-
-        to_fairseq(arguments.model, arguments.output)
-        return
+    for name, targets in TARGETS_OF.items():
+        if getattr(arguments, name) and arguments.to not in targets:
+            raise ValueError(f"{option(name)}: goes with --to {' or '.join(targets)}")
+    output: Path = arguments.output
+    if output.exists():
+        raise ValueError(f"--output {output}: must not exist yet")
     model = read_model(arguments)
     if model.config.text.pieces == "none" and not is_folder(arguments.model):
         print(
@@ -75,40 +80,23 @@ def run_export(arguments: argparse.Namespace) -> None:
             " the model takes text in pieces",
             file=sys.stderr,
         )
-    told = model.config.told | _told(arguments)
-    model = replace(model, config=replace(model.config, told=told, precision=arguments.precision))
+    precision: Any = arguments.precision or FLOAT32
+    told = {name: getattr(arguments, name) for name in TOLD if getattr(arguments, name)}
+    config = replace(model.config, precision=precision, told=model.config.told | told)
+    model = replace(model, config=config)
     if arguments.to == FOLDER:
         from fairseq_aiayn.inference.folder import write_folder
 
-        write_folder(model, arguments.output)
+        write_folder(model, output)
+    elif arguments.to == FAIRSEQ:
+        from fairseq_aiayn.inference.export import to_fairseq
+
+        to_fairseq(model, output)
     elif arguments.to == MARIAN:
         from fairseq_aiayn.inference.marian import write_marian
 
-        write_marian(model, arguments.output)
+        write_marian(model, output)
     else:
         from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2
 
-        write_ctranslate2(model, arguments.quantization or FLOAT32, arguments.output)
-
-
-def _require_fitting_options(arguments: argparse.Namespace) -> None:
-    """Raise ValueError for options that do not belong together, and for an output that exists."""
-    require_one_model(arguments)
-    if arguments.to == FAIRSEQ and not is_folder(arguments.model):
-        raise ValueError("--to fairseq: must be given a model folder")
-    if _told(arguments) and arguments.to in (FAIRSEQ, CTRANSLATE2):
-        raise ValueError(f"{option(next(iter(_told(arguments))))}: --to {arguments.to} has no card")
-    if arguments.quantization and arguments.to != CTRANSLATE2:
-        raise ValueError("--quantization: is of --to ctranslate2; a folder has --precision")
-    if arguments.precision != FLOAT32 and arguments.to != FOLDER:
-        raise ValueError("--precision: is of a model folder; CTranslate2 has --quantization")
-    if arguments.to == FOLDER and is_folder(arguments.model):
-        raise ValueError(
-            f"{arguments.model}: must be a run or --checkpoint, is a model folder already"
-        )
-    if arguments.output.exists():
-        raise ValueError(f"--output {arguments.output}: must not exist yet")
-
-
-def _told(arguments: argparse.Namespace) -> dict[str, str]:
-    return {name: getattr(arguments, name) for name in TOLD if getattr(arguments, name)}
+        write_ctranslate2(model, arguments.quantization or FLOAT32, output)

@@ -6,14 +6,16 @@ import argparse
 import codecs
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairseq_aiayn.cli.options import add_model, add_search, read_model, search_settings
-from fairseq_aiayn.text import not_utf8
 
 if TYPE_CHECKING:
     from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
-    from fairseq_aiayn.inference.engine import Engine, Parse, ParserInput, Translation, Translator
+    from fairseq_aiayn.inference.engine import Engine, Parse, Translator
+
+Output = TypeVar("Output")
 
 
 def declare_translate(parser: argparse.ArgumentParser) -> None:
@@ -54,10 +56,10 @@ def run_translate(arguments: argparse.Namespace) -> None:
     """
     engine = _translator(arguments).engine(arguments.beam, arguments.alpha, arguments.nbest)
     for translations in outputs_of(engine, (), arguments.skip_invalid):
-        lines = [
-            _translation_line(translation, arguments.scores) for translation in translations or ()
-        ]
-        lines += [""] * (arguments.nbest - len(lines))
+        lines = [""] * arguments.nbest
+        for place, found in enumerate(translations or ()):
+            numbers = f"{found.score:.4f}\t{found.log_p:.4f}\t" if arguments.scores else ""
+            lines[place] = f"{numbers}{found.text}"
         print(*lines, sep="\n", flush=sys.stdin.isatty())
 
 
@@ -69,19 +71,9 @@ def _translator(arguments: argparse.Namespace) -> Translator | CTranslate2Transl
     folder = arguments.model
     if folder is None or not (folder / OF_OTHERS).is_file():
         return Translator(read_model(arguments), *search_settings(arguments), arguments.precision)
-    if arguments.precision != "float32":
-        raise ValueError(
-            f"--precision {arguments.precision}: a model for CTranslate2 has the precision that"
-            " aiayn export gave it"
-        )
     from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
 
     return CTranslate2Translator(folder, *search_settings(arguments), arguments.threads)
-
-
-def _translation_line(translation: Translation, scores: bool) -> str:
-    numbers = f"{translation.score:.4f}\t{translation.log_p:.4f}\t" if scores else ""
-    return f"{numbers}{translation.text}"
 
 
 def declare_parse(parser: argparse.ArgumentParser) -> None:
@@ -121,94 +113,56 @@ def run_parse(arguments: argparse.Namespace) -> None:
     fairseq is not needed. An invalid sentence ends the command, after the trees before it; with
     --skip-invalid, it has an empty line.
     """
-    from fairseq_aiayn.inference.engine import Engine, Parser
-    from fairseq_aiayn.treebank.trees import SYMBOLS
+    from fairseq_aiayn.inference.engine import Parser
+    from fairseq_aiayn.treebank.trees import SYMBOLS, pretty, write_tree
 
     if arguments.checkpoint and arguments.data_bin and not arguments.bpe_codes:
         default = arguments.data_bin / "pieces.model"
         arguments.sentencepiece_model = arguments.sentencepiece_model or default
     parser = Parser(read_model(arguments), *search_settings(arguments), arguments.precision)
-    engine = parser.engine(arguments.beam, arguments.constrained)
-
-    def read(sentence: str) -> ParserInput:
-        return parser.read(SYMBOLS.findall(sentence) if arguments.tokenized else sentence)
-
-    of_lines = Engine(read, engine.run, engine.empty, engine.batch_tokens)
-    for parse in outputs_of(of_lines, arguments.sentences, arguments.skip_invalid):
-        print(_parse_text(parse, arguments) if parse and parse.words else "", flush=True)
-
-
-def _parse_text(parse: Parse, arguments: argparse.Namespace) -> str:
-    """Return the parse of a sentence in the requested form."""
-    from fairseq_aiayn.treebank.trees import pretty, write_tree
-
-    if arguments.linearised:
-        return " ".join(parse.symbols)
-    return f"{pretty(parse.tree())}\n" if arguments.pretty else write_tree(parse.tree())
-
-
-Output = TypeVar("Output")
+    engine: Engine[Any, Any, Parse] = parser.engine(arguments.beam, arguments.constrained)
+    if arguments.tokenized:
+        engine = replace(engine, read=lambda sentence: parser.read(SYMBOLS.findall(sentence)))
+    for parse in outputs_of(engine, arguments.sentences, arguments.skip_invalid):
+        text = ""
+        if parse and parse.words and arguments.linearised:
+            text = " ".join(parse.symbols)
+        elif parse and parse.words:
+            text = f"{pretty(parse.tree())}\n" if arguments.pretty else write_tree(parse.tree())
+        print(text, flush=True)
 
 
 def outputs_of(
-    engine: Engine[str, Any, Output], sentences: Sequence[str], skip_invalid: bool
-) -> Iterator[Output | None]:
-    """Yield the output of each sentence, or of what a terminal or else standard input has; None
-    for an invalid sentence that is skipped."""
-    if sentences or not sys.stdin.isatty():
-        yield from outputs_in_order(engine, sentences, skip_invalid)
-    else:
-        yield from outputs_in_terminal(engine)
-
-
-def outputs_in_order(
-    engine: Engine[str, Any, Output], sentences: Sequence[str], skip_invalid: bool
+    engine: Engine[Any, Any, Output], sentences: Sequence[str], skip_invalid: bool
 ) -> Iterator[Output | None]:
     """Yield the output of each sentence or, if there is none, of each line of standard input.
 
     An invalid sentence raises ValueError with its number, after all outputs before it. With
-    `skip_invalid`, the error is printed on standard error and the output is None.
+    `skip_invalid`, the error is printed on standard error and the output is None. A terminal is
+    asked for one sentence after the other, and told the errors.
     """
-    from fairseq_aiayn.inference.engine import raise_error
+    from fairseq_aiayn.inference.engine import AT_ONCE
 
-    errors: list[ValueError] = []
-
-    def skip(error: ValueError) -> None:
-        print(f"skipped: {error}", file=sys.stderr)
-        errors.append(error)
-
-    invalid = skip if skip_invalid else raise_error
+    asks = not sentences and sys.stdin.isatty()
+    where = "sentence " if sentences else "standard input:"
+    lines = asked_for() if asks else input_lines()
     if sentences:
-        yield from engine.stream(sentences, invalid=invalid)
-    else:
-        lines = lines_engine(engine)
-        yield from lines.stream(input_lines(), where="standard input:", invalid=invalid)
-    if errors:
-        print(f"skipped {len(errors)} invalid sentences", file=sys.stderr)
-
-
-def outputs_in_terminal(engine: Engine[str, Any, Output]) -> Iterator[Output]:
-    """Ask for a sentence after the other, and yield the output of each; print the error of an
-    invalid one."""
-
-    def complain(error: ValueError) -> None:
-        print(error.__cause__, file=sys.stderr)
-
-    outputs = lines_engine(engine).stream(asked_for(sys.stdin.buffer), at_once=1, invalid=complain)
-    return (output for output in outputs if output is not None)
-
-
-def lines_engine(engine: Engine[str, Any, Output]) -> Engine[bytes, Any, Output]:
-    """Return an engine that reads lines of UTF-8."""
-    from fairseq_aiayn.inference.engine import Engine
-
-    def read(line: bytes) -> Any:
-        try:
-            return engine.read(line.rstrip(b"\r\n").decode())
-        except UnicodeDecodeError as error:
-            raise ValueError(not_utf8(error)) from error
-
-    return Engine(read, engine.run, engine.empty, engine.batch_tokens)
+        lines = (sentence.encode() for sentence in sentences)
+    of_lines = replace(engine, read=lambda line: engine.read(line.rstrip(b"\r\n").decode()))
+    skipped = 0
+    for number, output in enumerate(of_lines.outputs(lines, 1 if asks else AT_ONCE), start=1):
+        if not isinstance(output, ValueError):
+            yield output
+        elif asks:
+            print(output, file=sys.stderr)
+        elif skip_invalid:
+            print(f"skipped: {where}{number}: {output}", file=sys.stderr)
+            skipped += 1
+            yield None
+        else:
+            raise ValueError(f"{where}{number}: {output}") from output
+    if skipped:
+        print(f"skipped {skipped} invalid sentences", file=sys.stderr)
 
 
 def input_lines() -> Iterator[bytes]:
@@ -220,13 +174,10 @@ def input_lines() -> Iterator[bytes]:
         yield line if number else line.removeprefix(codecs.BOM_UTF8)
 
 
-def asked_for(terminal: BinaryIO) -> Iterator[bytes]:
+def asked_for() -> Iterator[bytes]:
     """Ask for sentences until the terminal ends."""
-    print("A sentence a line; Ctrl-D ends.", file=sys.stderr)
-    while True:
-        print("> ", end="", file=sys.stderr, flush=True)
-        line = terminal.readline()
-        if not line:
-            print(file=sys.stderr)
-            return
+    print("A sentence a line; Ctrl-D ends.\n> ", end="", file=sys.stderr, flush=True)
+    for line in sys.stdin.buffer:
         yield line
+        print("> ", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)

@@ -22,18 +22,14 @@ from typing import cast
 import ctranslate2
 import torch
 from ctranslate2.specs import attention_spec, common_spec, model_spec, transformer_spec
-from torch import Tensor
-from torch.nn.functional import pad
 
 from fairseq_aiayn.decoding.beam_search import Search, length_penalty
 from fairseq_aiayn.inference.engine import (
     BATCH_TOKENS,
-    LONGEST,
     Engine,
     Translation,
     empty_output,
-    longest_output,
-    longest_source,
+    most_tokens,
     pieces_of,
     search_options,
 )
@@ -42,25 +38,22 @@ from fairseq_aiayn.inference.folder import (
     OF_OTHERS,
     PADDING,
     SPECIAL,
-    TRANSLATION,
     Config,
     Model,
     copy_pieces_file,
-    read_config,
-    require_task,
-    require_unchanged,
+    read_text_processing,
     write_config,
 )
+from fairseq_aiayn.inference.marian import longest_sequence, wide_projections
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.layers import (
     LAYER_NORM_EPSILON,
     AddAndNorm,
-    FeedForward,
     LearnedPositions,
     sinusoids,
 )
 from fairseq_aiayn.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer
-from fairseq_aiayn.text import read_json, whole_folder
+from fairseq_aiayn.text import whole_folder
 
 FINISHED_PER_BEAM = 2
 
@@ -100,27 +93,21 @@ class CTranslate2Translator:
 
         Raises OSError or ValueError for a directory, a device or a number that cannot be used.
         """
-        self.config = read_config(path / OF_OTHERS)
-        require_task(self.config, TRANSLATION, path)
-        pieces_file = require_unchanged(path, self.config)
+        self.config, self.cut, self.join = read_text_processing(path)
         self.batch_tokens = batch_tokens
-        self.cut = self.config.text.cutter(self.config.source_lang, pieces_file)
-        self.join = self.config.text.joiner(self.config.target_lang)
         try:
             self.translator = ctranslate2.Translator(
                 str(path), device or "auto", intra_threads=threads or 0
             )
         except (RuntimeError, ValueError) as error:  # a damaged model is a RuntimeError
             raise ValueError(f"{path}: {error}") from error
-        shared, target = path / "shared_vocabulary.json", path / "target_vocabulary.json"
-        self.V = len(cast("list[str]", read_json(shared if shared.exists() else target)))
 
     def engine(
         self, beam: int | None = None, alpha: float | None = None, nbest: int = 1
     ) -> Engine[str, list[str], list[Translation]]:
         """Return the engine of a search, with the outputs of `Translator.engine`."""
-        options = search_options(self.config, self.V, beam, alpha, nbest)
-        read = partial(pieces_of, cut=self.cut, longest=longest_source(self.config))
+        options = search_options(self.config, beam, alpha, nbest)
+        read = partial(pieces_of, cut=self.cut, longest=most_tokens(self.config)[0])
         run = partial(self._search, options=options)
         return Engine(read, run, empty_output, self.batch_tokens)
 
@@ -168,7 +155,9 @@ class CTranslate2Translator:
             return_scores=True,
             max_input_length=0,
             min_decoding_length=int(restricted),
-            max_decoding_length=longest_output(self.config, len(sources[0])),
+            max_decoding_length=min(
+                len(sources[0]) + self.config.search.extra_length, most_tokens(self.config)[2]
+            ),
         )
         return [list(zip(result.hypotheses, result.scores, strict=True)) for result in results]
 
@@ -223,7 +212,10 @@ def _fill_stack(
         _fill_attention(layer.self_attention, ours.self_attention, ours.self_attention_norm)
         if isinstance(ours, DecoderLayer):
             _fill_attention(layer.attention, ours.cross_attention, ours.cross_attention_norm)
-        _fill_feed_forward(layer.ffn, ours.feed_forward, ours.feed_forward_norm)
+        network = ours.feed_forward
+        for linear, W in ((layer.ffn.linear_0, network.W_1), (layer.ffn.linear_1, network.W_2)):
+            linear.weight, linear.bias = W.weight, W.bias
+        _fill_norm(layer.ffn.layer_norm, ours.feed_forward_norm)
 
 
 def _fill_attention(
@@ -231,40 +223,14 @@ def _fill_attention(
 ) -> None:
     """Give the specification of a self-attention [QKV, O] or of any other [Q, KV, O] its weights;
     the scale is 1/√d_k of the true d_k."""
-    h = ours.h
-    d_k, _, d_v = (size // h for size in ours.projection_sizes)
-    Q, K, V = (
-        wider_heads(rows, h, max(d_k, d_v))
-        for rows in ours.W_QKV.weight.split(ours.projection_sizes)
-    )
-    O = wider_heads(ours.W_O.weight.T, h, max(d_k, d_v)).T
+    Q, K, V, O = wide_projections(ours, max(ours.projection_sizes) // ours.h)
     is_self_attention = len(spec.linear) == 2
     weights = [torch.cat([Q, K, V]), O] if is_self_attention else [Q, torch.cat([K, V]), O]
     for linear, weight in zip(spec.linear, weights, strict=True):
         linear.weight = weight
-    spec.queries_scale = 1 / math.sqrt(d_k)
-    _fill_norm(spec.layer_norm, norm)
-
-
-def _fill_feed_forward(
-    spec: transformer_spec.FeedForwardSpec, ours: FeedForward, norm: AddAndNorm
-) -> None:
-    for linear, W in ((spec.linear_0, ours.W_1), (spec.linear_1, ours.W_2)):
-        linear.weight, linear.bias = W.weight, W.bias
+    spec.queries_scale = 1 / math.sqrt(ours.projection_sizes[0] // ours.h)
     _fill_norm(spec.layer_norm, norm)
 
 
 def _fill_norm(spec: common_spec.LayerNormSpec, ours: AddAndNorm) -> None:
     spec.gamma, spec.beta = ours.norm.weight, ours.norm.bias
-
-
-def wider_heads(rows: Tensor, h: int, size: int) -> Tensor:
-    """rows [h·d, d_model] → [h·size, d_model], with zeros after the d rows of each head."""
-    heads = rows.unflatten(0, (h, -1))
-    return pad(heads, (0, 0, 0, size - heads.size(1))).flatten(0, 1)
-
-
-def longest_sequence(config: Config) -> int:
-    """Return how many positions a table of sinusoids gets: those of the longest source that we
-    translate, of what an output may be longer, and of the end token."""
-    return LONGEST + config.search.extra_length + 1

@@ -5,12 +5,11 @@ Shape letters as in fairseq_aiayn.nn. Nothing here imports fairseq.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
-from pathlib import Path
-from typing import Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -37,8 +36,9 @@ from fairseq_aiayn.inference.folder import (
     PARSING,
     TRANSLATION,
     Config,
+    Cut,
+    Join,
     Model,
-    read_folder,
     require_task,
 )
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
@@ -54,78 +54,65 @@ AT_ONCE = 2_000  # sentences that a stream sorts by length
 SYMBOLS = Symbols(end=END, padding=PADDING)
 
 Sentence = TypeVar("Sentence")
-Source = TypeVar("Source", bound=Sized)
+Source = TypeVar("Source")
 Output = TypeVar("Output")
-Instead = TypeVar("Instead")
-
-
-def raise_error(error: ValueError) -> NoReturn:
-    """Raise the error of an invalid sentence."""
-    raise error
 
 
 @dataclass(frozen=True)
 class Engine(Generic[Sentence, Source, Output]):
     """Map sentences to outputs, in their order, by batches of similar lengths.
 
-    read: what a model reads of a sentence, its length is 0 for an empty one; raises ValueError for
-    an invalid sentence. run: the outputs of a batch. empty: the output of an empty sentence.
+    read: what a model reads of a sentence; raises ValueError for an invalid one. run: the outputs
+    of a batch. empty: the output of a sentence whose `length`, a number of tokens, is 0.
     """
 
     read: Callable[[Sentence], Source]
     run: Callable[[list[Source]], Iterable[Output]]
     empty: Callable[[], Output]
     batch_tokens: int
-
-    def __post_init__(self) -> None:
-        if self.batch_tokens < 1:
-            raise ValueError(f"batch_tokens must be at least 1, got {self.batch_tokens}")
+    length: Callable[[Any], int] = len
 
     def __call__(self, sentences: Iterable[Sentence]) -> list[Output]:
         """Return the output of each sentence; raises as `stream` does."""
         return [*self.stream(sentences, at_once=None)]
 
     def stream(
-        self,
-        sentences: Iterable[Sentence],
-        at_once: int | None = AT_ONCE,
-        where: str = "sentence ",
-        invalid: Callable[[ValueError], Instead] = raise_error,
-    ) -> Iterator[Output | Instead]:
+        self, sentences: Iterable[Sentence], at_once: int | None = AT_ONCE
+    ) -> Iterator[Output]:
         """Yield the output of each sentence; `at_once` of them are read and sorted by length.
 
-        In the place of an invalid sentence, yield what `invalid` returns for its error, which
-        begins with `where` and the sentence's number. Raises TypeError unless `sentences` is an
-        iterable of sentences, which a str is not.
+        Raises ValueError with the number of an invalid sentence, after the outputs before it, and
+        TypeError unless `sentences` is an iterable of sentences, which a str is not.
         """
-        require_sentences(sentences)
-        return self._stream(enumerate(sentences, start=1), at_once, where, invalid)
+        for number, output in enumerate(self.outputs(sentences, at_once), start=1):
+            if isinstance(output, ValueError):
+                raise ValueError(f"sentence {number}: {output}") from output
+            yield output
 
-    def _stream(
-        self,
-        numbered: Iterator[tuple[int, Sentence]],
-        at_once: int | None,
-        where: str,
-        invalid: Callable[[ValueError], Instead],
-    ) -> Iterator[Output | Instead]:
-        while part := list(islice(numbered, at_once)):
-            sources: list[Source | ValueError] = []
-            for number, sentence in part:
+    def outputs(
+        self, sentences: Iterable[Sentence], at_once: int | None = AT_ONCE
+    ) -> Iterator[Output | ValueError]:
+        """Yield what `stream` does, but the error of an invalid sentence in its place."""
+        require_sentences(sentences)
+        rest = iter(sentences)
+        while True:
+            sources: list[Source] = []
+            error: ValueError | None = None
+            for sentence in islice(rest, at_once):
                 try:
                     sources.append(self.read(sentence))
-                except ValueError as error:
-                    located = ValueError(f"{where}{number}: {error}")
-                    located.__cause__ = error
-                    sources.append(located)
-                    if invalid is raise_error:
-                        break
-            outputs = self._outputs([s for s in sources if not isinstance(s, ValueError)])
-            for source in sources:
-                yield invalid(source) if isinstance(source, ValueError) else next(outputs)
+                except ValueError as invalid:
+                    error = invalid
+                    break
+            yield from self._in_batches(sources)
+            if error:
+                yield error
+            elif not sources:
+                return
 
-    def _outputs(self, sources: Sequence[Source]) -> Iterator[Output]:
+    def _in_batches(self, sources: Sequence[Source]) -> Iterator[Output]:
         outputs: dict[int, Output] = {}
-        for batch in batches([*map(len, sources)], self.batch_tokens):
+        for batch in batches([*map(self.length, sources)], self.batch_tokens):
             outputs |= zip(batch, self.run([sources[index] for index in batch]), strict=True)
         for index in range(len(sources)):
             yield outputs[index] if index in outputs else self.empty()
@@ -172,7 +159,7 @@ class TrainedModel:
 
     def source_tokens(self, text: str) -> list[int]:
         """Return the tokens of a source and the end token; none of an empty one."""
-        return self.source.numbers(pieces_of(text, self.cut_source, longest_source(self.config)))
+        return self.source.numbers(pieces_of(text, self.cut_source, most_tokens(self.config)[0]))
 
     @torch.no_grad()
     def hypotheses(
@@ -184,13 +171,10 @@ class TrainedModel:
     ) -> list[list[Hypothesis]]:
         """Search the outputs of a batch of sources (section 6.1); with `trees`, only among trees
         over sentences of so many `words`."""
-        lengths = [sum(token not in (END, PADDING) for token in source) for source in sources]
-        longest = [longest_output(self.config, n) for n in lengths]
-        max_lengths = torch.tensor(longest, device=self.device)
+        source = self.padded(sources, "left")
+        max_lengths = options.max_lengths(source, SYMBOLS).clamp(max=most_tokens(self.config)[2])
         with products_in(self.product_type, self.device):
-            continuations: Continuations = EnsembleContinuations(
-                [self.transformer], self.padded(sources, "left")
-            )
+            continuations: Continuations = EnsembleContinuations([self.transformer], source)
             if trees:
                 counts = torch.tensor(words, device=self.device)
                 continuations = ConstrainedContinuations(
@@ -217,15 +201,7 @@ class Translation:
     pieces: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Pair:
-    """The tokens of a source and of a target."""
-
-    source: list[int]
-    target: list[int]
-
-    def __len__(self) -> int:
-        return max(len(self.source), len(self.target))
+Pair = tuple[list[int], list[int]]  # the tokens of a source and of a target
 
 
 class Translator(TrainedModel):
@@ -238,12 +214,12 @@ class Translator(TrainedModel):
     task = TRANSLATION
 
     @cached_property
-    def cut_target(self) -> Callable[[str], list[str]]:
+    def cut_target(self) -> Cut:
         """The function that cuts a translation into pieces."""
         return self.config.text.cutter(self.config.target_lang, self.pieces_file)
 
     @cached_property
-    def join(self) -> Callable[[list[str]], str]:
+    def join(self) -> Join:
         """The function that makes a text of pieces."""
         return self.config.text.joiner(self.config.target_lang)
 
@@ -286,12 +262,11 @@ class Translator(TrainedModel):
         """
         for sentences in (sources, targets):
             require_sentences(sentences)
-        sources, targets = list(sources), list(targets)
-        if len(sources) != len(targets):
-            raise ValueError(
-                f"expected as many targets as sources, got {len(targets)} and {len(sources)}"
-            )
-        engine = Engine(self._pair, self._log_p, float, self.batch_tokens)
+
+        def longer_side(pair: Pair) -> int:
+            return max(map(len, pair))
+
+        engine = Engine(self._pair, self._log_p, float, self.batch_tokens, longer_side)
         return engine(zip(sources, targets, strict=True))
 
     def attention(self, source: str, target: str | None = None) -> dict[str, Tensor]:
@@ -306,9 +281,9 @@ class Translator(TrainedModel):
         if target is None:
             ((best, *_),) = self.search([source])
             return self.attention_of(tokens, self.target.numbers(best.pieces))
-        return self.attention_of(tokens, self._pair((source, target)).target)
+        return self.attention_of(*self._pair((source, target)))
 
-    def attention_of(self, source: Sequence[int], target: Sequence[int]) -> dict[str, Tensor]:
+    def attention_of(self, source: Sequence[int], target: Sequence[int] = ()) -> dict[str, Tensor]:
         """Return what `attention` does, for tokens with the end token."""
         shifted = [END, *target[:-1]]
         tokens = [torch.tensor(side, device=self.device) for side in (source, shifted)]
@@ -324,14 +299,14 @@ class Translator(TrainedModel):
         self, beam: int | None = None, alpha: float | None = None, nbest: int = 1
     ) -> Engine[str, list[int], list[Translation]]:
         """Return the engine of `search`."""
-        options = search_options(self.config, len(self.target), beam, alpha, nbest)
+        options = search_options(self.config, beam, alpha, nbest).over(len(self.target))
         run = partial(self._search, options=options)
         return Engine(self.source_tokens, run, empty_output, self.batch_tokens)
 
     def _pair(self, pair: tuple[str, str]) -> Pair:
-        target = pieces_of(pair[1], self.cut_target, longest_target(self.config))
-        tokens = Pair(self.source_tokens(pair[0]), self.target.numbers(target))
-        if not (tokens.source and tokens.target):
+        target = pieces_of(pair[1], self.cut_target, most_tokens(self.config)[1])
+        tokens = self.source_tokens(pair[0]), self.target.numbers(target)
+        if not all(tokens):
             raise ValueError(f"expected words on both sides, got {pair!r:.60}")
         return tokens
 
@@ -339,12 +314,12 @@ class Translator(TrainedModel):
         self, sources: Sequence[Sequence[int]], options: Search
     ) -> Iterator[list[Translation]]:
         for hypotheses in self.hypotheses(sources, options):
-            yield [self._translation(hypothesis) for hypothesis in hypotheses]
-
-    def _translation(self, hypothesis: Hypothesis) -> Translation:
-        pieces = self.target.pieces(hypothesis.tokens.tolist())
-        log_p = float(hypothesis.token_log_p.sum())
-        return Translation(self.join(pieces), hypothesis.score, log_p, tuple(pieces))
+            outputs = []
+            for found in hypotheses:
+                pieces = self.target.pieces(found.tokens.tolist())
+                log_p = float(found.token_log_p.sum())
+                outputs.append(Translation(self.join(pieces), found.score, log_p, tuple(pieces)))
+            yield outputs
 
     @torch.no_grad()
     def _memories(self, sources: Sequence[Sequence[int]]) -> list[Tensor]:
@@ -354,8 +329,8 @@ class Translator(TrainedModel):
 
     @torch.no_grad()
     def _log_p(self, pairs: Sequence[Pair]) -> list[float]:
-        source = self.padded([pair.source for pair in pairs], "left")
-        target = self.padded([pair.target for pair in pairs], "right")
+        sources, targets = zip(*pairs, strict=True)
+        source, target = self.padded(sources, "left"), self.padded(targets, "right")
         shifted = target.roll(1, dims=1)
         shifted[:, 0] = END
         decoder, mask = self.transformer.decoder, needed_mask(source, PADDING)
@@ -382,15 +357,7 @@ class Parse:
         return repair(self.symbols, self.words).tree
 
 
-@dataclass(frozen=True)
-class ParserInput:
-    """The words of a sentence and the tokens of their pieces."""
-
-    words: tuple[str, ...]
-    tokens: list[int]
-
-    def __len__(self) -> int:
-        return len(self.tokens)
+ParserInput = tuple[tuple[str, ...], list[int]]  # words, and the tokens of their pieces
 
 
 class Parser(TrainedModel):
@@ -416,10 +383,12 @@ class Parser(TrainedModel):
         self, beam: int | None = None, constrained: bool = False
     ) -> Engine[str | Sequence[str], ParserInput, Parse]:
         """Return the engine of `parse`; with `constrained`, the search writes trees only."""
-        options = search_options(self.config, len(self.target), beam)
-        trees = tree_symbols(self.target.types, END) if constrained else None
+        options = search_options(self.config, beam).over(len(self.target))
+        trees = None
+        if constrained:
+            trees = classify_tokens([*map(split_symbol, self.target.types)], END)
         run = partial(self._search, options=options, trees=trees)
-        return Engine(self.read, run, Parse, self.batch_tokens)
+        return Engine(self.read, run, Parse, self.batch_tokens, lambda source: len(source[1]))
 
     def read(self, sentence: str | Sequence[str]) -> ParserInput:
         """Return the words and the tokens of a sentence."""
@@ -430,26 +399,16 @@ class Parser(TrainedModel):
             raise TypeError(f"expected a sentence or a list of words, got {sentence!r:.60}")
         if words:
             require_words(words)
-        return ParserInput(tuple(words), self.source_tokens(source_text(words)))
+        return tuple(words), self.source_tokens(source_text(words))
 
     def _search(
         self, sources: Sequence[ParserInput], options: Search, trees: TreeSymbols | None
     ) -> Iterator[Parse]:
-        words = [len(source.words) for source in sources]
-        found = self.hypotheses([source.tokens for source in sources], options, trees, words)
-        for source, (best, *_) in zip(sources, found, strict=True):
+        sentences, tokens = zip(*sources, strict=True)
+        found = self.hypotheses(tokens, options, trees, [*map(len, sentences)])
+        for words, (best, *_) in zip(sentences, found, strict=True):
             symbols = [self.target.types[token] for token in best.tokens[:-1].tolist()]
-            yield Parse(source.words, tuple(symbols))
-
-
-def load(
-    path: str | Path, device: str | None = None, precision: str = "float32"
-) -> Translator | Parser:
-    """Load a model folder that `aiayn export` wrote; raises as `read_folder` and `TrainedModel`
-    do."""
-    model = read_folder(Path(path))
-    kind = Parser if model.config.task == PARSING else Translator
-    return kind(model, device, precision=precision)
+            yield Parse(words, tuple(symbols))
 
 
 def require_sentences(sentences: object) -> None:
@@ -463,7 +422,7 @@ def empty_output() -> list[Translation]:
     return [Translation("", 0.0, 0.0, ())]
 
 
-def pieces_of(sentence: str, cut: Callable[[str], list[str]], longest: int) -> list[str]:
+def pieces_of(sentence: str, cut: Cut, longest: int) -> list[str]:
     """Return the pieces of a sentence; raises ValueError for too many, TypeError for no str."""
     if not isinstance(sentence, str):
         raise TypeError(f"expected a sentence, a str, got {sentence!r:.60}")
@@ -473,53 +432,34 @@ def pieces_of(sentence: str, cut: Callable[[str], list[str]], longest: int) -> l
     return pieces
 
 
-def longest_source(config: Config) -> int:
-    """Return how many tokens a source may have; learned positions have one for its end, too."""
-    return LONGEST if config.learned_lengths is None else config.learned_lengths[0] - 1
-
-
-def longest_target(config: Config) -> int:
-    """Return how many tokens a given target may have."""
-    return LONGEST if config.learned_lengths is None else config.learned_lengths[1] - 1
-
-
-def longest_output(config: Config, source_tokens: int) -> int:
-    """Return how many tokens the output of a source may have before its end token (section 6.1)."""
-    positions = LONGEST_SINUSOIDS if config.learned_lengths is None else config.learned_lengths[1]
-    return min(source_tokens + config.search.extra_length, positions - 1)  # the end takes one
+def most_tokens(config: Config) -> tuple[int, int, int]:
+    """Return how many tokens a source, a given target and an output may have before the end token,
+    which takes a position, too."""
+    if config.learned_lengths is None:
+        return LONGEST, LONGEST, LONGEST_SINUSOIDS - 1
+    source, target = config.learned_lengths
+    return source - 1, target - 1, target - 1
 
 
 def search_options(
-    config: Config, V: int, beam: int | None = None, alpha: float | None = None, nbest: int = 1
+    config: Config, beam: int | None, alpha: float | None = None, nbest: int = 1
 ) -> Search:
-    """Return the options of a search over V target types; None is the default of the model's task.
+    """Return the options of a search; None is the default of the model's task.
 
     Raises ValueError for a value that is out of range.
     """
     beam = config.search.beam if beam is None else beam
     alpha = config.search.alpha if alpha is None else alpha
-    return Search(beam, alpha, config.search.extra_length, nbest=nbest).over(V)
-
-
-def tree_symbols(types: Sequence[str], end: int) -> TreeSymbols:
-    """Return the role of each token of a target vocabulary in a tree; raises ValueError if the
-    vocabulary can write no tree."""
-    try:
-        return classify_tokens([*map(split_symbol, types)], end)
-    except ValueError as error:
-        raise ValueError(
-            f"constrained search: the target dictionary writes no trees, {error}"
-        ) from error
+    return Search(beam, alpha, config.search.extra_length, nbest=nbest)
 
 
 def find_device(name: str | None) -> torch.device:
     """Return the device; without a name, a GPU if there is one.
 
-    Raises ValueError for a device that PyTorch does not have, or that computes nothing.
+    Raises ValueError for a device that PyTorch does not have.
     """
     try:
-        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-        torch.zeros(1, device=device).item()
+        default = "cuda" if torch.cuda.is_available() else "cpu"
+        return torch.zeros(1, device=name or default).device
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device {name}: {str(error).splitlines()[0]}") from error
-    return device
+        raise ValueError(f"device {name}: {error}") from error

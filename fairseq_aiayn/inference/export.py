@@ -19,9 +19,7 @@ from fairseq_aiayn.inference.folder import (
     Config,
     Model,
     TextProcessing,
-    empty_transformer,
-    load_weights,
-    read_folder,
+    build_transformer,
     read_vocabulary,
     text_of_data,
 )
@@ -39,7 +37,6 @@ from fairseq_aiayn.text import dataclass_of, read_json
 
 # Where things lay on the machine of the training; a folder goes elsewhere
 PLACES = ("data", "user_dir", "save_dir", "log_file", "tensorboard_logdir", "restore_file")
-DICTIONARY = re.compile(r"dict\.(.+)\.txt")
 PAIR = re.compile(r"[^.]+\.([^.-]+)-([^.-]+)\.")  # train.en-de.en.bin
 CHECKPOINTS = "checkpoints"  # directory of a run
 PARSING_LANGUAGES = ("words", "tree")
@@ -80,7 +77,7 @@ def of_checkpoint(
         "row": arch.removeprefix(OURS),
         "source_lang": source_lang,
         "target_lang": target_lang,
-        "sizes": _sizes(options, checkpoint),
+        "sizes": _sizes(options),
         "sharing": next((kind for name, kind in SHARING.items() if options.get(name)), "all"),
         "search": asdict(PARSING_DECODING if is_parser else TRANSLATION_DECODING),
         "text": asdict(text),
@@ -94,11 +91,11 @@ def of_checkpoint(
     }
     config = dataclass_of(content, Config, checkpoint)
     source, target = (
-        read_vocabulary(data / f"dict.{language}.txt") for language in (source_lang, target_lang)
+        read_vocabulary(data / f"dict.{language}.txt")
+        for language in (config.source_lang, config.target_lang)
     )
-    transformer = empty_transformer(config, len(source), len(target), checkpoint)
     weights = {name.replace(".stack.", ".", 1): value for name, value in state["model"].items()}
-    load_weights(transformer, weights, checkpoint)
+    transformer = build_transformer(config, source, target, weights, checkpoint)
     return Model(config, transformer, source, target, pieces_file, str(checkpoint))
 
 
@@ -142,13 +139,9 @@ def _moved(search: Path, data: Path, checkpoint: Path) -> tuple[Path, Path]:
     return beside if beside.exists() else data, run / inside
 
 
-def to_fairseq(folder: Path, path: Path) -> None:
-    """Write a folder's model as a checkpoint, with which fairseq-generate and
-    --finetune-from-model work.
-
-    Raises OSError if it cannot be written, and as `read_folder` does.
-    """
-    model = read_folder(folder)
+def to_fairseq(model: Model, path: Path) -> None:
+    """Write a model as a checkpoint, with which fairseq-generate and --finetune-from-model work;
+    raises OSError if it cannot be written."""
     parameters = model.transformer.named_parameters(remove_duplicate=False)
     history = {
         "criterion_name": "",
@@ -165,35 +158,21 @@ def to_fairseq(folder: Path, path: Path) -> None:
     write_checkpoint(state, path)
 
 
-def _sizes(options: Mapping[str, object], where: object) -> dict[str, object]:
-    """Return the sizes that options give; raises ValueError, with the place, if one is missing."""
+def _sizes(options: Mapping[str, object]) -> dict[str, object]:
+    """Return the sizes that options give."""
     names = {symbol: f"encoder_{name}" for name, symbol in ENCODER_AND_DECODER.items()}
     names |= {"d_k": "d_k", "d_v": "d_v", "P_drop": "dropout"}
-    try:
-        sizes = {symbol: options[name] for symbol, name in names.items()}
-    except KeyError as error:
-        raise ValueError(f"{where}: its configuration lacks {error}") from error
+    sizes = {symbol: options[name] for symbol, name in names.items() if name in options}
     return sizes | {"attention_dropout": options.get("attention_dropout") or 0.0}
 
 
-def _languages(options: Mapping[str, object], data: Path) -> tuple[str, str]:
+def _languages(options: Mapping[str, object], data: Path) -> tuple[object, object]:
     """Return the source and the target language; without them in the options, those in the names of
-    the data, as fairseq does, or else a parser's.
-
-    Raises ValueError unless `data` has exactly their two dictionaries.
-    """
+    the data, as fairseq does, or else a parser's."""
     names = sorted(path.name for path in data.iterdir())
-    found = [match[1] for name in names if (match := DICTIONARY.fullmatch(name))]
     pairs = [(match[1], match[2]) for name in names if (match := PAIR.match(name))]
-    source, target = options.get("source_lang"), options.get("target_lang")
-    if not (isinstance(source, str) and isinstance(target, str) and source and target):
-        source, target = (pairs or [PARSING_LANGUAGES])[0]
-    if sorted([source, target]) != found:
-        raise ValueError(
-            f"{data}: expected the dictionaries of {source} and {target}, got those of "
-            f"{' and '.join(found) or 'no language'}"
-        )
-    return source, target
+    given = options.get("source_lang"), options.get("target_lang")
+    return given if all(given) else (pairs or [PARSING_LANGUAGES])[0]
 
 
 def _scores(path: Path) -> str:

@@ -13,49 +13,39 @@ A folder is written whole or not at all, and read strictly.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, cast
 
 import torch
+from pydantic import StringConstraints
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
-from fairseq_aiayn.decoding.beam_search import Search
-from fairseq_aiayn.nn.layers import (
-    Dimensions,
-    LearnedPositions,
-    Positions,
-    SinusoidalPositions,
-)
+from fairseq_aiayn.nn.layers import Dimensions, Positions, SinusoidalPositions
 from fairseq_aiayn.nn.transformer import Sharing, Transformer, create_transformer
 from fairseq_aiayn.paper import Decoding
 from fairseq_aiayn.settings import require_whole_attention
-from fairseq_aiayn.text import (
-    read_dataclass,
-    require_plain_file,
-    stream_lines,
-    whole_folder,
-)
+from fairseq_aiayn.text import read_dataclass, stream_lines, whole_folder
 
 WEIGHTS, CONFIG, SOURCE, TARGET = "model.safetensors", "config.json", "source.txt", "target.txt"
 OF_OTHERS = "aiayn.json"  # the configuration in a directory of CTranslate2 or Marian
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 TRANSLATION, PARSING = "translation", "parsing"
-LANGUAGE = re.compile(r"[\w-]+")  # it becomes part of file names in Moses' packages
+Language = Annotated[str, StringConstraints(pattern=r"^[\w-]+$")]  # part of names of Moses' files
 
 BYTE_PAIRS: Final = "byte_pairs"
 WORD_PIECES: Final = "word_pieces"
 NONE: Final = "none"
 PIECES_FILES = {BYTE_PAIRS: "codes", WORD_PIECES: "pieces.model"}
+TEXT_FILES = (SOURCE, TARGET, *PIECES_FILES.values())
 NOTE = "text.json"  # beside the binaries of a recipe: how their text was made
 WORD_BEGINS = "▁"  # how sentencepiece marks the beginning of a word
 CONTINUED = "@@ "  # how subword-nmt marks that a word goes on
@@ -63,7 +53,7 @@ CONTINUED = "@@ "  # how subword-nmt marks that a word goes on
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # the first types of every dictionary of fairseq
 BEGIN, PADDING, END, UNKNOWN = range(4)
 # A type, its count, and whether the type may already be there
-VOCABULARY_LINE = re.compile(r"(.*) ([0-9]{1,18})( #fairseq:overwrite)?\s*")
+VOCABULARY_LINE = re.compile(r"(.+) [0-9]+( #fairseq:overwrite)?\s*")
 
 
 @dataclass(frozen=True)
@@ -84,11 +74,9 @@ def write_folder(model: Model, path: Path) -> None:
     Raises ValueError if `path` exists or a parameter is not finite in the folder's precision, and
     OSError if a file cannot be read or written.
     """
-    with whole_folder(path) as part, saving_weights(path):
+    with whole_folder(path) as part:
         save_weights(model.transformer, model.config.precision, part / WEIGHTS)
         for vocabulary, name in ((model.source, SOURCE), (model.target, TARGET)):
-            if vocabulary.file is None:
-                raise ValueError(f"{name}: expected a vocabulary that was read from a file")
             shutil.copyfile(vocabulary.file, part / name)
         copy_pieces_file(model, part)
         (part / "README.md").write_text(model_card(model), encoding="utf-8")
@@ -104,12 +92,22 @@ def read_folder(path: Path) -> Model:
     """
     if not path.is_dir():
         raise ValueError(f"{path}: expected the folder of a model, which aiayn export writes")
-    config = read_config(path / CONFIG)
-    pieces_file = require_unchanged(path, config)
+    config = read_dataclass(Config, path / CONFIG)
+    require_unchanged(path, config)
     source, target = (read_vocabulary(path / name) for name in (SOURCE, TARGET))
-    transformer = empty_transformer(config, len(source), len(target), path / CONFIG)
-    load_weights(transformer, read_weights(path / WEIGHTS), path / WEIGHTS)
-    return Model(config, transformer, source, target, pieces_file, str(path))
+    weights = read_weights(path / WEIGHTS)
+    transformer = build_transformer(config, source, target, weights, path / WEIGHTS)
+    return Model(config, transformer, source, target, config.text.file_in(path), str(path))
+
+
+def read_text_processing(path: Path) -> tuple[Config, Cut, Join]:
+    """Return the configuration of a translation model for another program, the function that cuts
+    its sources and the one that joins its outputs; raises as `read_folder` does."""
+    config = read_dataclass(Config, path / OF_OTHERS)
+    require_task(config, TRANSLATION, path)
+    require_unchanged(path, config)
+    cut = config.text.cutter(config.source_lang, config.text.file_in(path))
+    return config, cut, config.text.joiner(config.target_lang)
 
 
 @dataclass(frozen=True)
@@ -119,8 +117,8 @@ class Config:
     format: Literal[1]  # another version's folder has another
     task: Literal["translation", "parsing"]
     row: str  # of aiayn rows, without aiayn_
-    source_lang: str
-    target_lang: str
+    source_lang: Language
+    target_lang: Language
     sizes: Dimensions
     sharing: Sharing
     search: Decoding
@@ -133,28 +131,14 @@ class Config:
     told: dict = field(default_factory=dict)  # data, scores, licence: for the model card
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a language, a search, lengths or an attention that cannot be."""
-        for language in (self.source_lang, self.target_lang):
-            if not LANGUAGE.fullmatch(language):
-                raise ValueError(f"expected a language of letters, digits, - or _: {language!r}")
+        """Raise ValueError for a model of restricted attention."""
         require_whole_attention(self.options)
-        Search(self.search.beam, self.search.alpha, self.search.extra_length)
-        if self.learned_lengths and min(self.learned_lengths) < 1:
-            raise ValueError(f"learned_lengths: expected at least 1, got {self.learned_lengths}")
-
-
-def read_config(path: Path) -> Config:
-    """Read a configuration; raises OSError, or ValueError for another content."""
-    require_plain_file(path)
-    return read_dataclass(Config, path)
 
 
 def write_config(config: Config, path: Path) -> None:
     """Write a configuration with the SHA-256 of the text files that lie beside it."""
-    files = [path.with_name(name) for name in (SOURCE, TARGET, *PIECES_FILES.values())]
-    sums = {file.name: sha256_of(file) for file in files if file.exists()}
-    content = json.dumps(asdict(replace(config, sha256=sums)), indent=2, ensure_ascii=False)
-    path.write_text(f"{content}\n", encoding="utf-8")
+    content = asdict(replace(config, sha256=sums_of_texts(path.parent)))
+    path.write_text(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n", encoding="utf-8")
 
 
 def copy_pieces_file(model: Model, folder: Path) -> None:
@@ -164,24 +148,21 @@ def copy_pieces_file(model: Model, folder: Path) -> None:
         shutil.copyfile(model.pieces_file, copy)
 
 
-def require_unchanged(folder: Path, config: Config) -> Path | None:
-    """Return the file that cuts text; raise ValueError if the SHA-256 of a text file is not that of
-    the configuration.
+def sums_of_texts(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each text file in a folder, in hexadecimal digits."""
+    files = [folder / name for name in TEXT_FILES if (folder / name).exists()]
+    return {file.name: sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def require_unchanged(folder: Path, config: Config) -> None:
+    """Raise ValueError if the SHA-256 of a text file is not that of the configuration.
 
     A damaged model shows itself, but half of the byte pairs would silently cut text wrongly.
     """
-    for name in (SOURCE, TARGET, *PIECES_FILES.values()):
-        file = folder / name
-        if name in config.sha256 or file.exists():
-            require_plain_file(file)
-            if config.sha256.get(name) != sha256_of(file):
-                raise ValueError(f"{file}: changed since the export, its SHA-256 is another")
-    return config.text.file_in(folder)
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file's content in hexadecimal digits."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    sums = sums_of_texts(folder)
+    for name in TEXT_FILES:
+        if config.sha256.get(name) != sums.get(name):
+            raise ValueError(f"{folder / name}: changed since the export, its SHA-256 is another")
 
 
 def require_task(config: Config, task: str, name: object) -> None:
@@ -192,6 +173,10 @@ def require_task(config: Config, task: str, name: object) -> None:
 
 
 # The text
+
+
+Cut = Callable[[str], list[str]]  # from a sentence to its pieces
+Join = Callable[[list[str]], str]  # from pieces to plain text
 
 
 @dataclass(frozen=True)
@@ -210,26 +195,23 @@ class TextProcessing:
         """Return the path in a folder of the file that cuts text; None if text is in pieces."""
         return folder / PIECES_FILES[self.pieces] if self.pieces != NONE else None
 
-    def cutter(self, language: str, file: Path | None) -> Callable[[str], list[str]]:
+    def cutter(self, language: str, file: Path | None) -> Cut:
         """Return the function that cuts a sentence; `file` has the byte pairs or the word pieces.
 
-        Raises OSError or ValueError if the file cannot be read, and ValueError if a package is
-        missing.
+        Raises OSError or ValueError if the file cannot be read.
         """
         if self.pieces == NONE:
             return str.split
-        if file is None:
-            raise ValueError(f"{self.pieces}: expected the file that cuts text, got none")
         if self.pieces == WORD_PIECES:
-            cut = sentence_pieces(file)
+            cut = sentence_pieces(cast(Path, file))
             return lambda sentence: cut(sentence).split()
         from fairseq_aiayn.corpus.moses import moses_tokenizer
 
         tokenize = moses_tokenizer(language, self.normalize, self.lowercase)
-        segment = byte_pairs(file)
+        segment = byte_pairs(cast(Path, file))
         return lambda sentence: segment(tokenize(sentence)).split()
 
-    def joiner(self, language: str) -> Callable[[list[str]], str]:
+    def joiner(self, language: str) -> Join:
         """Return the function that makes plain text of pieces of a language."""
         if self.pieces == NONE:
             return " ".join
@@ -262,7 +244,7 @@ class Vocabulary:
     """The types of one language, in the order of their numbers."""
 
     types: tuple[str, ...]
-    file: Path | None = field(default=None, compare=False)
+    file: Path = field(default=Path(), compare=False)  # that it was read from
 
     def __len__(self) -> int:
         return len(self.types)
@@ -285,21 +267,14 @@ class Vocabulary:
 def read_vocabulary(path: Path) -> Vocabulary:
     """Read lines of a type and its count; the special types come first.
 
-    Raises OSError, or ValueError with the file and the line for another line or a type that is
-    there already.
+    Raises OSError, or ValueError with the file and the line for another line.
     """
     types = list(SPECIAL)
-    known = set(types)
     for number, line in enumerate(stream_lines(path), start=1):
         match = VOCABULARY_LINE.fullmatch(line)
-        if not match or not match[1].strip():
+        if not match:
             raise ValueError(f"{path}:{number}: expected a word and its count, got {line[:60]!r}")
-        if match[1] in known and not match[3]:
-            raise ValueError(f"{path}:{number}: expected a new word, got {match[1][:60]!r} again")
         types.append(match[1])
-        known.add(match[1])
-    if len(types) == len(SPECIAL):
-        raise ValueError(f"{path}: expected a word per line, got an empty file")
     return Vocabulary(tuple(types), path)
 
 
@@ -320,46 +295,54 @@ class NoInitialValues(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
-def empty_transformer(config: Config, V_source: int, V_target: int, where: object) -> Transformer:
-    """Build the model that a Config describes, without memory for its weights and without
-    sinusoids, which `load_weights` computes when the weights have shown that their size is real.
+def build_transformer(
+    config: Config,
+    source: Vocabulary,
+    target: Vocabulary,
+    weights: Mapping[str, Tensor],
+    where: object,
+) -> Transformer:
+    """Build the model that a Config describes, with these parameters as float32; a shared matrix
+    may have one of its names or all of them.
 
-    Raises ValueError, with `where`, for sizes that no Transformer can have.
+    Takes no memory for what the parameters do not have. Raises ValueError, with `where`, for sizes
+    that no Transformer can have, for parameters or shapes that are not the model's, and for a value
+    that is not finite.
     """
-    lengths = config.learned_lengths or (1, 1)
+    sizes, learned = config.sizes, config.learned_lengths
     try:
         with torch.device("meta"), NoInitialValues():
             transformer = create_transformer(
-                config.sizes, V_source, V_target, PADDING, config.sharing, learned_lengths=lengths
+                sizes, len(source), len(target), PADDING, config.sharing, learned or (1, 1)
             )
+        if learned is None:  # sinusoids are computed when the weights have shown their size
+            transformer.encoder.position = transformer.decoder.position = Positions()
+        given = {name: tensor.float() for name, tensor in weights.items()}
+        first: dict[Tensor, str] = {}
+        for name, parameter in transformer.named_parameters(remove_duplicate=False):
+            other = first.setdefault(parameter, name)
+            if other in given:
+                given.setdefault(name, given[other])
+        require_finite(given)
+        transformer.load_state_dict(given, strict=True, assign=True)
     except (RuntimeError, TypeError, ValueError) as error:  # PyTorch's for numbers beyond 64 bits
-        raise ValueError(f"{where}: {error}") from error
-    if config.learned_lengths is None:
-        transformer.encoder.position = transformer.decoder.position = Positions()
-    return transformer.eval()
+        raise ValueError(f"{where}: does not fit its configuration: {error}") from error
+    if learned is None:
+        sinusoids = SinusoidalPositions(sizes.d_model)
+        transformer.encoder.position = transformer.decoder.position = sinusoids
+    return transformer.eval().requires_grad_(False)
 
 
 def save_weights(transformer: Transformer, precision: str, path: Path) -> None:
     """Write a model's parameters in a precision; raises ValueError for one that is not finite."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     converted = {  # a shared matrix has one name
         name: parameter.detach().to(PRECISIONS[precision]).contiguous()
         for name, parameter in transformer.named_parameters()
     }
-    require_weights(converted, f"in {precision}")
-    save_file(converted, path)
-
-
-@contextmanager
-def saving_weights(path: Path) -> Iterator[None]:
-    """Raise OSError, with `path`, where safetensors cannot write, on a full disk for example."""
-    from safetensors import SafetensorError
-
-    try:
-        yield
-    except SafetensorError as error:
-        raise OSError(f"{path}: {error}") from error
+    require_finite(converted)
+    path.write_bytes(save(converted))
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -367,51 +350,18 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    require_plain_file(path)
-    path.stat()  # for a missing file, safetensors' error has no file name
     try:
         return load_file(path)
     except SafetensorError as error:
         raise ValueError(f"{path}: expected a safetensors file: {error}") from error
 
 
-def load_weights(transformer: Transformer, weights: Mapping[str, Tensor], where: object) -> None:
-    """Give a model of `empty_transformer` these parameters, as float32; a shared matrix may have
-    one of its names or all of them.
-
-    Raises ValueError, with the place that they are from, for other parameters or shapes than the
-    model's, for a value that is not finite, and for two values of one matrix.
-    """
-    require_weights(weights, where)
-    weights = {name: tensor.float() for name, tensor in weights.items()}
-    first: dict[int, str] = {}
-    for name, parameter in transformer.named_parameters(remove_duplicate=False):
-        other = first.setdefault(id(parameter), name)
-        if other in weights and not torch.equal(
-            weights.setdefault(name, weights[other]), weights[other]
-        ):
-            raise ValueError(f"{where}: expected one matrix, {other} and {name} differ")
-    try:
-        transformer.load_state_dict(weights, strict=True, assign=True)
-    except RuntimeError as error:
-        details = " ".join(str(error).split()).partition(":")[2]
-        raise ValueError(
-            f"{where}: does not fit its configuration and vocabularies:{details}"
-        ) from error
-    transformer.requires_grad_(False)
-    if not isinstance(transformer.encoder.position, LearnedPositions):
-        sinusoids = SinusoidalPositions(transformer.encoder.embedding.weight.size(1))
-        transformer.encoder.position = transformer.decoder.position = sinusoids
-
-
-def require_weights(weights: Mapping[str, Tensor], where: object) -> None:
-    """Raise ValueError, with the name, for values that are not finite numbers of a known type."""
+def require_finite(weights: Mapping[str, Tensor]) -> None:
+    """Raise ValueError, with the name, for values that are not finite."""
     for name, tensor in weights.items():
-        if tensor.dtype not in PRECISIONS.values():
-            rule = f"expected {', '.join(PRECISIONS)}, got {tensor.dtype}"
-            raise ValueError(f"{where}: {name}: {rule}")
         if not tensor.isfinite().all():
-            raise ValueError(f"{where}: {name}: expected finite values, got infinite ones or NaN")
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise ValueError(f"{name}: expected finite values in {kind}, got infinity or NaN")
 
 
 # The model card

@@ -10,15 +10,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
-from fairseq_aiayn.inference.ctranslate2 import longest_sequence, wider_heads
 from fairseq_aiayn.inference.engine import LONGEST
 from fairseq_aiayn.inference.folder import (
     END,
@@ -33,15 +32,13 @@ from fairseq_aiayn.inference.folder import (
     Vocabulary,
     copy_pieces_file,
     model_card,
-    read_config,
+    read_text_processing,
     require_task,
-    require_unchanged,
-    saving_weights,
     write_config,
 )
 from fairseq_aiayn.nn.attention import MultiHeadAttention
-from fairseq_aiayn.nn.layers import LAYER_NORM_EPSILON, Dimensions
-from fairseq_aiayn.nn.transformer import DecoderLayer, EncoderLayer, Transformer
+from fairseq_aiayn.nn.layers import LAYER_NORM_EPSILON, Embedding, FeedForward
+from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.text import read_json, whole_folder
 
 if TYPE_CHECKING:
@@ -66,8 +63,7 @@ def write_marian(model: Model, path: Path) -> None:
     """
     require_marian(model)
     marian = marian_model(model)
-    model = replace(model, config=replace(model.config, precision="float32"))
-    with whole_folder(path) as part, saving_weights(path):
+    with whole_folder(path) as part:
         marian.save_pretrained(part)
         for name, vocabulary in ((SOURCE, model.source), (TARGET, model.target)):
             content = json.dumps(vocabulary.number, ensure_ascii=False)
@@ -80,28 +76,21 @@ def write_marian(model: Model, path: Path) -> None:
         write_config(model.config, part / OF_OTHERS)
 
 
-def load(path: str | Path) -> MarianTranslator:
-    """Load a directory that `write_marian` wrote; raises OSError or ValueError for one that cannot
-    be used."""
-    return MarianTranslator(Path(path))
-
-
 class MarianTranslator:
     """transformers' model and search, with this model's ε and length penalty: text in, text out."""
 
-    def __init__(self, path: Path):
-        self.config = read_config(path / OF_OTHERS)
-        pieces_file = require_unchanged(path, self.config)
+    def __init__(self, directory: str | Path):
+        """Raise OSError or ValueError for a directory that cannot be used."""
         from transformers import MarianMTModel
 
+        path = Path(directory)
+        self.config, self.cut, self.join = read_text_processing(path)
         self.model = MarianMTModel.from_pretrained(path).eval()
         for module in self.model.modules():
             if isinstance(module, torch.nn.LayerNorm):
                 module.eps = LAYER_NORM_EPSILON
         self.model.generation_config.length_penalty = LengthPenalty(self.config.search.alpha)
         self.source, self.target = (read_numbers(path / name) for name in (SOURCE, TARGET))
-        self.cut = self.config.text.cutter(self.config.source_lang, pieces_file)
-        self.join = self.config.text.joiner(self.config.target_lang)
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """Return the best translation of each sentence; none may be empty.
@@ -116,6 +105,9 @@ class MarianTranslator:
             self.join([piece for piece in self.target.pieces(row) if piece != SPECIAL[PADDING]])
             for row in found.tolist()
         ]
+
+
+load = MarianTranslator  # as the card says
 
 
 def read_numbers(path: Path) -> Vocabulary:
@@ -155,7 +147,7 @@ def marian_model(model: Model) -> MarianMTModel:
 
     disable_progress_bar()
     marian = MarianMTModel(marian_config(model)).eval()
-    own = dict(marian_weights(model.transformer, model.config.sizes))
+    own = dict(marian_weights(model.transformer))
     if model.config.sharing == "all":
         own["model.shared.weight"] = own["lm_head.weight"]
     marian.load_state_dict(marian.state_dict() | own)  # keeps Marian's own sinusoids
@@ -215,61 +207,70 @@ def generation_config(config: Config) -> GenerationConfig:
     )
 
 
-def marian_weights(transformer: Transformer, sizes: Dimensions) -> Iterator[tuple[str, Tensor]]:
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
+NAMES = {  # of our modules in MarianMTModel, replaced in this order
+    "decoder.projection": "lm_head",
+    "encoder.": "model.encoder.",
+    "decoder.": "model.decoder.",
+    "embedding": "embed_tokens",
+    "self_attention_norm.norm": "self_attn_layer_norm",
+    "cross_attention_norm.norm": "encoder_attn_layer_norm",
+    "feed_forward_norm.norm": "final_layer_norm",
+    "self_attention": "self_attn",
+    "cross_attention": "encoder_attn",
+    "feed_forward": "fc",
+}
+
+
+def marian_weights(transformer: Transformer) -> Iterator[tuple[str, Tensor]]:
     """Yield Marian's parameters by their names; `transformer` has sinusoids."""
-    d_model = sizes.d_model  # in Marian's vectors, all sines come first
+    d_model = transformer.encoder.embedding.weight.size(1)
+    # In Marian's vectors, all sines come first
     order = torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
-    decoder = transformer.decoder
-    yield "model.encoder.embed_tokens.weight", transformer.encoder.embedding.weight[:, order]
-    yield "model.decoder.embed_tokens.weight", decoder.embedding.weight[:, order]
-    yield "lm_head.weight", decoder.projection.weight[:, order]
-    for side, stack in (("encoder", transformer.encoder), ("decoder", decoder)):
-        layers = cast("list[EncoderLayer | DecoderLayer]", stack.layers)
-        for number, layer in enumerate(layers):
-            for name, weight in layer_weights(layer, sizes, order):
-                yield f"model.{side}.layers.{number}.{name}", weight
+    for name, module in transformer.named_modules(remove_duplicate=False):
+        for ours, theirs in NAMES.items():
+            name = name.replace(ours, theirs)
+        if isinstance(module, MultiHeadAttention):
+            for projection, weight in zip(PROJECTIONS, projections(module, order), strict=True):
+                yield f"{name}.{projection}.weight", weight
+                yield f"{name}.{projection}.bias", torch.zeros(d_model)
+        elif isinstance(module, FeedForward):
+            yield f"{name}1.weight", module.W_1.weight[:, order]
+            yield f"{name}1.bias", module.W_1.bias
+            yield f"{name}2.weight", module.W_2.weight[order]
+            yield f"{name}2.bias", module.W_2.bias[order]
+        elif isinstance(module, torch.nn.LayerNorm):
+            yield f"{name}.weight", module.weight[order]
+            yield f"{name}.bias", module.bias[order]
+        elif isinstance(module, Embedding):
+            yield f"{name}.weight", module.weight[:, order]
 
 
-def layer_weights(
-    layer: EncoderLayer | DecoderLayer, sizes: Dimensions, order: Tensor
-) -> Iterator[tuple[str, Tensor]]:
-    """Yield the parameters of a layer by Marian's names."""
-    attentions: dict[str, MultiHeadAttention] = {"self_attn": layer.self_attention}
-    norms = {
-        "self_attn_layer_norm": layer.self_attention_norm,
-        "final_layer_norm": layer.feed_forward_norm,
-    }
-    if isinstance(layer, DecoderLayer):
-        attentions["encoder_attn"] = layer.cross_attention
-        norms["encoder_attn_layer_norm"] = layer.cross_attention_norm
-    for name, attention in attentions.items():
-        for projection, weight in projection_weights(attention, sizes, order):
-            yield f"{name}.{projection}", weight
-    for name, norm in norms.items():
-        yield f"{name}.weight", norm.norm.weight[order]
-        yield f"{name}.bias", norm.norm.bias[order]
-    network = layer.feed_forward
-    yield "fc1.weight", network.W_1.weight[:, order]
-    yield "fc1.bias", network.W_1.bias
-    yield "fc2.weight", network.W_2.weight[order]
-    yield "fc2.bias", network.W_2.bias[order]
-
-
-def projection_weights(
-    own: MultiHeadAttention, sizes: Dimensions, order: Tensor
-) -> Iterator[tuple[str, Tensor]]:
-    """Yield the four projections [d_model, d_model] of Marian's attention and their biases, 0.
+def projections(own: MultiHeadAttention, order: Tensor) -> tuple[Tensor, ...]:
+    """Return the four projections [d_model, d_model] of Marian's attention.
 
     Marian divides QKᵀ by √(d_model/h), so W^Q makes up for a smaller d_k.
     """
-    size = sizes.d_model // sizes.h
-    Q, K, V = own.W_QKV.weight[:, order].split(own.projection_sizes)
-    yield "q_proj.weight", wider_heads(Q * math.sqrt(size / sizes.d_k), sizes.h, size)
-    yield "k_proj.weight", wider_heads(K, sizes.h, size)
-    yield "v_proj.weight", wider_heads(V, sizes.h, size)
-    yield "out_proj.weight", wider_heads(own.W_O.weight[order].T, sizes.h, size).T
-    for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
-        yield f"{name}.bias", torch.zeros(sizes.d_model)
+    size, d_k = order.numel() // own.h, own.projection_sizes[0] // own.h
+    Q, K, V, O = wide_projections(own, size)
+    Q = Q * math.sqrt(size / d_k)
+    return Q[:, order], K[:, order], V[:, order], O[order]
+
+
+def wide_projections(ours: MultiHeadAttention, size: int) -> list[Tensor]:
+    """Return W^Q, W^K and W^V [h·size, d_model] and W^O [d_model, h·size] of an attention, with
+    zeros after the d_k or d_v components of each head."""
+    wide = []
+    for rows in (*ours.W_QKV.weight.split(ours.projection_sizes), ours.W_O.weight.T):
+        heads = rows.unflatten(0, (ours.h, -1))
+        wide.append(pad(heads, (0, 0, 0, size - heads.size(1))).flatten(0, 1))
+    return [*wide[:3], wide[3].T]
+
+
+def longest_sequence(config: Config) -> int:
+    """Return how many positions a table of sinusoids gets: those of the longest source that we
+    translate, of what an output may be longer, and of the end token."""
+    return LONGEST + config.search.extra_length + 1
 
 
 def _write_tokenizer(config: Config, folder: Path) -> None:

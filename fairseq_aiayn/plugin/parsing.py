@@ -15,8 +15,7 @@ from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
 from fairseq_aiayn.decoding.beam_search import Continuations, Search
-from fairseq_aiayn.decoding.tree_constraint import ConstrainedContinuations
-from fairseq_aiayn.inference.engine import tree_symbols
+from fairseq_aiayn.decoding.tree_constraint import ConstrainedContinuations, classify_tokens
 from fairseq_aiayn.paper import PARSING_DECODING
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.translation import (
@@ -26,7 +25,7 @@ from fairseq_aiayn.plugin.translation import (
 )
 from fairseq_aiayn.text import stream_lines
 from fairseq_aiayn.treebank.evalb import Status, score_sentence
-from fairseq_aiayn.treebank.linearization import MAX_OPEN
+from fairseq_aiayn.treebank.linearization import MAX_OPEN, split_symbol
 from fairseq_aiayn.treebank.repair import repair
 from fairseq_aiayn.treebank.trees import read_symbols, write_tree
 
@@ -59,7 +58,8 @@ class TreeGenerator(BeamSearchGenerator):
     def __init__(self, task: TranslationTask, options: Search):
         """Raises ValueError for a target dictionary without trees."""
         super().__init__(task, options)
-        self.tree_symbols = tree_symbols(self.target.symbols, self.symbols.end)
+        symbols = [*map(split_symbol, self.target.symbols)]
+        self.tree_symbols = classify_tokens(symbols, self.symbols.end)
         self.begins_word = torch.tensor(
             [symbol.startswith(WORD_BEGINS) for symbol in self.source.symbols]
         )
