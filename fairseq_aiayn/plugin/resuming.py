@@ -3,8 +3,7 @@ with another number of processes.
 
 What fairseq does not do:
 
-- It copies a checkpoint to checkpoint_last.pt in place, so that a kill can leave half a file there,
-  which it then cannot load.
+- It copies a checkpoint to checkpoint_last.pt in place, so that a kill can leave half a file there.
 - It stores how many batches of the epoch each process had. With another number of processes, some
   batches would be seen twice or left out.
 - --patience counts validations without an improvement in memory only, so that a resumed training
@@ -20,18 +19,14 @@ import ctypes
 import logging
 import os
 import queue
-import re
-import shutil
 import signal
 import sys
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial, wraps
-from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
@@ -39,6 +34,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.data.iterators import BackgroundConsumer, EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
+from fairseq.file_io import PathManager
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
@@ -46,12 +42,10 @@ from torch import distributed
 from torch.utils.data import DataLoader
 
 from fairseq_aiayn.plugin.commands import training_program
-from fairseq_aiayn.text import whole_path
 
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.INFO)  # fairseq silences all processes but the first
 
-BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 # How long one process waits for the others: as long as NCCL does; gloo would wait for 30 minutes
 TIMEOUT = timedelta(minutes=10)
@@ -66,12 +60,12 @@ def install() -> None:
     if train is None:
         return
     stop, iterator, loader = train.should_stop_early, EpochBatchIterator, cast(Any, DataLoader)
-    checkpoint_utils.load_checkpoint = from_whole_file(checkpoint_utils.load_checkpoint)
+    PathManager.copy = copied_whole(PathManager.copy)
     iterator.state_dict = with_place(iterator.state_dict, stop)
     iterator.load_state_dict = at_place(iterator.load_state_dict, stop)
     iterator.ordered_batches = without_seen(iterator.ordered_batches)
     train.train = unless_done(train.train, stop)
-    train.validate_and_save = EndingOnSignal(IntervalCheckpoints(train.validate_and_save))
+    train.validate_and_save = AfterUpdate(train.validate_and_save)
     loader.__init__ = keeping_workers(loader.__init__)
     for name in ("init_process_group", "new_group"):
         setattr(distributed, name, partial(getattr(distributed, name), timeout=TIMEOUT))
@@ -80,47 +74,18 @@ def install() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-# --- a whole checkpoint -----------------------------------------------------------------------
+def copied_whole(copy: Callable) -> Callable:
+    """Wrap the function that copies checkpoints: a copy appears whole or not at all."""
 
-
-def from_whole_file(load_checkpoint: Callable) -> Callable:
-    """Wrap the function that a training resumes with: the first process repairs the copies.
-
-    The wrapped function raises ValueError for weights of another size, which fairseq's error does
-    not name.
-    """
-
-    @wraps(load_checkpoint)
-    def wrapped(cfg: DictConfig, trainer: Trainer, **options: object) -> object:
-        if trainer.is_data_parallel_master and cfg.restore_file == LAST:
-            repair_copies(Path(cfg.save_dir), () if cfg.no_last_checkpoints else (BEST, LAST))
-        if trainer.data_parallel_world_size > 1:  # all see the same file
-            distributed.barrier(trainer.data_parallel_process_group)
-        try:
-            return load_checkpoint(cfg, trainer, **options)
-        except Exception as error:
-            mismatch = re.search("size mismatch for .*", str(error.__context__))
-            if not mismatch:
-                raise
-            raise ValueError(f"{cfg.restore_file}: {mismatch[0]}") from error
+    @wraps(copy)
+    def wrapped(source: str, target: str, overwrite: bool = False) -> object:
+        if not PathManager.supports_rename(target):  # such as s3://
+            return copy(source, target, overwrite)
+        copied = copy(source, f"{target}.tmp", overwrite=True)
+        os.replace(f"{target}.tmp", target)
+        return copied
 
     return wrapped
-
-
-def repair_copies(directory: Path, names: Sequence[str] = (BEST, LAST)) -> None:
-    """Replace copies that are cut short by what they were to be copies of: the checkpoint that was
-    written last. Without a whole checkpoint, nothing is changed.
-
-    A checkpoint is a zip archive with its directory at the end, which half a file does not have.
-    checkpoint_last.pt is also made if it is not there: a kill can come before fairseq begins it.
-    """
-    is_whole = {path: zipfile.is_zipfile(path) for path in directory.glob("checkpoint*.pt")}
-    whole = sorted(filter(is_whole.get, is_whole), key=lambda path: path.stat().st_mtime_ns)
-    for name in names if whole else ():
-        if not is_whole.get(directory / name, name != LAST):
-            with whole_path(directory / name) as part:
-                shutil.copyfile(whole[-1], part)
-            logger.warning("%s was not whole: it is %s again", directory / name, whole[-1].name)
 
 
 # --- the place in the epoch, and in the patience ----------------------------------------------
@@ -204,23 +169,30 @@ def unless_done(train: Callable, should_stop_early: Callable) -> Callable:
     return wrapped
 
 
-# --- checkpoints of the interval --------------------------------------------------------------
+# --- after an update --------------------------------------------------------------------------
 
 
-class IntervalCheckpoints:
+class AfterUpdate:
     """The function that fairseq calls after every update, also after one that overflowed and
-    changed nothing: where a checkpoint of the interval is due and none of the epoch, the update
-    counts as one within the epoch.
+    changed nothing.
 
-    fairseq takes an update that ends an epoch for the epoch's alone: with --no-epoch-checkpoints or
-    --save-interval it writes only checkpoint_last.pt there, and does not validate. Then the
-    checkpoints to average have a gap; if the interval is a whole number of epochs, there are none
-    at all. And where the update after a checkpoint overflows in float16, fairseq validates and
-    writes the same weights again: --patience counts this as a validation without an improvement.
+    TERM or USR1 ends the training there, with a checkpoint to go on from. Slurm sends them before
+    the time of a job is up, torchrun and the recipes send TERM. If any process has received one,
+    all of them write the checkpoint together, and end with status 128 + TERM. A validation that is
+    due comes after the checkpoint, because there may be no time for it.
+
+    Where a checkpoint of the interval is due and none of the epoch, the update counts as one within
+    the epoch. fairseq takes an update that ends an epoch for the epoch's alone: with
+    --no-epoch-checkpoints or --save-interval it writes only checkpoint_last.pt there, and does not
+    validate. Then the checkpoints to average have a gap; if the interval is a whole number of
+    epochs, there are none at all. And where the update after a checkpoint overflows in float16,
+    fairseq validates and writes the same weights again: --patience counts this as a validation
+    without an improvement.
     """
 
     def __init__(self, validate_and_save: Callable) -> None:
         self.validate_and_save = validate_and_save
+        self.received: list[int] | None = None  # the signals, from the first update on
         self.updates: int | None = None  # at the last call
 
     def __call__(
@@ -235,11 +207,27 @@ class IntervalCheckpoints:
         """Validate and write checkpoints; return the losses, and whether the training ends."""
         updates = trainer.get_num_updates()
         is_new, self.updates = updates != self.updates, updates
-        if not is_new and not end_of_epoch:
-            return [None], False  # what fairseq returns where no checkpoint is due
+        if self.received is None:
+            self.received = listen()
+            if os.environ.get("LOCAL_RANK", "0") == "0":  # recipes/training.sh looks for it
+                logger.info("update %d is done; TERM now ends with a checkpoint", updates)
+        stops = true_of_any_process(trainer, bool(self.received))
+        if stops:
+            checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
+        losses: list[float | None] = [None]  # what fairseq returns where no checkpoint is due
+        is_done = False
         if is_new and end_of_epoch and only_interval_is_due(cfg, epoch_itr.epoch, updates):
             epoch_itr, end_of_epoch = WithinEpoch(epoch_itr), False
-        return self.validate_and_save(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
+        if is_new or end_of_epoch:
+            losses, is_done = self.validate_and_save(
+                cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
+            )
+        if stops and not is_done:
+            # None ends before the checkpoint is written: torchrun would end the others.
+            true_of_any_process(trainer, False)
+            logger.warning("ended by a signal after update %d", updates)
+            raise SystemExit(128 + signal.SIGTERM)
+        return losses, is_done
 
 
 def only_interval_is_due(cfg: DictConfig, epoch: int, updates: int) -> bool:
@@ -262,44 +250,6 @@ class WithinEpoch:
     def end_of_epoch(self) -> bool:
         """Return False."""
         return False
-
-
-# --- signals ----------------------------------------------------------------------------------
-
-
-class EndingOnSignal:
-    """The function that fairseq calls after every update: TERM or USR1 ends the training there,
-    with a checkpoint to go on from.
-
-    Slurm sends them before the time of a job is up, torchrun and the recipes send TERM. If any
-    process has received one, all of them write the checkpoint together, and end with status
-    128 + TERM. A validation that is due comes after the checkpoint, because there may be no time
-    for it.
-    """
-
-    def __init__(self, validate_and_save: Callable) -> None:
-        self.validate_and_save = validate_and_save
-        self.received: list[int] | None = None  # the signals, from the first update on
-
-    def __call__(
-        self, cfg: DictConfig, trainer: Trainer, task: object, epoch_itr: object, *others: object
-    ) -> tuple[list[float | None], bool]:
-        """Validate and write checkpoints; return the losses, and whether the training ends."""
-        if self.received is None:
-            self.received = listen()
-            if os.environ.get("LOCAL_RANK", "0") == "0":  # recipes/training.sh looks for it
-                updates = trainer.get_num_updates()
-                logger.info("update %d is done; TERM now ends with a checkpoint", updates)
-        stops = true_of_any_process(trainer, bool(self.received))
-        if stops:
-            checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
-        valid_losses, is_done = self.validate_and_save(cfg, trainer, task, epoch_itr, *others)
-        if stops and not is_done:
-            # None ends before the checkpoint is written: torchrun would end the others.
-            true_of_any_process(trainer, False)
-            logger.warning("ended by a signal after update %d", trainer.get_num_updates())
-            raise SystemExit(128 + signal.SIGTERM)
-        return valid_losses, is_done
 
 
 def listen() -> list[int]:
