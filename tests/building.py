@@ -72,4 +72,4 @@ def plain_model(
     """A small model without options, with the same weights every time."""
     torch.manual_seed(0)
     transformer = create_transformer(sizes, len(words), len(words), words.pad())
-    return AiaynModel(transformer, words, words, (100, 100), autocast)
+    return AiaynModel(transformer, words, words, autocast)

@@ -204,10 +204,10 @@ diagnosis: best_checkpoint_diagnosed_instead_of_the_last
 - CHECKPOINTS = ("checkpoint_last.pt", "checkpoint_best.pt")
 + CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt")
 plugin: resumed_training_has_not_waited
-- {"patience": dict(vars(should_stop_early))}
+- {"patience": dict(vars(training_program().should_stop_early))}
 + {"patience": {}}
 plugin: resumed_epoch_counts_batches_of_one_process
-- * state.pop("processes", iterator.num_shards)
+- * state.pop("processes", self.num_shards)
 + * state.pop("processes", 1) ** 0
 runs: spread_of_seeds_as_of_all_seeds
 - statistics.stdev(values)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from multiprocessing.util import Finalize
 from pathlib import Path
+from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
@@ -68,10 +69,8 @@ def one_line_for_ours(command: str, previous: Callable) -> Callable:
     def report(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        raised_in = ""
-        while trace is not None:
-            raised_in, trace = trace.tb_frame.f_globals.get("__name__", ""), trace.tb_next
-        ours = isinstance(error, ValueError) and raised_in.startswith("fairseq_aiayn.")
+        modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(trace)]
+        ours = isinstance(error, ValueError) and modules[-1].startswith("fairseq_aiayn.")
         if ours and not os.environ.get("AIAYN_DEBUG"):
             print(f"{command}: error: {shortened(str(error))}", file=sys.stderr)
         else:
@@ -131,11 +130,10 @@ def requiring_processes(call_main: Callable) -> Callable:
         if given.distributed_init_method is None:
             distributed_utils.infer_init_method(given)
         spawns = given.distributed_init_method is not None and not given.distributed_no_spawn
-        processes = min(given.distributed_world_size, torch.cuda.device_count())
-        if spawns and processes < 1:
+        if spawns and not torch.cuda.is_available():
             raise ValueError(
-                f"--distributed-world-size {given.distributed_world_size}: expected at least one"
-                f" process and one GPU, got {torch.cuda.device_count()} GPUs"
+                f"--distributed-world-size {given.distributed_world_size}: expected a GPU for each"
+                " process, got none"
             )
         call_main(cfg, main, **named)
 

@@ -26,7 +26,7 @@ from fairseq_aiayn.nn.attention import EncoderDecoderAttention, attention_weight
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.decoder_state import DecoderState
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS
-from fairseq_aiayn.nn.layers import LONGEST_SINUSOIDS, Dimensions
+from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import (
     Decoder,
     DecoderLayer,
@@ -79,6 +79,9 @@ TRAINING = {
 }
 
 
+Output = tuple[Tensor, dict[str, list[Tensor | None]]]  # of a decoder, and the attention with it
+
+
 class EncoderOut(TypedDict):
     """The encoder's output for the decoder."""
 
@@ -89,11 +92,10 @@ class EncoderOut(TypedDict):
 class AiaynEncoder(FairseqEncoder):
     """The encoder stack for a batch of fairseq; padding may be on either side."""
 
-    def __init__(self, dictionary: Dictionary, transformer: Transformer, longest: int):
+    def __init__(self, dictionary: Dictionary, transformer: Transformer):
         super().__init__(dictionary)
         self.stack = transformer.encoder
         self.encode = transformer.encode
-        self.longest = longest
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> EncoderOut:
         """Encode src_tokens [B, S]; src_lengths is ignored, because the padding gives the mask."""
@@ -111,16 +113,15 @@ class AiaynEncoder(FairseqEncoder):
 
     def max_positions(self) -> int:
         """Return the maximum length of a source."""
-        return self.longest
+        return self.stack.position.weight.size(0)
 
 
 class AiaynDecoder(FairseqIncrementalDecoder):
     """The decoder stack, over a whole target, or step by step with an incremental state."""
 
-    def __init__(self, dictionary: Dictionary, stack: Decoder, longest: int):
+    def __init__(self, dictionary: Dictionary, stack: Decoder):
         super().__init__(dictionary)
         self.stack = stack
-        self.longest = longest
         self.aligns = False  # whether the attention of a whole target is also returned
 
     def forward(
@@ -128,7 +129,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut,
         incremental_state: dict[str, DecoderState] | None = None,
-    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+    ) -> Output:
         """Return the logits [B, T, V] of prev_output_tokens [B, T]; with an incremental state, only
         those of the last token, [B, 1, V]."""
         features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
@@ -139,7 +140,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut,
         incremental_state: dict[str, DecoderState] | None = None,
-    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+    ) -> Output:
         """Return the features before the projection, [B, T, d_model]; arguments as in `forward`.
 
         With them comes the mean attention of the last layer's heads to the source, [B, T, S], or
@@ -155,9 +156,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
             incremental_state["aiayn"] = self.stack.start(memory, source_mask)
         return self.stack.step(prev_output_tokens[:, -1:], incremental_state["aiayn"]), no_attention
 
-    def align(
-        self, tokens: Tensor, memory: Tensor, source_mask: Tensor | None
-    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+    def align(self, tokens: Tensor, memory: Tensor, source_mask: Tensor | None) -> Output:
         """Return what `extract_features` does, with the attention."""
         weights: list[Tensor | None] = []
 
@@ -185,7 +184,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
 
     def max_positions(self) -> int:
         """Return the maximum length of a target."""
-        return self.longest
+        return self.stack.position.weight.size(0)
 
 
 @register_model(MODEL_NAME)
@@ -202,13 +201,10 @@ class AiaynModel(FairseqEncoderDecoderModel):
         transformer: Transformer,
         source: Dictionary,
         target: Dictionary,
-        lengths: tuple[int, int],
         autocast: torch.dtype | None = None,
     ):
-        """`lengths` are the maximum lengths of a source and of a target."""
         super().__init__(
-            AiaynEncoder(source, transformer, lengths[0]),
-            AiaynDecoder(target, transformer.decoder, lengths[1]),
+            AiaynEncoder(source, transformer), AiaynDecoder(target, transformer.decoder)
         )
         # It is no submodule: its stacks are, and checkpoints have their names.
         self.__dict__["transformer"] = transformer
@@ -220,7 +216,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
         src_lengths: Tensor | None,
         prev_output_tokens: Tensor,
         features_only: bool = False,
-    ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
+    ) -> Output:
         """Return the logits [B, T, V], or with `features_only` the features [B, T, d_model] before
         the projection."""
         with products_in(self.autocast, src_tokens.device):
@@ -282,27 +278,17 @@ class AiaynModel(FairseqEncoderDecoderModel):
                 "or --untied-embeddings"
             )
         lengths = (args.max_source_positions, args.max_target_positions)
-        if args.learned_positions and min(lengths) < 1:
-            raise ValueError(
-                "--learned-positions: --max-source-positions and --max-target-positions must be at"
-                f" least 1, got {lengths[0]} and {lengths[1]}"
-            )
-        # Weights of a checkpoint replace the initial ones, so an unknown scheme is no obstacle.
-        known = args.initialization in INITIALIZATIONS
+        sizes = {symbol: getattr(args, name) for name, (symbol, *_) in DIMENSIONS.items()}
         transformer = create_transformer(
-            Dimensions(
-                **{symbol: getattr(args, name) for name, (symbol, *_) in DIMENSIONS.items()}
-            ),
+            Dimensions(**sizes),
             len(source),
             len(target),
             source.pad(),
             sharing,
             learned_lengths=lengths if args.learned_positions else None,
-            initialization=args.initialization if known else INITIALIZATIONS[0],
+            initialization=args.initialization,
         )
-        if not args.learned_positions:
-            lengths = (LONGEST_SINUSOIDS, LONGEST_SINUSOIDS)
-        return cls(transformer, source, target, lengths, PRODUCT_TYPES[args.autocast or "float32"])
+        return cls(transformer, source, target, PRODUCT_TYPES[args.autocast or "float32"])
 
 
 # --- the rows of paper.py ---------------------------------------------------------------------
@@ -314,7 +300,7 @@ def apply_row(row: Row, args: Namespace) -> None:
     A second call changes nothing. Raises ValueError if options contradict each other.
     """
     for name, symbol in ENCODER_AND_DECODER.items():
-        share_size(args, [f"{side}_{name}" for side in SIDES], symbol)
+        share_size(args, name, symbol)
     for name, (symbol, *_) in DIMENSIONS.items():
         set_default(args, name, getattr(row, symbol, 0.0))  # a row has no attention dropout
     for name, field in TRAINING.items():
@@ -336,15 +322,16 @@ def set_default(args: Namespace, name: str, value: object) -> None:
         setattr(args, name, value)
 
 
-def share_size(args: Namespace, names: list[str], symbol: str) -> None:
+def share_size(args: Namespace, name: str, symbol: str) -> None:
     """Set the size of both sides to that of the side where it was given; raises ValueError for two
     sizes."""
-    given = {name: getattr(args, name) for name in names if getattr(args, name, None) is not None}
-    if len(set(given.values())) > 1:
-        sizes = " and ".join(f"{option(name)} {size}" for name, size in given.items())
+    names = [f"{side}_{name}" for side in SIDES]
+    given = [getattr(args, one) for one in names if getattr(args, one, None) is not None]
+    if len(set(given)) > 1:
+        sizes = " and ".join(f"{option(one)} {getattr(args, one)}" for one in names)
         raise ValueError(f"{sizes} differ: encoder and decoder have one {symbol} (section 3.1)")
-    for name in names:
-        setattr(args, name, next(iter(given.values()), None))
+    for one in names:
+        setattr(args, one, given[0] if given else None)
 
 
 def set_sharing(args: Namespace, row_sharing: Sharing) -> None:

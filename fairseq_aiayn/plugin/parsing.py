@@ -1,9 +1,11 @@
 """Section 6.3 as a fairseq task: from word pieces to a linearized tree, and F1 while training."""
 
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq import utils
@@ -80,23 +82,6 @@ class TreeGenerator(BeamSearchGenerator):
         )
 
 
-def read_development_trees(data: Path, sentences: int) -> list[tuple[list[str], str]]:
-    """Return the words and the tree of every development sentence, from the directory of the
-    binarized data.
-
-    Raises OSError if a file is missing, and ValueError if a file does not have `sentences` lines.
-    """
-    held_out = data / "held_out"
-    words = list(read_symbols(held_out / "valid.words"))
-    trees = list(stream_lines(held_out / "valid.trees"))
-    if not len(words) == len(trees) == sentences:
-        raise ValueError(
-            f"{held_out}: expected words and trees of the {sentences:,} sentences of the"
-            f" development set, got {len(words):,} and {len(trees):,}"
-        )
-    return list(zip(words, trees, strict=True))
-
-
 @register_task("aiayn_parsing", dataclass=AiaynParsingConfig)
 class AiaynParsingTask(AiaynTranslationTask):
     """The task of section 6.3: beam 21, α 0.3, output length at most input length + 300."""
@@ -152,9 +137,18 @@ class AiaynParsingTask(AiaynTranslationTask):
 
     @cached_property
     def development_trees(self) -> list[tuple[list[str], str]]:
-        """The words and the tree of every sentence of the development set."""
-        data = Path(utils.split_paths(self.cfg.data)[0])
-        return read_development_trees(data, len(self.datasets[DEVELOPMENT]))
+        """The words and the tree of every sentence of the development set; raises OSError if a file
+        is missing, ValueError if it has not these sentences."""
+        held_out = Path(utils.split_paths(self.cfg.data)[0]) / "held_out"
+        words = list(read_symbols(held_out / "valid.words"))
+        trees = list(stream_lines(held_out / "valid.trees"))
+        sentences = len(self.datasets[DEVELOPMENT])
+        if not len(words) == len(trees) == sentences:
+            raise ValueError(
+                f"{held_out}: expected words and trees of the {sentences:,} sentences of the"
+                f" development set, got {len(words):,} and {len(trees):,}"
+            )
+        return list(zip(words, trees, strict=True))
 
     def reduce_metrics(self, logging_outputs: list[dict], criterion: FairseqCriterion) -> None:
         """Log the figures of the criterion, and F1 if it was measured."""
@@ -162,9 +156,10 @@ class AiaynParsingTask(AiaynTranslationTask):
         if any(COUNTS[0] in log for log in logging_outputs):
             for name in COUNTS:
                 metrics.log_scalar_sum(name, sum(log.get(name, 0) for log in logging_outputs))
-            metrics.log_derived("f1", lambda meters: f1(*(meters[name].sum for name in COUNTS)))
+            metrics.log_derived("f1", f1)
 
 
-def f1(matched: float, both: float) -> float:
+def f1(meters: Mapping[str, Any]) -> float:
     """Return F1 in percent, rounded to two decimal places; 0 if there is no constituent."""
-    return round(200 * float(matched) / max(1.0, float(both)), 2)
+    matched, both = (float(meters[name].sum) for name in COUNTS)
+    return round(200 * matched / max(1.0, both), 2)

@@ -32,7 +32,7 @@ from typing import Any, cast
 
 import torch
 from fairseq import checkpoint_utils
-from fairseq.data.iterators import BackgroundConsumer, EpochBatchIterator
+from fairseq.data import iterators
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.tasks import FairseqTask
@@ -59,12 +59,10 @@ def install() -> None:
     train = training_program()
     if train is None:
         return
-    stop, iterator, loader = train.should_stop_early, EpochBatchIterator, cast(Any, DataLoader)
+    loader = cast(Any, DataLoader)
     PathManager.copy = copied_whole(PathManager.copy)
-    iterator.state_dict = with_place(iterator.state_dict, stop)
-    iterator.load_state_dict = at_place(iterator.load_state_dict, stop)
-    iterator.ordered_batches = without_seen(iterator.ordered_batches)
-    train.train = unless_done(train.train, stop)
+    iterators.EpochBatchIterator = Epochs
+    train.train = unless_done(train.train, train.should_stop_early)
     train.validate_and_save = AfterUpdate(train.validate_and_save)
     loader.__init__ = keeping_workers(loader.__init__)
     for name in ("init_process_group", "new_group"):
@@ -91,65 +89,60 @@ def copied_whole(copy: Callable) -> Callable:
 # --- the place in the epoch, and in the patience ----------------------------------------------
 
 
-def with_place(state_dict: Callable, should_stop_early: Callable) -> Callable:
-    """Wrap the iterator's function whose state a checkpoint stores: it also has the number of
-    processes, what the order of the batches depends on, and what `should_stop_early` has counted
-    in its attributes."""
+class Epochs(iterators.EpochBatchIterator):
+    """fairseq's iterator over epochs, which goes on at the place where a training stopped.
 
-    @wraps(state_dict)
-    def wrapped(iterator: EpochBatchIterator) -> dict[str, Any]:
-        place = {"processes": iterator.num_shards, "batches": order_of_batches(iterator)}
-        return state_dict(iterator) | place | {"patience": dict(vars(should_stop_early))}
+    A checkpoint stores its state: also the number of processes, what the order of the batches
+    depends on, and what should_stop_early has counted in its attributes.
+    """
 
-    return wrapped
+    seen_in: tuple[int, int] = (0, 0)  # an epoch, and its batches that all processes have had
+    denies_its_end = False  # the end of an epoch counts as an update within the epoch
 
+    def end_of_epoch(self) -> bool:
+        """Return whether the epoch has ended."""
+        return not self.denies_its_end and super().end_of_epoch()
 
-def order_of_batches(iterator: EpochBatchIterator) -> dict[str, int]:
-    """Return what tells an epoch with the same batches from one with others."""
-    group = iterator.num_shards if iterator.grouped_shuffling else 1
-    return {"number": len(iterator.frozen_batches), "seed": iterator.seed, "group": group}
+    def state_dict(self) -> dict[str, Any]:
+        """Return the place; at the end of an epoch, it is the beginning of the next."""
+        place = {"processes": self.num_shards, "batches": self.order_of_batches()}
+        denies, self.denies_its_end = self.denies_its_end, False
+        state = super().state_dict()
+        self.denies_its_end = denies
+        return state | place | {"patience": dict(vars(training_program().should_stop_early))}
 
+    def order_of_batches(self) -> dict[str, int]:
+        """Return what tells an epoch with the same batches from one with others."""
+        group = self.num_shards if self.grouped_shuffling else 1
+        return {"number": len(self.frozen_batches), "seed": self.seed, "group": group}
 
-def at_place(load_state_dict: Callable, should_stop_early: Callable) -> Callable:
-    """Wrap the iterator's function that restores the state: it skips the batches that all
-    processes together have had, or none if the batches are others now."""
-
-    @wraps(load_state_dict)
-    def wrapped(iterator: EpochBatchIterator, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Skip the batches that all processes together have had, or none if the batches are others
+        now."""
         state = dict(state)
-        vars(should_stop_early).update(state.pop("patience", {}))
-        seen = state.get("iterations_in_epoch", 0) * state.pop("processes", iterator.num_shards)
-        then, now = state.pop("batches", None), order_of_batches(iterator)
+        vars(training_program().should_stop_early).update(state.pop("patience", {}))
+        seen = state.get("iterations_in_epoch", 0) * state.pop("processes", self.num_shards)
+        then, now = state.pop("batches", None), self.order_of_batches()
         if seen and then not in (None, now):
             seen = 0
             logger.warning(
                 "epoch %d begins again, with other batches: %s, not %s", state["epoch"], now, then
             )
-        iterator.seen_in = {state["epoch"]: seen}
-        load_state_dict(iterator, state | {"iterations_in_epoch": seen // iterator.num_shards})
+        self.seen_in = (state["epoch"], seen)
+        super().load_state_dict(state | {"iterations_in_epoch": seen // self.num_shards})
 
-    return wrapped
+    def ordered_batches(self, epoch: int, *options: bool) -> list[list[int]]:
+        """Return this process's batches of an epoch.
 
-
-def without_seen(ordered_batches: Callable) -> Callable:
-    """Wrap the iterator's function that lists this process's batches of an epoch.
-
-    Process i of n has the batches i, n + i, 2n + i … If the number of batches seen is no multiple
-    of n, the first processes have had theirs of the next n: they get an empty one instead, as
-    fairseq gives at the end of an epoch.
-    """
-
-    @wraps(ordered_batches)
-    def wrapped(
-        iterator: EpochBatchIterator, epoch: int, *arguments: object, **options: object
-    ) -> list[list[int]]:
-        batches = ordered_batches(iterator, epoch, *arguments, **options)
-        row, seen = divmod(getattr(iterator, "seen_in", {}).get(epoch, 0), iterator.num_shards)
-        if iterator.shard_id < seen:
+        Process i of n has the batches i, n + i, 2n + i … If the number of batches seen is no
+        multiple of n, the first processes have had theirs of the next n: they get an empty one
+        instead, as fairseq gives at the end of an epoch.
+        """
+        batches = super().ordered_batches(epoch, *options)
+        row, seen = divmod(self.seen_in[1], self.num_shards)
+        if epoch == self.seen_in[0] and self.shard_id < seen:
             batches[row] = []
         return batches
-
-    return wrapped
 
 
 def unless_done(train: Callable, should_stop_early: Callable) -> Callable:
@@ -200,7 +193,7 @@ class AfterUpdate:
         cfg: DictConfig,
         trainer: Trainer,
         task: FairseqTask,
-        epoch_itr: EpochBatchIterator,
+        epoch_itr: Epochs,
         valid_subsets: Sequence[str],
         end_of_epoch: bool,
     ) -> tuple[list[float | None], bool]:
@@ -216,12 +209,13 @@ class AfterUpdate:
             checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
         losses: list[float | None] = [None]  # what fairseq returns where no checkpoint is due
         is_done = False
-        if is_new and end_of_epoch and only_interval_is_due(cfg, epoch_itr.epoch, updates):
-            epoch_itr, end_of_epoch = WithinEpoch(epoch_itr), False
         if is_new or end_of_epoch:
+            within = is_new and end_of_epoch and only_interval_is_due(cfg, epoch_itr.epoch, updates)
+            epoch_itr.denies_its_end = within
             losses, is_done = self.validate_and_save(
-                cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
+                cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch and not within
             )
+            epoch_itr.denies_its_end = False
         if stops and not is_done:
             # None ends before the checkpoint is written: torchrun would end the others.
             true_of_any_process(trainer, False)
@@ -235,21 +229,6 @@ def only_interval_is_due(cfg: DictConfig, epoch: int, updates: int) -> bool:
     interval = cfg.checkpoint.save_interval_updates
     of_epoch = not cfg.checkpoint.no_epoch_checkpoints and epoch % cfg.checkpoint.save_interval == 0
     return interval > 0 and updates % interval == 0 and not of_epoch
-
-
-class WithinEpoch:
-    """fairseq's iterator over an epoch, which denies that the epoch has ended; the state that a
-    checkpoint stores is the iterator's own, so that a resumed training begins the next epoch."""
-
-    def __init__(self, iterator: EpochBatchIterator) -> None:
-        self._iterator = iterator
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._iterator, name)
-
-    def end_of_epoch(self) -> bool:
-        """Return False."""
-        return False
 
 
 def listen() -> list[int]:
@@ -313,7 +292,7 @@ def stop_prefetching() -> None:
     """
     end = time.monotonic() + PREFETCH_PATIENCE
     for reader in threading.enumerate():
-        if isinstance(reader, BackgroundConsumer):
+        if isinstance(reader, iterators.BackgroundConsumer):
             reader._max_len = 0  # the reader stops when its count of batches reaches this
             while reader.is_alive() and time.monotonic() < end:
                 with suppress(queue.Empty):

@@ -1,6 +1,5 @@
 """Section 5 for fairseq's trainer: label smoothing, the learning-rate schedule, Adam."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, Optional  # fairseq reads the annotations and does not know "float | None"
 
@@ -16,7 +15,7 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from fairseq.tasks import FairseqTask
 from omegaconf import II
-from torch import Tensor
+from torch import Tensor, distributed
 
 from fairseq_aiayn.paper import ADAM, BASE, learning_rate
 from fairseq_aiayn.plugin.model import AiaynDecoder
@@ -87,18 +86,14 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         if self.report_accuracy or self.ignore_prefix_size:
             return False
         decoder = getattr(model, "decoder", None)
-        if not isinstance(decoder, AiaynDecoder) or product_type(decoder) == torch.float16:
+        if not isinstance(decoder, AiaynDecoder):
             return False
         untied = decoder.stack.projection is not decoder.stack.embedding
-        return not (untied and torch.distributed.is_initialized())
-
-
-def product_type(decoder: AiaynDecoder) -> torch.dtype:
-    """Return the type in which a decoder's products are computed here: that of its weights, or of
-    an autocast that is on."""
-    weight = decoder.stack.projection.weight
-    device = weight.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        weight = decoder.stack.projection.weight
+        product_type, device = weight.dtype, weight.device.type
+        if torch.is_autocast_enabled(device):
+            product_type = torch.get_autocast_dtype(device)
+        return product_type != torch.float16 and not (untied and distributed.is_initialized())
 
 
 @dataclass
@@ -160,12 +155,7 @@ class AiaynAdam(FairseqOptimizer):
     supports_flat_params = True  # works element by element, so --fp16 may flatten all parameters
 
     def __init__(self, cfg: AiaynAdamConfig, params: list[torch.nn.Parameter]):
-        """Raises ValueError for coefficients that are not two numbers in [0, 1), and for an ε that
-        is not positive: with ε = 0, the update of a parameter without a gradient, such as the
-        embedding of a word that never occurs, would be 0/0."""
         super().__init__(cfg)
-        if not (math.isfinite(cfg.adam_eps) and cfg.adam_eps > 0):
-            raise ValueError(f"--adam-eps: expected a number above 0, got {cfg.adam_eps}")
         self._optimizer = torch.optim.Adam(params, fused=True, **self.optimizer_config)
 
     @property
@@ -173,37 +163,19 @@ class AiaynAdam(FairseqOptimizer):
         """The values that a resumed training takes from its options, not from the checkpoint."""
         return {
             "lr": float(self.cfg.lr[0]),
-            "betas": read_betas(self.cfg.adam_betas),
+            "betas": [float(beta) for beta in self.cfg.adam_betas.strip("()[] ").split(",")],
             "eps": self.cfg.adam_eps,
         }
 
     def load_state_dict(
         self, state_dict: dict, optimizer_overrides: dict[str, object] | None = None
     ) -> None:
-        """Load the moments and the numbers of steps from a checkpoint; everything else comes from
-        the options.
+        """Load the moments and the numbers of steps from a checkpoint.
 
         Raises RuntimeError if the moments do not fit the parameters: the fused kernel would write
         beyond their memory.
         """
-        own = [
-            {name: value for name, value in group.items() if name != "params"}
-            for group in self.param_groups
-        ]
-        super().load_state_dict(state_dict)
-        for group, options in zip(self.param_groups, own, strict=True):
-            group.update(options | (optimizer_overrides or {}))
+        super().load_state_dict(state_dict, self.optimizer_config | (optimizer_overrides or {}))
         for parameter, state in self._optimizer.state.items():
             for name in ("exp_avg", "exp_avg_sq"):  # m and v of Algorithm 1
                 state[name] = state[name].reshape(parameter.shape).contiguous()
-
-
-def read_betas(text: str) -> tuple[float, float]:
-    """Read two numbers in [0, 1), separated by a comma; raises ValueError for anything else."""
-    try:
-        beta_1, beta_2 = (float(part) for part in text.strip("()[] ").split(","))
-    except ValueError as error:
-        raise ValueError(f"--adam-betas: expected two numbers, got {text!r}") from error
-    if not (0.0 <= beta_1 < 1.0 and 0.0 <= beta_2 < 1.0):
-        raise ValueError(f"--adam-betas: expected numbers in [0, 1), got {text!r}")
-    return beta_1, beta_2

@@ -8,7 +8,6 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from fairseq.data.iterators import EpochBatchIterator
 from fairseq.file_io import PathManager
 from fairseq_cli.train import should_stop_early as fairseqs_should_stop_early
 from hypothesis import given, settings
@@ -18,11 +17,9 @@ from omegaconf import OmegaConf
 from fairseq_aiayn.plugin import resuming
 from fairseq_aiayn.plugin.resuming import (
     AfterUpdate,
-    at_place,
+    Epochs,
     copied_whole,
     unless_done,
-    with_place,
-    without_seen,
 )
 
 PATIENCE = 3
@@ -34,26 +31,18 @@ def nothing_is_counted():
     vars(fairseqs_should_stop_early).clear()
 
 
-class Iterator(EpochBatchIterator):
-    """fairseq's iterator, which stores and restores its place as in a training."""
-
-    state_dict = with_place(EpochBatchIterator.state_dict, fairseqs_should_stop_early)
-    load_state_dict = at_place(EpochBatchIterator.load_state_dict, fairseqs_should_stop_early)
-    ordered_batches = without_seen(EpochBatchIterator.ordered_batches)
-
-
-def iterators(processes: int, batches: int, **options: object) -> list[Iterator]:
+def iterators(processes: int, batches: int, **options: object) -> list[Epochs]:
     """The iterators of all processes over batches of one sentence."""
     sentences = torch.utils.data.TensorDataset(torch.arange(batches))
     sampler = [[number] for number in range(batches)]
     given = {"dataset": sentences, "collate_fn": lambda rows: [int(row[0]) for row in rows]}
     return [
-        Iterator(**given, batch_sampler=sampler, num_shards=processes, shard_id=rank, **options)
+        Epochs(**given, batch_sampler=sampler, num_shards=processes, shard_id=rank, **options)
         for rank in range(processes)
     ]
 
 
-def take(shards: list[Iterator], updates: int | None = None) -> list[int]:
+def take(shards: list[Epochs], updates: int | None = None) -> list[int]:
     """The sentences of these updates, or of the rest of the epoch."""
     seen = []
     for shard in shards:

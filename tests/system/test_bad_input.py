@@ -49,9 +49,8 @@ def line_of(
         (["--warmup-updates", "0"], "warmup"),
         (["--encoder-layers", "2", "--decoder-layers", "3"], "encoder and decoder have one N"),
         (["--eval-bleu", "--eval-bleu-args", '{"beam": 0}'], "beam"),
-        (["--adam-betas", "0.9"], "--adam-betas"),
         (["--lr-factor", "inf"], "inf"),
-        (["--distributed-world-size", "0"], "--distributed-world-size 0"),
+        (["--distributed-world-size", "2"], "--distributed-world-size 2"),
     ],
 )
 def test_training_refuses(flags, message, data_bin, tmp_path, monkeypatch, capsys):
