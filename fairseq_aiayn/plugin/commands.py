@@ -69,8 +69,10 @@ def one_line_for_ours(command: str, previous: Callable) -> Callable:
     def report(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(trace)]
-        ours = isinstance(error, ValueError) and modules[-1].startswith("fairseq_aiayn.")
+        raised_in = ""
+        for frame, _ in walk_tb(trace):
+            raised_in = frame.f_globals.get("__name__", "")
+        ours = isinstance(error, ValueError) and raised_in.startswith("fairseq_aiayn.")
         if ours and not os.environ.get("AIAYN_DEBUG"):
             print(f"{command}: error: {shortened(str(error))}", file=sys.stderr)
         else:

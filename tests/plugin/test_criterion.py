@@ -1,13 +1,18 @@
-"""The criterion with fairseq's own options, and of a model that several processes train."""
+"""The criterion with fairseq's own options, of a model that several processes train, and with
+matrix products in 16 bits."""
 
+import copy
 from argparse import Namespace
 
 import pytest
 import torch
+import torch.nn.functional as F
 from building import dictionaries_task, dictionary, plain_model
 from fairseq.distributed import ModuleProxyWrapper
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from fairseq_aiayn.nn.cpu_kernels import warn_if_slow
 from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.paper import TINY
 from fairseq_aiayn.plugin.model import AiaynModel, apply_row
@@ -88,3 +93,83 @@ def test_every_gradient_comes_once(one_process_of_many, options):
         loss, _, _ = criterion(wrapped, sample)
         loss.backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+# --- precisions -------------------------------------------------------------------------------
+
+SOURCE, TARGET = torch.tensor([[1, 4, 5, 2], [6, 7, 5, 2]]), torch.tensor([[2, 5, 4], [2, 6, 7]])
+
+
+def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Breaks if autocast does not reach the layers, or if sums and norms lose 16 bits, too."""
+    linear, seen = F.linear, set()
+
+    def recorded(x: Tensor, *arguments: Tensor) -> Tensor:
+        y = linear(x, *arguments)
+        seen.add((x.dtype, y.dtype))
+        return y
+
+    monkeypatch.setattr(F, "linear", recorded)
+    features, _ = plain_model(WORDS, DIMENSIONS, torch.bfloat16)(
+        SOURCE, None, TARGET, features_only=True
+    )
+    assert features.dtype == torch.float32
+    assert {of_product for _, of_product in seen} == {torch.bfloat16}
+    seen.clear()
+    plain_model(WORDS, DIMENSIONS)(SOURCE, None, TARGET)
+    assert {of_product for _, of_product in seen} == {torch.float32}
+
+
+def test_one_warning_where_bfloat16_is_slow(monkeypatch, caplog) -> None:
+    """Breaks if a training that is 20 times slower than it need be says nothing, or says it for
+    every batch, or where the CPU is fast."""
+    warn_if_slow.cache_clear()
+    for capability, product_type, warnings in (
+        ("AVX512", torch.bfloat16, 0),
+        ("AVX2", None, 0),
+        ("AVX2", torch.bfloat16, 1),
+        ("AVX2", torch.bfloat16, 1),
+    ):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda c=capability: c)
+        plain_model(WORDS, DIMENSIONS, product_type)(SOURCE, None, TARGET)
+        assert len(caplog.messages) == warnings
+
+
+def test_an_autocast_around_the_model_stays_on() -> None:
+    """Breaks if fairseq's --amp, which is such an autocast, trains in float32 after all."""
+    with torch.autocast("cpu", torch.bfloat16):
+        logits, _ = plain_model(WORDS, DIMENSIONS)(SOURCE, None, TARGET)
+    assert logits.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("product_type", "projects"), [(torch.float16, False), (torch.bfloat16, True)]
+)
+def test_in_float16_the_loss_leaves_its_gradient_to_autograd(
+    product_type: torch.dtype, projects: bool
+) -> None:
+    """Breaks if --amp computes a gradient before the loss is scaled: small values would be lost."""
+    task = dictionaries_task(dictionary("abcd"))
+    criterion = AiaynLabelSmoothedCrossEntropy(task, sentence_avg=False, label_smoothing=0.1)
+    assert criterion.projects(plain_model(WORDS, DIMENSIONS))
+    with torch.autocast("cpu", product_type):
+        assert criterion.projects(plain_model(WORDS, DIMENSIONS)) is projects
+    half = plain_model(WORDS, DIMENSIONS).to(product_type)
+    assert criterion.projects(half) is projects
+
+
+def test_a_copy_of_a_model_searches_with_its_own_weights() -> None:
+    """Breaks if fairseq's moving average of a model, a copy, encodes with the model's weights."""
+    ours = plain_model(WORDS, DIMENSIONS)
+    copied = copy.deepcopy(ours)
+    with torch.no_grad():
+        for parameter in copied.parameters():
+            parameter.zero_()
+    assert (
+        not copied.transformer.encode(SOURCE, None).any()
+        and not copied.encoder(SOURCE)["memory"].any()
+    )
+    assert ours.transformer.encode(SOURCE, None).any()
+    assert {name.split(".")[0] for name in ours.state_dict()} == {"encoder", "decoder"}

@@ -14,7 +14,6 @@ from fairseq.sequence_generator import SequenceGenerator
 
 import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.decoding.beam_search import LOGITS, plain_beam_search
-from fairseq_aiayn.nn.transformer import DecoderLayer
 from fairseq_aiayn.paper import TINY
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.translation import AiaynTranslationConfig, AiaynTranslationTask
@@ -48,7 +47,7 @@ def sample(task: AiaynTranslationTask, B: int = 6) -> dict:
     return {"id": torch.arange(B), "net_input": {"src_tokens": tokens, "src_lengths": src_lengths}}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("beam", [1, 4])
 def test_agrees_with_fairseqs_own_search_without_a_length_penalty(task, seed, beam):
     model = build_model(task, seed)
@@ -66,27 +65,6 @@ def test_agrees_with_fairseqs_own_search_without_a_length_penalty(task, seed, be
         torch.testing.assert_close(
             found[0]["positional_scores"], theirs[0]["positional_scores"], atol=1e-4, rtol=1e-4
         )
-
-
-def test_the_source_is_encoded_and_projected_once_a_layer(task, monkeypatch):
-    calls = {"encoder": 0, "memory": 0}
-    model = build_model(task, 1)
-    encode, start = model.encoder.stack.forward, DecoderLayer.start
-
-    def counted_encode(*inputs):
-        calls["encoder"] += 1
-        return encode(*inputs)
-
-    def counted_start(layer, memory):
-        calls["memory"] += memory.size(0)
-        return start(layer, memory)
-
-    monkeypatch.setattr(model.encoder.stack, "forward", counted_encode)
-    monkeypatch.setattr(DecoderLayer, "start", counted_start)
-    batch = sample(task)
-    task.build_generator([model], Namespace(beam=4)).generate([model], batch)
-    sentences, layers = batch["id"].numel(), len(model.decoder.stack.layers)
-    assert calls == {"encoder": 1, "memory": sentences * layers}
 
 
 def log_p_after(models: list[AiaynModel], source: torch.Tensor, end: int, written: tuple) -> list:
@@ -142,13 +120,6 @@ def test_the_vocabulary_may_be_scored_a_few_rows_at_a_time(task, monkeypatch, ro
     for a, b in zip(generator.generate(models, batch), expected, strict=True):
         assert a[0]["tokens"].tolist() == b[0]["tokens"].tolist()
         torch.testing.assert_close(a[0]["positional_scores"], b[0]["positional_scores"])
-
-
-def test_each_sentence_gives_as_many_hypotheses_as_asked_for(task):
-    model, batch = build_model(task, 1), sample(task)
-    for nbest in (1, 2, 4):
-        generator = task.build_generator([model], Namespace(beam=4, nbest=nbest))
-        assert all(len(found) == nbest for found in generator.generate([model], batch))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -1,13 +1,11 @@
 """The Adam of section 5.3 as a fairseq optimizer."""
 
-import math
-
 import pytest
 import torch
 from omegaconf import OmegaConf
 
 from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
-from fairseq_aiayn.plugin.training import AiaynAdam, AiaynAdamConfig, read_betas
+from fairseq_aiayn.plugin.training import AiaynAdam, AiaynAdamConfig
 
 
 def adam(parameters: list[torch.nn.Parameter], **options: object) -> AiaynAdam:
@@ -34,15 +32,12 @@ def test_updates_are_algorithm_1() -> None:
 
 
 def test_the_constants_are_the_papers() -> None:
-    """Breaks with the constants of PyTorch or fairseq."""
-    (group,) = adam([torch.nn.Parameter(torch.ones(1))]).param_groups
-    assert (group["betas"], group["eps"]) == ((0.9, 0.98), 1e-9)
+    """Breaks with the constants of PyTorch or fairseq, or if --fp16 refuses the optimizer."""
+    optimizer = adam([torch.nn.Parameter(torch.ones(1))])
+    (group,) = optimizer.param_groups
+    assert ([*group["betas"]], group["eps"]) == ([0.9, 0.98], 1e-9)
     assert not group["weight_decay"] and not group["amsgrad"]
-
-
-def test_fairseq_may_flatten_parameters_for_half_precision() -> None:
-    """Without this, --fp16 refuses the optimizer."""
-    assert adam([torch.nn.Parameter(torch.ones(1))]).supports_flat_params
+    assert optimizer.supports_flat_params  # which --fp16 makes one tensor of
 
 
 def test_a_resumed_optimizer_goes_on_as_if_never_stopped() -> None:
@@ -59,28 +54,14 @@ def test_a_resumed_optimizer_goes_on_as_if_never_stopped() -> None:
     undisturbed, first = adam([one]), adam([other])
     advance(undisturbed, gradients)
     advance(first, gradients[:2])
-    resumed = adam([other])
-    resumed.load_state_dict(first.state_dict(), {"lr": 0.1})
+    resumed, state = adam([other]), first.state_dict()
+    state["param_groups"][0]["eps"] = 1.0  # the options count
+    resumed.load_state_dict(state, {"lr": 0.1})
     advance(resumed, gradients[2:])
     assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("text", ["0.9", "a,b", "0.9,1", "-0.1,0.9"])
-def test_impossible_coefficients_are_refused(text: str) -> None:
-    """Breaks if fairseq's eval fails with a traceback."""
-    with pytest.raises(ValueError, match=f"--adam-betas: .*{text}"):
-        read_betas(text)
-
-
-def test_coefficients_as_fairseq_writes_them() -> None:
-    """Both common spellings."""
-    assert read_betas("0.9,0.98") == read_betas("(0.9, 0.98)") == (0.9, 0.98)
-    assert math.isclose(sum(read_betas("[0, 0.5]")), 0.5)
-
-
-@pytest.mark.parametrize(
-    "moment", [torch.zeros(1), torch.zeros(5), [0.0] * 4, torch.zeros(4).to_sparse(), None]
-)
+@pytest.mark.parametrize("moment", [torch.zeros(5), torch.zeros(4).to_sparse(), None])
 def test_moments_that_are_not_the_parameters_are_refused(moment: object) -> None:
     """The fused kernel trusts the shape of the parameter, and would write beyond the moments."""
     parameter = torch.nn.Parameter(torch.ones(4))
@@ -101,13 +82,3 @@ def test_an_expanded_moment_gets_memory_of_its_own() -> None:
     optimizer.load_state_dict({"state": {0: state}, "param_groups": groups})
     for name in ("exp_avg", "exp_avg_sq"):
         assert optimizer.optimizer.state[parameter][name].untyped_storage().nbytes() == 16
-
-
-def test_a_checkpoints_switches_do_not_become_the_trainings() -> None:
-    optimizer = adam([torch.nn.Parameter(torch.ones(4))])
-    state = optimizer.state_dict()
-    state["param_groups"][0] |= {"amsgrad": True, "fused": False, "eps": 1.0, "maximize": True}
-    optimizer.load_state_dict(state)
-    (group,) = optimizer.param_groups
-    assert (group["amsgrad"], group["fused"], group["maximize"]) == (False, True, False)
-    assert group["eps"] == 1e-9

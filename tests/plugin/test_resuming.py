@@ -121,17 +121,10 @@ def test_patience_is_counted_on(before):
 
 @pytest.mark.parametrize(
     ("updates", "waited", "patience", "done"),
-    [
-        (999, 2, 3, False),
-        (1000, 0, 3, True),
-        (10, 3, 3, True),
-        (10, 3, -1, False),
-        (10, None, 3, False),
-    ],
+    [(999, 2, 3, False), (1000, 0, 3, True), (10, 3, 3, True), (10, 3, -1, False)],
 )
 def test_a_training_that_is_done_stays_so(updates, waited, patience, done):
-    if waited is not None:
-        fairseqs_should_stop_early.num_runs = waited
+    fairseqs_should_stop_early.num_runs = waited
     train = unless_done(lambda *_: ([1.0], False), fairseqs_should_stop_early)
     trainer = SimpleNamespace(get_num_updates=lambda: updates, is_data_parallel_master=True)
     expected = ([None], True) if done else ([1.0], False)
