@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
-from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +19,6 @@ from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.distributed.utils import _TensorPlaceholder
 from fairseq.file_io import PathManager
-from fairseq.logging import meters
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
 from fairseq.registry import REGISTRIES
@@ -71,7 +69,7 @@ class Loading:
         """Wrap the function through which all of fairseq reads checkpoints.
 
         The wrapped function raises ValueError, with the name of the file, as `read_checkpoint` and
-        the functions below do.
+        `require_known_names` do.
         """
 
         @wraps(load_checkpoint_to_cpu)
@@ -80,7 +78,6 @@ class Loading:
             state = read_checkpoint(local)  # memory-mapped, so its tensors are not read
             try:
                 require_known_names(state)
-                require_meters(state)
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from error
             self.size = local.stat().st_size
@@ -184,15 +181,6 @@ def of_a_command(setup_task: Callable) -> Callable:
         return setup_task(args, **options)
 
     return setup
-
-
-def require_meters(state: Mapping[str, Any]) -> None:
-    """Raise ValueError if "metrics" names anything but meters, which fairseq would call."""
-    metrics = (state.get("extra_state") or {}).get("metrics") or {}
-    for _, _, kind, _ in chain(*metrics.values()):
-        known = vars(meters).get(str(kind))
-        if not (isinstance(known, type) and issubclass(known, meters.Meter)):
-            raise ValueError(f"expected a meter of fairseq in 'metrics', got {str(kind)[:60]!r}")
 
 
 def literal(evaluate: Callable) -> Callable:

@@ -18,9 +18,7 @@ from typing import Any
 import torch
 from fairseq import options
 from fairseq.dataclass.configs import OptimizationConfig
-from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import progress_bar
-from omegaconf import DictConfig
 
 from fairseq_aiayn.text import shortened
 
@@ -37,7 +35,6 @@ def install() -> None:
     if command == "fairseq-train":
         Finalize(None, log_peak_memory, exitpriority=0)  # atexit does not run in forked processes
     options.parse_args_and_arch = checking_options(options.parse_args_and_arch)
-    distributed_utils.call_main = requiring_processes(distributed_utils.call_main)
     progress_bar.progress_bar = opening_log_once(progress_bar.progress_bar)
 
 
@@ -120,26 +117,6 @@ def require_matching(given: Mapping[str, object]) -> None:
             " --lr-factor: got %s",
             rate,
         )
-
-
-def requiring_processes(call_main: Callable) -> Callable:
-    """Wrap the function that starts processes: it raises ValueError if there are none to start,
-    where fairseq would do nothing and report success."""
-
-    @wraps(call_main)
-    def wrapped(cfg: DictConfig, main: Callable, **named: object) -> None:
-        given = cfg.distributed_training
-        if given.distributed_init_method is None:
-            distributed_utils.infer_init_method(given)
-        spawns = given.distributed_init_method is not None and not given.distributed_no_spawn
-        if spawns and not torch.cuda.is_available():
-            raise ValueError(
-                f"--distributed-world-size {given.distributed_world_size}: expected a GPU for each"
-                " process, got none"
-            )
-        call_main(cfg, main, **named)
-
-    return wrapped
 
 
 def opening_log_once(make_bar: Callable) -> Callable:

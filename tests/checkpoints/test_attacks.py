@@ -149,14 +149,6 @@ def test_no_string_is_evaluated(tmp_path):
     assert utils.eval_bool("True") is True and utils.eval_bool("0") is False
 
 
-def test_metrics_are_meters(tmp_path):
-    state = checkpoint()
-    state["extra_state"]["metrics"] = {"train": [(1, "loss", "AverageMeter", {})]}
-    checkpoint_utils.load_checkpoint_to_cpu(str(save(tmp_path / "fine.pt", state)))
-    state["extra_state"]["metrics"] = {"train": [(1, "loss", "OrderedDict", {})]}
-    assert "expected a meter of fairseq" in refusal(save(tmp_path / "evil.pt", state))
-
-
 def test_a_pipe_and_a_device_are_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.pt")
     for path in (tmp_path / "pipe.pt", Path("/dev/zero")):

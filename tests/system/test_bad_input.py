@@ -50,11 +50,6 @@ def line_of(
         (["--encoder-layers", "2", "--decoder-layers", "3"], "encoder and decoder have one N"),
         (["--eval-bleu", "--eval-bleu-args", '{"beam": 0}'], "beam"),
         (["--lr-factor", "inf"], "inf"),
-        pytest.param(
-            ["--distributed-world-size", "2"],
-            "--distributed-world-size 2",
-            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="has a GPU"),
-        ),
     ],
 )
 def test_training_refuses(flags, message, data_bin, tmp_path, monkeypatch, capsys):
