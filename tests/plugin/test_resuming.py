@@ -103,7 +103,7 @@ def stops(losses: list[float]) -> list[bool]:
     return [fairseqs_should_stop_early(configuration(), loss) for loss in losses]
 
 
-@pytest.mark.parametrize("before", [0, 3])
+@pytest.mark.parametrize("before", [0, 6])
 def test_patience_is_counted_on(before):
     """Breaks if a resumed training stops at another validation than an undisturbed one, or if the
     first one's count is kept where the checkpoint has none."""
