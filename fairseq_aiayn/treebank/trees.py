@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -129,88 +128,72 @@ def tree_files(directory: Path) -> list[Path]:
     )
 
 
-@dataclass(slots=True)
-class _Bracket:
+class _Bracket(NamedTuple):
     """A bracket that is not closed yet; a child that is a str is the form of a word."""
 
     label: str
-    line: int
     children: list[Constituent | Word | str]
-
-
-class _Fault(Exception):
-    """A fault in the text, with its line number unless it is the line being read."""
-
-    def __init__(self, message: str, line: int | None = None) -> None:
-        super().__init__(message)
-        self.line = line
 
 
 def parse_trees(lines: Iterable[str], name: str) -> Iterator[Constituent]:
     """Yield the trees in the lines of a file; only the root of a tree may have the label "".
 
-    Raises ValueError, "NAME:LINE: what is wrong"; LINE is the line of the fault, or the line where
-    a faulty bracket begins.
+    Raises ValueError, "NAME:LINE: what is wrong"; of a tree that is not closed, LINE is its first.
     """
     stack: list[_Bracket] = []
-    number = 0
-    try:
-        for number, line in enumerate(lines, start=1):
-            for tag, form, token in TOKEN.findall(escape_brackets(line)):
-                if tag:
-                    _take_word(stack, tag, form)
-                elif token == ")":
-                    if (tree := _close(stack)) is not None:
-                        yield tree
-                elif token[0] == "(":
-                    stack.append(_Bracket(token[1:], number, []))
-                else:
-                    _take_atom(stack, token)
-        if stack:
-            raise _Fault("the tree is not closed at the end", stack[0].line)
-    except _Fault as fault:
-        raise ValueError(f"{name}:{fault.line or number}: {fault}") from fault
+    first = 0
+    for number, line in enumerate(lines, start=1):
+        for tag, form, token in TOKEN.findall(escape_brackets(line)):
+            first = first if stack else number
+            try:
+                tree = _take(stack, tag, form, token)
+            except ValueError as error:
+                raise ValueError(f"{name}:{number}: {error}") from error
+            if tree:
+                yield tree
+    if stack:
+        raise ValueError(f"{name}:{first}: the tree is not closed at the end")
 
 
-def _take_word(stack: list[_Bracket], tag: str, form: str) -> None:
+def _take(stack: list[_Bracket], tag: str, form: str, token: str) -> Constituent | None:
+    """Take a word, if there is a tag, or another token; return the tree that it closes."""
+    if token.startswith("("):
+        stack.append(_Bracket(token[1:], []))
+        return None
+    if token == ")":
+        return _close(stack)
     if not stack:
-        raise _Fault(f"a word without a constituent around it: ({tag} {form})")
-    stack[-1].children.append(Word(tag, form))
-
-
-def _take_atom(stack: list[_Bracket], text: str) -> None:
-    """Take text by itself: a label after white space, or the form of a word whose bracket spans
-    several lines."""
-    if not stack:
-        raise _Fault(f"text outside of brackets: {text}")
-    bracket = stack[-1]
-    if bracket.label or bracket.children:
-        bracket.children.append(text)
+        fault = "a word without a constituent around it" if tag else "text outside of brackets"
+        raise ValueError(f"{fault}: {token or f'({tag} {form})'}")
+    label, children = stack[-1]
+    if tag:
+        children.append(Word(tag, form))
+    elif label or children:
+        children.append(token)  # the form of a word whose bracket spans several lines
     else:
-        bracket.label = text
+        stack[-1] = _Bracket(token, children)  # a label after white space
+    return None
 
 
 def _close(stack: list[_Bracket]) -> Constituent | None:
     """Close the innermost bracket; return it if it is a root, else None."""
     if not stack:
-        raise _Fault("unbalanced: a closing bracket too many")
-    bracket = stack.pop()
-    label, line = bracket.label, bracket.line
-    texts = [child for child in bracket.children if isinstance(child, str)]
-    nodes = [child for child in bracket.children if not isinstance(child, str)]
+        raise ValueError("unbalanced: a closing bracket too many")
+    label, children = stack.pop()
+    texts = [child for child in children if isinstance(child, str)]
+    nodes = [child for child in children if not isinstance(child, str)]
     if len(texts) > 1 or bool(texts) == bool(nodes):
         inside = f"{len(texts)} words and {len(nodes)} brackets"
-        raise _Fault(f"expected one word or only brackets in ({label} ...), got {inside}", line)
-    if texts:
-        _take_word(stack, label, texts[0])
+        raise ValueError(f"expected one word or only brackets in ({label} ...), got {inside}")
+    node = Word(label, texts[0]) if texts else Constituent(label, tuple(nodes))
+    if stack:
+        if not label:
+            raise ValueError("a bracket without a label")
+        stack[-1].children.append(node)
         return None
-    tree = Constituent(label, tuple(nodes))
-    if not stack:
-        return tree
-    if not label:
-        raise _Fault("a bracket without a label", line)
-    stack[-1].children.append(tree)
-    return None
+    if isinstance(node, Word):
+        raise ValueError(f"a word without a constituent around it: ({label} {node.form})")
+    return node
 
 
 # The uses of nltk, which is imported only when needed, because the import takes seconds

@@ -70,9 +70,9 @@ def test_a_tree_is_given_out_as_soon_as_it_is_closed() -> None:
     [
         ("(S (A b))\n\n(S (NP\n(A b))\n", "3: the tree is not closed"),
         ("(S (A b)))", "1: unbalanced"),
-        ("(S (\n(NP (A b))\n))", "1: a bracket without a label"),
+        ("(S (\n(NP (A b))\n))", "3: a bracket without a label"),
         ("(S (A b)\n( ))", "2: expected one word or only brackets in ( ...), got 0 words and 0"),
-        ("(S (NP (A b) the\n))", "1: expected one word or only brackets in (NP ...), got 1 word"),
+        ("(S (NP (A b) the\n))", "2: expected one word or only brackets in (NP ...), got 1 word"),
         ("(S (A b))\n(S (A b)) the", "2: text outside of brackets: the"),
         ("(A\n\nb)", "3: a word without a constituent around it: (A b)"),
     ],
