@@ -11,17 +11,6 @@ IN_VENV := PYTHONDONTWRITEBYTECODE= PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 BENCH_DEVICE ?= cpu
 BENCH_OUTPUT ?= exp/bench/results
 BENCH_TEXT := exp/bench/multi30k_en_de
-COMPARE = @$(IN_VENV) python benchmarks/$(1).py --device $(BENCH_DEVICE) --json "$(BENCH_OUTPUT)/$(1).json" $(2)
-# Two cores need 4 seconds for an update of base, a GPU many updates for a second; the paper's models are a GPU's.
-ifeq ($(BENCH_DEVICE),cuda)
-BENCH_ROWS := --row base big --precision bfloat16 float16 --max-tokens 4096 --updates 40
-BENCH_ROW := --row base
-else
-BENCH_ROWS := --row tiny base --turns 3 --updates 3 --starts 2
-BENCH_ROW := --row tiny
-BENCH_GENERATE := --train-updates 20 --length 12
-BENCH_SCALING := --turns 1
-endif
 
 # make torture: EXAMPLES / 25 attacks of each kind; TORTURE has other options, -k options
 EXAMPLES ?= 10000
@@ -35,7 +24,7 @@ help:
 	@echo "make test    run the tests"
 	@echo "make torture attack aiayn's commands at random, 20 minutes (EXAMPLES=2000 SEED=2)"
 	@echo "make lint    check Python and shell files"
-	@echo "make bench   measure speed and memory beside stock fairseq, 15 minutes (BENCH_DEVICE=cuda)"
+	@echo "make bench   measure speed and memory beside stock fairseq, 10 minutes (BENCH_DEVICE=cuda)"
 	@echo "make tour    execute docs/tour.ipynb, 2 minutes"
 	@echo "make clean   remove $(VENV) and build leftovers; exp/ stays"
 
@@ -82,10 +71,7 @@ lint: $(READY)
 bench: $(READY)
 	@mkdir -p "$(BENCH_OUTPUT)"
 	@$(IN_VENV) recipes/multi30k/run.sh --exp $(BENCH_TEXT) --bpe_codes 10000 --stop_stage 4 $(if $(MIRROR),--mirror "$(MIRROR)")
-	$(call COMPARE,train,$(BENCH_ROWS))
-	$(call COMPARE,generate,$(BENCH_ROW) $(BENCH_GENERATE))
-	$(call COMPARE,scaling,$(BENCH_ROW) $(BENCH_SCALING) --png "$(BENCH_OUTPUT)/scaling.png")
-	@$(IN_VENV) python benchmarks/summary.py "$(BENCH_OUTPUT)"
+	@$(IN_VENV) python benchmarks/bench.py --device $(BENCH_DEVICE) --json "$(BENCH_OUTPUT)/$(BENCH_DEVICE).json"
 
 tour: $(READY)
 	@$(IN_VENV) jupyter nbconvert --to notebook --execute --inplace \

@@ -19,25 +19,19 @@ REGIMES = {"ours": train_flags, "stock": stock_flags}
 TASKS = {"ours": "aiayn_translation", "stock": "translation"}
 # As the recipes translate: the paper's search needs no options, stock fairseq's nearest does
 SEARCHES = {"ours": [], "stock": as_words(generate_options(TRANSLATION))}
-PRECISIONS = {"cpu": ["float32", "bfloat16"], "cuda": ["float32", "bfloat16", "float16"]}
-# fairseq's own half precision ends with an error on a CPU
-STOCK_PRECISIONS = {"cpu": ["float32"], "cuda": ["float16", "bfloat16"]}
-# In which both translate: stock fairseq has no other half precision there
+SINGLE_AND_HALF = {"float32": [], "float16": ["--fp16"]}
+TRAINING_PRECISION = {
+    "ours": SINGLE_AND_HALF | {"bfloat16": ["--autocast", "bfloat16"]},
+    "stock": SINGLE_AND_HALF | {"bfloat16": ["--bf16"]},
+}
+SEARCH_PRECISION = SINGLE_AND_HALF | {"bfloat16": ["--search-precision", "bfloat16"]}  # ours alone
+# What trains at a time: stock fairseq, then ours. Stock's --bf16 ends with an error on a CPU.
+TRAININGS = {
+    "cpu": {"float32": ["float32", "bfloat16"]},
+    "cuda": {precision: [precision] for precision in ("float32", "float16", "bfloat16")},
+}
+# Of stock fairseq, which has no other half precision there; ours translates in bfloat16, too
 TRANSLATING_PRECISION = {"cpu": "float32", "cuda": "float16"}
-PRECISION_FLAGS = {
-    ("ours", "float32"): [],
-    ("ours", "bfloat16"): ["--autocast", "bfloat16"],
-    ("ours", "float16"): ["--fp16"],
-    ("stock", "float32"): [],
-    ("stock", "bfloat16"): ["--bf16"],
-    ("stock", "float16"): ["--fp16"],
-}
-SEARCH_PRECISION_FLAGS = {
-    "float32": [],
-    "float16": ["--fp16"],
-    "bfloat16": ["--search-precision", "bfloat16"],  # only ours has it
-}
-WARMUP = 4_000  # of the learning rate, section 5.3
 
 
 @dataclass(frozen=True)
@@ -53,22 +47,19 @@ class Side:
         """What tables call it."""
         return f"{self.system} {self.precision}"
 
-    def training_options(
-        self, row: str, max_tokens: int, updates: int, warmup: int = WARMUP
-    ) -> list[str]:
-        """Return options of fairseq-train for a row; nothing is validated.
+    def training_options(self, row: str, max_tokens: int, updates: int, warmup: int) -> list[str]:
+        """Return options of fairseq-train for a configuration; nothing is validated.
 
-        Raises ValueError for a row that the system has not.
+        Raises ValueError for a configuration that the system does not have.
         """
         short = with_budget(find_row(row), steps=updates, warmup=warmup, batch_tokens=max_tokens)
         return [
             *(PLUGIN if self.system == "ours" else []),
             *("--task", TASKS[self.system]),
             *REGIMES[self.system](short, 1, max_tokens),
-            *PRECISION_FLAGS[self.system, self.precision],
+            *TRAINING_PRECISION[self.system][self.precision],
             *self._on_device(),
-            *("--required-batch-size-multiple", "1", "--disable-validation"),
-            *("--log-format", "simple", "--log-interval", "50"),
+            *("--disable-validation", "--log-format", "simple", "--log-interval", "50"),
         ]
 
     def translating_options(self) -> list[str]:
@@ -76,22 +67,26 @@ class Side:
         return [
             *PLUGIN,  # stock fairseq needs it to load its own checkpoints
             *("--task", TASKS[self.system], *SEARCHES[self.system]),
-            *SEARCH_PRECISION_FLAGS[self.precision],
+            *SEARCH_PRECISION[self.precision],
             *self._on_device(),
-            *("--required-batch-size-multiple", "1"),
         ]
 
     def _on_device(self) -> list[str]:
-        """fairseq takes a GPU where there is one."""
-        return ["--cpu"] if self.device == "cpu" else []
+        """Return options for the device: fairseq takes a GPU where there is one."""
+        size = ["--required-batch-size-multiple", "1"]
+        return ["--cpu", *size] if self.device == "cpu" else size
 
 
-def training_sides(device: str, precisions: list[str]) -> list[Side]:
-    """Stock fairseq in every precision that it has on the device, then ours in each of these."""
-    stock = [Side("stock", precision, device) for precision in STOCK_PRECISIONS[device]]
-    return stock + [Side("ours", precision, device) for precision in precisions]
+def training_groups(device: str) -> list[list[Side]]:
+    """Return what trains in turn: stock fairseq in a precision, and what of ours it is beside."""
+    return [
+        [Side("stock", stock, device), *(Side("ours", precision, device) for precision in ours)]
+        for stock, ours in TRAININGS[device].items()
+    ]
 
 
 def translating_sides(device: str) -> list[Side]:
-    """Stock fairseq, then ours, in the precision that both translate in."""
-    return [Side(system, TRANSLATING_PRECISION[device], device) for system in ("stock", "ours")]
+    """Return stock fairseq, then ours in the same precision and in bfloat16."""
+    precision = TRANSLATING_PRECISION[device]
+    ours = [Side("ours", each, device) for each in (precision, "bfloat16")]
+    return [Side("stock", precision, device), *ours]

@@ -1,94 +1,75 @@
-"""A worker that is fairseq-train in turns: a turn includes all that it does between two updates.
+"""A worker that is fairseq-train and then repeats the updates of its first batches.
 
-    python benchmarks/training_worker.py cpu DATA OPTIONS...    (started by training_turns.py)
+    python benchmarks/training_worker.py cpu BATCHES DATA OPTIONS...    (started by bench.py)
 
-It waits before an update for the order {"updates": N}, and answers when the next update would
-begin. So a turn has N times all that fairseq does for an update, including data, logging and
-schedule. The first answer comes after the first update.
+The first answer comes after the first update: {"held_mib"}, the memory before the model was built.
+Then fairseq trains on its first BATCHES batches. Each order {"batch": k} repeats the update of one
+of them, with all that fairseq does for an update but loading the batch, which it does in another
+process; the answer has its seconds, peak memory, and source and target tokens without padding.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections import Counter
 
 from turn_taking import Channel, Device, Watch, find_device
 
 
 class Turns:
-    """Counts updates, and stops before those that nobody has ordered yet."""
+    """Keeps the first batches, then trains on them as ordered."""
 
-    def __init__(self, channel: Channel, device: Device):
+    def __init__(self, channel: Channel, device: Device, batches: int):
         self._channel = channel
         self._device = device
-        self._watch: Watch | None = None  # None before the first order
-        self._left = 1
-        self._counted: Counter[str] = Counter()
-        self._held_before = 0.0  # MiB, before the model was built
+        self._wanted = batches
+        self._batches: list[list[dict]] = []
+        self._held = 0.0  # MiB
 
-    def before_model(self) -> None:
-        """The model is about to be built."""
-        self._held_before = self._device.memory()["held_mib"]
+    def install(self) -> None:
+        """Let fairseq's trainer take turns."""
+        from fairseq.tasks.fairseq_task import FairseqTask
+        from fairseq.trainer import Trainer
 
-    def before_update(self) -> None:
-        """Answer a turn that is over, and wait for the next one."""
-        if self._left == 0:
-            if self._watch:
-                self._channel.answer({**self._watch.read(), **self._counted})
-            self._left = self._channel.order()["updates"]
-            self._counted.clear()
-            self._watch = Watch(self._device)
-        self._left -= 1
+        build_model, train_step = FairseqTask.build_model, Trainer.train_step
 
-    def after_update(self, samples: list[dict], vocabulary: int) -> None:
-        """Count what the update was made of; after the very first one, say so."""
-        if self._watch is None:
-            self._device.finish()
-            ready = {"vocabulary": vocabulary, "held_before_mib": self._held_before}
-            self._channel.answer(ready)
-        for sample in filter(None, samples):
-            self._counted += Counter(sizes(sample))
-        self._counted["updates"] += 1
+        @functools.wraps(build_model)
+        def build(task, *arguments, **options):
+            self._held = self._device.memory()["held_mib"]
+            return build_model(task, *arguments, **options)
 
+        @functools.wraps(train_step)
+        def step(trainer, samples, *arguments, **options):
+            if len(self._batches) == self._wanted:
+                self._obey(functools.partial(train_step, trainer))
+            logged = train_step(trainer, samples, *arguments, **options)
+            if not self._batches:
+                self._device.finish()
+                self._channel.answer({"held_mib": self._held})
+            self._batches.append(samples)
+            return logged
 
-def sizes(sample: dict) -> dict[str, int]:
-    """Return sentences, tokens, and positions with padding, of a batch on either side."""
-    source = sample["net_input"]["src_tokens"]
-    return {
-        "sentences": int(sample["nsentences"]),
-        "source_tokens": int(sample["net_input"]["src_lengths"].sum()),
-        "target_tokens": int(sample["ntokens"]),
-        "positions": source.numel() + sample["target"].numel(),
-    }
+        FairseqTask.build_model, Trainer.train_step = build, step
+
+    def _obey(self, update) -> None:
+        """Do the updates that are ordered, until the process is ended."""
+        while True:
+            samples = self._batches[self._channel.order()["batch"]]
+            watch = Watch(self._device)
+            update(samples)
+            self._channel.answer({**watch.read(), "tokens": sum(map(tokens, samples))})
 
 
-def install(turns: Turns) -> None:
-    """Let fairseq's trainer take turns."""
-    from fairseq.tasks.fairseq_task import FairseqTask
-    from fairseq.trainer import Trainer
-
-    build_model, train_step = FairseqTask.build_model, Trainer.train_step
-
-    @functools.wraps(build_model)
-    def build(task, *arguments, **options):
-        turns.before_model()
-        return build_model(task, *arguments, **options)
-
-    @functools.wraps(train_step)
-    def step(trainer, samples, *arguments, **options):
-        turns.before_update()
-        logged = train_step(trainer, samples, *arguments, **options)
-        turns.after_update(samples, len(trainer.task.target_dictionary))
-        return logged
-
-    FairseqTask.build_model, Trainer.train_step = build, step
+def tokens(sample: dict) -> int:
+    """Return the source and target tokens of a batch, without padding."""
+    return int(sample["net_input"]["src_lengths"].sum()) + int(sample["ntokens"])
 
 
 def main() -> None:
     channel = Channel()
-    install(Turns(channel, find_device(sys.argv[1])))
-    sys.argv = ["fairseq-train", *sys.argv[2:]]
+    device, batches, *words = sys.argv[1:]
+    Turns(channel, find_device(device), int(batches)).install()
+    sys.argv = ["fairseq-train", *words]
     from fairseq_cli.train import cli_main
 
     cli_main()

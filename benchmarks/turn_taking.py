@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
 
@@ -104,15 +104,3 @@ class Watch:
         """{"seconds", "peak_mib", "held_mib"}."""
         self._device.finish()
         return {"seconds": time.monotonic() - self._started, **self._device.memory()}
-
-
-def mean_seconds(device: Device, work: Callable[[], object], budget: float) -> float:
-    """Return the mean seconds of a piece of work that is repeated for `budget` seconds or more."""
-    device.finish()
-    started, times = time.monotonic(), 0
-    while (elapsed := time.monotonic() - started) < budget:
-        for _ in range(1 + times):  # few looks at the clock: each waits for a GPU
-            work()
-        times += 1 + times
-        device.finish()
-    return elapsed / times

@@ -7,27 +7,22 @@ their part of it.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 Answer = dict[str, float]
-HERE = Path(__file__).parent
 # Waiting threads spin only briefly before they sleep: on shared cores, long spinning multiplies the
 # time.
 CALM = {"GOMP_SPINCOUNT": "10000"}
 PATIENCE = 30  # seconds that a process gets to end by itself
-
-
-class WorkerDied(OSError):
-    """A process ended before it answered; the message has its last line."""
+FEWEST = 5  # rounds that count: quartiles of fewer say little
 
 
 class Worker:
@@ -51,19 +46,19 @@ class Worker:
             )
 
     def answer(self) -> Answer:
-        """Wait for the next answer; WorkerDied if the process ends without one."""
+        """Wait for the next answer; ChildProcessError if the process ends without one."""
         line = self.process.stdout.readline()
         if not line:
-            raise WorkerDied(self._obituary())
+            raise ChildProcessError(self._obituary())
         return json.loads(line)
 
     def ask(self, **order: object) -> Answer:
-        """Give an order and wait for the answer; WorkerDied if the process ends without one."""
+        """Give an order and wait for the answer, as `answer` does."""
         try:
             self.process.stdin.write(f"{json.dumps(order)}\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise WorkerDied(self._obituary()) from None
+            raise ChildProcessError(self._obituary()) from None
         return self.answer()
 
     def _obituary(self) -> str:
@@ -71,10 +66,8 @@ class Worker:
             status = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             return f"{self.name} closed its output"
-        lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
-        last = next(
-            (line.strip() for line in reversed(lines) if line.strip()), "it printed nothing"
-        )
+        printed = self.log.read_text(encoding="utf-8", errors="replace").strip()
+        last = printed.rpartition("\n")[2] or "it printed nothing"
         return f"{self.name} ended with status {status}: {last} (all of it: {self.log})"
 
     def __enter__(self) -> Self:
@@ -95,25 +88,21 @@ class Worker:
 
 
 def alternate(
-    workers: Sequence[Worker], turns: int, order: Mapping[str, object], title: str
-) -> dict[str, list[Answer]]:
-    """Give every worker the order in turn, `turns` times: A B A B ...; answers by worker's name.
+    workers: Sequence[Worker], orders: Sequence[dict[str, object]], seconds: float, title: str
+) -> dict[str, list[list[Answer]]]:
+    """Give every worker each order in turn: A B A B ...; return the answers by worker's name, those
+    of all orders together, as often as they fit into so many seconds, and FEWEST times or more.
 
-    One more turn of each goes before and is not among the answers: the first products of a shape
-    take longer than those after them. Raises WorkerDied.
+    One more round goes before, which does not count: the first products of a shape take longer.
+    Raises ChildProcessError.
     """
-    answers: dict[str, list[Answer]] = {worker.name: [] for worker in workers}
-    for turn in range(turns + 1):
-        now = f"turn {turn} of {turns}" if turn else "warm-up"
-        print(f"{title}: {now}", file=sys.stderr, flush=True)
-        for worker in workers:
-            answer = worker.ask(**order)
-            if turn:
-                answers[worker.name].append(answer)
+    answers: dict[str, list[list[Answer]]] = {worker.name: [] for worker in workers}
+    ends, rounds = time.monotonic() + seconds, 0
+    while rounds <= FEWEST or time.monotonic() < ends:
+        print(f"{title}: round {rounds}", file=sys.stderr, flush=True)
+        given = [[worker.ask(**order) for worker in workers] for order in orders]
+        if rounds:
+            for worker, of_worker in zip(workers, zip(*given, strict=True), strict=True):
+                answers[worker.name].append(list(of_worker))
+        rounds += 1
     return answers
-
-
-def start(name: str, program: str, words: Sequence[str], arguments: argparse.Namespace) -> Worker:
-    """Start a program of this directory on the device of the options; its log goes to --work."""
-    log = arguments.work / "logs" / Path(sys.argv[0]).stem / f"{name.replace(' ', '-')}.log"
-    return Worker(name, [HERE / program, arguments.device, *words], log)

@@ -1,8 +1,8 @@
-"""A worker that is fairseq-train on the fast paths or on the reference.
+"""fairseq-train on the fast paths or on the reference, with the loss of every update.
 
-    python benchmarks/reference_training.py cpu fast|reference DATA OPTIONS...
+    python tests/system/reference_training.py fast|reference LOSSES DATA OPTIONS...
 
-It answers every update with the smoothed loss of its batch in nats per token: {"loss": 4.2}.
+LOSSES is a file for the smoothed loss of each batch in nats per token, one a line, unrounded.
 
 The reference: Equation 1 as written, with separate matrices for queries, keys and values;
 the smoothed loss by its definition, from all log-probabilities at once; Adam parameter by
@@ -12,10 +12,10 @@ parameter; PyTorch's dropout.
 from __future__ import annotations
 
 import sys
+from typing import TextIO
 
 import torch.nn.functional as F
 from torch import Tensor
-from turn_taking import Channel, find_device
 
 from fairseq_aiayn.nn import attention
 from fairseq_aiayn.nn.layers import Dropout
@@ -62,29 +62,28 @@ def install_references() -> None:
     training.AiaynAdam.step = reference_adam_step
 
 
-def report_losses(channel: Channel) -> None:
-    """Let the criterion answer with the loss of each batch."""
+def report_losses(losses: TextIO) -> None:
+    """Let the criterion write the loss of each batch."""
     get_loss = training.AiaynLabelSmoothedCrossEntropy.forward
 
     def forward(self, model, sample, reduce=True):
         loss, size, log = get_loss(self, model, sample, reduce)
-        channel.answer({"loss": float(loss) / size})
+        print(float(loss) / size, file=losses, flush=True)
         return loss, size, log
 
     training.AiaynLabelSmoothedCrossEntropy.forward = forward
 
 
 def main() -> None:
-    channel = Channel()
-    device, kind, *options = sys.argv[1:]
-    find_device(device)
+    kind, losses, *options = sys.argv[1:]
     if kind == "reference":
         install_references()
-    report_losses(channel)
     sys.argv = ["fairseq-train", *options]
     from fairseq_cli.train import cli_main
 
-    cli_main()
+    with open(losses, "w") as file:
+        report_losses(file)
+        cli_main()
 
 
 if __name__ == "__main__":

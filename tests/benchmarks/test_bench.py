@@ -1,0 +1,190 @@
+"""The benchmark: workers in turn, ratios with their quartiles, and all parts on a few invented
+sentences."""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import bench
+import fork_server
+import pytest
+import sides
+import summary
+import workers
+from figures import Figure, Spread, number, ratio, spread, table
+from patience import PATIENCE
+from recipe_runs import alive
+from workers import FEWEST, Worker, alternate
+
+ROOT = Path(__file__).parents[2]
+# A worker that answers every order with what it was told and how often it was asked
+ECHO = """
+import json, sys
+for count, line in enumerate(sys.stdin):
+    print(json.dumps(json.loads(line) | {"count": count}), flush=True)
+"""
+
+
+def worker(tmp_path: Path, program: str, name: str = "worker") -> Worker:
+    return Worker(name, ["-c", program], tmp_path / f"{name}.log")
+
+
+def test_each_order_is_given_to_all_workers_and_the_first_round_does_not_count(tmp_path):
+    orders = [{"batch": 0}, {"batch": 1}]
+    with worker(tmp_path, ECHO, "one") as one, worker(tmp_path, ECHO, "other") as other:
+        answers = alternate([one, other], orders, 0.0, "echo")
+    counted = [
+        [{"batch": k, "count": 2 * turn + k} for k in (0, 1)] for turn in range(1, FEWEST + 1)
+    ]
+    assert answers == {"one": counted, "other": counted}
+
+
+def test_a_worker_that_dies_is_one_line_with_the_end_of_its_log(tmp_path):
+    program = "import sys; sys.exit('first line\\nthe data is not there\\n\\n')"
+    with worker(tmp_path, program) as dying, pytest.raises(ChildProcessError) as raised:
+        dying.answer()
+    assert str(raised.value) == (
+        f"worker ended with status 1: the data is not there (all of it: {tmp_path / 'worker.log'})"
+    )
+    with worker(tmp_path, "input(); 1 / 0") as dying:
+        for _ in range(2):
+            with pytest.raises(ChildProcessError, match="status 1: ZeroDivisionError"):
+                dying.ask(batch=1)
+
+
+def test_whatever_a_worker_started_ends_with_it(tmp_path):
+    program = (
+        "import subprocess, sys\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print('{}', flush=True)\n"
+        "input()"
+    )
+    with pytest.raises(KeyboardInterrupt), worker(tmp_path, program) as parent:
+        parent.answer()
+        assert alive(parent.process.pid)
+        raise KeyboardInterrupt
+    assert nothing_left([parent.process.pid])
+
+
+def nothing_left(groups: list[int]) -> bool:
+    """Return whether the process groups end soon."""
+    deadline = time.monotonic() + PATIENCE
+    while any(map(alive, groups)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return bool(groups) and not any(map(alive, groups))
+
+
+def test_a_ratio_is_of_values_of_the_same_turn_and_says_when_it_is_unsteady():
+    assert spread([3.0, 1.0, 10.0, 2.0, 4.0]) == Spread(3.0, 2.0, 4.0, 5)
+    noisy = ratio("speed", "tiny", ("ours", "stock"), [2.0, 9.0, 8.0], [1.0, 3.0, 2.0])
+    assert (noisy.unit, noisy.value) == ("ours ÷ stock", Spread(3.0, 2.5, 3.5, 3))
+    steady = Figure("speed", "base", "", Spread(1.0, 0.98, 1.02, 9))
+    _, first, second, _, note = table([noisy, steady]).split("\n")
+    assert first.split()[-2:] == ["3", "unsteady"] and second.split()[-1] == "9"
+    assert note.startswith("1 of 2 are unsteady")
+    assert "unsteady" not in table([steady])
+    shown = [number(value) for value in (0.000123456, 0.5, 12.345, 1, 1234)]
+    assert shown == ["0.000123", "0.5", "12.3", "1.00", "1,234"]
+
+
+def test_on_a_gpu_each_precision_is_compared_with_the_same_of_stock_fairseq():
+    on_gpu = [[side.name for side in group] for group in sides.training_groups("cuda")]
+    assert on_gpu == [[f"stock {p}", f"ours {p}"] for p in ("float32", "float16", "bfloat16")]
+    (on_cpu,) = sides.training_groups("cpu")
+    assert [side.name for side in on_cpu] == ["stock float32", "ours float32", "ours bfloat16"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """A tiny invented language pair as fairseq-preprocess leaves it."""
+    folder, rng = tmp_path_factory.mktemp("text"), random.Random(1)
+    for split, sentences in (("train", 80), ("valid", 16), ("test", 6)):
+        for language in ("en", "de"):
+            words = [
+                " ".join(f"w{rng.randrange(20)}" for _ in range(rng.randint(2, 7)))
+                for _ in range(sentences)
+            ]
+            (folder / f"{split}.{language}").write_text("\n".join(words) + "\n")
+    prefixes = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
+    program = fork_server.programs() / "fairseq-preprocess"
+    command = [program, "-s", "en", "-t", "de", *prefixes, "--joined-dictionary"]
+    subprocess.run([*command, "--destdir", folder / "bin"], check=True, capture_output=True)
+    return folder / "bin"
+
+
+def run(monkeypatch, data: Path, work: Path, *options: object) -> dict:
+    """Run all parts with the shortest turns, workers as forks, and return the JSON."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(sys, "executable", str(fork_server.programs() / fork_server.WORKER))
+    monkeypatch.setattr(workers, "FEWEST", 2)
+    monkeypatch.setattr(bench, "STARTS", 2)
+    monkeypatch.setattr(bench, "FIRST_TIMES", 2)
+    monkeypatch.setattr(bench, "FIRST_COMMANDS", bench.FIRST_COMMANDS[:2])
+    short = ("--row", "tiny", "--seconds", 0, "--max-tokens", 64)
+    line = ["bench.py", "--data", data, "--work", work, "--json", work / "bench.json", *short]
+    monkeypatch.setattr(sys, "argv", [str(word) for word in (*line, *options)])
+    bench.main()
+    return json.loads((work / "bench.json").read_text())
+
+
+def test_all_parts_are_measured_and_nothing_is_left(data, tmp_path, monkeypatch, capsys):
+    started, popen = [], subprocess.Popen
+
+    def recorded(*words, **options):
+        started.append(process := popen(*words, **options))
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", recorded)
+    found = run(monkeypatch, data, tmp_path)
+    assert {"machine", "packages", "commit", "load_average", "written"} < found.keys()
+    assert str(tmp_path) not in (tmp_path / "bench.json").read_text()
+    names = ["stock float32", "ours float32", "ours bfloat16", "CTranslate2 float32"]
+    of_training, of_translating = (found["measured"][part] for part in ("training", "translating"))
+    for values in of_training.values():
+        assert [len(values[name]) for name in names[:-1]] == [2, 2, 2]
+        assert all(value > 0 for name in names[:-1] for value in values[name])
+    assert list(of_training) == ["tiny, float32, tokens/s", "tiny, float32, peak memory of a step"]
+    assert list(of_translating["sentences/s"]) == names
+    figures = {(each["name"], each["unit"]): each["value"] for each in found["found"]}
+    for precision in ("float32", "bfloat16"):
+        beside = f"ours {precision} ÷ "
+        assert figures["training, tokens/s", f"{beside}stock float32"]["count"] == 2
+        assert 0.2 < figures["training, peak memory of a step", f"{beside}stock float32"]["median"]
+        for other in ("stock float32", "CTranslate2 float32"):
+            assert figures["translating, sentences/s", beside + other]["lower"] > 0
+    assert figures["seconds to the first update", "ours float32 ÷ stock float32"]["count"] == 2
+    assert figures["aiayn rows", "s"]["median"] > 0
+    assert "ours float32 ÷ CTranslate2 float32" in capsys.readouterr().out
+    assert nothing_left([process.pid for process in started])
+
+
+def test_what_a_system_fails_with_is_one_line(data, tmp_path, monkeypatch):
+    for file in data.iterdir():
+        (tmp_path / file.name).write_bytes(b"" if file.suffix == ".idx" else file.read_bytes())
+    with pytest.raises(SystemExit) as raised:
+        run(monkeypatch, tmp_path, tmp_path, "--parts", "training")
+    assert str(raised.value).startswith("bench: stock float32 ended with status 1: ")
+    assert "\n" not in str(raised.value)
+    with pytest.raises(SystemExit) as raised:
+        run(monkeypatch, tmp_path / "nowhere", tmp_path)
+    assert raised.value.code == 2
+
+
+def test_the_summary_reads_old_and_new_results(tmp_path, monkeypatch, capsys):
+    new = tmp_path / "bench.json"
+    value = {"median": 1.25, "lower": 1.2, "upper": 1.3, "count": 5}
+    figure = {"name": "training, tokens/s", "subject": "tiny", "unit": "ours ÷ stock"}
+    new.write_text(json.dumps({"found": [figure | {"value": value}]}))
+    old = ROOT / "benchmarks" / "results" / "amd_epyc" / "train.json"
+    monkeypatch.setattr(sys, "argv", ["summary.py", str(new), str(old)])
+    summary.main()
+    lines = capsys.readouterr().out.split("\n")
+    assert lines[0].split() == ["bench.json", "train.json"]
+    assert lines[1].endswith("1.25 (1.20–1.30)")
+    assert "1.24 (1.19–1.31)" in lines[2]
+    new.write_text("[]")
+    with pytest.raises(SystemExit, match="bench.json: expected the results of a benchmark"):
+        summary.main()
