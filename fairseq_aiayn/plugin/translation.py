@@ -1,6 +1,7 @@
 """Section 6.1 as a fairseq task: batches by length, and the paper's beam search."""
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -146,6 +147,7 @@ class AiaynTranslationTask(TranslationTask):
         args: Namespace,
         seq_gen_cls: type | None = None,
         extra_gen_cls_kwargs: dict | None = None,
+        prefix_allowed_tokens_fn: Callable | None = None,
     ) -> BeamSearchGenerator | SequenceScorer:
         """Build the search with these options (--lenpen is α).
 
@@ -156,13 +158,17 @@ class AiaynTranslationTask(TranslationTask):
             return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs)
         defaults = search_defaults(self.decoding)
         obeyed = (defaults.keys() | OUTSIDE_THE_SEARCH) - self.not_obeyed
-        for other in fields(GenerationConfig):
-            given = getattr(args, other.name, None)
-            if other.name not in obeyed and given not in (None, other.default):
-                raise ValueError(
-                    f"{option(other.name)} is not part of the paper's search: use --task"
-                    " translation for it"
-                )
+        others = [one for one in fields(GenerationConfig) if one.name not in obeyed]
+        refused = [
+            option(one.name)
+            for one in others
+            if getattr(args, one.name, None) not in (None, one.default)
+        ]
+        refused += ["prefix_allowed_tokens_fn"] * (prefix_allowed_tokens_fn is not None)
+        if refused:
+            raise ValueError(
+                f"{refused[0]} is not part of the paper's search: use --task translation for it"
+            )
         for model in models:
             if not isinstance(model, AiaynModel):
                 raise ValueError(

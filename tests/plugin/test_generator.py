@@ -177,7 +177,9 @@ def test_what_the_search_does_not_obey_is_refused_with_the_way_out(task):
     """Breaks if an option is silently ignored, also one that a new fairseq brings."""
     obeyed = {"beam", "nbest", "lenpen", "max_len_a", "max_len_b", "min_len", "unnormalized"}
     elsewhere = {"prefix_size", "score_reference", "sacrebleu", "no_seed_provided", "_name"}
-    task.build_generator([], GenerationConfig())
+    task.build_generator([], GenerationConfig(), prefix_allowed_tokens_fn=None)  # as the hub does
+    with pytest.raises(ValueError, match="prefix_allowed_tokens_fn .*--task translation"):
+        task.build_generator([], GenerationConfig(), prefix_allowed_tokens_fn=print)
     for other in {one.name for one in fields(GenerationConfig)} - obeyed - elsewhere:
         with pytest.raises(ValueError, match=f"--{other.replace('_', '-')} .*--task translation"):
             task.build_generator([], Namespace(**{other: 3}))
