@@ -27,10 +27,9 @@ def hypotheses(lines: Iterable[str], kind: str = "D") -> list[str]:
         match = HYPOTHESIS.match(line)
         if match and match[1] == kind:
             found.setdefault(int(match[2]), match[3])
-    for index in range(max(found, default=0) + 1):
-        if index not in found:
-            raise ValueError(f"every sentence must have a {kind}- line: sentence {index} has none")
-    return [found[index] for index in range(len(found))]
+    if missing := set(range(max(found, default=0) + 1)) - found.keys():
+        raise ValueError(f"expected a {kind}- line of every sentence, got none of {min(missing)}")
+    return [found[index] for index in sorted(found)]
 
 
 def main() -> None:

@@ -37,7 +37,6 @@ from fairseq_aiayn.text import dataclass_of, read_dataclass, script
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN, SEARCH = "train", "generate"  # stages of a recipe, which commands have the names of
-SWITCHED_ON = "yes"  # the value of an option without a value
 PACKAGES = (
     *("fairseq-aiayn", "fairseq", "fairseq-fixed", "torch", "numpy"),
     *("sacrebleu", "sacremoses", "subword-nmt", "sentencepiece"),
@@ -86,8 +85,20 @@ class Settings(Place):
     evaluated_by: str | None = None  # the commit whose code translated and scored
 
     def options(self, stage: str) -> dict[str, str]:
-        """Return the options of a stage's command."""
-        return options_of(self.commands.get(stage, ""))
+        """Return the options of a stage's command with their values; the last value counts.
+
+        An option without a value is "yes". Words that belong to no option are left out.
+        """
+        options: dict[str, str] = {}
+        name = None
+        for word in shlex.split(self.commands.get(stage, "")):
+            if word.startswith("--"):
+                name, equals, value = word.partition("=")
+                options[name] = value if equals else "yes"
+                name = None if equals else name
+            elif name:
+                options[name], name = word, None
+        return options
 
 
 def read_settings(path: Path) -> Settings:
@@ -97,23 +108,6 @@ def read_settings(path: Path) -> Settings:
     """
     content = read_dataclass(dict, path)
     return dataclass_of({"name": content.get("system"), **content}, Settings, path)
-
-
-def options_of(command: str) -> dict[str, str]:
-    """Return the options of a command line with their values; the last value counts.
-
-    An option without a value is "yes". Words that belong to no option are left out.
-    """
-    options: dict[str, str] = {}
-    name = None
-    for word in shlex.split(command):
-        if word.startswith("--"):
-            name, equals, value = word.partition("=")
-            options[name] = value if equals else SWITCHED_ON
-            name = None if equals else name
-        elif name:
-            options[name], name = word, None
-    return options
 
 
 def papers_search(settings: Settings) -> dict[str, str]:

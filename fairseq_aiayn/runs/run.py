@@ -204,10 +204,10 @@ def _read_translation(directory: Path) -> dict[str, Any]:
     score = read_dataclass(scores.Scores, directory / "score.json")
     texts = read_texts(directory)
     for name, lines in zip(TEXTS, texts, strict=True):
-        _require_sentences(directory / f"{name}.txt", len(lines), score.sentences)
+        _require_sentences(directory / f"{name}.txt", lines, score.sentences)
     return {
         "sentences": score.sentences,
-        "test_set": _sha256("\n".join((*texts[0], *texts[1])).encode()),
+        "test_set": hashlib.sha256("\n".join(texts[0] + texts[1]).encode()).hexdigest(),
         "bleu": score.paper,
         "sacrebleu": score.sacrebleu,
         "token_bleu": score.tokens,
@@ -218,10 +218,10 @@ def _read_parsing(directory: Path, training: Path) -> dict[str, Any]:
     score = read_dataclass(evalb.Scores, directory / "score.json")
     files = words, gold = directory / "words.txt", directory / GOLD
     for path in files:
-        _require_sentences(path, len(read_lines(path)), score.all.sentences)
+        _require_sentences(path, read_lines(path), score.all.sentences)
     return {
         "sentences": score.all.sentences,
-        "test_set": _sha256(words.read_bytes() + gold.read_bytes()),
+        "test_set": hashlib.sha256(words.read_bytes() + gold.read_bytes()).hexdigest(),
         "part": directory.name,
         "trees": read_dataclass(TrainingTrees, training / "data.json"),
         "scores": score,
@@ -230,13 +230,10 @@ def _read_parsing(directory: Path, training: Path) -> dict[str, Any]:
     }
 
 
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _require_sentences(path: Path, count: int, scored: int) -> None:
-    if count != scored:
-        raise ValueError(f"{path}: expected the {scored:,} sentences of score.json, got {count:,}")
+def _require_sentences(path: Path, lines: Sequence[str], scored: int) -> None:
+    if len(lines) != scored:
+        expected = f"expected the {scored:,} sentences of score.json"
+        raise ValueError(f"{path}: {expected}, got {len(lines):,}")
 
 
 def require_comparable(directories: Sequence[Path], runs: Sequence[ScoredRun]) -> None:

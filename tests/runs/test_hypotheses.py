@@ -20,5 +20,5 @@ def test_the_first_hypothesis_of_every_sentence_in_the_order_of_the_test_set(kin
 
 
 def test_a_sentence_without_a_hypothesis_is_named() -> None:
-    with pytest.raises(ValueError, match="sentence 1 "):
+    with pytest.raises(ValueError, match="D- line of every sentence, got none of 1$"):
         hypotheses(["D-0\t-1.0\ta", "D-2\t-1.0\tb"])

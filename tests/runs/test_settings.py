@@ -10,7 +10,7 @@ import pytest
 from run_directories import MADE
 
 from fairseq_aiayn.runs import record as recording
-from fairseq_aiayn.runs.record import options_of, read_settings
+from fairseq_aiayn.runs.record import Settings, read_settings
 
 NVIDIA_SMI = """#!/bin/sh
 case $1 in
@@ -97,4 +97,5 @@ def test_a_record_that_is_none_is_named(tmp_path, monkeypatch):
 def test_the_options_of_a_command():
     command = "fairseq-train 'my bin' --seed 1 --fp16 --lr=0.5 --keep 5 --betas 0.9,0.98 --keep 6"
     options = {"--seed": "1", "--fp16": "yes", "--lr": "0.5", "--keep": "6", "--betas": "0.9,0.98"}
-    assert options_of(command) == options
+    made = Settings(system="stock", name="a", commands={"train": command})
+    assert made.options("train") == options and made.options("generate") == {}
