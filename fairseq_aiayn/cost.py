@@ -226,31 +226,26 @@ def difference_table(first: Row, second: Row, vocabulary: int) -> list[list[str]
     A cell of an inner object is called OBJECT.CELL. If costs differ, a column has their ratios.
     """
     a, b = (_flat(row_as_json(row, vocabulary)) for row in (first, second))
-    differing = [cell for cell in a if cell not in ("name", "arch") and a[cell] != b[cell]]
-    ratios = {cell: f"{a[cell] / b[cell]:.3f}" for cell in differing if cell in COSTS}
     table = [["", first.name, second.name, f"{first.name} / {second.name}"]]
-    table += [
-        [cell, _text(cell, a[cell]), _text(cell, b[cell]), ratios.get(cell, "")]
-        for cell in differing
-    ]
-    return [line[: 4 if ratios else 3] for line in table]
+    for cell in a:
+        if cell not in ("name", "arch") and a[cell] != b[cell]:
+            ratio = f"{a[cell] / b[cell]:.3f}" if cell in COSTS else ""
+            table.append([cell, _text(cell, a[cell]), _text(cell, b[cell]), ratio])
+    has_ratios = any(line[3] for line in table[1:])
+    return table if has_ratios else [line[:3] for line in table]
 
 
-def _flat(row: Mapping[str, object]) -> dict[str, Any]:
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in row.items():
-        if isinstance(value, dict):
-            flat |= {f"{name}.{key}": part for key, part in value.items()}
-        else:
-            flat[name] = value
+        inner = isinstance(value, dict)
+        flat |= {f"{name}.{key}": part for key, part in value.items()} if inner else {name: value}
     return flat
 
 
 def _text(cell: str, value: object) -> str:
-    if value is None:
-        return "not stated"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+    if value is None or isinstance(value, bool):
+        return {None: "not stated", True: "yes", False: "no"}[value]
     if isinstance(value, int) and cell in (*COSTS, "authors_parameters"):
         return COSTS.get(cell, in_millions)(value)
     return str(value)
