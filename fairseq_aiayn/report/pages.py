@@ -90,6 +90,7 @@ def sections(results: Results) -> Sections:
         found["Labels"] = [labels_table([run for run in parsers if run in firsts])]
     else:
         found[RESULTS] = [*seeds, *translations_blocks(translations)]
+    names = [run.name for run in firsts]
     if isinstance(results, Report):
         found |= {
             "Significance": significance_blocks(results.significance, results.runs[0].sentences),
@@ -100,14 +101,11 @@ def sections(results: Results) -> Sections:
                 "Sentences with the largest difference between the best and the worst translation, "
                 "by chrF, which stands in brackets.",
                 results.disagreements,
-                [run.name for run in firsts],
+                names,
             ),
         }
-    found["Examples"] = examples_blocks(
-        "Sentences at equal distances in the test set.",
-        results.examples,
-        [run.name for run in firsts],
-    )
+    text = "Sentences at equal distances in the test set."
+    found["Examples"] = examples_blocks(text, results.examples, names)
     found["How the runs were made"] = [how_made(run) for run in firsts]
     return {heading: blocks for heading, blocks in found.items() if blocks}
 

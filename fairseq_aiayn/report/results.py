@@ -24,7 +24,7 @@ from fairseq_aiayn.runs.run import (
     read_texts,
     require_comparable,
 )
-from fairseq_aiayn.runs.seeds import OverSeeds, first_seeds, over_seeds
+from fairseq_aiayn.runs.seeds import OverSeeds, over_seeds
 from fairseq_aiayn.scores import (
     EstimatedDifference,
     LengthClass,
@@ -73,7 +73,8 @@ class Results:
     @cached_property
     def first_runs(self) -> list[ScoredRun]:
         """The runs without those that repeat an earlier one with another seed."""
-        return first_seeds(self.runs, self.seeds)
+        repeated = {name for group in self.seeds for name in group.runs[1:]}
+        return [run for run in self.runs if run.name not in repeated]
 
 
 @dataclass(frozen=True)

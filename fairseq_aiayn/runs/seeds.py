@@ -50,12 +50,6 @@ def over_seeds(runs: Sequence[ScoredRun]) -> list[OverSeeds]:
     return [_over_seeds(group, what) for group in groups if len(group) > 1]
 
 
-def first_seeds(runs: Sequence[ScoredRun], groups: Sequence[OverSeeds]) -> list[ScoredRun]:
-    """Return the runs without those that repeat an earlier one with another seed."""
-    repeated = {name for group in groups for name in group.runs[1:]}
-    return [run for run in runs if run.name not in repeated]
-
-
 def _alike(run: ScoredRun, other: ScoredRun) -> bool:
     """Return whether two runs differ in nothing but their seed, by the commands that made them."""
     # With --patience, the validations of a run decide for how many updates it is trained
