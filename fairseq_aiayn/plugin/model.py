@@ -46,20 +46,15 @@ from fairseq_aiayn.settings import (
 
 MODEL_NAME = "aiayn"
 # A model's sizes and rates: the symbol in Dimensions and in a row, and what --help says
-DIMENSIONS: dict[str, tuple[str, type, str]] = {
-    **{
-        f"{side}_{name}": (symbol, int, f"{symbol} of the encoder and the decoder")
-        for name, symbol in ENCODER_AND_DECODER.items()
-        for side in SIDES
-    },
-    "d_k": ("d_k", int, "size of the queries and keys of each head"),
-    "d_v": ("d_v", int, "size of the values of each head"),
-    "dropout": ("P_drop", float, "P_drop of section 5.4"),
-    "attention_dropout": (
-        "attention_dropout",
-        float,
-        "dropout rate of the attention weights (section 6.3; default: 0)",
-    ),
+DIMENSIONS = {
+    f"{side}_{name}": (symbol, f"{symbol} of the encoder and the decoder")
+    for name, symbol in ENCODER_AND_DECODER.items()
+    for side in SIDES
+} | {
+    "d_k": ("d_k", "size of the queries and keys of each head"),
+    "d_v": ("d_v", "size of the values of each head"),
+    "dropout": ("P_drop", "P_drop of section 5.4"),
+    "attention_dropout": ("attention_dropout", "rate for the attention weights (section 6.3)"),
 }
 # Which matrices are one (section 3.4), and other switches
 SWITCHES = {
@@ -129,36 +124,34 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut,
         incremental_state: dict[str, DecoderState] | None = None,
+        features_only: bool = False,
     ) -> Output:
-        """Return the logits [B, T, V] of prev_output_tokens [B, T]; with an incremental state, only
-        those of the last token, [B, 1, V]."""
-        features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
-        return self.output_layer(features), extra
-
-    def extract_features(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: EncoderOut,
-        incremental_state: dict[str, DecoderState] | None = None,
-    ) -> Output:
-        """Return the features before the projection, [B, T, d_model]; arguments as in `forward`.
+        """Return the logits [B, T, V] of prev_output_tokens [B, T], or with `features_only` the
+        features [B, T, d_model] before the projection; with an incremental state, only those of the
+        last token (T = 1).
 
         With them comes the mean attention of the last layer's heads to the source, [B, T, S], or
         None unless the decoder aligns.
         """
-        no_attention: dict[str, list[Tensor | None]] = {"attn": [None]}
         memory, source_mask = encoder_out["memory"], encoder_out["source_mask"]
-        if incremental_state is None:
-            if self.aligns:
-                return self.align(prev_output_tokens, memory, source_mask)
-            return self.stack(prev_output_tokens, memory, source_mask), no_attention
-        if "aiayn" not in incremental_state:
-            incremental_state["aiayn"] = self.stack.start(memory, source_mask)
-        return self.stack.step(prev_output_tokens[:, -1:], incremental_state["aiayn"]), no_attention
+        weights: list[Tensor | None] = [None]
+        if incremental_state is not None:
+            if "aiayn" not in incremental_state:
+                incremental_state["aiayn"] = self.stack.start(memory, source_mask)
+            features = self.stack.step(prev_output_tokens[:, -1:], incremental_state["aiayn"])
+        elif self.aligns:
+            features, weights[0] = self.align(prev_output_tokens, memory, source_mask)
+        else:
+            features = self.stack(prev_output_tokens, memory, source_mask)
+        if not features_only:
+            features = self.stack.projection.project(features)
+        return features, {"attn": weights}
 
-    def align(self, tokens: Tensor, memory: Tensor, source_mask: Tensor | None) -> Output:
-        """Return what `extract_features` does, with the attention."""
-        weights: list[Tensor | None] = []
+    def align(
+        self, tokens: Tensor, memory: Tensor, source_mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the features and the attention that `forward` returns."""
+        weights = []
 
         def record(attention: EncoderDecoderAttention, inputs: tuple) -> None:
             x, *_ = inputs
@@ -167,11 +160,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
 
         last = cast(DecoderLayer, self.stack.layers[-1])
         with last.cross_attention.register_forward_pre_hook(record):
-            return self.stack(tokens, memory, source_mask), {"attn": weights}
-
-    def output_layer(self, features: Tensor) -> Tensor:
-        """features [B, T, d_model] → logits [B, T, V]."""
-        return self.stack.projection.project(features)
+            return self.stack(tokens, memory, source_mask), weights[0]
 
     def reorder_incremental_state(
         self, incremental_state: dict[str, DecoderState], new_order: Tensor
@@ -221,8 +210,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
         the projection."""
         with products_in(self.autocast, src_tokens.device):
             encoder_out = self.encoder(src_tokens, src_lengths)
-            decode = self.decoder.extract_features if features_only else self.decoder
-            return decode(prev_output_tokens, encoder_out)
+            return self.decoder(prev_output_tokens, encoder_out, features_only=features_only)
 
     def make_generation_fast_(
         self,
@@ -245,7 +233,8 @@ class AiaynModel(FairseqEncoderDecoderModel):
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
         """Declare the model's options; their defaults are the values of the --arch's row."""
-        for name, (_, kind, meaning) in DIMENSIONS.items():
+        for name, (_, meaning) in DIMENSIONS.items():
+            kind = float if name.endswith("dropout") else int
             parser.add_argument(option(name), type=kind, help=meaning)
         for name, meaning in SWITCHES.items():
             parser.add_argument(option(name), action="store_true", help=meaning)
@@ -278,7 +267,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
                 "or --untied-embeddings"
             )
         lengths = (args.max_source_positions, args.max_target_positions)
-        sizes = {symbol: getattr(args, name) for name, (symbol, *_) in DIMENSIONS.items()}
+        sizes = {symbol: getattr(args, name) for name, (symbol, _) in DIMENSIONS.items()}
         transformer = create_transformer(
             Dimensions(**sizes),
             len(source),
@@ -301,7 +290,7 @@ def apply_row(row: Row, args: Namespace) -> None:
     """
     for name, symbol in ENCODER_AND_DECODER.items():
         share_size(args, name, symbol)
-    for name, (symbol, *_) in DIMENSIONS.items():
+    for name, (symbol, _) in DIMENSIONS.items():
         set_default(args, name, getattr(row, symbol, 0.0))  # a row has no attention dropout
     for name, field in TRAINING.items():
         set_default(args, name, getattr(row, field))
