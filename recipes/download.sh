@@ -3,8 +3,8 @@
 
 # download URL FILE CHECKSUM
 #
-# URL may be pypi:NAME==VERSION. CHECKSUM is sha256:HEX, md5:HEX, or - if none is known. FILE appears
-# only with this checksum. A file of the same name in --mirror is linked instead.
+# CHECKSUM is sha256:HEX, md5:HEX, or - if none is known. FILE appears only with this checksum. A file
+# of the same name in --mirror is linked instead.
 download() {
     local url=$1 file=$2 sum=$3 name=${2##*/}
     if [[ -e $file ]]; then
@@ -14,10 +14,6 @@ download() {
     run mkdir -p "${file%/*}"
     if [[ -n $mirror && -e $mirror/$name ]]; then
         run ln -sfn "$mirror/$name" "$file.part"
-    elif [[ $url == pypi:* ]]; then
-        run python "$module" pip download --no-deps --ignore-requires-python \
-            --dest "${file%/*}/pip" "${url#pypi:}"
-        run mv "${file%/*}/pip/$name" "$file.part"
     else
         fetch "$url" "$file.part" "$sum"
     fi
@@ -27,18 +23,16 @@ download() {
 
 # fetch URL PART CHECKSUM: download to PART, going on where it stopped, as often as it grows.
 fetch() {
-    local before=-1 size=0 status
+    local before size=-1
     [[ ! -L $2 && $3 != - ]] || rm -f "$2"
-    while ((size > before)); do
-        before=$size status=0
-        run curl --fail --location --retry 3 --connect-timeout 30 --speed-limit 1 --speed-time 60 \
-            --continue-at - --output "$2" "$1" || status=$?
-        ((status != 0)) && ! fits "$2" "$3" || return 0
-        ((status != 33)) || rm -f "$2" # the server cannot resume
-        size=$(stat -c %s "$2" 2>/dev/null || echo 0)
+    until run curl --fail --location --retry 3 --connect-timeout 30 --speed-limit 1 --speed-time 60 \
+        --continue-at - --output "$2" "$1"; do
+        (($? != 33)) || rm -f "$2" # the server cannot resume
+        ! fits "$2" "$3" || return 0
+        before=$size size=$(stat -c %s "$2" 2>/dev/null || echo 0)
+        ((size > before)) || fatal "cannot download $1;" \
+            "${mirror:+$mirror has no ${1##*/}; }--mirror DIR takes it from a directory"
     done
-    fatal "cannot download $1 (curl: status $status);" \
-        "${mirror:+$mirror has no ${1##*/}; }--mirror DIR takes it from a directory"
 }
 
 fits() { [[ $2 != - ]] && "${2%%:*}sum" --check --status <<<"${2#*:}  $1" 2>/dev/null; }
@@ -52,7 +46,7 @@ check() {
         echo "echo '${2#*:}  $1' | ${2%%:*}sum --check"
     elif ! fits "$1" "$2"; then
         [[ ! -L $1 ]] || fatal "$(readlink "$1"): $wrong; replace it"
-        [[ $1 != *.part ]] || { rm -f "$1" && fatal "$1: $wrong; run again"; }
+        [[ $1 != *.part ]] || rm -f "$1"
         fatal "$1: $wrong; delete it and run again"
     fi
 }

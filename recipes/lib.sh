@@ -8,13 +8,9 @@
 #   run [-q] [-n NAME] [-i INPUT] [-o OUTPUT] COMMAND...     run one command of a block
 #   download URL FILE CHECKSUM [BYTES]          get a file from --mirror or the web, and check it
 #
-# With --dry_run, all three print the commands that they would run.
+# With --dry_run, all three print the commands that they would run. Recipes need bash 4.4.
 
 set -euo pipefail
-if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 404)); then
-    echo "recipes need bash 4.4 or newer, this is $BASH_VERSION" >&2
-    exit 1
-fi
 
 recipe=$(realpath "$0")
 recipes=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
@@ -22,9 +18,8 @@ root=$(dirname "$recipes") # the checkout
 # python "$module" NAME is python -m NAME without imports from the user's directory.
 module=$recipes/module.py
 [[ -n ${VIRTUAL_ENV:-} || ! -d $root/.venv/bin ]] || export PATH=$root/.venv/bin:$PATH
-PYTHONPATH=$root:${PYTHONPATH:-}:
-while [[ $PYTHONPATH == *::* ]]; do PYTHONPATH=${PYTHONPATH//::/:}; done
-export PYTHONPATH=${PYTHONPATH%:} # an empty part would be the current directory
+PYTHONPATH=$(tr -s : <<<"$root:${PYTHONPATH:-}") # an empty part would be the current directory
+export PYTHONPATH=${PYTHONPATH%:}
 export PYTHONUTF8=1 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} # threads that wait leave shared cores
 unset PYTHONIOENCODING # it would override PYTHONUTF8
 
@@ -42,11 +37,11 @@ node_rank=0     # of several machines, this one; all but 0 only train
 scope=          # directory of the markers, lock and log: EXP, or a run's
 log=/dev/null   # log of the running stage
 at=             # the running stage
-marker=         # its marker, and what is in it
-marker_values=
+marker=         # its marker
+marker_values=  # what is in that
 job=            # process group of the running command
-locked=         # lock that is held, and its descriptor
-lock_fd=
+locked=         # lock that is held
+lock_fd=        # its descriptor
 declare -A commands=() # of a run, by the names that settings.json gives them
 
 log() { echo "$(date '+%F %T') $*" | tee -a "$log" >&2; }
@@ -64,19 +59,16 @@ fatal() {
 # shellcheck source=recipes/download.sh
 . "$recipes/download.sh"
 
-# --- directories -----------------------------------------------------------------------------
-
 # open_exp DIRECTORY: work in --exp or, where that is auto, in DIRECTORY.
 open_exp() {
     [[ $exp != auto ]] || exp=$1
-    [[ -n $exp ]] || fatal "--exp must be a directory, got ''"
-    [[ $exp == /* ]] || exp=$PWD/$exp
     # shellcheck disable=SC2016  # a literal dollar sign
-    if [[ $exp == *[:,]* || $exp == *$'\n'* || $exp == *'${'* ]] ||
+    if [[ -z $exp || $exp == *[:,[:cntrl:]]* || $exp == *'${'* ]] ||
         ! iconv -f UTF-8 -t UTF-8 <<<"$exp" &>/dev/null; then
         fatal "--exp must be a path in UTF-8 without : , \${ and line ends, which mean something to" \
             "fairseq; got ${exp@Q}"
     fi
+    [[ $exp == /* ]] || exp=$PWD/$exp
     [[ -e $exp/.lock || -e $exp/.done || -z $(ls -A "$exp" 2>/dev/null) ]] ||
         fatal "$exp holds other things than a recipe's: --exp must be another directory"
     ((node_rank > 0)) || begin -w "$exp"
@@ -85,9 +77,8 @@ open_exp() {
 # begin [-w] DIRECTORY: work in DIRECTORY, as the only process that does; with -w, wait for others.
 # A command that a killed recipe left running there is stopped.
 begin() {
-    local wait=false host='' owner='' group='' status=0
-    [[ $1 != -w ]] || { wait=true; shift; }
-    scope=$1 commands=()
+    local host='' owner='' group='' status=0
+    scope=${*: -1} commands=()
     [[ $dry_run == false ]] || return 0
     { mkdir -p "$scope" && : >>"$scope/recipe.log"; } || fatal "cannot write to $scope"
     log=$scope/recipe.log locked=$scope/.lock
@@ -96,11 +87,13 @@ begin() {
     ((status == 0 || status == 9)) || fatal "cannot lock $locked: flock ended with status $status"
     if ((status == 9)); then
         read -r host owner group <"$locked" || true
-        if [[ $host == "$HOSTNAME" ]] && is_process "$group" && ! is_running "$owner"; then
+        # Group 0 would be this process's own, and 1 all processes.
+        if [[ $host == "$HOSTNAME" && $group =~ ^[1-9][0-9]{1,9}$ ]] &&
+            ! kill -0 "$owner" 2>/dev/null; then
             log "a killed recipe left a command in $scope running: it is stopped (group $group)"
             stop_group "$group"
             flock -w 10 "$lock_fd" || fatal "another process holds $locked"
-        elif [[ $wait == true ]]; then
+        elif [[ $1 == -w ]]; then
             log "waits for process $owner on $host, which works in $scope"
             flock "$lock_fd"
         else
@@ -118,21 +111,14 @@ end() {
     locked=''
 }
 
-# Is this, read from a file, the number of a process that may be signalled? Not 0 or 1: kill would
-# signal this process's own group or all processes.
-is_process() { [[ $1 =~ ^[1-9][0-9]{0,9}$ && $1 != 1 ]]; }
-
-is_running() { is_process "$1" && kill -0 "$1" 2>/dev/null; }
-
 # End a process group: TERM, and KILL after 35 seconds; torchrun gives its workers 30.
 stop_group() {
-    local tries
     if pgrep -g "$1" -x srun >/dev/null; then # it would kill its tasks instead of telling them
         scancel --signal=TERM "$SLURM_JOB_ID"
     else
         kill -TERM -- "-$1" 2>/dev/null || return 0
     fi
-    for ((tries = 0; tries < 350; tries++)); do
+    for _ in {1..350}; do
         kill -0 -- "-$1" 2>/dev/null || return 0
         sleep 0.1
     done
@@ -160,8 +146,6 @@ trap 'on_signal 143' TERM
 # Print the last line of the log that says something; fairseq-train's last one is its peak memory.
 last_line() { grep -v -e '^[[:space:]]*$' -e ' | peak memory: ' "$log" | tail -n 1 | cut -c 1-300; }
 
-# --- stages ----------------------------------------------------------------------------------
-
 # stage NUMBER NAME [VALUE...]: say whether a stage is to run now. It is done when its marker stands
 # in the directory with the same VALUEs; the marker is written when the next stage, or `end`, is
 # reached. A stage that runs takes away the markers of all stages after it.
@@ -174,13 +158,11 @@ stage() {
         return
     fi
     marker=$scope/.done/$1-$2 marker_values=${*:3}
-    if ((node_rank > 0)); then
+    if ((node_rank > 0)); then # node 0 has the marker
         marker='' at=$1-$2
         return
-    fi
-    if [[ -e $marker && $(<"$marker") == "$marker_values" ]] && ((stage == 0 || number < stage)); then
+    elif [[ -e $marker && $(<"$marker") == "$marker_values" ]] && ((stage == 0 || number < stage)); then
         log "stage $1-$2, ${scope##*/}, is done, skipped"
-        marker=
         return 1
     fi
     ((number >= stage)) || fatal "stage $1-$2 is not done: start with --stage $number"
@@ -195,13 +177,10 @@ stage() {
 
 finish_stage() {
     [[ -n $at ]] || return 0
-    [[ -z $marker ]] || mkdir -p "${marker%/*}"
-    [[ -z $marker ]] || write_whole "$marker" "$marker_values"
+    [[ -z $marker ]] || { mkdir -p "${marker%/*}" && write_whole "$marker" "$marker_values"; }
     log "stage $at is done"
     at=
 }
-
-# --- commands --------------------------------------------------------------------------------
 
 # run [-q] [-p] [-n NAME] [-i INPUT] [-o OUTPUT] [-e ERRORS] COMMAND...
 #
@@ -224,7 +203,11 @@ run() {
     done
     shift $((OPTIND - 1))
     shown=$(quoted "$@")
-    [[ -z $name ]] || keep_command "$name" "$shown"
+    if [[ -n $name ]]; then
+        commands[$name]=$shown
+        [[ $dry_run == true ]] ||
+            { mkdir -p "$scope/commands" && write_whole "$scope/commands/$name" "$shown"; }
+    fi
     [[ $input == /dev/null ]] || shown+=" < $(quoted "$input")"
     [[ -z $output ]] || shown+=" > $(quoted "$output")"
     [[ $errors == /dev/null ]] || shown+=" 2> $(quoted "$errors")"
@@ -272,9 +255,4 @@ quoted() {
         words+=("$word")
     done
     echo "${words[*]}"
-}
-
-keep_command() {
-    commands[$1]=$2
-    [[ $dry_run == true ]] || { mkdir -p "$scope/commands" && write_whole "$scope/commands/$1" "$2"; }
 }

@@ -1,8 +1,6 @@
 """Run a module as `python -m` does, but import nothing from the user's directory.
 
 `python -P -m` does the same from Python 3.11 on.
-
-python recipes/module.py fairseq_aiayn.corpus.texts --help
 """
 
 import runpy

@@ -2,22 +2,14 @@
 # The options of a recipe: read from the command line, shown by --help, kept beside what they made.
 # Sourced by lib.sh.
 
-
-# Print "NAME<tab>COMMENT" for every option that a script declares.
-declared() {
-    sed -n '/^# Options$/,/^# End of options$/p' "$1" |
-        sed -nE -e 's/^([a-z][a-z0-9_]*)=([^#]*[[:space:]])?# (.*)$/\1\t\3/p' \
-            -e 's/^ +# (.*)$/\t\1/p'
-}
-
 # Set the options that the command line gives as --NAME VALUE or --NAME=VALUE.
 read_options() {
-    local name file
+    local name names
     local -A switch=() # options, and whether they may stand without a value
-    for file in "${option_files[@]}"; do
-        while read -r name; do
-            switch[$name]=$([[ ${!name} == false ]] && echo true || echo false)
-        done < <(declared "$file" | grep -o '^[a-z][a-z0-9_]*')
+    given=("$@")
+    names=$(sed -nE '/^# Options$/,/^# End/s/^([a-z][a-z0-9_]*)=.*/\1/p' "${option_files[@]}")
+    for name in $names; do
+        switch[$name]=$([[ ${!name} == false ]] && echo true || echo false)
     done
     while (($#)); do
         [[ $1 != -h && $1 != --help ]] || { help; exit 0; }
@@ -38,8 +30,6 @@ read_options() {
         shift 2
     done
     require_whole stage stop_stage
-    require_one_of force true false
-    require_one_of dry_run true false
     [[ ${SLURM_RESTART_COUNT:-0} == 0 ]] || force=false stage=0 # a requeued job goes on
     [[ $force == false || $stage != 0 ]] || stage=1
     [[ -z $mirror || -d $mirror ]] || fatal "--mirror must be a directory, got '$mirror'"
@@ -48,32 +38,19 @@ read_options() {
         "PYTHONUTF8=1"
 }
 
-# nearest NAME KNOWN...: print the known name with the fewest letters to change (Levenshtein).
+# nearest NAME KNOWN...: print the known name that is most like it.
 nearest() {
-    printf '%s\n' "${@:2}" | awk -v a="$1" '{
-        for (i = 0; i <= length(a); i++)
-            for (j = 0; j <= length($1); j++) {
-                best = i && j ? d[i - 1, j - 1] + (substr(a, i, 1) != substr($1, j, 1)) : i + j
-                if (i && d[i - 1, j] + 1 < best) best = d[i - 1, j] + 1
-                if (j && d[i, j - 1] + 1 < best) best = d[i, j - 1] + 1
-                d[i, j] = best
-            }
-        print best, $1
-    }' | sort -n -k 1,1 -k 2 | sed -n '1s/.* //p'
+    python -I -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0))' "$@"
 }
 
+# Print the comment at the head of the recipe, and the options as they are declared.
 help() {
-    local file name comment said=' '
-    sed -nE '2,/^[^#]/s/^# ?//p' "$recipe"
+    local file
+    sed -nE '2,/^$/s/^# ?//p' "$recipe"
     for file in "${option_files[@]}"; do
-        printf '\n%s\n' "Options of ${file#"$root"/}, with their defaults:"
-        while IFS= read -r comment; do
-            name=${comment%%$'\t'*}
-            [[ $said != *" $name "* ]] || continue # run.sh has its own default
-            said+="${name:--} "
-            [[ -z $name ]] || name="--$name ${!name:-\"\"}"
-            printf '  %-24s %s\n' "$name" "${comment#*$'\t'}"
-        done < <(declared "$file")
+        printf '\n%s\n' "Options of ${file#"$root"/}, with their defaults (of two, the first):"
+        sed -nE '/^# Options$/,/^# End/{
+            /^# /d; s/^([a-z0-9_]+)=([^#]*)# /--\1 \2/; s/^( +)# /\1  /; s/^/  /p }' "$file"
     done
 }
 
@@ -99,15 +76,15 @@ require_outside() {
         fatal "--$1 must not be inside --exp $exp, whose content the recipe replaces; got '$2'"
 }
 
-# keep_options FILE MADE NAME...: write the values of these options to FILE. If FILE has others and
-# MADE was made with them, end the recipe or, with --force, remove MADE.
+# keep_options FILE MADE NAME...: write the values of these options to FILE. If FILE has other values
+# and MADE was made with them, end the recipe or, with --force, remove MADE. Further lines of FILE, of
+# options that a recipe had once, do not count.
 keep_options() {
     local file=$1 made=$2 values name old new
     ((node_rank == 0)) && [[ $dry_run == false ]] || return 0
     values=$(for name in "${@:3}"; do echo "$name=${!name@Q}"; done)
-    if [[ -e $made && (! -e $file || $(<"$file") != "$values") ]]; then
-        old=$(grep -Fxv -m 1 -- "$values" "$file" 2>/dev/null) || old="unknown options"
-        new=$(grep -Fxv -m 1 -f "$file" <<<"$values" 2>/dev/null) || new="others"
+    if [[ -e $made ]] && new=$(grep -Fxv -m 1 -f <(cat "$file" 2>/dev/null) <<<"$values"); then
+        old=$(grep -m 1 "^${new%%=*}=" "$file" 2>/dev/null) || old="unknown options"
         [[ $force == true ]] ||
             fatal "${file%/*} was made with $old, not with $new:" \
                 "--exp DIR makes another beside it, --force replaces it"

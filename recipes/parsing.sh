@@ -18,11 +18,8 @@ further_sets=()
 [[ $constrained == false || $system != stock ]] ||
     fatal "--constrained is a search of aiayn_parsing, stock fairseq has none"
 read -ra grid <<<"$dropouts"
-for dropout in "${grid[@]}"; do
-    [[ $dropout =~ ^0(\.[0-9]+)?$ ]] ||
-        fatal "--dropouts must be 0 or decimals below 1 such as 0.1, got '$dropout'"
-done
-((${#grid[@]} > 0)) || fatal "--dropouts must have at least one number"
+[[ " $dropouts" =~ ^(\ +0(\.[0-9]+)?)+\ *$ ]] ||
+    fatal "--dropouts must be 0 or decimals below 1 such as 0.1, got '$dropouts'"
 ((nodes == 1 || ${#grid[@]} == 1)) || fatal "--nodes $nodes takes one of --dropouts"
 systems=${system/both/aiayn stock} pair=(--source-lang words --target-lang tree)
 if ((stop_stage >= 5)); then
@@ -31,7 +28,7 @@ fi
 
 open_exp "$root/exp/wsj_parsing/$corpus_name"
 keep_options "$exp/options.txt" "$exp/.done" corpus_name treebank lists silver tags augment longest \
-    vocabulary sample
+    vocabulary
 [[ $corpus != gum ]] || treebank=$exp/downloads
 
 stage 1 download && {
@@ -40,42 +37,34 @@ stage 1 download && {
     done 3<"$checksums"
 }
 
-# find_trees SET: set files to the files of a set. Sets consist of whole files, because sentences of a
-# document are alike.
-find_trees() {
-    case $1 in
-    silver) files=("${silver_files[@]}") ;;
-    augmented) files=("$exp/trees/augmented.ptb") ;;
-    *)
-        files=("$treebank"/{02..21}) # section 6.3
-        [[ $1 != valid ]] || files=("$treebank/22")
-        [[ $1 != test ]] || files=("$treebank/23")
-        [[ -z $lists ]] || mapfile -t files < <(list "$1" | sed "s|^|${treebank//[|&\\]/\\&}/|")
-        ;;
-    esac
+# write_set SET FILE...: write the trees of files as the sequences of a set.
+write_set() {
+    run -o "$exp/trees/$1.tree" aiayn linearize "${@:2}" --tags "$tags" \
+        --trees "$exp/trees/$1.trees" --words "$exp/trees/$1.words" --source "$exp/trees/$1.text"
 }
 
-# list SET: print the paths that a list has, without white space around them.
-list() { sed -E 's/^[[:space:]]+//; s/[[:space:]]+$//; /^$/d' "$lists/$1"; }
-
 stage 2 trees && {
-    if [[ -n $lists ]]; then
-        twice=$(for set in train valid test; do list "$set" | sort -u; done | sort | uniq -d)
-        [[ -z $twice ]] || fatal "a file must be in one list of $lists, is in several: ${twice%%$'\n'*}"
-    fi
+    # Sets consist of whole files, because sentences of a document are alike.
+    train=("$treebank"/{02..21}) valid=("$treebank/22") test=("$treebank/23") # section 6.3
+    for set in ${lists:+train valid test}; do
+        declare -n files=$set
+        files=()
+        while IFS=$' \t\r' read -r file || [[ -n $file ]]; do
+            [[ -z $file ]] || files+=("$treebank/$file")
+        done <"$lists/$set"
+    done
+    twice=$(printf '%s\n' "${train[@]}" "${valid[@]}" "${test[@]}" | sort | uniq -d)
+    [[ -z $twice ]] || fatal "a file must stand once in the lists of $lists, got twice: ${twice%%$'\n'*}"
     run rm -rf "$exp/trees"
     run mkdir "$exp/trees"
-    for set in train valid test "${further_sets[@]}"; do
-        # Phrases of the training trees, and pairs of them.
-        [[ $set != augmented ]] || run -o "$exp/trees/augmented.ptb" \
-            python "$here/augment.py" "$exp/trees/train.trees"
-        find_trees "$set"
-        limit=()
-        [[ $set == valid || $set == test ]] || limit=(--longest "$longest")
-        run -o "$exp/trees/$set.tree" aiayn linearize "${files[@]}" --tags "$tags" "${limit[@]}" \
-            --trees "$exp/trees/$set.trees" --words "$exp/trees/$set.words" \
-            --source "$exp/trees/$set.text"
-    done
+    write_set train "${train[@]}" --longest "$longest"
+    write_set valid "${valid[@]}"
+    write_set test "${test[@]}"
+    [[ -z $silver ]] || write_set silver "${silver_files[@]}" --longest "$longest"
+    if [[ $augment == true ]]; then # phrases of the training trees, and pairs of them
+        run -o "$exp/trees/augmented.ptb" python "$here/augment.py" "$exp/trees/train.trees"
+        write_set augmented "$exp/trees/augmented.ptb" --longest "$longest"
+    fi
 }
 
 stage 3 subwords && {
@@ -86,7 +75,7 @@ stage 3 subwords && {
     [[ -z $silver ]] || learned+=("$exp/trees/silver")
     run -o "$exp/subwords/text" cat "${learned[@]/%/.text}"
     run python "$module" fairseq_aiayn.corpus.subwords learn --text "$exp/subwords/text" \
-        --normalization identity --vocabulary "$vocabulary" --sample "$sample" \
+        --normalization identity --vocabulary "$vocabulary" --sample 1000000 \
         --dictionary "$exp/subwords/dict.words.txt" --output "$exp/subwords/pieces.model"
     run rm "$exp/subwords/text"
     # shellcheck disable=SC2016  # awk's dollar sign
@@ -110,13 +99,11 @@ stage 4 binarize && {
     run -q fairseq-preprocess "${pair[@]}" "${dictionaries[@]}" --workers "$workers" \
         --trainpref "$exp/subwords/train" --validpref "$exp/subwords/valid" \
         --testpref "$exp/subwords/test" --destdir "$exp/bin"
-    number=0 # fairseq calls further training text train1, train2
-    for set in "${further_sets[@]}"; do
-        number=$((number + 1))
+    for number in "${!further_sets[@]}"; do # which fairseq calls train1, train2
         run -q fairseq-preprocess "${pair[@]}" "${dictionaries[@]}" --workers "$workers" \
-            --trainpref "$exp/subwords/$set" --destdir "$exp/bin.further"
+            --trainpref "$exp/subwords/${further_sets[number]}" --destdir "$exp/bin.further"
         for file in words-tree.{words,tree}.{bin,idx}; do
-            run mv "$exp/bin.further/train.$file" "$exp/bin/train$number.$file"
+            run mv "$exp/bin.further/train.$file" "$exp/bin/train$((number + 1)).$file"
         done
         run rm -r "$exp/bin.further"
     done
@@ -189,9 +176,6 @@ use_run() {
     [[ -z ${further_sets[*]} ]] || measure+=(--upsample-primary "$gold_copies")
 }
 
-# best_dropout FILE: print the dropout of the line with the best F1; of equal ones, the first.
-best_dropout() { sort -s -k 2,2nr "$1" | sed -nE '1s/.*-dropout([0-9.]+).*/\1/p'; }
-
 table=()
 for system in $systems; do
     for seed in $seeds; do
@@ -226,7 +210,8 @@ for system in $systems; do
                 '/^Bracketing FMeasure/ && FILENAME != last { print FILENAME, $4; last = FILENAME }' \
                 "${tried[@]/%//evalb.txt}"
             end
-            [[ $dry_run == true ]] || dropout=$(best_dropout "$chosen")
+            [[ $dry_run == true ]] || # the first of equal ones
+                dropout=$(sort -s -k 2,2nr "$chosen" | sed -nE '1s/.*-dropout([0-9.]+).*/\1/p')
             use_run "$dropout"
         fi
         searched=$dir/valid

@@ -2,6 +2,9 @@
 # How recipes train: the options of a training, the hardware, the processes that train together, and
 # going on after a failure. translation.sh and parsing.sh run `launch fairseq-train ...`.
 
+# shellcheck source=recipes/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
 # Options
 row=base          # configuration to train; aiayn rows lists them
 system=aiayn      # aiayn, stock (stock fairseq's nearest model, loss, schedule and search) or both
@@ -9,7 +12,8 @@ seeds=1           # seeds of the weights, the order of batches and dropout, sepa
                   # each is a run of its own
 subset="test"     # set to evaluate on: test (Table 2) or valid (Table 3); the scores of one replace
                   # those of the other
-max_update=auto   # updates of the training; auto: the row's
+max_update=auto   # updates of the training; auto: the row's. On a GPU, the demo, Multi30k and GUM have
+                  # their own, also of the three below: small_budget in run.sh
 warmup=auto       # updates of the warm-up; auto: the row's
 lr_factor=auto    # factor on Equation 3, the learning rate; auto: the row's (the paper's rows: 1)
 batch_tokens=auto # tokens per batch on each side; auto: the row's (section 5.1)
@@ -24,9 +28,8 @@ tensorboard=false # write curves for TensorBoard to RUN/tensorboard
 average=auto      # number of last checkpoints to average; 1: use the final one; auto: the row's
                   # (section 6.1)
 device=auto       # cpu, cuda or auto: cuda if there is a GPU
-precision=auto    # fp32, fp16, bf16 or auto: fp16 on GPUs that compute it fast, otherwise fp32;
-                  # for our models, bf16 is for matrix products only; it works on a CPU, fast if
-                  # that has AVX512
+precision=auto    # fp32, fp16, bf16 or auto: fp16 on a GPU, fp32 on a CPU; for our models, bf16 is for
+                  # matrix products only; it works on a CPU, fast if that has AVX512
 gpus=auto         # GPUs per node; auto: all GPUs of this node; with --device cpu: processes per node
 nodes=1           # number of nodes that train together, on a shared file system
 node_rank=0       # this node's number, from 0; nodes other than 0 only train
@@ -45,34 +48,29 @@ training_options=(text_sha256 row seed max_update warmup lr_factor batch_tokens 
 
 # Check the options of trainings, and choose what is auto by the hardware.
 check_training() {
-    local name seen=' ' one
+    local name
     require_one_of system aiayn stock both
     require_one_of subset test valid
     require_one_of device auto cpu cuda
     require_one_of precision auto fp32 fp16 bf16
-    require_one_of tensorboard true false
     require_one_of initialization auto tensor2tensor fairseq-0.9 fairseq
     [[ $patience == never || $patience =~ ^[1-9][0-9]*$ ]] ||
         fatal "--patience must be never or a whole number from 1, got '$patience'"
-    [[ $lr_factor == auto || $lr_factor =~ ^[0-9]*\.?[0-9]+$ && $lr_factor == *[1-9]* ]] ||
-        fatal "--lr_factor must be auto or a positive number such as 0.5, got '$lr_factor'"
     for name in max_update warmup batch_tokens max_tokens interval average gpus workers; do
         [[ ${!name} == auto ]] || require_whole "$name"
         [[ ${!name} != 0 ]] || fatal "--$name must be at least 1, got '0'"
     done
-    for one in $seeds; do
-        [[ $one =~ ^(0|[1-9][0-9]{0,9})$ && $seen != *" $one "* ]] ||
-            fatal "--seeds must be different whole numbers, got '$one' in '$seeds'"
-        seen+="$one "
-    done
-    [[ $seen != ' ' ]] || fatal "--seeds must be at least one whole number, got '$seeds'"
+    read -ra each <<<"$seeds"
+    [[ $seeds =~ [0-9] && $(printf '%s\n' "${each[@]}" | sort -u |
+        grep -cxE '0|[1-9][0-9]{0,9}') == "${#each[@]}" ]] ||
+        fatal "--seeds must be different whole numbers, got '$seeds'"
     require_whole nodes node_rank restarts
     ((node_rank < nodes)) || fatal "--node_rank must be less than --nodes $nodes, got '$node_rank'"
     [[ -z ${SLURM_JOB_ID:-} || ${SLURM_NNODES:-1} == "$nodes" ]] ||
         fatal "--nodes must be the job's $SLURM_NNODES, got '$nodes'"
     [[ $nodes == 1 || -n ${SLURM_JOB_ID:-} || $master == *:* ]] ||
         fatal "--nodes $nodes needs --master HOST:PORT, the address of node 0, or Slurm"
-    [[ $nodes == 1 || $system != both && ${seen% } != ' '*' '* ]] ||
+    [[ $nodes == 1 || $system != both && ${#each[@]} == 1 ]] ||
         fatal "--nodes $nodes takes one system and one seed, got '$system' and '$seeds'"
     workers=${workers/auto/"$(nproc)"}
     find_hardware
@@ -95,16 +93,7 @@ find_hardware() {
     fi
     [[ $gpus != auto ]] || gpus=$((there > 0 ? there : 1))
     ((there == 0 || gpus <= there)) || fatal "--gpus must be at most the $there here, got '$gpus'"
-    [[ $precision != auto ]] || precision=$(find_precision)
-}
-
-# Print the precision for this GPU; without a GPU, as in a dry run, for a current one. fp16 is fast
-# from compute capability 7.0. It keeps 11 bits of each weight in a checkpoint, bf16 only 8.
-find_precision() {
-    local capability
-    capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
-        sort -n | head -n 1 | tr -cd 0-9) || capability=
-    ((${capability:-90} >= 70)) && echo fp16 || echo fp32
+    precision=${precision/auto/fp16} # which keeps 11 bits of each weight in a checkpoint, bf16 only 8
 }
 
 # small_budget UPDATES WARMUP INTERVAL: on a GPU, set the options that are auto to the budget of a
@@ -119,16 +108,14 @@ small_budget() {
 # Set flags to what `aiayn flags` prints for the row, changed by the options (of a repeated flag, the
 # last counts), search to the paper's search, and average to a number.
 find_flags() {
-    local asked=(--system "$system" --gpus $((gpus * nodes))) name option kept updates every text
+    local asked=(--system "$system" --gpus $((gpus * nodes))) name option kept updates every
     for name in max_update warmup lr_factor batch_tokens max_tokens interval; do
         option=${name/warmup/warmup_updates}
         option=--${option/interval/save_interval_updates}
         [[ ${!name} == auto ]] || asked+=("${option//_/-}" "${!name}")
     done
-    text=$(aiayn flags "$row" "${asked[@]}") || fatal "this training is not possible"
-    read -ra flags <<<"$text"
-    text=$(aiayn flags "$row" --search) || fatal "this search is not possible"
-    read -ra search <<<"$text"
+    read -ra flags < <(aiayn flags "$row" "${asked[@]}") || fatal "this training is not possible"
+    read -ra search < <(aiayn flags "$row" --search) || fatal "this search is not possible"
     read -rd '' -a further <<<"$train_options" || true # it fails where the text ends
     kept=$(flag_value --keep-interval-updates "${flags[@]}") || exit
     average=${average/auto/"$kept"} # what the row averages is kept, so that it can be averaged later
@@ -208,6 +195,23 @@ begin_run() {
     keep_options "$dir/options.txt" "$dir/checkpoints" "${training_options[@]}"
 }
 
+# side_by_side SYSTEM...: run the recipe for each system at the same time, each with its share of the
+# cores. Lines on the terminal begin with the system; a bar is a line every 30 seconds.
+side_by_side() {
+    local one started=() status=0
+    export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$(($(nproc) > $# ? $(nproc) / $# : 1))} TQDM_MININTERVAL=30
+    for one; do
+        "$recipe" "${given[@]}" --system "$one" --side_by_side false --stop_stage 8 \
+            --stage $((stage > 0 && stage < 5 ? 5 : stage)) 2> >(
+                trap '' TERM
+                stdbuf -o L tr '\r' '\n' | sed -u "/^ *$/d; s/^/$one: /" >&2
+            ) &
+        started+=($!)
+    done
+    for one in "${started[@]}"; do wait "$one" || status=$?; done
+    return "$status"
+}
+
 # launch COMMAND...: train with COMMAND on all processes until the training is done. A try that fails,
 # as after the loss of a node or a GPU, is followed by another, which goes on from the last
 # checkpoint: up to --restarts times without a new one. A try without an update is the last, such as
@@ -261,23 +265,20 @@ trainings_begun() { grep -cs "TERM now ends with a checkpoint" "$log" || true; }
 
 # Wait until node 0 trains; fail if its training is done.
 node_0_trains() {
-    local said=false
-    until ((node_rank == 0)) || [[ $dry_run == true || -e $dir/.training ]]; do
+    ((node_rank > 0)) && [[ $dry_run == false ]] || return 0
+    log "waits for node 0 to train in $dir"
+    until [[ -e $dir/.training ]]; do
         [[ $force == true || ! -e $dir/.done/5-train ]] || return 1
-        [[ $said == true ]] || log "waits for node 0 to train in $dir"
-        said=true
         sleep 1
     done
 }
 
 # recorded NAME...: set record to the options with which settings.json gets the commands of a run.
 recorded() {
-    local name file
+    local name text
     record=()
-    for name; do
-        for file in "$dir/commands/$name" "$scope/commands/$name"; do
-            [[ -n ${commands[$name]:-} || ! -e $file ]] || commands["$name"]=$(<"$file")
-        done
-        [[ -z ${commands[$name]:-} ]] || record+=(--command "$name" "${commands[$name]}")
+    for name; do # an earlier call of the recipe may have run it
+        text=${commands[$name]:-$(cat {"$scope","$dir"}"/commands/$name" 2>/dev/null | head -n 1)} || true
+        [[ -z $text ]] || record+=(--command "$name" "$text")
     done
 }

@@ -9,13 +9,13 @@
 #   EXP/SYSTEM-ROW-SEED    a run: fairseq_aiayn/runs/run.py lists its files
 #   EXP/table              the runs side by side
 
-: "${corpus_name:?}" "${manifest:?}" # the corpus, and its corpus.toml
-: "${source_lang:?}" "${target_lang:?}"
-: "${tokenizer:?}" # moses or none; normalize=(--normalize) and lowercase=(--lowercase) belong to it
-: "${limits[@]:?}" # options of cleaning.py that say which pairs are kept
-: "${subwords:?}"  # byte_pairs or word_pieces, learned with the options in subword_flags
+# Choices of run.sh: corpus_name; manifest, its corpus.toml; source_lang, target_lang; tokenizer (moses or
+# none), normalize=(--normalize) and lowercase=(--lowercase) for it; limits, which say which training pairs
+# are kept; subwords (byte_pairs or word_pieces), learned with subword_flags from words that occur min_count
+# times; text_options, its own options that change the text; our_search and stock_search, where the search
+# is not the paper's. From training.sh: flags (a row's training) and search, which `aiayn flags` prints; cpu.
 
-[[ -f $manifest && -r $manifest ]] || fatal "--manifest must be a readable file, got '$manifest'"
+manifest_sha256=$(sha256sum <"$manifest")
 [[ $source_lang != "$target_lang" ]] ||
     fatal "--source_lang and --target_lang must differ, both are '$source_lang'"
 languages=("$source_lang" "$target_lang")
@@ -26,33 +26,33 @@ if ((stop_stage >= 5)); then
 fi
 
 open_exp "$root/exp/$corpus_name"
-files=$exp/downloads
 cleaning="$tokenizer ${normalize[*]} ${lowercase[*]} ${limits[*]}"
 vocabularies="$subwords ${subword_flags[*]} $min_count"
-manifest_sha256=$(sha256sum <"$manifest")
 keep_options "$exp/options.txt" "$exp/.done" corpus_name source_lang target_lang manifest_sha256 \
     cleaning vocabularies "${text_options[@]}"
 
 stage 1 download && {
     run -q python "$module" fairseq_aiayn.runs.record check --language "$target_lang"
     if declare -F make_text >/dev/null; then
-        make_text # the recipe's own, in EXP/downloads
+        make_text # the demo's, which writes EXP/downloads/{train,valid,test}.*
     else
         downloads=$(python "$module" fairseq_aiayn.corpus.manifest --manifest "$manifest" "${pair[@]}")
         while IFS=$'\t' read -r url file checksum _ <&3; do
-            [[ -z $url ]] || download "$url" "$files/$file" "$checksum"
+            [[ -z $url ]] || download "$url" "$exp/downloads/$file" "$checksum"
         done 3<<<"$downloads"
     fi
 }
 
 stage 2 clean && {
     run rm -rf "$exp/text" "$exp/tokens"
-    run python "$module" fairseq_aiayn.corpus.texts --manifest "$manifest" --directory "$files" \
+    # Validation and test set, as they are
+    run python "$module" fairseq_aiayn.corpus.texts --manifest "$manifest" --directory "$exp/downloads" \
         "${pair[@]}" "${lowercase[@]}" --output "$exp/text"
-    run python "$module" fairseq_aiayn.corpus.cleaning --manifest "$manifest" --directory "$files" \
+    # Training pairs that are not empty, too long or too unequal, as tokens
+    run python "$module" fairseq_aiayn.corpus.cleaning --manifest "$manifest" --directory "$exp/downloads" \
         "${pair[@]}" --tokenizer "$tokenizer" "${normalize[@]}" "${lowercase[@]}" "${limits[@]}" \
         --workers "$workers" --output "$exp/tokens"
-    for set in valid test; do
+    for set in valid test; do # as tokens, by the same steps
         for language in "${languages[@]}"; do
             if [[ $tokenizer == moses ]]; then
                 run -q -i "$exp/text/$set.$language" -o "$exp/tokens/$set.$language" \
@@ -65,29 +65,29 @@ stage 2 clean && {
     done
 }
 
+learned=$exp/subwords/pieces.model as=--model # by sentencepiece, or by subword-nmt:
+[[ $subwords == word_pieces ]] || learned=$exp/subwords/codes as=--codes
+
 stage 3 subwords && { # one vocabulary for both languages (section 5.1)
     run rm -rf "$exp/subwords"
     run mkdir "$exp/subwords"
     if [[ $subwords == byte_pairs ]]; then
-        apply=(--codes "$exp/subwords/codes")
         run -o "$exp/subwords/text" cat "${languages[@]/#/$exp/tokens/train.}"
         run -i "$exp/subwords/text" -o "$exp/subwords/counts" subword-nmt get-vocab
-        # Byte pairs are learned from words that occur at least min_count times.
         # shellcheck disable=SC2016  # awk's dollar sign
         run -i "$exp/subwords/counts" -o "$exp/subwords/words" \
             awk -v least="$min_count" '$2 >= least'
-        run -i "$exp/subwords/words" -o "$exp/subwords/codes" \
+        run -i "$exp/subwords/words" -o "$learned" \
             subword-nmt learn-bpe --dict-input "${subword_flags[@]}"
         run rm "$exp/subwords/text" "$exp/subwords/counts" "$exp/subwords/words"
     else
-        apply=(--model "$exp/subwords/pieces.model")
         run python "$module" fairseq_aiayn.corpus.subwords learn "${subword_flags[@]}" \
-            --text "${languages[@]/#/$exp/tokens/train.}" --output "$exp/subwords/pieces.model"
+            --text "${languages[@]/#/$exp/tokens/train.}" --output "$learned"
     fi
     for set in train valid test; do
         for language in "${languages[@]}"; do
             run -i "$exp/tokens/$set.$language" -o "$exp/subwords/$set.$language" \
-                python "$module" fairseq_aiayn.corpus.subwords apply "${apply[@]}" --workers "$workers"
+                python "$module" fairseq_aiayn.corpus.subwords apply "$as" "$learned" --workers "$workers"
         done
     done
 }
@@ -98,8 +98,7 @@ stage 4 binarize && { # one dictionary, as shared embeddings need it (section 3.
         --trainpref "$exp/subwords/train" --validpref "$exp/subwords/valid" \
         --testpref "$exp/subwords/test" --destdir "$exp/bin"
     # What aiayn export needs to know: how plain text becomes these subwords.
-    [[ $subwords == byte_pairs ]] && file=codes || file=pieces.model
-    run cp "$exp/subwords/$file" "$exp/bin/$file"
+    run cp "$learned" "$exp/bin"
     run -o "$exp/bin/text.json" printf '{"pieces": "%s", "normalize": %s, "lowercase": %s}\n' \
         "$subwords" "$([[ -n ${normalize[*]} ]] && echo true || echo false)" \
         "$([[ -n ${lowercase[*]} ]] && echo true || echo false)"
@@ -108,6 +107,11 @@ stage 4 binarize && { # one dictionary, as shared embeddings need it (section 3.
 }
 end # others may train on the text from now on
 ((stop_stage >= 5)) || exit 0
+if [[ ${side_by_side:-false} == true && $dry_run == false ]] && ((stage <= 8 && stop_stage >= 8)); then
+    # shellcheck disable=SC2086  # words
+    run side_by_side $systems # stages 5 to 8, by this recipe itself; below they are done
+    stage=0 force=false
+fi
 
 runs=()
 for system in $systems; do
@@ -129,6 +133,7 @@ for system in $systems; do
         data=("$exp/bin" --user-dir "$plugin" "${pair[@]}" --task "$task"
             --required-batch-size-multiple 1)
 
+        # launch adds precision, processes and --train_options. Every saved checkpoint is validated.
         stage 5 train && launch fairseq-train "${data[@]}" "${flags[@]}" --seed "$seed" "${measure[@]}" \
             --max-tokens-valid 4096 --validate-interval 1000000 --save-interval 1000000 \
             --no-epoch-checkpoints --save-dir "$dir/checkpoints" \

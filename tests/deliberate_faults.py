@@ -255,14 +255,14 @@ recipes: searches_of_the_systems_swapped
 - our_search=(--beam 5 --lenpen 1.4) stock_search=(--beam 5)
 + stock_search=(--beam 5 --lenpen 1.4) our_search=(--beam 5)
 recipes: long_trees_of_the_test_set_left_out
-- [[ $set == valid || $set == test ]] || limit=(
-+ limit=(
+- write_set test "${test[@]}"
++ write_set test "${test[@]}" --longest "$longest"
 recipes: model_of_another_number_of_checkpoints_is_scored
 - stage 7 translate "$subset" "$average" && {
 + stage 7 translate "$subset" && {
 recipes: worst_dropout_chosen
-- sort -s -k 2,2nr "$1"
-+ sort -s -k 2,2n "$1"
+- sort -s -k 2,2nr "$chosen"
++ sort -s -k 2,2n "$chosen"
 recipes: wrong_download_accepted
 - elif ! fits "$1" "$2"; then
 + elif false; then
@@ -276,10 +276,10 @@ recipes: nodes_do_not_count_each_other
 - processes=$((gpus * nodes))
 + processes=$gpus
 recipes: other_options_replace_a_training
-- (! -e $file || $(<"$file") != "$values")
-+ ! -e $file
+- [[ -e $made ]] && new=
++ [[ -e $made && ! -e $file ]] && new=
 recipes: held_out_sentences_stay_in_training
-- splits["train"] = without_sentences_of(splits["train"], splits[name] or splits["test"])
+- splits["train"] = without_sentences_of(splits["train"], splits[name])
 + pass
 """
 

@@ -94,12 +94,6 @@ def build_mirror(
     return path
 
 
-def truncate(path: Path) -> None:
-    """Cut a file in half."""
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-
-
 def drop_member(path: Path, member: str) -> None:
     """Write an archive again without one of its members."""
     with tarfile.open(path) as archive:

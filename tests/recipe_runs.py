@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import signal
@@ -14,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import fairseq_stand_in
 import fork_server
 import mirrors
 import tomllib
@@ -44,26 +42,6 @@ class Corpus:
     manifest: Path
     pairs: dict[str, mirrors.Pair]  # source and target lines by the name of the text
 
-    def file(self, text: str) -> Path:
-        """Return the file of the mirror that the text of this name is in."""
-        content = tomllib.loads(self.manifest.read_text())
-        tables = {table["name"]: table for table in content["train"]}
-        tables |= {content[split]["name"]: content[split] for split in ("valid", "test")}
-        return self.mirror / tables[text]["file"]
-
-    def describe(self, file: Path, *lines: str) -> None:
-        """Say in the manifest where a file comes from and what it is: the lines of its table."""
-        header = f'[downloads."{file.name}"]\n'
-        content = self.manifest.read_text()
-        start = content.index(header) + len(header)
-        end = content.index("\n\n", start)
-        self.manifest.write_text(content[:start] + "\n".join(lines) + content[end:])
-
-    def publish(self, file: Path) -> None:
-        """Let the manifest describe a file as it is now."""
-        checksum = hashlib.sha256(file.read_bytes()).hexdigest()
-        self.describe(file, f'url = "{mirrors.UNREACHABLE}/{file.name}"', f'sha256 = "{checksum}"')
-
 
 def make_corpus(
     recipe: str,
@@ -89,19 +67,14 @@ def make_corpus(
     return Corpus(recipe, target_lang, mirror, path, pairs)
 
 
-def command(corpus: Corpus, exp: Path, *options: str | Path) -> list[str]:
-    """Return the command of the corpus's recipe, without --mirror."""
+def mirrored(corpus: Corpus, exp: Path, *options: str | Path) -> list[str]:
+    """Return the command of the corpus's recipe that takes the files from the mirror."""
     words = [
         *(RECIPES / corpus.recipe / "run.sh", "--exp", exp, "--manifest", corpus.manifest),
-        *("--target_lang", corpus.target_lang, *SMALL[corpus.recipe]),
+        *("--mirror", corpus.mirror, "--target_lang", corpus.target_lang, *SMALL[corpus.recipe]),
         *("--workers", "1", "--device", "cpu", *options),
     ]
     return [str(word) for word in words]
-
-
-def mirrored(corpus: Corpus, exp: Path, *options: str | Path) -> list[str]:
-    """Return the command of the corpus's recipe that takes the files from the mirror."""
-    return command(corpus, exp, "--mirror", corpus.mirror, *options)
 
 
 def environment(**values: str) -> dict[str, str]:
@@ -153,30 +126,14 @@ def script(path: Path, *arguments: object, text: str = "") -> subprocess.Complet
 
 def with_fork_server() -> dict[str, str]:
     """Return variables with which fairseq's commands are run by the fork server."""
-    return in_front(fork_server.programs(), without_fork_server())
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    # Where a virtual environment is active, recipes do not put another before it.
+    return in_front(fork_server.programs(), {"PATH": path, "VIRTUAL_ENV": sys.prefix})
 
 
 def in_front(directory: Path, variables: dict[str, str]) -> dict[str, str]:
     """Return variables in which the programs of a directory come before all others."""
     return variables | {"PATH": f"{directory}:{variables['PATH']}"}
-
-
-def without_fork_server() -> dict[str, str]:
-    """Return variables with which every command starts as it does for users."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    # Where a virtual environment is active, recipes do not put another before it.
-    return {"PATH": path, "VIRTUAL_ENV": sys.prefix}
-
-
-def with_stand_ins(directory: Path) -> dict[str, str]:
-    """Return variables with which fairseq's commands are stand-ins, made in a directory."""
-    directory.mkdir()
-    for name in fairseq_stand_in.COMMANDS:
-        tool = directory / name
-        script = f"{sys.executable} {fairseq_stand_in.__file__}"
-        tool.write_text(f'#!/bin/sh\nexec {script} {name} "$@"\n')
-        tool.chmod(0o755)
-    return in_front(directory, with_fork_server()) | without_torch(directory)
 
 
 def with_holds(directory: Path) -> dict[str, str]:
@@ -190,13 +147,6 @@ def with_holds(directory: Path) -> dict[str, str]:
         body = f'{fork_server.programs()}/{name} "$@" || exit\n'
         write_tool(directory / name, f"{body}[[ $HELD_COMMAND != {name} ]] || sleep 600\n")
     return in_front(directory, with_fork_server())
-
-
-def without_torch(directory: Path) -> dict[str, str]:
-    """Return variables that spare the stages of text the seconds that importing torch takes."""
-    directory.mkdir(exist_ok=True)
-    (directory / "torch.py").write_text("__version__ = 'none'\n")
-    return {"PYTHONPATH": str(directory)}
 
 
 def lines_of(path: Path) -> list[str]:

@@ -2,17 +2,13 @@
 # Multi30k task 1, English-German or English-French: 29,000 captions, minutes on one GPU.
 #
 #   recipes/multi30k/run.sh --system both                    the base model and stock fairseq's
-#   recipes/multi30k/run.sh --target_lang fr
 #   recipes/multi30k/run.sh --max_update 2000                without a GPU, this trains the row tiny
 #   recipes/multi30k/run.sh --row multi30k_tiny --system both --seeds "1 2 3" --patience 10
 #                                                            repeat a published result of stock fairseq
 #   recipes/multi30k/run.sh --mirror DIR                     take the files from DIR
-#   recipes/multi30k/run.sh --dry_run                        print every command, run none
 
-# shellcheck source=recipes/lib.sh disable=SC2034,SC2154
-. "$(dirname "$0")/../lib.sh"
-# shellcheck source=recipes/training.sh
-. "$recipes/training.sh"
+# shellcheck source=recipes/training.sh disable=SC2034,SC2154
+. "$(dirname "$0")/../training.sh"
 
 # Options
 exp=auto          # output directory; auto: exp/multi30k_SOURCE_TARGET, with _lc added for lower-cased
@@ -21,11 +17,6 @@ text=auto         # cased, or lc.norm.tok: lower-cased like the corpus's own fil
                   # which published results are measured; auto: lc.norm.tok for the row
                   # multi30k_tiny, otherwise cased
 row=auto          # configuration to train; auto: base on a GPU, tiny on a CPU
-batch_tokens=auto # tokens per batch on each side; auto: the row's on a CPU, 4096 on a GPU
-max_update=auto   # updates of the training; auto: the row's on a CPU, 4000 on a GPU
-warmup=auto       # updates of the warm-up; auto: the row's on a CPU, 2000 on a GPU
-interval=auto     # updates between checkpoints; auto: 200 on a GPU with --max_update auto, otherwise
-                  # the row's, in proportion to --max_update
 source_lang=en    # language to translate from
 target_lang=de    # language to translate to
 bpe_codes=auto    # joint byte pair merges; auto: 8000; for lower-cased text, 10000

@@ -5,8 +5,7 @@
 #   recipes/table3/run.sh -- --gpus 8                        all rows on newstest2013
 #   recipes/table3/run.sh --rows "base a_h1 b_dk16" --seeds "1 2 3" --corpus multi30k
 #   recipes/table3/run.sh --rows "base d_ls0" --max_update 20000 -- --gpus 8 --precision fp16
-#   recipes/table3/run.sh --dry_run -- --gpus 8              print every command, run none
-#   as an array of Slurm jobs, one per row and seed (--count prints how many there are):
+#   as an array of Slurm jobs, one for each of the 20 rows and each seed:
 #   recipes/table3/run.sh --stop_stage 1 -- --gpus 8
 #   sbatch --array 0-19 --gpus-per-node 8 --cpus-per-task 64 recipes/slurm.sbatch \
 #       recipes/table3/run.sh -- --gpus 8
@@ -25,7 +24,6 @@ system=aiayn       # aiayn, stock or both
 corpus=wmt14_en_de # recipe that prepares the text
 max_update=auto    # updates of every row; auto: the default of the corpus's recipe
 exp=auto           # output directory, which may be that of the corpus's recipe; auto: exp/table3/CORPUS
-count=false        # print the number of runs and end
 # End of options
 
 own=()
@@ -33,16 +31,12 @@ while (($#)) && [[ $1 != -- ]]; do own+=("$1") && shift; done
 passed=("${@:2}")
 read_options "${own[@]}"
 require_one_of system aiayn stock both
-require_one_of count true false
 [[ $max_update == auto ]] || require_whole max_update
-for word in "${passed[@]}"; do # what would undo what Table 3 sets for each run
+for word in "${passed[@]}"; do
     case ${word%%=*} in
-    --patience) fatal "--patience would train each row for another number of updates, which Table 3" \
-        "cannot compare" ;;
-    --row | --seeds | --system | --run | --exp | --subset | --average)
-        fatal "${word%%=*} cannot stand after --: Table 3 sets it for each run" ;;
-    --node_rank | --master) fatal "${word%%=*} cannot stand after --: on several nodes, start this in" \
-        "Slurm or train the rows with the corpus's own recipe" ;;
+    --row | --seeds | --system | --exp | --subset | --average | --patience | --node_rank | --master)
+        fatal "${word%%=*} cannot stand after --: Table 3 sets it for each run, or could not compare" \
+            "them" ;;
     esac
 done
 here=$(dirname "$recipe")
@@ -55,36 +49,24 @@ run_sh=$recipes/$corpus/run.sh
 [[ $dry_run == false ]] || passed+=(--dry_run)
 [[ $force == false ]] || passed+=(--force)
 
-table=$(python "$here/table.py" --rows)
-rows=${rows/#all/"$table"} runs=()
+table=" $(python "$here/table.py" --rows) " runs=()
 for one in ${system/both/aiayn stock}; do
-    for row in $rows; do
-        [[ " ${table//$'\n'/ } " == *" $row "* ]] ||
-            fatal "--rows must be rows of Table 3, got '$row': they are ${table//$'\n'/ }"
+    for row in ${rows/#all/$table}; do
+        [[ $table == *" $row "* ]] ||
+            fatal "--rows must be rows of Table 3, got '$row': they are$table"
         if [[ $one == stock ]] && ! aiayn flags "$row" --system stock --gpus 1 &>/dev/null; then
             echo "# stock fairseq cannot build row $row: left out" >&2
             continue
         fi
-        for seed in $seeds; do
-            [[ $seed =~ ^(0|[1-9][0-9]{0,9})$ && " ${runs[*]} " != *" $one-$row-$seed "* ]] ||
-                fatal "--rows and --seeds must differ from each other, and seeds be whole numbers," \
-                    "got '$rows' and '$seeds'"
-            runs+=("$one-$row-$seed")
-        done
+        for seed in $seeds; do runs+=("$one-$row-$seed"); done
     done
 done
-((${#runs[@]} > 0)) || fatal "--rows and --seeds must name at least one run"
-if [[ $count == true ]]; then
-    echo "${#runs[@]} runs: --array 0-$((${#runs[@]} - 1))"
-    exit
-fi
 
-chosen=("${runs[@]}")
-if [[ -n ${SLURM_ARRAY_TASK_ID:-} ]]; then
-    # In arithmetic, a command in it would run
-    [[ $SLURM_ARRAY_TASK_ID =~ ^[0-9]{1,9}$ ]] && task=$((10#$SLURM_ARRAY_TASK_ID))
-    [[ -n ${task:-} && -n ${runs[task]:-} ]] ||
-        fatal "there are ${#runs[@]} runs, none of them is number $SLURM_ARRAY_TASK_ID"
+chosen=("${runs[@]}") task=${SLURM_ARRAY_TASK_ID:-}
+if [[ -n $task ]]; then
+    # Before it is used as a number: a command in it would run.
+    [[ $task =~ ^(0|[1-9][0-9]{0,8})$ && -n ${runs[task]:-} ]] ||
+        fatal "there are ${#runs[@]} runs, numbers 0 to $((${#runs[@]} - 1)), got $task"
     chosen=("${runs[task]}")
 fi
 
@@ -106,7 +88,7 @@ for one in "${chosen[@]}"; do # if one fails, the others still run
     call --exp "$exp" --system "$system" --row "${row%-*}" --seeds "$seed" --subset valid \
         --average 1 --max_update "$max_update" "${few[@]}" "${passed[@]}" || failed+=("$one")
 done
-if ((stop_stage >= 3)) && [[ -z ${SLURM_ARRAY_TASK_ID:-} ]]; then
+if ((stop_stage >= 3)) && [[ -z $task ]]; then
     run python "$here/table.py" "${runs[@]/#/$exp/}" --output "$exp"
     finished=()
     for one in "${runs[@]}"; do

@@ -2,18 +2,14 @@
 # WMT 2014 English-German: from the raw archives to newstest2014 (Table 2) or newstest2013 (Table 3).
 #
 #   recipes/wmt14_en_de/run.sh --gpus 8                      the model of Table 2, all stages
-#   recipes/wmt14_en_de/run.sh --gpus 8 --row big            another row, on the same text
 #   recipes/wmt14_en_de/run.sh --gpus 8 --system both        compare with stock fairseq
 #   recipes/wmt14_en_de/run.sh --mirror DIR --stop_stage 4   only prepare the text, archives from DIR
 #   recipes/wmt14_en_de/run.sh --gpus 8 --subset valid --average 1    as Table 3 measures
-#   recipes/wmt14_en_de/run.sh --gpus 8 --dry_run            print every command, run none
 #
 # recipes/README.md has the stages, several nodes and Slurm.
 
-# shellcheck source=recipes/lib.sh disable=SC2034,SC2154
-. "$(dirname "$0")/../lib.sh"
-# shellcheck source=recipes/training.sh
-. "$recipes/training.sh"
+# shellcheck source=recipes/training.sh disable=SC2034,SC2154
+. "$(dirname "$0")/../training.sh"
 
 # Options
 row=base          # configuration to train: base or big in Table 2

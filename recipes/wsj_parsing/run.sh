@@ -5,14 +5,10 @@
 #   recipes/wsj_parsing/run.sh --treebank wsj --silver "bllip.gz web.gz" --gold_copies 10 --gpus 8
 #   recipes/wsj_parsing/run.sh --treebank DIR --lists DIR    any trees: DIR/{train,valid,test} list files
 #   recipes/wsj_parsing/run.sh --corpus gum                  the GUM corpus, freely available
-#   recipes/wsj_parsing/run.sh --corpus gum --system both    compare with stock fairseq
 #   recipes/wsj_parsing/run.sh --corpus gum --constrained --stage 10    search only among trees
-#   recipes/wsj_parsing/run.sh --corpus gum --dry_run        print every command, run none
 
-# shellcheck source=recipes/lib.sh disable=SC2034,SC2154
-. "$(dirname "$0")/../lib.sh"
-# shellcheck source=recipes/training.sh
-. "$recipes/training.sh"
+# shellcheck source=recipes/training.sh disable=SC2034,SC2154
+. "$(dirname "$0")/../training.sh"
 
 # Options
 exp=auto          # output directory; auto: exp/wsj_parsing/CORPUS
@@ -28,25 +24,19 @@ augment=auto      # true: learn also from the phrases of the gold trees and from
 longest=512       # longest training tree, in symbols
 vocabulary=auto   # number of word pieces; auto: 16000, with --silver 32000 (section 6.3), for GUM
                   # alone 4000
-sample=1000000    # most sentences, spread over all, to learn the word pieces from
 gold_copies=1     # how often the training data has each gold tree; it has each tree of --silver and
                   # of --augment once
 dropouts=auto     # P_drop of sub-layers and attention weights; of several, separated by spaces, the
                   # best on the validation set is used; auto: 0.1 0.2 0.3 on a GPU, 0.1 on a CPU
 constrained=false # search only among trees over the words; not for --system stock
 row=auto          # configuration to train; auto: parsing on a GPU, parsing_tiny on a CPU
-batch_tokens=auto # tokens per batch on each side; auto: the row's, but 4096 for GUM on a GPU
-max_update=auto   # updates of the training; auto: the row's, but 12000 for GUM on a GPU
-warmup=auto       # updates of the warm-up; auto: the row's, but 4000 for GUM on a GPU
-interval=auto     # updates between checkpoints; auto: the row's, but 600 for GUM on a GPU
 # End of options
 
 read_options "$@"
 require_one_of corpus wsj gum
 require_one_of tags pos XX
 require_one_of augment auto true false
-require_one_of constrained true false
-require_whole longest sample gold_copies
+require_whole longest gold_copies
 [[ $gold_copies != 0 ]] || fatal "--gold_copies must be at least 1, got '0'"
 check_training
 if [[ $device == cuda ]]; then

@@ -25,6 +25,7 @@ RECIPE = {
     TABLE3: ("--rows", "base"),
 }
 CPU, EIGHT = ("--device", "cpu"), ("--gpus", "8")
+LEARN = f"python {RECIPES}/module.py fairseq_aiayn.corpus.subwords learn"
 
 
 def training(*words: object, **variables: str) -> list[str]:
@@ -123,9 +124,8 @@ def test_two_dropouts_are_chosen_from_on_section_22(tmp_path):
     shown = dry_run([PARSING, "--treebank", tmp_path, *EIGHT, "--dropouts", "0.1 0.3"])
     sets = [value(words, "--gen-subset") for words in commands(shown, "fairseq-generate")]
     assert sets == ["valid", "valid", "test"]
-    trained = commands(shown, "torchrun")
-    assert [value(words, "--dropout") for words in trained] == ["0.1", "0.3"]
-    assert [value(words, "--attention-dropout") for words in trained] == ["0.1", "0.3"]
+    for flag in ("--dropout", "--attention-dropout"):
+        assert [value(words, flag) for words in commands(shown, "torchrun")] == ["0.1", "0.3"]
 
 
 def test_section_63(tmp_path):
@@ -140,7 +140,7 @@ def test_section_63(tmp_path):
     ]
     assert sections == [[f"{n:02d}" for n in range(2, 22)], ["22"], ["23"]]
     assert [value(words, "--longest") for words in linearized] == ["512", None, None]
-    (learned,) = commands(shown, f"python {RECIPES}/module.py fairseq_aiayn.corpus.subwords learn")
+    (learned,) = commands(shown, LEARN)
     assert value(learned, "--vocabulary") == "16000"
     constrained = commands(
         dry_run([PARSING, "--treebank", tmp_path, *CPU, "--constrained", "--system", "both"]),
@@ -153,21 +153,18 @@ def test_silver_trees_double_the_vocabulary_and_stand_beside_copies_of_the_gold(
     (tmp_path / "silver.gz").touch()
     words = [PARSING, "--treebank", tmp_path, *CPU, "--silver", tmp_path / "silver.gz"]
     shown = dry_run([*words, "--gold_copies", "10"])
-    (learned,) = commands(shown, f"python {RECIPES}/module.py fairseq_aiayn.corpus.subwords learn")
+    (learned,) = commands(shown, LEARN)
     assert value(learned, "--vocabulary") == "32000"
     (train,) = commands(shown, "fairseq-train")
     assert value(train, "--upsample-primary") == "10"
     assert "bin/train1.words-tree.tree.bin" in shown
 
 
-@pytest.mark.parametrize(
-    ("recipe", "symbols"), [(GERMAN, ("--symbols", "37000")), (FRENCH, ("--vocabulary", "32000"))]
-)
-def test_the_vocabulary_has_the_size_of_section_5_1(recipe, symbols):
-    name = "subword-nmt learn-bpe" if recipe == GERMAN else f"python {RECIPES}/module.py"
-    learned = [w for w in commands(dry_run([recipe, *CPU]), name) if symbols[0] in w]
-    assert [value(words, symbols[0]) for words in learned] == [symbols[1]]
-    assert recipe == FRENCH or "--total-symbols" in learned[0]
+def test_the_vocabulary_has_the_size_of_section_5_1():
+    (german,) = commands(dry_run([GERMAN, *CPU]), "subword-nmt learn-bpe")
+    assert value(german, "--symbols") == "37000" and "--total-symbols" in german
+    (french,) = commands(dry_run([FRENCH, *CPU]), LEARN)
+    assert value(french, "--vocabulary") == "32000"
 
 
 def test_the_published_transformer_tiny_of_multi30k():
@@ -185,48 +182,34 @@ def test_the_published_transformer_tiny_of_multi30k():
 # --- hardware ---
 
 
-def gpus(tmp_path: Path, count: int, capability: str) -> dict[str, str]:
+def gpus(tmp_path: Path, count: int) -> dict[str, str]:
     """Return variables with which a machine seems to have so many GPUs."""
     lines = "".join(f"echo GPU {n}\n" for n in range(count))
-    tool = f'case "$*" in *compute_cap*) echo {capability} ;; *) {lines or ":"} ;; esac\n'
-    path = write_tool(tmp_path / "nvidia" / "nvidia-smi", tool)
+    path = write_tool(tmp_path / "nvidia" / "nvidia-smi", lines)
     return {"PATH": f"{path}:{environment()['PATH']}"}
 
 
-@pytest.mark.parametrize(("capability", "flag"), [("9.0", "--fp16"), ("6.1", None)])
-def test_all_gpus_are_used_in_the_precision_they_are_fast_in(tmp_path, capability, flag):
-    words = training(GERMAN, **gpus(tmp_path, 4, capability))
-    assert value(words, "--nproc-per-node") == "4"
-    assert value(words, "--distributed-world-size") == "4" and "--cpu" not in words
-    assert ("--fp16" in words) == (flag is not None) and "--eval-bleu" in words
-
-
-@pytest.mark.parametrize(("visible", "count"), [("0", 1), ("2,3", 2), ("1,-1,2", 1)])
-def test_only_visible_gpus_count(tmp_path, visible, count):
-    tools = gpus(tmp_path, 4, "8.0") | {"CUDA_VISIBLE_DEVICES": visible}
+def test_all_gpus_are_used_that_are_visible(tmp_path):
+    tools = gpus(tmp_path, 4)
     words = training(GERMAN, **tools)
-    assert value(words, "--distributed-world-size") == str(count)
+    assert value(words, "--nproc-per-node") == "4" == value(words, "--distributed-world-size")
+    assert "--cpu" not in words and {"--fp16", "--eval-bleu"} <= set(words)
+    for visible, count in (("0", "1"), ("2,3", "2"), ("1,-1,2", "1")):
+        words = training(GERMAN, **tools, CUDA_VISIBLE_DEVICES=visible)
+        assert value(words, "--distributed-world-size") == count
 
 
 def test_without_a_gpu_the_cpu_trains(tmp_path):
-    words = training(GERMAN, **gpus(tmp_path, 0, ""))
+    words = training(GERMAN, **gpus(tmp_path, 0))
     assert words[0] == "fairseq-train" and "--cpu" in words and "--eval-bleu" not in words
-    assert "at most the 1 here" in refusal(call([GERMAN, *EIGHT], **gpus(tmp_path, 1, "8.0")))
+    assert "at most the 1 here" in refusal(call([GERMAN, *EIGHT], **gpus(tmp_path, 1)))
 
 
-@pytest.mark.parametrize(
-    ("system", "device", "flags"),
-    [
-        ("aiayn", "cpu", ["--autocast", "bfloat16"]),
-        ("aiayn", "cuda", ["--autocast", "bfloat16"]),
-        ("stock", "cuda", ["--bf16"]),
-    ],
-)
-def test_bf16_is_each_systems_own(system, device, flags):
-    words = training(
-        *(GERMAN, "--precision", "bf16", "--system", system, "--device", device, "--gpus", "1")
-    )
-    assert set(flags) <= set(words) and ("--bf16" in words) == (flags == ["--bf16"])
+def test_bf16_is_each_systems_own():
+    shown = dry_run([GERMAN, "--precision", "bf16", "--system", "both", "--gpus", "1"])
+    ours, stock = commands(shown, "fairseq-train")
+    assert value(ours, "--autocast") == "bfloat16" and "--bf16" not in ours
+    assert "--bf16" in stock and "--autocast" not in stock
 
 
 def test_processes_start_by_torchrun_on_one_node_and_on_several():
@@ -281,22 +264,19 @@ def test_a_job_ends_its_recipe_and_is_queued_again_if_its_time_is_up(tmp_path, n
         (["--gpu", "2"], "unknown option --gpu: --gpus?"),
         (["--row", "bsae"], "this training is not possible"),
         (["--system", "stok"], "--system must be one of aiayn stock both, got 'stok'"),
-        (["--row", "b_dk16", "--system", "stock"], "this training is not possible"),
-        (["--seeds", "1 1"], "--seeds must be different whole numbers, got '1'"),
-        (["--seeds", " "], "--seeds must be at least one whole number"),
+        (["--seeds", "1 1"], "--seeds must be different whole numbers, got '1 1'"),
+        (["--seeds", " "], "--seeds must be different whole numbers"),
         (["--patience", "0"], "--patience must be never or a whole number from 1"),
         (["--patience", "3"], "--average 5 needs more"),
-        (["--lr_factor", "0.0"], "--lr_factor must be auto or a positive number"),
         (["--max_update", "20", "--interval", "10"], "make 2"),
         (["--train_options", "--max-update 3", "--interval", "1"], "make 3"),
-        (["--average", "0"], "--average must be at least 1"),
         (["--precision", "fp16"], "--precision fp16 needs a GPU"),
         (["--nodes", "2"], "needs --master HOST:PORT"),
         (["--nodes", "2", "--master", "a:1", "--seeds", "1 2"], "takes one system and one seed"),
         (["--node_rank", "1"], "--node_rank must be less than --nodes 1"),
         (["--source_lang", "de"], "--source_lang and --target_lang must differ"),
         (["--gpus", "x[$(touch mark)]"], "--gpus must be a whole number"),
-        (["--manifest", "none.toml"], "--manifest must be a readable file"),
+        (["--manifest", "none.toml"], "none.toml: No such file or directory"),
     ],
 )
 def test_wrong_options_are_one_line_before_anything_is_made(tmp_path, options, message):
@@ -324,9 +304,8 @@ def test_wrong_options_of_a_parser(tmp_path, options, message):
     ("options", "message"),
     [
         (["--rows", "tiny"], "--rows must be rows of Table 3, got 'tiny'"),
-        (["--rows", "base base"], "must differ from each other"),
         (["--corpus", "../demo"], "--corpus must name a recipe"),
-        (["--rows", "base", "--", "--patience", "3"], "which Table 3 cannot compare"),
+        (["--rows", "base", "--", "--patience", "3"], "--patience cannot stand after --"),
         (["--", "--row", "big"], "--row cannot stand after --"),
     ],
 )
@@ -344,7 +323,6 @@ def test_table_3_trains_every_row_and_seed_on_one_text():
     for words in commands(shown, "fairseq-generate"):
         assert value(words, "--gen-subset") == "valid"
         assert value(words, "--path").endswith("checkpoint_last.pt")
-    assert "40 runs: --array 0-39\n" == call([TABLE3, "--count", "--seeds", "1 2"]).stdout
     task = dry_run([TABLE3, "--rows", "base a_h1", "--", *CPU], SLURM_ARRAY_TASK_ID="1")
     (words,) = commands(task, "fairseq-train")
     assert value(words, "--arch") == "aiayn_a_h1"

@@ -13,7 +13,6 @@ from run_directories import (
     page,
     score,
     table_rows,
-    train_log,
     write_run,
 )
 
@@ -86,14 +85,11 @@ def test_several_seeds_have_a_mean_above_the_table(make_run):
 
 PAPERS = {
     ("base", "wmt14_en_de", "test"): ["27.3"],  # Table 2
-    ("base", "wmt14_en_fr", "test"): ["38.1"],
     ("big", "wmt14_en_de", "test"): ["28.4"],
     ("big_en_fr", "wmt14_en_fr", "test"): ["41.8"],
     ("c_n2", "wmt14_en_de", "valid"): ["23.7", "6.11", "36"],  # Table 3
-    ("tiny", "wmt14_en_de", "test"): [],
     ("c_n2", "wmt14_en_de", "test"): [],
     ("big", "wmt14_en_fr", "test"): [],  # the paper's has another dropout there
-    ("base", "multi30k_en_de", "test"): [],
     ("base", "wmt14_en_de", None): [],
 }
 
@@ -145,10 +141,8 @@ ELSEWHERE = {"hardware": {"processor": "X2", "gpus": ["H2", "H2"]}}
 @pytest.mark.parametrize(
     ("starts", "line"),
     [
-        ([], None),
         ([{"written": "2026-02-01", "command": "fairseq-train --fp16"}], None),
         ([{}, ELSEWHERE, {}], "on 2 × H2, X2, commit abc123+"),
-        ([{"hardware": {}, "commit": None}], "on hardware not recorded, commit not recorded"),
         ([{"gpus": 1}, ELSEWHERE], f"on H1, {THE_REST}, commit abc123+; on 2 × H2, X2, commit ab"),
     ],
 )
@@ -157,13 +151,6 @@ def test_the_page_says_of_later_starts_only_what_differs(make_run, starts, line)
     text = page(read_report([make_run("ours", made)], 0))
     lines = [part for part in text.split("\n") if part.startswith("- resumed: ")]
     assert len(lines) == bool(line) and all(f"- resumed: {line}" in found for found in lines)
-
-
-@pytest.mark.parametrize(("commit", "lines"), [(None, 0), (MADE["commit"], 0), ("other", 1)])
-def test_an_evaluation_by_another_commit_is_said(make_run, commit, lines):
-    made = MADE | {"evaluated_by": commit}
-    text = page(read_report([make_run("ours", made)], 0))
-    assert text.count("- evaluated by commit: other\n") == lines == text.count("- evaluated")
 
 
 def test_examples_are_spread_over_the_test_set():
@@ -192,25 +179,13 @@ def test_a_pipe_does_not_break_the_table(make_run):
     ("file", "content", "message"),
     [
         ("settings.json", '{"system": ', "settings.json: expected JSON"),
-        ("settings.json", "{}", "settings.json: system: missing key"),
         ("settings.json", "[]", "settings.json: expected an object, got []"),
         (
             "settings.json",
             '{"system": "x", "resumed": [{"hardware": "X1"}]}',
             "settings.json: resumed.0.hardware: expected an object, got 'X1'",
         ),
-        (
-            "settings.json",
-            '{"system": "x", "row": 5}',
-            "settings.json: row: expected a valid string, got 5",
-        ),
         ("score.json", '{"sentences": 4}', "score.json: sacrebleu: missing key"),
-        ("score.json", "[]", "score.json: expected an object, got []"),
-        (
-            "score.json",
-            score(27.0).replace("27.0", '"27"', 1),
-            "score.json: paper.score: expected a valid number, got '27'",
-        ),
         (
             "score.json",
             score(27.0).replace("[60.0", '["60"', 1),
@@ -221,11 +196,6 @@ def test_a_pipe_does_not_break_the_table(make_run):
             "\n".join(RESUMED[:-1]),
             "train.log: must be the log of a finished training, lacks 'done training in'",
         ),
-        (
-            "train.log",
-            train_log(10) + "\n" + PARAMETERS,
-            "train.log: must be the log of a finished training",
-        ),
         ("train.log", f"{PARAMETERS}\n{END}", "train.log: must be written with --log-format"),
         ("valid.log", "", "valid.log: must have a JSON line with 'valid_ppl', has none"),
         ("hypothesis.txt", "x\n", "hypothesis.txt: expected the 4 sentences of score.json, got 1"),
@@ -234,11 +204,6 @@ def test_a_pipe_does_not_break_the_table(make_run):
 def test_an_unfinished_piece_is_named(make_run, file, content, message):
     directory = make_run("ours", **{file: content})
     assert fault_of(read_run, directory).startswith(f"{directory}/{message}")
-
-
-def test_a_missing_piece_is_named(make_run):
-    with pytest.raises(OSError, match="hypothesis.txt"):
-        read_run(make_run("ours", **{"hypothesis.txt": None}))
 
 
 def test_runs_must_fit_together(make_run):

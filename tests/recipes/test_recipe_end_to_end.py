@@ -3,8 +3,10 @@ stage, and pasted from a dry run. The text goes through the same steps in every 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,12 +15,15 @@ from pathlib import Path
 import pytest
 import torch
 import treebanks
+from fairseq_stand_in import with_stand_ins
+from mirrors import invented_pairs
 from recipe_runs import (
     RECIPES,
     SHORT,
     call,
     files_of,
     finish,
+    in_front,
     kill_session,
     lines_of,
     make_corpus,
@@ -26,8 +31,9 @@ from recipe_runs import (
     stages_run,
     start,
     wait_for,
+    with_fork_server,
     with_holds,
-    with_stand_ins,
+    write_tool,
 )
 
 from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
@@ -169,13 +175,30 @@ def test_a_run_killed_in_every_stage_ends_as_if_it_had_not_been(german, tmp_path
     shutil.rmtree(exp)
 
 
+def demo(directory: Path) -> list[object]:
+    """Return the command of the demo in miniature on text of one's own."""
+    (directory / "own").mkdir()
+    for language, lines in zip(("en", "de"), invented_pairs(200, 3), strict=True):
+        (directory / f"own/text.{language}").write_text("".join(f"{line}\n" for line in lines))
+    words = [RECIPES / "demo/run.sh", "--corpus", directory / "own", "--bpe_codes", "60"]
+    return [*words, "--device", "cpu", "--workers", "1", "--exp", directory / "exp", *SHORT]
+
+
+def test_both_systems_side_by_side_end_as_one_after_the_other(tmp_path):
+    words, tools = [*demo(tmp_path), "--average", "1"], with_stand_ins(tmp_path / "tools")
+    failed = call([*words, "--side_by_side"], **tools, STAND_IN_FAILS="transformer")
+    assert failed.returncode == 1 and (tmp_path / "exp" / RUN / "score.json").exists()
+    assert re.search("(?m)^stock: .* stage 5-train failed .* takes transformer;", failed.stderr)
+    assert "stage 9-table" in finish([*words, "--side_by_side"], **tools).stderr
+    assert stages_run(finish([*words, "--side_by_side"], **tools).stderr) == []
+    beside = results(tmp_path / "exp")
+    shutil.rmtree(tmp_path / "exp")
+    alone = finish(words, **tools)
+    assert "aiayn: " not in alone.stderr and results(tmp_path / "exp") == beside
+
+
 def test_the_printed_demo_is_a_script_that_gets_the_same_scores(tmp_path):
-    corpus = tmp_path / "own"
-    corpus.mkdir()
-    for language, lines in zip(("en", "de"), _pairs(200), strict=True):
-        (corpus / f"text.{language}").write_text("".join(f"{line}\n" for line in lines))
-    words = [RECIPES / "demo/run.sh", "--corpus", corpus, "--bpe_codes", "60", "--device", "cpu"]
-    words += ["--exp", tmp_path / "exp", *SHORT, "--workers", "1", "--system", "aiayn"]
+    words = [*demo(tmp_path), "--system", "aiayn"]
     script = finish([*words, "--dry_run"]).stdout
     done = finish(words)
     assert done.stderr.count(" stage 8-score, ") == 1
@@ -188,12 +211,6 @@ def test_the_printed_demo_is_a_script_that_gets_the_same_scores(tmp_path):
     assert pasted.returncode == 0, pasted.stderr[-2000:]
     assert results(tmp_path / "exp") == recipe
     assert (tmp_path / "exp" / RUN / "settings.json").exists()
-
-
-def _pairs(count: int) -> tuple[list[str], list[str]]:
-    import mirrors
-
-    return mirrors.invented_pairs(count, 3)
 
 
 # --- the steps of text ---
@@ -251,9 +268,11 @@ def _test(recipe: str) -> str:
 
 def test_archives_that_break_the_manifest_are_named(tmp_path):
     corpus = make_corpus("wmt14_en_de", tmp_path / "mirror", "de", 30)
-    file = corpus.file("europarl-v7")
-    file.write_bytes(file.read_bytes()[:500])
-    corpus.publish(file)
+    file = corpus.mirror / "training-parallel-europarl-v7.tgz"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:500])
+    sums = [hashlib.sha256(content).hexdigest() for content in (whole, whole[:500])]
+    corpus.manifest.write_text(corpus.manifest.read_text().replace(*sums))
     words = mirrored(corpus, tmp_path / "exp", "--stop_stage", "2")
     result = call(words)
     assert result.returncode == 1
@@ -338,8 +357,6 @@ def test_the_sets_of_trees_and_no_symbol_of_them_is_unknown(trees, tmp_path):
 
 
 def test_the_dropout_that_is_best_on_section_22_parses_section_23(trees, tmp_path):
-    from recipe_runs import in_front, with_fork_server, write_tool
-
     evalb = tmp_path / "tools"
     real = f'exec {Path(with_fork_server()["PATH"].split(":")[0]) / "aiayn"} "$@"\n'
     better = 'if [[ $* == *dropout0.3/valid*per-sentence ]]; then "$REAL" "$@" | sed '
@@ -360,7 +377,7 @@ def test_lists_that_share_a_file_are_refused(trees, tmp_path):
     ):
         (tmp_path / "lists" / name).write_text(f" {file}\n".replace("x", "22/wsj_2201.mrg"))
     words = [*trees, "--lists", tmp_path / "lists", "--exp", tmp_path / "exp"]
-    assert "must be in one list" in call(words).stderr
+    assert "a file must stand once in the lists of" in call(words).stderr
     (tmp_path / "lists/test").write_text("23/wsj_2301.mrg\n")
     finish([*words, "--stop_stage", "2"])
     assert len(lines_of(tmp_path / "exp/trees/train.tree")) == treebanks.PER_SECTION

@@ -73,6 +73,8 @@ def sample(tmp_path) -> list[str | Path]:
 def test_done_stages_are_skipped_and_a_second_run_changes_nothing(sample, tmp_path):
     assert stages_run(finish(sample).stderr) == ["1-make", "2-copy", "3-count", "4-last"]
     assert (tmp_path / "exp/run/made/count").read_text() == "tea\n1\n"
+    with (tmp_path / "exp/options.txt").open("a") as file:
+        file.write("gone='an option that recipes had once'\n")
     before = files_of(tmp_path / "exp")
     again = finish(sample)
     assert stages_run(again.stderr) == [] and again.stderr.count("is done, skipped") == 4
@@ -139,16 +141,15 @@ def test_help_names_every_option_with_its_default(sample):
     ("options", "message"),
     [
         (["--wrod", "tea"], "unknown option --wrod: --word?"),
-        (["--stop-stag", "2"], "unknown option --stop_stag: --stop_stage?"),
         (["--word"], "option --word needs a value"),
         (["tea"], "unexpected argument 'tea'"),
         (["--times", "x[$(touch mark)]"], "--times must be a whole number, got 'x[$(touch mark)]'"),
-        (["--times", "08"], "--times must be a whole number"),
-        (["--stage", "-1"], "--stage must be a whole number"),
+        (["--stage", "08"], "--stage must be a whole number"),
         (["--word", "a\nb"], "--word must be one of tea coffee a b x'y, got 'a b'"),
+        (["--force=yes"], "unexpected argument 'yes'"),
         (["--dry_run", "true", "--force", "--mirror", "none"], "--mirror must be a directory"),
         (["--exp", "a:b"], "--exp must be a path in UTF-8 without"),
-        (["--exp", ""], "--exp must be a directory, got ''"),
+        (["--exp", ""], "--exp must be a path"),
     ],
 )
 def test_a_wrong_option_ends_the_recipe_with_one_line(sample, tmp_path, options, message):
@@ -247,12 +248,12 @@ def test_text_that_another_recipe_makes_is_waited_for(sample, tmp_path):
 
 
 def test_python_imports_nothing_from_the_users_directory(tmp_path):
-    for name in ("tqdm", "numpy", "fairseq_aiayn", "json", "runpy"):
+    for name in ("tqdm", "fairseq_aiayn", "json", "runpy"):
         (tmp_path / f"{name}.py").write_text(f"open('{tmp_path}/mark', 'w')\n")
     words = [RECIPES / "multi30k/run.sh", "--dry_run", "--device", "cpu"]
     for path in ("", ":", "::"):
         finish(words, tmp_path, PYTHONPATH=path)
-    finish([RECIPES / "table3/run.sh", "--count"], tmp_path)
+    finish([RECIPES / "table3/run.sh", "--rows", "base", "--dry_run"], tmp_path)
     module = ["python", RECIPES / "module.py", "fairseq_aiayn.corpus.moses", "--language", "en"]
     result = call(["bash", "-c", f". {RECIPES}/lib.sh; {shlex.join(map(str, module))} </dev/null"])
     assert result.returncode == 0 and not (tmp_path / "mark").exists()
@@ -334,10 +335,8 @@ def test_a_whole_download_that_has_not_got_its_name_is_taken(served, fetch, tmp_
     assert fetch(served[0], SUM).returncode == 0
 
 
-@pytest.mark.parametrize("kind", ["sha256", "md5"])
-def test_a_wrong_download_is_refused_and_does_not_stay(served, fetch, tmp_path, kind):
-    wrong = f"{kind}:{hashlib.new(kind, b'other').hexdigest()}"
-    result = fetch(served[0], wrong)
+def test_a_wrong_download_is_refused_and_does_not_stay(served, fetch, tmp_path):
+    result = fetch(served[0], f"md5:{hashlib.md5(b'other').hexdigest()}")
     assert result.returncode == 1 and "the checksum is not" in result.stderr.splitlines()[-1]
     assert not [*(tmp_path / "exp/downloads").glob("file*")]
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -120,14 +120,6 @@ def test_a_search_is_read(make_part):
     assert run.test_set == hashlib.sha256(both).hexdigest()
 
 
-def test_what_evalb_prints_is_read(make_part):
-    wrong = GOLD.replace("VP", "NP")
-    scores = evalb.summarize(evalb.score_sentence(GOLD, p) for p in (wrong, GOLD, GOLD, GOLD))
-    part = make_part(**{"score.json": json.dumps(asdict(scores))})
-    assert read_run(part).scores == scores
-    assert scores.all.f1 == pytest.approx(100 * 11 / 12)
-
-
 def test_the_papers_parsers_stand_as_printed_and_ours_below(make_part):
     rows = tables_of(markdown(read_table4([make_part()])))[0]
     header, _, *paper, ours = rows
@@ -141,7 +133,6 @@ def test_the_papers_parsers_stand_as_printed_and_ours_below(make_part):
     [
         ("wsj", 0, "WSJ only, discriminative: 9,800 gold sentences"),
         ("wsj_semi_supervised", 17_000, "semi-supervised: 9,800 gold, 17,000 silver sentences"),
-        ("gum_semi_supervised", 17_000, "gum_semi_supervised: 9,800 gold, 17,000 silver sentences"),
         (None, 0, "not recorded: 9,800 gold sentences"),
     ],
 )
@@ -154,11 +145,9 @@ def test_training_is_in_the_papers_words_on_its_corpus(make_part, corpus, silver
 @pytest.mark.parametrize(
     ("corpus", "part", "sentences", "ours"),
     [
-        ("gum", "test", SENTENCES, "corpus gum, subset test, 4 sentences"),
         ("gum", "test", SECTION_23, "corpus gum, subset test, 2,416 sentences"),
         ("wsj", "valid", SECTION_23, "corpus wsj, subset valid, 2,416 sentences"),
         ("wsj", "test", SENTENCES, "corpus wsj, subset test, 4 sentences"),
-        (None, "test", SECTION_23, "corpus not recorded, subset test, 2,416 sentences"),
     ],
 )
 def test_f1_on_another_set_than_section_23_is_said_not_to_compare(
@@ -169,12 +158,8 @@ def test_f1_on_another_set_than_section_23_is_said_not_to_compare(
         "\n\nThe paper's F1 is of section 23 of the WSJ, 2,416 sentences; ours is of "
         f"{ours}: they do not compare.\n\n"
     ) in text
-
-
-def test_nothing_is_said_of_section_23(make_part):
-    for part in ("test", "test-constrained"):
-        made = make_part(f"x-{part}", part, {"corpus": "wsj"}, SECTION_23)
-        assert "compare" not in markdown(read_table4([made]))
+    made = make_part("x", "test-constrained", {"corpus": "wsj"}, SECTION_23)
+    assert "compare" not in markdown(read_table4([made]))
 
 
 @pytest.mark.parametrize(
@@ -196,14 +181,11 @@ def test_searches_are_tested_against_the_first(make_part, sentences, verdict):
     assert rows[1][1:4] == ["+0.00", "+0.00 to +0.00", "1.0000"]
 
 
-def test_one_search_needs_no_test(make_part):
-    table = read_table4([make_part(**{"evalb.txt": None})])
-    assert len(tables_of(markdown(table))) == 2
-
-
-def test_one_sentence_is_compared_without_a_test(make_part):
-    table = read_table4([make_part("a", sentences=1), make_part("b", sentences=1)])
-    assert len(tables_of(markdown(table))) == 2
+def test_one_search_and_one_sentence_need_no_test(make_part):
+    one = make_part(**{"evalb.txt": None})
+    two = [make_part("a", sentences=1), make_part("b", sentences=1)]
+    for runs in ([one], two):
+        assert len(tables_of(markdown(read_table4(runs)))) == 2
 
 
 def test_details_have_a_column_a_run(make_part):
@@ -217,14 +199,9 @@ def test_details_have_a_column_a_run(make_part):
     expected = {
         "row": "parsing",
         "gold trees": "9,800",
-        "in a word's place": "pos",
-        "word pieces": "7,001",
         "dropout": "0.3",  # the last of the command counts
         "attention dropout": "0.25",
-        "parameters": "6,578,176",
-        "updates": "12,000",
-        "development perplexity": "1.23",
-        "F1": "85.68",
+        "word pieces": "7,001",
         "F1, at most 40 words": "86.68",
         "well-formed before repair, %": "75.00",
         "repairs: missing words": "1,200",
@@ -233,33 +210,10 @@ def test_details_have_a_column_a_run(make_part):
     }
     assert {label: ours[label] for label in expected} == expected
     all_of_it = summary(85.678)
-    for label, key in (
-        ("recall", "recall"),
-        ("precision", "precision"),
-        ("complete match, %", "complete_match"),
-        ("crossing brackets per sentence", "average_crossing"),
-        ("no crossing brackets, %", "no_crossing"),
-        ("tagging accuracy", "tagging_accuracy"),
-    ):
-        assert ours[label] == f"{all_of_it[key]:.2f}"
-    assert ours["errors of EVALB, which do not count"] == str(all_of_it["errors"])
+    for label in ("recall", "precision", "tagging accuracy"):
+        assert ours[label] == f"{all_of_it[label.replace(' ', '_')]:.2f}"
     assert (other["repairs: missing words"], other["repairs: too deep"]) == ("", "2")
     assert other["well-formed before repair, %"] == "100.00"
-
-
-def test_lines_that_say_nothing_of_any_run_are_left_out(make_part):
-    xx = {"data.json": json.dumps(DATA | {"tags": "XX"})}
-    log = valid_log(1.2, 60)
-    alone = make_part("a", made={"commands": {}}, **xx, **{"valid.log": log})
-    labels = details(markdown(read_table4([alone])))
-    for label in ("tagging accuracy", "dropout", "attention dropout", "word pieces"):
-        assert label not in labels
-    assert not [label for label in labels if "repairs:" in label or "silver" in label]
-    assert "copies of the gold trees" not in labels
-    silver = json.dumps(DATA | {"silver": 70_000})
-    both = details(markdown(read_table4([alone, make_part("b", **{"data.json": silver})])))
-    assert both["tagging accuracy"] == ""
-    assert both["silver trees"] == ""
 
 
 def test_labels_stand_by_how_often_gold_has_them(make_part):
@@ -273,10 +227,6 @@ def test_labels_stand_by_how_often_gold_has_them(make_part):
         ["NP", "40", "75.00", "60.00", "66.67", "100.00", "100.00", "100.00"],
         ["X", "0", "0.00", "0.00", "0.00", "0.00", "0.00", "0.00"],
     ]
-    many = {f"L{k}": {"gold": k, "predicted": 1, "matched": 0} for k in range(20)}
-    part = make_part("c", **{"score.json": score(1, labels=many)})
-    (table,) = sections(read_table4([part]))["Labels"]
-    assert [row[0] for row in table.rows] == [f"L{k}" for k in range(19, 4, -1)]
 
 
 @pytest.mark.parametrize(
@@ -287,16 +237,8 @@ def test_labels_stand_by_how_often_gold_has_them(make_part):
             r"b/test: expected the test set of .*a/test, \w{64}, got ",
         ),
         (
-            {"gold.trees": GOLD.replace("VP", "NP") + f"\n{GOLD}" * (SENTENCES - 1)},
-            "b/test: expected the test set of .*",
-        ),
-        (
             {"score.json": score(1, parameters="new.prm")},
             "expected the parameters of EVALB of .*, COLLINS, got new.prm",
-        ),
-        (
-            {"score.json": score(1, cutoff=70)},
-            "expected the cutoff of short sentences of .*, 40, got 70",
         ),
     ],
 )
@@ -309,25 +251,14 @@ def test_runs_that_cannot_stand_in_one_table_are_refused(make_part, files, messa
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("score.json", "{}", "score.json: all: missing key"),
-        (
-            "score.json",
-            score(1, all=summary("x")),
-            "score.json: all.f1: expected a valid number, got 'x'",
-        ),
-        (
-            "score.json",
-            score(1, labels={"NP": {"gold": 1}}),
-            "score.json: labels.NP.predicted: missing key",
-        ),
+        ("score.json", score(1, labels={"NP": {"gold": 1}}), "score.json: labels.NP.predicted: "),
         ("score.json", score(1, 5), "words.txt: expected the 5 sentences of score.json, got 4"),
         ("gold.trees", GOLD, "gold.trees: expected the 4 sentences of score.json, got 1"),
         (
             "repairs.json",
             repairs(too_deep="x"),
-            "repairs.json: repairs.too deep: expected a valid integer, got 'x'",
+            "repairs.json: repairs.too deep: expected a valid ",
         ),
-        ("data.json", '{"gold": 1}', "data.json: silver: missing key"),
         ("train.log", train_log(10).removesuffix(END), "train.log: "),
     ],
 )
@@ -335,13 +266,6 @@ def test_a_file_that_breaks_a_rule_is_named_with_it(make_part, file, content, me
     part = make_part(**{file: content})
     said = fault_of(read_run, part)
     assert said.startswith(str(part.parent)) and message in said
-
-
-@pytest.mark.parametrize("file", ["data.json", "train.log", "valid.log", "words.txt", "score.json"])
-def test_a_missing_file_is_named(make_part, file):
-    part = make_part(**{file: None})
-    with pytest.raises(FileNotFoundError, match=file):
-        read_run(part)
 
 
 def test_the_command_prints_the_table_and_writes_it_with_its_runs(make_part, tmp_path, capsys):

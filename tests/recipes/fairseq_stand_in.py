@@ -67,6 +67,17 @@ def generate(flags: dict[str, str]) -> None:
     print(f"Translated {len(lines):,} sentences (9 tokens) in 1.0s", file=sys.stderr)
 
 
+def with_stand_ins(directory: Path) -> dict[str, str]:
+    """Return variables with which fairseq's commands are stand-ins, made in a directory, and the
+    stages of text need no time to import torch."""
+    from recipe_runs import in_front, with_fork_server, write_tool
+
+    for name in COMMANDS:
+        write_tool(directory / name, f'exec {sys.executable} {__file__} {name} "$@"\n')
+    (directory / "torch.py").write_text("__version__ = 'none'\n")
+    return in_front(directory, with_fork_server()) | {"PYTHONPATH": str(directory)}
+
+
 COMMANDS = {
     "fairseq-preprocess": preprocess,
     "fairseq-train": train,
