@@ -243,7 +243,10 @@ show() {
     case $show in
     none) cat >>"$log" ;;
     progress) python "$module" fairseq_aiayn.runs.progress --log "$log" ;;
-    all) tee >(sed -u 's/.*\r//' >>"$log") >&2 ;; # log only the last state of a bar
+    all) # log only the last state of a bar
+        tee >(sed -u 's/.*\r//' >>"$log") >&2
+        wait $!
+        ;;
     esac
 }
 
