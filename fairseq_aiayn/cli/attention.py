@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+import warnings
 from collections.abc import Sequence
 from html import unescape
 from pathlib import Path
@@ -151,7 +152,11 @@ def _read_translator(arguments: argparse.Namespace) -> Translator:
     except OtherModel as other:
         from fairseq_aiayn.plugin.stock_models import StockTranslator
 
-        return cast(Translator, StockTranslator(*other.place))
+        for tells_too_much in ("fairseq", "hydra"):
+            logging.getLogger(tells_too_much).setLevel(logging.WARNING)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what fairseq uses of hydra
+            return cast(Translator, StockTranslator(*other.place))
 
 
 def attention_maps(
