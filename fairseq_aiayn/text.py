@@ -71,14 +71,10 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
             yield line.removesuffix(b"\n").removesuffix(b"\r").decode()
             number += 1
     except UnicodeDecodeError as error:
-        raise ValueError(f"{name}:{number}: {not_utf8(error)}") from error
+        byte = f"byte {error.start + 1} (0x{error.object[error.start]:02x})"
+        raise ValueError(f"{name}:{number}: {byte} is not UTF-8") from error
     except NOT_GZIP as error:
         raise ValueError(f"{name}:{number}: cut short or not gzip") from error
-
-
-def not_utf8(error: UnicodeDecodeError) -> str:
-    """Return which byte of a line is not UTF-8."""
-    return f"byte {error.start + 1} (0x{error.object[error.start]:02x}) is not UTF-8"
 
 
 def read_line_pairs(first: str | Path, second: str | Path) -> Iterator[tuple[str, str]]:

@@ -30,6 +30,7 @@ import inspect
 import os
 import sys
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -145,8 +146,6 @@ def _versions() -> str:
     """Return the versions that a bug report needs."""
     versions = []
     for name in ("fairseq-aiayn", "fairseq", "fairseq-fixed", "torch"):
-        try:
+        with suppress(PackageNotFoundError):
             versions.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
     return ", ".join([*versions, f"Python {sys.version.split()[0]}"])
