@@ -20,7 +20,7 @@ RUN = [
     "jinja2>=3",
     "scipy>=1.11",
     "safetensors>=0.4",
-    "pydantic>=2.5",
+    "pydantic>=2.6",
     "tqdm",
     "shtab>=1.6",
     "tomli>=2; python_version < '3.11'",

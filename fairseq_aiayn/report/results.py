@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -191,7 +192,7 @@ def read_results(path: Path) -> Results:
     return dataclass_of(content, Results, path)
 
 
-def results_as_json(results: Results) -> bytes:
+def results_as_json(results: Results) -> str:
     """Return all figures as JSON; infinities and NaN, which JSON lacks, are null."""
     from pydantic import TypeAdapter
 
@@ -200,4 +201,6 @@ def results_as_json(results: Results) -> bytes:
     if isinstance(results, Report):
         diagnoses = results.diagnoses.items()
         content["diagnoses"] = {name: diagnosis_as_json(found) for name, found in diagnoses}
-    return TypeAdapter(object).dump_json(content, indent=2) + b"\n"
+    text = TypeAdapter(object).dump_json(content)
+    finite = json.loads(text, parse_constant=lambda name: None)
+    return json.dumps(finite, indent=2, ensure_ascii=False) + "\n"
