@@ -178,7 +178,7 @@ def task_of(row: Row) -> str:
     return "aiayn_translation" if row.shared_vocabulary else PARSING_TASK
 
 
-def averaged_of(row: Row, subset: str | None) -> int:
+def averaged_of(row: Row, subset: object) -> int:
     """Return how many checkpoints the mean is of; Table 3, of the validation set, has no mean."""
     return 1 if subset == "valid" and row in TABLE_3 else row.averaged
 

@@ -15,23 +15,12 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from fairseq_aiayn.diagnosis.evidence import Evidence
-from fairseq_aiayn.paper import (
-    ADAM,
-    BASE,
-    D_DROP0,
-    D_LS0,
-    E_LEARNED,
-    TABLE_3,
-    VOCABULARY_EN_DE,
-    Row,
-    learning_rate,
-)
+from fairseq_aiayn.paper import ADAM, ROWS, TABLE_3, VOCABULARY_EN_DE, Row, learning_rate
 from fairseq_aiayn.runs.logs import as_number
 from fairseq_aiayn.settings import (
     ENCODER_AND_DECODER,
     PARSING_TASK,
     SIDES,
-    SIZE_ARGUMENTS,
     TOLERANCE,
     USUAL_MAX_TOKENS,
     averaged_of,
@@ -115,17 +104,13 @@ def number(name: str, argument: str, paper: str, cost: Any, here: Reading | None
 
 def choice(name: str, part: str, ours: str, stocks: str, cost: Cost, change: str = "") -> Aspect:
     """Return an aspect in which this plugin's part is as the paper, and stock fairseq's is not."""
-
-    def here(run: Evidence, row: Row) -> object:
-        is_ours = run.is_ours(part)
-        return stocks if is_ours is False else is_ours
-
-    return Aspect(name, ours, here, cost, change)
+    here = {True: True, False: stocks, None: None}
+    return Aspect(name, ours, lambda run, row: here[run.is_ours(part)], cost, change)
 
 
-def bleu_gain(worse: Row, better: Row) -> float:
+def bleu_gain(worse: str, better: str) -> float:
     """Return how much higher the BLEU is that the paper prints for the second row."""
-    return (better.published.bleu or 0) - (worse.published.bleu or 0)
+    return (ROWS[better].published.bleu or 0) - (ROWS[worse].published.bleu or 0)
 
 
 # --- batch, updates and learning rate (sections 5.1 to 5.3), which are judged together ----------
@@ -137,10 +122,7 @@ FALLING = 0.01  # bits per token
 SAME_RATE = 0.05  # a peak no further from the paper's is the same
 RECIPE = "a known good recipe (Ott et al. 2018)"
 OUR_RATE = "aiayn_inverse_sqrt"
-SMALL_BATCH = (
-    "base with 4,096 tokens: 26.57, with 3,072: 25.15, after 500,000 updates (tensor2tensor#129); "
-    "tiny with a quarter of its batch: 0.66 instead of 23.30 (docs/diagnosis.md)"
-)
+SMALL_BATCH = "base with 4,096 tokens has 26.57, with 3,072 25.15 (tensor2tensor#129)"
 UPDATES = "base: 27.0 after 100,000, 27.4 after 200,000, 27.5 after 300,000 (tensor2tensor#444)"
 EARLY = "fewer than this, which costs little where the development loss no longer falls"
 
@@ -172,8 +154,7 @@ def _batch(run: Evidence, row: Row) -> Any:
 
 
 def _updates(run: Evidence, row: Row) -> Any:
-    """Judge what was done, or of a training that still runs, what it was asked for; a larger batch
-    needs fewer updates."""
+    """Judge the updates, of a running training those asked for; a larger batch needs fewer."""
     is_done = run.is_finished is not False
     updates = run.updates if is_done else run.number("max_update")
     if not updates:
@@ -182,11 +163,11 @@ def _updates(run: Evidence, row: Row) -> Any:
     ratio = updates / row.steps
     if abs(ratio - 1) <= TOLERANCE or ratio < 1 - TOLERANCE <= ratio * size:
         return True
-    here = f"{updates:,.0f}" + ("" if is_done else f" asked for, {run.updates or 0:,} done")
+    here = f"{updates:,.0f}" + " asked for" * (not is_done)
     change = f"--max-update {row.steps}" + " --max-epoch 0" * bool(run.number("max_epoch"))
     if ratio < 1 and (patience := run.number("patience") or 0) > 0:
-        effect = f"{EARLY}; --patience {patience:g} may have ended it"
-        return here, UNKNOWN, effect, "--patience -1"
+        why = f"{EARLY}; --patience {patience:g} may have ended it"
+        return here, UNKNOWN, why, "--patience -1"
     if ratio < 1 and still_falls(run) is False:
         return here, UNKNOWN, f"{EARLY}, as here", change
     weight = LARGE if ratio * max(1, size) < HALF else MEDIUM
@@ -194,8 +175,7 @@ def _updates(run: Evidence, row: Row) -> Any:
 
 
 def still_falls(run: Evidence) -> bool | None:
-    """Return whether the development loss fell in the last fifth of a training; None if that is not
-    known."""
+    """Return whether the development loss fell in the last fifth; None if that is not known."""
     losses = run.curves.get("development loss", {})
     points = {update: value for update, value in losses.items() if math.isfinite(value)}
     last = max(points, default=0)
@@ -210,12 +190,13 @@ def _peak(row: Row) -> float:
 def _rate(run: Evidence, row: Row) -> Any:
     """Judge the learning rate after the warm-up; a larger batch may have a higher one."""
     schedule, ratio = run.text("lr_scheduler"), _rate_ratio(run, row)
-    change = f"--lr {_peak(row):.9g}, or --lr-scheduler {OUR_RATE}"
+    change = f"--lr-scheduler inverse_sqrt --lr {_peak(row):.9g}, or --lr-scheduler {OUR_RATE}"
     if schedule not in (None, "inverse_sqrt", OUR_RATE):
         return schedule, LARGE, "another schedule", change
     if ratio is None or abs(ratio - 1) <= SAME_RATE:
         return None if ratio is None else True
-    here = f"{schedule}, {run.text('lr') if schedule != OUR_RATE else run.text('lr_factor')}"
+    name = "lr_factor" if schedule == OUR_RATE else "lr"
+    here = f"{schedule}, {option(name)} {run.number(name) or 1:g}"
     effect = f"{ratio:.2f} of the paper's rate after the warm-up"
     if 1 < ratio <= (run.tokens_per_update or 0) / row.batch_tokens:
         return here, NONE, f"{effect}; with its batch {RECIPE}"
@@ -223,10 +204,7 @@ def _rate(run: Evidence, row: Row) -> Any:
 
 
 def _rate_ratio(run: Evidence, row: Row) -> float | None:
-    """Return the learning rate after the warm-up over the paper's.
-
-    A longer warm-up has a lower peak, but the same rate after it; it is an aspect of its own.
-    """
+    """Return the rate after the warm-up over the paper's; a longer warm-up has a lower peak."""
     schedule, rate = run.text("lr_scheduler"), run.number("lr")
     if schedule == OUR_RATE:
         return (run.number("lr_factor") or 1.0) / row.lr_factor
@@ -237,8 +215,10 @@ def _rate_ratio(run: Evidence, row: Row) -> float | None:
 
 # --- what else has more than one option or form -------------------------------------------------
 
-NORMS = {f"{side}_normalize_before": side for side in SIDES}
+SYMBOLS = (*ENCODER_AND_DECODER.values(), "d_k", "d_v")
+NORMS = tuple(f"{side}_normalize_before" for side in SIDES)
 LEARNED = {"learned_positions": "both", **{f"{side}_learned_pos": side for side in SIDES}}
+SINUSOIDS = "sinusoids interleaved, from position 0"
 STOCKS_SINUSOIDS = "sinusoids concatenated, other wavelengths, from position 2"
 SHARING = {
     "share_all_embeddings": "both embeddings and the projection",
@@ -248,10 +228,7 @@ SHARING = {
 NEWSTEST2014 = 3_003  # sentences
 STOCKS_MULTIPLE = 8  # stock fairseq's default of --required-batch-size-multiple
 OF_TINY = "after 1,450 updates of tiny (docs/results.md#ablation_tiny)"
-OF_SACREBLEU = {  # by its tokenizer, what its figure is beside the paper's measure
-    "13a": "the authors' base model has 27.52 by sacreBLEU and 29.02 by their script",
-    "intl": "the authors' base model has 28.33 by sacreBLEU's intl and 29.02 by their script",
-}
+OF_SACREBLEU = {"13a": 27.52, "intl": 28.33}  # the authors' base model, by tokenizers
 
 
 def _adam(run: Evidence, row: Row) -> str | None:
@@ -262,15 +239,11 @@ def _adam(run: Evidence, row: Row) -> str | None:
     return None if None in numbers else "Adam, β1 {}, β2 {}, ε {}".format(*numbers)
 
 
-def _dropout(*names: str) -> Reading:
-    """Return the reading of a dropout by its names; the paper does not print a parser's."""
-
-    def read(run: Evidence, row: Row) -> float | None:
-        given = [value for name in names if (value := run.number(name)) is not None]
-        here = max(given, default=0.0 if run.is_ours("arch") else None)
-        return None if here and not (row.shared_vocabulary or len(names) > 1) else here
-
-    return read
+def _chosen(name: str) -> Reading:
+    """Return the reading of a dropout; a parser's was chosen on section 22, and is not printed."""
+    return lambda run, row: (
+        run.number(name) if row.shared_vocabulary or run.number(name) == 0 else None
+    )
 
 
 def _smoothing(run: Evidence, row: Row) -> object:
@@ -280,54 +253,48 @@ def _smoothing(run: Evidence, row: Row) -> object:
     return run.number("label_smoothing")
 
 
-def sizes(run: Evidence, side: str) -> dict[str, int]:
-    """Return the sizes of the encoder or the decoder by the paper's symbols."""
-    found = {
-        symbol: int(run.number(f"{side}_{name}") or 0)
-        for name, symbol in ENCODER_AND_DECODER.items()
-    }
-    of_a_head = found["d_model"] // max(1, found["h"])
-    return found | {name: int(run.number(name) or of_a_head) for name in ("d_k", "d_v")}
+def row_sizes(row: Row) -> str:
+    """Return the sizes of a row by the paper's symbols."""
+    return ", ".join(f"{symbol} {getattr(row, symbol)}" for symbol in SYMBOLS)
 
 
-def has_sizes_of(run: Evidence, row: Row) -> bool:
-    """Return whether encoder and decoder both have the row's sizes."""
-    return all(
-        getattr(row, symbol) == size for side in SIDES for symbol, size in sizes(run, side).items()
-    )
-
-
-def _text_of(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{symbol} {size}" for symbol, size in sizes.items())
+def run_sizes(run: Evidence) -> str | None:
+    """Return the sizes of encoder and decoder, once if they are the same."""
+    sides = []
+    for side in SIDES:
+        given = [run.number(f"{side}_{name}") or 0 for name in ENCODER_AND_DECODER]
+        if not all(given):
+            return None
+        of_a_head = given[1] // given[3]
+        values = [*given, *(run.number(name) or of_a_head for name in ("d_k", "d_v"))]
+        sides.append(", ".join(f"{name} {n:g}" for name, n in zip(SYMBOLS, values, strict=True)))
+    return " / ".join(dict.fromkeys(sides))
 
 
 def _sizes(run: Evidence, row: Row) -> Any:
-    if any(run.number(name) is None for name in SIZE_ARGUMENTS):
-        return None
-    weight, effect = UNKNOWN, "another model"
-    same = next((other for other in TABLE_3 if has_sizes_of(run, other)), row)
-    if same is not row and same.published.bleu and row.published.bleu:
-        gain = bleu_gain(row, same)
-        weight = LARGE if abs(gain) >= 1 else MEDIUM
-        effect = f"the size of row {same.name}: {gain:+.1f} BLEU (Table 3)"
-    here = " / ".join(dict.fromkeys(_text_of(sizes(run, side)) for side in SIDES))
-    return has_sizes_of(run, row) or (here, weight, effect, f"--arch {row.arch}")
+    here = run_sizes(run)
+    same = next((other for other in TABLE_3 if row_sizes(other) == here), None)
+    if here in (None, row_sizes(row)) or not (same and same.published.bleu and row.published.bleu):
+        return here
+    gain = bleu_gain(row.name, same.name)
+    effect = f"the size of row {same.name}: {gain:+.1f} BLEU (Table 3)"
+    return here, LARGE if abs(gain) >= 1 else MEDIUM, effect, f"--arch {row.arch}"
 
 
 def _norms(run: Evidence, row: Row) -> object:
-    before = " and ".join(side for name, side in NORMS.items() if run.is_on(name))
     is_known = run.is_ours("arch") or all(name in run.options for name in NORMS)
-    return f"before each sub-layer ({before})" if before else is_known or None
+    return "before each sub-layer" if any(map(run.is_on, NORMS)) else is_known or None
 
 
-def _positions(run: Evidence, row: Row) -> str | None:
+def _positions(run: Evidence, row: Row) -> object:
     if run.is_on("no_token_positional_embeddings"):
-        return "none"
+        effect = "the model does not see the order of words"
+        return "none", LARGE, effect, "leave --no-token-positional-embeddings out"
     sides = [side for name, side in LEARNED.items() if run.is_on(name)]
     if sides:
         return "learned" if len(sides) > 1 or "both" in sides else f"learned ({sides[0]} only)"
     is_known = any(name in run.options for name in LEARNED)
-    return "sinusoids" if run.is_ours("arch") else STOCKS_SINUSOIDS if is_known else None
+    return SINUSOIDS if run.is_ours("arch") else STOCKS_SINUSOIDS if is_known else None
 
 
 def _sharing(run: Evidence, row: Row) -> object:
@@ -354,17 +321,16 @@ def _longest_output(run: Evidence, row: Row) -> str | None:
 def _test_set(run: Evidence, row: Row) -> object:
     """Return what was left out by the numbers of sentences, or may have been by the options."""
     done, is_wmt14 = run.translated or 0, (run.corpus or "").startswith("wmt14_")
-    everything = max(done + run.missing, NEWSTEST2014 * (is_wmt14 and run.subset == "test"))
+    everything = max(
+        done + run.missing, NEWSTEST2014 * (is_wmt14 and run.search.get("gen_subset") == "test")
+    )
     default = {True: 1, False: STOCKS_MULTIPLE, None: 0}[run.is_ours("search")]
     multiple = int(as_number(run.search.get("required_batch_size_multiple")) or default)
     if 0 < done < everything:
         return f"{done:,} of {everything:,} sentences"
-    if multiple == 1 or done == NEWSTEST2014:
-        return True
-    return (
-        f"up to {multiple - 1} sentences fewer: batches in multiples of {multiple}" * multiple
-        or None
-    )
+    if multiple < 2 or done == NEWSTEST2014:
+        return multiple == 1 or done == NEWSTEST2014 or None
+    return f"up to {multiple - 1} sentences fewer: batches in multiples of {multiple}"
 
 
 def _scored_text(run: Evidence, row: Row) -> object:
@@ -377,39 +343,29 @@ def _scored_text(run: Evidence, row: Row) -> object:
     return "as pieces" if has_subwords else True
 
 
-def _bleu_parts(run: Evidence) -> tuple[dict[str, str], object]:
-    """Return the parts of a signature and the language of what it scores; None is not known."""
-    parts = dict(re.findall(r"([a-z]+)[:.]([^|+ ]+)", run.signature or ""))
-    moses = re.fullmatch(r"sacremoses-.*-(\w+)", parts.get("tok", ""))
-    return parts, moses[1] if moses else run.search.get("target_lang") or run.text("target_lang")
-
-
-def _papers_bleu(run: Evidence, row: Row) -> str:
-    german = ", Unicode quotes as ASCII, German compounds split"
-    return "cased, of Moses tokens" + german * (_bleu_parts(run)[1] in ("de", None))
-
-
 def _bleu(run: Evidence, row: Row) -> Any:
     """Judge a signature of sacreBLEU or of `aiayn bleu`, or a line of fairseq's."""
-    parts, language = _bleu_parts(run)
+    if run.signature is None:
+        return None
+    parts = dict(re.findall(r"([a-z]+)[:.]([^|+ ]+)", run.signature))
     tokens = parts.get("tok", "")
-    if run.signature is None or tokens.startswith("sacremoses-"):
-        same = language != "de" or parts.get("quotes") == "ascii"
-        quotes = (run.signature, UNKNOWN, "Unicode quotes are kept", "aiayn bleu --quotes ascii")
-        return None if run.signature is None else same or quotes
-    effect = OF_SACREBLEU.get(tokens, "without the splitting 0.7 to 1 lower")
-    effect = effect if language == "de" else f"English-German: {effect}"
-    effect += "; without case 0.5 higher" if parts.get("case") == "lc" else ""
-    return run.signature, LARGE, f"{effect} (tensor2tensor#317)", "aiayn bleu"
+    if tokens.startswith("sacremoses-"):
+        is_papers = not tokens.endswith("-de") or parts.get("quotes") == "ascii"
+        kept = (run.signature, UNKNOWN, "Unicode quotes are kept", "aiayn bleu --quotes ascii")
+        return is_papers or kept
+    effect = "BLEU without the splitting is 0.7 to 1 lower"
+    if tokens in OF_SACREBLEU:
+        effect = f"the authors' base model has {OF_SACREBLEU[tokens]} and by their script 29.02"
+    effect += "; without case 0.5 higher" * (parts.get("case") == "lc")
+    return run.signature, LARGE, f"for English-German, {effect} (tensor2tensor#317)", "aiayn bleu"
 
 
 # --- the table ----------------------------------------------------------------------------------
 
 # fmt: off
-# ruff: disable[ISC004]
 ASPECTS = (
     Aspect("architecture", "Transformer with self-attention",
-           lambda run, row: run.is_transformer or run.model or run.text("arch"),
+           lambda run, row: run.is_transformer or run.text("arch"),
            (UNKNOWN, "another architecture, which is not judged further"), "--arch {row.arch}"),
     Aspect("task", "one pair of languages",
            lambda run, row: run.is_ours("task") is not None or run.text("task"),
@@ -432,32 +388,33 @@ ASPECTS = (
     number("weight decay", "weight_decay", "0", (UNKNOWN, "the paper has none"),
            lambda run, row: 0.0 if run.is_ours("optimizer") else run.number("weight_decay")),
     number("dropout", "dropout", "{row.P_drop}",
-           {"0": (LARGE, f"{bleu_gain(D_DROP0, BASE):.1f} BLEU less for base (Table 3, row D)"),
-            OTHER: (MEDIUM, "another regularization")}, _dropout("dropout")),
+           {"0": (LARGE, f"{bleu_gain('d_drop0', 'base'):.1f} BLEU less for base (Table 3, row D)"),
+            OTHER: (MEDIUM, "another regularization")}, _chosen("dropout")),
     number("attention dropout", "attention_dropout", "0",
-           (UNKNOWN, "the paper has none in attention weights"), _dropout("attention_dropout")),
-    number("activation dropout", "activation_dropout", "0",
+           (UNKNOWN, "the paper has none in attention weights"), _chosen("attention_dropout")),
+    Aspect("activation dropout", "0",
+           lambda run, row: max((each for name in ("activation_dropout", "relu_dropout")
+                                 if (each := run.number(name)) is not None), default=None),
            (UNKNOWN, "the paper has none within the feed-forward network"),
-           _dropout("activation_dropout", "relu_dropout")),
+           "--activation-dropout 0 --relu-dropout 0"),
     Aspect("label smoothing", "{row.epsilon_ls}", _smoothing,
-           {"0": (MEDIUM, f"{bleu_gain(D_LS0, BASE):.1f} BLEU less for base (Table 3, row D)"),
+           {"0": (MEDIUM, f"{bleu_gain('d_ls0', 'base'):.1f} BLEU less for base (Table 3, row D)"),
             OTHER: (MEDIUM, "another loss: perplexities do not compare either")},
            "--criterion label_smoothed_cross_entropy --label-smoothing {row.epsilon_ls}"),
     Aspect("precision", "without --amp",
            lambda run, row: "--amp" if run.is_on("amp") else "fp16" in run.options or None,
-           (UNKNOWN, "fairseq divides gradients by the loss scale twice"), "--fp16 or --bf16"),
-    Aspect("sizes",
-           lambda run, row: _text_of({name: getattr(row, name) for name in sizes(run, "encoder")}),
-           _sizes),
+           (UNKNOWN, "fairseq divides gradients by the loss scale twice"),
+           "leave --amp out; --fp16 or --bf16"),
+    Aspect("sizes", lambda run, row: row_sizes(row), _sizes,
+           (UNKNOWN, "another model"), "--arch {row.arch}"),
     Aspect("norms", "after each sub-layer", _norms,
            (UNKNOWN, "worse on WMT14 en-de, easier without warm-up (Nguyen and Salazar 2019)"),
            "leave --encoder-normalize-before and --decoder-normalize-before out"),
     choice("ε of LayerNorm", "arch", "1e-6", "1e-5", (UNKNOWN, "not measured")),
-    Aspect("positions", lambda run, row: "learned" if row.learned_positions else "sinusoids",
+    Aspect("positions", lambda run, row: "learned" if row.learned_positions else SINUSOIDS,
            _positions,
-           {"none": (LARGE, "the model does not see the order of words"),
-            STOCKS_SINUSOIDS: (SMALL, f"perplexity 10.16 against 10.27 with the paper's {OF_TINY}"),
-            OTHER: (SMALL, f"{bleu_gain(BASE, E_LEARNED):+.1f} BLEU if learned (Table 3, row E)")},
+           {STOCKS_SINUSOIDS: (SMALL, f"perplexity 10.16 against 10.27 with the paper's {OF_TINY}"),
+            OTHER: (SMALL, f"{bleu_gain('base', 'e_learned'):+.1f} BLEU if learned (row E)")},
            "--arch {row.arch}"),
     Aspect("shared matrices",
            lambda run, row: [*SHARING.values()][0 if row.shared_vocabulary else 1], _sharing,
@@ -468,12 +425,11 @@ ASPECTS = (
            (UNKNOWN, "another text or number of merges: perplexities per piece do not compare"),
            f"subword-nmt learn-bpe --total-symbols -s {VOCABULARY_EN_DE}"),
     Aspect("initial values", "{row.initialization}", _initial_values,
-           (UNKNOWN, "perplexity 9.49 with fairseq, 10.19 with tensor2tensor, 10.27 with "
-            f"fairseq-0.9 {OF_TINY}")),
+           (UNKNOWN, f"perplexity 9.49 (fairseq), 10.19 (tensor2tensor), 10.27 (0.9) {OF_TINY}")),
     Aspect("activation", "relu",
            lambda run, row: run.is_ours("arch") or run.text("activation_fn"),
            (UNKNOWN, "another network"), "--activation-fn relu"),
-    Aspect("averaging", lambda run, row: f"{averaged_of(row, run.subset)}",
+    Aspect("averaging", lambda run, row: str(averaged_of(row, run.search.get("gen_subset"))),
            lambda run, row: run.averaged,
            (MEDIUM, "checkpoints; averaging gains up to 1 BLEU, usually less (tensor2tensor#317)"),
            "aiayn average --last {paper}"),
@@ -495,6 +451,5 @@ ASPECTS = (
     Aspect("text that is scored", "words", _scored_text,
            (LARGE, "BLEU of byte pairs or word pieces is far higher than BLEU of words"),
            "--post-process subword_nmt or sentencepiece"),
-    Aspect("BLEU", _papers_bleu, _bleu),
+    Aspect("BLEU", "cased, of Moses tokens; German: ASCII quotes, split compounds", _bleu),
 )
-# fmt: on

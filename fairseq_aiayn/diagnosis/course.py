@@ -30,8 +30,7 @@ OVERFLOW = re.compile("overflow detected")
 LOST_BATCH = re.compile(r"recover from OOM in forward|memory, skipping|(?m:^ ?Skipping batch)")
 GAVE_UP = "Minimum loss scale reached"
 ERROR = re.compile(
-    r"^(?:\S+ )*?((?:[\w.]+(?:Error|Exception)\b|KeyboardInterrupt|Killed$|Segmentation fault).*"
-    r"|.*CANCELLED AT.*)",
+    r"^(?:\S+ )*?((?:[\w.]+(?:Error|Exception)\b|\S+ error:|Killed|Segmentation|KeyboardInt).*)",
     re.MULTILINE,
 )
 
@@ -69,45 +68,39 @@ def _loss(run: Evidence) -> Iterator[Event]:
             text = f"the {name} is not a number from update {wrong[0]:,} {until}"
             yield Event(text, Weight.LARGE, LESS)
             return
-    training, development, perplexity = (
-        smoothed(run.curves.get(name, {})) for name in ("loss", "development loss", "perplexity")
-    )
-    yield from [*_rise(training, development)][:1] or _flat(run, perplexity)
-    end = [*training.values()][-1:]
-    if end and development and (lowest := min(development.values())) > end[0] + GAP:
-        text = f"the development loss was never below {lowest:g}, the training's is {end[0]:g}"
-        yield Event(text, Weight.LARGE, f"{PREPARED}; more dropout, more text")
+    curves = [smoothed(run.curves.get(name, {})) for name in ("loss", "development loss")]
+    training, development = ([*curve.values()] for curve in curves)
+    yield from [*_rise(*curves)][:1] or _flat(run)
+    if training and development and min(development) > training[-1] + GAP:
+        text = f"the development loss was never below {min(development):g}, the training's is "
+        yield Event(f"{text}{training[-1]:g}", Weight.LARGE, f"{PREPARED}; more dropout, more text")
     if development and run.is_finished and still_falls(run):
-        last = [*development.values()][-1]
-        yield Event(f"the development loss, {last:g}, still fell at the end")
+        yield Event(f"the development loss, {development[-1]:g}, still fell at the end")
 
 
 def _rise(training: Points, development: Points) -> Iterator[Event]:
     """Yield how a loss rose again: it overfitted where the other fell, else it diverged."""
     for name, points in (("development loss", development), ("training loss", training)):
-        if not points:
-            continue
-        best, (last, end) = min(points, key=points.__getitem__), [*points.items()][-1]
-        rise = end - points[best]
-        text = f"the {name} rose from {points[best]:g} at update {best:,} to {end:g} at {last:,}"
-        before = [value for update, value in training.items() if update <= best][-1:]
-        fell = before[0] - [*training.values()][-1] if before and points is development else 0
-        if rise > OVERFIT and fell > max(OVERFIT, rise / 4):
-            weight = Weight.LARGE if rise > DIVERGED else Weight.MEDIUM
+        best = min(points, key=points.__getitem__, default=0)
+        lowest, (last, end) = points.get(best, 0), [(0, 0), *points.items()][-1]
+        text = f"the {name} rose from {lowest:g} at update {best:,} to {end:g} at {last:,}"
+        then = [value for update, value in training.items() if update <= best][-1:]
+        fell = then[0] - [*training.values()][-1] if then and points is development else 0
+        if end - lowest > OVERFIT and fell > max(OVERFIT, (end - lowest) / 4):
+            weight = Weight.LARGE if end - lowest > DIVERGED else Weight.MEDIUM
             change = "the checkpoint of that update; more dropout, more text, --patience"
             yield Event(f"overfitted: {text}, while that of the training fell", weight, change)
-        elif rise > DIVERGED:
+        elif end - lowest > DIVERGED:
             yield Event(f"diverged: {text}", Weight.LARGE, LESS)
 
 
-def _flat(run: Evidence, training: Points) -> Iterator[Event]:
+def _flat(run: Evidence) -> Iterator[Event]:
     """Yield that little is learned, where that was so in the middle of a training already."""
-    values = [*(training or smoothed(run.curves.get("development perplexity", {}))).items()]
-    if len(values) < 3:
-        return
-    (middle, before), (last, end) = values[len(values) // 2], values[-1]
-    is_flat = end > FLAT_PERPLEXITY and before / end < 2**FLAT
-    if is_flat and last > (run.number("warmup_updates") or 0):
+    curves = (run.curves.get(name, {}) for name in ("perplexity", "development perplexity"))
+    values = [*smoothed(next(filter(None, curves), {})).items()]
+    (middle, before), (last, end) = [(0, 0.0), *values][len(values) // 2], [(0, 0.0), *values][-1]
+    is_flat = end > FLAT_PERPLEXITY and before < end * 2**FLAT
+    if is_flat and len(values) > 2 and last > (run.number("warmup_updates") or 0):
         text = f"flat: perplexity {before:,.0f} at update {middle:,}, {end:,.0f} at {last:,}"
         text += "; little but the frequency of words is learned"
         yield Event(text, Weight.LARGE, f"{LESS}; {PREPARED}")
@@ -117,15 +110,13 @@ def _scale(run: Evidence) -> Iterator[Event]:
     """Yield a loss scale and gradients that are not those of a converging training."""
     scales = [*run.curves.get("loss scale", {}).values()]
     if GAVE_UP in run.log.text or (scales and scales[-1] < 1):
-        text = "the loss scale became too small: mostly it had diverged before"
-        yield Event(f"{text} (fairseq#2488, #512)", Weight.LARGE, f"{LESS}; --clip-norm 1, --bf16")
+        text = "the loss scale became too small: mostly it had diverged before (fairseq#2488, #512)"
+        yield Event(text, Weight.LARGE, "--clip-norm 1, --bf16, a smaller --lr")
     norms = smoothed(run.curves.get("gradient norm", {}))
     update = max(norms, key=norms.__getitem__, default=0)
-    if norms and norms[update] > SPIKE:
-        is_early = update <= (run.number("warmup_updates") or 0)
+    if update > (run.number("warmup_updates") or 0) and norms[update] > SPIKE:
         text = f"the gradient norm was {norms[update]:,.1f} about update {update:,}"
-        weight, change = (Weight.NONE, "") if is_early else (Weight.UNKNOWN, "--clip-norm 1")
-        yield Event(text, weight, change)
+        yield Event(text, Weight.UNKNOWN, "--clip-norm 1")
 
 
 def _left_out(run: Evidence) -> Iterator[Event]:
@@ -157,7 +148,7 @@ def _left_out(run: Evidence) -> Iterator[Event]:
 def _progress(run: Evidence) -> Iterator[Event]:
     """Yield how many updates were done of those that were asked for, and how it ended."""
     errors = ERROR.findall("\n".join(run.log.lines[-200:]))
-    if errors and not run.is_finished:
+    if errors and not run.is_finished and GAVE_UP not in errors[-1]:
         is_users = errors[-1].startswith("KeyboardInterrupt")
         yield Event(f"ended with {errors[-1][:100]}", Weight.NONE if is_users else Weight.LARGE)
     if run.starts > 1:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fairseq_aiayn.diagnosis.aspects import ASPECTS, Finding, Weight, has_sizes_of, judge
+from fairseq_aiayn.diagnosis.aspects import ASPECTS, Finding, judge, row_sizes, run_sizes
 from fairseq_aiayn.diagnosis.course import Event, events
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import BASE, E_LEARNED, ROWS, TABLE_3_D, Row
@@ -36,8 +36,8 @@ class Diagnosis:
 
 def diagnose(run: Evidence, row: Row | None = None) -> Diagnosis:
     """Compare a training with a row; without one, with that of `row_of`."""
+    is_judged = run.is_transformer or (row is not None and "arch" not in run.options)
     row = row or row_of(run)
-    is_judged = run.is_transformer or "arch" not in run.options
     judged = {
         aspect.name: judge(aspect, run, row)
         for aspect in (ASPECTS if is_judged else ASPECTS[:3])  # architecture, task, beginning
@@ -64,9 +64,10 @@ def row_of(run: Evidence) -> Row:
     named = ROWS.get(run.row or str(run.options.get("arch")).removeprefix(OURS))
     if named and (run.row or run.is_ours("arch")):
         return named
+    sizes = run_sizes(run)
     shares_all, dropout = run.is_on("share_all_embeddings"), run.number("dropout")
     return max(
-        (row for row in OF_OTHER_SIZES if has_sizes_of(run, row)),
+        (row for row in OF_OTHER_SIZES if row_sizes(row) == sizes),
         key=lambda row: (row.shared_vocabulary == shares_all, row.P_drop == dropout),
         default=BASE,
     )
@@ -85,12 +86,9 @@ def other_options(options: Mapping[str, object]) -> dict[str, object]:
 
 def unequal_aspects(diagnoses: Iterable[Diagnosis]) -> list[str]:
     """Return the aspects in which a training differs from its row, the heaviest first."""
-    weights: dict[str, Weight] = {}
-    for diagnosis in diagnoses:
-        for name, finding in diagnosis.findings.items():
-            if finding.differs:
-                weights[name] = max(finding.weight, weights.get(name, finding.weight))
-    return sorted(weights, key=lambda name: -weights[name])
+    pairs = [pair for each in diagnoses for pair in each.findings.items() if pair[1].differs]
+    pairs.sort(key=lambda pair: -pair[1].weight)
+    return list(dict.fromkeys(name for name, _ in pairs))
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, object]:
@@ -99,15 +97,13 @@ def as_json(diagnosis: Diagnosis) -> dict[str, object]:
         "training": diagnosis.name,
         "arch": diagnosis.arch,
         "row": diagnosis.row.name,
-        "happened": [_as_json(event) for event in diagnosis.events],
+        "happened": [
+            asdict(event) | {"weight": event.weight.name.lower()} for event in diagnosis.events
+        ],
         "findings": {
-            name: _as_json(finding) | {"differs": finding.differs}
-            for name, finding in diagnosis.findings.items()
+            name: asdict(each) | {"weight": each.weight.name.lower(), "differs": each.differs}
+            for name, each in diagnosis.findings.items()
         },
         "not_known": list(diagnosis.not_known),
         "other_options": dict(diagnosis.other_options),
     }
-
-
-def _as_json(item: Event | Finding) -> dict[str, object]:
-    return asdict(item) | {"weight": item.weight.name.lower()}

@@ -22,11 +22,8 @@ TRANSFORMERS = re.compile(  # of the paper, by the names of fairseq's architectu
     r"aiayn_\w+|AiaynModel|TransformerModel|transformer(_tiny|_iwslt_de_en|_wmt_en_de(_big(_t2t)?)?"
     r"|_vaswani_wmt_en_(de|fr)_big)?"
 )
-STOCKS = {  # parts of fairseq of which this plugin has its own
-    "task": "translation",
-    "criterion": "label_smoothed_cross_entropy",
-    "optimizer": "adam",
-}
+# Parts of fairseq of which this plugin has its own
+STOCKS = {"task": "translation", "criterion": "label_smoothed_cross_entropy", "optimizer": "adam"}
 # What a log says, in the words of all versions of fairseq from 0.6 on
 DEVICES = re.compile(r"training on (\d+) (?:devices|GPUs)")
 MODEL_CLASS = re.compile(r"(?:^|\| )model: (?:\S+ \()?(\w+)\)?$", re.MULTILINE)
@@ -39,20 +36,15 @@ SUBWORD = re.compile(r"@@ |@@$|\u2581", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one training and its evaluation; None or empty where no file says it.
-
-    Options have fairseq's argument names, such as max_tokens.
-    """
+    """What is known of one training and its evaluation; None or empty where no file says it."""
 
     name: str  # of the file or the run
-    options: Mapping[str, object]  # of fairseq-train, defaults included
+    options: Mapping[str, object]  # of fairseq-train, by argument names, defaults included
     row: str | None = None  # that a recipe was asked for
     corpus: str | None = None  # the recipe's
-    subset: str | None = None  # that was translated, such as valid or test
     updates: int | None = None
     tokens_per_update: float | None = None  # target tokens, without padding
     gpus: int | None = None  # of all nodes
-    model: str | None = None  # its class
     curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # by update, of CURVES
     is_finished: bool | None = None
     starts: int = 1
@@ -82,23 +74,23 @@ class Evidence:
         """Return whether a part, such as task, or the search is this plugin's and not stock
         fairseq's; None if it is neither, or not known."""
         name = self.search.get("task") if part == "search" else self.options.get(part)
-        if name is None or (part in STOCKS and name != STOCKS[part]):
-            return True if str(name).startswith(OURS) else None
-        return str(name).startswith(OURS)
+        is_ours = str(name).startswith(OURS)
+        return is_ours if is_ours or name == STOCKS.get(part, name or "") else None
 
     @property
     def is_transformer(self) -> bool:
         """Return whether the model is the paper's Transformer, by its class or architecture."""
-        return bool(TRANSFORMERS.fullmatch(self.model or str(self.options.get("arch"))))
+        model = MODEL_CLASS.search(self.log.text)
+        return bool(TRANSFORMERS.fullmatch(model[1] if model else str(self.options.get("arch"))))
 
     @property
     def begun_from(self) -> str | None:
         """Return the option that names another model, with which the training began."""
-        for name in ("finetune_from_model", "encoder_embed_path", "decoder_embed_path"):
-            if self.options.get(name):
+        names = ("finetune_from_model", "encoder_embed_path", "decoder_embed_path", "restore_file")
+        for name in names:
+            if self.options.get(name) not in (None, "", "checkpoint_last.pt"):
                 return f"{option(name)} {self.options[name]}"
-        restored = self.text("restore_file") or "checkpoint_last.pt"
-        return None if restored == "checkpoint_last.pt" else f"--restore-file {restored}"
+        return None
 
 
 def read_evidence(
@@ -110,13 +102,25 @@ def read_evidence(
     for a file that cannot be read, and ValueError, with the file, for one that is none of these or
     unsafe to load.
     """
-    run = _of_directory(path) if path.is_dir() else _of_file(path)
+    run = _of_path(path)
     if not run.options and not any(run.curves.values()):
-        raise ValueError(
-            f"{path}: has no configuration of fairseq-train that can be read, and no statistics"
-        )
+        raise ValueError(f"{path}: has neither a configuration of fairseq-train nor statistics")
     run = _with_search(run, read_log(generated)) if generated else run
     return replace(run, signature=signature) if signature else run
+
+
+def _of_path(path: Path) -> Evidence:
+    """Read a checkpoint or a log; of a --save-dir, its log or its newest checkpoint."""
+    if (path / "settings.json").exists():
+        from fairseq_aiayn.runs.run import read_run_and_log
+
+        return evidence_of_run(*read_run_and_log(path))
+    if path.is_dir():
+        files = [path / name for name in (*CHECKPOINTS[:1], "train.log", *CHECKPOINTS)]
+        path = next(filter(Path.exists, files[1:]), files[0])
+    with path.open("rb") as file:
+        is_checkpoint = file.read(2) in (ZIP, PICKLE)
+    return _of_checkpoint(path) if is_checkpoint else _of_log(read_log(path))
 
 
 def evidence_of_run(run: ScoredRun, log: Log) -> Evidence:
@@ -125,41 +129,20 @@ def evidence_of_run(run: ScoredRun, log: Log) -> Evidence:
 
     settings, bleu = run.settings, getattr(run, "bleu", None)  # a parser has none
     command = settings.options(SEARCH)
-    search = papers_search(settings) | command if command else {}
-    if command:  # fairseq's own defaults, where the command does not say otherwise
-        search = {"--task": "translation", "--post-process": ""} | search
+    fairseqs = {"--task": "translation", "--post-process": ""}
+    search = fairseqs | papers_search(settings) | command if command else {}
     return replace(
         _of_log(log),
         name=settings.name,
         row=settings.row,
         corpus=settings.corpus,
-        subset=settings.subset,
         averaged=settings.averaged,
-        search={argument(name): value for name, value in search.items()},
+        search={argument(name): value for name, value in search.items()}
+        | {"gen_subset": settings.subset},
         vocabulary=run.vocabulary,
         translated=run.sentences,
         signature=bleu.signature if bleu else None,
     )
-
-
-def _of_directory(directory: Path) -> Evidence:
-    """Read a run directory of the recipes, or the newest checkpoint of a --save-dir."""
-    if (directory / "settings.json").exists():
-        from fairseq_aiayn.runs.run import read_run_and_log
-
-        return evidence_of_run(*read_run_and_log(directory))
-    for name in ("train.log", *CHECKPOINTS):
-        if (directory / name).exists():
-            return _of_file(directory / name)
-    raise ValueError(
-        f"{directory}: must have a settings.json, a train.log or a {CHECKPOINTS[0]}, has none"
-    )
-
-
-def _of_file(path: Path) -> Evidence:
-    with path.open("rb") as file:
-        start = file.read(2)
-    return _of_checkpoint(path) if start in (ZIP, PICKLE) else _of_log(read_log(path))
 
 
 def _of_checkpoint(path: Path) -> Evidence:
@@ -196,7 +179,7 @@ def _of_training(log: Log, starts: list[Start]) -> Evidence:
     curves = curves_of(log, str(options.get("valid_subset") or "valid").split(",")[0])
     updates = max((max(curve) for curve in curves.values() if curve), default=None)
     asked = as_number(options.get("max_update"))
-    devices, model = DEVICES.search(last.text), MODEL_CLASS.search(last.text)
+    devices = DEVICES.search(last.text)
     types = TYPES.findall(log.text)  # the target language's come last
     return Evidence(
         name=str(log.path),
@@ -205,7 +188,6 @@ def _of_training(log: Log, starts: list[Start]) -> Evidence:
         tokens_per_update=median(curves["tokens"].values()) if curves["tokens"] else None,
         gpus=int(devices[1]) if devices else None,
         vocabulary=int(types[-1]) if types else None,
-        model=model[1] if model else None,
         curves=curves,
         is_finished=bool(ENDED.search(last.text) or (asked and updates and updates >= asked)),
         starts=max(1, len(starts)),
@@ -221,18 +203,13 @@ def _with_search(run: Evidence, log: Log, start: Start | None = None) -> Evidenc
         search = {"gen_subset": result[1], "beam": int(result[2])} | search
     matches, count = HYPOTHESIS.findall(log.text), TRANSLATED.search(log.text)
     if not search and not matches and not count:
-        raise ValueError(
-            f"{log.path}: has no configuration of fairseq-generate that can be read, and no "
-            "translation"
-        )
+        raise ValueError(f"{log.path}: has neither options of fairseq-generate nor a translation")
     kind = min((kind for kind, _, _ in matches), default="")  # D, detokenized, or else H
     texts = "\n".join(text for its_kind, _, text in matches if its_kind == kind)
     numbers = {int(number) for _, number, _ in matches}
-    subset = search.get("gen_subset")
     return replace(
         run,
         search=search,
-        subset=None if subset is None else str(subset),
         translated=len(numbers) or (int(count[1].replace(",", "")) if count else None),
         missing=max(numbers, default=-1) + 1 - len(numbers),
         has_subwords=bool(SUBWORD.search(texts)) if texts else None,

@@ -38,6 +38,7 @@ CURVES = {  # what the log calls them
     "tokens": "wpb",  # target tokens per update
     "speed": "wps",  # target tokens per second
 }
+COLOUR = re.compile(r"\x1b\[[\d;]*m")  # what a terminal draws
 GZIP, UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")  # how such files begin
 
 
@@ -89,6 +90,7 @@ def read_log(path: Path) -> Log:
     except NOT_GZIP as error:
         raise ValueError(f"{path}: cut short or not gzip") from error
     text = content.decode("utf-16" if content[:2] in UTF_16 else "utf-8-sig", errors="replace")
+    text = COLOUR.sub("", text)
     return Log(path, unwrapped(re.split(r"[\r\n]+", text)))
 
 

@@ -96,7 +96,7 @@ def test_of_a_healthy_training_nothing_is_of_weight(diagnosed, end):
     assert not heavy(diagnosed(NAMESPACE, *curve(), *end))
 
 
-@pytest.mark.parametrize("form", ["tqdm", "0.8", "json", "gz", "utf-16", "wrapped", "generated"])
+@pytest.mark.parametrize("form", ["tqdm", "0.8", "json", "gz", "wrapped", "colours", "generated"])
 def test_logs_of_all_forms_say_the_same(diagnosed, tmp_path, form):
     lines = healthy = [NAMESPACE, *curve()]
     if form == "tqdm":
@@ -110,20 +110,16 @@ def test_logs_of_all_forms_say_the_same(diagnosed, tmp_path, form):
         lines = [NAMESPACE, *(f"x | {json.dumps({'epoch': 1} | each)}" for each in objects)]
     elif form == "wrapped":
         lines = [line[at : at + 90] for line in lines for at in range(0, len(line), 90)]
+    elif form == "colours":
+        lines = [f"0: \x1b[32m{line}\x1b[0m" for line in lines]
     elif form == "generated":
         lines = [*lines, DONE, repr(GROUPS), "H-0\t-1\tb"]
-    expected = diagnosed(*healthy)
-    path = write_log(tmp_path, *lines)
-    content = path.read_text(encoding="utf-8")
-    if form in ("gz", "utf-16"):
-        path.write_bytes(
-            gzip.compress(content.encode()) if form == "gz" else content.encode("utf-16")
-        )
+    expected, path = diagnosed(*healthy), write_log(tmp_path, *lines)
+    if form == "gz":
+        path.write_bytes(gzip.compress(path.read_bytes()))
     found = diagnose(read_evidence(path))
-    assert found.events == expected.events
-    assert found.arch == "transformer_wmt_en_de"
-    trained = {name: each for name, each in found.findings.items() if name in expected.findings}
-    assert trained == expected.findings
+    assert (found.events, found.arch) == (expected.events, "transformer_wmt_en_de")
+    assert {**found.findings, **expected.findings} == found.findings
 
 
 def test_only_the_last_training_counts_with_its_restarts(diagnosed):
@@ -143,12 +139,12 @@ def test_another_architecture_is_named_and_not_judged_further(diagnosed, arch):
 
 
 def test_initial_values_are_those_of_a_known_version_and_of_no_other_model(diagnosed):
-    new = diagnosed(NAMESPACE.replace("fp16=", "batch_size=None, fp16="))
-    assert new.findings["initial values"].here == "fairseq", "since October 2020"
+    since_2020 = NAMESPACE.replace("fp16=", "batch_size=None, fp16=")
+    assert diagnosed(since_2020).findings["initial values"].here == "fairseq"
     old = diagnosed(NAMESPACE.replace("fp16", OLD))
     assert "initial values" in old.not_known and not old.other_options
-    restored = NAMESPACE.replace("'checkpoint_last.pt'", "'/models/other/model.pt'")
-    found = diagnosed(restored.replace("fp16=", "batch_size=None, fp16="), *curve())
+    restored = since_2020.replace("'checkpoint_last.pt'", "'/models/other/model.pt'")
+    found = diagnosed(restored, *curve())
     assert "/models/other/model.pt" in found.findings["beginning"].here
     assert "initial values" in found.not_known
 
@@ -173,12 +169,7 @@ def test_a_large_batch_with_its_rate_and_updates_is_a_known_recipe(diagnosed):
 def test_a_translation_without_configuration_says_what_it_can(tmp_path):
     run = read_evidence(HERE / "healthy.log", GENERATED)
     found = diagnose(run)
-    assert (run.translated, run.missing, run.subset, run.signature) == (
-        1,
-        0,
-        "test",
-        "BLEU4 = 100.00",
-    )
+    assert (run.translated, run.missing, run.signature) == (1, 0, "BLEU4 = 100.00")
     assert not found.findings["beam"].differs and not found.findings["text that is scored"].differs
     assert {"α", "length penalty and end", "longest output", "test set"} <= set(found.not_known)
     (tmp_path / "out").write_text(

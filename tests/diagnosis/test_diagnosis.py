@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from fairseq_defaults import as_text
-from trainings import STOCK, evidence, stock_words
+from trainings import parsed, stock_words
 
 from fairseq_aiayn.diagnosis.aspects import Finding, Weight
 from fairseq_aiayn.diagnosis.diagnosis import DEFAULTS, as_json, diagnose, unequal_aspects
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import BASE, PARSING, ROWS, Row
-from fairseq_aiayn.settings import task_of, train_flags
+from fairseq_aiayn.settings import argument, task_of, train_flags
 
 DOCS = Path(__file__).parents[2] / "docs"
 # What stock fairseq cannot do otherwise, with any options
@@ -22,6 +22,12 @@ STOCKS_OWN = {"positions", "initial values", "batches", "ε of LayerNorm"}
 SEARCH = {"task": "translation", "beam": 5, "lenpen": 1.0, "max_len_a": 0.0, "max_len_b": 200}
 OURS = {"task": "aiayn_translation", "beam": 4, "lenpen": 0.6, "max_len_a": 1, "max_len_b": 50}
 OURS |= {"post_process": "subword_nmt"}
+UNKNOWN, SMALL, MEDIUM, LARGE = Weight.UNKNOWN, Weight.SMALL, Weight.MEDIUM, Weight.LARGE
+
+
+def evidence(words: list[str], task: str = "translation") -> Evidence:
+    """A training with these options."""
+    return Evidence("run", vars(parsed(words, task)))
 
 
 def stock(row: Row = BASE, **options: object) -> Evidence:
@@ -65,12 +71,9 @@ def test_a_row_in_stock_fairseq_differs_in_what_no_option_changes(name, as_stock
 
 
 def test_rows_are_recognized_by_their_sizes():
-    for arch, row in {
-        "transformer_wmt_en_de_big": "big",
-        "transformer_vaswani_wmt_en_fr_big": "big_en_fr",
-        "transformer_iwslt_de_en": "base",
-    }.items():
-        assert diagnose(evidence(["--arch", arch, *STOCK])).row.name == row
+    big = ROWS["big_en_fr"]
+    for options, row in (({}, big), ({"dropout": 0.3}, ROWS["big"])):
+        assert diagnose(stock(big, arch="transformer_wmt_en_de_big", **options)).row is row
     assert diagnose(stock(dropout=0.0)).row is BASE, "and not Table 3's row without dropout"
     assert diagnose(stock(ROWS["parsing_tiny"])).row.name == "parsing_tiny"
 
@@ -78,37 +81,42 @@ def test_rows_are_recognized_by_their_sizes():
 @pytest.mark.parametrize(
     ("changed", "aspect", "weight"),
     [
-        ({"distributed_world_size": 1}, "batch", Weight.LARGE),
-        ({"lr": [0.0001]}, "learning rate", Weight.LARGE),
-        ({"lr_scheduler": "fixed"}, "learning rate", Weight.LARGE),
-        ({"warmup_updates": 400}, "warm-up", Weight.UNKNOWN),
+        ({"distributed_world_size": 1}, "batch", LARGE),
+        ({"lr": [0.0001]}, "learning rate", LARGE),
+        ({"lr_scheduler": "fixed"}, "learning rate", LARGE),
+        ({"warmup_updates": 400}, "warm-up", UNKNOWN),
         # The peak is lower by √(4,000/16,000), the rate after it the same
-        ({"warmup_updates": 16_000, "lr": [0.000349385622]}, "warm-up", Weight.UNKNOWN),
-        ({"adam_betas": "(0.9, 0.999)"}, "Adam", Weight.UNKNOWN),
-        ({"adam_eps": 1e-8}, "Adam", Weight.UNKNOWN),
-        ({"optimizer": "sgd"}, "Adam", Weight.UNKNOWN),
-        ({"clip_norm": 0.1}, "clipping", Weight.UNKNOWN),
-        ({"weight_decay": 0.0001}, "weight decay", Weight.UNKNOWN),
-        ({"dropout": 0.0}, "dropout", Weight.LARGE),
-        ({"dropout": 0.3}, "dropout", Weight.MEDIUM),
-        ({"attention_dropout": 0.1}, "attention dropout", Weight.UNKNOWN),
-        ({"relu_dropout": 0.1}, "activation dropout", Weight.UNKNOWN),
-        ({"label_smoothing": 0.0}, "label smoothing", Weight.MEDIUM),
-        ({"criterion": "cross_entropy"}, "label smoothing", Weight.MEDIUM),
-        ({"criterion": "nat_loss"}, "label smoothing", Weight.MEDIUM),
-        ({"amp": True}, "precision", Weight.UNKNOWN),
-        ({"encoder_layers": 2, "decoder_layers": 2}, "sizes", Weight.LARGE),
-        ({"decoder_normalize_before": True}, "norms", Weight.UNKNOWN),
-        ({"no_token_positional_embeddings": True}, "positions", Weight.LARGE),
-        ({"share_all_embeddings": False}, "shared matrices", Weight.UNKNOWN),
-        ({"activation_fn": "gelu"}, "activation", Weight.UNKNOWN),
+        ({"warmup_updates": 16_000, "lr": [0.000349385622]}, "warm-up", UNKNOWN),
+        ({"adam_betas": "(0.9, 0.999)"}, "Adam", UNKNOWN),
+        ({"optimizer": "sgd"}, "Adam", UNKNOWN),
+        ({"clip_norm": 0.1}, "clipping", UNKNOWN),
+        ({"weight_decay": 0.0001}, "weight decay", UNKNOWN),
+        ({"dropout": 0.0}, "dropout", LARGE),
+        ({"dropout": 0.3}, "dropout", MEDIUM),
+        ({"attention_dropout": 0.1}, "attention dropout", UNKNOWN),
+        ({"relu_dropout": 0.1}, "activation dropout", UNKNOWN),
+        ({"label_smoothing": 0.0}, "label smoothing", MEDIUM),
+        ({"criterion": "cross_entropy"}, "label smoothing", MEDIUM),
+        ({"amp": True}, "precision", UNKNOWN),
+        ({"encoder_layers": 2, "decoder_layers": 2}, "sizes", LARGE),
+        ({"decoder_normalize_before": True}, "norms", UNKNOWN),
+        ({"no_token_positional_embeddings": True}, "positions", LARGE),
+        ({"share_all_embeddings": False}, "shared matrices", UNKNOWN),
+        ({"activation_fn": "gelu"}, "activation", UNKNOWN),
     ],
 )
-def test_each_difference_of_a_training_is_found(changed, aspect, weight):
+def test_each_difference_of_a_training_is_found_and_its_change_works(changed, aspect, weight):
     run = stock(**changed)
-    assert finding(aspect, run).weight is weight and finding(aspect, run).change
+    found = finding(aspect, run)
+    assert found.weight is weight
     also = {"learning rate"} if changed == {"warmup_updates": 400} else set()
     assert differing(run, BASE) - STOCKS_OWN | {aspect} == {aspect} | also
+    if found.change.startswith("--"):
+        words = found.change.split(", or")[0].split()
+        changes = vars(parsed([*stock_words(), *words]))
+        names = changes if words[0] == "--arch" else map(argument, words)
+        typed = {name: changes[name] for name in names if name in changes}
+        assert not finding(aspect, replace(run, options={**run.options, **typed})).differs
 
 
 def test_what_table_3_prints_is_the_effect():
@@ -125,37 +133,31 @@ def test_what_table_3_prints_is_the_effect():
     ("given", "here"),
     [
         ({"max_sentences": 32, "max_tokens": 25_000}, "896, by --batch-size 32"),  # before 0.10
-        ({"batch_size": "32", "max_tokens": 25_000}, "896, by --batch-size 32"),
         ({"batch_size": 32, "max_tokens": None, "update_freq": [3, 2]}, "1,792, by --batch"),
-        ({"batch_size": 8_000, "max_tokens": 2_000}, "2,000, by --max-tokens 2000"),
+        ({"batch_size": "8000", "max_tokens": 2_000}, "2,000, by --max-tokens 2000"),
     ],
 )
-def test_a_batch_is_bounded_by_tokens_and_by_sentences(given, here):
+def test_a_batch_is_that_of_the_log_or_bounded_by_tokens_and_by_sentences(given, here):
     run = stock(**{"distributed_world_size": 1, "update_freq": [1], **given})
     batch = finding("batch", run)
-    assert batch.weight is Weight.LARGE and batch.here.startswith(here)
+    assert batch.weight is LARGE and batch.here.startswith(here)
     assert batch.change.endswith("without --batch-size")
-    assert not finding("batch", replace(run, tokens_per_update=24_000.0)).differs, "the log decides"
+    assert not finding("batch", replace(run, tokens_per_update=24_000.0)).differs
     neither = {"batch_size": None, "max_sentences": None, "max_tokens": None}
     assert "batch" in diagnose(replace(run, options={**run.options, **neither})).not_known
-
-
-def test_the_batch_is_that_of_the_log_and_its_options_are_those_of_the_row():
-    run = replace(stock(max_tokens=2048), tokens_per_update=1_756.0, gpus=1)
-    batch = finding("batch", run)
-    assert batch.here == "1,756, by the log"
-    assert batch.change == "--max-tokens 1924 --update-freq 13", "which fits into the memory"
-    assert batch.effect.startswith("0.07 of this batch")
+    logged = finding("batch", replace(stock(max_tokens=2048), tokens_per_update=1_756.0, gpus=1))
+    assert logged.here == "1,756, by the log" and logged.effect.startswith("0.07 of this batch")
+    assert logged.change == "--max-tokens 1924 --update-freq 13", "which fits into the memory"
 
 
 @pytest.mark.parametrize(
     ("updates", "patience", "weight", "change"),
     [
-        (30_000, -1, Weight.LARGE, "--max-update 100000"),
-        (70_000, -1, Weight.MEDIUM, "--max-update 100000"),
+        (30_000, -1, LARGE, "--max-update 100000"),
+        (70_000, -1, MEDIUM, "--max-update 100000"),
         (98_000, -1, Weight.NONE, ""),
-        (30_000, 10, Weight.UNKNOWN, "--patience -1"),  # which may have ended it
-        (300_000, 10, Weight.MEDIUM, "--max-update 100000"),
+        (30_000, 10, UNKNOWN, "--patience -1"),  # which may have ended it
+        (300_000, 10, MEDIUM, "--max-update 100000"),
     ],
 )
 def test_fewer_updates_cost_unless_the_training_ended_early(updates, patience, weight, change):
@@ -168,13 +170,10 @@ def test_a_parsers_dropout_and_shared_matrices_are_its_rows():
     run = stock(dropout=0.3, attention_dropout=0.3)
     assert not {"dropout", "attention dropout"} & {*diagnose(run, PARSING).findings}
     assert differing(run, BASE) >= {"dropout", "attention dropout"}
-    assert finding("activation dropout", stock(activation_dropout=0.1), PARSING).differs
     assert finding("dropout", stock(dropout=0.0), PARSING).differs
     alone = stock(PARSING, share_decoder_input_output_embed=False)
     change = finding("shared matrices", alone, PARSING).change
     assert change == "--share-decoder-input-output-embed"
-    change = finding("shared matrices", stock(share_all_embeddings=False)).change
-    assert change == "--share-all-embeddings"
 
 
 def test_the_vocabulary_is_about_the_papers():
@@ -188,7 +187,7 @@ def test_the_vocabulary_is_about_the_papers():
 )
 def test_table_3_averages_no_checkpoints(row, subset, averaged):
     """It is of the development set; rows that are not in it average the same on every set."""
-    run = replace(stock(ROWS[row]), subset=subset, averaged=averaged)
+    run = replace(stock(ROWS[row]), search={"gen_subset": subset}, averaged=averaged)
     assert not finding("averaging", run, ROWS[row]).differs
     other = finding("averaging", replace(run, averaged=3), ROWS[row])
     assert other.change == f"aiayn average --last {averaged}"
@@ -213,19 +212,21 @@ def test_a_parser_is_scored_by_trees_and_has_its_own_search():
     assert longest == "--task aiayn_parsing --max-len-a 1 --max-len-b 300"
 
 
-def test_the_longest_output_of_stocks_search_depends_on_the_batch():
-    for search, here in (
+@pytest.mark.parametrize(
+    ("search", "here"),
+    [
         (SEARCH | {"max_len_a": 1.2}, "1.2 x the batch's longest input + 200"),
         (SEARCH, "200 tokens"),
         (OURS | {"max_len_b": 200}, "1 x the sentence's own input + 200"),
-    ):
-        found = finding("longest output", searched(search))
-        assert found.differs and found.here == here
+    ],
+)
+def test_the_longest_output_of_stocks_search_depends_on_the_batch(search, here):
+    assert finding("longest output", searched(search)).here == here
 
 
 @pytest.mark.parametrize(
     ("task", "given", "multiple"),
-    [("translation", None, 8), ("translation", 16, 16), ("translation", 1, 1)]
+    [("translation", None, 8), ("translation", 1, 1)]
     + [("aiayn_translation", None, 1), ("aiayn_translation", "4", 4)],
 )
 def test_batches_in_multiples_can_leave_sentences_out(task, given, multiple):
@@ -233,18 +234,14 @@ def test_batches_in_multiples_can_leave_sentences_out(task, given, multiple):
     batches = finding("test set", searched(search, translated=990))
     assert batches.differs is (multiple > 1)
     assert multiple == 1 or batches.here.startswith(f"up to {multiple - 1} ")
-    whole = finding("test set", searched(search, translated=3_003))
-    assert not whole.differs, "nothing is missing, whatever the batches"
+    assert not finding("test set", searched(search, translated=3_003)).differs
 
 
-@pytest.mark.parametrize(
-    ("corpus", "subset", "is_short"),
-    [("wmt14_en_de", "test", True), ("wmt14_en_de", "valid", False), ("multi30k", "test", False)],
-)
-def test_newstest2014_has_3003_sentences(corpus, subset, is_short):
+def test_newstest2014_has_3003_sentences():
     """newstest2013, on which Table 3 evaluates, has 3,000."""
-    run = searched(OURS, translated=3_000, corpus=corpus, subset=subset)
-    assert finding("test set", run).differs is is_short
+    for corpus, subset in (("wmt14_en_de", "test"), ("wmt14_en_de", "valid"), ("demo", "test")):
+        run = searched(OURS | {"gen_subset": subset}, translated=3_000, corpus=corpus)
+        assert finding("test set", run).differs is ((corpus, subset) == ("wmt14_en_de", "test"))
 
 
 @pytest.mark.parametrize(
@@ -253,7 +250,7 @@ def test_newstest2014_has_3003_sentences(corpus, subset, is_short):
         ("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0", "27.52"),
         ("BLEU+case.mixed+numrefs.1+smooth.exp+tok.intl+version.1.2.17", "28.33"),
         ("nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.6.0", "without case 0.5 higher"),
-        ("BLEU4 = 27.30, 58.6/33.1", "0.7 to 1 lower"),
+        ("BLEU4 = 27.30", "0.7 to 1 lower"),
         ("case:mixed|tok:sacremoses-0.2-de|compounds:split|smooth:none", "quotes are kept"),
         ("case:mixed|tok:sacremoses-0.2-de|compounds:split|quotes:ascii|smooth:none", None),
         ("case:mixed|tok:sacremoses-0.2-fr|compounds:kept|smooth:none", None),
@@ -263,17 +260,6 @@ def test_a_score_of_another_bleu_says_by_how_much_it_differs(signature, figure):
     bleu = finding("BLEU", replace(stock(), signature=signature))
     assert bleu.differs is (figure is not None)
     assert (figure or "") in bleu.effect
-
-
-def test_only_german_has_compounds_and_quotes_of_the_paper():
-    for french in (
-        replace(stock(), signature="tok:sacremoses-0.2-fr|compounds:kept"),
-        searched(OURS | {"target_lang": "fr"}, signature="tok:13a"),
-        replace(stock(target_lang="fr"), signature="tok:13a"),
-    ):
-        assert "compounds" not in finding("BLEU", french).paper
-    unknown = finding("BLEU", replace(stock(target_lang=None), signature="tok:13a"))
-    assert "compounds" in unknown.paper, "which may be German"
 
 
 def test_what_costs_most_comes_first_and_what_is_not_known_is_said():

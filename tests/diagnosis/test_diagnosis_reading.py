@@ -14,14 +14,9 @@ from trainings import configuration_line, parsed, save_checkpoint, stock_words
 from fairseq_aiayn.diagnosis.evidence import read_evidence
 
 WORDS = [*stock_words()]
-SIMPLE = (
-    "2023-01-01 | INFO | train_inner | epoch 001:  10 / 99 loss=9, wpb=%s, num_updates=%d, lr=1"
-)
-VALIDATED = (
-    "2023-01-01 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 4 | wpb 1500.3 | bsz 60"
-)
+INNER = "2023-01-01 | INFO | train_inner | epoch 001:  10 / 99 loss=9, wpb=%s, num_updates=%d, lr=1"
+VALIDATED = "x | epoch 001 | valid on 'valid' subset | loss 4 | wpb 1500.3 | bsz 60"
 OLD = "| epoch 001 | loss 9.3 | ppl 600 | wps 20000 | wpb 3587.4 | num_updates 1102 | lr 1"
-CUT = "2023-01-01 | INFO | train_inner | ep"
 
 
 @pytest.fixture
@@ -30,29 +25,20 @@ def log(tmp_path):
     return lambda *lines: read_evidence(write_log(tmp_path, *lines))
 
 
-def test_what_a_log_says_besides_its_curves(log):
-    devices = "training on 8 devices (GPUs/TPUs)"
-    found = log(
-        configuration_line(WORDS), "[en] dictionary: 9 types", "[de] dictionary: 7 types", devices
-    )
-    assert (found.gpus, found.vocabulary, found.number("encoder_layers")) == (8, 7, 6)
-    assert found.text("lr_scheduler") == "inverse_sqrt"
-
-
 @pytest.mark.parametrize(
     ("lines", "updates", "tokens"),
     [
-        ([SIMPLE % ("3,500.5", 10)], 10, 3500.5),
         ([OLD], 1102, 3587.4),
-        ([SIMPLE % ("3500", 10), SIMPLE % ("3600", 20), CUT], 20, 3550),
-        ([VALIDATED, SIMPLE % ("3500", 10), VALIDATED], 10, 3500),
+        ([INNER % ("3,500", 10), INNER % ("3600", 20), "x | train_inner | ep"], 20, 3550),
+        ([VALIDATED, INNER % ("3500", 10), VALIDATED], 10, 3500),
         ([], None, None),
     ],
 )
-def test_logs_of_other_formats_and_versions(log, lines, updates, tokens):
-    found = log(f"2020-01-01 | INFO | fairseq_cli.train | {parsed(WORDS)}", *lines)
+def test_a_log_says_how_far_it_came_and_on_what(log, lines, updates, tokens):
+    said = ("[en] dictionary: 9 types", "[de] dictionary: 7 types", "training on 8 GPUs")
+    found = log(f"2020-01-01 | INFO | fairseq_cli.train | {parsed(WORDS)}", *said, *lines)
     assert (found.updates, found.tokens_per_update) == (updates, tokens)
-    assert found.number("max_tokens") == 3125
+    assert (found.gpus, found.vocabulary, found.number("max_tokens")) == (8, 7, 3125)
 
 
 def test_the_last_start_with_a_readable_configuration_counts(log):
@@ -70,12 +56,10 @@ def test_groups_of_options_as_hydra_writes_them(log):
         "generation": {"beam": 5, "lenpen": 1.0},
         "model": {"_name": "transformer", "encoder": side, "decoder": side, "dropout": 0.3},
         "lr_scheduler": {"_name": "inverse_sqrt", "lr": "${optimization.lr}"},
-        "criterion": {"_name": "label_smoothed_cross_entropy", "label_smoothing": 0.1},
     }
     found = log(repr(groups))
-    assert found.number("encoder_ffn_embed_dim") == 2048
-    assert (found.number("lr"), found.text("arch")) == (0.0007, "transformer")
-    assert found.text("criterion") == "label_smoothed_cross_entropy"
+    assert (found.number("encoder_ffn_embed_dim"), found.number("lr")) == (2048, 0.0007)
+    assert (found.text("arch"), found.text("lr_scheduler")) == ("transformer", "inverse_sqrt")
     assert "beam" not in found.options
 
 
@@ -91,32 +75,29 @@ def test_checkpoints_of_old_and_new_fairseq_of_which_the_last_counts(tmp_path):
 
 
 def test_the_output_of_fairseq_generate(log, tmp_path):
-    generation = {"generation": {"beam": 5, "lenpen": 1.0}, "common_eval": {"post_process": "@@ "}}
-    generation |= {"dataset": {"gen_subset": "valid", "required_batch_size_multiple": 8}}
-    groups = {"_name": None, "task": {"_name": "aiayn_translation"}, "model": None} | generation
+    groups = {"_name": None, "task": {"_name": "aiayn_translation"}, "model": None}
+    groups |= {"generation": {"beam": 5, "lenpen": 1.0}, "common_eval": {"post_process": "@@ "}}
     lines = [
         f"2023 | INFO | {groups!r}",
         "S-1\tx",
         "H-1\t-1\ty",
         "H-0\t-1\tz",
-        "H-0\t-2\tof --nbest 2",
+        "H-0\t-2\tof --nbest",
     ]
     (tmp_path / "out").write_text("\n".join(lines), encoding="utf-8")
     log(configuration_line(WORDS))
     found = read_evidence(tmp_path / "train.log", tmp_path / "out", "tok:13a")
     assert (found.search["beam"], found.search["post_process"]) == (5, "@@ ")
-    assert found.is_ours("search") and found.search["required_batch_size_multiple"] == 8
-    assert (found.translated, found.subset, found.signature) == (2, "valid", "tok:13a")
+    assert (found.is_ours("search"), found.translated, found.signature) == (True, 2, "tok:13a")
 
 
 def test_a_run_directory_of_the_recipes(tmp_path):
     run = write_run(tmp_path / "run", MADE)
     log = run / "train.log"
     log.write_text(f"{configuration_line(WORDS)}\n{log.read_text()}", encoding="utf-8")
-    found = read_evidence(run)
-    settings = json.loads((run / "settings.json").read_text())
-    names = ("name", "row", "corpus", "subset", "averaged")
-    assert [getattr(found, name) for name in names] == [settings.get(name) for name in names]
+    found, settings = read_evidence(run), json.loads((run / "settings.json").read_text())
+    for name in ("name", "row", "corpus", "averaged"):
+        assert getattr(found, name) == settings.get(name)
     assert found.signature and found.translated
 
 
@@ -127,10 +108,10 @@ def test_other_files_are_refused_in_one_line(tmp_path, refused):
     cut.write_bytes(save_checkpoint(cut, {"args": parsed(WORDS)}).read_bytes()[:900])
     log = write_log(tmp_path, configuration_line(WORDS))
     for arguments, message in (
-        ([empty], "must have a settings.json"),
-        ([words], "has no configuration of fairseq-train"),
+        ([empty], "checkpoint_last.pt: No such file"),
+        ([words], "neither a configuration of fairseq-train"),
         ([cut], "truncated"),
-        ([log, "--generate", words], "has no configuration of fairseq-generate"),
+        ([log, "--generate", words], "has neither options"),
     ):
         assert message in refused("diagnose", *arguments)
 

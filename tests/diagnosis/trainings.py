@@ -12,13 +12,8 @@ from building import parse
 from checkpoint_states import save, state_of
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import BASE, Row
 from fairseq_aiayn.settings import stock_flags
-
-STOCK = ["--criterion", "label_smoothed_cross_entropy", "--optimizer", "adam"]
-STOCK += ["--lr-scheduler", "inverse_sqrt"]
-
 
 parsed_once = cache(parse)
 
@@ -26,11 +21,6 @@ parsed_once = cache(parse)
 def parsed(words: list[str], task: str = "translation") -> Namespace:
     """What fairseq-train makes of options; every architecture fills in its sizes."""
     return deepcopy(parsed_once(*words, task=task))
-
-
-def evidence(words: list[str], task: str = "translation", **known: object) -> Evidence:
-    """A training with these options."""
-    return Evidence("run", vars(parsed(words, task)), **known)
 
 
 @cache
