@@ -36,7 +36,7 @@ class Diagnosis:
 
 def diagnose(run: Evidence, row: Row | None = None) -> Diagnosis:
     """Compare a training with a row; without one, with that of `row_of`."""
-    is_judged = run.is_transformer or (row is not None and "arch" not in run.options)
+    is_judged = run.is_transformer or bool((row or run.row) and "arch" not in run.options)
     row = row or row_of(run)
     judged = {
         aspect.name: judge(aspect, run, row)
