@@ -119,6 +119,7 @@ def run(monkeypatch, data: Path, work: Path, *options: object) -> dict:
     """Run all parts with the shortest turns, workers as forks, and return the JSON."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr(sys, "executable", str(fork_server.programs() / fork_server.WORKER))
+    monkeypatch.setattr(bench, "SHORT_TRAINING", bench.SHORT_TRAINING | {"updates": 2})
     monkeypatch.setattr(workers, "FEWEST", 2)
     monkeypatch.setattr(bench, "STARTS", 2)
     monkeypatch.setattr(bench, "FIRST_TIMES", 2)

@@ -79,6 +79,20 @@ def test_figures_of_the_transformer_in_tables_2_and_4() -> None:
     assert (paper.VOCABULARY_WSJ, paper.VOCABULARY_SEMI_SUPERVISED) == (16_000, 32_000)
 
 
+def test_the_tables_show_what_sections_6_1_and_6_3_say_of_them() -> None:
+    """Breaks if a figure of another model is in the wrong row or column."""
+    *others, base, big = paper.TABLE_2
+    german = [model.bleu_en_de for model in others if model.bleu_en_de]
+    assert base.bleu_en_de > max(german) and big.bleu_en_de > max(german) + 2.0
+    single = [model.bleu_en_fr for model in others if "ensemble" not in model.model]
+    assert big.bleu_en_fr > max(filter(None, single))
+    assert base.flops_en_de < min(model.flops_en_de for model in others if model.flops_en_de)
+    for training, better in ((paper.WSJ_ONLY, ["Dyer et al. (2016)"]), (paper.SEMI_SUPERVISED, [])):
+        rows = {row.parser: row.f1 for row in paper.TABLE_4 if row.training == training}
+        own = rows[paper.TRANSFORMER_PARSER]
+        assert [parser for parser, f1 in rows.items() if f1 > own] == better
+
+
 @pytest.mark.parametrize("arch", ARCHES)
 def test_arch_builds_its_row(arch: str) -> None:
     """Breaks if an option is translated to the wrong symbol, or if `aiayn rows` counts the wrong
