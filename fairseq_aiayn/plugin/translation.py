@@ -158,13 +158,13 @@ class AiaynTranslationTask(TranslationTask):
             return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs)
         defaults = search_defaults(self.decoding)
         obeyed = (defaults.keys() | OUTSIDE_THE_SEARCH) - self.not_obeyed
-        others = [one for one in fields(GenerationConfig) if one.name not in obeyed]
         refused = [
             option(one.name)
-            for one in others
-            if getattr(args, one.name, None) not in (None, one.default)
+            for one in fields(GenerationConfig)
+            if one.name not in obeyed and getattr(args, one.name, None) not in (None, one.default)
         ]
-        refused += ["prefix_allowed_tokens_fn"] * (prefix_allowed_tokens_fn is not None)
+        if prefix_allowed_tokens_fn is not None:
+            refused.append("prefix_allowed_tokens_fn")
         if refused:
             raise ValueError(
                 f"{refused[0]} is not part of the paper's search: use --task translation for it"

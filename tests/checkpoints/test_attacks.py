@@ -107,8 +107,8 @@ def test_lists_within_lists_end(tmp_path):
         ("criterion", {"_name": "ctc", "wer_args": "x"}),
         ("criterion", "ctc"),
         ("task", {"_name": "language_modeling"}),
-        ("task", {"task": "translation_lev", "_name": "translation"}),
         ("bpe", {"_name": "../../x"}),
+        ("task", argparse.Namespace(task="translation_lev", _name="translation")),
     ],
 )
 def test_names_are_those_of_harmless_classes(kind, content, tmp_path):

@@ -15,12 +15,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from fairseq_aiayn.plugin import resuming
-from fairseq_aiayn.plugin.resuming import (
-    AfterUpdate,
-    Epochs,
-    copied_whole,
-    unless_done,
-)
+from fairseq_aiayn.plugin.resuming import AfterUpdate, Epochs, copied_whole, unless_done
 
 PATIENCE = 3
 
