@@ -27,8 +27,8 @@ if ((stop_stage >= 5)); then
 fi
 
 open_exp "$root/exp/wsj_parsing/$corpus_name"
-keep_options "$exp/options.txt" "$exp/.done" corpus_name treebank lists silver tags augment longest \
-    vocabulary
+keep_options "$exp/options.txt" "$exp/.done" corpus_name treebank ${treebank:+lists} silver tags \
+    augment longest vocabulary
 [[ $corpus != gum ]] || treebank=$exp/downloads
 
 stage 1 download && {

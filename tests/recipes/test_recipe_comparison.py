@@ -159,22 +159,6 @@ def test_examples_are_spread_over_the_test_set():
     assert equal_distances(4, 0) == []
 
 
-def test_no_name_or_text_becomes_html(make_run):
-    name = "<img src=x>&lt;"
-    hardware = MADE["hardware"] | {"processor": "<b>X1</b>", "gpus": []}
-    run = make_run("bad", MADE | {"name": name, "device": "cpu", "hardware": hardware})
-    (run / "source.txt").write_text("<script>alert(1)</script>\n" * 4)
-    text = page(read_report([run], 2))
-    assert "\\<img src=x>\\&lt;" in text
-    text = text.replace("\\<", "")
-    assert not re.search("<(?!/?details>|/?summary>)", text)
-
-
-def test_a_pipe_does_not_break_the_table(make_run):
-    run = make_run("ours", MADE | {"name": "a|b"})
-    assert "a\\|b" in markdown(read_report([run], 1)).split("\n")[0]
-
-
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
@@ -208,9 +192,6 @@ def test_an_unfinished_piece_is_named(make_run, file, content, message):
 
 def test_runs_must_fit_together(make_run):
     ours = make_run("ours")
-    other = make_run("other", **{"reference.txt": "x\n" * 4})
-    with pytest.raises(ValueError, match="other: expected the test set of .*ours, [0-9a-f]{64}"):
-        read_report([ours, other], 0)
     kept = make_run("kept", **{"score.json": score(20, "paper|compounds:kept")})
     message = "signature of the paper's BLEU of .*ours, paper.1, got paper.compounds:kept"
     with pytest.raises(ValueError, match=message):

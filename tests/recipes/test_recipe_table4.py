@@ -280,10 +280,3 @@ def test_the_command_prints_the_table_and_writes_it_with_its_runs(make_part, tmp
         *("Results", "Labels", "What differs", "How the runs were made")
     ]
     assert '<td class="number">85.68</td>' in (output / "report.html").read_text()
-
-
-def test_bad_input_ends_the_command_with_one_line(make_part, tmp_path, refused):
-    part = make_part(**{"repairs.json": "{}"})
-    error = f"aiayn compare: {part}/repairs.json: sentences: missing key"
-    assert refused("compare", part, "--output", tmp_path / "table") == error
-    assert not (tmp_path / "table").exists()
