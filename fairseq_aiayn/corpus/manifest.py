@@ -71,12 +71,13 @@ class Text:
 
     def sides(self, languages: tuple[str, str]) -> list[Location]:
         """Return the places of the source and of the target."""
+
+        def filled(name: str, language: str, side: str) -> str:
+            return name.replace("{language}", language).replace("{side}", side)
+
         return [
-            Location(
-                self.file.format(language=language, side=side),
-                self.member and self.member.format(language=language, side=side),
-            )
-            for language, side in zip(languages, ("src", "ref"), strict=True)
+            Location(filled(self.file, *side), self.member and filled(self.member, *side))
+            for side in zip(languages, ("src", "ref"), strict=True)
         ]
 
 
