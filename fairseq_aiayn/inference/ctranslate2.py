@@ -46,12 +46,7 @@ from fairseq_aiayn.inference.folder import (
 )
 from fairseq_aiayn.inference.marian import longest_sequence, wide_projections
 from fairseq_aiayn.nn.attention import MultiHeadAttention
-from fairseq_aiayn.nn.layers import (
-    LAYER_NORM_EPSILON,
-    AddAndNorm,
-    LearnedPositions,
-    sinusoids,
-)
+from fairseq_aiayn.nn.layers import LAYER_NORM_EPSILON, AddAndNorm, LearnedPositions, sinusoids
 from fairseq_aiayn.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer
 from fairseq_aiayn.text import whole_folder
 

@@ -27,12 +27,7 @@ from fairseq_aiayn.paper import PARSING_DECODING
 from fairseq_aiayn.paper import TRANSLATION as TRANSLATION_DECODING
 from fairseq_aiayn.runs.configurations import flat_options
 from fairseq_aiayn.runs.record import SEARCH, read_settings
-from fairseq_aiayn.settings import (
-    ENCODER_AND_DECODER,
-    OURS,
-    PARSING_TASK,
-    SHARING,
-)
+from fairseq_aiayn.settings import ENCODER_AND_DECODER, OURS, PARSING_TASK, SHARING
 from fairseq_aiayn.text import dataclass_of, read_json
 
 # Where things lay on the machine of the training; a folder goes elsewhere
@@ -106,11 +101,10 @@ def of_run(run: Path) -> Model:
     Raises as `of_checkpoint` does, and ValueError for a run without a model or a search, or whose
     text has been replaced.
     """
-    search = next((path.parent for path in sorted(run.glob("*/settings.json"))), run)
-    search = run if (run / "settings.json").exists() else search
-    if not (search / "settings.json").exists():
+    found = [*run.glob("settings.json"), *sorted(run.glob("*/settings.json"))]
+    if not found:
         raise ValueError(f"{run}: expected a model folder, or a run with its settings.json")
-    path = search / "settings.json"
+    path, search = found[0], found[0].parent
     settings = read_settings(path)
     words = shlex.split(settings.commands.get(SEARCH, ""))
     options = settings.options(SEARCH)
@@ -118,8 +112,8 @@ def of_run(run: Path) -> Model:
         raise ValueError(f"{path}: expected the command of a search, got none")
     data, checkpoint = _moved(search, Path(words[1]), Path(options["--path"]))
     seal = data / "sha256"
-    found = seal.read_text(encoding="utf-8").split(" ")[0] if seal.exists() else None
-    if found and settings.text_sha256 not in (None, found):
+    text_sha256 = seal.read_text(encoding="utf-8").split(" ")[0] if seal.exists() else None
+    if text_sha256 and settings.text_sha256 not in (None, text_sha256):
         raise ValueError(f"{data}: expected the text of {run}, but it has been made anew since")
     model = of_checkpoint(checkpoint, data, *text_of_data(data))
     told = {"data": settings.corpus, "scores": _scores(search / "score.json")}
@@ -143,16 +137,12 @@ def to_fairseq(model: Model, path: Path) -> None:
     """Write a model as a checkpoint, with which fairseq-generate and --finetune-from-model work;
     raises OSError if it cannot be written."""
     parameters = model.transformer.named_parameters(remove_duplicate=False)
-    history = {
-        "criterion_name": "",
-        "optimizer_name": "",
-        "lr_scheduler_state": {},
-        "num_updates": 0,
-    }
     state = {
         "args": Namespace(**model.config.options),
         "model": {name.replace(".", ".stack.", 1): value.detach() for name, value in parameters},
-        "optimizer_history": [history],
+        "optimizer_history": [
+            {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
+        ],
         "extra_state": {"train_iterator": {"epoch": 1}},
     }
     write_checkpoint(state, path)

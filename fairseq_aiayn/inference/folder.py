@@ -21,10 +21,9 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Final, Literal, cast
+from typing import Final, Literal, cast
 
 import torch
-from pydantic import StringConstraints
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
@@ -39,7 +38,6 @@ WEIGHTS, CONFIG, SOURCE, TARGET = "model.safetensors", "config.json", "source.tx
 OF_OTHERS = "aiayn.json"  # the configuration in a directory of CTranslate2 or Marian
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 TRANSLATION, PARSING = "translation", "parsing"
-Language = Annotated[str, StringConstraints(pattern=r"^[\w-]+$")]  # part of names of Moses' files
 
 BYTE_PAIRS: Final = "byte_pairs"
 WORD_PIECES: Final = "word_pieces"
@@ -117,8 +115,8 @@ class Config:
     format: Literal[1]  # another version's folder has another
     task: Literal["translation", "parsing"]
     row: str  # of aiayn rows, without aiayn_
-    source_lang: Language
-    target_lang: Language
+    source_lang: str
+    target_lang: str
     sizes: Dimensions
     sharing: Sharing
     search: Decoding

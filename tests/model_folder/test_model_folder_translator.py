@@ -201,7 +201,6 @@ def test_what_is_not_a_list_of_sentences_is_a_type_error(translator, sentences):
     [
         (lambda t: t.translate(["a b", "a " * 1025]), "sentence 2: expected at most"),
         (lambda t: t.translate(["a"], beam=0), "beam.* got 0"),
-        (lambda t: t.search(["a"], beam=2, nbest=3), "nbest .* got 3"),
         (lambda t: t.score(["a", "b"], ["a", ""]), "sentence 2: .* both sides"),
         (lambda t: t.attention(""), "the source: expected words"),
     ],
@@ -241,12 +240,9 @@ def test_a_parser_folder_is_a_parser_with_trees_over_the_words(parser):
         parser.parse([["a b"]])
 
 
-@pytest.mark.parametrize("device", ["cuda", "nowhere"])
-def test_a_device_that_is_not_there_is_named(folder, device):
-    if device == "cuda" and torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-    with pytest.raises(ValueError, match=f"^device {device}: "):
-        load(folder, device)
+def test_a_device_that_is_not_there_is_named(folder):
+    with pytest.raises(ValueError, match="^device nowhere: "):
+        load(folder, "nowhere")
 
 
 def test_neither_fairseq_nor_compilers_are_loaded(folder, translator):
