@@ -5,9 +5,11 @@ versions that `make setup` installs and that results were measured with.
 """
 
 import re
+import shutil
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
 
 RUN = [
     "torch>=2.6",
@@ -48,10 +50,20 @@ def description() -> str:
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
 
 
+class BuildWithRecipes(build_py):
+    """Put the recipes into the wheel, for `aiayn recipes`; a checkout has them already."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            ignore = shutil.ignore_patterns("__pycache__")
+            shutil.copytree("recipes", Path(self.build_lib, "fairseq_aiayn/recipes"), ignore=ignore)
+
+
 setup(
+    cmdclass={"build_py": BuildWithRecipes},
     install_requires=RUN,
     extras_require={**EXTRAS, "dev": DEV},
     long_description=description(),
     long_description_content_type="text/markdown",
-    package_dir={"fairseq_aiayn.recipes": "recipes"},
 )

@@ -14,11 +14,13 @@ set -euo pipefail
 
 recipe=$(realpath "$0")
 recipes=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
-root=$(dirname "$recipes") # the checkout
+root=$(dirname "$recipes") # the checkout, or where `aiayn recipes` wrote this
 # python "$module" NAME is python -m NAME without imports from the user's directory.
 module=$recipes/module.py
 [[ -n ${VIRTUAL_ENV:-} || ! -d $root/.venv/bin ]] || export PATH=$root/.venv/bin:$PATH
-PYTHONPATH=$(tr -s : <<<"$root:${PYTHONPATH:-}") # an empty part would be the current directory
+plugin=$root/fairseq_aiayn
+[[ -d $plugin ]] || plugin=$(aiayn user-dir)
+PYTHONPATH=$(tr -s : <<<"${plugin%/*}:${PYTHONPATH:-}") # an empty part would be the current directory
 export PYTHONPATH=${PYTHONPATH%:}
 export PYTHONUTF8=1 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} # threads that wait leave shared cores
 unset PYTHONIOENCODING # it would override PYTHONUTF8

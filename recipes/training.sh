@@ -39,7 +39,6 @@ workers=auto      # processes that prepare the text; auto: one per core
 # End of options
 
 option_files+=("$recipes/training.sh")
-plugin=$root/fairseq_aiayn
 stock_training=() # a recipe's own options of stock fairseq-train, which override the row's
 node_wait=600     # seconds in which a lost node must be back
 # What a training depends on; --gpus, --nodes, --device and --precision may change while it lasts.

@@ -1,5 +1,6 @@
 """The wheel is a guest: it asks for ranges, not for fairseq, and its description stands alone."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -20,9 +21,8 @@ ROOT = Path(__file__).parents[1]
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """The wheel of a copy, so that no build folder stays in the checkout."""
     copy = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(
-        ROOT / "fairseq_aiayn", copy / "fairseq_aiayn", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    for name in ("fairseq_aiayn", "recipes"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     build = [sys.executable, "setup.py", "-q", "bdist_wheel"]
@@ -58,3 +58,18 @@ def test_the_description_has_no_link_into_the_checkout(metadata: Message) -> Non
 def test_files_that_are_not_python_are_in_it(wheel: zipfile.ZipFile) -> None:
     endings = {Path(name).suffix for name in wheel.namelist()}
     assert {".typed", ".html", ".css", ".js", ".json"} <= endings
+
+
+def test_its_recipes_run_without_a_checkout(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    modes = {one.filename: one.external_attr >> 16 for one in wheel.infolist()}
+    assert modes["fairseq_aiayn/recipes/multi30k/run.sh"] & 0o111
+    wheel.extractall(tmp_path / "site")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
+    for command in (
+        "python -m fairseq_aiayn recipes mine",
+        "bash mine/multi30k/run.sh --dry_run > commands",
+    ):
+        subprocess.run(command, shell=True, check=True, cwd=tmp_path, env=environment)
+    commands = (tmp_path / "commands").read_text()
+    assert f"--user-dir {tmp_path}/site/fairseq_aiayn" in commands
+    assert str(ROOT) not in commands

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 
@@ -281,3 +282,19 @@ def run_user_dir(arguments: argparse.Namespace) -> None:
     fairseq-train DATA --user-dir $(aiayn user-dir) --task aiayn_translation --arch aiayn_base ...
     """
     print(Path(fairseq_aiayn.__file__).resolve().parent)
+
+
+def declare_recipes(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `aiayn recipes`."""
+    parser.add_argument("directory", type=Path, help="where to write them; must not exist yet")
+
+
+def run_recipes(arguments: argparse.Namespace) -> None:
+    """write the recipes, which run the paper's experiments from raw text to the score
+
+    aiayn recipes recipes && recipes/multi30k/run.sh --help
+    """
+    package = Path(fairseq_aiayn.__file__).resolve().parent
+    source = package / "recipes"  # in a wheel; a checkout has them beside the package
+    source = source if source.exists() else package.parent / "recipes"
+    shutil.copytree(source, arguments.directory, ignore=shutil.ignore_patterns("__pycache__"))

@@ -43,6 +43,7 @@ COMMANDS = {
     "flags": "configurations",
     "cost": "configurations",
     "user-dir": "configurations",
+    "recipes": "configurations",
     "average": "results",
     "bleu": "results",
     "compare": "results",
