@@ -2,8 +2,8 @@
 
 A table.json of `aiayn compare` or a table3.json of recipes/table3/table.py stands there under the
 name that its heading gets; NAME.remark.md beside it may say what a reader must know of it. A
-measurement of another kind is a section, NAME.section.md. The page starts with what `aiayn rows`
-computes.
+measurement of another kind is a section, NAME.section.md. The page starts with summary.md and what
+`aiayn rows` computes. Examples, labels and commands are in the JSON files only.
 
     cp exp/wmt14_en_de/table/table.json docs/results/wmt14_en_de_base.json
     python -m fairseq_aiayn.report.results_page --results docs/results --output docs/results.md
@@ -25,17 +25,20 @@ from fairseq_aiayn.text import script, write_whole
 INTRODUCTION = """\
 # Results
 
-The rows, and what was measured, each table with machine, versions, seeds and commands. This page is
-written by `fairseq_aiayn/report/results_page.py` from the files in [{name}]({name}/), and not by
-hand; its help says how a table is added.
+This page is written by `fairseq_aiayn/report/results_page.py` from the files in [{name}]({name}/), which also
+have the commands, machine and versions of each run.
 """
 SECTION = ".section.md"
+LEFT_OUT = {"Examples", "Labels", "How the runs were made"}  # a table.json has them
 
 
 def make_page(results: Path, output: Path) -> str:
     """Return the page; raises OSError, or ValueError for a file without a table."""
     name = Path(os.path.relpath(results, output.parent)).as_posix()
-    parts = [INTRODUCTION.format(name=name), as_markdown(rows_section())]
+    parts = [INTRODUCTION.format(name=name)]
+    for path in results.glob("summary.md"):
+        parts.append(path.read_text(encoding="utf-8"))
+    parts.append(as_markdown(rows_section()))
     for path in sorted(results.iterdir()):
         if path.name.endswith(SECTION):
             heading = path.name.removesuffix(SECTION)
@@ -45,7 +48,9 @@ def make_page(results: Path, output: Path) -> str:
             remark = path.with_suffix(".remark.md")
             if remark.exists():
                 parts.append(remark.read_text(encoding="utf-8").rstrip() + "\n")
-            parts.append(as_markdown(sections(read_results(path)), level=3))
+            tables = sections(read_results(path))
+            shown = {title: tables[title] for title in tables if title not in LEFT_OUT}
+            parts.append(as_markdown(shown, level=3))
     return "\n".join(parts)
 
 
