@@ -393,8 +393,8 @@ ASPECTS = (
     number("attention dropout", "attention_dropout", "0",
            (UNKNOWN, "the paper has none in attention weights"), _chosen("attention_dropout")),
     Aspect("activation dropout", "0",
-           lambda run, row: max((each for name in ("activation_dropout", "relu_dropout")
-                                 if (each := run.number(name)) is not None), default=None),
+           lambda run, row: (run.number("relu_dropout") or run.number("activation_dropout")
+                             if not run.is_ours("arch") else True),
            (UNKNOWN, "the paper has none within the feed-forward network"),
            "--activation-dropout 0 --relu-dropout 0"),
     Aspect("label smoothing", "{row.epsilon_ls}", _smoothing,
@@ -403,8 +403,7 @@ ASPECTS = (
            "--criterion label_smoothed_cross_entropy --label-smoothing {row.epsilon_ls}"),
     Aspect("precision", "without --amp",
            lambda run, row: "--amp" if run.is_on("amp") else "fp16" in run.options or None,
-           (UNKNOWN, "fairseq divides gradients by the loss scale twice"),
-           "leave --amp out; --fp16 or --bf16"),
+           (UNKNOWN, "fairseq divides gradients by the loss scale twice"), "leave --amp out"),
     Aspect("sizes", lambda run, row: row_sizes(row), _sizes,
            (UNKNOWN, "another model"), "--arch {row.arch}"),
     Aspect("norms", "after each sub-layer", _norms,
@@ -420,8 +419,8 @@ ASPECTS = (
            lambda run, row: [*SHARING.values()][0 if row.shared_vocabulary else 1], _sharing,
            (UNKNOWN, "more parameters than the paper's model"), "{shared}"),
     Aspect("vocabulary", f"about {VOCABULARY_EN_DE:,}",
-           lambda run, row: row.published.bleu and run.vocabulary and (
-               is_about(run.vocabulary, VOCABULARY_EN_DE) or f"{run.vocabulary:,} types"),
+           lambda run, row: run.vocabulary and (not row.published.bleu or (
+               is_about(run.vocabulary, VOCABULARY_EN_DE) or f"{run.vocabulary:,} types")),
            (UNKNOWN, "another text or number of merges: perplexities per piece do not compare"),
            f"subword-nmt learn-bpe --total-symbols -s {VOCABULARY_EN_DE}"),
     Aspect("initial values", "{row.initialization}", _initial_values,

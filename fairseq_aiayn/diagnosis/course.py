@@ -74,8 +74,6 @@ def _loss(run: Evidence) -> Iterator[Event]:
     if training and development and min(development) > training[-1] + GAP:
         text = f"the development loss was never below {min(development):g}, the training's is "
         yield Event(f"{text}{training[-1]:g}", Weight.LARGE, f"{PREPARED}; more dropout, more text")
-    if development and run.is_finished and still_falls(run):
-        yield Event(f"the development loss, {development[-1]:g}, still fell at the end")
 
 
 def _rise(training: Points, development: Points) -> Iterator[Event]:
@@ -167,3 +165,6 @@ def _progress(run: Evidence) -> Iterator[Event]:
         if speed := [value for value in run.curves.get("speed", {}).values() if value > 0]:
             text += f", {run.tokens_per_update / median(speed):.2g} s each"
     yield Event(text)
+    if run.is_finished and still_falls(run):
+        *_, last = run.curves["development loss"].values()
+        yield Event(f"the development loss, {last:g}, still fell at the end")

@@ -42,7 +42,7 @@ def diagnose(run: Evidence, row: Row | None = None) -> Diagnosis:
         aspect.name: judge(aspect, run, row)
         for aspect in (ASPECTS if is_judged else ASPECTS[:3])  # architecture, task, beginning
     }
-    known = [(name, finding) for name, finding in judged.items() if finding]
+    known = [(name, found) for name, found in judged.items() if found]
     known.sort(key=lambda pair: (not pair[1].differs, -pair[1].weight))
     return Diagnosis(
         name=run.name,

@@ -22,7 +22,7 @@ STOCKS_OWN = {"positions", "initial values", "batches", "ε of LayerNorm"}
 SEARCH = {"task": "translation", "beam": 5, "lenpen": 1.0, "max_len_a": 0.0, "max_len_b": 200}
 OURS = {"task": "aiayn_translation", "beam": 4, "lenpen": 0.6, "max_len_a": 1, "max_len_b": 50}
 OURS |= {"post_process": "subword_nmt"}
-UNKNOWN, SMALL, MEDIUM, LARGE = Weight.UNKNOWN, Weight.SMALL, Weight.MEDIUM, Weight.LARGE
+LARGE, MEDIUM, UNKNOWN, *_ = Weight
 
 
 def evidence(words: list[str], task: str = "translation") -> Evidence:
@@ -57,17 +57,11 @@ def test_a_row_as_aiayn_flags_gives_it_differs_in_nothing(row):
     assert differing(run) == set() and not found.other_options
 
 
-@pytest.mark.parametrize(
-    ("name", "as_stocks"),
-    [
-        *(("base", set()), ("big", set()), ("parsing", set())),
-        *(("e_learned", {"positions"}), ("tiny", {"initial values"})),
-    ],
-)
-def test_a_row_in_stock_fairseq_differs_in_what_no_option_changes(name, as_stocks):
-    run = stock(ROWS[name])
-    assert differing(run, ROWS[name]) == STOCKS_OWN - as_stocks
-    assert not diagnose(run).other_options
+def test_a_row_in_stock_fairseq_differs_in_what_no_option_changes():
+    for name, as_stocks in {"base": "", "e_learned": "positions", "tiny": "initial values"}.items():
+        run = stock(ROWS[name])
+        assert differing(run, ROWS[name]) == STOCKS_OWN - {as_stocks}
+        assert not diagnose(run).other_options
 
 
 def test_rows_are_recognized_by_their_sizes():
@@ -119,7 +113,7 @@ def test_each_difference_of_a_training_is_found_and_its_change_works(changed, as
         assert not finding(aspect, replace(run, options={**run.options, **typed})).differs
 
 
-def test_what_table_3_prints_is_the_effect():
+def test_what_the_paper_prints_is_the_effect():
     bleu = {name: row.published.bleu for name, row in ROWS.items()}
     effect = finding("dropout", stock(dropout=0.0)).effect
     assert effect.startswith(f"{bleu['base'] - bleu['d_drop0']:.1f}")
@@ -127,6 +121,8 @@ def test_what_table_3_prints_is_the_effect():
     assert f"row c_n2: {bleu['c_n2'] - bleu['base']:+.1f} BLEU" in small
     learned = finding("positions", stock(encoder_learned_pos=True)).effect
     assert learned.startswith(f"{bleu['e_learned'] - bleu['base']:+.1f} BLEU")
+    for types, differs in {37_000: False, 8_000: True}.items():
+        assert finding("vocabulary", replace(stock(), vocabulary=types)).differs is differs
 
 
 @pytest.mark.parametrize(
@@ -176,21 +172,14 @@ def test_a_parsers_dropout_and_shared_matrices_are_its_rows():
     assert change == "--share-decoder-input-output-embed"
 
 
-def test_the_vocabulary_is_about_the_papers():
-    for types, differs in {37_000: False, 8_000: True}.items():
-        assert finding("vocabulary", replace(stock(), vocabulary=types)).differs is differs
-
-
-@pytest.mark.parametrize(
-    ("row", "subset", "averaged"),
-    [("base", "valid", 1), ("base", "test", 5), ("big", None, 20), ("tiny", "valid", 5)],
-)
-def test_table_3_averages_no_checkpoints(row, subset, averaged):
+def test_table_3_averages_no_checkpoints():
     """It is of the development set; rows that are not in it average the same on every set."""
-    run = replace(stock(ROWS[row]), search={"gen_subset": subset}, averaged=averaged)
-    assert not finding("averaging", run, ROWS[row]).differs
-    other = finding("averaging", replace(run, averaged=3), ROWS[row])
-    assert other.change == f"aiayn average --last {averaged}"
+    averages = {("base", "valid"): 1, ("base", "test"): 5, ("big", None): 20, ("tiny", "valid"): 5}
+    for (name, subset), averaged in averages.items():
+        run = replace(stock(ROWS[name]), search={"gen_subset": subset}, averaged=averaged)
+        assert not finding("averaging", run, ROWS[name]).differs
+        other = finding("averaging", replace(run, averaged=3), ROWS[name])
+        assert other.change == f"aiayn average --last {averaged}"
 
 
 def test_each_difference_of_the_search_is_found():
@@ -212,36 +201,29 @@ def test_a_parser_is_scored_by_trees_and_has_its_own_search():
     assert longest == "--task aiayn_parsing --max-len-a 1 --max-len-b 300"
 
 
-@pytest.mark.parametrize(
-    ("search", "here"),
-    [
+def test_the_longest_output_of_stocks_search_depends_on_the_batch():
+    for search, here in (
         (SEARCH | {"max_len_a": 1.2}, "1.2 x the batch's longest input + 200"),
         (SEARCH, "200 tokens"),
         (OURS | {"max_len_b": 200}, "1 x the sentence's own input + 200"),
-    ],
-)
-def test_the_longest_output_of_stocks_search_depends_on_the_batch(search, here):
-    assert finding("longest output", searched(search)).here == here
+    ):
+        assert finding("longest output", searched(search)).here == here
 
 
 @pytest.mark.parametrize(
-    ("task", "given", "multiple"),
-    [("translation", None, 8), ("translation", 1, 1)]
-    + [("aiayn_translation", None, 1), ("aiayn_translation", "4", 4)],
+    ("search", "known", "here"),
+    [
+        (SEARCH, {"translated": 990}, "up to 7 sentences fewer"),
+        (SEARCH, {"translated": 3_003}, "every sentence"),  # newstest2014 has so many
+        (SEARCH | {"required_batch_size_multiple": 1}, {}, "every sentence"),
+        (OURS, {"translated": 990}, "every sentence"),
+        (OURS | {"required_batch_size_multiple": "4"}, {}, "up to 3 sentences fewer"),
+        (OURS | {"gen_subset": "test"}, {"translated": 3_000, "corpus": "wmt14_en_de"}, "3,000 of"),
+        (OURS | {"gen_subset": "valid"}, {"translated": 3_000, "corpus": "wmt14_en_de"}, "every"),
+    ],
 )
-def test_batches_in_multiples_can_leave_sentences_out(task, given, multiple):
-    search = {"task": task, "required_batch_size_multiple": given}
-    batches = finding("test set", searched(search, translated=990))
-    assert batches.differs is (multiple > 1)
-    assert multiple == 1 or batches.here.startswith(f"up to {multiple - 1} ")
-    assert not finding("test set", searched(search, translated=3_003)).differs
-
-
-def test_newstest2014_has_3003_sentences():
-    """newstest2013, on which Table 3 evaluates, has 3,000."""
-    for corpus, subset in (("wmt14_en_de", "test"), ("wmt14_en_de", "valid"), ("demo", "test")):
-        run = searched(OURS | {"gen_subset": subset}, translated=3_000, corpus=corpus)
-        assert finding("test set", run).differs is ((corpus, subset) == ("wmt14_en_de", "test"))
+def test_sentences_of_the_test_set_can_be_left_out(search, known, here):
+    assert finding("test set", searched(search, **known)).here.startswith(here)
 
 
 @pytest.mark.parametrize(
