@@ -64,11 +64,10 @@ def row_of(run: Evidence) -> Row:
     named = ROWS.get(run.row or str(run.options.get("arch")).removeprefix(OURS))
     if named and (run.row or run.is_ours("arch")):
         return named
-    sizes = run_sizes(run)
-    shares_all, dropout = run.is_on("share_all_embeddings"), run.number("dropout")
+    sizes, shares_all = run_sizes(run), run.is_on("share_all_embeddings")
     return max(
         (row for row in OF_OTHER_SIZES if row_sizes(row) == sizes),
-        key=lambda row: (row.shared_vocabulary == shares_all, row.P_drop == dropout),
+        key=lambda row: (row.shared_vocabulary == shares_all, row.P_drop == run.number("dropout")),
         default=BASE,
     )
 

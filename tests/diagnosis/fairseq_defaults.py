@@ -15,11 +15,9 @@ from io import StringIO
 from pathlib import Path
 
 from fairseq import options
-from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import ARCH_MODEL_REGISTRY
-from fairseq.optim import OPTIMIZER_REGISTRY
-from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY
+from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 
 import fairseq_aiayn.plugin  # noqa: F401  (registers its own parts)
@@ -33,9 +31,7 @@ TRANSLATIONS = re.compile(r"(\w+_)?translation\w*|aiayn_\w+")
 PARTS = {
     "task": [name for name in TASK_REGISTRY if TRANSLATIONS.fullmatch(name)],
     "arch": ["aiayn_base", *(name for name in ARCH_MODEL_REGISTRY if TRANSFORMERS.fullmatch(name))],
-    "criterion": CRITERION_REGISTRY,
-    "optimizer": OPTIMIZER_REGISTRY,
-    "lr_scheduler": LR_SCHEDULER_REGISTRY,
+    **{name: REGISTRIES[name]["registry"] for name in ("criterion", "optimizer", "lr_scheduler")},
 }
 # What aspects read, by the words in their code
 JUDGED = {*SIZE_ARGUMENTS, "decoder_input_dim", "decoder_output_dim", *NORMS, *LEARNED}
@@ -67,9 +63,7 @@ def fairseq_defaults() -> dict[str, list[str]]:
 
 def as_text() -> str:
     """The content of the file: one option a line."""
-    lines = (
-        f"{json.dumps(key)}: {json.dumps(values)}" for key, values in fairseq_defaults().items()
-    )
+    lines = (json.dumps({key: values})[1:-1] for key, values in fairseq_defaults().items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

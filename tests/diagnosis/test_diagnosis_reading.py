@@ -49,12 +49,11 @@ def test_the_last_start_with_a_readable_configuration_counts(log):
 
 def test_groups_of_options_as_hydra_writes_them(log):
     """Without a Namespace: sizes in parts of the model, values that refer to others."""
-    side = {"layers": 6, "embed_dim": 512, "ffn_embed_dim": 2048, "attention_heads": 8}
     groups = {
         "_name": None,
-        "optimization": {"_name": None, "lr": [0.0007], "update_freq": [2], "max_update": 9},
+        "optimization": {"_name": None, "lr": [0.0007], "update_freq": [2]},
         "generation": {"beam": 5, "lenpen": 1.0},
-        "model": {"_name": "transformer", "encoder": side, "decoder": side, "dropout": 0.3},
+        "model": {"_name": "transformer", "encoder": {"ffn_embed_dim": 2048}, "dropout": 0.3},
         "lr_scheduler": {"_name": "inverse_sqrt", "lr": "${optimization.lr}"},
     }
     found = log(repr(groups))
