@@ -229,7 +229,6 @@ def session_of(pid: int) -> int | None:
 
 # A recipe that only trains, on the binaries in EXP/bin.
 TRAINING_SAMPLE = f"""
-. {RECIPES}/lib.sh
 . {RECIPES}/training.sh
 # Options
 row=tiny # as the name says
