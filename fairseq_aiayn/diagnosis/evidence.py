@@ -9,8 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from fairseq_aiayn.runs.configurations import Start, flat_options, last_training, starts_of
-from fairseq_aiayn.runs.logs import TYPES, Log, as_number, curves_of, read_log
+from fairseq_aiayn.runs.logs import Log, Start, as_number, curves_of, flat_options, read_log
 from fairseq_aiayn.settings import OURS, argument, option
 
 if TYPE_CHECKING:
@@ -164,10 +163,9 @@ def _of_checkpoint(path: Path) -> Evidence:
 
 def _of_log(log: Log) -> Evidence:
     """Read the last training of a log, finished or not, and a translation that follows it."""
-    starts = starts_of(log)
-    trainings = last_training(starts)
+    trainings = log.last_training
     run = _of_training(log, trainings)
-    later = starts[starts.index(trainings[-1]) + 1 :] if trainings else []
+    later = log.starts[log.starts.index(trainings[-1]) + 1 :] if trainings else []
     return _with_search(run, later[-1].log, later[-1]) if later else run
 
 
@@ -180,14 +178,13 @@ def _of_training(log: Log, starts: list[Start]) -> Evidence:
     updates = max((max(curve) for curve in curves.values() if curve), default=None)
     asked = as_number(options.get("max_update"))
     devices = DEVICES.search(last.text)
-    types = TYPES.findall(log.text)  # the target language's come last
     return Evidence(
         name=str(log.path),
         options=options,
         updates=updates,
         tokens_per_update=median(curves["tokens"].values()) if curves["tokens"] else None,
         gpus=int(devices[1]) if devices else None,
-        vocabulary=int(types[-1]) if types else None,
+        vocabulary=[None, *log.dictionaries][-1],
         curves=curves,
         is_finished=bool(ENDED.search(last.text) or (asked and updates and updates >= asked)),
         starts=max(1, len(starts)),
@@ -197,7 +194,7 @@ def _of_training(log: Log, starts: list[Start]) -> Evidence:
 
 def _with_search(run: Evidence, log: Log, start: Start | None = None) -> Evidence:
     """Add what fairseq-generate's output says, with or without its configuration."""
-    start = start or next(iter(reversed(starts_of(log))), None)
+    start = start or [None, *log.starts][-1]
     search = start.search_options if start else {}
     if result := RESULT.search(log.text):
         search = {"gen_subset": result[1], "beam": int(result[2])} | search

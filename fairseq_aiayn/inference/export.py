@@ -25,7 +25,7 @@ from fairseq_aiayn.inference.folder import (
 )
 from fairseq_aiayn.paper import PARSING_DECODING
 from fairseq_aiayn.paper import TRANSLATION as TRANSLATION_DECODING
-from fairseq_aiayn.runs.configurations import flat_options
+from fairseq_aiayn.runs.logs import flat_options
 from fairseq_aiayn.runs.record import SEARCH, read_settings
 from fairseq_aiayn.settings import ENCODER_AND_DECODER, OURS, PARSING_TASK, SHARING
 from fairseq_aiayn.text import dataclass_of, read_json

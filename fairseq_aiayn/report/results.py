@@ -13,9 +13,8 @@ from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose
 from fairseq_aiayn.diagnosis.diagnosis import as_json as diagnosis_as_json
 from fairseq_aiayn.diagnosis.evidence import evidence_of_run
 from fairseq_aiayn.paper import TABLE_3
-from fairseq_aiayn.runs.configurations import flat_options, printed_configuration
 from fairseq_aiayn.runs.differences import Difference, run_differences
-from fairseq_aiayn.runs.logs import LearningCurves, learning_curves_of
+from fairseq_aiayn.runs.logs import LearningCurves, last_options, learning_curves_of
 from fairseq_aiayn.runs.run import (
     ParserRun,
     ScoredRun,
@@ -102,7 +101,7 @@ def read_report(directories: Sequence[Path], examples: int) -> Report:
         TABLE4 if isinstance(runs[0], ParserRun) else COMPARISON,
         runs,
         differences=run_differences(
-            runs, [flat_options(printed_configuration(log.lines)) for log in logs]
+            runs, list(map(last_options, logs))
         ),
         diagnoses={run.name: diagnose(evidence_of_run(run, log)) for run, log in zip(runs, logs)},
         curves={run.settings.name: learning_curves_of(log) for run, log in zip(runs, logs)},

@@ -7,8 +7,8 @@ from argparse import Namespace
 import pytest
 from run_directories import PARAMETERS, inner, train_log, valid, write_log
 
-from fairseq_aiayn.runs.configurations import flat_options, printed_configuration
 from fairseq_aiayn.runs.logs import (
+    last_options,
     learning_curves_of,
     read_log,
     training_of,
@@ -57,15 +57,15 @@ def test_what_a_resumed_training_did_again_counts_once(log):
     assert curves.validation.updates == (20,)
 
 
-def test_options_are_those_of_the_newest_start():
+def test_options_are_those_of_the_newest_start(log):
     starts = [
         repr({"_name": None, "common": {"seed": 1}, "model": Namespace(arch="tiny", lr=[rate])})
         for rate in (0.1, 0.25)
     ]
     cut_off = "{'_name': None, 'model': Namespace(arch="
-    configuration = printed_configuration([*starts, "words", inner(10, 9.0), cut_off])
-    assert flat_options(configuration) == {"seed": 1, "arch": "tiny", "lr": [0.25]}
-    assert printed_configuration(["words", cut_off]) == {}
+    options = last_options(log(*starts, "words", inner(10, 9.0), cut_off))
+    assert options == {"seed": 1, "arch": "tiny", "lr": [0.25]}
+    assert last_options(log("words", cut_off)) == {}
 
 
 @pytest.mark.parametrize(
