@@ -7,7 +7,8 @@ import codecs
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fairseq_aiayn.cli.options import add_model, add_search, read_model, search_settings
 
@@ -65,6 +66,7 @@ def run_translate(arguments: argparse.Namespace) -> None:
 
 def _translator(arguments: argparse.Namespace) -> Translator | CTranslate2Translator:
     """Load the model; raises OSError or ValueError for one that cannot be used."""
+    announce_loading()
     from fairseq_aiayn.inference.engine import Translator
     from fairseq_aiayn.inference.folder import OF_OTHERS
 
@@ -113,6 +115,7 @@ def run_parse(arguments: argparse.Namespace) -> None:
     fairseq is not needed. An invalid sentence ends the command, after the trees before it; with
     --skip-invalid, it has an empty line.
     """
+    announce_loading()
     from fairseq_aiayn.inference.engine import Parser
     from fairseq_aiayn.treebank.trees import SYMBOLS, pretty, write_tree
 
@@ -175,9 +178,20 @@ def input_lines() -> Iterator[bytes]:
 
 
 def asked_for() -> Iterator[bytes]:
-    """Ask for sentences until the terminal ends."""
-    print("A sentence a line; Ctrl-D ends.\n> ", end="", file=sys.stderr, flush=True)
-    for line in sys.stdin.buffer:
-        yield line
-        print("> ", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+    """Ask for sentences, with line editing and a history, until the terminal ends."""
+    import readline  # noqa: F401  # `input` uses it
+
+    print("A sentence a line; Ctrl-D ends.", file=sys.stderr)
+    cast(TextIOWrapper, sys.stdin).reconfigure(errors="surrogateescape")
+    prompt = "> " if sys.stdout.isatty() else ""  # it would go into a file, otherwise
+    while True:
+        try:
+            yield input(prompt).encode(errors="surrogateescape")
+        except EOFError:
+            return print(file=sys.stderr)
+
+
+def announce_loading() -> None:
+    """Say in a terminal what the first seconds are for."""
+    if sys.stderr.isatty():
+        print("loading PyTorch and the model ...", file=sys.stderr)

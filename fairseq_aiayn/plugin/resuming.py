@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial, wraps
+from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
@@ -73,14 +74,20 @@ def install() -> None:
 
 
 def copied_whole(copy: Callable) -> Callable:
-    """Wrap the function that copies checkpoints: a copy appears whole or not at all."""
+    """Wrap the function that copies checkpoints: a copy appears whole or not at all, and at once
+    where the file system has hard links, so that a kill does not leave it an interval behind."""
 
     @wraps(copy)
     def wrapped(source: str, target: str, overwrite: bool = False) -> object:
         if not PathManager.supports_rename(target):  # such as s3://
             return copy(source, target, overwrite)
-        copied = copy(source, f"{target}.tmp", overwrite=True)
-        os.replace(f"{target}.tmp", target)
+        part, copied = f"{target}.tmp", True
+        Path(part).unlink(missing_ok=True)
+        try:
+            os.link(source, part)
+        except OSError:
+            copied = copy(source, part, overwrite=True)
+        os.replace(part, target)
         return copied
 
     return wrapped

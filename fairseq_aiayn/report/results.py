@@ -100,9 +100,7 @@ def read_report(directories: Sequence[Path], examples: int) -> Report:
     report = Report(
         TABLE4 if isinstance(runs[0], ParserRun) else COMPARISON,
         runs,
-        differences=run_differences(
-            runs, list(map(last_options, logs))
-        ),
+        differences=run_differences(runs, list(map(last_options, logs))),
         diagnoses={run.name: diagnose(evidence_of_run(run, log)) for run, log in zip(runs, logs)},
         curves={run.settings.name: learning_curves_of(log) for run, log in zip(runs, logs)},
     )

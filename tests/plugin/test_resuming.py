@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -126,7 +127,7 @@ def test_a_training_that_is_done_stays_so(updates, waited, patience, done):
     assert train(configuration(patience), trainer, None, None) == expected
 
 
-def test_half_a_copy_replaces_no_checkpoint(tmp_path):
+def test_half_a_copy_replaces_no_checkpoint(tmp_path, monkeypatch):
     """Breaks if a kill while checkpoint_last.pt is copied leaves it cut short."""
     source, last = tmp_path / "checkpoint_1_20.pt", tmp_path / "checkpoint_last.pt"
     source.write_bytes(b"of update 20")
@@ -136,11 +137,15 @@ def test_half_a_copy_replaces_no_checkpoint(tmp_path):
         Path(target).write_bytes(b"of upd")
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        copied_whole(killed)(str(source), str(last), overwrite=True)
-    assert last.read_bytes() == b"of update 10"
-    assert copied_whole(PathManager.copy)(str(source), str(last), overwrite=True)
-    assert last.read_bytes() == b"of update 20"
+    with monkeypatch.context() as without_links:
+        without_links.setattr(os, "link", Mock(side_effect=OSError))
+        with pytest.raises(KeyboardInterrupt):
+            copied_whole(killed)(str(source), str(last), overwrite=True)
+        assert last.read_bytes() == b"of update 10"
+        assert copied_whole(PathManager.copy)(str(source), str(last), overwrite=True)
+        assert last.read_bytes() == b"of update 20" and not last.samefile(source)
+    assert copied_whole(killed)(str(source), str(last), overwrite=True)
+    assert last.samefile(source) and source.read_bytes() == b"of update 20"
 
 
 def test_an_update_that_overflows_is_no_second_validation(monkeypatch):
