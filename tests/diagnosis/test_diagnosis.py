@@ -65,9 +65,7 @@ def test_a_row_in_stock_fairseq_differs_in_what_no_option_changes():
 
 
 def test_rows_are_recognized_by_their_sizes():
-    big = ROWS["big_en_fr"]
-    for options, row in (({}, big), ({"dropout": 0.3}, ROWS["big"])):
-        assert diagnose(stock(big, arch="transformer_wmt_en_de_big", **options)).row is row
+    assert diagnose(stock(ROWS["big_en_fr"], dropout=0.3)).row.name == "big"
     assert diagnose(stock(dropout=0.0)).row is BASE, "and not Table 3's row without dropout"
     assert diagnose(stock(ROWS["parsing_tiny"])).row.name == "parsing_tiny"
 
@@ -85,9 +83,7 @@ def test_rows_are_recognized_by_their_sizes():
         ({"clip_norm": 0.1}, "clipping", UNKNOWN),
         ({"weight_decay": 0.0001}, "weight decay", UNKNOWN),
         ({"dropout": 0.0}, "dropout", LARGE),
-        ({"attention_dropout": 0.1}, "attention dropout", UNKNOWN),
         ({"relu_dropout": 0.1}, "activation dropout", UNKNOWN),
-        ({"label_smoothing": 0.0}, "label smoothing", MEDIUM),
         ({"criterion": "cross_entropy"}, "label smoothing", MEDIUM),
         ({"amp": True}, "precision", UNKNOWN),
         ({"encoder_layers": 2, "decoder_layers": 2}, "sizes", LARGE),
@@ -160,13 +156,13 @@ def test_fewer_updates_cost_unless_the_training_ended_early(updates, patience, w
 
 def test_a_parsers_dropout_and_shared_matrices_are_its_rows():
     """Breaks if the dropout of section 6.3, which the paper does not print, is a difference."""
-    run = stock(dropout=0.3, attention_dropout=0.3)
+    run = stock(dropout=0.3, attention_dropout=0.3, share_decoder_input_output_embed=False)
     assert not {"dropout", "attention dropout"} & {*diagnose(run, PARSING).findings}
     assert differing(run, BASE) >= {"dropout", "attention dropout"}
     assert finding("dropout", stock(dropout=0.0), PARSING).differs
-    alone = stock(PARSING, share_decoder_input_output_embed=False)
-    change = finding("shared matrices", alone, PARSING).change
-    assert change == "--share-decoder-input-output-embed"
+    run = stock(PARSING, share_decoder_input_output_embed=False)
+    change = "--share-decoder-input-output-embed"
+    assert finding("shared matrices", run, PARSING).change == change
 
 
 def test_table_3_averages_no_checkpoints():
@@ -181,9 +177,8 @@ def test_table_3_averages_no_checkpoints():
 
 def test_each_difference_of_the_search_is_found():
     names = {"beam", "α", "length penalty and end", "longest output", "test set"}
-    assert differing(searched(SEARCH | {"post_process": None}), BASE) == (
-        STOCKS_OWN | names | {"text that is scored"}
-    )
+    names |= STOCKS_OWN | {"text that is scored"}
+    assert differing(searched(SEARCH | {"post_process": None}), BASE) == names
     assert differing(searched(OURS, translated=3_003, averaged=5), BASE) == STOCKS_OWN
 
 
@@ -209,7 +204,6 @@ def test_the_longest_output_of_stocks_search_depends_on_the_batch():
     [
         (SEARCH, {"translated": 990}, "up to 7 sentences fewer"),
         (SEARCH, {"translated": 3_003}, "every sentence"),  # newstest2014 has so many
-        (SEARCH | {"required_batch_size_multiple": 1}, {}, "every sentence"),
         (OURS, {"translated": 990}, "every sentence"),
         (OURS | {"required_batch_size_multiple": "4"}, {}, "up to 3 sentences fewer"),
         (OURS | {"gen_subset": "test"}, {"translated": 3_000, "corpus": "wmt14_en_de"}, "3,000 of"),
@@ -224,8 +218,7 @@ def test_sentences_of_the_test_set_can_be_left_out(search, known, here):
     ("signature", "figure"),
     [
         ("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0", "27.52"),
-        ("BLEU+case.mixed+numrefs.1+smooth.exp+tok.intl+version.1.2.17", "28.33"),
-        ("nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.6.0", "without case 0.5 higher"),
+        ("BLEU+case.lc+numrefs.1+smooth.exp+tok.intl+version.1.2.17", "without case 0.5 higher"),
         ("BLEU4 = 27.30", "0.7 to 1 lower"),
         ("case:mixed|tok:sacremoses-0.2-de|compounds:split|smooth:none", "quotes are kept"),
         ("case:mixed|tok:sacremoses-0.2-de|compounds:split|quotes:ascii|smooth:none", None),

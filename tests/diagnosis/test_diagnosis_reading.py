@@ -41,12 +41,6 @@ def test_a_log_says_how_far_it_came_and_on_what(log, lines, updates, tokens):
     assert (found.gpus, found.vocabulary, found.number("max_tokens")) == (8, 7, 3125)
 
 
-def test_the_last_start_with_a_readable_configuration_counts(log):
-    first, second = (configuration_line([*WORDS, "--seed", seed]) for seed in ("1", "2"))
-    assert log(first, second[:900], "{'_name': None, [1]: 2}").number("seed") == 1
-    assert log(first, second).number("seed") == 2
-
-
 def test_groups_of_options_as_hydra_writes_them(log):
     """Without a Namespace: sizes in parts of the model, values that refer to others."""
     groups = {
