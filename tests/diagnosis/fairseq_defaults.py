@@ -16,7 +16,6 @@ from pathlib import Path
 
 from fairseq import options
 from fairseq.dataclass.configs import FairseqConfig
-from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 
@@ -24,17 +23,16 @@ import fairseq_aiayn.plugin  # noqa: F401  (registers its own parts)
 from fairseq_aiayn.diagnosis import aspects, evidence
 from fairseq_aiayn.diagnosis.aspects import LEARNED, NORMS
 from fairseq_aiayn.diagnosis.diagnosis import DEFAULTS
-from fairseq_aiayn.diagnosis.evidence import TRANSFORMERS
 from fairseq_aiayn.settings import SIZE_ARGUMENTS, option
 
 TRANSLATIONS = re.compile(r"(\w+_)?translation\w*|aiayn_\w+")
 PARTS = {
     "task": [name for name in TASK_REGISTRY if TRANSLATIONS.fullmatch(name)],
-    "arch": ["aiayn_base", *(name for name in ARCH_MODEL_REGISTRY if TRANSFORMERS.fullmatch(name))],
+    "arch": ("aiayn_base", "transformer"),
     **{name: REGISTRIES[name]["registry"] for name in ("criterion", "optimizer", "lr_scheduler")},
 }
 # What aspects read, by the words in their code
-JUDGED = {*SIZE_ARGUMENTS, "decoder_input_dim", "decoder_output_dim", *NORMS, *LEARNED}
+JUDGED = {*SIZE_ARGUMENTS, "d_model", "decoder_input_dim", "decoder_output_dim", *NORMS, *LEARNED}
 for module in (aspects, evidence):
     JUDGED |= set(re.findall(r'"(\w+)"', Path(module.__file__).read_text(encoding="utf-8")))
 # Machines, logs, checkpoints, order of reading and other commands change no update
