@@ -1,4 +1,4 @@
-"""EVALB's rules, on trees small enough to count by hand, and against a slow reference."""
+"""EVALB's rules, against a slow reference and on trees small enough to count by hand; its table."""
 
 from __future__ import annotations
 
@@ -6,22 +6,34 @@ import random
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+from faults import fault_of
 
 from fairseq_aiayn.treebank.evalb import (
     COLLINS,
+    NEW,
+    TABLE_HEAD,
     LabelCount,
+    Parameters,
     Scores,
-    SentenceScore,
     Status,
+    find_parameters,
+    read_constituents,
+    read_parameters,
     score_sentence,
+    sentence_line,
     summarize,
+    summary_lines,
+    totals_lines,
 )
 from fairseq_aiayn.treebank.trees import Constituent, Word, write_tree
 
 # S 0-5, NP 0-2, VP 2-5, NP 3-5 over the cat saw a bird, and a full stop that does not count
 CAT = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (DT a) (NN bird))) (. .)))"
+
+DELETED = ("-NONE-", ",", ":", "``", "''", ".")
 
 
 def counts(gold: str, predicted: str) -> tuple[int, int, int]:
@@ -38,18 +50,17 @@ def score(*pairs: tuple[str, str]) -> Scores:
 def spans_of(tree: Constituent) -> tuple[list[tuple[int, int, str]], list[Word]]:
     """The constituents that count, and the words that do, by EVALB's rules 2 and 4 and with ADVP
     for PRT; written without a look at the package."""
-    deleted = {"TOP", "-NONE-", ",", ":", "``", "''", "."}
     spans, words = [], []
 
     def visit(node: Constituent | Word) -> None:
         if isinstance(node, Word):
-            words.extend([node] * (node.tag not in deleted))
+            words.extend([node] * (node.tag not in DELETED))
             return
         start = len(words)
         for child in node.children:
             visit(child)
         label = node.label.split("-")[0].split("=")[0].replace("PRT", "ADVP")
-        if len(words) > start and label not in deleted:
+        if len(words) > start and label != "TOP":
             spans.append((start, len(words), label))
 
     visit(tree)
@@ -60,7 +71,7 @@ def random_tree(rng: random.Random, words: list[tuple[str, bool]]) -> Constituen
     """A tree over these forms, those with True deleted; with unary brackets and function tags."""
     cuts = sorted({0, len(words), *rng.choices(range(len(words) + 1), k=2)})
     if len(cuts) == 2:
-        tags = {True: (",", "-NONE-"), False: ("NN", "NN", "PRT", "ADVP")}
+        tags = {True: DELETED, False: ("NN", "NN", "PRT", "ADVP", "-RRB-")}
         children = tuple(Word(rng.choice(tags[deleted]), form) for form, deleted in words)
     else:
         children = tuple(random_tree(rng, words[a:b]) for a, b in pairwise(cuts))
@@ -99,71 +110,44 @@ def test_sentences_are_scored_as_by_the_rules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gold", "predicted", "expected"),  # matched, gold and predicted constituents
+    ("predicted", "expected"),  # matched, gold and predicted constituents
     [
-        (CAT, CAT.replace(" (. .)", ""), (4, 4, 4)),  # punctuation need not be the same
-        (CAT, CAT.replace("(. .)", "(PRN (. .) (X (: ;)))"), (4, 4, 4)),  # nothing but punctuation
-        (CAT, CAT.removeprefix("(TOP ")[:-1], (4, 4, 4)),  # TOP does not count, other roots do
-        (CAT, CAT.replace("(TOP", "("), (4, 4, 5)),
-        (CAT, CAT.replace("(NP", "(NP=3-1"), (4, 4, 4)),  # function tags are cut at - and = alone
-        (CAT, CAT.replace("(NP", "(NP|SBJ"), (2, 4, 4)),
-        ("(S (VP (VB go)))", "(VP (S (VB go)))", (2, 2, 2)),  # unary chains in any order
-        (CAT, CAT.replace(" ", " \t").replace(")", " )") + "\r\n", (4, 4, 4)),  # white space
-        (CAT, CAT.replace(") (", ")("), (4, 4, 4)),
-        (CAT, CAT.replace("(. .)", "(XP)"), (4, 4, 4)),  # no word: an empty constituent
-        (CAT, CAT.replace("(S", "").replace("(. .))", ""), (3, 4, 3)),  # several trees
+        (CAT.replace(" (. .)", ""), (4, 4, 4)),  # punctuation need not be the same
+        (CAT.replace("(TOP", "("), (4, 4, 5)),  # TOP does not count, other roots do
+        (CAT.replace("(NP", "(NP|SBJ"), (2, 4, 4)),  # function tags are cut at - and = alone
+        (CAT.replace(" ", " \t").replace(")", " )") + "\r\n", (4, 4, 4)),  # white space
+        (CAT.replace(") (", ")("), (4, 4, 4)),
+        (CAT.replace("(. .)", "(XP)"), (4, 4, 4)),  # no word: an empty constituent
+        (CAT.replace("(S", "").replace("(. .))", ""), (3, 4, 3)),  # several trees
     ],
 )
-def test_what_matches(gold: str, predicted: str, expected: tuple[int, int, int]) -> None:
-    assert counts(gold, predicted) == expected
-
-
-@pytest.mark.parametrize("tag", [",", ":", "``", "''", ".", "-NONE-"])
-def test_words_with_these_tags_are_in_no_span_and_others_are(tag: str) -> None:
-    outside = "(TOP (S (NP (NN rain)) ({} x) (VP (VBD fell))))"
-    inside = "(TOP (S (NP (NN rain) ({} x)) (VP (VBD fell))))"
-    assert counts(outside.format(tag), inside.format(tag)) == (3, 3, 3)
-    assert score_sentence(outside.format(tag), inside.format(tag)).words == 2
-    assert counts(outside.format("-RRB-"), inside.format("-RRB-")) == (2, 3, 3)
+def test_what_matches(predicted: str, expected: tuple[int, int, int]) -> None:
+    assert counts(CAT, predicted) == expected
 
 
 @pytest.mark.parametrize(
-    ("predicted", "reason"),
+    ("gold", "predicted", "status"),
     [
-        (CAT.replace("(DT a)", "(, a)"), "4 words to score where gold has 5"),
-        (CAT.replace("(. .)", "(SYM .)"), "6 words to score where gold has 5"),
-        (CAT.replace("(. .)", "(XP )"), "6 words to score where gold has 5"),  # a word, no form
-        (CAT.replace("cat", "Cat"), "the word 'Cat' where gold has 'cat'"),
+        (CAT, CAT.replace("(DT a)", "(, a)"), Status.ERROR),  # other words than gold's
+        (CAT, CAT.replace("(. .)", "(SYM .)"), Status.ERROR),
+        (CAT, CAT.replace("(. .)", "(XP )"), Status.ERROR),  # a word, no form
+        (CAT, CAT.replace("cat", "Cat"), Status.ERROR),
+        ("", CAT, Status.ERROR),
+        (CAT, CAT[:-1], Status.ERROR),  # brackets that do not balance
+        (CAT, ")" + CAT, Status.ERROR),
+        (CAT[:-1], CAT, Status.ERROR),
+        (CAT, " \t\r\n", Status.SKIPPED),  # nothing predicted
+        (CAT, "(TOP (. .))", Status.SKIPPED),
+        ("", "", Status.SKIPPED),
     ],
 )
-def test_other_words_than_golds_are_an_error(predicted: str, reason: str) -> None:
-    assert score_sentence(CAT, predicted) == SentenceScore(6, Status.ERROR, reason)
-
-
-@pytest.mark.parametrize("predicted", ["", " \t\r\n", "(TOP (. .))"])
-def test_a_prediction_without_words_is_skipped(predicted: str) -> None:
-    assert score_sentence(CAT, predicted) == SentenceScore(6, Status.SKIPPED, "no words to score")
-    assert score_sentence("", predicted).status is Status.SKIPPED
-    assert score_sentence(predicted, CAT).status is Status.ERROR
-
-
-@pytest.mark.parametrize(
-    ("gold", "predicted", "reason"),
-    [
-        (CAT, CAT[:-1], "brackets that this line does not close: 1"),
-        (CAT, ")" + CAT, "a closing bracket too many"),
-        (CAT[:-1], CAT, "gold: brackets that this line does not close: 1"),
-    ],
-)
-def test_brackets_that_do_not_balance_are_an_error_with_figures(
-    gold: str, predicted: str, reason: str
-) -> None:
+def test_a_sentence_that_does_not_count(gold: str, predicted: str, status: Status) -> None:
     scored = score_sentence(gold, predicted)
-    assert (scored.status, scored.reason) == (Status.ERROR, reason)
-    assert len(scored.matched) >= 2 and scored.words == 5
-    assert score((gold, predicted)).all.words == 0
-    again = score_sentence("(S (NP (NN a)) (VB b))", "(S (NP (NN a))) (VB b))")
-    assert again.matched == ("S", "NP"), "the first constituent is closed again, as in C"
+    assert scored.status is status and scored.reason
+    assert scored.length == (6 if gold else 0)
+    summary = score((gold, predicted), (CAT, CAT)).all
+    assert (summary.errors, summary.skipped) == (status == Status.ERROR, status == Status.SKIPPED)
+    assert (summary.sentences, summary.valid, summary.words, summary.f1) == (2, 1, 5, 100.0)
 
 
 @pytest.mark.parametrize("tree", ["dog", "(NP dog (X y))", "(TOP (NN a dog))"])
@@ -182,31 +166,75 @@ def test_length_has_punctuation_and_no_traces() -> None:
     scores = score(*[(tree, tree) for tree in trees + long])
     assert (scores.all.sentences, scores.short.sentences, scores.cutoff) == (4, 2, 40)
     assert (scores.all.words, scores.short.words) == (160, 79)
-    assert score((long[0], long[0])).short.valid == 0
 
 
-def test_summary_has_the_figures_of_the_valid_sentences() -> None:
-    gold = "(TOP (S (A (X a) (X b)) (B (X c) (X d))))"  # S, A, B
-    middle = "(TOP (S (X a) (A (X b) (X c)) (Y d)))"  # S matches, A crosses A and B; a tag is wrong
-    scores = score((gold, gold), (gold, middle), (gold, "(TOP (X a))"), (gold, ""))
-    summary = scores.all
-    assert (summary.sentences, summary.errors, summary.skipped, summary.valid) == (4, 1, 1, 2)
-    assert (summary.matched_constituents, summary.gold_constituents) == (4, 6)
-    assert (summary.predicted_constituents, summary.crossing_constituents) == (5, 1)
-    assert summary.recall == pytest.approx(100 * 4 / 6)
-    assert summary.precision == pytest.approx(100 * 4 / 5)
-    assert summary.f1 == pytest.approx(100 * 2 * 4 / (6 + 5))
-    assert (summary.complete_match, summary.average_crossing) == (50.0, 0.5)
-    assert (summary.no_crossing, summary.two_or_less_crossing) == (50.0, 100.0)
-    two = "(TOP (S (X a) (Q (Q (X b) (X c))) (X d)))"
-    three = "(TOP (S (X a) (Q (Q (Q (X b) (X c)))) (X d)))"
-    crossing = score((gold, two), (gold, three)).all
-    assert crossing.crossing_constituents == 2 + 3 and crossing.two_or_less_crossing == 50.0
-    assert summary.tagging_accuracy == 87.5
-    assert scores.short == summary
+def test_there_are_no_limits() -> None:
+    words = " ".join(f"(NP (NN {'word' * 50}{number}))" for number in range(1000))
+    assert counts(f"(TOP (S {words}))", f"(TOP (S {words}))") == (1001, 1001, 1001)
+    deep = "(X " * 100_000 + "(NN a)" + ")" * 100_000
+    assert counts(deep, deep) == (100_000, 100_000, 100_000)
+    assert score(*[(CAT, "(NN a)")] * 50, (CAT, CAT)).all.errors == 50
+
+
+# Of the constituents S, A and B, S alone is in TWO and in MORE, where two and three others cross A
+# and B; in MORE, a tag is wrong.
+THREE = "(TOP (S (A (X a) (X b)) (B (X c) (X d)) (. .)))"
+TWO = "(TOP (S (X a) (Q (Q (X b) (X c))) (X d) (. .)))"
+MORE = "(TOP (S (X a) (Q (Q (Q (X b) (X c)))) (Y d) (. .)))"
+
+
+def test_both_summaries_have_the_figures_of_the_valid_sentences() -> None:
+    scores = score(*[(THREE, predicted) for predicted in (THREE, TWO, MORE, "(X a)", "")])
+    lines = list(summary_lines(scores))
+    assert lines[:16] == [
+        "=== Summary ===",
+        "",
+        "-- All --",
+        "Number of sentence        =      5",
+        "Number of Error sentence  =      1",
+        "Number of Skip  sentence  =      1",
+        "Number of Valid sentence  =      3",
+        "Bracketing Recall         =  55.56",
+        "Bracketing Precision      =  50.00",
+        "Bracketing FMeasure       =  52.63",
+        "Complete match            =  33.33",
+        "Average crossing          =   1.67",
+        "No crossing               =  33.33",
+        "2 or less crossing        =  66.67",
+        "Tagging accuracy          =  91.67",
+        "",
+    ]
+    assert lines[16:] == ["-- len<=40 --", *lines[3:15]]
     nothing = score(("(A (X a))", "(B (X a))")).all
     assert (nothing.recall, nothing.precision, nothing.f1) == (0.0, 0.0, 0.0)
-    assert score((CAT, "")).all.f1 == 0.0
+
+
+def test_the_table_is_laid_out_as_by_the_c_program() -> None:
+    """Errors and skips keep the gold length."""
+    line = "  12    5    0   33.33  25.00     1      3    4      3      4     3    75.00"
+    assert sentence_line(12, score_sentence(THREE, MORE)) == line
+    zeros = "0.00   0.00     0      0    0      0      0     0     0.00"
+    assert sentence_line(3, score_sentence(THREE, "(X a)")) == f"   3    5    1    {zeros}"
+    assert sentence_line(12345, score_sentence(THREE, "")) == f"12345    5    2    {zeros}"
+    totals = "                 33.33  28.57      2     6     7      5      8     7    87.50"
+    assert list(totals_lines(score((THREE, TWO), (THREE, MORE)).all)) == ["=" * 76, totals]
+    assert list(totals_lines(score((THREE, "")).all))[1] == "      0     0     0.00"
+
+
+def test_constituents_are_read_from_the_table_again(tmp_path: Path) -> None:
+    """Breaks if a sentence that does not count brings the figures that its line has."""
+    predictions = (THREE, MORE, "(X a)", "", THREE + ")")
+    scores = [score_sentence(THREE, predicted) for predicted in predictions]
+    assert [each.status for each in scores] == [0, 0, 1, 2, 1] and scores[-1].matched
+    lines = [sentence_line(number, each) for number, each in enumerate(scores, start=9_998)]
+    path = tmp_path / "evalb.txt"
+    path.write_text("\n".join((TABLE_HEAD, *lines, *totals_lines(summarize(scores).all))))
+    nothing = (0, 0, 0)
+    assert read_constituents(path) == [(3, 3, 3), (1, 3, 4), nothing, nothing, nothing]
+    for text in ("=== Summary ===\n", path.read_text().replace(" 1 ", "   ")):
+        path.write_text(text)
+        with pytest.raises(ValueError, match="evalb.txt:.* expected "):
+            read_constituents(path)
 
 
 def test_labels_are_counted_and_prt_as_advp() -> None:
@@ -215,6 +243,41 @@ def test_labels_are_counted_and_prt_as_advp() -> None:
     labels = score((gold, predicted), (CAT, "")).labels  # gold, predicted, matched
     figures = {"ADVP": (2, 1, 1), "NP": (1, 1, 1), "S": (1, 1, 1), "VP": (1, 0, 0), "X": (0, 1, 0)}
     assert labels == {label: LabelCount(*each) for label, each in figures.items()}
+
+
+# Parameters and their files
+
+
+NEW_FILE = "## EVALB's newer file ##\nDEBUG 0\n\n# EQ_WORD colour color\nCUTOFF_LEN 40\n" + "".join(
+    [f"DELETE_LABEL {label}\n" for label in (*DELETED, "TOP", "S1", "?", "!")]
+    + ["DELETE_LABEL_FOR_LENGTH -NONE-\n", "EQ_LABEL ADVP PRT\n"]
+    + [f"QUOTE_LABEL {label}\n" for label in ("``", "''", "POS", "NN", "CD", "VBZ", ":")]
+)
+
+
+def test_a_file_says_what_evalbs_own_does_and_hides_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file, directory = Path("COLLINS"), Path("COLLINS.prm")
+    directory.mkdir()
+    assert find_parameters("COLLINS.prm") == COLLINS
+    file.write_text(NEW_FILE.replace("\n", " \t\r\n"), newline="")
+    assert find_parameters("COLLINS") == replace(NEW, name="COLLINS")
+    file.write_text(NEW_FILE + "LABELED 0\nCUTOFF_LEN 10\nEQ_WORD a the\nEQ_LABEL NP NX\n")
+    assert read_parameters(file) == replace(
+        NEW,
+        name="COLLINS",
+        equal_labels=(("ADVP", "PRT"), ("NP", "NX")),
+        equal_words=(("a", "the"),),
+        labeled=False,
+        cutoff=10,
+    )
+    file.write_text("")
+    assert read_parameters(file) == Parameters("COLLINS", labeled=True, cutoff=40)
+    for line in ("DELETE_WORD the", "EQ_LABEL ADVP", "LABELED -1"):
+        file.write_text(f"CUTOFF_LEN 40\n{line}\n")
+        assert fault_of(read_parameters, file).startswith("COLLINS:2: ")
 
 
 def test_parameters_change_the_rules() -> None:
@@ -233,9 +296,33 @@ def test_parameters_change_the_rules() -> None:
     assert score_sentence("(A (X a))", "(C (X a))", chain).matched == ()
 
 
-def test_there_are_no_limits() -> None:
-    words = " ".join(f"(NP (NN {'word' * 50}{number}))" for number in range(1000))
-    assert counts(f"(TOP (S {words}))", f"(TOP (S {words}))") == (1001, 1001, 1001)
-    deep = "(X " * 100_000 + "(NN a)" + ")" * 100_000
-    assert counts(deep, deep) == (100_000, 100_000, 100_000)
-    assert score(*[(CAT, "(NN a)")] * 50, (CAT, CAT)).all.errors == 50
+QUOTES = replace(COLLINS, quote_labels=NEW.quote_labels)
+POSSESSIVE = "(S (NP (NN dogs) (POS ')) (VP (VB bark)))"  # S 0-3, NP 0-2, VP 2-3
+BEHIND = "(S (POS ') (NP (NN dogs) (POS ')) (VP (VB bark)) (POS '))"
+IN_A_ROW = "(S (`` ') ('' {}) (NP (NN a)))"
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "matched", "words"),  # nothing and 0 if the words are not the same
+    [
+        (POSSESSIVE, POSSESSIVE.replace("POS", "''"), ("S", "NP", "VP"), 3),
+        (POSSESSIVE.replace("POS", "''"), POSSESSIVE, ("S", "NP", "VP"), 3),
+        (BEHIND, BEHIND.replace("POS", "''"), ("S", "NP", "VP"), 5),  # later quotes move
+        # NP 1-3 and VP 3-4 in gold; the predicted NP leaves the second quote to the VP
+        (BEHIND, "(S ('' ') (NP (NN dogs)) (VP ('' ') (VB bark)) ('' '))", ("S",), 5),
+        # nothing is put back where the numbers of words agree
+        ("(S ('' ') (NP (NN a) (POS ')))", "(S (POS ') (NP (NN a) ('' ')))", (), 0),
+        # of different quotes in a row, the C program puts back the first twice
+        (IN_A_ROW.format("'"), "(S (POS ') (POS ') (NP (NN a)))", ("S", "NP"), 3),
+        (IN_A_ROW.format('"'), "(S (POS ') (POS \") (NP (NN a)))", (), 0),
+        # only plain quotes
+        (POSSESSIVE.replace("'", "``"), POSSESSIVE.replace("POS ')", "'' ``)"), (), 0),
+    ],
+)
+def test_a_quote_deleted_on_one_side_is_put_back(
+    gold: str, predicted: str, matched: tuple[str, ...], words: int
+) -> None:
+    assert score_sentence(gold, predicted).status is Status.ERROR
+    scored = score_sentence(gold, predicted, QUOTES)
+    assert (scored.matched, scored.words) == (matched, words)
+    assert scored.status is (Status.VALID if words else Status.ERROR)
