@@ -51,7 +51,7 @@ $(READY): constraints.txt setup.py pyproject.toml
 	@touch $@
 
 demo: $(READY)
-	@$(IN_VENV) recipes/demo/run.sh
+	@$(IN_VENV) recipes/demo/run.sh --side_by_side
 
 # One file stays on one worker, so that a file's fixtures are made once; one thread per worker.
 test: $(READY)
