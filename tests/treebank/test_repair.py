@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from invented_trees import chain, forms, normalized
 
 from fairseq_aiayn.treebank.linearization import MAX_OPEN, linearize
-from fairseq_aiayn.treebank.repair import REPAIRS, Rule, repair
+from fairseq_aiayn.treebank.repair import REPAIRS, RepairReport, Rule, repair
 from fairseq_aiayn.treebank.trees import (
     Constituent,
     Word,
@@ -131,3 +131,22 @@ def test_what_is_too_deep_is_left_out_with_its_closing_brackets() -> None:
     symbols = ["(S", *["(NP"] * (MAX_OPEN - 1), "(VP", "(VP", "NN", ")S"]
     assert repair(symbols, ["board"]).repairs == {"unclosed": MAX_OPEN - 1, "too deep": 2}
     assert repair(symbols[:-1], ["board"]).repairs == {"unclosed": MAX_OPEN, "too deep": 2}
+
+
+def test_a_report_adds_up_repairs_and_sentences() -> None:
+    report = RepairReport()
+    for symbols in ("(S DT NN )S", "(S (NP DT NN", "(S DT NN", "DT NN NN"):
+        report.add(repair(symbols.split(), ["the", "board"]))
+    none = dict.fromkeys(REPAIRS, 0)
+    assert report.as_json() == {
+        "sentences": 4,
+        "well_formed": 1,
+        "repairs": {**none, "unclosed": 3, "surplus words": 1},
+        "sentences_with": {**none, "unclosed": 2, "surplus words": 1},
+    }
+    assert report.lines() == [
+        "4 sentences, 1 well-formed (25.00%)",
+        "surplus words              1 in 1 sentences",
+        "unclosed                   3 in 2 sentences",
+    ]
+    assert RepairReport().lines() == ["0 sentences, 0 well-formed (0.00%)"]
