@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from fairseq_aiayn.text import dataclass_of, script
 
@@ -34,7 +34,7 @@ NO_OTHER_KEYS = {"extra": "forbid"}  # for pydantic
 class Download:
     """Where a file comes from, and what it must be."""
 
-    __pydantic_config__: ClassVar = NO_OTHER_KEYS
+    __pydantic_config__: ClassVar[Any] = NO_OTHER_KEYS
     url: str
     size: int | None = None  # bytes
     sha256: str | None = None
@@ -58,7 +58,7 @@ class Location(NamedTuple):
 class Text:
     """One parallel text, in any of its languages."""
 
-    __pydantic_config__: ClassVar = NO_OTHER_KEYS
+    __pydantic_config__: ClassVar[Any] = NO_OTHER_KEYS
     name: str
     file: str
     member: str | None = None
@@ -85,7 +85,7 @@ class Text:
 class Manifest:
     """A corpus, in all its languages."""
 
-    __pydantic_config__: ClassVar = NO_OTHER_KEYS
+    __pydantic_config__: ClassVar[Any] = NO_OTHER_KEYS
     train: tuple[Text, ...]
     valid: Text
     test: Text
