@@ -233,6 +233,8 @@ def average(paths: Sequence[Path], output: Path) -> None:
     Raises ValueError if checkpoints are broken or differ in their parameters, OSError if a file
     cannot be read or written; `output` is then left unchanged.
     """
+    if not output.parent.is_dir():  # before the minutes that averaging takes
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(output))
     if output.exists() and any(output.samefile(path) for path in paths):
         raise ValueError(f"{output}: is one of the checkpoints to average")
     newest = read_checkpoint(paths[-1])

@@ -13,6 +13,7 @@ from checkpoint_states import checkpoint
 from checkpoint_states import save as write
 from torch import Tensor
 
+from fairseq_aiayn import checkpoints
 from fairseq_aiayn.cli.main import main
 
 
@@ -182,3 +183,13 @@ def test_the_output_is_no_input(tmp_path: Path, refused: Callable[..., str]) -> 
         line = refused("average", "--last", 1, "--dir", tmp_path, "--output", output)
         assert f"{output}: is one of the checkpoints to average" in line
     assert path.read_bytes() == before
+
+
+def test_an_output_that_cannot_be_written_is_noticed_before_averaging(
+    tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, 1, weight=torch.ones(2))
+    monkeypatch.setattr(checkpoints, "mean_parameters", lambda paths: pytest.fail("averages"))
+    output = tmp_path / "none" / "average.pt"
+    line = refused("average", "--last", 1, "--dir", tmp_path, "--output", output)
+    assert f"{output}: No such file or directory" in line
