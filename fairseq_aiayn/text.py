@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, TextIO, TypeVar, cast
 
 STANDARD_INPUT = "-"
+SUBWORD_MARK = re.compile(r"@@(?= |$)|▁", re.MULTILINE)  # of subword-nmt and SentencePiece
 NOT_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)  # what reading a damaged .gz file raises
 
 Kind = TypeVar("Kind")

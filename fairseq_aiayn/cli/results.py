@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import re
 import sys
 from collections.abc import Iterator
 from itertools import groupby
@@ -13,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.paper import OWN, find_row
-from fairseq_aiayn.text import read_parallel, source_name
+from fairseq_aiayn.text import SUBWORD_MARK, read_parallel, source_name
 
 if TYPE_CHECKING:
     from fairseq_aiayn.diagnosis.diagnosis import Diagnosis
 
-SUBWORD_MARK = re.compile(r"@@(?= |$)|▁")  # of subword-nmt and SentencePiece
 HEADINGS = {
     "LARGE": "costs or gains 1 BLEU or more",
     "MEDIUM": "costs or gains 0.3 to 1 BLEU",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from fairseq_aiayn.runs.logs import Log, Start, as_number, curves_of, flat_options, read_log
 from fairseq_aiayn.settings import OURS, argument, option
+from fairseq_aiayn.text import SUBWORD_MARK
 
 if TYPE_CHECKING:
     from fairseq_aiayn.runs.run import ScoredRun
@@ -30,7 +31,6 @@ ENDED = re.compile(r"done training in|early stop since|stopping training because
 HYPOTHESIS = re.compile(r"^([DH])-(\d+)\s+\S+(?:[\t ](.*))?", re.MULTILINE)
 TRANSLATED = re.compile(r"Translated ([\d,]+) sentences")
 RESULT = re.compile(r"Generate (\S+) with beam=(\d+): ([^,\n]*)")  # fairseq-generate's last line
-SUBWORD = re.compile(r"@@ |@@$|\u2581", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -209,6 +209,6 @@ def _with_search(run: Evidence, log: Log, start: Start | None = None) -> Evidenc
         search=search,
         translated=len(numbers) or (int(count[1].replace(",", "")) if count else None),
         missing=max(numbers, default=-1) + 1 - len(numbers),
-        has_subwords=bool(SUBWORD.search(texts)) if texts else None,
+        has_subwords=bool(SUBWORD_MARK.search(texts)) if texts else None,
         signature=result[3] if result else None,
     )

@@ -301,7 +301,8 @@ def _parsed(run: ParserRun) -> str:
 def _is_section_23(run: ParserRun) -> bool:
     """Return whether a run parsed the paper's test set."""
     settings = run.settings
-    return (settings.corpus in WSJ, settings.subset, run.sentences) == (True, "test", SECTION_23)
+    is_test = settings.corpus in WSJ and settings.subset == "test"
+    return is_test and run.sentences == SECTION_23
 
 
 def _f1_blocks(first: ParserRun, differences: Mapping[str, EstimatedDifference]) -> list[Block]:

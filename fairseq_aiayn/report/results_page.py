@@ -35,9 +35,7 @@ LEFT_OUT = {"Examples", "Labels", "How the runs were made"}  # a table.json has 
 def make_page(results: Path, output: Path) -> str:
     """Return the page; raises OSError, or ValueError for a file without a table."""
     name = Path(os.path.relpath(results, output.parent)).as_posix()
-    parts = [INTRODUCTION.format(name=name)]
-    for path in results.glob("summary.md"):
-        parts.append(path.read_text(encoding="utf-8"))
+    parts = [INTRODUCTION.format(name=name), *text_of(results / "summary.md")]
     parts.append(as_markdown(rows_section()))
     for path in sorted(results.iterdir()):
         if path.name.endswith(SECTION):
@@ -45,13 +43,16 @@ def make_page(results: Path, output: Path) -> str:
             parts.append(f"## {heading}\n\n{path.read_text(encoding='utf-8').strip()}\n")
         elif path.suffix == ".json":
             parts += [f"## {path.stem}\n", f"From [{path.name}]({name}/{quote(path.name)}).\n"]
-            remark = path.with_suffix(".remark.md")
-            if remark.exists():
-                parts.append(remark.read_text(encoding="utf-8").rstrip() + "\n")
+            parts += text_of(path.with_suffix(".remark.md"))
             tables = sections(read_results(path))
             shown = {title: tables[title] for title in tables if title not in LEFT_OUT}
             parts.append(as_markdown(shown, level=3))
     return "\n".join(parts)
+
+
+def text_of(path: Path) -> list[str]:
+    """Return the text of a file that may be missing."""
+    return [path.read_text(encoding="utf-8").rstrip() + "\n"] if path.exists() else []
 
 
 def rows_section() -> Sections:
