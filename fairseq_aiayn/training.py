@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fairseq_aiayn.nn.cpu_kernels import rows_of_logits, vocabulary_product
+from fairseq_aiayn.nn.cpu_kernels import linear, rows_of_logits
 
 # Logits per chunk: as many as fit into the cache of a CPU, or enough rows to keep a GPU busy
 CHUNK = {"cpu": 2**22, "cuda": 2**27}
@@ -116,14 +116,14 @@ class ProjectedSmoothedNLL(torch.autograd.Function):
         for first in range(0, x.size(0), rows):
             chunk = slice(first, first + rows)
             x_product = x[chunk].to(product_type)
-            logits = vocabulary_product(x_product, E_product).to(wide)
+            logits = linear(x_product, E_product).to(wide)
             p, log_normalizer = softmax(logits)
             nll += (log_normalizer - logits.gather(1, target[chunk, None])).sum()
             uniform += (log_normalizer - logits.mean(dim=1, keepdim=True)).sum()
             if trains:
                 difference = minus_targets(p, target[chunk], epsilon_ls).to(product_type)
-                x_gradient[chunk] = difference @ E_product
-                E_gradient += difference.T @ x_product
+                x_gradient[chunk] = linear(difference, E_product.T)
+                E_gradient += linear(difference.T, x_product.T)
         ctx.save_for_backward(x_gradient, E_gradient)
         ctx.types = x.dtype, E.dtype
         ctx.mark_non_differentiable(nll)

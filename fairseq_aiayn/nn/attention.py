@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_aiayn.nn.cpu_kernels import dropout, fused_kernel_is_slow
-from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.cpu_kernels import dropout, fused_kernel_is_slow, linear
+from fairseq_aiayn.nn.layers import Dimensions, Linear
 
 
 def attention_weights(Q: Tensor, K: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -71,8 +71,8 @@ class MultiHeadAttention(nn.Module):
             sizes.h * sizes.d_k,
             sizes.h * sizes.d_v,
         )
-        self.W_QKV = nn.Linear(sizes.d_model, sum(self.projection_sizes), bias=False)
-        self.W_O = nn.Linear(sizes.h * sizes.d_v, sizes.d_model, bias=False)
+        self.W_QKV = Linear(sizes.d_model, sum(self.projection_sizes), bias=False)
+        self.W_O = Linear(sizes.h * sizes.d_v, sizes.d_model, bias=False)
 
     def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return xW_i^Q, xW_i^K and xW_i^V of every head: x [B, L, d_model] → [B, h, L, d_k],
@@ -82,12 +82,12 @@ class MultiHeadAttention(nn.Module):
 
     def queries(self, x: Tensor) -> Tensor:
         """Return xW_i^Q of every head: x [B, Q, d_model] → [B, h, Q, d_k]."""
-        return self._split_heads(F.linear(x, self.W_QKV.weight[: self.projection_sizes[0]]))
+        return self._split_heads(linear(x, self.W_QKV.weight[: self.projection_sizes[0]]))
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Return memory W_i^K and memory W_i^V of every head: memory [B, M, d_model] →
         [B, h, M, d_k], [B, h, M, d_v]."""
-        projected = F.linear(memory, self.W_QKV.weight[self.projection_sizes[0] :])
+        projected = linear(memory, self.W_QKV.weight[self.projection_sizes[0] :])
         K, V = projected.split(self.projection_sizes[1:], dim=-1)
         return self._split_heads(K), self._split_heads(V)
 

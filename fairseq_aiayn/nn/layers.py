@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_aiayn.nn.cpu_kernels import dropout, vocabulary_product
+from fairseq_aiayn.nn.cpu_kernels import dropout, linear
 
 LAYER_NORM_EPSILON = 1e-6  # not stated; as in the paper's own code
 LONGEST_SINUSOIDS = 4_096  # positions; four times the default of fairseq's --max-source-positions
@@ -38,6 +38,14 @@ class Dimensions:
                     raise ValueError(f"{field.name} must be in [0, 1), got {value}")
             elif value < 1:
                 raise ValueError(f"{field.name} must be at least 1, got {value}")
+
+
+class Linear(nn.Linear):
+    """The map xWᵀ + b."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [..., k] → [..., n]."""
+        return linear(x, self.weight, self.bias)
 
 
 class Dropout(nn.Module):
@@ -70,8 +78,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int):
         super().__init__()
-        self.W_1 = nn.Linear(d_model, d_ff)
-        self.W_2 = nn.Linear(d_ff, d_model)
+        self.W_1 = Linear(d_model, d_ff)
+        self.W_2 = Linear(d_ff, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
         """x [B, L, d_model] → [B, L, d_model]."""
@@ -95,7 +103,7 @@ class Embedding(nn.Module):
 
     def project(self, x: Tensor) -> Tensor:
         """x [B, L, d_model] → logits xEᵀ, [B, L, V]."""
-        return vocabulary_product(x, self.weight)
+        return linear(x, self.weight)
 
 
 def positions(tokens: Tensor, padding: int) -> Tensor:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from fairseq_aiayn.cost import (
     row_costs,
     training_flops,
 )
+from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.attention import attention
 from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
@@ -39,7 +41,10 @@ def build(row: Row) -> Transformer:
 
 def count(run: Callable[[], object]) -> int:
     """FLOPs of the matrix products that PyTorch sees."""
-    with FlopCounterMode(display=False) as counter:
+    with (
+        patch.object(cpu_kernels, "fits_onednn", lambda *_: False),
+        FlopCounterMode(display=False) as counter,
+    ):
         run()
     return counter.get_total_flops()
 

@@ -1,7 +1,9 @@
 """What depends on the device gives the same everywhere; model, loss and search run on the device
 meta, where an operation fails that creates a tensor on the CPU or reads a value."""
 
+import ctypes
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,12 +19,16 @@ from fairseq_aiayn.decoding.beam_search import (
 from fairseq_aiayn.decoding.hypotheses import Finished, History
 from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.attention import attention, causal_mask, fused_attention
-from fairseq_aiayn.nn.cpu_kernels import fits_onednn, rows_of_logits, vocabulary_product
+from fairseq_aiayn.nn.cpu_kernels import fits_onednn, linear, rows_of_logits
 from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer, padding_mask
 from fairseq_aiayn.training import ProjectedSmoothedNLL, smoothed_nll
 
 B, S, T, V, k, PAD, END = 3, 5, 4, 17, 2, 1, 2
+# The first fields of <malloc.h>'s mallinfo2, and room for the others
+MALLINFO = [
+    (name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", *"abcdefgh")
+]
 DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.25)
 
 
@@ -80,21 +86,50 @@ def test_attention_is_equation_1(dtype: torch.dtype, trains: bool, legal: str) -
     torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
 
 
-def test_the_product_with_a_vocabulary_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of tensors of any layout, with its gradient, and in autocast's bfloat16."""
-    E, x = torch.randn(97, 16), torch.randn(3, 5, 16)
-    learned = x.clone().requires_grad_()
-    vocabulary_product(learned, E).sum().backward()
-    torch.testing.assert_close(learned.grad, E.sum(dim=0).expand_as(x))
-    with torch.no_grad():
-        for part in (x, x[0, 0], x[:0], x.transpose(0, 1)[:, :2], x[:, ::2]):
-            assert fits_onednn(part, E)
-            torch.testing.assert_close(vocabulary_product(part, E), F.linear(part, E))
-        assert not fits_onednn(x.double(), E.double()) and not fits_onednn(x.to("meta"), E)
-        with torch.autocast("cpu", torch.bfloat16):
-            assert vocabulary_product(x, E).dtype == torch.bfloat16
-        monkeypatch.setattr(cpu_kernels.torch.backends.mkldnn, "is_available", lambda: False)
-        assert not fits_onednn(x, E)
+def test_a_product_by_onednn_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of tensors of any layout, with its gradients, and in autocast's bfloat16."""
+    monkeypatch.setattr(cpu_kernels, "mkl_is_slow", lambda: True)
+    x, W, b = torch.randn(3, 5, 16), torch.randn(97, 16), torch.randn(97)
+    for part in (x, x[0, 0], x.transpose(0, 1)[:, :2], x[:, ::2]):
+        for given in ((part, W), (part, W, b)):
+            found, expected = ([t.clone().requires_grad_() for t in given] for _ in range(2))
+            pairs = ((linear, found), (F.linear, expected))
+            ours, plain = (product(*tensors) for product, tensors in pairs)
+            assert type(ours.grad_fn).__name__ == "OneDNNLinearBackward"
+            ours.square().sum().backward()
+            plain.square().sum().backward()
+            torch.testing.assert_close(ours, plain)
+            for tensor, other in zip(found, expected, strict=True):
+                torch.testing.assert_close(tensor.grad, other.grad)
+            with torch.no_grad():
+                torch.testing.assert_close(linear(*given), F.linear(*given))
+    for other in (x.double(), x.to("meta"), x[:0]):
+        assert not fits_onednn(other, W.to(other))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert linear(x, W).dtype == torch.bfloat16
+    torch._C._set_mkldnn_enabled(False)
+    assert not fits_onednn(x, W)
+    torch._C._set_mkldnn_enabled(True)
+
+
+def test_large_blocks_come_from_the_heap_which_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless the user has set this in the environment."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    libc.mallinfo2.restype = type("mallinfo2", (ctypes.Structure,), {"_fields_": MALLINFO})
+
+    def is_mapped() -> bool:
+        before = libc.mallinfo2().hblks
+        block = ctypes.c_void_p(libc.malloc(2**23))
+        after = libc.mallinfo2().hblks
+        libc.free(block)
+        return after > before
+
+    cpu_kernels.keep_freed_memory()
+    assert not is_mapped()
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "1048576")
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(mallopt=pytest.fail))
+    cpu_kernels.keep_freed_memory()
 
 
 def test_rows_of_logits_fit_the_budget_of_a_device() -> None:

@@ -12,6 +12,7 @@ from fairseq.distributed import ModuleProxyWrapper
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.cpu_kernels import warn_if_slow
 from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.paper import TINY
@@ -105,6 +106,7 @@ def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(
 ) -> None:
     """Breaks if autocast does not reach the layers, or if sums and norms lose 16 bits, too."""
     linear, seen = F.linear, set()
+    monkeypatch.setattr(cpu_kernels, "fits_onednn", lambda *_: False)
 
     def recorded(x: Tensor, *arguments: Tensor) -> Tensor:
         y = linear(x, *arguments)

@@ -4,9 +4,9 @@
 
 LOSSES is a file for the smoothed loss of each batch in nats per token, one a line, unrounded.
 
-The reference: Equation 1 as written, with separate matrices for queries, keys and values;
-the smoothed loss by its definition, from all log-probabilities at once; Adam parameter by
-parameter; PyTorch's dropout.
+The reference: PyTorch's matrix products; Equation 1 as written, with separate matrices for
+queries, keys and values; the smoothed loss by its definition, from all log-probabilities at once;
+Adam parameter by parameter; PyTorch's dropout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TextIO
 import torch.nn.functional as F
 from torch import Tensor
 
-from fairseq_aiayn.nn import attention
+from fairseq_aiayn.nn import attention, layers
 from fairseq_aiayn.nn.layers import Dropout
 from fairseq_aiayn.plugin import training  # importing the plugin registers it
 from fairseq_aiayn.training import reference_smoothed_nll
@@ -56,6 +56,7 @@ def install_references() -> None:
     """Replace every fast path of a training step by the reference."""
     attention.SelfAttention.forward = reference_self_attention
     attention.EncoderDecoderAttention.forward = reference_attention
+    layers.linear = F.linear
     Dropout.forward = lambda module, x: F.dropout(x, module.p, module.training)
     training.AiaynLabelSmoothedCrossEntropy.projects = lambda *arguments: False
     training.smoothed_nll = reference_smoothed_nll
