@@ -14,6 +14,7 @@ from fairseq.sequence_generator import SequenceGenerator
 
 import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.decoding.beam_search import LOGITS, plain_beam_search
+from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.paper import TINY
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.translation import AiaynTranslationConfig, AiaynTranslationTask
@@ -148,6 +149,7 @@ def test_the_search_computes_products_in_its_precision(task, monkeypatch):
         return linear(x, *arguments)
 
     monkeypatch.setattr(F, "linear", recorded)
+    monkeypatch.setattr(cpu_kernels, "fits_onednn", lambda *_: False)
     model, batch = build_model(task, 1), sample(task)
     model.autocast = torch.bfloat16
     found = {}
