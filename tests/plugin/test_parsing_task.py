@@ -69,29 +69,16 @@ def parse(
 WORDS = (3, 1, 7, 5, 2)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_constrained_outputs_of_a_random_model_need_no_repair(seed):
-    parsing = task()
-    model, batch = build_model(parsing, seed), sample(parsing, WORDS, seed)
-    options = {"beam": 5, "max_len_b": 3 + 7 * seed}
-    found = parse(parsing, [model], batch, WORDS, **options)
-    assert all(repaired.well_formed for sentence in found for repaired in sentence)
-    assert all(sentence for sentence in found)
-
-
-def test_without_the_constraint_a_random_model_writes_no_trees():
-    """Shows that the previous test depends on the constraint, not on the model."""
-    parsing = task(constrained=False)
-    found = parse(parsing, [build_model(parsing, 0)], sample(parsing, WORDS), WORDS, beam=5)
-    assert not any(repaired.well_formed for sentence in found for repaired in sentence)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_an_ensemble_in_any_precision_writes_trees(dtype):
-    parsing = task()
-    models = [build_model(parsing, seed).to(dtype) for seed in (1, 2)]
-    found = parse(parsing, models, sample(parsing, WORDS), WORDS, beam=3, max_len_b=8)
-    assert all(repaired.well_formed for sentence in found for repaired in sentence)
+@pytest.mark.parametrize(("seeds", "max_len_b"), [((0,), 3), ((1,), 17), ((1, 2), 8)])
+def test_only_constrained_outputs_of_random_models_need_no_repair(seeds, max_len_b, dtype):
+    for constrained in (True, False):  # without the constraint, these models write no tree
+        parsing = task(constrained)
+        models = [build_model(parsing, seed).to(dtype) for seed in seeds]
+        batch = sample(parsing, WORDS, seeds[0])
+        found = parse(parsing, models, batch, WORDS, beam=5, max_len_b=max_len_b)
+        assert all(found)
+        assert {one.well_formed for sentence in found for one in sentence} == {constrained}
 
 
 def test_defaults_are_section_6_3s_and_translations_stay_6_1s():

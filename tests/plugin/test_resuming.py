@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -13,7 +14,6 @@ from fairseq.file_io import PathManager
 from fairseq_cli.train import should_stop_early as fairseqs_should_stop_early
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 
 from fairseq_aiayn.plugin import resuming
 from fairseq_aiayn.plugin.resuming import AfterUpdate, Epochs, copied_whole, unless_done
@@ -153,9 +153,7 @@ def test_an_update_that_overflows_is_no_second_validation(monkeypatch):
     monkeypatch.setattr(resuming, "listen", list)
     calls = []
     wrapped = AfterUpdate(lambda *arguments: calls.append(arguments[-1]) or ([1], True))
-    cfg = OmegaConf.create(
-        {"checkpoint": {"save_interval_updates": 2, "no_epoch_checkpoints": True}}
-    )
+    cfg = Mock(checkpoint=Mock(save_interval_updates=2, no_epoch_checkpoints=True))
     trainer, epoch = Mock(data_parallel_world_size=1), Mock(epoch=1)
 
     def after(updates: int, end_of_epoch: bool = False) -> tuple:
@@ -166,3 +164,19 @@ def test_an_update_that_overflows_is_no_second_validation(monkeypatch):
     assert after(2, end_of_epoch=True) == ([1], True)  # the epoch's end is no interval's, too
     assert calls == [False, True]
     assert after(4, end_of_epoch=True) == ([1], True) and calls == [False, True, False]
+    cfg.checkpoint.no_epoch_checkpoints, cfg.checkpoint.save_interval = False, 2
+    after(6, end_of_epoch=True)
+    epoch.epoch = 2  # has a checkpoint of its own
+    after(8, end_of_epoch=True)
+    assert calls[3:] == [False, True]
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1"])
+def test_a_signal_is_noted(name):
+    number = getattr(signal, name)
+    before = [signal.getsignal(one) for one in resuming.SIGNALS]
+    received = resuming.listen()
+    signal.raise_signal(number)
+    for one, handler in zip(resuming.SIGNALS, before, strict=True):
+        signal.signal(one, handler)
+    assert received == [number]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import math
 from argparse import Namespace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from building import dictionary
@@ -87,7 +84,7 @@ def test_weights_are_those_of_the_equation_in_every_layer_and_head(model) -> Non
     torch.testing.assert_close(after, before, rtol=0, atol=0)
 
 
-def test_a_checkpoint_is_translated_looked_at_and_drawn(model, args, aiayn, tmp_path: Path) -> None:
+def test_a_checkpoint_is_translated_and_looked_at(model, args, aiayn, tmp_path: Path) -> None:
     for language in ("en", "de"):
         dictionary(WORDS).save(str(tmp_path / f"dict.{language}.txt"))
     checkpoint, page = tmp_path / "checkpoint.pt", tmp_path / "page.html"
@@ -103,10 +100,5 @@ def test_a_checkpoint_is_translated_looked_at_and_drawn(model, args, aiayn, tmp_
     given = ("--checkpoint", checkpoint, "--data-bin", tmp_path)
     printed = aiayn("attention", *given, "--source", "w3 w0 w5 w1", "--output", page)
     assert printed == (0, f"translation: {' '.join(best.pieces)}\n{page}\n", "")
-    data = json.loads(page.read_text().split('id="attention">')[1].split("</script>")[0])
-    cross = data["maps"][2]["pieces"]
-    levels = np.frombuffer(base64.b64decode(cross["weights"]), "<u2")
-    drawn = torch.tensor(levels.astype(float) / 4095).view(expected["cross"].shape)
-    torch.testing.assert_close(drawn.float(), expected["cross"], atol=1e-3, rtol=0)
     status, _, errors = aiayn("export", *given, "--output", tmp_path / "folder")
     assert status == 2 and "ct2-fairseq-converter" in errors
