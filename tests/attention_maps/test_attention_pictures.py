@@ -131,25 +131,18 @@ def test_positions_are_those_of_the_paper_and_of_a_model_beside_them() -> None:
         torch.testing.assert_close(drawn[f"{name}: dot products"], similarity)
 
 
-def data_of(page: str) -> dict:
-    """The first map of the page's data block."""
+def test_a_page_has_weights_and_words_as_data_and_only_its_own_script_may_run() -> None:
+    """Weights are read back to half a 4095th."""
+    title, shown = '</title><script>x</script> {{data}} "it\'s"', attention_map(HOSTILE)
+    page = attention_page([shown], title)
     block = re.search(r'id="attention">(.*?)</script>', page, re.DOTALL)[1]
     assert "<" not in block and block.isascii()
-    return json.loads(block)["maps"][0]
-
-
-def test_weights_are_read_back_to_half_a_4095th() -> None:
-    original = attention_map(tuple("abcdef"))
-    data = data_of(attention_page([original], "t"))
+    (data,) = json.loads(block)["maps"]
     assert data["whole"] is None, "every piece is a word"
-    read = np.frombuffer(base64.b64decode(data["pieces"]["weights"]), "<u2").reshape(6, 3, 6, 6)
-    assert np.abs(read / 4095 - original.weights.double().numpy()).max() <= 0.5 / 4095 + 1e-9
-
-
-def test_the_pages_words_are_text_and_only_its_own_script_may_run() -> None:
-    title = '</title><script>x</script> {{data}} "it\'s"'
-    page = attention_page([attention_map(HOSTILE)], title)
-    assert data_of(page)["pieces"]["query"] == list(HOSTILE)
+    assert data["pieces"]["query"] == data["pieces"]["key"] == list(HOSTILE)
+    read = np.frombuffer(base64.b64decode(data["pieces"]["weights"]), "<u2") / 4095
+    weights = shown.weights.double().flatten().numpy()
+    assert np.abs(read - weights).max() <= 0.5 / 4095 + 1e-9
     assert page.count("</script>") == 2  # of the data and of the program
     assert html.unescape(re.search("<title>(.*?)</title>", page)[1]) == title
     script = re.search(r'<script type="module">(.*?)</script>', page, re.DOTALL)[1]

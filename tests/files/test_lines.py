@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,13 +12,7 @@ from faults import fault_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_aiayn.text import (
-    decode_lines,
-    read_line_pairs,
-    read_lines,
-    read_parallel,
-    stream_lines,
-)
+from fairseq_aiayn.text import read_line_pairs, read_lines, read_parallel, stream_lines
 
 ODD = ["\ufeff", "\u2028", "\x85", "\x0b", "\x1c", "\r", "\u00a0", "\t", "ß", "a", " ", ""]
 LINES = st.lists(st.lists(st.sampled_from(ODD)).map(lambda parts: "".join(parts).rstrip("\r")))
@@ -39,20 +33,12 @@ def test_line_feeds_alone_end_lines(
         assert read_lines(path) == lines
 
 
-def test_dash_is_standard_input(give: Callable[..., None]) -> None:
+def test_dash_is_standard_input_and_a_line_is_given_out_before_the_next_is_read(give) -> None:
     give("ü\na\u2028b\n".encode() + b"\xff")
     lines = stream_lines("-")
     assert [next(lines), next(lines)] == ["ü", "a\u2028b"]
     with pytest.raises(ValueError, match=r"^standard input:3: byte 1 \(0xff\) is not UTF-8$"):
         next(lines)
-
-
-def test_a_line_is_given_out_before_the_next_is_read() -> None:
-    def lines() -> Iterator[bytes]:
-        yield b"the\n"
-        raise AssertionError("read ahead")
-
-    assert next(decode_lines(lines(), "t")) == "the"
 
 
 PACKED = gzip.compress(b"the\n" * 1000, mtime=0)
