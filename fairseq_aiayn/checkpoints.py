@@ -25,7 +25,7 @@ from omegaconf.base import ContainerMetadata, Metadata
 from torch import Tensor
 from tqdm import tqdm
 
-from fairseq_aiayn.text import require_plain_file, whole_path
+from fairseq_aiayn.text import require_not_among, whole_path
 
 REFERENCE = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")  # ${optimization.lr}
 # A configuration of fairseq has about 500 values. A few lists, each with ten references to the
@@ -84,7 +84,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     asks for anything but plain data, has references that reach outside its configuration, or is
     not a checkpoint of fairseq.
     """
-    require_plain_file(path)
+    if path.exists() and not path.is_file():  # reading a pipe or a device may never end
+        raise ValueError(f"{path}: expected a plain file, got a directory, a pipe or a device")
     torch.serialization.add_safe_globals(SAFE_GLOBALS)
     # Files of PyTorch 1.5 and older are not zip files and cannot be mapped into memory.
     mapped = zipfile.is_zipfile(path)
@@ -235,8 +236,7 @@ def average(paths: Sequence[Path], output: Path) -> None:
     """
     if not output.parent.is_dir():  # before the minutes that averaging takes
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(output))
-    if output.exists() and any(output.samefile(path) for path in paths):
-        raise ValueError(f"{output}: is one of the checkpoints to average")
+    require_not_among("--output", output, paths)
     newest = read_checkpoint(paths[-1])
     state = {key: newest[key] for key in KEPT if key in newest}
     extra = newest.get("extra_state") or {}

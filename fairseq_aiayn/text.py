@@ -118,12 +118,6 @@ def source_name(path: str | Path) -> str:
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
-def require_plain_file(path: Path) -> None:
-    """Raise ValueError unless `path` is a plain file: reading a pipe or a device may never end."""
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path}: expected a plain file, got a directory, a pipe or a device")
-
-
 # --- structured data --------------------------------------------------------------------------
 
 

@@ -1,7 +1,8 @@
-"""What fairseq writes into checkpoints, in small."""
+"""What fairseq writes into checkpoints, in small, and what an attacker would put there."""
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -38,3 +39,18 @@ def checkpoint(model: dict | Namespace | None = None, **more: object) -> dict:
 def save(path: Path, state: object) -> Path:
     torch.save(state, path)
     return path
+
+
+class Intruder:
+    """Creates the file `mark` by a shell command when it is unpickled without a guard."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple:
+        return os.system, (f"touch {self.mark}",)
+
+
+def expression(mark: Path) -> str:
+    """Python that leaves a mark where it is evaluated, and looks like numbers to what reads it."""
+    return f"__import__('pathlib').Path({str(mark)!r}).touch() or [(8, 3)]"

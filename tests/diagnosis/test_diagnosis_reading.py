@@ -7,7 +7,7 @@ from argparse import Namespace
 
 import pytest
 import torch
-from intruder import Intruder
+from checkpoint_states import Intruder
 from run_directories import MADE, write_log, write_run
 from trainings import configuration_line, parsed, save_checkpoint, stock_words
 

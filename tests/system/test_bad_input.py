@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from checkpoint_states import Intruder
 from fairseq_cli import generate, interactive, train, validate
 from fairseq_commands import PLUGIN, SMALL, TRANSLATE, Run, installed
-from intruder import Intruder
 
 from fairseq_aiayn.plugin.commands import one_line_for_ours
 

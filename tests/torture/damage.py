@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy
 import torch
+from checkpoint_states import Intruder, expression
 from hypothesis import strategies as st
-from intruder import Intruder, expression
 
 ODD_BYTES = (
     *(b"", b"\0", b"\xff", b"\r\n", b"\t", b" ", b"(", b")", b"-1", b"nan", b"9" * 400, b"{}"),
