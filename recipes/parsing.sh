@@ -230,4 +230,4 @@ if ((node_rank == 0 && stop_stage >= 12)); then
     stage 12 table "${table[*]#"$exp"/}" && run aiayn compare "${table[@]}" --output "$exp/table"
     end
 fi
-[[ ! -e $exp/table/report.html ]] || log "report: $exp/table/report.html"
+[[ $dry_run == true || ! -e $exp/table/report.html ]] || log "report: $exp/table/report.html"

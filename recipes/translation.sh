@@ -183,4 +183,4 @@ if ((${#runs[@]} > 1 && stop_stage >= 9)); then
     end
     dir=$exp/table
 fi
-[[ ! -e $dir/report.html ]] || log "report: $dir/report.html"
+[[ $dry_run == true || ! -e $dir/report.html ]] || log "report: $dir/report.html"

@@ -46,6 +46,10 @@ def test_every_recipe_has_help_and_a_dry_run_that_makes_nothing(recipe, tmp_path
     shown = dry_run([recipe, *RECIPE[recipe]], tmp_path)
     assert {"fairseq-preprocess", "fairseq-train", "fairseq-generate"} <= set(shown.split())
     assert list(tmp_path.iterdir()) == []
+    for name in (".done", "table"):  # a finished experiment is shown in the same way
+        (tmp_path / name).mkdir()
+    (tmp_path / "table/report.html").touch()
+    assert dry_run([recipe, *RECIPE[recipe], "--exp", tmp_path], tmp_path)
     subprocess.run(["bash", "-n"], input=shown, text=True, check=True)
 
 
