@@ -101,8 +101,8 @@ treebank: repair_forgets_a_missing_word
   append_missing(words[used:]) => append_missing(words[used + 1 :])
 treebank: closing_bracket_never_reaches_an_outer_one
   if self._labels[label]: => if self._open[-1].label == label:
-treebank: children_of_the_root_linearized_backwards
-  list(reversed(tree.children)) => list(tree.children)
+treebank: children_linearized_backwards
+  pending += reversed(node.children) => pending += node.children
 treebank: punctuation_written_as_xx_counts
   return TAG_OF.get(form, ANY_WORD) => return ANY_WORD
 scores: bleu_without_the_brevity_penalty

@@ -37,11 +37,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fairseq_aiayn.text import read_line_pairs, read_lines, source_name
 from fairseq_aiayn.treebank.trees import ATOM, WHITE_SPACE, escape_brackets
@@ -111,17 +111,17 @@ NEW = Parameters(
 )
 NAMED = {"COLLINS": COLLINS, "COLLINS.prm": COLLINS, "new": NEW, "new.prm": NEW}
 
-# The keywords of a parameter file, each with its number of values
+# The keywords of a parameter file, with the field that each sets and its number of values
 KEYWORDS = {
-    "DELETE_LABEL": 1,  # delete words with this tag, and the brackets of such constituents
-    "DELETE_LABEL_FOR_LENGTH": 1,  # words with this tag do not count in the length of a sentence
-    "QUOTE_LABEL": 1,  # see put_back_quotes
-    "EQ_LABEL": 2,  # the two are equal
-    "EQ_WORD": 2,
-    "LABELED": 1,  # 0 or 1: whether constituents must have the same label to match
-    "CUTOFF_LEN": 1,  # the second summary has the sentences of at most this number of words
+    "DELETE_LABEL": ("deleted", 1),  # words with this tag, and the brackets of such constituents
+    "DELETE_LABEL_FOR_LENGTH": ("deleted_for_length", 1),  # such words do not count in a length
+    "QUOTE_LABEL": ("quote_labels", 1),  # see put_back_quotes
+    "EQ_LABEL": ("equal_labels", 2),
+    "EQ_WORD": ("equal_words", 2),
+    "LABELED": ("labeled", 1),  # 0 or 1: whether constituents must have the same label to match
+    "CUTOFF_LEN": ("cutoff", 1),  # of the second summary
 }
-NUMBERS = ("LABELED", "CUTOFF_LEN")
+NUMBERS = {"labeled": bool, "cutoff": int}
 WITHOUT_EFFECT = ("DEBUG", "MAX_ERROR")  # accepted
 
 
@@ -141,33 +141,26 @@ def read_parameters(path: str | Path) -> Parameters:
     the last one counts. Raises OSError, and ValueError with the line for an unknown keyword or a
     wrong value.
     """
-    settings: dict[str, list[list[str]]] = {keyword: [] for keyword in KEYWORDS}
+    parameters = Parameters(Path(path).name)
     for number, line in enumerate(read_lines(path), start=1):
         keyword, *values = line.split() or ["#"]
         if keyword.startswith("#") or keyword in WITHOUT_EFFECT:
             continue
         if keyword not in KEYWORDS:
             raise ValueError(f"{path}:{number}: unknown keyword {keyword!r}")
-        wrong = keyword in NUMBERS and not all(map(str.isdecimal, values))
-        if wrong or len(values) != KEYWORDS[keyword]:
-            kind = "number" if keyword in NUMBERS else "value"
-            expected = f"expected {KEYWORDS[keyword]} {kind}(s) for {keyword}"
+        name, count = KEYWORDS[keyword]
+        if len(values) != count or (name in NUMBERS and not values[0].isdecimal()):
+            kind = "number" if name in NUMBERS else "value"
+            expected = f"expected {count} {kind}(s) for {keyword}"
             raise ValueError(f"{path}:{number}: {expected}, got {' '.join(values)!r}")
-        settings[keyword].append(values)
-    return Parameters(
-        name=Path(path).name,
-        deleted=frozenset(label for (label,) in settings["DELETE_LABEL"]),
-        deleted_for_length=frozenset(label for (label,) in settings["DELETE_LABEL_FOR_LENGTH"]),
-        quote_labels=frozenset(label for (label,) in settings["QUOTE_LABEL"]),
-        equal_labels=tuple((first, second) for first, second in settings["EQ_LABEL"]),
-        equal_words=tuple((first, second) for first, second in settings["EQ_WORD"]),
-        labeled=[True, *(number != 0 for number in _numbers(settings["LABELED"]))][-1],
-        cutoff=[Parameters.cutoff, *_numbers(settings["CUTOFF_LEN"])][-1],
-    )
-
-
-def _numbers(values: list[list[str]]) -> list[int]:
-    return [int(number) for (number,) in values]
+        before = getattr(parameters, name)
+        value: Any
+        if name in NUMBERS:
+            value = NUMBERS[name](int(values[0]))
+        else:
+            value = (*before, tuple(values)) if count == 2 else before | {*values}
+        parameters = replace(parameters, **{name: value})
+    return parameters
 
 
 # One line of a tree file: words, tags and labelled spans
@@ -210,14 +203,12 @@ class Bracketing:
     def counted(self, parameters: Parameters) -> list[Span]:
         """Return the constituents that count: those that contain a word and are not deleted, with
         function tags removed."""
-        deleted = parameters.deleted_constituents
-        spans = []
-        for start, end, label in zip(self.starts, self.ends, self.labels, strict=True):
-            if start != end:
-                label = without_function_tags(label)
-                if label not in deleted:
-                    spans.append((start, end, label))
-        return spans
+        labels = map(without_function_tags, self.labels)
+        return [
+            (start, end, label)
+            for start, end, label in zip(self.starts, self.ends, labels, strict=True)
+            if start != end and label not in parameters.deleted_constituents
+        ]
 
 
 def read_bracketing(line: str, where: str, parameters: Parameters) -> Bracketing:
@@ -559,6 +550,11 @@ TABLE_HEAD = f"""\
   Sent.                        Matched  Bracket   Cross        Correct Tag
  ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy
 {RULE}"""
+SENTENCE = (
+    "{number:4d}  {length:3d}    {status:d}  {recall:6.2f} {precision:6.2f}   {matched:3d}    "
+    "{gold:3d}  {predicted:3d}    {crossing:3d}   {words:4d}  {correct_tags:4d}   "
+    "{tagging_accuracy:6.2f}"
+)
 COUNTS = 2, 5, 6, 7  # the columns of the status, and of matched, gold and predicted constituents
 
 
@@ -572,22 +568,19 @@ class ConstituentCounts(NamedTuple):
 
 def sentence_line(number: int, score: SentenceScore) -> str:
     """Return the line of one sentence; `number` counts from 1."""
-    return (
-        f"{number:4d}  {score.length:3d}    {score.status:d}  "
-        f"{score.recall:6.2f} {score.precision:6.2f}   "
-        f"{len(score.matched):3d}    {len(score.gold):3d}  {len(score.predicted):3d}    "
-        f"{score.crossing:3d}   {score.words:4d}  {score.correct_tags:4d}   "
-        f"{percent(score.correct_tags, score.words):6.2f}"
-    )
+    return SENTENCE.format(number=number, status=score.status, **figures(score))
 
 
 def sentence_fields(number: int, score: SentenceScore) -> dict[str, int | float | str]:
     """Return the figures of `sentence_line` by name, and the reason why a sentence does not
     count."""
+    reason = {"reason": score.reason} if score.reason else {}
+    return {"number": number, "status": score.status.name.lower(), **reason, **figures(score)}
+
+
+def figures(score: SentenceScore) -> dict[str, int | float]:
+    """Return the figures of a sentence by name."""
     return {
-        "number": number,
-        "status": score.status.name.lower(),
-        **({"reason": score.reason} if score.reason else {}),
         "length": score.length,
         "recall": score.recall,
         "precision": score.precision,

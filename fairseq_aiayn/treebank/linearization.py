@@ -28,6 +28,7 @@ from fairseq_aiayn.treebank.trees import (
     Word,
     parse_trees,
     read_trees,
+    walk,
     write_tree,
 )
 
@@ -53,18 +54,14 @@ def linearize(tree: Constituent, tags: Tags) -> list[str]:
     The tags must pass `require_tag`; those of normalized trees do.
     """
     symbols: list[str] = []
-    pending: list[Constituent | Word | str] = list(reversed(tree.children))
-    while pending:
-        node = pending.pop()
+    for node in walk(tree):
         if isinstance(node, str):
-            symbols.append(node)
+            symbols.append(f"){node}")
         elif isinstance(node, Word):
             symbols.append(node.tag if tags == "pos" else ANY_WORD)
         else:
             symbols.append(f"({node.label}")
-            pending.append(f"){node.label}")
-            pending.extend(reversed(node.children))
-    return symbols
+    return symbols[1:-1]  # without TOP
 
 
 def split_symbol(token: str) -> tuple[str, str]:

@@ -32,33 +32,32 @@ class Constituent(NamedTuple):
     children: tuple[Constituent | Word, ...]
 
 
-def words_of(tree: Constituent) -> list[Word]:
-    """Return the leaves of a tree from left to right."""
-    words: list[Word] = []
-    pending: list[Constituent | Word] = [tree]
+def walk(tree: Constituent) -> Iterator[Constituent | Word | str]:
+    """Yield the nodes of a tree depth first and, after all nodes of a constituent, its label."""
+    pending: list[Constituent | Word | str] = [tree]
     while pending:
         node = pending.pop()
-        if isinstance(node, Word):
-            words.append(node)
-        else:
-            pending.extend(reversed(node.children))
-    return words
+        yield node
+        if isinstance(node, Constituent):
+            pending.append(node.label)
+            pending += reversed(node.children)
+
+
+def words_of(tree: Constituent) -> list[Word]:
+    """Return the leaves of a tree from left to right."""
+    return [node for node in walk(tree) if isinstance(node, Word)]
 
 
 def write_tree(tree: Constituent) -> str:
     """Return a tree in brackets on one line: (TOP (NP (DT the) (NN board)))."""
     parts: list[str] = []
-    pending: list[Constituent | Word | str] = [tree]
-    while pending:
-        node = pending.pop()
+    for node in walk(tree):
         if isinstance(node, str):
-            parts.append(node)
+            parts.append(")")
         elif isinstance(node, Word):
             parts.append(f" ({node.tag} {node.form})")
         else:
             parts.append(f" ({node.label}")
-            pending.append(")")
-            pending.extend(reversed(node.children))
     return "".join(parts).lstrip(" ")
 
 
@@ -94,8 +93,7 @@ def escape_brackets(line: str) -> str:
 
 
 def read_trees(path: str | Path) -> Iterator[Constituent]:
-    """Yield the trees of a file, of all `tree_files` of a directory, or, for "-", of standard
-    input.
+    """Yield the trees of a file, of all TREE_FILES of a directory, or, for "-", of standard input.
 
     A file whose name ends in .gz is unpacked. Raises ValueError like `parse_trees` and for a
     directory without such files, and OSError if a file cannot be read.
@@ -108,24 +106,16 @@ def read_trees(path: str | Path) -> Iterator[Constituent]:
 
 
 def input_files(path: str | Path) -> list[str | Path]:
-    """Return the files that `read_trees` reads; raises ValueError for the name ""."""
+    """Return the files that `read_trees` reads: of a directory, those in it and below it, sorted.
+
+    Links to directories are not followed. Raises ValueError for the name "".
+    """
     if path == "":  # an unset shell variable; Path would take it for the current directory
         raise ValueError("the name of a file must not be empty")
     if path == STANDARD_INPUT or not Path(path).is_dir():
         return [path]
-    return [*tree_files(Path(path))]
-
-
-def tree_files(directory: Path) -> list[Path]:
-    """Return the files in a directory and below it whose names end as in TREE_FILES, sorted.
-
-    Links to directories are not followed.
-    """
-    return sorted(
-        file
-        for file in directory.rglob("*")
-        if file.name.lower().endswith(TREE_FILES) and file.is_file()
-    )
+    files = (file for file in Path(path).rglob("*") if file.name.lower().endswith(TREE_FILES))
+    return [*sorted(file for file in files if file.is_file())]
 
 
 class _Bracket(NamedTuple):

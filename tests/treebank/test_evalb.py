@@ -259,20 +259,15 @@ def test_a_file_says_what_evalbs_own_does_and_hides_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    file, directory = Path("COLLINS"), Path("COLLINS.prm")
-    directory.mkdir()
+    Path("COLLINS.prm").mkdir()
     assert find_parameters("COLLINS.prm") == COLLINS
+    file = Path("COLLINS")
     file.write_text(NEW_FILE.replace("\n", " \t\r\n"), newline="")
     assert find_parameters("COLLINS") == replace(NEW, name="COLLINS")
-    file.write_text(NEW_FILE + "LABELED 0\nCUTOFF_LEN 10\nEQ_WORD a the\nEQ_LABEL NP NX\n")
-    assert read_parameters(file) == replace(
-        NEW,
-        name="COLLINS",
-        equal_labels=(("ADVP", "PRT"), ("NP", "NX")),
-        equal_words=(("a", "the"),),
-        labeled=False,
-        cutoff=10,
-    )
+    numbers = "LABELED 1\nLABELED 0\nCUTOFF_LEN 10\n"
+    file.write_text(f"{numbers}EQ_WORD a the\nEQ_LABEL A B\nEQ_LABEL B C\n")
+    pairs = {"equal_labels": (("A", "B"), ("B", "C")), "equal_words": (("a", "the"),)}
+    assert read_parameters(file) == Parameters("COLLINS", labeled=False, cutoff=10, **pairs)
     file.write_text("")
     assert read_parameters(file) == Parameters("COLLINS", labeled=True, cutoff=40)
     for line in ("DELETE_WORD the", "EQ_LABEL ADVP", "LABELED -1"):

@@ -34,12 +34,6 @@ def words_in(tree: Constituent) -> list[str]:
     return [word.form for word in words_of(tree)]
 
 
-def test_a_tree_becomes_labelled_brackets_around_tags_or_xx() -> None:
-    tree = parse("(TOP (S (NP (DT the) (NN board)) (VP (VBD met))) (. .))")
-    assert " ".join(linearize(tree, "pos")) == "(S (NP DT NN )NP (VP VBD )VP )S ."
-    assert " ".join(linearize(tree, "XX")) == "(S (NP XX XX )NP (VP XX )VP )S XX"
-
-
 @given(normalized)
 def test_repair_is_the_inverse_of_linearizing(tree: Constituent) -> None:
     """Under XX only the tags are lost."""
