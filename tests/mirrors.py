@@ -22,40 +22,19 @@ Pair = tuple[list[str], list[str]]
 
 UNREACHABLE = "http://localhost:9"
 SYLLABLES = ("ba", "ke", "li", "mo", "nu", "ra", "se", "ti")
-SPECIAL_SHARE = 0.1  # of the words that are numbers, and of those with a hyphen
 
 
 def invented_pairs(count: int, seed: int) -> Pair:
-    """Return `count` sentences and their translations, word by word, each word having one.
-
-    Words are short strings of syllables; some are hyphenated or numbers, some have accents.
-    Sentences start with a capital letter and may have a comma; the vocabulary is always the same.
-    """
+    """Return `count` sentences and their translations, word by word: the syllables of each word in
+    reverse, with an umlaut at the end."""
     rng = random.Random(seed)
     source, target = [], []
     for _ in range(count):
-        words = [_word(rng) for _ in range(rng.randint(3, 9))]
-        last = len(words) - 1
-        comma = rng.randrange(2 * last)  # none in half of the sentences
+        words = [rng.choices(SYLLABLES, k=2) for _ in range(rng.randint(3, 9))]
         end = rng.choice(".?!")
-        for side, texts in enumerate((source, target)):
-            line = " ".join(
-                w[side] + ("," if k == comma < last else "") for k, w in enumerate(words)
-            )
-            texts.append(line[0].upper() + line[1:] + end)
+        source.append(" ".join(first + second for first, second in words).capitalize() + end)
+        target.append(" ".join(f"{second}{first}ö" for first, second in words).capitalize() + end)
     return source, target
-
-
-def _word(rng: random.Random) -> tuple[str, str]:
-    """Invent a word and its translation: the syllables in reverse, with an umlaut at the end."""
-    first, second = rng.choice(SYLLABLES), rng.choice(SYLLABLES)
-    kind = rng.random()
-    if kind < SPECIAL_SHARE:
-        number = str(rng.randrange(10, 100))
-        return number, number
-    if kind < 2 * SPECIAL_SHARE:
-        return f"{first}-{second}é", f"{second}-{first}ü"
-    return first + second, second + first + "ö"
 
 
 def build_mirror(
@@ -114,19 +93,14 @@ def _packed(name: str, lines: list[str]) -> bytes:
 
 
 def _sgml(name: str, lines: list[str]) -> str:
-    """Mark up sentences as WMT's files do, in two documents."""
+    """Mark up sentences as WMT's files do."""
     kind = "srcset" if "-src." in name else "refset"
-    half = (len(lines) + 1) // 2
-    documents = "".join(
-        f'<doc sysid="ref" docid="invented.{number}" genre="news" origlang="en">\n<p>\n'
-        + "".join(
-            f'<seg id="{k}">{html.escape(line, quote=False)}</seg>\n'
-            for k, line in enumerate(part, start=1)
-        )
-        + "</p>\n</doc>\n"
-        for number, part in enumerate((lines[:half], lines[half:]), start=1)
+    marked = "".join(
+        f'<seg id="{k}">{html.escape(line, quote=False)}</seg>\n'
+        for k, line in enumerate(lines, start=1)
     )
-    return f'<{kind} setid="invented" srclang="any">\n{documents}</{kind}>\n'
+    document = f'<doc sysid="ref" docid="invented" genre="news" origlang="en">\n<p>\n{marked}</p>'
+    return f'<{kind} setid="invented" srclang="any">\n{document}\n</doc>\n</{kind}>\n'
 
 
 def _archive(file: str, members: dict[str, bytes]) -> bytes:

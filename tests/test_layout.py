@@ -74,21 +74,6 @@ def test_the_paper_part_needs_torch_only() -> None:
             assert {name[0] for name in imports(path)} <= own | sys.stdlib_module_names, path
 
 
-def test_dataclasses_for_fairseq_keep_their_annotations() -> None:
-    """fairseq makes options of a dataclass's annotations: as strings, which the future import makes
-    of them, it cannot."""
-    configs = {
-        path
-        for path, tree in TREES.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef) and node.name.endswith("Config")
-        if part_of(path) == "plugin"
-    }
-    assert configs
-    for path in configs:
-        assert ("__future__", "annotations") not in set(imports(path)), path
-
-
 def test_functions_are_short_and_files_have_names() -> None:
     """A function's body, which is what follows its docstring, fits on half a
     screen."""

@@ -19,8 +19,6 @@ sha256 = "0a0a"
 [downloads."valid.de"]
 url = "http://localhost:9/valid.de"
 md5 = "1b1b"
-[downloads."valid.fr"]
-url = "http://localhost:9/valid.fr"
 [[train]]
 name = "a"
 file = "a.tgz"
