@@ -112,16 +112,9 @@ def finish(
     return result
 
 
-def script(path: Path, *arguments: object, text: str = "") -> subprocess.CompletedProcess:
-    """Run a script of the recipes, whose standard input is the text."""
-    return subprocess.run(
-        [sys.executable, path, *map(str, arguments)],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
+def script(path: Path, *arguments: object) -> subprocess.CompletedProcess:
+    """Run a script of the recipes."""
+    return call([sys.executable, path, *arguments])
 
 
 def with_fork_server() -> dict[str, str]:

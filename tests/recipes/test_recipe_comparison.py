@@ -78,9 +78,7 @@ def test_several_seeds_have_a_mean_above_the_table(make_run):
     assert "BLEU of tokens: `tok|3`" in text
     alone = make_run("alone", MADE | {"name": "alone", "seed": 3})
     header, _, cells = table_rows(markdown(read_report([*runs, alone], 0)))[:3]
-    cells = dict(zip(header, cells, strict=True))
-    assert "BLEU of tokens" not in cells
-    assert (cells["mean ± standard deviation"], cells["seeds"]) == ("run, alone", "1, 2, 3")
+    assert "BLEU of tokens" not in header and cells[0] == "run, alone"
 
 
 PAPERS = {
@@ -163,18 +161,12 @@ def test_examples_are_spread_over_the_test_set():
     ("file", "content", "message"),
     [
         ("settings.json", '{"system": ', "settings.json: expected JSON"),
-        ("settings.json", "[]", "settings.json: expected an object, got []"),
         (
             "settings.json",
             '{"system": "x", "resumed": [{"hardware": "X1"}]}',
             "settings.json: resumed.0.hardware: expected an object, got 'X1'",
         ),
         ("score.json", '{"sentences": 4}', "score.json: sacrebleu: missing key"),
-        (
-            "score.json",
-            score(27.0).replace("[60.0", '["60"', 1),
-            "score.json: paper.precisions.0: expected a valid number, got '60'",
-        ),
         (
             "train.log",
             "\n".join(RESUMED[:-1]),

@@ -1,6 +1,7 @@
 """What the demo takes from the help or from a user's text, drops and holds out."""
 
 import gzip
+import subprocess
 from pathlib import Path
 
 import prepare
@@ -22,7 +23,6 @@ def write_pages(root: Path, name: str, english: bytes, german: bytes) -> None:
 
 
 def write(directory: Path, name: str, lines: list[str]) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
     (directory / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
@@ -131,9 +131,8 @@ def test_held_out_documents_and_sentences_never_stay_in_training():
 
 def test_text_without_documents_is_held_out_in_blocks(tmp_path):
     for language in LANGUAGES:
-        lines = [f"grüner {language} {k} words" for k in range(200)]
-        text = "".join(f"{line}\n" for line in [*lines, "", "x " * 10_000])
-        (tmp_path / f"news.{language}.gz").write_bytes(gzip.compress(text.encode()))
+        lines = [*(f"grüner {language} {k} words" for k in range(200)), "", "x " * 10_000]
+        (tmp_path / f"news.{language}.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
     splits = prepare.read_files(tmp_path, LANGUAGES, 40, 1000)
     assert [len(splits[name]) for name in ("train", "valid", "test")] == [180, 10, 10]
     assert splits["valid"][0] == ("grüner en 180 words", "grüner de 180 words")
@@ -160,6 +159,12 @@ def test_a_corpus_of_which_nothing_is_left_is_refused(tmp_path):
             prepare.read_files(tmp_path, LANGUAGES, 40, 1000)
 
 
+def prepare_own(directory: Path) -> subprocess.CompletedProcess:
+    options = ("--corpus", directory, "--source-lang", "en", "--target-lang", "de")
+    limits = ("--max-words", 9, "--held-out", 9)
+    return script(prepare.__file__, *options, *limits, "--output", directory / "out")
+
+
 @pytest.mark.parametrize(
     ("german", "message"),
     [
@@ -172,18 +177,13 @@ def test_bad_plain_files_end_with_one_line(tmp_path, german, message):
     (tmp_path / "a.en").write_bytes(b"one\ntwo\n")
     if german is not None:
         (tmp_path / "a.de").write_bytes(german)
-    options = ("--corpus", tmp_path, "--source-lang", "en", "--target-lang", "de")
-    limits = ("--max-words", 9, "--held-out", 9)
-    done = script(prepare.__file__, *options, *limits, "--output", tmp_path / "out")
-    assert refusal(done).startswith(f"prepare: {message.format(tmp_path)}")
+    assert refusal(prepare_own(tmp_path)).startswith(f"prepare: {message.format(tmp_path)}")
 
 
 def test_the_sets_are_written_side_by_side(tmp_path):
     for language in LANGUAGES:
         write(tmp_path, f"text.{language}", [f" {language}  {k}" for k in range(40)])
-    options = ("--corpus", tmp_path, "--source-lang", "en", "--target-lang", "de")
-    limits = ("--max-words", 9, "--held-out", 9)
-    done = script(prepare.__file__, *options, *limits, "--output", tmp_path / "out")
+    done = prepare_own(tmp_path)
     assert done.returncode == 0, done.stderr
     for language in LANGUAGES:
         found = [lines_of(tmp_path / "out" / f"{name}.{language}") for name in prepare.SPLITS]
