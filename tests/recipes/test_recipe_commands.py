@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from dry_runs import commands, dry_run, stages, value
 from recipe_runs import RECIPES, call, environment, refusal, write_tool
 
 DEMO, MULTI30K, GERMAN, FRENCH, PARSING, TABLE3 = (
@@ -28,15 +31,29 @@ CPU, EIGHT = ("--device", "cpu"), ("--gpus", "8")
 LEARN = f"python {RECIPES}/module.py fairseq_aiayn.corpus.subwords learn"
 
 
+def dry_run(words: Sequence[object], directory: Path | None = None, **variables: str) -> str:
+    """Return what the command of a recipe prints when it must run nothing."""
+    recipe, *options = words
+    result = call([recipe, "--dry_run", *options], directory, **variables)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+def commands(text: str, *names: str) -> list[list[str]]:
+    """Return the words of each command that begins with one of these names."""
+    begins = tuple(f"{name} " for name in names)
+    return [shlex.split(line) for line in text.splitlines() if line.startswith(begins)]
+
+
+def value(words: Sequence[str], flag: str) -> str | None:
+    """Return the last value of a flag: the one that counts."""
+    return next((after for word, after in reversed([*pairwise(words)]) if word == flag), None)
+
+
 def training(*words: object, **variables: str) -> list[str]:
     """Return the words of the only training that a dry run shows."""
     starts = "fairseq-train", "torchrun", "srun"
     (found,) = commands(dry_run(words, **variables), *starts)
-    return found
-
-
-def generation(*words: object) -> list[str]:
-    (found,) = commands(dry_run(words), "fairseq-generate")
     return found
 
 
@@ -51,15 +68,6 @@ def test_every_recipe_has_help_and_a_dry_run_that_makes_nothing(recipe, tmp_path
     (tmp_path / "table/report.html").touch()
     assert dry_run([recipe, *RECIPE[recipe], "--exp", tmp_path], tmp_path)
     subprocess.run(["bash", "-n"], input=shown, text=True, check=True)
-
-
-def test_the_stages_of_a_translation_stand_in_their_order():
-    found = list(stages(dry_run([GERMAN, *CPU])))
-    text = ["1-download", "2-clean", "3-subwords", "4-binarize"]
-    run = ["5-train", "6-average", "7-translate", "8-score"]
-    assert found == [f"{stage}, wmt14_en_de" for stage in text] + [
-        f"{stage}, aiayn-base-1" for stage in run
-    ]
 
 
 def test_the_systems_differ_only_where_they_should():
@@ -86,13 +94,11 @@ def test_the_batch_is_shared_by_all_gpus(gpus, frequency):
 def test_options_change_the_rows_flags_and_train_options_come_last():
     options = {"max_update": "900", "warmup": "30", "interval": "90", "lr_factor": "0.5"}
     given = [word for name, text in options.items() for word in (f"--{name}", text)]
-    words = training(GERMAN, *CPU, *given, "--patience", "8", "--average", "7")
+    last = ("--tensorboard", "--train_options", "--dropout 0.4\n--clip-norm 1")
+    words = training(GERMAN, *CPU, *given, "--patience", "8", "--average", "7", *last)
     assert value(words, "--max-update") == "900" and value(words, "--warmup-updates") == "30"
     assert value(words, "--save-interval-updates") == "90" and value(words, "--patience") == "8"
     assert value(words, "--keep-interval-updates") == "7" and value(words, "--lr-factor") == "0.5"
-    words = training(
-        GERMAN, *CPU, "--tensorboard", "--train_options", "--dropout 0.4\n--clip-norm 1"
-    )
     assert words[-4:] == ["--dropout", "0.4", "--clip-norm", "1"]
     assert value(words, "--tensorboard-logdir").endswith("/aiayn-base-1/tensorboard")
     assert value(training(GERMAN, *CPU), "--patience") is None
@@ -227,9 +233,9 @@ def test_processes_start_by_torchrun_on_one_node_and_on_several():
     assert (
         value(words, "--distributed-world-size") == "16" and value(words, "--max-restarts") == "0"
     )
-    shown = stages(dry_run([GERMAN, *node, "--node_rank", "1"]))
-    assert list(shown) == ["5-train, node-1"]  # other nodes only train
-    assert commands(dry_run([GERMAN, *node, "--node_rank", "1"]), "torchrun") == [words]
+    shown = dry_run([GERMAN, *node, "--node_rank", "1"])
+    assert re.findall("(?m)^# stage (.*)", shown) == ["5-train, node-1"]  # other nodes only train
+    assert commands(shown, "torchrun") == [words]
 
 
 def test_within_slurm_srun_starts_torchrun_on_each_node(tmp_path):
