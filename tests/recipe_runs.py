@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,31 +40,21 @@ class Corpus:
     target_lang: str
     mirror: Path  # directory of the files
     manifest: Path
-    pairs: dict[str, mirrors.Pair]  # source and target lines by the name of the text
 
 
-def make_corpus(
-    recipe: str,
-    mirror: Path,
-    target_lang: str,
-    training: int,
-    texts: Mapping[str, mirrors.Pair] | None = None,
-) -> Corpus:
-    """Make a corpus of `training` pairs a text, 20 to develop on and 12 to test with.
-
-    Pairs are invented, but for the `texts` given by name.
-    """
+def make_corpus(recipe: str, mirror: Path, target_lang: str, training: int, *same: str) -> Corpus:
+    """Make a corpus of `training` invented pairs a text, 20 to develop on and 12 to test with;
+    every text has the `same` lines before them on both sides."""
     manifest = RECIPES / recipe / "corpus.toml"
     content = tomllib.loads(manifest.read_text())
     sizes = {text["name"]: training for text in content["train"]}
     sizes |= {content["valid"]["name"]: 20, content["test"]["name"]: 12}
-    pairs = {
-        name: mirrors.invented_pairs(size, seed)
-        for seed, (name, size) in enumerate(sizes.items(), start=1)
-    }
-    pairs |= texts or {}
+    pairs = {}
+    for seed, (name, size) in enumerate(sizes.items(), start=1):
+        source, target = mirrors.invented_pairs(size, seed)
+        pairs[name] = [*same, *source], [*same, *target]
     path = mirrors.build_mirror(manifest, mirror, pairs, "en", target_lang)
-    return Corpus(recipe, target_lang, mirror, path, pairs)
+    return Corpus(recipe, target_lang, mirror, path)
 
 
 def mirrored(corpus: Corpus, exp: Path, *options: str | Path) -> list[str]:

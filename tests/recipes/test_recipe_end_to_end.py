@@ -211,21 +211,19 @@ SAME = "Il a dit\u00a0: « Straße-NAME\u2019s » & «\u00adoui\u00ad» … 12.5
 
 
 @pytest.mark.parametrize(
-    ("recipe", "language", "test_set", "options"),
+    ("recipe", "language", "options"),
     [
-        ("wmt14_en_de", "de", "newstest2014", ()),
-        ("wmt14_en_fr", "fr", "newstest2014", ()),
-        ("multi30k", "de", "test_2016_flickr", ("--text", "cased")),
-        ("multi30k", "de", "test_2016_flickr", ("--text", "lc.norm.tok", "--bpe_codes", "50")),
+        ("wmt14_en_de", "de", ()),
+        ("wmt14_en_fr", "fr", ()),
+        ("multi30k", "de", ("--text", "cased")),
+        ("multi30k", "de", ("--text", "lc.norm.tok", "--bpe_codes", "50")),
     ],
 )
 def test_all_splits_go_through_the_same_steps_which_export_reads(
-    tmp_path, recipe, language, test_set, options
+    tmp_path, recipe, language, options
 ):
     """Breaks if a step is left out for one split, or the note beside the binaries says another."""
-    corpus = make_corpus(recipe, tmp_path / "first", language, 40)
-    texts = {name: ([SAME, *pair[0]], [SAME, *pair[1]]) for name, pair in corpus.pairs.items()}
-    corpus = make_corpus(recipe, tmp_path / "mirror", language, 40, texts)
+    corpus = make_corpus(recipe, tmp_path / "mirror", language, 40, SAME)
     tools = with_stand_ins(tmp_path / "tools")
     words = mirrored(corpus, tmp_path / "exp", "--stop_stage", "4", *options)
     finish(words, **tools)
@@ -239,17 +237,12 @@ def test_all_splits_go_through_the_same_steps_which_export_reads(
             steps = {subwords for _, subwords in steps}
         assert len(steps) == 1, steps
     processing, model = text_of_data(exp / "bin")
-    lowercased = "lc.norm.tok" in options
-    assert processing.lowercase == lowercased
+    assert processing.lowercase == ("lc.norm.tok" in options)
     assert processing.normalize == (recipe != "wmt14_en_fr")
     cut = (sentence_pieces if recipe == "wmt14_en_fr" else byte_pairs)(model)
     for split in ("train", "test"):
         tokens = lines_of(exp / "tokens" / f"{split}.en")
         assert lines_of(exp / "subwords" / f"{split}.en") == [*map(cut, tokens)]
-    reference = corpus.pairs[test_set][1]
-    assert lines_of(exp / "text" / f"test.{language}") == [
-        line.lower() if lowercased else line for line in reference
-    ]
 
 
 # --- parsing ---
