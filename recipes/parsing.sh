@@ -153,7 +153,7 @@ parse_and_score() {
             --per-sentence
         run -q -n score -o "$scope/score.json" aiayn evalb "$scope/gold.trees" \
             "$scope/predicted.trees" --json
-        recorded ${averaged:+average} validate generate score
+        set_record ${averaged:+average} validate generate score
         run -q -o "$scope/settings.json" python "$module" fairseq_aiayn.runs.record evaluation \
             --training "$dir/training.json" --subset "$set" --average "$average" "${record[@]}"
     }
@@ -171,7 +171,7 @@ use_run() {
     data=("$exp/bin" --user-dir "$plugin" "${pair[@]}" --task "$task"
         --required-batch-size-multiple 1)
     checkpoint=$dir/checkpoints/checkpoint_last.pt averaged=
-    ((average == 1)) || checkpoint=$dir/average.pt averaged=average # section 6.1
+    ((average == 1)) || checkpoint=$dir/average.pt averaged=true # section 6.1
     [[ $device == cpu || $system == stock ]] || measure+=(--eval-f1)
     [[ -z ${further_sets[*]} ]] || measure+=(--upsample-primary "$gold_copies")
 }

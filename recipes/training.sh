@@ -180,9 +180,9 @@ find_processes() {
     start=("${on_each[@]}" torchrun "${together[@]}" --nproc-per-node "$gpus" --no-python)
 }
 
-# begin_run ENDING: work in the directory $dir of the run of $system with $seed, on the text in EXP/bin.
+# begin_run [ENDING]: work in the directory $dir of the run of $system with $seed, on the text in EXP/bin.
 begin_run() {
-    dir=$exp/$system-$row-$seed$1
+    dir=$exp/$system-$row-$seed${1-}
     find_flags
     find_processes
     if ((node_rank > 0)); then
@@ -272,8 +272,8 @@ node_0_trains() {
     done
 }
 
-# recorded NAME...: set record to the options with which settings.json gets the commands of a run.
-recorded() {
+# set_record NAME...: set record to the options with which settings.json gets the commands of a run.
+set_record() {
     local name text
     record=()
     for name; do # an earlier call of the recipe may have run it

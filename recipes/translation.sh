@@ -1,19 +1,19 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # files here share variables
-# A translation experiment from its text to its scores (sections 5 and 6). The run.sh of a recipe makes
-# its choices and sources this script, which leaves
+# A translation experiment from its text to its scores (sections 5 and 6). A recipe's run.sh sets the
+# variables below and sources this script, which writes
 #
-#   EXP/text               the validation and test set as they are: the references of BLEU
-#   EXP/tokens             the cleaned training text, and all sets as tokens
+#   EXP/text               the validation and test set, not cleaned: the references of BLEU
+#   EXP/tokens             all sets tokenized, the training set also cleaned
 #   EXP/subwords           the subword vocabulary, and all sets in subwords
-#   EXP/bin                fairseq's binaries
+#   EXP/bin                the binarized data
 #   EXP/SYSTEM-ROW-SEED    a run: fairseq_aiayn/runs/run.py lists its files
-#   EXP/table              the runs side by side
+#   EXP/table              the runs compared
 
-# Choices of run.sh: corpus_name; manifest, its corpus.toml; source_lang, target_lang; tokenizer (moses or
-# none), normalize=(--normalize) and lowercase=(--lowercase) for it; limits, which say which training pairs
-# are kept; subwords (byte_pairs or word_pieces), learned with subword_flags from words that occur min_count
-# times; text_options, its own options that change the text; our_search and stock_search, where the search
-# is not the paper's. From training.sh: flags (a row's training) and search, which `aiayn flags` prints; cpu.
+# run.sh sets corpus_name; manifest (corpus.toml); source_lang, target_lang; tokenizer (moses or none), with
+# normalize=(--normalize), lowercase=(--lowercase); limits on training pairs; subwords (byte_pairs or
+# word_pieces), their subword_flags, min_count of a word (byte_pairs only); text_options, names of run.sh's
+# options that change the text; our_search, stock_search if not the paper's. training.sh sets flags and
+# search, as `aiayn flags` prints them, and cpu: (--cpu) or (). lib.sh explains stage, run and end.
 
 manifest_sha256=$(sha256sum <"$manifest")
 [[ $source_lang != "$target_lang" ]] ||
@@ -22,7 +22,7 @@ languages=("$source_lang" "$target_lang")
 pair=(--source-lang "$source_lang" --target-lang "$target_lang")
 systems=${system/both/aiayn stock}
 if ((stop_stage >= 5)); then
-    for system in $systems; do find_flags; done # errors in them come before hours of text
+    for system in $systems; do find_flags; done # wrong flags fail before hours of text
 fi
 
 open_exp "$root/exp/$corpus_name"
@@ -45,14 +45,14 @@ stage 1 download && {
 
 stage 2 clean && {
     run rm -rf "$exp/text" "$exp/tokens"
-    # Validation and test set, as they are
+    # Validation and test set, not cleaned
     run python "$module" fairseq_aiayn.corpus.texts --manifest "$manifest" --directory "$exp/downloads" \
         "${pair[@]}" "${lowercase[@]}" --output "$exp/text"
-    # Training pairs that are not empty, too long or too unequal, as tokens
+    # Tokenize the training pairs that pass $limits, and drop the others
     run python "$module" fairseq_aiayn.corpus.cleaning --manifest "$manifest" --directory "$exp/downloads" \
         "${pair[@]}" --tokenizer "$tokenizer" "${normalize[@]}" "${lowercase[@]}" "${limits[@]}" \
         --workers "$workers" --output "$exp/tokens"
-    for set in valid test; do # as tokens, by the same steps
+    for set in valid test; do # tokenized in the same way
         for language in "${languages[@]}"; do
             if [[ $tokenizer == moses ]]; then
                 run -q -i "$exp/text/$set.$language" -o "$exp/tokens/$set.$language" \
@@ -65,8 +65,8 @@ stage 2 clean && {
     done
 }
 
-learned=$exp/subwords/pieces.model as=--model # by sentencepiece, or by subword-nmt:
-[[ $subwords == word_pieces ]] || learned=$exp/subwords/codes as=--codes
+learned=$exp/subwords/pieces.model as=--model # sentencepiece's
+[[ $subwords == word_pieces ]] || learned=$exp/subwords/codes as=--codes # subword-nmt's
 
 stage 3 subwords && { # one vocabulary for both languages (section 5.1)
     run rm -rf "$exp/subwords"
@@ -105,35 +105,35 @@ stage 4 binarize && { # one dictionary, as shared embeddings need it (section 3.
     run -o "$exp/bin/sha256" env -C "$exp" LC_ALL=C \
         sh -c 'cat bin/dict.* bin/*.bin bin/*.idx text/* | sha256sum'
 }
-end # others may train on the text from now on
+end # unlocks EXP: others may use its text
 ((stop_stage >= 5)) || exit 0
 if [[ ${side_by_side:-false} == true && $dry_run == false ]] && ((stage <= 8 && stop_stage >= 8)); then
     # shellcheck disable=SC2086  # words
-    run side_by_side $systems # stages 5 to 8, by this recipe itself; below they are done
+    run side_by_side $systems # stages 5 to 8, one call of this recipe per system; the loop skips them
     stage=0 force=false
 fi
 
 runs=()
 for system in $systems; do
     for seed in $seeds; do
-        begin_run ''
+        begin_run
         runs+=("$dir")
-        task=aiayn_translation find=("${our_search[@]}") joined=sentencepiece
+        task=aiayn_translation beam=("${our_search[@]}") bpe=sentencepiece
         if [[ $system == stock ]]; then
-            task=translation find=("${stock_search[@]}")
-            [[ -n ${find[*]} ]] || find=("${search[@]}") # its own defaults are not the paper's
+            task=translation beam=("${stock_search[@]}")
+            [[ -n ${beam[*]} ]] || beam=("${search[@]}") # stock's defaults are not the paper's
         fi
-        [[ $subwords == word_pieces ]] || joined=subword_nmt
+        [[ $subwords == word_pieces ]] || bpe=subword_nmt
         [[ $tokenizer == none ]] || detokenize=(--tokenizer "$tokenizer")
-        measure=() # a greedy search at every checkpoint takes long on a CPU
-        [[ $device == cpu ]] || measure+=(--eval-bleu --eval-bleu-remove-bpe "$joined"
+        measure=() # a GPU also scores each checkpoint, by greedy search
+        [[ $device == cpu ]] || measure+=(--eval-bleu --eval-bleu-remove-bpe "$bpe"
             --eval-bleu-args '{"beam": 1, "max_len_a": 1, "max_len_b": 50}'
             --eval-bleu-detok "${tokenizer/none/space}")
-        # fairseq cuts batches to multiples of 8 sentences by default, and drops the rest of the last.
+        # By default, fairseq rounds the number of sentences of a batch down to a multiple of 8.
         data=("$exp/bin" --user-dir "$plugin" "${pair[@]}" --task "$task"
             --required-batch-size-multiple 1)
 
-        # launch adds precision, processes and --train_options. Every saved checkpoint is validated.
+        # launch adds precision, processes, --train_options; validation is at every saved checkpoint.
         stage 5 train && launch fairseq-train "${data[@]}" "${flags[@]}" --seed "$seed" "${measure[@]}" \
             --max-tokens-valid 4096 --validate-interval 1000000 --save-interval 1000000 \
             --no-epoch-checkpoints --save-dir "$dir/checkpoints" \
@@ -141,7 +141,7 @@ for system in $systems; do
 
         checkpoint=$dir/checkpoints/checkpoint_last.pt averaged=
         if ((average > 1)); then # section 6.1
-            checkpoint=$dir/average.pt averaged=average
+            checkpoint=$dir/average.pt averaged=true
             stage 6 average "$average" && run -n average aiayn average --last "$average" \
                 --dir "$dir/checkpoints" --output "$checkpoint"
         fi
@@ -151,7 +151,7 @@ for system in $systems; do
                 --path "$checkpoint" --max-tokens 4096 --num-workers 0 --log-format json
             run -n generate -o "$dir/generate-$subset.txt" fairseq-generate "${data[@]}" "${cpu[@]}" \
                 --path "$checkpoint" --gen-subset "$subset" --max-tokens 4096 --num-workers 0 \
-                "${find[@]}" --post-process "$joined" "${detokenize[@]}" --log-format tqdm
+                "${beam[@]}" --post-process "$bpe" "${detokenize[@]}" --log-format tqdm
         }
 
         stage 8 score "$subset" "$average" && {
@@ -161,14 +161,14 @@ for system in $systems; do
                 python "$module" fairseq_aiayn.runs.hypotheses
             [[ $dry_run == true ]] || paste -d '\n' <(head -n 3 "$dir/source.txt") \
                 <(head -n 3 "$dir/hypothesis.txt") >&2
-            if [[ -n ${lowercase[*]} ]]; then # published scores of such text are BLEU of its tokens
+            if [[ -n ${lowercase[*]} ]]; then # published: BLEU of lowercased tokens
                 tokens=(--tokens "$dir/hypothesis.tokens" "$exp/tokens/$subset.$target_lang")
                 run -i "$dir/generate-$subset.txt" -o "$dir/hypothesis.tokens" \
                     python "$module" fairseq_aiayn.runs.hypotheses --tokens
             fi
             run -q -n score -o "$dir/score.json" aiayn bleu --hypothesis "$dir/hypothesis.txt" \
                 --reference "$dir/reference.txt" --target-lang "$target_lang" "${tokens[@]}" --json
-            recorded ${averaged:+average} validate generate score
+            set_record ${averaged:+average} validate generate score
             run -q -o "$dir/settings.json" python "$module" fairseq_aiayn.runs.record evaluation \
                 --training "$dir/training.json" --subset "$subset" --average "$average" "${record[@]}"
             run aiayn compare "$dir" --output "$dir"

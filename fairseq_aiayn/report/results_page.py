@@ -25,8 +25,9 @@ from fairseq_aiayn.text import script, write_whole
 INTRODUCTION = """\
 # Results
 
-This page is written by `fairseq_aiayn/report/results_page.py` from the files in [{name}]({name}/),
-which also have the commands, machine and versions of each run.
+This page is written by `fairseq_aiayn/report/results_page.py` from the files in [{name}]({name}/).
+The JSON files also have the commands, machine and versions of each run; the other sections were
+written by hand.
 """
 SECTION = ".section.md"
 LEFT_OUT = {"Examples", "Labels", "How the runs were made"}  # a table.json has them

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Train the paper's Transformer and stock fairseq's on real text in minutes, and compare them.
 #
-#   recipes/demo/run.sh                              all stages, about 12 minutes on two CPU cores
+#   recipes/demo/run.sh                              all stages; make demo adds --side_by_side
 #   recipes/demo/run.sh --dry_run                    print every command, run none
 #   recipes/demo/run.sh --system aiayn --exp mine    only ours, in another directory
 #   recipes/demo/run.sh --corpus DIR --max_update 6000 --exp exp/mine    your own text, more updates
