@@ -439,7 +439,7 @@ ASPECTS = (
     choice("length penalty and end", "search",
            "by log P / ((5 + |Y|)/6)^α, until no open hypothesis can win any more",
            "by log P / |Y|^α, until k hypotheses are finished",
-           (SMALL, "the same α means something else; BLEU changed by 0.01 in one model (not kept) (row tiny)"),
+           (SMALL, "the same α means something else; once, BLEU moved by 0.01 (row tiny)"),
            "--task {task}"),
     Aspect("longest output", "1 x the sentence's own input + {search.extra_length}",
            _longest_output,
