@@ -67,20 +67,11 @@ class Parameters:
     cutoff: int = 40  # words
 
     @cached_property
-    def same_labels(self) -> frozenset[Pair]:
-        """`equal_labels` in both directions; the relation is not transitive."""
-        return _both_ways(self.equal_labels)
-
-    @cached_property
-    def same_words(self) -> frozenset[Pair]:
-        """`equal_words` in both directions."""
-        return _both_ways(self.equal_words)
-
-    @cached_property
     def deleted_constituents(self) -> frozenset[str]:
         """The labels of constituents that do not count: deleted labels, and labels that equal
         one."""
-        return self.deleted | {a for a, b in self.same_labels if b in self.deleted}
+        equal = [pair for pair in self.equal_labels if not self.deleted.isdisjoint(pair)]
+        return self.deleted.union(*equal)
 
     @cached_property
     def counted_as(self) -> dict[str, str]:
@@ -88,8 +79,10 @@ class Parameters:
         return {second: first for first, second in reversed(self.equal_labels)}
 
 
-def _both_ways(pairs: tuple[Pair, ...]) -> frozenset[Pair]:
-    return frozenset(pairs) | {(b, a) for a, b in pairs}
+def are_equal(first: str, second: str, pairs: tuple[Pair, ...]) -> bool:
+    """Return whether two labels or words are the same or one of the pairs, in either order; the
+    relation is not transitive."""
+    return first == second or (first, second) in pairs or (second, first) in pairs
 
 
 # The rules of published WSJ scores: punctuation and traces do not count, ADVP equals PRT.
@@ -374,7 +367,7 @@ def _difference(gold: Sequence[str], predicted: Sequence[str], parameters: Param
     if len(gold) != len(predicted):
         return f"{len(predicted)} words to score where gold has {len(gold)}"
     for expected, word in zip(gold, predicted, strict=True):
-        if word != expected and (expected, word) not in parameters.same_words:
+        if not are_equal(expected, word, parameters.equal_words):
             return f"the word {word!r:.60} where gold has {expected!r:.60}"
     return ""
 
@@ -387,12 +380,11 @@ def matched_labels(
     free: dict[tuple[int, int], list[str]] = defaultdict(list)
     for start, end, label in predicted:
         free[start, end].append(label)
-    same, labeled = parameters.same_labels, parameters.labeled
     matched = []
     for start, end, label in gold:
         others = free.get((start, end), [])
         for index, other in enumerate(others):
-            if other == label or (label, other) in same or not labeled:
+            if not parameters.labeled or are_equal(label, other, parameters.equal_labels):
                 del others[index]
                 matched.append(label)
                 break
@@ -414,8 +406,8 @@ def count_correct_tags(
     gold: Sequence[str], predicted: Sequence[str], parameters: Parameters
 ) -> int:
     """Count the words that have the gold tag or a tag that equals it."""
-    same = parameters.same_labels
-    return sum(a == b or (a, b) in same for a, b in zip(gold, predicted, strict=True))
+    equal = parameters.equal_labels
+    return sum(are_equal(a, b, equal) for a, b in zip(gold, predicted, strict=True))
 
 
 # The figures of many sentences
