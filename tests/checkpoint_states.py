@@ -7,8 +7,11 @@ from argparse import Namespace
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
+from fairseq.dataclass.utils import omegaconf_no_object_check
+from omegaconf import DictConfig
 
 
 def state_of(
@@ -34,6 +37,13 @@ def checkpoint(model: dict | Namespace | None = None, **more: object) -> dict:
         "criterion": {"_name": "aiayn_label_smoothed_cross_entropy"},
     }
     return state_of(**{"cfg": cfg} | more)
+
+
+def configuration(content: Mapping[str, object], ref_type: object = Any) -> DictConfig:
+    """A configuration as fairseq makes one, which may have objects in it; OmegaConf 2.0 has no
+    flag for that."""
+    with omegaconf_no_object_check():
+        return DictConfig(content, ref_type=ref_type)
 
 
 def save(path: Path, state: object) -> Path:

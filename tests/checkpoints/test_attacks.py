@@ -9,10 +9,9 @@ import pickle
 from pathlib import Path
 
 import numpy
-import omegaconf
 import pytest
 import torch
-from checkpoint_states import Intruder, checkpoint, expression, save
+from checkpoint_states import Intruder, checkpoint, configuration, expression, save
 from fairseq import checkpoint_utils, utils
 from fairseq.data import Dictionary
 
@@ -80,7 +79,7 @@ def test_only_a_reference_to_a_plain_value_is_resolved(content, tmp_path):
     cfg = checkpoint()["cfg"] | content
     for given in (
         {"cfg": cfg},
-        {"cfg": omegaconf.DictConfig(cfg, flags={"allow_objects": True})},
+        {"cfg": configuration(cfg)},
         {"args": argparse.Namespace(**content)},
     ):
         path = save(tmp_path / "evil.pt", checkpoint() | given)
@@ -115,7 +114,7 @@ def test_lists_within_lists_end(tmp_path):
 def test_names_are_those_of_harmless_classes(kind, content, tmp_path):
     """In each form that a configuration has in files."""
     cfg = checkpoint()["cfg"] | {kind: content}
-    forms = [{"cfg": cfg}, {"cfg": omegaconf.DictConfig(cfg, flags={"allow_objects": True})}]
+    forms = [{"cfg": cfg}, {"cfg": configuration(cfg)}]
     if isinstance(content, str):
         args = {"arch": "aiayn_tiny", "task": "translation", kind: content}
         forms.append({"cfg": None, "args": argparse.Namespace(**args)})

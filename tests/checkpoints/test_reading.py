@@ -16,24 +16,20 @@ import numpy
 import omegaconf
 import pytest
 import torch
-from checkpoint_states import checkpoint, save
+from checkpoint_states import checkpoint, configuration, save
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from fairseq.distributed.utils import _split_tensors_from_obj
 
 from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
 from fairseq_aiayn.checkpoints import Unread, last_checkpoints, plain_configuration, read_checkpoint
 
-
-def config(reference: object = typing.Any) -> omegaconf.DictConfig:
-    """A configuration as fairseq makes one: nested containers, and an object among them."""
-    content = {"task": {"data": "x"}, "lr": [0.1], "model": argparse.Namespace(arch="aiayn_base")}
-    return omegaconf.DictConfig(content, ref_type=reference, flags={"allow_objects": True})
-
+# Nested containers, and an object among them.
+CONTENT = {"task": {"data": "x"}, "lr": [0.1], "model": argparse.Namespace(arch="aiayn_base")}
 
 VALUES = {
     "namespace": argparse.Namespace(arch="aiayn_base", lr=[0.1], betas=(0.9, 0.98)),
-    "config": config(),
-    "config of OmegaConf 2.0": config(typing.Dict[typing.Any, typing.Any]),  # noqa: UP006
+    "config": configuration(CONTENT),
+    "config of OmegaConf 2.0": configuration(CONTENT, typing.Dict[typing.Any, typing.Any]),  # noqa: UP006
     "score": numpy.float64(27.3),
     "count": numpy.int32(7),
     "defaultdict": collections.defaultdict(dict),
@@ -72,7 +68,7 @@ def test_the_names_of_numpy_1_load_and_arrays_are_not_read(tmp_path: Path) -> No
 def test_references_to_values_are_resolved(tmp_path: Path) -> None:
     """fairseq 0.10 to 0.12 write them."""
     content = {"lr": [0.1], "a": {"b": None}, "optimizer": {"lr": "${lr}", "c": "${a.b}"}}
-    for cfg in (content, omegaconf.OmegaConf.create(content, flags={"allow_objects": True})):
+    for cfg in (content, configuration(content)):
         state = read_checkpoint(save(tmp_path / "checkpoint.pt", checkpoint(cfg=cfg)))
         assert plain_configuration(state)["optimizer"] == {"lr": [0.1], "c": None}
 
