@@ -16,7 +16,7 @@ import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
-import tomllib
+from fairseq_aiayn.corpus.manifest import tomllib
 
 Pair = tuple[list[str], list[str]]
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import fork_server
 import mirrors
-import tomllib
 from patience import PATIENCE
+
+from fairseq_aiayn.corpus.manifest import tomllib
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 # What a recipe needs to be told of so small a corpus.
