@@ -24,7 +24,7 @@ UNREADABLE = [
 
 def show(directory: Path, lines: list[str], **streams: int) -> subprocess.CompletedProcess:
     """Run the display on these lines, with a log beside them."""
-    command = [sys.executable, "-P", progress.__file__, "--log", directory / "log"]
+    command = [sys.executable, "-m", progress.__name__, "--log", directory / "log"]
     return subprocess.run(command, input="".join(lines).encode(), check=False, **streams)
 
 

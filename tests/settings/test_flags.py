@@ -53,7 +53,7 @@ def test_the_regime_of_a_row_reaches_fairseqs_configuration(system: str, name: s
     else:
         steps = range(1, 2 * row.warmup)
         peak = max(learning_rate(step, row.d_model, row.warmup, row.lr_factor) for step in steps)
-        assert config.optimization.lr == [pytest.approx(peak, rel=1e-8)]
+        assert [*config.optimization.lr] == [pytest.approx(peak, rel=1e-8)]
         assert config.lr_scheduler.warmup_init_lr == 1e-7
 
 
