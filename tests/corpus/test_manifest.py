@@ -41,11 +41,6 @@ def path(tmp_path) -> Path:
     return tmp_path / "corpus.toml"
 
 
-def run(path: Path, *languages: str):
-    options = ("--source-lang", languages[0], "--target-lang", languages[1])
-    return script(manifest.__file__, "--manifest", path, *options)
-
-
 @pytest.mark.parametrize(
     ("name", "pairs", "texts"),
     [
@@ -78,7 +73,8 @@ def test_wmt14_is_scored_on_all_3003_sentences_of_newstest2014_in_either_directi
 
 
 def test_the_command_prints_a_line_of_four_columns_for_each_file_used(path):
-    result = run(path, "en", "de")
+    languages = ("--source-lang", "en", "--target-lang", "de")
+    result = script(manifest.__file__, "--manifest", path, *languages)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout == (
         "http://localhost:9/a.tgz\ta.tgz\t-\t-\n"

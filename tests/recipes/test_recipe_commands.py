@@ -267,10 +267,8 @@ def test_a_job_ends_its_recipe_and_is_queued_again_if_its_time_is_up(tmp_path, n
 
 # --- wrong options ---
 
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+WRONG = {
+    GERMAN: [
         (["--gpu", "2"], "unknown option --gpu: --gpus?"),
         (["--row", "bsae"], "this training is not possible"),
         (["--system", "stok"], "--system must be one of aiayn stock both, got 'stok'"),
@@ -288,16 +286,7 @@ def test_a_job_ends_its_recipe_and_is_queued_again_if_its_time_is_up(tmp_path, n
         (["--gpus", "x[$(touch mark)]"], "--gpus must be a whole number"),
         (["--manifest", "none.toml"], "none.toml: No such file or directory"),
     ],
-)
-def test_wrong_options_are_one_line_before_anything_is_made(tmp_path, options, message):
-    result = call([GERMAN, *CPU, "--exp", tmp_path / "exp", *options], tmp_path)
-    assert result.returncode == 1 and message in result.stderr.splitlines()[-1], result.stderr
-    assert result.stderr.count("\n") <= 2 and list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+    PARSING: [
         (["--treebank", "none"], "--corpus wsj needs --treebank DIR"),
         (["--corpus", "gum", "--lists", "."], "--corpus gum takes no --treebank or --lists"),
         (["--corpus", "gum", "--dropouts", "1.5"], "--dropouts must be 0 or decimals below 1"),
@@ -305,22 +294,24 @@ def test_wrong_options_are_one_line_before_anything_is_made(tmp_path, options, m
         (["--treebank", ".", "--gold_copies", "2"], "there is nothing to mix with"),
         (["--corpus", "gum", "--constrained", "--system", "stock"], "stock fairseq has none"),
     ],
-)
-def test_wrong_options_of_a_parser(tmp_path, options, message):
-    assert message in refusal(call([PARSING, *CPU, "--exp", "exp", *options], tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+    TABLE3: [
         (["--rows", "tiny"], "--rows must be rows of Table 3, got 'tiny'"),
         (["--corpus", "../demo"], "--corpus must name a recipe"),
         (["--rows", "base", "--", "--patience", "3"], "--patience cannot stand after --"),
         (["--", "--row", "big"], "--row cannot stand after --"),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "message"),
+    [(recipe, *wrong) for recipe, wrongs in WRONG.items() for wrong in wrongs],
 )
-def test_wrong_choices_of_table_3(options, message):
-    assert message in refusal(call([TABLE3, *options]))
+def test_wrong_options_are_one_line_before_anything_is_made(tmp_path, recipe, options, message):
+    start = [recipe, "--exp", tmp_path / "exp", *(() if recipe == TABLE3 else CPU)]
+    result = call([*start, *options], tmp_path)
+    assert result.returncode == 1 and message in result.stderr.splitlines()[-1], result.stderr
+    assert result.stderr.count("\n") <= 2 and list(tmp_path.iterdir()) == []
 
 
 def test_table_3_trains_every_row_and_seed_on_one_text():
