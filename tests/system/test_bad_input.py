@@ -15,6 +15,8 @@ from fairseq_commands import PLUGIN, SMALL, TRANSLATE, Run, installed
 
 from fairseq_aiayn.plugin.commands import one_line_for_ours
 
+LineOf = Callable[..., str]
+
 
 @pytest.fixture(scope="module")
 def checkpoint(data_bin: Path, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -24,83 +26,71 @@ def checkpoint(data_bin: Path, run: Run, tmp_path_factory: pytest.TempPathFactor
     return folder / "checkpoint_last.pt"
 
 
-def line_of(
-    main: Callable[[], None],
-    arguments: list[str | Path],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> str:
-    """The line with which a command with these arguments ends."""
-    monkeypatch.setattr(sys, "argv", ["fairseq", *map(str, arguments)])
-    with pytest.raises(ValueError) as caught:
-        main()
-    capsys.readouterr()
-    one_line_for_ours("fairseq", sys.__excepthook__)(
-        caught.type, caught.value, caught.value.__traceback__
-    )
-    (line,) = capsys.readouterr().err.splitlines()
-    return line.removeprefix("fairseq: error: ")
+@pytest.fixture
+def line_of(data_bin: Path, checkpoint: Path, tmp_path: Path, monkeypatch, capsys) -> LineOf:
+    """Return a function that runs a command in this process: the line with which it ends."""
+    options = {
+        train: [*PLUGIN, *SMALL, "--max-update", "2", "--save-dir", tmp_path / "save"],
+        generate: [*TRANSLATE, "--path", checkpoint],
+    }
+
+    def run(command, *flags: str | Path) -> str:
+        arguments = [data_bin, *options.get(command, TRANSLATE), *flags]
+        monkeypatch.setattr(sys, "argv", ["fairseq", *map(str, arguments)])
+        with pytest.raises(ValueError) as caught:
+            command.cli_main()
+        capsys.readouterr()
+        one_line_for_ours("fairseq", sys.__excepthook__)(
+            caught.type, caught.value, caught.value.__traceback__
+        )
+        (line,) = capsys.readouterr().err.splitlines()
+        return line.removeprefix("fairseq: error: ")
+
+    return run
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("command", "flags", "message"),
     [
-        (["--encoder-embed-dim", "33"], "d_model must be even"),
-        (["--warmup-updates", "0"], "warmup"),
-        (["--encoder-layers", "2", "--decoder-layers", "3"], "encoder and decoder have one N"),
-        (["--eval-bleu", "--eval-bleu-args", '{"beam": 0}'], "beam"),
-        (["--lr-factor", "inf"], "inf"),
+        (train, ["--warmup-updates", "0"], "warmup"),
+        (train, ["--encoder-layers", "2", "--decoder-layers", "3"], "decoder have one N"),
+        (train, ["--eval-bleu", "--eval-bleu-args", '{"beam": 0}'], "beam"),
+        (train, ["--lr-factor", "inf"], "inf"),
+        (generate, ["--beam", "1000000"], "48"),
+        (generate, ["--lenpen", "-1"], "α"),
+        (generate, ["--no-repeat-ngram-size", "2"], "use --task translation"),
     ],
 )
-def test_training_refuses(flags, message, data_bin, tmp_path, monkeypatch, capsys):
-    arguments = [data_bin, *PLUGIN, *SMALL, "--max-update", "1", "--save-dir", tmp_path / "save"]
-    assert message in line_of(train.cli_main, [*arguments, *flags], monkeypatch, capsys)
+def test_wrong_options_are_refused(command, flags, message, line_of: LineOf, tmp_path):
+    assert message in line_of(command, *flags)
     assert not list((tmp_path / "save").glob("*.pt"))
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--beam", "1000000"], "48"),
-        (["--lenpen", "-1"], "α"),
-        (["--no-repeat-ngram-size", "2"], "is not part of the paper's search: use --task trans"),
-    ],
-)
-def test_generation_refuses(flags, message, data_bin, checkpoint, monkeypatch, capsys):
-    arguments = [data_bin, *TRANSLATE, "--path", checkpoint]
-    assert message in line_of(generate.cli_main, [*arguments, *flags], monkeypatch, capsys)
-
-
-def test_a_truncated_checkpoint_stops_the_resuming_of_a_training(
-    data_bin, checkpoint, tmp_path, monkeypatch, capsys
-):
-    whole = checkpoint.read_bytes()
-    (tmp_path / "checkpoint_last.pt").write_bytes(whole[: len(whole) // 2])
-    arguments = [data_bin, *PLUGIN, *SMALL, "--max-update", "2", "--save-dir", tmp_path]
-    assert "checkpoint_last.pt" in line_of(train.cli_main, arguments, monkeypatch, capsys)
-    assert (tmp_path / "checkpoint_last.pt").stat().st_size == len(whole) // 2
+def test_a_truncated_checkpoint_stops_the_resuming_of_a_training(line_of, checkpoint, tmp_path):
+    whole, last = checkpoint.read_bytes(), tmp_path / "save" / "checkpoint_last.pt"
+    last.parent.mkdir()
+    last.write_bytes(whole[: len(whole) // 2])
+    assert "checkpoint_last.pt" in line_of(train)
+    assert last.stat().st_size == len(whole) // 2
 
 
 @pytest.mark.parametrize(
-    ("main", "flags"),
+    ("command", "option"),
     [
-        (train.cli_main, ["--restore-file"]),
-        (train.cli_main, ["--finetune-from-model"]),
-        (validate.cli_main, ["--max-tokens", "512", "--path"]),
-        (interactive.cli_main, ["--path"]),
-        (generate.cli_main, ["--path"]),
+        (train, "--restore-file"),
+        (train, "--finetune-from-model"),
+        (validate, "--path"),
+        (interactive, "--path"),
+        (generate, "--path"),
     ],
 )
 def test_a_checkpoint_with_anything_but_data_is_refused_unread(
-    main, flags, data_bin, checkpoint, tmp_path, monkeypatch, capsys
+    command, option, line_of: LineOf, checkpoint, tmp_path
 ):
     state = torch.load(checkpoint)
     state["extra_state"]["intruder"] = Intruder(tmp_path / "mark")
     torch.save(state, tmp_path / "evil.pt")
-    model = SMALL if main is train.cli_main else ["--task", "aiayn_translation", "--cpu"]
-    saving = ["--save-dir", tmp_path / "save"] if main is train.cli_main else []
-    arguments = [data_bin, *PLUGIN, *model, *saving, *flags, tmp_path / "evil.pt"]
-    line = line_of(main, arguments, monkeypatch, capsys)
+    line = line_of(command, option, tmp_path / "evil.pt")
     assert "evil.pt: refused, it asks for posix.system" in line
     assert not (tmp_path / "mark").exists()
 

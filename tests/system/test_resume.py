@@ -61,17 +61,10 @@ def test_kill_and_resume_gives_the_losses_of_an_undisturbed_run(
     ends = [torch.load(tmp_path / name / "checkpoint_last.pt")["model"] for name in names]
     for name, value in ends[0].items():
         torch.testing.assert_close(value, ends[1][name], atol=0, rtol=0)
+    again = run("fairseq-train", *arguments)
+    assert f"the training is done already: {max(expected)} updates" in again.stdout + again.stderr
     if options is WHOLE_EPOCHS:
         assert validated(undisturbed.stdout + undisturbed.stderr) == [5, 10, 15, 16]
         written = {path.name for path in (tmp_path / "undisturbed").iterdir()}
         numbers = {f"checkpoint_{n}_{n}.pt" for n in (5, 10, 15)}
         assert numbers <= written, written
-
-
-def test_checkpoints_of_epochs_stay_fairseqs_own(run: Run, data_bin, tmp_path):
-    arguments = [data_bin, *PLUGIN, *SMALL, "--save-dir", tmp_path / "checkpoints"]
-    arguments += ["--max-tokens", "8192", "--max-update", "2", "--save-interval-updates", "1"]
-    run("fairseq-train", *arguments)
-    written = {path.name for path in (tmp_path / "checkpoints").iterdir()}
-    names = ("checkpoint1", "checkpoint2", "checkpoint_best", "checkpoint_last")
-    assert written == {f"{name}.pt" for name in names}
