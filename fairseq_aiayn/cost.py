@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from fairseq_aiayn.paper import BASE, SUSTAINED_TFLOPS, TABLE_3, TRAINING_GPU, TRAINING_GPUS, Row
+from fairseq_aiayn.paper import SUSTAINED_TFLOPS, TABLE_3, TRAINING_GPU, TRAINING_GPUS, Row
 from fairseq_aiayn.settings import decoding
 
 LEARNED_POSITIONS = 1_024  # fairseq's --max-source-positions and --max-target-positions
@@ -98,37 +97,22 @@ def training_flops(row: Row, vocabulary: int, length: int) -> int:
 class Estimate:
     """The paper's estimate of a training's cost, compared with a count of FLOPs."""
 
-    gpu: str | None  # the paper's, or not known
+    gpu: str
     gpus: int
     hours: float
-    tflops: float  # of a GPU, in single precision; sustained for the paper's
+    tflops: float  # of a GPU, in single precision, sustained
     flops: float  # section 6.1: time × GPUs × single-precision rate
     utilisation: float  # the count divided by `flops`
 
 
-def estimate(
-    counted: float, tflops: float, gpus: int, hours: float, gpu: str | None = None
-) -> Estimate:
-    """Apply the paper's rule (section 6.1, Table 2) to a training of `counted` FLOPs.
-
-    Raises ValueError for less than one GPU, and for hours or TFLOPS that are not positive and
-    finite.
-    """
-    if gpus < 1:
-        raise ValueError(f"gpus must be at least 1, got {gpus}")
-    for quantity, value in (("hours", hours), ("tflops", tflops)):
-        if not 0 < value < math.inf:
-            raise ValueError(f"{quantity} must be positive, got {value}")
-    flops = 1e12 * tflops * gpus * hours * 3_600
-    return Estimate(gpu, gpus, hours, tflops, flops, counted / flops)
-
-
 def paper_estimate(row: Row, counted: float) -> Estimate | None:
-    """Return the estimate from section 5.2's hours and GPUs; None if the paper states no hours."""
-    if row.published.hours is None:
+    """Apply the paper's rule (section 6.1, Table 2) to section 5.2's hours and GPUs, for a training
+    of `counted` FLOPs; None if the paper states no hours."""
+    hours, tflops = row.published.hours, SUSTAINED_TFLOPS[TRAINING_GPU]
+    if hours is None:
         return None
-    tflops = SUSTAINED_TFLOPS[TRAINING_GPU]
-    return estimate(counted, tflops, TRAINING_GPUS, row.published.hours, TRAINING_GPU)
+    flops = 1e12 * tflops * TRAINING_GPUS * hours * 3_600
+    return Estimate(TRAINING_GPU, TRAINING_GPUS, hours, tflops, flops, counted / flops)
 
 
 # Rows as a table: their sizes, their costs and the paper's figures
@@ -144,40 +128,28 @@ def in_powers(count: float) -> str:
     return f"{count:.1e}".replace("e+", "e")
 
 
-def in_gibibytes(count: float) -> str:
-    """Format bytes in GiB: 1,008,730,112 becomes 0.94 GiB."""
-    return f"{count / 2**30:.2f} GiB"
-
-
-COSTS: dict[str, Callable[[float], str]] = {
-    "parameters": in_millions,
-    "forward_flops": in_millions,  # for one source token and one target token
-    "training_flops": in_powers,
-    "training_bytes": in_gibibytes,  # that training needs for any batch, without activations
-}
-
-
 def row_costs(row: Row, vocabulary: int) -> dict[str, int]:
-    """Return COSTS for sentences of USUAL_LENGTH tokens."""
+    """Return what a row costs; FLOPs are for sentences of USUAL_LENGTH tokens."""
     count = parameters(row, vocabulary)
     return {
         "parameters": count,
+        # For one source token and one target token
         "forward_flops": sum(forward_flops(row, vocabulary, USUAL_LENGTH)),
         "training_flops": training_flops(row, vocabulary, USUAL_LENGTH),
+        # That training needs for any batch, without activations
         "training_bytes": BYTES_PER_PARAMETER * count,
     }
 
 
 def row_table(rows: Sequence[Row], vocabulary: int) -> list[list[str]]:
-    """Return the header and the cells of every row."""
+    """Return the header and the cells of every row; there must be at least one."""
     cells = [_cells(row, vocabulary) for row in rows]
-    return [[*_cells(BASE, vocabulary)], *([*each.values()] for each in cells)]
+    return [[*cells[0]], *([*each.values()] for each in cells)]
 
 
 def _cells(row: Row, vocabulary: int) -> dict[str, str]:
     symbols = ("name", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")
-    costs = row_costs(row, vocabulary).items()
-    params, flops, training, memory = (COSTS[name](count) for name, count in costs)
+    costs = row_costs(row, vocabulary)
     authors, printed = authors_parameters(row), row.published
     return {
         **{symbol: str(getattr(row, symbol)) for symbol in symbols},
@@ -185,10 +157,10 @@ def _cells(row: Row, vocabulary: int) -> dict[str, str]:
         "positions": "learned" if row.learned_positions else "sinusoid",
         "steps": str(row.steps),
         "averaged": str(row.averaged),
-        "params": params,
-        "FLOPs/pair": flops,
-        "training": training,
-        "memory": memory,
+        "params": in_millions(costs["parameters"]),
+        "FLOPs/pair": in_millions(costs["forward_flops"]),
+        "training": in_powers(costs["training_flops"]),
+        "memory": f"{costs['training_bytes'] / 2**30:.2f} GiB",
         "t2t": in_millions(authors) if authors else "",
         "paper": f"{printed.parameters}M" if printed.parameters else "",
         "PPL": f"{printed.ppl:.2f}" if printed.ppl else "",
@@ -218,34 +190,3 @@ def row_as_json(row: Row, vocabulary: int) -> dict[str, object]:
         | row_costs(row, vocabulary)
         | {"authors_parameters": authors_parameters(row)}
     )
-
-
-def difference_table(first: Row, second: Row, vocabulary: int) -> list[list[str]]:
-    """Return a header and the cells of `row_as_json` in which two rows differ, but for the names.
-
-    A cell of an inner object is called OBJECT.CELL. If costs differ, a column has their ratios.
-    """
-    a, b = (_flat(row_as_json(row, vocabulary)) for row in (first, second))
-    table = [["", first.name, second.name, f"{first.name} / {second.name}"]]
-    for cell in a:
-        if cell not in ("name", "arch") and a[cell] != b[cell]:
-            ratio = f"{a[cell] / b[cell]:.3f}" if cell in COSTS else ""
-            table.append([cell, _text(cell, a[cell]), _text(cell, b[cell]), ratio])
-    has_ratios = any(line[3] for line in table[1:])
-    return table if has_ratios else [line[:3] for line in table]
-
-
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in row.items():
-        inner = isinstance(value, dict)
-        flat |= {f"{name}.{key}": part for key, part in value.items()} if inner else {name: value}
-    return flat
-
-
-def _text(cell: str, value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "not stated", True: "yes", False: "no"}[value]
-    if isinstance(value, int) and cell in (*COSTS, "authors_parameters"):
-        return COSTS.get(cell, in_millions)(value)
-    return str(value)

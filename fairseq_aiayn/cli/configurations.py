@@ -12,8 +12,6 @@ import fairseq_aiayn
 from fairseq_aiayn.cost import (
     USUAL_LENGTH,
     Estimate,
-    difference_table,
-    estimate,
     forward_flops,
     in_powers,
     paper_estimate,
@@ -46,9 +44,6 @@ FORWARD = {  # what `aiayn cost` calls the parts of ForwardFlops
 def declare_rows(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `aiayn rows`."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="rows to list (default: all)")
-    parser.add_argument(
-        "--diff", nargs=2, metavar=("A", "B"), help="print the cells in which two rows differ"
-    )
     _add_vocabulary(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--markdown", action="store_true", help="print a table in Markdown")
@@ -69,7 +64,7 @@ def _add_vocabulary(parser: argparse.ArgumentParser) -> None:
 
 
 def run_rows(arguments: argparse.Namespace) -> None:
-    """list the paper's models with their sizes and costs, or compare two of them
+    """list the paper's models with their sizes and costs
 
     Computed, all but t2t for the given vocabulary:
       params      parameters of our model. Parsing has separate vocabularies of this size for words
@@ -84,27 +79,17 @@ def run_rows(arguments: argparse.Namespace) -> None:
                   paper's.
     The last three columns are the paper's: its parameters, development perplexity and BLEU.
 
-    --diff names cells as --json does. Its ratio is the first row's value divided by the second's.
-
     examples:
       aiayn rows
       aiayn rows base big --markdown
       aiayn rows --vocab 37000 --json
-      aiayn rows --diff a_h1 base
     """
-    if arguments.diff and (arguments.names or arguments.json):
-        raise ValueError("--diff: expected neither other rows nor --json")
-    rows = [find_row(name) for name in arguments.diff or arguments.names] or [*ROWS.values()]
+    rows = [find_row(name) for name in arguments.names] or [*ROWS.values()]
     if arguments.json:
         print(json.dumps([row_as_json(row, arguments.vocab) for row in rows], indent=2))
         return
-    if arguments.diff:
-        header, *cells = difference_table(rows[0], rows[1], arguments.vocab)
-    else:
-        header, *cells = row_table(rows, arguments.vocab)
-    if not cells:
-        print(f"{rows[0].name} and {rows[1].name}: no cell differs")
-    elif arguments.markdown:
+    header, *cells = row_table(rows, arguments.vocab)
+    if arguments.markdown:
         print(blocks_as_markdown([Table(header, cells)]), end="")
     else:
         print(*aligned_lines([header, *cells]), sep="\n")
@@ -187,10 +172,6 @@ def declare_cost(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="tokens per sentence (default: %(default)s, an assumption: about WMT's in byte pairs)",
     )
-    run = parser.add_argument_group("a training of your own")
-    run.add_argument("--gpus", type=int, metavar="N", help="how many GPUs")
-    run.add_argument("--hours", type=float, metavar="H", help="how long the row's steps took")
-    run.add_argument("--tflops", type=float, metavar="T", help="single-precision TFLOPS of a GPU")
     parser.add_argument("--json", action="store_true", help="print JSON, FLOPs in full")
 
 
@@ -202,18 +183,16 @@ def run_cost(arguments: argparse.Namespace) -> None:
     two FLOPs per multiply-add, times three for the backward pass, over all steps and the row's
     batch.
 
-    The paper's 9.5 TFLOPS for a P100 is its authors' sustained figure. A data sheet's peak makes
-    the rule's result higher and the utilization lower; so does the rate of 16-bit tensor cores.
+    The paper's 9.5 TFLOPS for a P100 is its authors' sustained figure, and not a data sheet's peak.
 
     examples:
       aiayn cost base
-      aiayn cost big --gpus 8 --tflops 19.5 --hours 20
       aiayn cost a_h1 --vocab 32000 --length 25 --json
     """
     row = find_row(arguments.row)
     forward = forward_flops(row, arguments.vocab, arguments.length)
     counted = training_flops(row, arguments.vocab, arguments.length)
-    paper, own = paper_estimate(row, counted), _own_estimate(arguments, counted)
+    paper = paper_estimate(row, counted)
     if arguments.json:
         content = {
             "row": row.name,
@@ -224,7 +203,6 @@ def run_cost(arguments: argparse.Namespace) -> None:
             "forward_flops": forward._asdict() | {"total": sum(forward)},
             "training_flops": counted,
             "paper": paper and asdict(paper),
-            "own": own and asdict(own),
         }
         print(json.dumps(content, indent=2))
         return
@@ -239,33 +217,27 @@ def run_cost(arguments: argparse.Namespace) -> None:
         f"\ntraining: 3 x {_millions(total)} x {row.batch_tokens:,} tokens x"
         f" {row.steps:,} steps = {in_powers(counted)} FLOPs counted\n"
     )
-    columns = [_estimate_cells("the paper", paper)]
-    columns += [_estimate_cells("your run", own)] if own else []
-    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
-    print(*aligned_lines(rows), sep="\n")
+    print(*_estimate_lines(paper), sep="\n")
 
 
-def _own_estimate(arguments: argparse.Namespace, counted: int) -> Estimate | None:
-    """Estimate the user's own training; raises ValueError if some of its options are missing."""
-    options = (arguments.tflops, arguments.gpus, arguments.hours)
-    if options == (None, None, None):
-        return None
-    if None in options:
-        raise ValueError("expected --gpus, --hours and --tflops together, got only some")
-    return estimate(counted, *options)
-
-
-def _estimate_cells(name: str, cost: Estimate | None) -> dict[str, str]:
-    """Return a column of a table: the paper's GPUs are known, and their rate was measured."""
-    of_gpu, sustained = (f" x {cost.gpu}", " sustained") if cost and cost.gpu else ("", "")
-    return {
-        "": name,
-        "GPUs": f"{cost.gpus}{of_gpu}" if cost else "",
-        "hours": f"{cost.hours:g}" if cost else "not stated",
-        "TFLOPS of a GPU, single precision": f"{cost.tflops:g}{sustained}" if cost else "",
-        "training FLOPs by the paper's rule": in_powers(cost.flops) if cost else "not stated",
-        "utilization: counted / rule": f"{cost.utilisation:.1%}" if cost else "",
-    }
+def _estimate_lines(paper: Estimate | None) -> list[str]:
+    """Return the paper's estimate as the lines of a table."""
+    hours = flops = "not stated"
+    gpus = tflops = utilization = ""
+    if paper:
+        hours, flops = f"{paper.hours:g}", in_powers(paper.flops)
+        gpus, tflops = f"{paper.gpus} x {paper.gpu}", f"{paper.tflops:g} sustained"
+        utilization = f"{paper.utilisation:.1%}"
+    return aligned_lines(
+        [
+            ("", "the paper"),
+            ("GPUs", gpus),
+            ("hours", hours),
+            ("TFLOPS of a GPU, single precision", tflops),
+            ("training FLOPs by the paper's rule", flops),
+            ("utilization: counted / rule", utilization),
+        ]
+    )
 
 
 def _millions(count: int) -> str:

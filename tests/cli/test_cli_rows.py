@@ -1,16 +1,15 @@
-"""`aiayn rows`: the rows with what they cost, and in what two of them differ."""
+"""`aiayn rows`: the rows with what they cost."""
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import asdict
 
 import pytest
 
-from fairseq_aiayn.cost import COSTS, authors_parameters, difference_table, row_costs
-from fairseq_aiayn.paper import BASE, ROWS, TRANSLATION
+from fairseq_aiayn.cost import authors_parameters, row_costs
+from fairseq_aiayn.paper import ROWS, TRANSLATION
 
 V = 50
 WIDEST = 160
@@ -62,40 +61,3 @@ def test_json_has_every_cell_in_full(printed: Printed) -> None:
         assert (found["arch"], found["vocabulary"]) == (row.arch, V)
         assert found["authors_parameters"] == authors_parameters(row)
         assert found["decoding"]["beam"] == (21 if "parsing" in row.name else TRANSLATION.beam)
-
-
-def test_the_cells_in_which_two_rows_differ_are_shown(printed: Printed) -> None:
-    """One head at constant computation: no cost differs, so that there is no ratio."""
-    expected = [
-        ["", "a_h1", "base"],
-        *(["h", "1", "8"], ["d_k", "512", "64"], ["d_v", "512", "64"], ["averaged", "1", "5"]),
-        *(["published.ppl", "5.29", "4.92"], ["published.bleu", "24.9", "25.8"]),
-        *(["published.parameters", "not stated", "65"], ["published.hours", "not stated", "12"]),
-    ]
-    assert markdown_cells(printed("--diff", "a_h1", "base", "--markdown")) == expected
-    text = printed("--diff", "a_h1", "aiayn_base").splitlines()
-    assert [line.split() for line in text] == [" ".join(row).split() for row in expected]
-    big = " ".join(printed("--diff", "big", "base").split())
-    assert "training_bytes 3.19 GiB 0.94 GiB 3.397" in big
-    assert printed("--diff", "base", "aiayn_base") == "base and base: no cell differs\n"
-
-
-def test_no_cell_that_differs_is_left_out_and_none_that_is_the_same_shown() -> None:
-    """Of all pairs of rows; only costs have a ratio."""
-    settings = {field.name for field in fields(BASE)} - {"name", "published"}
-    for first, second in itertools.combinations(ROWS.values(), 2):
-        found = {cell[0]: cell[1:] for cell in difference_table(first, second, V)[1:]}
-        assert found.keys() & settings == {
-            name for name in settings if getattr(first, name) != getattr(second, name)
-        }
-        costs = [row_costs(row, V) for row in (first, second)]
-        assert found.keys() & COSTS.keys() == {k for k in COSTS if costs[0][k] != costs[1][k]}
-        assert all(bool(cells[2:] and cells[2]) == (name in COSTS) for name, cells in found.items())
-    assert ["decoding.beam", "21", "4"] in [
-        x[:3] for x in difference_table(ROWS["parsing"], BASE, V)
-    ]
-
-
-def test_wrong_arguments_are_one_line(refused: Callable[..., str]) -> None:
-    for words in ("tiny --diff base big", "--diff base big --json"):
-        assert "--diff: " in refused("rows", *words.split())

@@ -72,7 +72,7 @@ def sound_commands(root: Path) -> Iterator[tuple[object, ...]]:
     yield ("user-dir",)
     yield "recipes", "recipes"
     yield "flags", "base", "--gpus", 8
-    yield "cost", "big", "--gpus", 8, "--hours", 9, "--tflops", 300
+    yield "cost", "big"
     yield "average", "--last", 2, "--dir", root / "save", "--output", "output.pt"
     yield "bleu", "--hypothesis", gold, "--reference", gold, "--target-lang", "de"
     yield "compare", root / "run", "--output", "."
