@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 Quotes = Literal["ascii", "keep"]
 HYPHEN = " @-@ "  # how the tokenizer of Moses writes a hyphen with its option -a
-GENERATED = re.compile(r"([HDT])-\d+(?=\t)")  # begins a line of fairseq-generate
+# A line of fairseq-generate: hypothesis, detokenized or in tokens, or reference; number; text
+GENERATED = re.compile(r"^([DHT])-(\d+)\t(?:[^\t\n]*\t(.*))?", re.MULTILINE)
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}  # of sacreBLEU; otherwise 13a
 UNSPACED = (*TOKENIZERS, "th")  # where Moses finds no words, so that there is no paper's BLEU
 
@@ -115,7 +116,8 @@ def require_sentences(name: str, lines: Sequence[str]) -> None:
     for match in filter(None, map(GENERATED.match, lines)):
         option = " --tokens" if match[1] == "H" else ""
         command = f"python -m fairseq_aiayn.runs.hypotheses{option} < OUTPUT"
-        raise ValueError(f"{name}: expected sentences, got {match[0]}; to extract them: {command}")
+        line = f"{match[1]}-{match[2]}"
+        raise ValueError(f"{name}: expected sentences, got {line}; to extract them: {command}")
 
 
 def check_language(target_lang: str) -> None:
@@ -263,61 +265,6 @@ def _moses() -> MosesPunctNormalizer:
     from sacremoses import MosesPunctNormalizer
 
     return MosesPunctNormalizer()
-
-
-# BLEU by sentence length
-
-
-CLASSES = 5
-
-
-@dataclass(frozen=True)
-class LengthClass:
-    """Sentences of similar length."""
-
-    shortest: int  # words of the source
-    longest: int
-    sentences: int
-    bleu: dict[str, float]  # sacreBLEU by the name of the system
-
-
-def bleu_by_length(
-    source: Sequence[str],
-    reference: Sequence[str],
-    translations: Mapping[str, Sequence[str]],
-    tokenizer: str = "13a",
-) -> list[LengthClass]:
-    """Score at most CLASSES classes of source lengths, with similar numbers of sentences.
-
-    Lengths are in words separated by white space. Sentences of the same length are in one class, so
-    that classes differ in size if many sentences have the same length.
-    """
-    metric = sacrebleu_metric(tokenizer)
-    lengths = [len(line.split()) for line in source]
-    classes = []
-    for members in _classes(lengths):
-        references = [[reference[k] for k in members]]
-        scores = {
-            name: metric.corpus_score([lines[k] for k in members], references).score
-            for name, lines in translations.items()
-        }
-        shortest, longest = lengths[members[0]], lengths[members[-1]]
-        classes.append(LengthClass(shortest, longest, len(members), scores))
-    return classes
-
-
-def _classes(lengths: Sequence[int]) -> list[list[int]]:
-    """Return the indices of sentences by increasing length, cut into nearly equal shares."""
-    order = sorted(range(len(lengths)), key=lambda k: lengths[k])
-    classes: list[list[int]] = [[]]
-    for done, k in enumerate(order):
-        # Those that are left are shared by the classes that are left, this one included
-        begun = len(classes[-1])
-        share = (len(order) - done + begun) / (CLASSES - len(classes) + 1)
-        if begun >= share and lengths[k] != lengths[classes[-1][-1]]:
-            classes.append([])
-        classes[-1].append(k)
-    return [members for members in classes if members]
 
 
 # Whether a difference between translations is significant or chance

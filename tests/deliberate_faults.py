@@ -156,10 +156,10 @@ plugin: resumed_epoch_counts_batches_of_one_process
 runs: spread_of_seeds_as_of_all_seeds
   statistics.stdev(values) => statistics.pstdev(values)
 runs: first_validation_counts_instead_of_the_last
-  Validation(values[-1], target, source) => Validation(values[0], target, source)
+  return values[-1] => return values[0]
 runs: second_run_with_one_seed_counts
   elif all(run.settings.seed != candidate.settings.seed for run in home): => else:
-runs: no_mean_of_checkpoints_for_the_test_set_either
+diagnosis: no_mean_of_checkpoints_for_the_test_set_either
   subset == "valid" and row in TABLE_3 => row in TABLE_3
 corpus: sample_is_larger_than_asked_for
   step = max(1, -(-total // pairs)) => step = max(1, total // pairs)

@@ -172,8 +172,8 @@ def run_compare(arguments: argparse.Namespace) -> None:
     with the paper's figures where it prints any of a run's row and corpus. In --output it leaves
 
       report.html   one file, to look at offline: the table, a paired bootstrap against the first
-                    run, what was done differently, learning curves, BLEU by length, sentences
-                    whose translations differ most, how each run was made; of parsers F1 by label
+                    run, what was done differently, learning curves, sentences whose translations
+                    differ most, how each run was made
       table.md      the same without pictures
       table.json    all figures of it
 

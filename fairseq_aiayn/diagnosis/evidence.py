@@ -10,6 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.runs.logs import Log, Start, as_number, curves_of, flat_options, read_log
+from fairseq_aiayn.scores import GENERATED
 from fairseq_aiayn.settings import OURS, argument, option
 from fairseq_aiayn.text import SUBWORD_MARK
 
@@ -28,7 +29,6 @@ STOCKS = {"task": "translation", "criterion": "label_smoothed_cross_entropy", "o
 DEVICES = re.compile(r"training on (\d+) (?:devices|GPUs)")
 MODEL_CLASS = re.compile(r"(?:^|\| )model: (?:\S+ \()?(\w+)\)?$", re.MULTILINE)
 ENDED = re.compile(r"done training in|early stop since|stopping training because", re.IGNORECASE)
-HYPOTHESIS = re.compile(r"^([DH])-(\d+)\s+\S+(?:[\t ](.*))?", re.MULTILINE)
 TRANSLATED = re.compile(r"Translated ([\d,]+) sentences")
 RESULT = re.compile(r"Generate (\S+) with beam=(\d+): ([^,\n]*)")  # fairseq-generate's last line
 
@@ -135,6 +135,8 @@ def evidence_of_run(run: ScoredRun, log: Log) -> Evidence:
         name=settings.name,
         row=settings.row,
         corpus=settings.corpus,
+        updates=run.training.updates,
+        is_finished=True,
         averaged=settings.averaged,
         search={argument(name): value for name, value in search.items()}
         | {"gen_subset": settings.subset},
@@ -198,7 +200,8 @@ def _with_search(run: Evidence, log: Log, start: Start | None = None) -> Evidenc
     search = start.search_options if start else {}
     if result := RESULT.search(log.text):
         search = {"gen_subset": result[1], "beam": int(result[2])} | search
-    matches, count = HYPOTHESIS.findall(log.text), TRANSLATED.search(log.text)
+    matches = [match for match in GENERATED.findall(log.text) if match[0] != "T"]
+    count = TRANSLATED.search(log.text)
     if not search and not matches and not count:
         raise ValueError(f"{log.path}: has neither options of fairseq-generate nor a translation")
     kind = min((kind for kind, _, _ in matches), default="")  # D, detokenized, or else H

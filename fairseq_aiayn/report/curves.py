@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure as Drawing
 
 from fairseq_aiayn.palette import LINE_COLOURS, line_colour
 from fairseq_aiayn.report.document import Block, Figure, Table
-from fairseq_aiayn.runs.logs import Curve, LearningCurves
+from fairseq_aiayn.runs.logs import SECONDS, VALIDATED, Points
 
-VALIDATIONS = 25  # of a run that are printed
-POINTS = 1_800  # of all lines of a panel together; more make the page larger and not clearer
-DOTTED = 40  # points of a line that are few enough for a dot on each
+Curves = Mapping[str, Points]  # of a training, by their names
+
+VALIDATIONS = 25  # of a run that are drawn and printed
+POINTS = 200  # of a line; more make the page larger and not clearer
+THIN = {"linewidth": 0.8, "alpha": 0.6}
+THICK = {"linewidth": 2.0, "marker": "o", "markersize": 3}
+LINES: dict[str, tuple[str, dict[str, Any]]] = {  # of each run: the panel and the look of a curve
+    "loss": ("loss, bits a token", THIN),
+    "development loss": ("loss, bits a token", THICK),
+    "perplexity": ("perplexity", THIN),
+    "development perplexity": ("perplexity", THICK),
+    "learning rate": ("learning rate", {"linewidth": 1.5}),
+    "development BLEU": ("development BLEU", THICK),
+    "development F1": ("development F1", THICK),
+}
 DASHES = ("-", "--", ":", "-.")  # the ninth run has the first one's colour, and other dashes
 INK = "#010203"  # stands for the page's own text colour
 INKED = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
@@ -37,99 +51,73 @@ CAPTION = (
 )
 
 
-def curves_blocks(curves: Mapping[str, LearningCurves]) -> list[Block]:
+def curves_blocks(runs: Mapping[str, Curves]) -> list[Block]:
     """Return the curves of all runs with a table of validations; nothing if no run has a curve."""
-    if not any(one.training.updates for one in curves.values()):
+    if not any(curves["loss"] for curves in runs.values()):
         return []
-    return [
-        Figure(draw_learning_curves(curves), CAPTION, _validations(curves)),
-        *(
-            f"{name} diverged: from update {both.training.diverged:,} on its loss is none."
-            for name, both in curves.items()
-            if both.training.diverged is not None
-        ),
-    ]
+    blocks: list[Block] = [Figure(draw_learning_curves(runs), CAPTION, _validations(runs))]
+    for name, curves in runs.items():
+        infinite = [update for update, loss in curves["loss"].items() if not math.isfinite(loss)]
+        if infinite:
+            blocks.append(f"{name} diverged: from update {infinite[0]:,} on its loss is none.")
+    return blocks
 
 
-def _measures(curves: Mapping[str, LearningCurves]) -> list[str]:
-    """Return what the development scores of the runs are."""
-    return list(dict.fromkeys(one.measure for one in curves.values() if one.measure))
+def _validations(runs: Mapping[str, Curves]) -> Table:
+    """Return a table of the validations that are drawn."""
+    names = [f"development {name}" for name in VALIDATED]
+    names = [name for name in names if any(curves[name] for curves in runs.values())]
+    rows = []
+    for run, curves in runs.items():
+        updates = _thinned([*curves["development loss"]], VALIDATIONS)
+        for update, minutes in zip(updates, _minutes(curves, updates), strict=True):
+            values = (curves[name].get(update) for name in names)
+            cells = ("" if value is None else f"{value:g}" for value in values)
+            rows.append([run, f"{update:,}", f"{minutes:.1f}", *cells])
+    return Table(["run", "updates", "minutes", *names], rows)
 
 
-def _validations(curves: Mapping[str, LearningCurves]) -> Table:
-    """Return a table of at most VALIDATIONS of each run, with its last one."""
-    measures = _measures(curves)
-    header = ["run", "updates", "minutes", "validation loss", "validation perplexity"]
-    header += [f"development {measure}" for measure in measures]
-    rows = [
-        [
-            name,
-            f"{both.validation.updates[k]:,}",
-            f"{both.validation.seconds[k] / 60:.1f}",
-            f"{both.validation.loss[k]:.3f}",
-            f"{both.validation.perplexity[k]:.2f}",
-            *(f"{both.score[k]:.2f}" if both.measure == measure else "" for measure in measures),
-        ]
-        for name, both in curves.items()
-        for k in _thinned(range(len(both.validation.updates)), VALIDATIONS)
-    ]
-    return Table(header, rows)
+def _minutes(curves: Curves, updates: Sequence[int]) -> np.ndarray:
+    """Return when updates were done."""
+    known = {0: 0.0, **curves[SECONDS]}
+    return np.interp(updates, [*known], [*known.values()]) / 60
 
 
 def _thinned(values: Sequence, most: int) -> Sequence:
     """Return about `most` of the values or fewer, with the last one."""
-    step = -(-len(values) // max(2, most)) or 1
+    step = -(-len(values) // most) or 1
     return values[::-step][::-1]
 
 
-def draw_learning_curves(curves: Mapping[str, LearningCurves]) -> str:
-    """Draw loss, perplexity, learning rate and development score against updates and time.
-
-    Training is thin, validation thick. Without a development score there is no panel of it.
-    """
-    measures = _measures(curves)
-    labels = ["loss, bits a token", "perplexity", "learning rate"]
-    labels += [f"development {' and '.join(measures)}"] if measures else []
-    most = POINTS // (2 * len(curves))
+def draw_learning_curves(runs: Mapping[str, Curves]) -> str:
+    """Draw the curves of LINES that any run has against updates and time."""
+    drawn = {name: LINES[name] for name in LINES if any(curves[name] for curves in runs.values())}
+    panels = list(dict.fromkeys(panel for panel, _ in drawn.values()))
+    handles = []
     with matplotlib.rc_context(STYLE):
-        figure = Drawing(figsize=(9.5, 3 * len(labels)), layout="constrained")
-        axes = figure.subplots(len(labels), 2, sharex="col", sharey="row")
-        for k, both in enumerate(curves.values()):
+        figure = Drawing(figsize=(9.5, 3 * len(panels)), layout="constrained")
+        axes = figure.subplots(len(panels), 2, sharex="col", sharey="row", squeeze=False)
+        for k, curves in enumerate(runs.values()):
             dashes = DASHES[k // len(LINE_COLOURS) % len(DASHES)]
-            for row, curve, values, look in _lines(both):
-                look = {"color": line_colour(k), "linestyle": dashes, "linewidth": 1.5} | look
-                minutes = [seconds / 60 for seconds in curve.seconds]
-                for column, x in enumerate((curve.updates, minutes)):
-                    axes[row, column].plot(_thinned(x, most), _thinned(values, most), **look)
-        for row, label in enumerate(labels):
-            axes[row, 0].set_ylabel(label)
-        axes[1, 0].set_yscale("log")
+            for name, (panel, look) in drawn.items():
+                updates = _thinned([*curves[name]], VALIDATIONS if look is THICK else POINTS)
+                values = [curves[name][update] for update in updates]
+                look = {"color": line_colour(k), "linestyle": dashes} | look
+                row = axes[panels.index(panel)]
+                (line,) = row[0].plot(updates, values, **look)
+                row[1].plot(_minutes(curves, updates), values, **look)
+            handles.append(line)
+        for row, panel in zip(axes, panels, strict=True):
+            row[0].set(ylabel=panel, yscale="log" if panel == "perplexity" else "linear")
         axes[-1, 0].set_xlabel("updates")
         axes[-1, 1].set_xlabel("minutes")
-        names = [name if len(name) <= 40 else f"{name[:39]}…" for name in curves]
-        lines, columns = axes[2, 0].lines, min(len(names), 3)
+        names = [name if len(name) <= 40 else f"{name[:39]}…" for name in runs]
         legend = figure.legend(
-            lines, names, loc="outside upper center", ncols=columns, frameon=False
+            handles, names, loc="outside upper center", ncols=min(len(names), 3), frameon=False
         )
         for text in legend.get_texts():
             text.set_parse_math(False)  # no name of a run is a formula
         return _svg(figure)
-
-
-def _lines(both: LearningCurves) -> list[tuple[int, Curve, Sequence[float], dict[str, Any]]]:
-    """Return the lines of a run: the row of the panel, whose updates, the values, and the look."""
-    training, validation = both.training, both.validation
-    thin: dict[str, Any] = {"linewidth": 0.8, "alpha": 0.6}
-    few = len(validation.updates) <= DOTTED
-    thick = {"linewidth": 2.0} | ({"marker": "o", "markersize": 3} if few else {})
-    return [
-        (0, training, training.loss, thin),
-        (1, training, training.perplexity, thin),
-        (0, validation, validation.loss, thick),
-        (1, validation, validation.perplexity, thick),
-        (2, training, both.rate, {}),
-        *([(3, validation, both.score, {})] if both.score else []),
-    ]
 
 
 def _svg(figure: Drawing) -> str:

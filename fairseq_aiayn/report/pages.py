@@ -9,7 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 
-from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, unequal_aspects
+from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose, unequal_aspects
+from fairseq_aiayn.diagnosis.evidence import evidence_of_run
 from fairseq_aiayn.paper import BASE, ROWS, SEMI_SUPERVISED, TABLE_4, WSJ_ONLY, Published, Row
 from fairseq_aiayn.report.curves import curves_blocks
 from fairseq_aiayn.report.document import (
@@ -33,7 +34,8 @@ from fairseq_aiayn.report.results import (
     Results,
     results_as_json,
 )
-from fairseq_aiayn.runs.differences import EN_DE, Difference, published, unmet_conditions
+from fairseq_aiayn.runs.differences import EN_DE, Difference, published
+from fairseq_aiayn.runs.logs import Log
 from fairseq_aiayn.runs.record import TRAIN, Place
 from fairseq_aiayn.runs.run import ParserRun, Run, TranslationRun
 from fairseq_aiayn.runs.seeds import OverSeeds, against, deviation
@@ -43,17 +45,15 @@ from fairseq_aiayn.scores import (
     LEVEL,
     SAMPLES_OF_DIFFERENCE,
     EstimatedDifference,
-    LengthClass,
     Significance,
 )
 from fairseq_aiayn.text import write_whole
-from fairseq_aiayn.treebank.evalb import LabelCount, percent
 
 RESULTS = "Results"
 WSJ = ("wsj", "wsj_semi_supervised")  # as the recipe calls the paper's corpora
 SECTION_23 = 2_416  # sentences
-LABELS = 15  # that are printed
 SYMBOLS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")  # columns of Table 3
+CONDITIONS = ("updates", "vocabulary", "averaging")  # of the paper's figures, as diagnosed
 # Measured in tensor2tensor#317 on the authors' checkpoint of 3.8 million steps.
 OTHER_MEASURE = (
     "The paper's BLEU is not sacreBLEU: for English-German, a base model of its authors has 29.02 "
@@ -87,7 +87,6 @@ def sections(results: Results) -> Sections:
         firsts = list(in_papers_order(translations))
     elif parsers:
         found[RESULTS] = [*seeds, *parsers_blocks(parsers, results.f1_differences)]
-        found["Labels"] = [labels_table([run for run in parsers if run in firsts])]
     else:
         found[RESULTS] = [*seeds, *translations_blocks(translations)]
     names = [run.name for run in firsts]
@@ -96,7 +95,6 @@ def sections(results: Results) -> Sections:
             "Significance": significance_blocks(results.significance, results.runs[0].sentences),
             "What differs": differences_blocks(results.differences, results.diagnoses),
             "Learning curves": curves_blocks(results.curves),
-            "Lengths": lengths_blocks(results.lengths),
             "Where translations differ most": examples_blocks(
                 "Sentences with the largest difference between the best and the worst translation, "
                 "by chrF, which stands in brackets.",
@@ -156,6 +154,25 @@ def translations_blocks(runs: Sequence[TranslationRun]) -> list[Block]:
         if text := unmet_conditions(of_row, str(settings.corpus), str(settings.subset)):
             blocks.append(f"Row {row}: {text}")
     return [*blocks, *([OTHER_MEASURE] if printed else []), *_signatures(runs[0])]
+
+
+def unmet_conditions(runs: Sequence[TranslationRun], corpus: str, subset: str) -> str:
+    """Return which conditions of the paper's figures of a corpus and a subset runs do not meet; the
+    text is empty if they meet all."""
+    unmet = []
+    for run in runs:
+        own = run.settings
+        if (own.corpus, own.subset) != (corpus, subset):
+            unmet.append(f"corpus {own.corpus}, subset {own.subset} (paper: {corpus}, {subset})")
+        findings = diagnose(evidence_of_run(run, Log(Path(), ()))).findings
+        for name in CONDITIONS:
+            found = findings.get(name)
+            if not found:
+                unmet.append(f"{name} not recorded")
+            elif found.differs:
+                unmet.append(f"{name} {found.here} (paper: {found.paper})")
+    text = ", ".join(dict.fromkeys(unmet))
+    return f"Not as for the paper's figures: {text}." if unmet else ""
 
 
 def _translation_cells(run: TranslationRun) -> dict[str, str]:
@@ -355,22 +372,6 @@ def _parsing_cells(run: ParserRun, repairs: Mapping[str, None]) -> dict[str, str
     }
 
 
-def labels_table(runs: Sequence[ParserRun]) -> Table:
-    """Return recall, precision and F1 of the labels that are most frequent in the gold trees."""
-    gold = {label: counts.gold for label, counts in runs[0].scores.labels.items()}
-    rows = []
-    for label in sorted(gold, key=lambda label: (-gold[label], label))[:LABELS]:
-        row = {"label": label, "gold": f"{gold[label]:,}"}
-        for run in runs:
-            counts = run.scores.labels.get(label, LabelCount(0, 0, 0))
-            matched, both = counts.matched, counts.gold + counts.predicted
-            row[f"recall, {run.name}"] = f"{percent(matched, counts.gold):.2f}"
-            row[f"precision, {run.name}"] = f"{percent(matched, counts.predicted):.2f}"
-            row[f"F1, {run.name}"] = f"{percent(2 * matched, both):.2f}"
-        rows.append(row)
-    return table_of(rows)
-
-
 # Several seeds, and how sure differences are
 
 
@@ -465,19 +466,6 @@ def _aspect_cells(aspect: str, diagnoses: Iterable[Diagnosis]) -> list[str]:
     heaviest = max(filter(None, findings), key=lambda found: (found.differs, found.weight))
     cells = [(found.here if found.differs else "the same") if found else "" for found in findings]
     return [aspect, heaviest.paper, *cells, heaviest.effect]
-
-
-def lengths_blocks(classes: Sequence[LengthClass]) -> list[Block]:
-    """Return BLEU of short and of long sentences, by the words of the source, such as 5–9."""
-    rows = [
-        {
-            "words of the source": "–".join(map(str, dict.fromkeys((each.shortest, each.longest)))),
-            "sentences": f"{each.sentences:,}",
-            **{name: f"{score:.2f}" for name, score in each.bleu.items()},
-        }
-        for each in classes
-    ]
-    return ["sacreBLEU by the length of the source.", table_of(rows)] if rows else []
 
 
 def examples_blocks(text: str, examples: Sequence[Example], names: Sequence[str]) -> list[Block]:

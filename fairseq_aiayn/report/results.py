@@ -14,7 +14,7 @@ from fairseq_aiayn.diagnosis.diagnosis import as_json as diagnosis_as_json
 from fairseq_aiayn.diagnosis.evidence import evidence_of_run
 from fairseq_aiayn.paper import TABLE_3
 from fairseq_aiayn.runs.differences import Difference, run_differences
-from fairseq_aiayn.runs.logs import LearningCurves, last_options, learning_curves_of
+from fairseq_aiayn.runs.logs import Points
 from fairseq_aiayn.runs.run import (
     ParserRun,
     ScoredRun,
@@ -27,9 +27,7 @@ from fairseq_aiayn.runs.run import (
 from fairseq_aiayn.runs.seeds import OverSeeds, over_seeds
 from fairseq_aiayn.scores import (
     EstimatedDifference,
-    LengthClass,
     Significance,
-    bleu_by_length,
     corpus_chrf,
     f1_difference,
     largest_disagreements,
@@ -83,9 +81,9 @@ class Report(Results):
 
     differences: Sequence[Difference] = ()
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
-    curves: Mapping[str, LearningCurves] = field(default_factory=dict)  # by training
-    lengths: Sequence[LengthClass] = ()  # of translations, as are the others below
-    significance: Significance | None = None  # of two runs or more, against the first
+    curves: Mapping[str, Mapping[str, Points]] = field(default_factory=dict)  # by training
+    # Of two translations or more, against the first
+    significance: Significance | None = None
     disagreements: Sequence[Example] = ()
 
 
@@ -97,12 +95,13 @@ def read_report(directories: Sequence[Path], examples: int) -> Report:
     """
     runs, logs = zip(*map(read_run_and_log, directories), strict=True)
     require_comparable(directories, runs)
+    known = {run.name: evidence_of_run(run, log) for run, log in zip(runs, logs)}
     report = Report(
         TABLE4 if isinstance(runs[0], ParserRun) else COMPARISON,
         runs,
-        differences=run_differences(runs, list(map(last_options, logs))),
-        diagnoses={run.name: diagnose(evidence_of_run(run, log)) for run, log in zip(runs, logs)},
-        curves={run.settings.name: learning_curves_of(log) for run, log in zip(runs, logs)},
+        differences=run_differences(runs, [evidence.options for evidence in known.values()]),
+        diagnoses={name: diagnose(evidence) for name, evidence in known.items()},
+        curves={evidence.name: evidence.curves for evidence in known.values()},
     )
     if report.kind == TABLE4:
         return replace(report, f1_differences=_f1_differences(directories, runs))
@@ -137,7 +136,6 @@ def _with_texts(report: Report, directories: Sequence[Path], count: int) -> Repo
     report = replace(
         report,
         examples=tuple(example(k, {}) for k in equal_distances(len(source), count)),
-        lengths=bleu_by_length(source, reference, translations, tokenizer),
     )
     if len(runs) == 1:
         return report

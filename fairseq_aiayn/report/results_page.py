@@ -3,7 +3,7 @@
 A table.json of `aiayn compare` or a table3.json of recipes/table3/table.py stands there under the
 name that its heading gets; NAME.remark.md beside it may say what a reader must know of it. A
 measurement of another kind is a section, NAME.section.md. The page starts with summary.md and what
-`aiayn rows` computes. Examples, labels and commands are in the JSON files only.
+`aiayn rows` computes. Examples and commands are in the JSON files only.
 
     cp exp/wmt14_en_de/table/table.json docs/results/wmt14_en_de_base.json
     python -m fairseq_aiayn.report.results_page --results docs/results --output docs/results.md
@@ -30,7 +30,7 @@ The JSON files also have the commands, machine and versions of each run; the oth
 written by hand.
 """
 SECTION = ".section.md"
-LEFT_OUT = {"Examples", "Labels", "How the runs were made"}  # a table.json has them
+LEFT_OUT = {"Examples", "How the runs were made"}  # a table.json has them
 
 
 def make_page(results: Path, output: Path) -> str:

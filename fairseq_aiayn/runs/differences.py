@@ -1,21 +1,14 @@
-"""What differs between runs, and between runs and the measurements that the paper prints."""
+"""What differs between runs, and the measurements that the paper prints of such runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairseq_aiayn.paper import (
-    ROWS,
-    TABLE_2,
-    TABLE_3,
-    VOCABULARY_EN_DE,
-    VOCABULARY_EN_FR,
-    Published,
-)
+from fairseq_aiayn.paper import ROWS, TABLE_2, TABLE_3, Published
 from fairseq_aiayn.runs.record import SEARCH, TRAIN, Settings, papers_search
 from fairseq_aiayn.runs.run import Run
-from fairseq_aiayn.settings import averaged_of, is_about, option
+from fairseq_aiayn.settings import option
 
 # Options that say where a run lies and by what port its processes met, not how it was made
 PLACES = {
@@ -25,8 +18,6 @@ PLACES = {
 }
 FACTS = ("system", "row", "corpus", "subset", "seed", "averaged", "device", "gpus", "nodes")
 EN_DE, EN_FR = "wmt14_en_de", "wmt14_en_fr"  # as the recipes call the paper's corpora
-VOCABULARIES = {EN_DE: VOCABULARY_EN_DE, EN_FR: VOCABULARY_EN_FR}
-TEST_SETS = {"valid": "newstest2013", "test": "newstest2014"}  # by what the recipes call them
 TRANSFORMER_BASE, TRANSFORMER_BIG = TABLE_2[-2:]
 TABLE_2_BLEU = {  # by row and corpus
     ("base", EN_DE): TRANSFORMER_BASE.bleu_en_de,
@@ -108,41 +99,3 @@ def published(settings: Settings) -> Published | None:
     in_table_3 = ROWS.get(row) in TABLE_3
     is_newstest2013 = (settings.corpus, settings.subset) == (EN_DE, "valid")
     return ROWS[row].published if in_table_3 and is_newstest2013 else None
-
-
-def unmet_conditions(runs: Sequence[Run], corpus: str, subset: str) -> str:
-    """Say what the paper's figures for a corpus and a subset are of, and which of these conditions
-    the runs, which all have a row, do not meet.
-
-    The text is empty if every run meets every condition.
-    """
-    rows = [ROWS[run.settings.row or ""] for run in runs]
-    averaged, vocabulary = averaged_of(rows[0], subset), VOCABULARIES[corpus]
-    of_runs = [
-        {
-            "corpus": (run.settings.corpus, run.settings.corpus == corpus),
-            "subset": (run.settings.subset, run.settings.subset == subset),
-            "updates": (run.training.updates, run.training.updates == row.steps),
-            "vocabulary": (run.vocabulary, is_about(run.vocabulary or 0, vocabulary)),
-            "averaged checkpoints": (run.settings.averaged, run.settings.averaged == averaged),
-        }
-        for run, row in zip(runs, rows, strict=True)
-    ]
-    unmet = []
-    for name in of_runs[0]:
-        values, are_met = zip(*(conditions[name] for conditions in of_runs), strict=True)
-        if not all(are_met):
-            unmet.append(f"{name} {' or '.join(dict.fromkeys(map(_recorded, values)))}")
-    updates = " or ".join(dict.fromkeys(f"{row.steps:,}" for row in rows))
-    mean = f"the mean of the last {averaged} checkpoints" if averaged > 1 else "no averaging"
-    paper = (
-        f"{TEST_SETS[subset]} (corpus {corpus}, subset {subset}), {updates} updates, a vocabulary "
-        f"of about {vocabulary:,} and {mean}"
-    )
-    return f"The paper's figures are of {paper}; ours: {', '.join(unmet)}." if unmet else ""
-
-
-def _recorded(value: object) -> str:
-    if value is None:
-        return "not recorded"
-    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -8,13 +8,11 @@ The first command prints detokenized text, the second tokens.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable
 
+from fairseq_aiayn.scores import GENERATED
 from fairseq_aiayn.text import STANDARD_INPUT, script, stream_lines
-
-HYPOTHESIS = re.compile(r"([DH])-(\d+)\t[^\t]*\t(.*)")
 
 
 def hypotheses(lines: Iterable[str], kind: str = "D") -> list[str]:
@@ -24,8 +22,8 @@ def hypotheses(lines: Iterable[str], kind: str = "D") -> list[str]:
     """
     found: dict[int, str] = {}
     for line in lines:
-        match = HYPOTHESIS.match(line)
-        if match and match[1] == kind:
+        match = GENERATED.match(line)
+        if match and match[1] == kind and match[3] is not None:
             found.setdefault(int(match[2]), match[3])
     if missing := set(range(max(found, default=0) + 1)) - found.keys():
         raise ValueError(f"expected a {kind}- line of every sentence, got none of {min(missing)}")

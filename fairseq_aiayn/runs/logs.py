@@ -9,14 +9,12 @@ from __future__ import annotations
 import ast
 import gzip
 import json
-import math
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from fairseq_aiayn.text import NOT_GZIP
 
@@ -25,20 +23,22 @@ DONE = "done training in"
 # What plugin/commands.py logs at the end of every start
 PEAK_MEMORY = re.compile(r"peak memory: (\d+) MiB(?:, of the GPU (\d+) MiB)?")
 TYPES = re.compile(r"\] dictionary: (\d+) types")
-MEASURES = {"bleu": "BLEU", "f1": "F1"}  # of the validation set, by their names in the log
 LOADED = re.compile(r"[Ll]oaded checkpoint .*@ (\d+) updates\)")
 CONFIGURATION = re.compile(r"\{'_name'|\bNamespace\(")  # begins a printed one
 # Statistics of a part of an epoch, of a whole one, and of a validation
 STATISTICS = re.compile(r"epoch (\d+)(?: \| valid on '([^']+)' subset)?(:| \|)(.*)")
 STATISTIC = re.compile(r"(\w+)[= ]((?:[-+\w.]|,(?=\d))+)%?(?=,|\]| \||\s*$)")
-CURVES = {  # what the log calls them
+CURVES = {  # of a training, by what the log calls them
     "loss": "loss",  # label-smoothed, in bits per target token
-    "perplexity": "ppl",
+    "perplexity": "ppl",  # unsmoothed, per target token
+    "learning rate": "lr",
     "gradient norm": "gnorm",
     "loss scale": "loss_scale",
     "tokens": "wpb",  # target tokens per update
     "speed": "wps",  # target tokens per second
 }
+VALIDATED = {"loss": "loss", "perplexity": "ppl", "BLEU": "bleu", "F1": "f1"}  # of validations
+SECONDS = "seconds"  # the curve of the time that an update was done at
 COLOUR = re.compile(r"\x1b\[[\d;]*m")  # what a terminal draws
 GZIP, UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")  # how such files begin
 
@@ -63,7 +63,16 @@ class Log:
     @cached_property
     def starts(self) -> list[Start]:
         """The starts of commands that wrote it, by the configurations that can be read."""
-        return starts_of(self)
+        starts, number = [], 0
+        while number < len(self.lines):
+            configuration, number = _configuration(self.lines, number)
+            if configuration:
+                starts.append((configuration, number))
+        ends = [*(end for _, end in starts), len(self.lines)][1:]
+        return [
+            Start(configuration, Log(self.path, self.lines[begin:end]))
+            for (configuration, begin), end in zip(starts, ends, strict=True)
+        ]
 
     @property
     def last_training(self) -> list[Start]:
@@ -77,7 +86,7 @@ class Log:
 
     @property
     def dictionaries(self) -> list[int]:
-        """The entries of each dictionary that was loaded; the target language's comes last."""
+        """The entries of each dictionary that was loaded, source and then target language."""
         return [int(entries) for entries in TYPES.findall(self.text)]
 
     @property
@@ -127,7 +136,7 @@ def unwrapped(lines: list[str]) -> list[str]:
     return whole[1:]
 
 
-def statistics_of(line: str) -> dict[str, object]:
+def statistics_of(line: str) -> dict[str, Any]:
     """Return what a line says of updates, an epoch or a validation; empty if it does not."""
     start = line.find("{")
     if start >= 0 and line.endswith("}"):
@@ -181,157 +190,101 @@ def training_of(log: Log) -> Training:
     Raises ValueError if the training is not finished.
     """
     parameters = _parameters_of_finished(log)
-    epochs = {epoch["epoch"]: epoch for epoch in log.statistics if "train_num_updates" in epoch}
+    epochs = _lines(log, "train_num_updates")
     if not epochs:
         raise ValueError(
             f"{log.path}: must be written with --log-format json, has no statistics of an epoch"
         )
     updates, tokens, seconds, wall_seconds = 0, 0.0, 0.0, 0.0
-    for epoch in epochs.values():
-        done, in_updates = (
-            log.number(epoch, key) for key in ("train_num_updates", "train_train_wall")
-        )
+    for done, epoch in epochs.items():
+        in_updates = log.number(epoch, "train_train_wall")
         epoch_tokens = log.number(epoch, "train_wpb") * (done - updates)
         # An epoch of one update has no speed, or the speed 0
         speed = log.number({"train_wps": 0, **epoch}, "train_wps")
         tokens += epoch_tokens
         seconds += in_updates
         wall_seconds += epoch_tokens / speed if speed else in_updates
-        updates = int(done)
+        updates = done
     speed = tokens / max(seconds, 1.0)
     return Training(parameters, updates, speed, seconds, wall_seconds, *_peak_memory(log))
 
 
 def _parameters_of_finished(log: Log) -> int:
     """Return the number of parameters; raises ValueError if the last start did not end."""
-    parameters, done = None, False
-    for line in log.lines:
-        if match := PARAMETERS.search(line):
-            parameters, done = int(match[1].replace(",", "")), False
-        elif DONE in line:
-            done = True
-    if parameters is None or not done:
+    starts = [*PARAMETERS.finditer(log.text)]
+    if not starts or DONE not in log.text[starts[-1].end() :]:
         raise ValueError(f"{log.path}: must be the log of a finished training, lacks '{DONE}'")
-    return parameters
+    return int(starts[-1][1].replace(",", ""))
 
 
 def _peak_memory(log: Log) -> Iterator[int | None]:
     """Yield the largest peaks of all starts, of the process and of its GPU."""
-    matches = [match for line in log.lines if (match := PEAK_MEMORY.search(line))]
-    for group in (1, 2):
-        yield max((int(match[group]) for match in matches if match[group]), default=None)
+    peaks = PEAK_MEMORY.findall(log.text)
+    for k in (0, 1):
+        yield max((int(peak[k]) for peak in peaks if peak[k]), default=None)
 
 
-@dataclass(frozen=True)
-class Validation:
-    """What the log of a validation says of the model and its validation set."""
-
-    perplexity: float
-    vocabulary: int | None  # entries of the target language; None where the log does not say
-    source_vocabulary: int | None  # of the source language
-
-
-def validation_of(log: Log) -> Validation:
-    """Return what a valid.log says; raises ValueError if it has no perplexity."""
+def last_perplexity(log: Log) -> float:
+    """Return that of the last validation in a valid.log; raises ValueError if there is none."""
     values = [log.number(line, "valid_ppl") for line in log.statistics if "valid_ppl" in line]
     if not values:
         raise ValueError(f"{log.path}: must have a JSON line with 'valid_ppl', has none")
-    source, target = [None, None, *log.dictionaries][-2:]
-    return Validation(values[-1], target, source)
+    return values[-1]
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Figures of a training at some of its updates."""
-
-    updates: tuple[int, ...]
-    seconds: tuple[float, ...]  # until then
-    loss: tuple[float, ...]  # label-smoothed, in bits per target token
-    perplexity: tuple[float, ...]  # unsmoothed, per target token
-
-    @property
-    def diverged(self) -> int | None:
-        """The first update whose loss is not finite; None if every loss is finite."""
-        pairs = zip(self.updates, self.loss, strict=True)
-        return next((update for update, loss in pairs if not math.isfinite(loss)), None)
+Points = Mapping[int, float]  # values by update
 
 
-@dataclass(frozen=True)
-class LearningCurves:
-    """The curves of one training, each in the order of the updates."""
+def curves_of(log: Log, subset: str = "valid") -> dict[str, Points]:
+    """Return the curves of a training, or of its epochs if that is all, of its validations, and of
+    its time, each in the order of the updates.
 
-    training: Curve
-    validation: Curve
-    rate: tuple[float, ...]  # learning rate at the updates of `training`
-    measure: str | None = None  # "BLEU" or "F1" if every validation measured it, else None
-    score: tuple[float, ...] = ()  # its value at each update of `validation`
-
-
-def learning_curves_of(log: Log) -> LearningCurves:
-    """Return the curves of a train.log; a later start replaces the updates that it did again.
-
-    Time is that of fairseq's clock ("wall"), with validations and checkpoints. After a resume the
-    clock stands at 0: from then on time is that of the updates alone. A training shorter than
-    --log-interval has no curves. Raises ValueError for a figure that is no number.
+    A later start replaces the updates that it did again. A value that is no number is left out; nan
+    and infinity are numbers.
     """
-    inner, valid = _kept(log, "num_updates"), _kept(log, "valid_num_updates")
-    seconds = list(accumulate(time for _, time in inner.values()))
-    updates = list(inner)
-    until = [[0.0, *seconds][bisect_right(updates, update)] for update in valid]
-    every = [line for line, _ in valid.values()] or [{}]
-    measure = next((key for key in MEASURES if all(f"valid_{key}" in line for line in every)), None)
-    return LearningCurves(
-        Curve(tuple(inner), tuple(seconds), *(_values(log, inner, key) for key in ("loss", "ppl"))),
-        Curve(
-            tuple(valid),
-            tuple(until),
-            *(_values(log, valid, key) for key in ("valid_loss", "valid_ppl")),
-        ),
-        _values(log, inner, "lr"),
-        MEASURES[measure] if measure else None,
-        _values(log, valid, f"valid_{measure}") if measure else (),
-    )
+    inner = _lines(log, "num_updates")
+    epochs, validations = (_lines(log, f"{part}_num_updates") for part in ("train", subset))
+    curves = {
+        name: _points(inner, key) or _points(epochs, f"train_{key}") for name, key in CURVES.items()
+    }
+    for name, key in VALIDATED.items():
+        curves[f"development {name}"] = _points(validations, f"{subset}_{key}")
+    return {**curves, SECONDS: _seconds(inner)}
 
 
-def series(log: Log, key: str, prefix: str = "") -> dict[int, float]:
-    """Return a statistic by update where it is a number, be it nan; `prefix` as of `statistics`."""
-    lines = _kept(log, f"{prefix}num_updates")
-    found = {update: as_number(line.get(prefix + key)) for update, (line, _) in lines.items()}
-    return {update: value for update, value in found.items() if value is not None}
-
-
-def curves_of(log: Log, subset: str) -> dict[str, dict[int, float]]:
-    """Return the curves of a training, or of its epochs if that is all, and of its validations."""
-    curves = {name: series(log, key) or series(log, key, "train_") for name, key in CURVES.items()}
-    for name in ("loss", "perplexity"):
-        curves[f"development {name}"] = series(log, CURVES[name], f"{subset}_")
-    return curves
-
-
-Lines = Mapping[int, tuple[dict, float]]  # statistics and seconds since those before, by updates
-
-
-def _kept(log: Log, key: str) -> Lines:
-    """Return the lines that have `key`, by its value, without those that a later start replaced."""
-    kept: dict[int, tuple[dict, float]] = {}
-    before = 0.0  # what the clock showed
+def _lines(log: Log, key: str) -> dict[int, dict]:
+    """Return the statistics with `key`, the number of updates that were done, by it; those that a
+    later start replaced are left out."""
+    kept: dict[int, dict] = {}
     for line in log.statistics:
         if key not in line:
             continue
         update = int(log.number(line, key))
         while kept and next(reversed(kept)) >= update:
             kept.popitem()
-        now = log.number({"wall": 0, **line}, "wall")
-        seconds = now - before if now > before else now  # it restarts with the training
-        if not now:
-            seconds = log.number({"train_wall": 0, **line}, "train_wall")
-        before = now
-        kept[update] = line, seconds
+        kept[update] = line
     return kept
 
 
-def _values(log: Log, lines: Lines, key: str) -> tuple[float, ...]:
-    return tuple(log.number(line, key) for line, _ in lines.values())
+def _points(lines: Mapping[int, dict], key: str) -> Points:
+    found = {update: as_number(line.get(key)) for update, line in lines.items()}
+    return {update: value for update, value in found.items() if value is not None}
+
+
+def _seconds(lines: Mapping[int, dict]) -> Points:
+    """Return the time until each update by fairseq's clock ("wall"), with validations and
+    checkpoints.
+
+    The clock restarts with a training. After a resume it stands at 0: then the time is that of the
+    updates alone.
+    """
+    seconds, total, before = {}, 0.0, 0.0
+    for update, line in lines.items():
+        now = as_number(line.get("wall")) or 0.0
+        passed = now - before if now > before else now
+        total += passed or as_number(line.get("train_wall")) or 0.0
+        seconds[update], before = total, now
+    return seconds
 
 
 # --- the starts of fairseq's commands in a log, with the options that each printed --------------
@@ -370,25 +323,6 @@ class Start:
         common = self.configuration.get("common_eval") or self.configuration
         has_path = isinstance(common, Mapping) and common.get("path")
         return "arch" in self.options and not has_path
-
-
-def starts_of(log: Log) -> list[Start]:
-    """Return the starts of commands that wrote a log, by the configurations that can be read."""
-    starts, number = [], 0
-    while number < len(log.lines):
-        configuration, number = _configuration(log.lines, number)
-        if configuration:
-            starts.append((configuration, number))
-    ends = [*(end for _, end in starts), len(log.lines)][1:]
-    return [
-        Start(configuration, Log(log.path, log.lines[begin:end]))
-        for (configuration, begin), end in zip(starts, ends, strict=True)
-    ]
-
-
-def last_options(log: Log) -> dict[str, object]:
-    """Return the options of the last start in a log; empty if none can be read."""
-    return log.starts[-1].options if log.starts else {}
 
 
 def _configuration(lines: Sequence[str], number: int) -> tuple[dict[str, object], int]:

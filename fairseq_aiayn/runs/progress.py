@@ -10,7 +10,6 @@ and other programs' progress bars as they are.
 from __future__ import annotations
 
 import io
-import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,12 +17,11 @@ from contextlib import suppress
 
 from tqdm import tqdm
 
+from fairseq_aiayn.runs.logs import statistics_of
 from fairseq_aiayn.text import script
 
 # fairseq prints its whole configuration first.
 MAX_UPDATE = re.compile(r"'max_update': (\d+)")
-# 2026-01-31 12:00:00 | INFO | train_inner | {"epoch": 1, ...}
-STATISTICS = re.compile(r"\| INFO \| (train_inner|valid) \| (\{.*)")
 # 2026-01-31 12:00:00 | WARNING | fairseq_aiayn.nn.cpu_kernels | bfloat16 is ...
 WARNING = re.compile(r"\| WARNING \| fairseq_aiayn[\w.]* \| (.*)")
 
@@ -36,11 +34,11 @@ class Display:
 
     def show(self, line: str) -> None:
         """Show what a line says; raises any error for other statistics than fairseq's."""
+        values = statistics_of(line.rstrip())
+        is_valid = "valid_num_updates" in values
         if match := MAX_UPDATE.search(line):
             self.total = int(match[1])
-        elif match := STATISTICS.search(line):
-            values, _ = json.JSONDecoder().raw_decode(match[2])  # words may stand behind it
-            is_valid = match[1] == "valid"
+        elif is_valid or "num_updates" in values:
             done = int(values["valid_num_updates" if is_valid else "num_updates"])
             if self.bar is None:  # where a training is resumed, the time left counts from there
                 self.bar = tqdm(

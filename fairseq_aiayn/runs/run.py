@@ -35,11 +35,12 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_aiayn import scores
-from fairseq_aiayn.runs.logs import Log, Training, read_log, training_of, validation_of
+from fairseq_aiayn.runs.logs import Log, Training, last_perplexity, read_log, training_of
 from fairseq_aiayn.runs.record import Settings, read_settings
 from fairseq_aiayn.scores import TOKENIZERS, Bleu, Chrf
 from fairseq_aiayn.text import read_dataclass, read_lines
 from fairseq_aiayn.treebank import evalb
+from fairseq_aiayn.treebank.repair import RepairReport
 
 GOLD = "gold.trees"  # is only in the directory of a search with a parser
 TEXTS = ("source", "reference", "hypothesis")
@@ -112,20 +113,6 @@ class TrainingTrees:
 
 
 @dataclass(frozen=True)
-class Repairs:
-    """How many outputs of the search are trees, and how often each repair was needed."""
-
-    sentences: int
-    well_formed: int
-    repairs: dict[str, int]
-
-    @property
-    def share_well_formed(self) -> float:
-        """The percentage of the sentences whose output needs no repair."""
-        return 100 * self.well_formed / self.sentences
-
-
-@dataclass(frozen=True)
 class SearchTime:
     """How long a search took."""
 
@@ -140,7 +127,7 @@ class ParserRun(Run):
     part: str  # directory of the search
     trees: TrainingTrees
     scores: evalb.Scores
-    repairs: Repairs
+    repairs: RepairReport
     search: SearchTime
 
     @property
@@ -187,14 +174,13 @@ def read_run_and_log(directory: Path) -> tuple[ScoredRun, Log]:
     is_parser = (directory / GOLD).exists()
     training = directory.absolute().parent if is_parser else directory
     scored = _read_parsing(directory, training) if is_parser else _read_translation(directory)
-    validation = validation_of(read_log(training / "valid.log"))
-    log = read_log(training / "train.log")
+    log, validation = (read_log(training / f"{name}.log") for name in ("train", "valid"))
     known: dict[str, Any] = {
         "settings": settings,
         "training": training_of(log),
-        "dev_perplexity": validation.perplexity,
+        "dev_perplexity": last_perplexity(validation),
         # The target side of a parser has no subwords
-        "vocabulary": validation.source_vocabulary if is_parser else validation.vocabulary,
+        "vocabulary": [None, None, *validation.dictionaries][-2 if is_parser else -1],
         **scored,
     }
     return (ParserRun if is_parser else TranslationRun)(**known), log
@@ -225,7 +211,7 @@ def _read_parsing(directory: Path, training: Path) -> dict[str, Any]:
         "part": directory.name,
         "trees": read_dataclass(TrainingTrees, training / "data.json"),
         "scores": score,
-        "repairs": read_dataclass(Repairs, directory / "repairs.json"),
+        "repairs": read_dataclass(RepairReport, directory / "repairs.json"),
         "search": read_dataclass(SearchTime, directory / "seconds.json"),
     }
 

@@ -178,6 +178,11 @@ class RepairReport:
     repairs: Counter[str] = field(default_factory=Counter)
     sentences_with: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def share_well_formed(self) -> float:
+        """The percentage of the sentences whose sequence needs no repair."""
+        return 100 * self.well_formed / self.sentences if self.sentences else 0.0
+
     def add(self, repaired: Repair) -> None:
         """Count another sentence."""
         self.sentences += 1
@@ -197,8 +202,8 @@ class RepairReport:
     def lines(self) -> list[str]:
         """Return the counts as text: one line of totals, and a line for each repair that was
         needed."""
-        share = 100 * self.well_formed / self.sentences if self.sentences else 0.0
-        lines = [f"{self.sentences:,} sentences, {self.well_formed:,} well-formed ({share:.2f}%)"]
+        well_formed = f"{self.well_formed:,} well-formed ({self.share_well_formed:.2f}%)"
+        lines = [f"{self.sentences:,} sentences, {well_formed}"]
         for name in REPAIRS:
             if self.repairs[name]:
                 count, sentences = self.repairs[name], self.sentences_with[name]

@@ -211,19 +211,6 @@ def test_details_have_a_column_a_run(make_part):
     assert other["well-formed before repair, %"] == "100.00"
 
 
-def test_labels_stand_by_how_often_gold_has_them(make_part):
-    other = {"NP": {"gold": 40, "predicted": 40, "matched": 40}}
-    runs = [make_part("a"), make_part("b", **{"score.json": score(99, labels=other)})]
-    (table,) = sections(read_report(runs, 0))["Labels"]
-    columns = [f"{what}, {run}" for run in "ab" for what in ("recall", "precision", "F1")]
-    assert table.header == ["label", "gold", *columns]
-    assert table.rows == [
-        ["ADVP", "1,040", "0.00", "0.00", "0.00", "0.00", "0.00", "0.00"],
-        ["NP", "40", "75.00", "60.00", "66.67", "100.00", "100.00", "100.00"],
-        ["X", "0", "0.00", "0.00", "0.00", "0.00", "0.00", "0.00"],
-    ]
-
-
 @pytest.mark.parametrize(
     ("files", "message"),
     [
@@ -269,7 +256,5 @@ def test_the_command_prints_the_table_and_writes_it_with_its_runs(make_part, tmp
     assert (output / "table.md").read_text() == f"# a · b\n\n{page(report)}"
     results = read_results(output / "table.json")
     assert (results.runs, results.f1_differences) == (report.runs, report.f1_differences)
-    assert list(sections(report)) == [
-        *("Results", "Labels", "What differs", "How the runs were made")
-    ]
+    assert list(sections(report)) == ["Results", "What differs", "How the runs were made"]
     assert '<td class="number">85.68</td>' in (output / "report.html").read_text()

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from run_directories import table_rows, valid_log, write_run
 
-from fairseq_aiayn.cli.main import main as aiayn
 from fairseq_aiayn.report import results_page
 from fairseq_aiayn.report.document import as_markdown
 from fairseq_aiayn.report.pages import sections, write_page
@@ -60,23 +59,6 @@ def test_results_come_from_the_json_again(folder, run):
     assert again.examples == report.examples
     assert again.runs[0].settings == report.runs[0].settings
     assert again.runs[0].bleu == report.runs[0].bleu
-
-
-def test_a_remark_stands_above_its_table_and_a_section_as_it_is(folder, tmp_path):
-    (folder / "multi30k.remark.md").write_text("On a busy machine.\n")
-    (folder / "gains.section.md").write_text("| a | b |\n\nBy hand.\n")
-    *others, captions = results_page.make_page(folder, tmp_path / "page.md").split("\n## ")
-    assert "multi30k.json).\n\nOn a busy machine.\n\n### Results\n\n|" in captions
-    assert "busy" not in "".join(others)
-    assert others[-1] == "gains\n\n| a | b |\n\nBy hand.\n"
-
-
-def test_the_rows_stand_first_as_the_command_beside_them_prints_them(tmp_path, capsys):
-    (tmp_path / "empty").mkdir()
-    rows = results_page.make_page(tmp_path / "empty", tmp_path / "page.md")
-    assert "From `aiayn rows --markdown`: computed, not measured.\n\n|" in rows
-    assert aiayn(["rows", "--markdown"]) == 0
-    assert f"\n\n{capsys.readouterr().out}\nParams: of our model with" in rows
 
 
 @pytest.mark.parametrize(

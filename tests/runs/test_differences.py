@@ -1,13 +1,13 @@
-"""What differs between runs, and between runs and the measurements that the paper prints."""
+"""What differs between runs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from run_directories import MADE, train_log, valid_log, write_run
+from run_directories import MADE, write_run
 
-from fairseq_aiayn.runs.differences import Difference, run_differences, unmet_conditions
+from fairseq_aiayn.runs.differences import Difference, run_differences
 from fairseq_aiayn.runs.run import read_run
 
 
@@ -68,48 +68,3 @@ def test_the_papers_search_is_known_though_no_option_asks_for_it(two_runs):
         Difference("generate", "--lenpen", ("0.6", "1.0")),
         Difference("generate", "--max-len-a", ("1", "")),
     ]
-
-
-@pytest.fixture
-def unmet(tmp_path):
-    """Return a function that says which of the paper's conditions a run does not meet."""
-
-    def say(made: dict, **files: str) -> str:
-        run = read_run(
-            write_run(tmp_path / str(len(list(tmp_path.iterdir()))), MADE | made, **files)
-        )
-        return unmet_conditions([run], run.settings.corpus, run.settings.subset)
-
-    return say
-
-
-AS_THE_PAPER = [
-    ("base", "wmt14_en_de", "test", 5, 100_000, 37_000),
-    ("big_en_fr", "wmt14_en_fr", "test", 20, 300_000, 33_500),
-    ("big", "wmt14_en_de", "valid", 1, 300_000, 38_800),  # Table 3 averages none
-]
-
-
-@pytest.mark.parametrize(("row", "corpus", "subset", "averaged", "updates", "types"), AS_THE_PAPER)
-def test_a_run_as_the_papers_meets_its_conditions(
-    unmet, row, corpus, subset, averaged, updates, types
-):
-    made = {"row": row, "corpus": corpus, "subset": subset, "averaged": averaged}
-    files = {"train.log": train_log(updates), "valid.log": valid_log(5.0, types)}
-    assert unmet(made, **files) == ""
-    other = unmet(made | {"averaged": averaged + 1}, **files)
-    mean = f"the mean of the last {averaged} checkpoints" if averaged > 1 else "no averaging"
-    assert f"subset {subset}), {updates:,} updates, a vocabulary of about 3" in other
-    assert other.endswith(f" and {mean}; ours: averaged checkpoints {averaged + 1}.")
-
-
-def test_every_condition_that_is_not_met_is_named(unmet, two_runs):
-    files = {"train.log": train_log(500), "valid.log": valid_log(5.0, 35_100)}
-    ours = "updates 500, vocabulary 35,100, averaged checkpoints not recorded"
-    assert unmet({"averaged": None}, **files).endswith(f"; ours: {ours}.")
-    other = replace(two_runs[1], vocabulary=None)
-    runs = [two_runs[0], replace(other, settings=replace(other.settings, averaged=1))]
-    ours = "vocabulary 37,000 or not recorded, averaged checkpoints 5 or 1"
-    assert unmet_conditions(runs, "wmt14_en_de", "test").endswith(f"; ours: {ours}.")
-    ours = "corpus wmt14_en_de, subset test, "
-    assert f"; ours: {ours}" in unmet_conditions(runs, "wmt14_en_fr", "valid")

@@ -85,15 +85,6 @@ def test_a_training_that_goes_on_keeps_the_record_of_its_first_start(tmp_path, w
     assert settings["evaluated_by"] == last["resumed"][0]["commit"] != settings["commit"]
 
 
-def test_a_record_that_is_none_is_named(tmp_path, monkeypatch):
-    path = tmp_path / "training.json"
-    path.write_text("{}")
-    words = ["evaluation", "--training", str(path), "--command", "train", "x"]
-    monkeypatch.setattr(sys, "argv", ["record.py", *words])
-    with pytest.raises(SystemExit, match=f"^record: {path}: system"):
-        recording.main()
-
-
 def test_the_options_of_a_command():
     command = "fairseq-train 'my bin' --seed 1 --fp16 --lr=0.5 --keep 5 --betas 0.9,0.98 --keep 6"
     options = {"--seed": "1", "--fp16": "yes", "--lr": "0.5", "--keep": "6", "--betas": "0.9,0.98"}

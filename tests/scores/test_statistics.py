@@ -6,13 +6,10 @@ import random
 import statistics
 
 import pytest
-from sacrebleu.metrics import BLEU
 
 from fairseq_aiayn.scores import (
-    CLASSES,
     SAMPLES,
     SAMPLES_OF_DIFFERENCE,
-    bleu_by_length,
     f1_difference,
     largest_disagreements,
     paired_bootstrap,
@@ -87,49 +84,6 @@ def test_equal_parsers_differ_by_nothing_and_no_sentence_may_be_missing():
     for other in (same[1:], []):
         with pytest.raises(ValueError, match="two sentences or more .*, got 60 and "):
             f1_difference(same, other)
-
-
-def test_every_sentence_is_in_one_class_and_a_length_in_no_two():
-    source = [" ".join(["x"] * (1 + k % 17)) for k in range(100)]
-    reference = [f"{REFERENCE[k % 60]} {k}" for k in range(100)]
-    classes = bleu_by_length(source, reference, {"right": reference, "empty": [""] * 100})
-    assert len(classes) == CLASSES
-    assert sum(one.sentences for one in classes) == 100
-    assert [one.shortest for one in classes[1:]] == [one.longest + 1 for one in classes[:-1]]
-    assert (classes[0].shortest, classes[-1].longest) == (1, 17)
-    for one in classes:
-        assert one.bleu == {"right": pytest.approx(100.0), "empty": 0.0}
-        assert 12 <= one.sentences <= 30, "about a fifth each"
-
-
-def test_a_class_is_scored_as_a_corpus_of_its_own():
-    source = ["a b"] * 30 + ["a b c d"] * 30
-    classes = bleu_by_length(source, REFERENCE, {"spoilt": SPOILT})
-    assert [(one.shortest, one.longest, one.sentences) for one in classes] == [
-        (2, 2, 30),
-        (4, 4, 30),
-    ]
-    expected = BLEU().corpus_score(SPOILT[30:], [REFERENCE[30:]]).score
-    assert classes[1].bleu["spoilt"] == expected
-
-
-def test_chinese_is_scored_by_its_own_tokens():
-    reference = ["我们今天去学校。", "他很喜欢看书。"] * 2
-    systems = {"a": ["我们今天去学校。", "他喜欢看书。"] * 2, "b": reference}
-    expected = BLEU(trg_lang="zh").corpus_score(systems["a"], [reference]).score
-    (only,) = bleu_by_length(["a"] * 4, reference, systems, "zh")
-    assert only.bleu["a"] == expected
-    assert paired_bootstrap(systems, reference, "zh").systems["a"].score == expected
-
-
-def test_after_a_frequent_length_classes_are_of_one_size_again():
-    """Breaks if a class that is full at once is left with one sentence."""
-    (only,) = bleu_by_length(["a b"], ["c d e f"], {"x": ["c d e f"]})
-    assert (only.shortest, only.longest, only.sentences) == (2, 2, 1)
-    source = [" ".join(["x"] * length) for length in [5] * 50 + [*range(6, 56)]]
-    reference = [f"{REFERENCE[k % 60]} {k}" for k in range(100)]
-    classes = bleu_by_length(source, reference, {"right": reference})
-    assert [one.sentences for one in classes] == [50, 13, 13, 12, 12]
 
 
 def test_the_largest_differences_come_first_and_no_difference_never():
