@@ -15,7 +15,8 @@ from fairseq_aiayn.settings import FIRST_RATE, OURS
 
 # A model of base's sizes without dropout is meant to be base, and not Table 3's row without dropout
 OF_OTHER_SIZES = [row for row in ROWS.values() if row not in (*TABLE_3_D, E_LEARNED)]
-# fairseq's own defaults of options that change an update; tests/diagnosis writes and checks them
+# fairseq's defaults, with any task, criterion, optimizer and schedule of a translation, of options
+# that change an update and that no aspect judges
 DEFAULTS = Path(__file__).with_name("defaults.json")
 # What leaves an option switched off, or, for the rate, begins a warm-up at nearly 0
 OFF = {"None", "False", "0", "-1", "", "{}", "[]", "none", "0.0", f"{FIRST_RATE}"}
