@@ -383,8 +383,7 @@ def over_seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
     first, *others = groups
     rows = []
     for group in groups:
-        figures = zip(group.means, group.deviations, strict=True)
-        means = [f"{mean:.2f} ± {deviation:.2f}" for mean, deviation in figures]
+        means = map(_mean, group.figures.values())
         rows.append([group.name, ", ".join(map(str, group.seeds)), *means])
     for other in others:
         cells = (
@@ -397,7 +396,7 @@ def over_seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
         "and p by Welch's t-test: p is how often seeds alone would make so large a difference. "
     )
     shown = "Where only one run of a group is shown, it is that of the first seed."
-    header = ["mean ± standard deviation", "seeds", *first.what]
+    header = ["mean ± standard deviation", "seeds", *first.figures]
     return [Table(header, rows, left=2), text + shown if others else shown]
 
 

@@ -20,16 +20,12 @@ FREE_PLACES = {"machine", "package"}
 
 @dataclass(frozen=True)
 class OverSeeds:
-    """Figures of each run, their mean and their sample standard deviation, all in the order of
-    `what`."""
+    """Figures of runs that differ only in their seed."""
 
     name: str  # of all the runs: theirs without the seed
     runs: tuple[str, ...]  # names, two or more, of different seeds
     seeds: tuple[int | None, ...]
-    what: tuple[str, ...]
-    values: tuple[tuple[float, ...], ...]  # of each run
-    means: tuple[float, ...]
-    deviations: tuple[float, ...]
+    figures: dict[str, tuple[float, ...]]  # of each run, by their names in tables
 
 
 def over_seeds(runs: Sequence[ScoredRun]) -> list[OverSeeds]:
@@ -61,7 +57,6 @@ def _alike(run: ScoredRun, other: ScoredRun) -> bool:
 
 
 def _over_seeds(group: Sequence[ScoredRun], what: Sequence[str]) -> OverSeeds:
-    values = tuple(tuple(run.figures()[name] for run in group) for name in what)
     # A run's name without the seed, if that is the end of its training's name
     names = (
         run.name.replace(run.settings.name, run.settings.name.removesuffix(f"-{run.settings.seed}"))
@@ -71,10 +66,7 @@ def _over_seeds(group: Sequence[ScoredRun], what: Sequence[str]) -> OverSeeds:
         name=", ".join(dict.fromkeys(names)),
         runs=tuple(run.name for run in group),
         seeds=tuple(run.settings.seed for run in group),
-        what=tuple(what),
-        values=values,
-        means=tuple(map(statistics.mean, values)),
-        deviations=tuple(map(deviation, values)),
+        figures={name: tuple(run.figures()[name] for run in group) for name in what},
     )
 
 
@@ -90,7 +82,7 @@ def against(first: OverSeeds, other: OverSeeds) -> list[EstimatedDifference | No
 
     None stands for a figure that does not vary at all, or is not always a number.
     """
-    return [_welch(*pair) for pair in zip(first.values, other.values, strict=True)]
+    return [_welch(first.figures[name], other.figures[name]) for name in first.figures]
 
 
 def _welch(first: Sequence[float], other: Sequence[float]) -> EstimatedDifference | None:

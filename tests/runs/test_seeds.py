@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import statistics
 
 import pytest
 from run_directories import MADE, score, train_log, write_run
 from scipy.stats import t as student
 
 from fairseq_aiayn.runs.run import read_run
-from fairseq_aiayn.runs.seeds import against, over_seeds
+from fairseq_aiayn.runs.seeds import against, deviation, over_seeds
 
 
 @pytest.fixture
@@ -28,14 +27,17 @@ def make_runs(tmp_path):
     return make
 
 
-def test_seeds_of_one_training_have_a_mean_and_a_sample_deviation(make_runs):
+def test_seeds_of_one_training_are_a_group_with_a_sample_deviation(make_runs):
     runs = make_runs((1, 27.0, {}), (2, 28.0, {}), (3, 30.0, {}), (1, 9.0, {"row": "big"}))
     (group,) = over_seeds(runs)
     assert group.name == "run-0, run-1, run-2", "no name ends with its seed"
     assert group.runs == ("run-0", "run-1", "run-2")
-    assert group.what == ("BLEU as the paper's", "sacreBLEU", "development perplexity")
-    assert group.means == pytest.approx((85 / 3, 82 / 3, 9.87))
-    assert group.deviations[0] == pytest.approx(statistics.stdev([27, 28, 30]))
+    assert group.figures == {
+        "BLEU as the paper's": (27, 28, 30),
+        "sacreBLEU": (26, 27, 29),
+        "development perplexity": (9.87,) * 3,
+    }
+    assert deviation(group.figures["sacreBLEU"]) == pytest.approx(math.sqrt(7 / 3))
 
 
 def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
@@ -68,7 +70,7 @@ def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
 def test_a_seed_that_diverged_leaves_a_mean_without_deviation(make_runs):
     """Breaks if infinity ends the page on all the other runs."""
     (group,) = over_seeds(make_runs((1, 27.0, {}), (2, math.inf, {})))
-    assert math.isnan(group.deviations[0])
+    assert math.isnan(deviation(group.figures["BLEU as the paper's"]))
     assert against(group, group)[0] is None
 
 
@@ -99,4 +101,4 @@ def test_a_group_differs_in_the_seed_and_in_what_changes_no_mathematics(
 
 def test_a_seed_counts_once(make_runs):
     (group,) = over_seeds(make_runs((1, 27.0, {}), (2, 28.0, {}), (2, 9.0, {})))
-    assert group.runs == ("run-0", "run-1") and group.means[0] == 27.5
+    assert group.runs == ("run-0", "run-1")
