@@ -7,8 +7,6 @@ import shutil
 import subprocess
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
 from fairseq_aiayn.scores import Bleu, paper_bleu, score, split_compounds
@@ -89,9 +87,8 @@ SPLITS = {
 }
 
 
-@pytest.mark.parametrize(("word", "parts"), SPLITS.items())
-def test_compounds_are_split_as_in_earlier_work(word: str, parts: str) -> None:
-    assert split_compounds(word) == parts
+def test_compounds_are_split_as_in_earlier_work() -> None:
+    assert {word: split_compounds(word) for word in SPLITS} == SPLITS
 
 
 @pytest.mark.skipif(shutil.which("perl") is None, reason="needs perl")
@@ -100,11 +97,6 @@ def test_perl_splits_compounds_the_same_way() -> None:
     words = "\n".join(SPLITS).encode()
     printed = subprocess.run(command, input=words, capture_output=True, check=True)
     assert printed.stdout.decode().split("\n")[:-1] == list(SPLITS.values())
-
-
-@given(st.text(alphabet="-aü \u00a0日"))
-def test_splitting_only_inserts(sentence: str) -> None:
-    assert split_compounds(sentence).replace(" ##AT##-##AT## ", "-") == sentence
 
 
 PLAIN = ["„Ein Rich-Text, z.B. dieser“ & mehr.", "Es sind: 1.000 Euro!"]
