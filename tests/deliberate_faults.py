@@ -129,7 +129,7 @@ settings: betas_not_passed_to_fairseq
   "--adam-betas": f"{ADAM.beta_1},{ADAM.beta_2}", =>
 paper: english_french_has_the_dropout_of_big
   BIG, name="big_en_fr", P_drop=0.1, => BIG, name="big_en_fr",
-cost: a_norm_of_the_decoder_not_counted
+paper: a_norm_of_the_decoder_not_counted
   5 * 2 * row.d_model => 4 * 2 * row.d_model
 model_folder: outputs_of_a_batch_in_another_order
   outputs |= zip(batch, self.run( => outputs |= zip(sorted(batch), self.run(

@@ -95,19 +95,6 @@ class Log:
         match = LOADED.search(self.text)
         return int(match[1]) if match else 0
 
-    def number(self, line: Mapping, key: str) -> float:
-        """Return a figure of one of the `statistics`.
-
-        Raises ValueError, with the file and the key, for a figure that is missing or no number.
-        """
-        number = as_number(line.get(key))
-        if number is None:
-            raise ValueError(
-                f"{self.path}: {key!r} must be a number in every line of statistics, got "
-                f"{line.get(key)!r}"
-            )
-        return number
-
 
 def read_log(path: Path) -> Log:
     """Read a log, unpacked if it is gzip; a redrawn bar is a line each time.
@@ -197,10 +184,11 @@ def training_of(log: Log) -> Training:
         )
     updates, tokens, seconds, wall_seconds = 0, 0.0, 0.0, 0.0
     for done, epoch in epochs.items():
-        in_updates = log.number(epoch, "train_train_wall")
-        epoch_tokens = log.number(epoch, "train_wpb") * (done - updates)
         # An epoch of one update has no speed, or the speed 0
-        speed = log.number({"train_wps": 0, **epoch}, "train_wps")
+        of_update, in_updates, speed = (
+            as_number(epoch.get(f"train_{key}")) or 0.0 for key in ("wpb", "train_wall", "wps")
+        )
+        epoch_tokens = of_update * (done - updates)
         tokens += epoch_tokens
         seconds += in_updates
         wall_seconds += epoch_tokens / speed if speed else in_updates
@@ -226,7 +214,8 @@ def _peak_memory(log: Log) -> Iterator[int | None]:
 
 def last_perplexity(log: Log) -> float:
     """Return that of the last validation in a valid.log; raises ValueError if there is none."""
-    values = [log.number(line, "valid_ppl") for line in log.statistics if "valid_ppl" in line]
+    found = (as_number(line.get("valid_ppl")) for line in log.statistics)
+    values = [value for value in found if value is not None]
     if not values:
         raise ValueError(f"{log.path}: must have a JSON line with 'valid_ppl', has none")
     return values[-1]
@@ -257,12 +246,12 @@ def _lines(log: Log, key: str) -> dict[int, dict]:
     later start replaced are left out."""
     kept: dict[int, dict] = {}
     for line in log.statistics:
-        if key not in line:
+        update = as_number(line.get(key))
+        if update is None:
             continue
-        update = int(log.number(line, key))
         while kept and next(reversed(kept)) >= update:
             kept.popitem()
-        kept[update] = line
+        kept[int(update)] = line
     return kept
 
 
