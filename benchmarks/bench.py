@@ -49,7 +49,7 @@ WORK = ROOT / "exp" / "bench"
 INTERRUPTED = 128 + signal.SIGINT  # what a shell reports
 # Configurations, of which the first one also translates; tokens of a batch; seconds of turns
 DEFAULTS = {
-    "cpu": {"row": ["tiny", "base"], "max_tokens": 2_048, "seconds": 60.0},
+    "cpu": {"row": ["tiny", "base"], "max_tokens": 2_048, "seconds": 70.0},
     "cuda": {"row": ["base", "tiny", "big"], "max_tokens": 4_096, "seconds": 20.0},
 }
 BATCHES = 3  # that are trained on again and again
@@ -235,7 +235,7 @@ def parse() -> argparse.Namespace:
     add("--parts", choices=PARTS, nargs="+", default=list(PARTS), help="default: all")
     add("--row", choices=ROWS, nargs="+", metavar="ROW", help="default: tiny base (GPU: and big)")
     add("--max-tokens", type=int, metavar="N", help="of a training batch (2048; GPU: 4096)")
-    add("--seconds", type=float, metavar="S", help="of turns, at least (60; GPU: 20)")
+    add("--seconds", type=float, metavar="S", help="of turns, at least (70; GPU: 20)")
     add("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     add("--work", type=Path, default=WORK, metavar="DIR", help="for logs and models")
     data = WORK / "multi30k_en_de" / "bin"

@@ -1,49 +1,52 @@
-"""Print the figures of result files side by side, to compare machines or two runs on one.
+"""Print the figures of result files side by side as a table in Markdown: machines, or two runs on
+one. docs/performance.md has that of benchmarks/results/cpu.json.
 
-python benchmarks/summary.py benchmarks/results/train.json exp/bench/results/bench.json
+    python benchmarks/summary.py benchmarks/results/cpu.json exp/bench/results/cpu.json
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
-from figures import number
+from figures import Spread
 
-from fairseq_aiayn.text import aligned_lines, one_line_errors, read_json
+from fairseq_aiayn.report.document import Table, blocks_as_markdown, one_line
+from fairseq_aiayn.text import one_line_errors, read_json
 
-RANGES = (("lower", "upper"), ("lowest", "highest"))  # quartiles; of older files, the extremes
 
-
-def cells(path: Path) -> dict[tuple[str, str, str], str]:
-    """Return the figures of a file by name, subject and unit; ValueError for another file."""
-    content = read_json(path)
+def cells(path: Path) -> dict[str, str]:
+    """Return the figures of a file by what they are of; ValueError for another file."""
     try:
-        found = {}
-        for figure in content["found"]:
-            value = figure["value"]
-            low, high = next(ends for ends in RANGES if ends[0] in value)
-            text = f"{number(value['median'])} ({number(value[low])}–{number(value[high])})"
-            name = figure.get("name") or figure["figure"]
-            found[name, figure["subject"], figure["unit"]] = text
-    except (KeyError, TypeError, StopIteration) as error:
+        return {
+            ", ".join(filter(None, (each["name"], each["subject"], each["unit"]))): str(
+                Spread(**each["value"])
+            )
+            for each in read_json(path)["found"]
+        }
+    except (KeyError, TypeError) as error:
         raise ValueError(f"{path}: expected the results of a benchmark") from error
-    return found
+
+
+def table(files: Sequence[Path]) -> str:
+    """Return a line for each figure, and a column for each file."""
+    columns = [cells(path) for path in files]
+    names = dict.fromkeys(name for column in columns for name in column)
+    lines = [[name, *(column.get(name, "") for column in columns)] for name in names]
+    return blocks_as_markdown(
+        [Table(["median (quartiles)", *(p.name for p in files)], lines)], one_line
+    )
 
 
 def main() -> None:
-    """Print one line for each figure, and one column for each file."""
+    """Print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", type=Path, nargs="+", help="what bench.py wrote")
     with one_line_errors("summary"):
-        files = parser.parse_args().files
-        columns = [cells(path) for path in files]
-        names = dict.fromkeys(name for column in columns for name in column)
-        head = ["", "", "", *(path.name for path in files)]
-        lines = [[*name, *(column.get(name, "") for column in columns)] for name in names]
-        print("\n".join(aligned_lines([head, *lines])))
+        print(table(parser.parse_args().files), end="")
 
 
 if __name__ == "__main__":

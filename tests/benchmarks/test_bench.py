@@ -167,18 +167,16 @@ def test_what_a_system_fails_with_is_one_line(data, tmp_path, monkeypatch):
     assert "\n" not in str(raised.value)
 
 
-def test_the_summary_reads_old_and_new_results(tmp_path, monkeypatch, capsys):
-    new = tmp_path / "bench.json"
+def test_the_page_has_the_table_of_the_result_file(tmp_path):
+    """Breaks if a figure of the page comes from elsewhere, or a quartile stands for the median."""
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert summary.table([ROOT / "benchmarks" / "results" / "cpu.json"]) in page
     value = {"median": 1.25, "lower": 1.2, "upper": 1.3, "count": 5}
-    figure = {"name": "training, tokens/s", "subject": "tiny", "unit": "ours ÷ stock"}
-    new.write_text(json.dumps({"found": [figure | {"value": value}]}))
-    old = ROOT / "benchmarks" / "results" / "amd_epyc" / "train.json"
-    monkeypatch.setattr(sys, "argv", ["summary.py", str(new), str(old)])
-    summary.main()
-    lines = capsys.readouterr().out.split("\n")
-    assert lines[0].split() == ["bench.json", "train.json"]
-    assert lines[1].endswith("1.25 (1.20–1.30)")
-    assert "1.24 (1.19–1.31)" in lines[2]
-    new.write_text("[]")
-    with pytest.raises(SystemExit, match="bench.json: expected the results of a benchmark"):
-        summary.main()
+    figure = {"name": "tokens/s", "subject": "tiny", "unit": "ours ÷ stock", "value": value}
+    file = tmp_path / "bench.json"
+    file.write_text(json.dumps({"found": [figure]}))
+    last = summary.table([file]).splitlines()[-1]
+    assert last == "| tokens/s, tiny, ours ÷ stock | 1.25 (1.20–1.30) |"
+    file.write_text("[]")
+    with pytest.raises(ValueError, match="bench.json: expected the results of a benchmark"):
+        summary.table([file])
