@@ -72,7 +72,7 @@ def _validations(runs: Mapping[str, Curves]) -> Table:
         updates = _thinned([*curves["development loss"]], VALIDATIONS)
         for update, minutes in zip(updates, _minutes(curves, updates), strict=True):
             values = (curves[name].get(update) for name in names)
-            cells = ("" if value is None else f"{value:g}" for value in values)
+            cells = ("" if value is None else f"{value:.2f}" for value in values)
             rows.append([run, f"{update:,}", f"{minutes:.1f}", *cells])
     return Table(["run", "updates", "minutes", *names], rows)
 

@@ -191,13 +191,12 @@ def _translation_cells(run: TranslationRun) -> dict[str, str]:
 
 def _signatures(run: TranslationRun) -> list[Block]:
     """Return how the run, and each run beside it, was scored."""
-    scores = {
-        "Paper's BLEU": run.bleu,
-        "sacreBLEU": run.sacrebleu,
-        "chrF": run.chrf,
-        "BLEU of tokens": run.token_bleu,
-    }
-    return [[f"{name}: ", Code(score.signature)] for name, score in scores.items() if score]
+    names = {"BLEU as the paper's": "Paper's BLEU"}  # in a sentence, not in a table
+    return [
+        [f"{names.get(name, name)}: ", Code(score.signature)]
+        for name, score in run.measures.items()
+        if score
+    ]
 
 
 # Table 3

@@ -164,7 +164,7 @@ def test_development_scores_are_drawn_and_printed_where_they_were_measured(make_
     assert ">development BLEU</text>" in (tmp_path / "out" / "report.html").read_text()
     rows = table_rows((tmp_path / "out" / "table.md").read_text())
     found = [(row[0], row[1], row[5]) for row in rows if len(row) == 6 and row[1] in ("50", "100")]
-    assert found == [("scored", "50", "10.5"), ("scored", "100", "11.5"), ("plain", "50", "")]
+    assert found == [("scored", "50", "10.50"), ("scored", "100", "11.50"), ("plain", "50", "")]
     assert compare(runs[1], "--output", tmp_path / "other") == 0
     assert "development BLEU" not in (tmp_path / "other" / "report.html").read_text()
 

@@ -56,7 +56,7 @@ def test_what_a_run_wrote_is_text_and_links_lead_to_their_sections(chromium, pag
     assert not figures.is_visible()
     opened.tab.locator("#learning-curves summary").focus()
     opened.tab.keyboard.press("Enter")
-    assert figures.is_visible() and "\t1.1\t" in figures.inner_text()
+    assert figures.is_visible() and "\t1.10\t" in figures.inner_text()
 
 
 def test_no_column_is_cut_off_on_paper(chromium, page):
