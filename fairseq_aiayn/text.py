@@ -104,15 +104,6 @@ def read_parallel(first: str | Path, second: str | Path) -> tuple[list[str], lis
     return list(left), list(right)
 
 
-def require_text(path: str | Path, lines: Iterable[str]) -> None:
-    """Raise ValueError, with its number, for the first line that is empty or only white space."""
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            raise ValueError(
-                f"{source_name(path)}:{number}: expected a sentence, got an empty line"
-            )
-
-
 def source_name(path: str | Path) -> str:
     """Return the name of an input for messages."""
     return "standard input" if path == STANDARD_INPUT else str(path)

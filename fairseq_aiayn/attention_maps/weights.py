@@ -4,10 +4,11 @@ words and heads among them that a picture or a page shows."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -25,23 +26,33 @@ def all_attention_weights(
     [N, h, T, T] and "cross" [N, h, T, S]. Each row sums to 1 and is exactly 0 at source padding and
     at later target positions. Dropout is off during the call.
     """
-    weights: dict[nn.Module, Tensor] = {}
-
-    def record(module: nn.Module, args: tuple, kwargs: dict) -> None:
-        weights[module] = _weights_of_call(cast(MultiHeadAttention, module), args, kwargs)[0]
-
-    kinds = attentions(transformer)
-    modules = [module for layers in kinds.values() for module in layers]
-    hooks = [module.register_forward_pre_hook(record, with_kwargs=True) for module in modules]
     training = transformer.training
     transformer.eval()
     try:
+        run = partial(transformer, source[None], target[None])
+        return record_weights(attentions(transformer), weights_of_call, run)
+    finally:
+        transformer.train(training)
+
+
+def record_weights(
+    kinds: Mapping[str, Sequence[nn.Module]], weigh: Callable[..., Tensor], run: Callable
+) -> dict[str, Tensor]:
+    """Run a model over one sentence and return the weights [N, h, Q, K] of each kind of attention
+    modules; `weigh` computes them, [1, h, Q, K], from the inputs of a module's call."""
+    weights: dict[nn.Module, Tensor] = {}
+
+    def record(module: nn.Module, args: tuple, kwargs: dict) -> None:
+        weights[module] = weigh(module, *args, **kwargs)[0]
+
+    modules = [module for layers in kinds.values() for module in layers]
+    hooks = [module.register_forward_pre_hook(record, with_kwargs=True) for module in modules]
+    try:
         with torch.no_grad():
-            transformer(source[None], target[None])
+            run()
     finally:
         for hook in hooks:
             hook.remove()
-        transformer.train(training)
     return {kind: torch.stack([weights[m] for m in layers]) for kind, layers in kinds.items()}
 
 
@@ -56,7 +67,7 @@ def attentions(transformer: Transformer) -> dict[str, list[MultiHeadAttention]]:
     }
 
 
-def _weights_of_call(module: MultiHeadAttention, args: tuple, kwargs: dict) -> Tensor:
+def weights_of_call(module: MultiHeadAttention, *args: Any, **kwargs: Any) -> Tensor:
     """Return the weights [B, h, Q, K] of a call of the module, from its inputs."""
     given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     x, mask = given["x"], given.get("mask")

@@ -24,7 +24,6 @@ from fairseq_aiayn.corpus.manifest import Location, Text, add_manifest_options, 
 from fairseq_aiayn.text import (
     NOT_GZIP,
     decode_lines,
-    require_text,
     script,
     unpacked,
     write_whole,
@@ -123,7 +122,9 @@ def read_set(directory: Path, text: Text, languages: tuple[str, str]) -> list[li
     ):
         name = f"{text.name}, {language}"
         pair.append([*decode_lines(side, name)])
-        require_text(name, pair[-1])
+        for number, line in enumerate(pair[-1], start=1):
+            if not line.strip():
+                raise ValueError(f"{name}:{number}: expected a sentence, got an empty line")
     return pair
 
 

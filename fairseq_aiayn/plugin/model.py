@@ -22,7 +22,8 @@ from fairseq.models import (
 from fairseq.tasks import FairseqTask
 from torch import Tensor
 
-from fairseq_aiayn.nn.attention import EncoderDecoderAttention, attention_weights
+from fairseq_aiayn.attention_maps.weights import weights_of_call
+from fairseq_aiayn.nn.attention import EncoderDecoderAttention
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.decoder_state import DecoderState
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS
@@ -154,9 +155,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         weights = []
 
         def record(attention: EncoderDecoderAttention, inputs: tuple) -> None:
-            x, *_ = inputs
-            K, _V = attention.keys_values(memory)
-            weights.append(attention_weights(attention.queries(x), K, source_mask).mean(dim=1))
+            weights.append(weights_of_call(attention, *inputs).mean(dim=1))
 
         last = cast(DecoderLayer, self.stack.layers[-1])
         with last.cross_attention.register_forward_pre_hook(record):

@@ -86,7 +86,6 @@ class TreeGenerator(BeamSearchGenerator):
 class AiaynParsingTask(AiaynTranslationTask):
     """The task of section 6.3: beam 21, α 0.3, output length at most input length + 300."""
 
-    name = "aiayn_parsing"
     decoding = PARSING_DECODING
 
     def __init__(self, cfg: AiaynParsingConfig, source: Dictionary, target: Dictionary):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
@@ -14,7 +14,9 @@ from fairseq.models.transformer import TransformerModelBase
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
+from fairseq_aiayn.attention_maps.weights import record_weights
 from fairseq_aiayn.inference.folder import END, TextProcessing, Vocabulary
+from fairseq_aiayn.nn.attention import attention_weights
 
 
 def stock_attention_weights(
@@ -25,33 +27,29 @@ def stock_attention_weights(
     source is [S], target is [T], shifted right. Returns "encoder" [N, h, S, S], "decoder"
     [N, h, T, T] and "cross" [N, h, T, S]. The model must be in evaluation mode.
     """
-    kinds: dict[str, list[MultiheadAttention]] = {
+    kinds = {
         "encoder": [layer.self_attn for layer in model.encoder.layers],
         "decoder": [layer.self_attn for layer in model.decoder.layers],
         "cross": [layer.encoder_attn for layer in model.decoder.layers],
     }
-    weights: dict[MultiheadAttention, Tensor] = {}
+    run = partial(model, source[None], torch.tensor([len(source)]), target[None])
+    return record_weights(kinds, stock_weights_of_call, run)
 
-    def ask(_module: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        return args, {**kwargs, "need_head_weights": True}
 
-    def record(module: Any, _args: tuple, output: tuple[Tensor, Tensor]) -> None:
-        weights[module] = output[1][:, 0]  # [h, B, Q, K] of a batch of one
-
-    modules = [module for layers in kinds.values() for module in layers]
-    hooks = [module.register_forward_pre_hook(ask, with_kwargs=True) for module in modules]
-    hooks += [module.register_forward_hook(record) for module in modules]
-    try:
-        for module in modules:
-            module.onnx_trace = True  # otherwise PyTorch's kernel, which averages over the heads
-        with torch.no_grad():
-            model(source[None], torch.tensor([len(source)]), target[None])
-    finally:
-        for hook in hooks:
-            hook.remove()
-        for module in modules:
-            module.onnx_trace = False
-    return {kind: torch.stack([weights[m] for m in layers]) for kind, layers in kinds.items()}
+def stock_weights_of_call(
+    module: MultiheadAttention,
+    query: Tensor,
+    key: Tensor,
+    attn_mask: Tensor | None = None,
+    **rest: object,
+) -> Tensor:
+    """Return the weights [B, h, Q, K] of a call of fairseq's attention without padding: query
+    [Q, B, d_model], key [K, B, d_model], attn_mask [Q, K] of 0 and −∞."""
+    Q, K = (
+        x.transpose(0, 1).unflatten(-1, (module.num_heads, -1)).transpose(1, 2)
+        for x in (module.q_proj(query), module.k_proj(key))
+    )  # [B, h, L, d_k]
+    return attention_weights(Q, K, None if attn_mask is None else attn_mask == 0)
 
 
 class StockTranslator:

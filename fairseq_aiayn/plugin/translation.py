@@ -108,7 +108,6 @@ class AiaynTranslationTask(TranslationTask):
     """The task of section 6.1: beam 4, α 0.6, output length at most input length + 50, and a search
     that stops as early as possible."""
 
-    name = "aiayn_translation"
     decoding = TRANSLATION
     generator: type[BeamSearchGenerator] = BeamSearchGenerator
     not_obeyed: frozenset[str] = frozenset()  # options that this search does not have, too
@@ -172,8 +171,8 @@ class AiaynTranslationTask(TranslationTask):
         for model in models:
             if not isinstance(model, AiaynModel):
                 raise ValueError(
-                    f"--task {self.name} decodes aiayn_* models, not a "
-                    f"{type(model).__name__}: use --task translation"
+                    f"this task decodes aiayn_* models, not a {type(model).__name__}: use --task"
+                    " translation"
                 )
         chosen = {name: getattr(args, name, default) for name, default in defaults.items()}
         options = Search(
