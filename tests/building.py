@@ -7,11 +7,15 @@ from argparse import Namespace
 from collections.abc import Iterable
 from types import SimpleNamespace
 
+import pytest
 import torch
+import torch.nn.functional as F
 from fairseq import options
 from fairseq.data import Dictionary
+from fairseq.data.data_utils import collate_tokens
 
 import fairseq_aiayn.plugin  # noqa: F401  (registers the architectures)
+from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.paper import Row
@@ -64,6 +68,26 @@ def sharp_model(
     with torch.no_grad():
         model.decoder.stack.projection.weight *= sharpness
     return model
+
+
+def padded(rows: Iterable[list[int]], words: Dictionary) -> torch.Tensor:
+    """A batch of sources: an end token after each row, and padding on the left as in fairseq."""
+    ended = [torch.tensor([*row, words.eos()]) for row in rows]
+    return collate_tokens(ended, words.pad(), left_pad=True)
+
+
+def product_types(monkeypatch: pytest.MonkeyPatch) -> list[torch.dtype]:
+    """The types of the matrix products that models take from now on, by PyTorch's own kernel."""
+    linear, types = F.linear, []
+
+    def recorded(x: torch.Tensor, *arguments: torch.Tensor) -> torch.Tensor:
+        y = linear(x, *arguments)
+        types.append(y.dtype)
+        return y
+
+    monkeypatch.setattr(F, "linear", recorded)
+    monkeypatch.setattr(cpu_kernels, "fits_onednn", lambda *_: False)
+    return types
 
 
 def plain_model(

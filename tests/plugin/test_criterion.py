@@ -2,21 +2,17 @@
 matrix products in 16 bits."""
 
 import copy
-from argparse import Namespace
 
 import pytest
 import torch
-import torch.nn.functional as F
-from building import dictionaries_task, dictionary, plain_model
+from building import dictionaries_task, dictionary, plain_model, product_types, sharp_model
 from fairseq.distributed import ModuleProxyWrapper
-from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.cpu_kernels import warn_if_slow
 from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.paper import TINY
-from fairseq_aiayn.plugin.model import AiaynModel, apply_row
+from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.training import AiaynLabelSmoothedCrossEntropy
 from fairseq_aiayn.training import smoothed_nll
 
@@ -76,15 +72,12 @@ def one_process_of_many():
     torch.distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize("options", [{}, {"untied_embeddings": True}], ids=["tied", "untied"])
-def test_every_gradient_comes_once(one_process_of_many, options):
+@pytest.mark.parametrize("untied", [False, True])
+def test_every_gradient_comes_once(one_process_of_many, untied):
     """Breaks if the loss uses a matrix that the forward pass of the model does not use."""
-    args = Namespace(arch="aiayn_tiny", encoder_layers=1, encoder_embed_dim=8, d_k=4, d_v=4)
-    args = Namespace(**vars(args), encoder_ffn_embed_dim=8, encoder_attention_heads=2, **options)
-    args.max_source_positions = args.max_target_positions = 1024
-    apply_row(TINY, args)
     task = dictionaries_task(dictionary("abcdefgh"))
-    model = AiaynModel.build_model(args, task)
+    sizes = {"encoder_layers": 1, "encoder_ffn_embed_dim": 8, "d_v": 4}
+    model = sharp_model(task, TINY, 1, 1.0, **sizes, untied_embeddings=untied).train()
     criterion = AiaynLabelSmoothedCrossEntropy(task, sentence_avg=False, label_smoothing=0.1)
     wrapped = ModuleProxyWrapper(DistributedDataParallel(model, find_unused_parameters=True))
     tokens = torch.tensor([[4, 5, 6, 2]])
@@ -105,23 +98,15 @@ def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Breaks if autocast does not reach the layers, or if sums and norms lose 16 bits, too."""
-    linear, seen = F.linear, set()
-    monkeypatch.setattr(cpu_kernels, "fits_onednn", lambda *_: False)
-
-    def recorded(x: Tensor, *arguments: Tensor) -> Tensor:
-        y = linear(x, *arguments)
-        seen.add((x.dtype, y.dtype))
-        return y
-
-    monkeypatch.setattr(F, "linear", recorded)
+    types = product_types(monkeypatch)
     features, _ = plain_model(WORDS, DIMENSIONS, torch.bfloat16)(
         SOURCE, None, TARGET, features_only=True
     )
     assert features.dtype == torch.float32
-    assert {of_product for _, of_product in seen} == {torch.bfloat16}
-    seen.clear()
+    assert set(types) == {torch.bfloat16}
+    types.clear()
     plain_model(WORDS, DIMENSIONS)(SOURCE, None, TARGET)
-    assert {of_product for _, of_product in seen} == {torch.float32}
+    assert set(types) == {torch.float32}
 
 
 def test_one_warning_where_bfloat16_is_slow(monkeypatch, caplog) -> None:

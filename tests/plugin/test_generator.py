@@ -7,14 +7,12 @@ from dataclasses import fields
 
 import pytest
 import torch
-import torch.nn.functional as F
-from building import dictionary, sharp_model
+from building import dictionary, padded, product_types, sharp_model
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.sequence_generator import SequenceGenerator
 
 import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.decoding.beam_search import LOGITS, plain_beam_search
-from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.paper import TINY
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.translation import AiaynTranslationConfig, AiaynTranslationTask
@@ -36,16 +34,12 @@ def build_model(task: AiaynTranslationTask, seed: int) -> AiaynModel:
 
 
 def sample(task: AiaynTranslationTask, B: int = 6) -> dict:
-    """A batch of sources of different lengths, padded on the left as in fairseq."""
+    """A batch of sources of different lengths."""
     torch.manual_seed(0)
-    pad, end = task.source_dictionary.pad(), task.source_dictionary.eos()
-    lengths = [3 + b % 4 for b in range(B)]
-    tokens = torch.full((B, max(lengths) + 1), pad)
-    for b, n in enumerate(lengths):
-        tokens[b, -n - 1 : -1] = torch.randint(4, 4 + WORDS, (n,))
-        tokens[b, -1] = end
-    src_lengths = torch.tensor(lengths) + 1
-    return {"id": torch.arange(B), "net_input": {"src_tokens": tokens, "src_lengths": src_lengths}}
+    rows = [torch.randint(4, 4 + WORDS, (3 + b % 4,)).tolist() for b in range(B)]
+    lengths = torch.tensor([len(row) + 1 for row in rows])
+    inputs = {"src_tokens": padded(rows, task.source_dictionary), "src_lengths": lengths}
+    return {"id": torch.arange(B), "net_input": inputs}
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -136,14 +130,7 @@ def test_half_precision_trains_and_translates(task, dtype):
 def test_the_search_computes_products_in_its_precision(task, monkeypatch):
     """Breaks if an encoder or a step is left out, if log P is summed in 16 bits, or if --autocast,
     which is of the training, affects the search."""
-    linear, types = F.linear, []
-
-    def recorded(x: torch.Tensor, *arguments: torch.Tensor) -> torch.Tensor:
-        types.append(linear(x, *arguments).dtype)
-        return linear(x, *arguments)
-
-    monkeypatch.setattr(F, "linear", recorded)
-    monkeypatch.setattr(cpu_kernels, "fits_onednn", lambda *_: False)
+    types = product_types(monkeypatch)
     model, batch = build_model(task, 1), sample(task)
     model.autocast = torch.bfloat16
     found = {}

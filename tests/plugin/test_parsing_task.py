@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from building import dictionary, sharp_model
+from building import dictionary, padded, sharp_model
 
 import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.paper import PARSING_TINY
@@ -35,8 +35,7 @@ def build_model(task: AiaynParsingTask, seed: int) -> AiaynModel:
 
 
 def sample(task: AiaynParsingTask, words: tuple[int, ...], seed: int = 0) -> dict:
-    """A batch of sentences with these numbers of words, of one or two pieces each, padded on the
-    left."""
+    """A batch of sentences with these numbers of words, of one or two pieces each."""
     generator = torch.Generator().manual_seed(seed)
     rows = []
     for n in words:
@@ -45,10 +44,8 @@ def sample(task: AiaynParsingTask, words: tuple[int, ...], seed: int = 0) -> dic
             row.append(int(torch.randint(4, 12, (), generator=generator)))
             if torch.rand((), generator=generator) < 0.5:
                 row.append(int(torch.randint(12, 14, (), generator=generator)))
-        rows.append([*row, task.source_dictionary.eos()])
-    tokens = torch.full((len(rows), max(map(len, rows))), task.source_dictionary.pad())
-    for row, pieces in zip(tokens, rows, strict=True):
-        row[-len(pieces) :] = torch.tensor(pieces)
+        rows.append(row)
+    tokens = padded(rows, task.source_dictionary)
     return {"id": torch.arange(len(rows)), "net_input": {"src_tokens": tokens}}
 
 
