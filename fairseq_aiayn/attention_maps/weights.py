@@ -6,7 +6,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
@@ -26,19 +25,17 @@ def all_attention_weights(
     [N, h, T, T] and "cross" [N, h, T, S]. Each row sums to 1 and is exactly 0 at source padding and
     at later target positions. Dropout is off during the call.
     """
-    training = transformer.training
-    transformer.eval()
-    try:
-        run = partial(transformer, source[None], target[None])
-        return record_weights(attentions(transformer), weights_of_call, run)
-    finally:
-        transformer.train(training)
+    kinds = attentions(transformer)
+    return record_weights(transformer, kinds, weights_of_call, source[None], target[None])
 
 
 def record_weights(
-    kinds: Mapping[str, Sequence[nn.Module]], weigh: Callable[..., Tensor], run: Callable
+    model: nn.Module,
+    kinds: Mapping[str, Sequence[nn.Module]],
+    weigh: Callable[..., Tensor],
+    *inputs: Tensor,
 ) -> dict[str, Tensor]:
-    """Run a model over one sentence and return the weights [N, h, Q, K] of each kind of attention
+    """Run a model over a batch of one and return the weights [N, h, Q, K] of each kind of attention
     modules; `weigh` computes them, [1, h, Q, K], from the inputs of a module's call."""
     weights: dict[nn.Module, Tensor] = {}
 
@@ -47,12 +44,15 @@ def record_weights(
 
     modules = [module for layers in kinds.values() for module in layers]
     hooks = [module.register_forward_pre_hook(record, with_kwargs=True) for module in modules]
+    training = model.training
+    model.eval()
     try:
         with torch.no_grad():
-            run()
+            model(*inputs)
     finally:
         for hook in hooks:
             hook.remove()
+        model.train(training)
     return {kind: torch.stack([weights[m] for m in layers]) for kind, layers in kinds.items()}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,15 +24,15 @@ def stock_attention_weights(
     """Return for a stock model what `all_attention_weights` returns for ours.
 
     source is [S], target is [T], shifted right. Returns "encoder" [N, h, S, S], "decoder"
-    [N, h, T, T] and "cross" [N, h, T, S]. The model must be in evaluation mode.
+    [N, h, T, T] and "cross" [N, h, T, S].
     """
     kinds = {
         "encoder": [layer.self_attn for layer in model.encoder.layers],
         "decoder": [layer.self_attn for layer in model.decoder.layers],
         "cross": [layer.encoder_attn for layer in model.decoder.layers],
     }
-    run = partial(model, source[None], torch.tensor([len(source)]), target[None])
-    return record_weights(kinds, stock_weights_of_call, run)
+    inputs = (source[None], torch.tensor([len(source)]), target[None])
+    return record_weights(model, kinds, stock_weights_of_call, *inputs)
 
 
 def stock_weights_of_call(
