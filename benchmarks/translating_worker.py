@@ -59,13 +59,13 @@ def ctranslate2(words: list[str]) -> Iterator[Callable[[], float]]:
     """Yield a function that translates once and returns sentences per second."""
     from ctranslate2 import Translator
 
-    from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2
-    from fairseq_aiayn.inference.export import of_checkpoint
+    from fairseq_aiayn.inference.ctranslate2_writer import write_ctranslate2
+    from fairseq_aiayn.inference.export import Checkpoint
     from fairseq_aiayn.inference.folder import TextProcessing
     from fairseq_aiayn.paper import TRANSLATION
 
     checkpoint, data, length, max_tokens = words
-    model = of_checkpoint(Path(checkpoint), Path(data), TextProcessing("none"), None)
+    model = Checkpoint(Path(checkpoint), Path(data), TextProcessing("none"), None).read()
     sources = test_sources(Path(data), model.config.source_lang, model.config.target_lang)
     with TemporaryDirectory() as work:
         write_ctranslate2(model, "float32", Path(work) / "model")

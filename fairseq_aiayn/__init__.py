@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairseq_aiayn.inference.engine import Parser, Translator
+    from fairseq_aiayn.inference.pytorch import Parser, Translator
 
 
 def load(
@@ -24,8 +24,8 @@ def load(
 
     Raises OSError or ValueError, with the file and the rule, for a folder that cannot be used.
     """
-    from fairseq_aiayn.inference.engine import Parser, Translator  # imports torch
     from fairseq_aiayn.inference.folder import PARSING, read_folder
+    from fairseq_aiayn.inference.pytorch import Parser, Translator  # imports torch
 
     model = read_folder(Path(folder))
     kind = Parser if model.config.task == PARSING else Translator

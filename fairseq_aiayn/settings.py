@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
+from fairseq_aiayn.nn.dimensions import Sharing
 from fairseq_aiayn.paper import (
     ADAM,
     PARSING_DECODING,
@@ -31,8 +32,8 @@ ENCODER_AND_DECODER = {
 SIDES = ("encoder", "decoder")
 SIZE_ARGUMENTS = tuple(f"{side}_{name}" for side in SIDES for name in ENCODER_AND_DECODER)
 OURS = "aiayn_"  # begins every name that this plugin registers with fairseq
-# Which embedding matrices are one, as nn/transformer.py calls it, by the argument that is true
-SHARING: dict[str, Literal["all", "target", "none"]] = {
+# Which embedding matrices are one, by the argument that is true
+SHARING: dict[str, Sharing] = {
     "share_all_embeddings": "all",
     "share_decoder_input_output_embed": "target",
     "untied_embeddings": "none",

@@ -16,7 +16,7 @@ from fairseq.data.data_utils import collate_tokens
 
 import fairseq_aiayn.plugin  # noqa: F401  (registers the architectures)
 from fairseq_aiayn.nn import cpu_kernels
-from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.paper import Row
 from fairseq_aiayn.plugin.model import AiaynModel, apply_row

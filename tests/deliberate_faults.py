@@ -138,7 +138,7 @@ model_folder: empty_line_is_translated
 model_folder: unfinished_last_piece_keeps_its_mark
   detokenize(f"{' '.join(pieces)} ".replace => detokenize(f"{' '.join(pieces)}".replace
 model_folder: alpha_of_zero_is_ignored
-  alpha = config.search.alpha if alpha is None else alpha => alpha = alpha or config.search.alpha
+  alpha = self.search.alpha if alpha is None else alpha => alpha = alpha or self.search.alpha
 model_folder: unknown_pieces_become_padding
   self.number.get(piece, UNKNOWN) => self.number.get(piece, PADDING)
 plugin: last_sentences_of_the_test_set_left_out

@@ -17,8 +17,8 @@ from subword_nmt.learn_bpe import learn_bpe
 import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.corpus.moses import moses_tokenizer
 from fairseq_aiayn.corpus.subwords import byte_pairs
-from fairseq_aiayn.inference.export import of_checkpoint
-from fairseq_aiayn.inference.folder import BYTE_PAIRS, TextProcessing, write_folder
+from fairseq_aiayn.inference.export import Checkpoint
+from fairseq_aiayn.inference.folder import BYTE_PAIRS, Model, TextProcessing, write_folder
 from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.plugin.model import AiaynModel, apply_row
 from fairseq_aiayn.plugin.translation import AiaynTranslationConfig, AiaynTranslationTask
@@ -66,9 +66,13 @@ class Small:
     data: Path
     codes: Path
 
+    def read(self, pieces: str = BYTE_PAIRS) -> Model:
+        """The model as it is in the checkpoint."""
+        return Checkpoint(self.checkpoint, self.data, TextProcessing(pieces), self.codes).read()
+
     def export(self, path: Path, precision: str = "float32") -> Path:
         """Write the model as a folder."""
-        model = of_checkpoint(self.checkpoint, self.data, TextProcessing(BYTE_PAIRS), self.codes)
+        model = self.read()
         write_folder(replace(model, config=replace(model.config, precision=precision)), path)
         return path
 
@@ -94,13 +98,8 @@ def small_model(root: Path, kind: str = "all embeddings shared", seed: int = 1) 
     model = AiaynModel.build_model(args, task).eval()
     with torch.no_grad():
         model.decoder.stack.projection.weight *= 3.0
-    save_checkpoint(model, args, root / "checkpoint.pt")
+    torch.save(state_of(model.state_dict(), 7, args=args), root / "checkpoint.pt")
     return Small(model, task, root / "checkpoint.pt", data, codes)
-
-
-def save_checkpoint(model: AiaynModel, args: Namespace, path: Path) -> None:
-    """Write a checkpoint as fairseq does."""
-    torch.save(state_of(model.state_dict(), 7, args=args), path)
 
 
 def write_codes(path: Path) -> None:

@@ -29,7 +29,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from fairseq_aiayn.nn.attention import SelfAttention, attention
-from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.dimensions import Dimensions
 
 LENGTHS, WIDTHS, PATHS = (128, 256, 512, 1024, 2048), (256, 512, 1024), (33, 81)
 SECONDS, TIMES = 0.2, 3  # a layer is timed for at least these seconds and runs

@@ -11,12 +11,13 @@ from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from fairseq_aiayn.cli.options import add_model, read_model
+from fairseq_aiayn.cli.options import add_model, find_model, read_model
 from fairseq_aiayn.paper import BASE
 
 if TYPE_CHECKING:
     from fairseq_aiayn.attention_maps.weights import AttentionMap
-    from fairseq_aiayn.inference.engine import Translator
+    from fairseq_aiayn.inference.export import Checkpoint
+    from fairseq_aiayn.inference.pytorch import Translator
 
 KINDS = ("encoder", "decoder", "cross")
 STYLES = ("lines", "heat")
@@ -120,7 +121,7 @@ def _draw_positions(arguments: argparse.Namespace) -> None:
 
     tables = picture.sinusoid_table(BASE.d_model)  # of the paper, without a model
     if arguments.model or arguments.checkpoint:
-        tables = picture.position_tables(read_model(arguments).transformer)
+        tables = picture.position_tables(read_model(find_model(arguments)).transformer)
     picture.save_picture(picture.draw_positions(tables), arguments.output)
 
 
@@ -144,19 +145,20 @@ def _show_sentence(arguments: argparse.Namespace) -> None:
 
 def _read_translator(arguments: argparse.Namespace) -> Translator:
     """Return the model that is given, on the CPU: ours, or a stock one that runs in fairseq."""
-    from fairseq_aiayn.inference.engine import Translator
     from fairseq_aiayn.inference.export import OtherModel
+    from fairseq_aiayn.inference.pytorch import Translator
 
+    given = find_model(arguments)
     try:
-        return Translator(read_model(arguments), device="cpu")
-    except OtherModel as other:
+        return Translator(read_model(given), device="cpu")
+    except OtherModel:
         from fairseq_aiayn.plugin.stock_models import StockTranslator
 
         for tells_too_much in ("fairseq", "hydra"):
             logging.getLogger(tells_too_much).setLevel(logging.WARNING)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what fairseq uses of hydra
-            return cast(Translator, StockTranslator(*other.place))
+            return cast(Translator, StockTranslator(cast("Checkpoint", given)))
 
 
 def attention_maps(

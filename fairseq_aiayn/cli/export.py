@@ -8,14 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairseq_aiayn.cli.options import add_model, is_folder, read_model
+from fairseq_aiayn.cli.options import (
+    FLOAT32,
+    QUANTIZATIONS,
+    add_model,
+    find_model,
+    read_model,
+)
 from fairseq_aiayn.settings import option
 
 FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN = TARGETS = ("folder", "fairseq", "ctranslate2", "marian")
-FLOAT32 = "float32"
-# CTranslate2's names, here because importing it takes time
-INTEGERS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
-QUANTIZATIONS = (FLOAT32, "float16", "bfloat16", *INTEGERS)
 TOLD = ("data", "scores", "licence")
 TARGETS_OF = {  # an option
     "precision": (FOLDER,),
@@ -73,8 +75,9 @@ def run_export(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output
     if output.exists():
         raise ValueError(f"--output {output}: must not exist yet")
-    model = read_model(arguments)
-    if model.config.text.pieces == "none" and not is_folder(arguments.model):
+    given = find_model(arguments)
+    model = read_model(given)
+    if model.config.text.pieces == "none" and not isinstance(given, Path):
         print(
             "nothing says how the text was cut (--bpe-codes, --sentencepiece-model):"
             " the model takes text in pieces",
@@ -97,6 +100,6 @@ def run_export(arguments: argparse.Namespace) -> None:
 
         write_marian(model, output)
     else:
-        from fairseq_aiayn.inference.ctranslate2 import write_ctranslate2
+        from fairseq_aiayn.inference.ctranslate2_writer import write_ctranslate2
 
         write_ctranslate2(model, arguments.quantization or FLOAT32, output)

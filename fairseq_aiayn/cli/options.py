@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.settings import option
 
 if TYPE_CHECKING:
+    from fairseq_aiayn.inference.export import Checkpoint
     from fairseq_aiayn.inference.folder import Model
 
-PRECISIONS = ("float32", "bfloat16")  # nn/cpu_kernels.py has them, but imports torch
+FLOAT32 = "float32"
+PRECISIONS = (FLOAT32, "bfloat16")  # nn/cpu_kernels.py has them, but imports torch
+# CTranslate2's names, here because importing it takes time
+INTEGERS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
+QUANTIZATIONS = (FLOAT32, "float16", "bfloat16", *INTEGERS)
 TEXT = ("bpe_codes", "sentencepiece_model", "normalize", "lowercase")
 GOES_WITH = (  # options, and another one that each needs
     *((name, "checkpoint") for name in ("data_bin", *TEXT)),
@@ -59,7 +65,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--precision",
         choices=PRECISIONS,
-        default="float32",
+        default=FLOAT32,
         help="of the search's matrix products; bfloat16 is faster on a processor that has AMX or "
         "AVX512-BF16, and changes some outputs (default: float32)",
     )
@@ -80,27 +86,18 @@ def require_one_model(arguments: argparse.Namespace) -> None:
             raise ValueError(f"{option(name)}: goes with {option(other)}")
 
 
-def is_folder(path: Path | None) -> bool:
-    """Return whether what is given is a model folder."""
-    from fairseq_aiayn.inference.folder import CONFIG
-
-    return path is not None and (path / CONFIG).exists()
-
-
-def read_model(arguments: argparse.Namespace) -> Model:
-    """Return the model that is given, ready for use.
+def find_model(arguments: argparse.Namespace) -> Path | Checkpoint:
+    """Return the model that is given: a model folder, or the checkpoint of a run or of the options.
 
     Raises ValueError as `require_one_model` does, and as inference/{folder,export}.py do.
     """
     require_one_model(arguments)
-    from fairseq_aiayn.inference.folder import TextProcessing, read_folder, text_of_data
-
-    if is_folder(arguments.model):
-        return read_folder(arguments.model)
-    from fairseq_aiayn.inference.export import of_checkpoint, of_run  # needs omegaconf
+    from fairseq_aiayn.inference.export import Checkpoint, find_run
+    from fairseq_aiayn.inference.folder import CONFIG, TextProcessing, text_of_data
 
     if arguments.model:
-        return of_run(arguments.model)
+        is_folder = (arguments.model / CONFIG).exists()
+        return arguments.model if is_folder else find_run(arguments.model)
     # By the options or, without any, by what a recipe noted beside its data
     codes, pieces = arguments.bpe_codes, arguments.sentencepiece_model
     text, file = text_of_data(arguments.data_bin)
@@ -109,19 +106,25 @@ def read_model(arguments: argparse.Namespace) -> Model:
             "byte_pairs" if codes else "word_pieces", arguments.normalize, arguments.lowercase
         )
         file = codes or pieces
-    return of_checkpoint(arguments.checkpoint, arguments.data_bin, text, file)
+    return Checkpoint(arguments.checkpoint, arguments.data_bin, text, file)
 
 
-def search_settings(arguments: argparse.Namespace) -> tuple[str | None, int]:
-    """Return the device and the batch size, and set the number of threads; raises ValueError for
-    less than one thread."""
-    import torch
+def read_model(given: Path | Checkpoint) -> Model:
+    """Return what `find_model` found, ready for use, and say in a terminal what the first seconds
+    are for; raises as inference/{folder,export}.py do."""
+    from fairseq_aiayn.inference.folder import read_folder
 
+    if sys.stderr.isatty():
+        print("loading PyTorch and the model ...", file=sys.stderr)
+    return read_folder(given) if isinstance(given, Path) else given.read()
+
+
+def search_settings(arguments: argparse.Namespace) -> tuple[str | None, int, int | None]:
+    """Return the device, the batch size and the number of threads; raises ValueError for less than
+    one thread."""
     from fairseq_aiayn.inference.engine import BATCH_TOKENS
 
-    if arguments.threads is not None:
-        if arguments.threads < 1:
-            raise ValueError(f"--threads must be at least 1, got {arguments.threads}")
-        torch.set_num_threads(arguments.threads)
+    if arguments.threads is not None and arguments.threads < 1:
+        raise ValueError(f"--threads must be at least 1, got {arguments.threads}")
     batch_tokens = BATCH_TOKENS if arguments.batch_tokens is None else arguments.batch_tokens
-    return arguments.device, batch_tokens
+    return arguments.device, batch_tokens, arguments.threads

@@ -7,14 +7,30 @@ import codecs
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from fairseq_aiayn.cli.options import add_model, add_search, read_model, search_settings
+from fairseq_aiayn.cli.options import (
+    FLOAT32,
+    QUANTIZATIONS,
+    add_model,
+    add_search,
+    find_model,
+    read_model,
+    search_settings,
+)
+from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION
+from fairseq_aiayn.text import read_dataclass
 
 if TYPE_CHECKING:
     from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
-    from fairseq_aiayn.inference.engine import Engine, Parse, Translator
+    from fairseq_aiayn.inference.engine import Engine
+    from fairseq_aiayn.inference.export import Checkpoint
+    from fairseq_aiayn.inference.pytorch import Parse, Translator
+
+AUTO, AIAYN, CTRANSLATE2 = ENGINES = ("auto", "aiayn", "ctranslate2")
 
 Output = TypeVar("Output")
 
@@ -32,6 +48,18 @@ def declare_translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scores", action="store_true", help="print score and log P before each output, with tabs"
     )
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        default=AUTO,
+        help="aiayn is the search of this package, in PyTorch; ctranslate2 is faster; auto (the "
+        "default) takes ctranslate2 where it is installed and gives the same outputs",
+    )
+    parser.add_argument(
+        "--quantization",
+        choices=QUANTIZATIONS,
+        help="of the weights, with --engine ctranslate2; int8 is faster, and changes some outputs",
+    )
 
 
 def run_translate(arguments: argparse.Namespace) -> None:
@@ -43,6 +71,11 @@ def run_translate(arguments: argparse.Namespace) -> None:
     search is the paper's (section 6.1). fairseq is not needed. FOLDER may also be what `aiayn
     export --to ctranslate2` wrote; outputs are ranked in the same way.
 
+    CTranslate2 (pip install 'fairseq-aiayn[ctranslate2]') searches by default on a CPU where its
+    outputs are the same: with a beam from 4 to 21, α up to 0.6, and not --nbest or --precision
+    bfloat16. It gets a copy of the model, once, in ~/.cache/fairseq_aiayn/ctranslate2 (or below
+    $XDG_CACHE_HOME), which may be deleted at any time.
+
     With --nbest N, every sentence has N lines, best first; if it has fewer outputs, the last of its
     lines are empty. An invalid line (not UTF-8, more than 1,024 tokens) ends the command with its
     number, after the translations before it; with --skip-invalid, it has empty lines instead.
@@ -51,6 +84,7 @@ def run_translate(arguments: argparse.Namespace) -> None:
       aiayn translate demo-en-de < text.en > text.de
       aiayn translate demo-en-de --beam 1 --threads 4 < text.en
       aiayn translate demo-en-de --precision bfloat16 < text.en
+      aiayn translate demo-en-de --engine ctranslate2 --quantization int8 < text.en
       aiayn translate demo-en-de --nbest 3 --scores < text.en
       aiayn translate demo-en-de-int8 --skip-invalid < text.en
       aiayn translate demo-en-de
@@ -66,16 +100,58 @@ def run_translate(arguments: argparse.Namespace) -> None:
 
 def _translator(arguments: argparse.Namespace) -> Translator | CTranslate2Translator:
     """Load the model; raises OSError or ValueError for one that cannot be used."""
-    announce_loading()
-    from fairseq_aiayn.inference.engine import Translator
     from fairseq_aiayn.inference.folder import OF_OTHERS
 
-    folder = arguments.model
-    if folder is None or not (folder / OF_OTHERS).is_file():
-        return Translator(read_model(arguments), *search_settings(arguments), arguments.precision)
-    from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
+    settings = search_settings(arguments)
+    engine, quantization = arguments.engine, arguments.quantization or FLOAT32
+    is_converted = arguments.model is not None and (arguments.model / OF_OTHERS).is_file()
+    if arguments.quantization and (is_converted or engine != CTRANSLATE2):
+        raise ValueError("--quantization: goes with --engine ctranslate2, for a model of our own")
+    if arguments.precision != FLOAT32 and (is_converted or engine == CTRANSLATE2):
+        raise ValueError("--precision: goes with our own engine, CTranslate2 has --quantization")
+    if is_converted and engine != AIAYN:
+        from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
 
-    return CTranslate2Translator(folder, *search_settings(arguments), arguments.threads)
+        return CTranslate2Translator(arguments.model, *settings)
+    given, reason = find_model(arguments), None
+    if engine == CTRANSLATE2 or (engine == AUTO and _ctranslate2_does_the_same(arguments, given)):
+        from fairseq_aiayn.inference.ctranslate2 import load_converted
+
+        try:
+            return load_converted(given, partial(read_model, given), quantization, *settings)
+        except (ImportError, OSError, RuntimeError, ValueError) as error:
+            if engine == CTRANSLATE2:
+                raise
+            reason = error
+    from fairseq_aiayn.inference.pytorch import Translator
+
+    translator = Translator(read_model(given), *settings, arguments.precision)
+    if reason:  # otherwise the model itself cannot be used, and this line would be a second one
+        print(f"aiayn translate: CTranslate2 is not used: {reason}", file=sys.stderr)
+    return translator
+
+
+def _ctranslate2_does_the_same(arguments: argparse.Namespace, given: Path | Checkpoint) -> bool:
+    """Return whether CTranslate2 is there and would give the output of our own search.
+
+    Its search ends earlier, which changes outputs for a small beam or a large α (docs/export.md).
+    """
+    from fairseq_aiayn.inference.folder import CONFIG, Config
+
+    search = TRANSLATION
+    if isinstance(given, Path):
+        search = read_dataclass(Config, given / CONFIG).search
+    beam = search.beam if arguments.beam is None else arguments.beam
+    alpha = search.alpha if arguments.alpha is None else arguments.alpha
+    is_tried = TRANSLATION.beam <= beam <= PARSING_DECODING.beam and 0 <= alpha <= TRANSLATION.alpha
+    is_usual = arguments.nbest == 1 and arguments.precision == FLOAT32
+    if not (is_tried and is_usual and arguments.device in (None, "cpu")):
+        return False
+    try:
+        import ctranslate2
+    except ImportError:
+        return False
+    return arguments.device == "cpu" or not ctranslate2.get_cuda_device_count()
 
 
 def declare_parse(parser: argparse.ArgumentParser) -> None:
@@ -115,14 +191,14 @@ def run_parse(arguments: argparse.Namespace) -> None:
     fairseq is not needed. An invalid sentence ends the command, after the trees before it; with
     --skip-invalid, it has an empty line.
     """
-    announce_loading()
-    from fairseq_aiayn.inference.engine import Parser
+    from fairseq_aiayn.inference.pytorch import Parser
     from fairseq_aiayn.treebank.trees import SYMBOLS, pretty, write_tree
 
     if arguments.checkpoint and arguments.data_bin and not arguments.bpe_codes:
         default = arguments.data_bin / "pieces.model"
         arguments.sentencepiece_model = arguments.sentencepiece_model or default
-    parser = Parser(read_model(arguments), *search_settings(arguments), arguments.precision)
+    model = read_model(find_model(arguments))
+    parser = Parser(model, *search_settings(arguments), arguments.precision)
     engine: Engine[Any, Any, Parse] = parser.engine(arguments.beam, arguments.constrained)
     if arguments.tokenized:
         engine = replace(engine, read=lambda sentence: parser.read(SYMBOLS.findall(sentence)))
@@ -189,9 +265,3 @@ def asked_for() -> Iterator[bytes]:
             yield input(prompt).encode(errors="surrogateescape")
         except EOFError:
             return print(file=sys.stderr)
-
-
-def announce_loading() -> None:
-    """Say in a terminal what the first seconds are for."""
-    if sys.stderr.isatty():
-        print("loading PyTorch and the model ...", file=sys.stderr)

@@ -4,68 +4,81 @@ config.json, model.bin, *_vocabulary.json   what CTranslate2 reads
 aiayn.json                                  config.json of a model folder: the search, the text
 codes or pieces.model                       as in a model folder
 
-CTranslate2 has the paper's model: norms after the residual sums, ReLU, no bias where there is none.
-Its layer norm takes our epsilon. Its heads have one size, so that the smaller of d_k and d_v is
-filled up with zeros, which change no product.
+Nothing here imports torch: an import takes longer than the translation of many sentences.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from copy import deepcopy
+import os
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from hashlib import sha256
+from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import ctranslate2
-import torch
-from ctranslate2.specs import attention_spec, common_spec, model_spec, transformer_spec
 
-from fairseq_aiayn.decoding.beam_search import Search, length_penalty
-from fairseq_aiayn.inference.engine import (
-    BATCH_TOKENS,
-    Engine,
-    Translation,
-    empty_output,
-    most_tokens,
-    pieces_of,
-    search_options,
-)
+from fairseq_aiayn.decoding.search import Search, length_penalty
+from fairseq_aiayn.inference.engine import BATCH_TOKENS, Engine, Translation, pieces_of
+from fairseq_aiayn.inference.export import Checkpoint
 from fairseq_aiayn.inference.folder import (
+    BEGIN,
+    CONFIG,
     END,
-    OF_OTHERS,
     PADDING,
     SPECIAL,
-    Config,
+    TEXT_FILES,
+    TRANSLATION,
+    WEIGHTS,
     Model,
-    copy_pieces_file,
     read_text_processing,
-    write_config,
+    require_task,
 )
-from fairseq_aiayn.inference.marian import longest_sequence, wide_projections
-from fairseq_aiayn.nn.attention import MultiHeadAttention
-from fairseq_aiayn.nn.layers import LAYER_NORM_EPSILON, AddAndNorm, LearnedPositions, sinusoids
-from fairseq_aiayn.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer
-from fairseq_aiayn.text import whole_folder
 
 FINISHED_PER_BEAM = 2
 
 
-def write_ctranslate2(model: Model, quantization: str, path: Path) -> None:
-    """Write a directory for CTranslate2; it appears whole or not at all.
+def conversion_of(given: Path | Checkpoint, quantization: str) -> Path:
+    """Return the directory in the user's cache that a model is converted into.
 
-    `quantization` is CTranslate2's name of the type of the weights. Raises ValueError if `path`
-    exists, and OSError if a file cannot be read or written.
+    Its name is the SHA-256 of all that the conversion depends on. Raises OSError.
     """
-    with whole_folder(path) as part:
-        specification = _specification(model)
-        specification.validate()
-        specification.optimize(quantization)
-        specification.save(str(part))
-        copy_pieces_file(model, part)
-        write_config(model.config, part / OF_OTHERS)
+    if isinstance(given, Path):
+        files = [given / name for name in (WEIGHTS, CONFIG, *TEXT_FILES)]
+        facts: object = None
+    else:
+        files = [given.path, *sorted(given.data.glob("dict.*.txt"))]
+        files += [given.pieces_file] if given.pieces_file else []
+        facts = given.text, sorted(path.name for path in given.data.iterdir())  # the languages
+    sums = [sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()]
+    versions = version("fairseq-aiayn"), ctranslate2.__version__
+    key = sha256(repr((sums, facts, quantization, versions)).encode()).hexdigest()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "fairseq_aiayn" / "ctranslate2" / key
+
+
+def load_converted(
+    given: Path | Checkpoint, read: Callable[[], Model], quantization: str, *settings: Any
+) -> CTranslate2Translator:
+    """Load the conversion of a model with the settings of a translator; without a conversion,
+    `read` the model and write it into the user's cache.
+
+    Raises OSError or ValueError for a model, a cache or settings that cannot be used.
+    """
+    path = conversion_of(given, quantization)
+    if not path.exists():
+        from fairseq_aiayn.inference.ctranslate2_writer import write_ctranslate2
+
+        model = read()
+        require_task(model.config, TRANSLATION, model.name)
+        try:
+            write_ctranslate2(model, quantization, path)
+        except (OSError, ValueError):
+            if not path.exists():  # otherwise another command has written it meanwhile
+                raise
+    return CTranslate2Translator(path, *settings)
 
 
 class CTranslate2Translator:
@@ -101,10 +114,10 @@ class CTranslate2Translator:
         self, beam: int | None = None, alpha: float | None = None, nbest: int = 1
     ) -> Engine[str, list[str], list[Translation]]:
         """Return the engine of a search, with the outputs of `Translator.engine`."""
-        options = search_options(self.config, beam, alpha, nbest)
-        read = partial(pieces_of, cut=self.cut, longest=most_tokens(self.config)[0])
+        options = self.config.search_options(beam, alpha, nbest)
+        read = partial(pieces_of, cut=self.cut, longest=self.config.most_tokens[0])
         run = partial(self._search, options=options)
-        return Engine(read, run, empty_output, self.batch_tokens)
+        return Engine(read, run, lambda: [Translation()], self.batch_tokens)
 
     def _search(
         self, sources: Sequence[Sequence[str]], options: Search
@@ -112,24 +125,29 @@ class CTranslate2Translator:
         """Search sources of equal length together: CTranslate2 has one longest output per call.
 
         CTranslate2 excludes a token by a softmax over the others, which would change log P. So
-        what our search excludes, empty outputs and padding, is left out afterwards.
+        what our search excludes, empty outputs and padding, is left out afterwards; if nothing
+        remains, it is excluded after all, and log P of what is found computed alone. So is that of
+        an output of the maximum length, which CTranslate2 leaves without its end token.
         """
         for _, group in groupby(sources, key=len):
             sources = list(group)
             for source, outputs in zip(sources, self._outputs(sources, options.beam), strict=True):
-                usable = [output for output in outputs if _is_usable(output[0])]
-                usable = usable or self._restricted_outputs(source, options.beam)
-                translations = [self._translation(*output, options.alpha) for output in usable]
+                outputs = [output for output in outputs if SPECIAL[PADDING] not in output[0]]
+                found = [output for output in outputs if SPECIAL[END] in output[0][1:]]
+                unscored = [tokens for tokens, _ in outputs if SPECIAL[END] not in tokens]
+                if not found and not unscored:
+                    (restricted,) = self._outputs([source], options.beam, restricted=True)
+                    unscored = [tokens for tokens, _ in restricted]
+                found += self._scored(source, unscored)
+                translations = [self._translation(*output, options.alpha) for output in found]
                 translations.sort(key=lambda translation: translation.score, reverse=True)
                 yield translations[: options.nbest]
 
-    def _restricted_outputs(
-        self, source: Sequence[str], beam: int
+    def _scored(
+        self, source: Sequence[str], outputs: Sequence[Sequence[str]]
     ) -> list[tuple[Sequence[str], float]]:
-        """Search a source whose outputs are all empty, have padding or reached the longest length
-        without an end token, and compute log P of what is found alone."""
-        (outputs,) = self._outputs([source], beam, restricted=True)
-        pieces = [_without_end(tokens) for tokens, _ in outputs]
+        """Return outputs of a source with their log P, the end token included."""
+        pieces = [_without_end(tokens) for tokens in outputs]
         results = self.translator.score_batch([source] * len(pieces), pieces, max_input_length=0)
         totals = [sum(result.log_probs) for result in results]
         return list(zip(pieces, totals, strict=True))
@@ -151,81 +169,16 @@ class CTranslate2Translator:
             max_input_length=0,
             min_decoding_length=int(restricted),
             max_decoding_length=min(
-                len(sources[0]) + self.config.search.extra_length, most_tokens(self.config)[2]
+                len(sources[0]) + self.config.search.extra_length, self.config.most_tokens[2]
             ),
         )
         return [list(zip(result.hypotheses, result.scores, strict=True)) for result in results]
 
     def _translation(self, tokens: Sequence[str], log_p: float, alpha: float) -> Translation:
-        pieces = _without_end(tokens)
-        score = log_p / length_penalty(len(pieces) + 1, alpha)
+        score = log_p / length_penalty(len(_without_end(tokens)) + 1, alpha)
+        pieces = [piece for piece in _without_end(tokens) if piece != SPECIAL[BEGIN]]
         return Translation(self.join(pieces), score, log_p, tuple(pieces))
-
-
-def _is_usable(tokens: Sequence[str]) -> bool:
-    """Return whether an output has pieces, no padding, and the end token."""
-    return len(tokens) > 1 and tokens[-1] == SPECIAL[END] and SPECIAL[PADDING] not in tokens
 
 
 def _without_end(tokens: Sequence[str]) -> list[str]:
     return [piece for piece in tokens if piece != SPECIAL[END]]
-
-
-def _specification(model: Model) -> transformer_spec.TransformerSpec:
-    """Return CTranslate2's description of a model, with all weights."""
-    sizes = model.config.sizes
-    heads = {"num_layers": sizes.N, "num_heads": sizes.h, "head_dim": max(sizes.d_k, sizes.d_v)}
-    encoder = transformer_spec.TransformerEncoderSpec(pre_norm=False, **heads)
-    decoder = transformer_spec.TransformerDecoderSpec(pre_norm=False, **heads)
-    ours = deepcopy(model.transformer)  # quantizing writes into the weights
-    _fill_stack(encoder, encoder.embeddings[0], ours.encoder, model.config)
-    _fill_stack(decoder, decoder.embeddings, ours.decoder, model.config)
-    decoder.projection.weight = ours.decoder.projection.weight
-    specification = transformer_spec.TransformerSpec(encoder, decoder)
-    specification.register_source_vocabulary(list(model.source.types))
-    specification.register_target_vocabulary(list(model.target.types))
-    specification.config.layer_norm_epsilon = LAYER_NORM_EPSILON
-    specification.config.decoder_start_token = SPECIAL[END]
-    specification.config.add_source_eos = True
-    return specification
-
-
-def _fill_stack(
-    spec: model_spec.LayerSpec,
-    embeddings: common_spec.EmbeddingsSpec,
-    stack: Encoder | Decoder,
-    config: Config,
-) -> None:
-    embeddings.weight = stack.embedding.weight
-    spec.position_encodings.encodings = (
-        stack.position.weight
-        if isinstance(stack.position, LearnedPositions)
-        else sinusoids(longest_sequence(config), config.sizes.d_model)
-    )
-    layers = cast("list[EncoderLayer | DecoderLayer]", stack.layers)
-    for layer, ours in zip(spec.layer, layers, strict=True):
-        _fill_attention(layer.self_attention, ours.self_attention, ours.self_attention_norm)
-        if isinstance(ours, DecoderLayer):
-            _fill_attention(layer.attention, ours.cross_attention, ours.cross_attention_norm)
-        network = ours.feed_forward
-        for linear, W in ((layer.ffn.linear_0, network.W_1), (layer.ffn.linear_1, network.W_2)):
-            linear.weight, linear.bias = W.weight, W.bias
-        _fill_norm(layer.ffn.layer_norm, ours.feed_forward_norm)
-
-
-def _fill_attention(
-    spec: attention_spec.MultiHeadAttentionSpec, ours: MultiHeadAttention, norm: AddAndNorm
-) -> None:
-    """Give the specification of a self-attention [QKV, O] or of any other [Q, KV, O] its weights;
-    the scale is 1/√d_k of the true d_k."""
-    Q, K, V, O = wide_projections(ours, max(ours.projection_sizes) // ours.h)
-    is_self_attention = len(spec.linear) == 2
-    weights = [torch.cat([Q, K, V]), O] if is_self_attention else [Q, torch.cat([K, V]), O]
-    for linear, weight in zip(spec.linear, weights, strict=True):
-        linear.weight = weight
-    spec.queries_scale = 1 / math.sqrt(ours.projection_sizes[0] // ours.h)
-    _fill_norm(spec.layer_norm, norm)
-
-
-def _fill_norm(spec: common_spec.LayerNormSpec, ours: AddAndNorm) -> None:
-    spec.gamma, spec.beta = ours.norm.weight, ours.norm.bias

@@ -7,19 +7,17 @@ import re
 import shlex
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
-from fairseq_aiayn.checkpoints import plain_configuration, read_checkpoint, write_checkpoint
 from fairseq_aiayn.inference.folder import (
     PARSING,
     TRANSLATION,
     Config,
     Model,
     TextProcessing,
-    build_transformer,
     read_vocabulary,
     text_of_data,
 )
@@ -38,68 +36,78 @@ PARSING_LANGUAGES = ("words", "tree")
 
 
 class OtherModel(ValueError):
-    """A checkpoint of a model that is not this plugin's; `place` is what of_checkpoint was
-    given."""
-
-    def __init__(self, message: str, place: tuple[Path, Path, TextProcessing, Path | None]) -> None:
-        super().__init__(message)
-        self.place = place
+    """A checkpoint of a model that is not this plugin's."""
 
 
-def of_checkpoint(
-    checkpoint: Path, data: Path, text: TextProcessing, pieces_file: Path | None
-) -> Model:
-    """Read a checkpoint with the dictionaries in `data`; `pieces_file` cut its text.
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint with what its model also needs: the dictionaries in `data`, how its text is cut,
+    and the file that cuts it."""
 
-    Raises OSError or ValueError, with the file and the rule, for files that are missing, unusable
-    or do not belong together, and OtherModel for a model that is not this plugin's.
-    """
-    state = read_checkpoint(checkpoint)
-    options = flat_options(plain_configuration(state))
-    arch = str(options.get("arch"))
-    if not arch.startswith(OURS):
-        raise OtherModel(
-            f"{checkpoint}: expected a model of this plugin, got {arch!r}, which has other "
-            "positions, biases and norms; CTranslate2's ct2-fairseq-converter exports stock models",
-            (checkpoint, data, text, pieces_file),
+    path: Path
+    data: Path
+    text: TextProcessing
+    pieces_file: Path | None
+    told: dict = field(default_factory=dict)  # as in Config
+
+    def read(self) -> Model:
+        """Read the model.
+
+        Raises OSError or ValueError, with the file and the rule, for files that are missing,
+        unusable or do not belong together, and OtherModel for a model that is not this plugin's.
+        """
+        from fairseq_aiayn.checkpoints import plain_configuration, read_checkpoint
+        from fairseq_aiayn.inference.pytorch import build_transformer
+
+        state = read_checkpoint(self.path)
+        config = self._config(flat_options(plain_configuration(state)))
+        source, target = (
+            read_vocabulary(self.data / f"dict.{language}.txt")
+            for language in (config.source_lang, config.target_lang)
         )
-    is_parser = options.get("task") == PARSING_TASK
-    source_lang, target_lang = _languages(options, data)
-    lengths = [options.get(f"max_{side}_positions") for side in ("source", "target")]
-    content = {  # a checkpoint may say anything: it is checked as config.json is
-        "format": 1,
-        "task": PARSING if is_parser else TRANSLATION,
-        "row": arch.removeprefix(OURS),
-        "source_lang": source_lang,
-        "target_lang": target_lang,
-        "sizes": _sizes(options),
-        "sharing": next((kind for name, kind in SHARING.items() if options.get(name)), "all"),
-        "search": asdict(PARSING_DECODING if is_parser else TRANSLATION_DECODING),
-        "text": asdict(text),
-        "learned_lengths": lengths if options.get("learned_positions") else None,
-        "versions": {name: version(name) for name in ("fairseq-aiayn", "torch")},
-        "options": {
-            name: value
-            for name, value in options.items()
-            if name not in PLACES and isinstance(value, str | int | float | bool | list | None)
-        },
-    }
-    config = dataclass_of(content, Config, checkpoint)
-    source, target = (
-        read_vocabulary(data / f"dict.{language}.txt")
-        for language in (config.source_lang, config.target_lang)
-    )
-    weights = {name.replace(".stack.", ".", 1): value for name, value in state["model"].items()}
-    transformer = build_transformer(config, source, target, weights, checkpoint)
-    return Model(config, transformer, source, target, pieces_file, str(checkpoint))
+        weights = {name.replace(".stack.", ".", 1): value for name, value in state["model"].items()}
+        transformer = build_transformer(config, source, target, weights, self.path)
+        return Model(config, transformer, source, target, self.pieces_file, str(self.path))
+
+    def _config(self, options: Mapping[str, Any]) -> Config:
+        arch = str(options.get("arch"))
+        if not arch.startswith(OURS):
+            raise OtherModel(
+                f"{self.path}: expected a model of this plugin, got {arch!r}, which has other "
+                "positions, biases and norms; CTranslate2's ct2-fairseq-converter exports stock "
+                "models"
+            )
+        is_parser = options.get("task") == PARSING_TASK
+        source_lang, target_lang = _languages(options, self.data)
+        lengths = [options.get(f"max_{side}_positions") for side in ("source", "target")]
+        content = {  # a checkpoint may say anything: it is checked as config.json is
+            "format": 1,
+            "task": PARSING if is_parser else TRANSLATION,
+            "row": arch.removeprefix(OURS),
+            "source_lang": source_lang,
+            "target_lang": target_lang,
+            "sizes": _sizes(options),
+            "sharing": next((kind for name, kind in SHARING.items() if options.get(name)), "all"),
+            "search": asdict(PARSING_DECODING if is_parser else TRANSLATION_DECODING),
+            "text": asdict(self.text),
+            "learned_lengths": lengths if options.get("learned_positions") else None,
+            "versions": {name: version(name) for name in ("fairseq-aiayn", "torch")},
+            "options": {
+                name: value
+                for name, value in options.items()
+                if name not in PLACES and isinstance(value, str | int | float | bool | list | None)
+            },
+            "told": self.told,
+        }
+        return dataclass_of(content, Config, self.path)
 
 
-def of_run(run: Path) -> Model:
-    """Read a finished run of the recipes; its settings.json tells its data, its scores are beside
-    it. A parser's run has its searches in directories of its own; one of these will do, too.
+def find_run(run: Path) -> Checkpoint:
+    """Return the checkpoint of a finished run of the recipes; its settings.json tells its data, its
+    scores are beside it. A parser's run has its searches in directories of its own; one of these
+    will do, too.
 
-    Raises as `of_checkpoint` does, and ValueError for a run without a model or a search, or whose
-    text has been replaced.
+    Raises OSError or ValueError for a run without a search, or whose text has been replaced.
     """
     found = [*run.glob("settings.json"), *sorted(run.glob("*/settings.json"))]
     if not found:
@@ -115,10 +123,9 @@ def of_run(run: Path) -> Model:
     text_sha256 = seal.read_text(encoding="utf-8").split(" ")[0] if seal.exists() else None
     if text_sha256 and settings.text_sha256 not in (None, text_sha256):
         raise ValueError(f"{data}: expected the text of {run}, but it has been made anew since")
-    model = of_checkpoint(checkpoint, data, *text_of_data(data))
     told = {"data": settings.corpus, "scores": _scores(search / "score.json")}
     told = {name: words for name, words in told.items() if words}
-    return replace(model, config=replace(model.config, told=told))
+    return Checkpoint(checkpoint, data, *text_of_data(data), told)
 
 
 def _moved(search: Path, data: Path, checkpoint: Path) -> tuple[Path, Path]:
@@ -136,6 +143,8 @@ def _moved(search: Path, data: Path, checkpoint: Path) -> tuple[Path, Path]:
 def to_fairseq(model: Model, path: Path) -> None:
     """Write a model as a checkpoint, with which fairseq-generate and --finetune-from-model work;
     raises OSError if it cannot be written."""
+    from fairseq_aiayn.checkpoints import write_checkpoint
+
     parameters = model.transformer.named_parameters(remove_duplicate=False)
     state = {
         "args": Namespace(**model.config.options),

@@ -8,7 +8,7 @@ codes               byte pairs of subword-nmt, or
 pieces.model        word pieces of sentencepiece; neither if the text is in pieces already
 README.md           the model card
 
-A folder is written whole or not at all, and read strictly.
+A folder is written whole or not at all, and read strictly. Only its weights need torch.
 """
 
 from __future__ import annotations
@@ -21,22 +21,21 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
-import torch
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
-
-from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
-from fairseq_aiayn.nn.layers import Dimensions, Positions, SinusoidalPositions
-from fairseq_aiayn.nn.transformer import Sharing, Transformer, create_transformer
+from fairseq_aiayn.decoding.search import Search
+from fairseq_aiayn.nn.dimensions import LONGEST_SINUSOIDS, Dimensions, Sharing
 from fairseq_aiayn.paper import Decoding
 from fairseq_aiayn.settings import require_whole_attention
 from fairseq_aiayn.text import read_dataclass, stream_lines, whole_folder
 
+if TYPE_CHECKING:
+    from fairseq_aiayn.nn.transformer import Transformer
+
 WEIGHTS, CONFIG, SOURCE, TARGET = "model.safetensors", "config.json", "source.txt", "target.txt"
+LONGEST = 1_024  # tokens of a sentence; attention and the search take far more time for more
 OF_OTHERS = "aiayn.json"  # the configuration in a directory of CTranslate2 or Marian
-PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+Precision = Literal["float32", "float16", "bfloat16"]
 TRANSLATION, PARSING = "translation", "parsing"
 
 BYTE_PAIRS: Final = "byte_pairs"
@@ -72,6 +71,8 @@ def write_folder(model: Model, path: Path) -> None:
     Raises ValueError if `path` exists or a parameter is not finite in the folder's precision, and
     OSError if a file cannot be read or written.
     """
+    from fairseq_aiayn.inference.pytorch import save_weights
+
     with whole_folder(path) as part:
         save_weights(model.transformer, model.config.precision, part / WEIGHTS)
         for vocabulary, name in ((model.source, SOURCE), (model.target, TARGET)):
@@ -88,6 +89,8 @@ def read_folder(path: Path) -> Model:
     Raises OSError for a file that is missing, and ValueError, with the file and the rule, for one
     that is damaged, of another version, or does not fit the others.
     """
+    from fairseq_aiayn.inference.pytorch import build_transformer, read_weights
+
     if not path.is_dir():
         raise ValueError(f"{path}: expected the folder of a model, which aiayn export writes")
     config = read_dataclass(Config, path / CONFIG)
@@ -121,7 +124,7 @@ class Config:
     sharing: Sharing
     search: Decoding
     text: TextProcessing
-    precision: Literal["float32", "float16", "bfloat16"] = "float32"  # of the weights in the file
+    precision: Precision = "float32"  # of the weights in the file
     learned_lengths: tuple[int, int] | None = None  # longest source and target; None: sinusoids
     sha256: dict[str, str] = field(default_factory=dict)  # of every text file and pieces file
     versions: dict = field(default_factory=dict)  # of the packages that wrote the folder
@@ -131,6 +134,24 @@ class Config:
     def __post_init__(self) -> None:
         """Raise ValueError for a model of restricted attention."""
         require_whole_attention(self.options)
+
+    @property
+    def most_tokens(self) -> tuple[int, int, int]:
+        """How many tokens a source, a given target and an output may have before the end token,
+        which takes a position, too."""
+        if self.learned_lengths is None:
+            return LONGEST, LONGEST, LONGEST_SINUSOIDS - 1
+        source, target = self.learned_lengths
+        return source - 1, target - 1, target - 1
+
+    def search_options(
+        self, beam: int | None, alpha: float | None = None, nbest: int = 1
+    ) -> Search:
+        """Return the options of a search; None is the default of the model's task. Raises
+        ValueError for a value that is out of range."""
+        beam = self.search.beam if beam is None else beam
+        alpha = self.search.alpha if alpha is None else alpha
+        return Search(beam, alpha, self.search.extra_length, nbest=nbest)
 
 
 def write_config(config: Config, path: Path) -> None:
@@ -200,6 +221,8 @@ class TextProcessing:
         """
         if self.pieces == NONE:
             return str.split
+        from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
+
         if self.pieces == WORD_PIECES:
             cut = sentence_pieces(cast(Path, file))
             return lambda sentence: cut(sentence).split()
@@ -274,92 +297,6 @@ def read_vocabulary(path: Path) -> Vocabulary:
             raise ValueError(f"{path}:{number}: expected a word and its count, got {line[:60]!r}")
         types.append(match[1])
     return Vocabulary(tuple(types), path)
-
-
-# The weights
-
-
-class NoInitialValues(TorchFunctionMode):
-    """Draws no initial values: on the meta device, PyTorch imports its compiler for each kind of
-    draw, which takes longer than everything else that reads a folder."""
-
-    def __torch_function__(
-        self, function: Callable, types: object, args: tuple = (), kwargs: dict | None = None
-    ) -> object:
-        kwargs = kwargs or {}
-        module = getattr(function, "__module__", None)  # functions in C have none
-        if module == "torch.nn.init" or function.__name__ == "uniform_":
-            return kwargs["tensor"] if "tensor" in kwargs else args[0]
-        return function(*args, **kwargs)
-
-
-def build_transformer(
-    config: Config,
-    source: Vocabulary,
-    target: Vocabulary,
-    weights: Mapping[str, Tensor],
-    where: object,
-) -> Transformer:
-    """Build the model that a Config describes, with these parameters as float32; a shared matrix
-    may have one of its names or all of them.
-
-    Takes no memory for what the parameters do not have. Raises ValueError, with `where`, for sizes
-    that no Transformer can have, for parameters or shapes that are not the model's, and for a value
-    that is not finite.
-    """
-    sizes, learned = config.sizes, config.learned_lengths
-    try:
-        with torch.device("meta"), NoInitialValues():
-            transformer = create_transformer(
-                sizes, len(source), len(target), PADDING, config.sharing, learned or (1, 1)
-            )
-        if learned is None:  # sinusoids are computed when the weights have shown their size
-            transformer.encoder.position = transformer.decoder.position = Positions()
-        given = {name: tensor.float() for name, tensor in weights.items()}
-        first: dict[Tensor, str] = {}
-        for name, parameter in transformer.named_parameters(remove_duplicate=False):
-            other = first.setdefault(parameter, name)
-            if other in given:
-                given.setdefault(name, given[other])
-        require_finite(given)
-        transformer.load_state_dict(given, strict=True, assign=True)
-    except (RuntimeError, TypeError, ValueError) as error:  # PyTorch's for numbers beyond 64 bits
-        raise ValueError(f"{where}: does not fit its configuration: {error}") from error
-    if learned is None:
-        sinusoids = SinusoidalPositions(sizes.d_model)
-        transformer.encoder.position = transformer.decoder.position = sinusoids
-    return transformer.eval().requires_grad_(False)
-
-
-def save_weights(transformer: Transformer, precision: str, path: Path) -> None:
-    """Write a model's parameters in a precision; raises ValueError for one that is not finite."""
-    from safetensors.torch import save
-
-    converted = {  # a shared matrix has one name
-        name: parameter.detach().to(PRECISIONS[precision]).contiguous()
-        for name, parameter in transformer.named_parameters()
-    }
-    require_finite(converted)
-    path.write_bytes(save(converted))
-
-
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file; raises OSError, or ValueError for a damaged one."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise ValueError(f"{path}: expected a safetensors file: {error}") from error
-
-
-def require_finite(weights: Mapping[str, Tensor]) -> None:
-    """Raise ValueError, with the name, for values that are not finite."""
-    for name, tensor in weights.items():
-        if not tensor.isfinite().all():
-            kind = str(tensor.dtype).removeprefix("torch.")
-            raise ValueError(f"{name}: expected finite values in {kind}, got infinity or NaN")
 
 
 # The model card

@@ -18,9 +18,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
-from fairseq_aiayn.inference.engine import LONGEST
 from fairseq_aiayn.inference.folder import (
     END,
+    LONGEST,
     OF_OTHERS,
     PADDING,
     PIECES_FILES,

@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_aiayn.nn.cpu_kernels import dropout, fused_kernel_is_slow, linear
-from fairseq_aiayn.nn.layers import Dimensions, Linear
+from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.layers import Linear
 
 
 def attention_weights(Q: Tensor, K: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -5,17 +5,17 @@ The decoder runs over a whole target (training) or step by step (search).
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from fairseq_aiayn.nn.attention import EncoderDecoderAttention, SelfAttention
 from fairseq_aiayn.nn.decoder_state import DecoderState, LayerState
+from fairseq_aiayn.nn.dimensions import Dimensions, Sharing
 from fairseq_aiayn.nn.initialization import Initialization, initialize
 from fairseq_aiayn.nn.layers import (
     AddAndNorm,
-    Dimensions,
     Dropout,
     Embedding,
     FeedForward,
@@ -24,8 +24,6 @@ from fairseq_aiayn.nn.layers import (
     SinusoidalPositions,
     positions,
 )
-
-Sharing = Literal["all", "target", "none"]
 
 
 class Transformer(nn.Module):

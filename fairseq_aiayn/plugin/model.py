@@ -26,8 +26,8 @@ from fairseq_aiayn.attention_maps.weights import weights_of_call
 from fairseq_aiayn.nn.attention import EncoderDecoderAttention
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.decoder_state import DecoderState
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS
-from fairseq_aiayn.nn.layers import Dimensions
 from fairseq_aiayn.nn.transformer import (
     Decoder,
     DecoderLayer,

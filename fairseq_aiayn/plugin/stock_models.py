@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from types import SimpleNamespace
 
 import torch
@@ -14,7 +13,8 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from fairseq_aiayn.attention_maps.weights import record_weights
-from fairseq_aiayn.inference.folder import END, TextProcessing, Vocabulary
+from fairseq_aiayn.inference.export import Checkpoint
+from fairseq_aiayn.inference.folder import END, Vocabulary
 from fairseq_aiayn.nn.attention import attention_weights
 
 
@@ -54,18 +54,17 @@ def stock_weights_of_call(
 class StockTranslator:
     """What `aiayn attention` uses of a Translator, for a checkpoint of a stock Transformer."""
 
-    def __init__(
-        self, checkpoint: Path, data: Path, text: TextProcessing, pieces_file: Path | None
-    ) -> None:
+    def __init__(self, checkpoint: Checkpoint) -> None:
         """Raises OSError or ValueError, with the file and the rule, for a checkpoint that cannot be
         read or whose model is not a Transformer."""
         models, _, self.task = load_model_ensemble_and_task(
-            [str(checkpoint)], arg_overrides={"data": str(data)}
+            [str(checkpoint.path)], arg_overrides={"data": str(checkpoint.data)}
         )
         if not isinstance(models[0], TransformerModelBase):
             raise ValueError(
-                f"{checkpoint}: expected a Transformer, got {type(models[0]).__name__}"
+                f"{checkpoint.path}: expected a Transformer, got {type(models[0]).__name__}"
             )
+        text, pieces_file = checkpoint.text, checkpoint.pieces_file
         self.model = models[0].eval()
         self.config = SimpleNamespace(text=text)
         self.cut_source = text.cutter(self.task.cfg.source_lang, pieces_file)

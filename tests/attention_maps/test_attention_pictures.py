@@ -25,7 +25,8 @@ from fairseq_aiayn.attention_maps.picture import (
     save_picture,
 )
 from fairseq_aiayn.attention_maps.weights import AttentionMap, select
-from fairseq_aiayn.nn.layers import Dimensions, sinusoids
+from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.layers import sinusoids
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.palette import LINE_COLOURS
 

@@ -18,7 +18,7 @@ from fairseq_aiayn.attention_maps.weights import (
     words_of_pieces,
 )
 from fairseq_aiayn.nn.attention import MultiHeadAttention
-from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
 
 # With d_v of at least the 4 keys and d_model of at least 3 · 4, a layer's output has one cause only

@@ -12,9 +12,8 @@ from small_models import Small, small_model
 
 from fairseq_aiayn.attention_maps.weights import all_attention_weights
 from fairseq_aiayn.cli.attention import attention_maps, shown_pieces
-from fairseq_aiayn.inference.engine import Translator
-from fairseq_aiayn.inference.export import of_checkpoint
-from fairseq_aiayn.inference.folder import BYTE_PAIRS, NONE, TextProcessing
+from fairseq_aiayn.inference.folder import BYTE_PAIRS, NONE
+from fairseq_aiayn.inference.pytorch import Translator
 
 SOURCE, TARGET = "the cat saw", "saw the saw"
 
@@ -76,8 +75,7 @@ def test_a_page_has_all_kinds_or_one_and_opens_where_the_word_is(aiayn, given, r
 
 def test_maps_are_named_by_what_is_written_and_what_is_read(small):
     """Breaks if the target is not shifted, or if a row has the label of the token read there."""
-    text = TextProcessing(BYTE_PAIRS)
-    translator = Translator(of_checkpoint(small.checkpoint, small.data, text, small.codes))
+    translator = Translator(small.read())
     source, target = translator.cut_source(SOURCE), translator.cut_target(TARGET)
     maps = attention_maps(translator, [source, target])
     columns, rows = (*source, "</s>"), (*target, "</s>")
@@ -131,6 +129,6 @@ def test_positions_of_the_paper_and_of_a_model(aiayn, tmp_path):
 
 
 def test_what_moses_escapes_is_shown_as_it_was_written(small):
-    for text, shown in ((TextProcessing(BYTE_PAIRS), "'s"), (TextProcessing(NONE), "&apos;s")):
-        translator = Translator(of_checkpoint(small.checkpoint, small.data, text, small.codes))
+    for pieces, shown in ((BYTE_PAIRS, "'s"), (NONE, "&apos;s")):
+        translator = Translator(small.read(pieces))
         assert shown_pieces(translator, ["&apos;s"]) == (shown,)

@@ -20,7 +20,7 @@ from fairseq_aiayn.cost import (
 )
 from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.attention import attention
-from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
 from fairseq_aiayn.paper import ROWS, SUSTAINED_TFLOPS, TABLE_2, TABLE_3, Row, find_row
 

@@ -21,7 +21,7 @@ from fairseq_aiayn.decoding.beam_search import (
     top_tokens,
 )
 from fairseq_aiayn.decoding.hypotheses import Hypothesis
-from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer, padding_mask
 
 PAD, END, V = 0, 1, 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from fairseq_aiayn.inference.folder import (
     TextProcessing,
     Vocabulary,
 )
-from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.paper import Decoding
 
@@ -42,8 +43,7 @@ class Kind:
     spread: float = 1.0  # of the embeddings
 
 
-# What CTranslate2 and Marian both can compute
-COMMON = {
+COMMON = {  # what CTranslate2 and Marian both can compute
     "d_k < d_v": Kind(replace(SIZES, d_k=2)),
     "one head, d_k > d_v": Kind(replace(SIZES, h=1, d_k=16, d_v=9)),
     "two vocabularies": Kind(sharing="target"),
@@ -60,10 +60,10 @@ def random_model(
     text: str = NONE,
     words: tuple[str, ...] = WORDS,
     pieces_file: Path | None = None,
-    ends: bool = False,
+    ends: float = 0.0,
 ) -> Model:
-    """A model whose parameters are all random, also those that begin as 0 or 1; `ends`: near their
-    initial values, with outputs of different lengths."""
+    """A model whose parameters are all random, also those that begin as 0 or 1; with `ends`, near
+    their initial values, and outputs end the earlier the larger it is."""
     torch.manual_seed(1)
     source = Vocabulary(SPECIAL + words)
     target = source if kind.sharing == "all" else Vocabulary(SPECIAL + words[:-2])
@@ -78,7 +78,7 @@ def random_model(
             embedding.weight *= kind.spread
         if ends:
             norm = transformer.decoder.layers[-1].feed_forward_norm.norm
-            norm.bias += 1.5 * transformer.decoder.projection.weight[END]
+            norm.bias += ends * transformer.decoder.projection.weight[END]
     config = Config(
         format=1,
         task="translation",
@@ -107,12 +107,8 @@ def preferring(model: Model, tokens: list[int], logit: float) -> Model:
 
 def sentences(vocabulary: Vocabulary, lengths: list[int], seed: int = 2) -> list[str]:
     """Random sentences of a model's own types."""
-    generator = torch.Generator().manual_seed(seed)
-    types = vocabulary.types[len(SPECIAL) :]
-    return [
-        " ".join(types[index] for index in torch.randint(len(types), (n,), generator=generator))
-        for n in lengths
-    ]
+    draw, types = random.Random(seed), vocabulary.types[len(SPECIAL) :]
+    return [" ".join(draw.choices(types, k=length)) for length in lengths]
 
 
 def cut_text(kind: str, directory: Path) -> tuple[Path | None, tuple[str, ...]]:

@@ -22,9 +22,9 @@ from random_models import (
 )
 from transformers import MarianMTModel, MarianTokenizer
 
-from fairseq_aiayn.inference.engine import Translator
 from fairseq_aiayn.inference.folder import BYTE_PAIRS, NONE, PADDING, WORD_PIECES
 from fairseq_aiayn.inference.marian import load, write_marian
+from fairseq_aiayn.inference.pytorch import Translator
 from fairseq_aiayn.paper import Decoding
 
 
@@ -56,7 +56,7 @@ def test_log_probabilities_are_ours(kind: Kind, tmp_path: Path) -> None:
 def test_the_search_is_ours(tmp_path: Path) -> None:
     """But for outputs of the maximum length, where transformers takes the end token as certain.
     Breaks if outputs may be empty or hold padding, or if the length penalty is another."""
-    model = random_model(search=Decoding(beam=4, alpha=0.6, extra_length=20), ends=True)
+    model = random_model(search=Decoding(beam=4, alpha=0.6, extra_length=20), ends=1.5)
     padding = model.transformer.decoder.projection.weight[PADDING]
     model.transformer.decoder.layers[-1].feed_forward_norm.norm.bias.data += 2 * padding
     write_marian(model, tmp_path / "marian")
@@ -81,7 +81,7 @@ def test_text_goes_in_and_out_as_ours(text: str, sharing: str, tmp_path: Path) -
     file, words = cut_text(text, tmp_path)
     greedy = Decoding(beam=1, alpha=0.0, extra_length=6)
     kind = Kind(sharing=sharing)
-    model = random_model(kind, greedy, text, words, file if text != NONE else None, ends=True)
+    model = random_model(kind, greedy, text, words, file if text != NONE else None, ends=1.5)
     model = replace(model, config=replace(model.config, told={"licence": "MIT"}))
     write_marian(model, tmp_path / "marian")
     card = (tmp_path / "marian" / "README.md").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from full_disk import full_disk
 from safetensors.torch import load_file, save_file
 from small_models import KINDS, Small, small_model
 
-from fairseq_aiayn.inference.export import of_checkpoint, of_run, to_fairseq
+from fairseq_aiayn.inference.export import find_run, to_fairseq
 from fairseq_aiayn.inference.folder import (
     BYTE_PAIRS,
     END,
@@ -120,13 +120,13 @@ def test_a_run_that_has_been_moved_has_everything(
     score = {"score": 24.2345, "signature": "case:mixed"}
     (run / "test" / "score.json").write_text(json.dumps({"paper": score, "sacrebleu": "none"}))
     for given in (run, run / "test"):
-        model = of_run(given)
+        model = find_run(given).read()
         assert model.config.text == TextProcessing(BYTE_PAIRS, normalize=True)
         assert model.config.told == {"data": "invented", "scores": "BLEU 24.23 (case:mixed)"}
     assert "BLEU 24.23" in model_card(model)
     (run.parent / "bin" / "sha256").write_text("0dd  -\n")
     with pytest.raises(ValueError, match="has been made anew since"):
-        of_run(run)
+        find_run(run)
 
 
 def test_numbers_and_pieces_are_fairseqs(tmp_path: Path) -> None:
@@ -209,9 +209,7 @@ def test_a_checkpoint_that_cannot_be_a_folder_is_named(
     vars(state["args"]).update(changes)
     torch.save(state, tmp_path / "checkpoint.pt")
     with pytest.raises(ValueError) as caught:
-        of_checkpoint(
-            tmp_path / "checkpoint.pt", small.data, TextProcessing(BYTE_PAIRS), small.codes
-        )
+        replace(small, checkpoint=tmp_path / "checkpoint.pt").read()
     assert rule in str(caught.value)
 
 

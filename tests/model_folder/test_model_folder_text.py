@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 import subprocess
@@ -14,9 +13,9 @@ import pytest
 from fairseq.data.encoders.moses_tokenizer import MosesTokenizer
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
-from sentencepiece import SentencePieceTrainer
 from small_models import SENTENCES, write_codes
 
+from fairseq_aiayn.corpus.subwords import learn
 from fairseq_aiayn.inference.folder import (
     BYTE_PAIRS,
     NONE,
@@ -33,66 +32,32 @@ LINES = (
 )
 
 
-@pytest.fixture(scope="module")
-def codes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("pieces") / "codes"
-    write_codes(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def word_pieces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    model = io.BytesIO()
-    SentencePieceTrainer.train(
-        sentence_iterator=iter(SENTENCES),
-        model_writer=model,
-        model_type="bpe",
-        vocab_size=70,
-        minloglevel=2,
-    )
-    path = tmp_path_factory.mktemp("pieces") / "pieces.model"
-    path.write_bytes(model.getvalue())
-    return path
-
-
 def moses(language: str) -> MosesTokenizer:
     """fairseq's --tokenizer moses for one language."""
     both = {"source_lang": language, "target_lang": language}
     return MosesTokenizer(Namespace(**both, moses_no_dash_splits=False, moses_no_escape=False))
 
 
-def shuffled(lines: list[list[str]]) -> list[list[str]]:
-    """Pieces as a model may write them: any order, so that words and quotes do not match."""
-    pieces = [piece for line in lines for piece in line]
-    rng = random.Random(1)
-    return [rng.choices(pieces, k=length) for length in (1, 5, 30, 30)]
-
-
 @pytest.mark.parametrize("language", ["en", "de", "fr"])
-def test_byte_pairs_are_cut_and_joined_as_by_fairseq(codes: Path, language: str) -> None:
-    bpe = SubwordNMTBPE(Namespace(bpe_codes=str(codes), bpe_separator="@@"))
-    text = TextProcessing(BYTE_PAIRS)
-    cut, join = text.cutter(language, codes), text.joiner(language)
-    lines = [bpe.encode(moses(language).encode(line)).split() for line in LINES]
+@pytest.mark.parametrize("kind", [BYTE_PAIRS, WORD_PIECES])
+def test_text_is_cut_and_joined_as_by_fairseq(kind: str, language: str, tmp_path: Path) -> None:
+    """Pieces are joined in any order, as a model may write them: words and quotes do not match."""
+    file, text = tmp_path / "file", TextProcessing(kind)
+    if kind == BYTE_PAIRS:
+        write_codes(file)
+        bpe = SubwordNMTBPE(Namespace(bpe_codes=str(file), bpe_separator="@@"))
+        encode, decode = moses(language).encode, moses(language).decode
+    else:
+        file.write_bytes(learn(SENTENCES, 70))
+        options = {"sentencepiece_enable_sampling": False, "sentencepiece_alpha": None}
+        bpe = SentencepieceBPE(Namespace(sentencepiece_model=str(file), **options))
+        encode = decode = str
+    cut, join = text.cutter(language, file), text.joiner(language)
+    lines = [bpe.encode(encode(line)).split() for line in LINES]
     assert [cut(line) for line in LINES] == lines
-    for pieces in [*lines, *shuffled(lines)]:
-        assert join(pieces) == moses(language).decode(bpe.decode(" ".join(pieces)))
-
-
-def test_word_pieces_are_cut_and_joined_as_by_fairseq(word_pieces: Path) -> None:
-    bpe = SentencepieceBPE(
-        Namespace(
-            sentencepiece_model=str(word_pieces),
-            sentencepiece_enable_sampling=False,
-            sentencepiece_alpha=None,
-        )
-    )
-    text = TextProcessing(WORD_PIECES)
-    cut, join = text.cutter("en", word_pieces), text.joiner("fr")
-    lines = [bpe.encode(line).split() for line in LINES]
-    assert [cut(line) for line in LINES] == lines
-    for pieces in [*lines, *shuffled(lines)]:
-        assert join(pieces) == bpe.decode(" ".join(pieces))
+    draw, pieces = random.Random(1), [piece for line in lines for piece in line]
+    for line in [*lines, *(draw.choices(pieces, k=length) for length in (1, 5, 30, 30))]:
+        assert join(line) == decode(bpe.decode(" ".join(line)))
 
 
 def test_text_in_pieces_stays_as_it_is() -> None:

@@ -22,8 +22,9 @@ from small_models import SENTENCES, Small, small_model
 import fairseq_aiayn
 from fairseq_aiayn import load
 from fairseq_aiayn.cli.options import PRECISIONS
-from fairseq_aiayn.inference.engine import Engine, Parser, Translator
+from fairseq_aiayn.inference.engine import Engine
 from fairseq_aiayn.inference.folder import read_folder
+from fairseq_aiayn.inference.pytorch import Parser, Translator
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES
 from fairseq_aiayn.treebank.repair import repair
 
@@ -248,7 +249,7 @@ def test_a_device_that_is_not_there_is_named(folder):
 def test_neither_fairseq_nor_compilers_are_loaded(folder, translator):
     """PyTorch's compiler alone would take longer to import than everything else."""
     script = (
-        "import sys, fairseq_aiayn, fairseq_aiayn.inference.engine\n"
+        "import sys, fairseq_aiayn, fairseq_aiayn.inference.pytorch\n"
         "translator = fairseq_aiayn.load(sys.argv[1], 'cpu')\n"
         "print(translator.translate([sys.argv[2]])[0])\n"
         "roots = {name.partition('.')[0] for name in sys.modules} | set(sys.modules)\n"

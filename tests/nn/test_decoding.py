@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.decoder_state import STEPS_OF_ROOM, DecoderState
-from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer, needed_mask
 
 DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.1)

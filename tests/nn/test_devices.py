@@ -20,7 +20,7 @@ from fairseq_aiayn.decoding.hypotheses import Finished, History
 from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.attention import attention, causal_mask, fused_attention
 from fairseq_aiayn.nn.cpu_kernels import fits_onednn, linear, rows_of_logits
-from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer, padding_mask
 from fairseq_aiayn.training import ProjectedSmoothedNLL, smoothed_nll
 

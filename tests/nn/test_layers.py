@@ -9,10 +9,10 @@ from torch import Tensor
 
 from fairseq_aiayn.nn import attention
 from fairseq_aiayn.nn.attention import MultiHeadAttention
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS, Initialization
 from fairseq_aiayn.nn.layers import (
     LONGEST_SINUSOIDS,
-    Dimensions,
     Dropout,
     FeedForward,
     SinusoidalPositions,

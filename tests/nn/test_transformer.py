@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer, needed_mask, padding_mask
 
 DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.1)

@@ -6,7 +6,8 @@ import torch
 from reference import Reference, sinusoid, smoothed_loss
 from torch import Tensor
 
-from fairseq_aiayn.nn.layers import Dimensions, sinusoids
+from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.layers import sinusoids
 from fairseq_aiayn.nn.transformer import Sharing, Transformer, create_transformer
 from fairseq_aiayn.training import smoothed_nll
 

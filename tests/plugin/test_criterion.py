@@ -10,7 +10,7 @@ from fairseq.distributed import ModuleProxyWrapper
 from torch.nn.parallel import DistributedDataParallel
 
 from fairseq_aiayn.nn.cpu_kernels import warn_if_slow
-from fairseq_aiayn.nn.layers import Dimensions
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.paper import TINY
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.training import AiaynLabelSmoothedCrossEntropy
