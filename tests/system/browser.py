@@ -57,13 +57,10 @@ class OpenPage:
         )
         assert needed <= there, f"the page needs {needed} px, the window has {there}"
 
-    def screenshot(self) -> bytes:
-        """Return the whole page as a PNG."""
-        return self.tab.screenshot(full_page=True, animations="disabled")
-
     def colours(self) -> int:
-        """Count the colours of the screenshot; a blank page has 1."""
-        picture = Image.open(io.BytesIO(self.screenshot())).convert("RGB")
+        """Count the colours of the whole page; a blank one has 1."""
+        png = self.tab.screenshot(full_page=True, animations="disabled")
+        picture = Image.open(io.BytesIO(png)).convert("RGB")
         return len(picture.getcolors(maxcolors=picture.width * picture.height))
 
 
