@@ -13,10 +13,13 @@ from typing import Any
 from fairseq_aiayn.nn.dimensions import Sharing
 from fairseq_aiayn.paper import (
     ADAM,
+    BIG_EN_FR,
     PARSING_DECODING,
     ROWS,
     TABLE_3,
     TRANSLATION,
+    VOCABULARY_EN_DE,
+    VOCABULARY_EN_FR,
     Decoding,
     Row,
     learning_rate,
@@ -182,6 +185,11 @@ def task_of(row: Row) -> str:
 def averaged_of(row: Row, subset: object) -> int:
     """Return how many checkpoints the mean is of; Table 3, of the validation set, has no mean."""
     return 1 if subset == "valid" and row in TABLE_3 else row.averaged
+
+
+def vocabulary_of(row: Row) -> int:
+    """Return how many subwords the paper has for a row's languages (section 5.1)."""
+    return VOCABULARY_EN_FR if row == BIG_EN_FR else VOCABULARY_EN_DE
 
 
 def is_about(vocabulary: int, paper: int) -> bool:

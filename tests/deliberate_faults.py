@@ -180,7 +180,7 @@ recipes: every_run_averages_one_checkpoint
 recipes: every_seed_trains_with_the_same
   "${flags[@]}" --seed "$seed" "${measure[@]}" => "${flags[@]}" "${measure[@]}"
 recipes: stock_fairseq_searches_with_its_own_defaults
-  [[ -n ${find[*]} ]] || find=("${search[@]}") => true
+  [[ -n ${beam[*]} ]] || beam=("${search[@]}") => true
 recipes: searches_of_the_systems_swapped
   our_search=(--beam 5 --lenpen 1.4) stock => stock_search=(--beam 5 --lenpen 1.4) our
 recipes: long_trees_of_the_test_set_left_out

@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from fairseq_aiayn.diagnosis.evidence import Evidence
-from fairseq_aiayn.paper import ADAM, ROWS, TABLE_3, VOCABULARY_EN_DE, Row, learning_rate
+from fairseq_aiayn.paper import ADAM, OWN, PARSING, ROWS, TABLE_3, Row, learning_rate
 from fairseq_aiayn.runs.logs import as_number
 from fairseq_aiayn.settings import (
     ENCODER_AND_DECODER,
@@ -28,6 +28,7 @@ from fairseq_aiayn.settings import (
     is_about,
     option,
     task_of,
+    vocabulary_of,
 )
 
 
@@ -83,6 +84,7 @@ def judge(aspect: Aspect, run: Evidence, row: Row) -> Finding | None:
     if here is None:
         return None
     names = {"row": row, "task": task_of(row), "search": decoding(row), "adam": ADAM}
+    names["vocabulary"] = vocabulary_of(row)
     names["shared"] = option([*SHARING][0 if row.shared_vocabulary else 1])
     paper = aspect.paper(run, row) if callable(aspect.paper) else aspect.paper.format(**names)
     if isinstance(here, tuple):
@@ -418,11 +420,11 @@ ASPECTS = (
     Aspect("shared matrices",
            lambda run, row: [*SHARING.values()][0 if row.shared_vocabulary else 1], _sharing,
            (UNKNOWN, "more parameters than the paper's model"), "{shared}"),
-    Aspect("vocabulary", f"about {VOCABULARY_EN_DE:,}",
-           lambda run, row: run.vocabulary and (not row.published.bleu or (
-               is_about(run.vocabulary, VOCABULARY_EN_DE) or f"{run.vocabulary:,} types")),
+    Aspect("vocabulary", "about {vocabulary:,}",
+           lambda run, row: run.vocabulary and (row in (*OWN, PARSING) or (
+               is_about(run.vocabulary, vocabulary_of(row)) or f"{run.vocabulary:,} types")),
            (UNKNOWN, "another text or number of merges: perplexities per piece do not compare"),
-           f"subword-nmt learn-bpe --total-symbols -s {VOCABULARY_EN_DE}"),
+           "subword-nmt learn-bpe --total-symbols -s {vocabulary}"),
     Aspect("initial values", "{row.initialization}", _initial_values,
            (UNKNOWN, f"perplexity 9.49 (fairseq), 10.19 (tensor2tensor), 10.27 (0.9) {OF_TINY}")),
     Aspect("activation", "relu",

@@ -116,7 +116,10 @@ def test_what_the_paper_prints_is_the_effect():
     learned = finding("positions", stock(encoder_learned_pos=True)).effect
     assert learned.startswith(f"{bleu['e_learned'] - bleu['base']:+.1f} BLEU")
     for types, differs in {37_000: False, 8_000: True}.items():
-        assert finding("vocabulary", replace(stock(), vocabulary=types)).differs is differs
+        run = replace(stock(), vocabulary=types)
+        assert finding("vocabulary", run).differs is differs
+        french = finding("vocabulary", run, ROWS["big_en_fr"])
+        assert french.paper == "about 32,000" and french.differs
 
 
 @pytest.mark.parametrize(
