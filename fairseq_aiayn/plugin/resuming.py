@@ -86,8 +86,9 @@ def copied_whole(copy: Callable) -> Callable:
         try:
             os.link(source, part)
         except OSError:
-            copied = copy(source, part, overwrite=True)
-        os.replace(part, target)
+            copied = copy(source, part, overwrite=True)  # iopath returns False where it fails
+        if copied:
+            os.replace(part, target)
         return copied
 
     return wrapped

@@ -128,7 +128,7 @@ def test_a_training_that_is_done_stays_so(updates, waited, patience, done):
 
 
 def test_half_a_copy_replaces_no_checkpoint(tmp_path, monkeypatch):
-    """Breaks if a kill while checkpoint_last.pt is copied leaves it cut short."""
+    """Breaks if a kill or a full disk while checkpoint_last.pt is copied leaves it cut short."""
     source, last = tmp_path / "checkpoint_1_20.pt", tmp_path / "checkpoint_last.pt"
     source.write_bytes(b"of update 20")
     last.write_bytes(b"of update 10")
@@ -137,10 +137,15 @@ def test_half_a_copy_replaces_no_checkpoint(tmp_path, monkeypatch):
         Path(target).write_bytes(b"of upd")
         raise KeyboardInterrupt
 
+    def failing(source: str, target: str, overwrite: bool) -> bool:  # as iopath's
+        Path(target).write_bytes(b"of upd")
+        return False
+
     with monkeypatch.context() as without_links:
         without_links.setattr(os, "link", Mock(side_effect=OSError))
         with pytest.raises(KeyboardInterrupt):
             copied_whole(killed)(str(source), str(last), overwrite=True)
+        assert not copied_whole(failing)(str(source), str(last), overwrite=True)
         assert last.read_bytes() == b"of update 10"
         assert copied_whole(PathManager.copy)(str(source), str(last), overwrite=True)
         assert last.read_bytes() == b"of update 20" and not last.samefile(source)
