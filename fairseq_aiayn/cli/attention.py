@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from fairseq_aiayn.cli.options import add_model, find_model, read_model
+from fairseq_aiayn.inference.export import Checkpoint, OtherModel
+from fairseq_aiayn.inference.folder import END, SPECIAL
 from fairseq_aiayn.paper import BASE
+from fairseq_aiayn.text import write_whole
 
 if TYPE_CHECKING:
     from fairseq_aiayn.attention_maps.weights import AttentionMap
-    from fairseq_aiayn.inference.export import Checkpoint
     from fairseq_aiayn.inference.pytorch import Translator
 
 KINDS = ("encoder", "decoder", "cross")
@@ -145,7 +147,6 @@ def _show_sentence(arguments: argparse.Namespace) -> None:
 
 def _read_translator(arguments: argparse.Namespace) -> Translator:
     """Return the model that is given, on the CPU: ours, or a stock one that runs in fairseq."""
-    from fairseq_aiayn.inference.export import OtherModel
     from fairseq_aiayn.inference.pytorch import Translator
 
     given = find_model(arguments)
@@ -158,7 +159,7 @@ def _read_translator(arguments: argparse.Namespace) -> Translator:
             logging.getLogger(tells_too_much).setLevel(logging.WARNING)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what fairseq uses of hydra
-            return cast(Translator, StockTranslator(cast("Checkpoint", given)))
+            return cast(Translator, StockTranslator(cast(Checkpoint, given)))
 
 
 def attention_maps(
@@ -172,7 +173,6 @@ def attention_maps(
     a sentence without words.
     """
     from fairseq_aiayn.attention_maps.weights import AttentionMap
-    from fairseq_aiayn.inference.folder import END, SPECIAL
 
     numbers, labels = [], []
     for pieces, vocabulary in zip(sentences, (translator.source, translator.target), strict=False):
@@ -202,7 +202,6 @@ def _write(maps: Sequence[AttentionMap], arguments: argparse.Namespace) -> None:
     """Write a page of the maps, or a picture of the only one."""
     from fairseq_aiayn.attention_maps import page, picture
     from fairseq_aiayn.attention_maps.weights import merge_words, occurrences, select
-    from fairseq_aiayn.text import write_whole
 
     first = next((shown for shown in maps if occurrences(arguments.word, shown)), maps[-1])
     shown = merge_words(first) if arguments.merge else first

@@ -6,7 +6,7 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import cast, get_args
 
 from fairseq_aiayn.cli.options import (
     FLOAT32,
@@ -15,6 +15,8 @@ from fairseq_aiayn.cli.options import (
     find_model,
     read_model,
 )
+from fairseq_aiayn.inference.export import to_fairseq
+from fairseq_aiayn.inference.folder import NONE, Precision, write_folder
 from fairseq_aiayn.settings import option
 
 FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN = TARGETS = ("folder", "fairseq", "ctranslate2", "marian")
@@ -35,7 +37,7 @@ def declare_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, required=True, help="must not exist yet")
     parser.add_argument(
         "--precision",
-        choices=["float32", "float16", "bfloat16"],
+        choices=get_args(Precision),
         help="of the weights in the folder (default: float32)",
     )
     parser.add_argument(
@@ -77,23 +79,20 @@ def run_export(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--output {output}: must not exist yet")
     given = find_model(arguments)
     model = read_model(given)
-    if model.config.text.pieces == "none" and not isinstance(given, Path):
+    if model.config.text.pieces == NONE and not isinstance(given, Path):
         print(
             "nothing says how the text was cut (--bpe-codes, --sentencepiece-model):"
             " the model takes text in pieces",
             file=sys.stderr,
         )
-    precision: Any = arguments.precision or FLOAT32
     told = {name: getattr(arguments, name) for name in TOLD if getattr(arguments, name)}
-    config = replace(model.config, precision=precision, told=model.config.told | told)
+    config = replace(
+        model.config, precision=arguments.precision or FLOAT32, told=model.config.told | told
+    )
     model = replace(model, config=config)
     if arguments.to == FOLDER:
-        from fairseq_aiayn.inference.folder import write_folder
-
         write_folder(model, output)
     elif arguments.to == FAIRSEQ:
-        from fairseq_aiayn.inference.export import to_fairseq
-
         to_fairseq(model, output)
     elif arguments.to == MARIAN:
         from fairseq_aiayn.inference.marian import write_marian

@@ -5,13 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fairseq_aiayn.inference.engine import BATCH_TOKENS
+from fairseq_aiayn.inference.export import Checkpoint, find_run
+from fairseq_aiayn.inference.folder import (
+    BYTE_PAIRS,
+    CONFIG,
+    WORD_PIECES,
+    Model,
+    TextProcessing,
+    read_folder,
+    text_of_data,
+)
 from fairseq_aiayn.settings import option
-
-if TYPE_CHECKING:
-    from fairseq_aiayn.inference.export import Checkpoint
-    from fairseq_aiayn.inference.folder import Model
 
 FLOAT32 = "float32"
 PRECISIONS = (FLOAT32, "bfloat16")  # nn/cpu_kernels.py has them, but imports torch
@@ -59,8 +65,9 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch-tokens",
         type=int,
+        default=BATCH_TOKENS,
         metavar="N",
-        help="source tokens per batch, with padding (default: 4096)",
+        help="source tokens per batch, with padding (default: %(default)s)",
     )
     parser.add_argument(
         "--precision",
@@ -92,9 +99,6 @@ def find_model(arguments: argparse.Namespace) -> Path | Checkpoint:
     Raises ValueError as `require_one_model` does, and as inference/{folder,export}.py do.
     """
     require_one_model(arguments)
-    from fairseq_aiayn.inference.export import Checkpoint, find_run
-    from fairseq_aiayn.inference.folder import CONFIG, TextProcessing, text_of_data
-
     if arguments.model:
         is_folder = (arguments.model / CONFIG).exists()
         return arguments.model if is_folder else find_run(arguments.model)
@@ -102,9 +106,8 @@ def find_model(arguments: argparse.Namespace) -> Path | Checkpoint:
     codes, pieces = arguments.bpe_codes, arguments.sentencepiece_model
     text, file = text_of_data(arguments.data_bin)
     if codes or pieces:
-        text = TextProcessing(
-            "byte_pairs" if codes else "word_pieces", arguments.normalize, arguments.lowercase
-        )
+        steps = arguments.normalize, arguments.lowercase
+        text = TextProcessing(BYTE_PAIRS if codes else WORD_PIECES, *steps)
         file = codes or pieces
     return Checkpoint(arguments.checkpoint, arguments.data_bin, text, file)
 
@@ -112,8 +115,6 @@ def find_model(arguments: argparse.Namespace) -> Path | Checkpoint:
 def read_model(given: Path | Checkpoint) -> Model:
     """Return what `find_model` found, ready for use, and say in a terminal what the first seconds
     are for; raises as inference/{folder,export}.py do."""
-    from fairseq_aiayn.inference.folder import read_folder
-
     if sys.stderr.isatty():
         print("loading PyTorch and the model ...", file=sys.stderr)
     return read_folder(given) if isinstance(given, Path) else given.read()
@@ -122,9 +123,6 @@ def read_model(given: Path | Checkpoint) -> Model:
 def search_settings(arguments: argparse.Namespace) -> tuple[str | None, int, int | None]:
     """Return the device, the batch size and the number of threads; raises ValueError for less than
     one thread."""
-    from fairseq_aiayn.inference.engine import BATCH_TOKENS
-
     if arguments.threads is not None and arguments.threads < 1:
         raise ValueError(f"--threads must be at least 1, got {arguments.threads}")
-    batch_tokens = BATCH_TOKENS if arguments.batch_tokens is None else arguments.batch_tokens
-    return arguments.device, batch_tokens, arguments.threads
+    return arguments.device, arguments.batch_tokens, arguments.threads

@@ -21,13 +21,15 @@ from fairseq_aiayn.cli.options import (
     read_model,
     search_settings,
 )
+from fairseq_aiayn.inference.engine import AT_ONCE, Engine
+from fairseq_aiayn.inference.export import Checkpoint
+from fairseq_aiayn.inference.folder import CONFIG, OF_OTHERS, PIECES_FILES, WORD_PIECES, Config
 from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION
 from fairseq_aiayn.text import read_dataclass
+from fairseq_aiayn.treebank.trees import SYMBOLS, pretty, write_tree
 
 if TYPE_CHECKING:
     from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
-    from fairseq_aiayn.inference.engine import Engine
-    from fairseq_aiayn.inference.export import Checkpoint
     from fairseq_aiayn.inference.pytorch import Parse, Translator
 
 AUTO, AIAYN, CTRANSLATE2 = ENGINES = ("auto", "aiayn", "ctranslate2")
@@ -100,8 +102,6 @@ def run_translate(arguments: argparse.Namespace) -> None:
 
 def _translator(arguments: argparse.Namespace) -> Translator | CTranslate2Translator:
     """Load the model; raises OSError or ValueError for one that cannot be used."""
-    from fairseq_aiayn.inference.folder import OF_OTHERS
-
     settings = search_settings(arguments)
     engine, quantization = arguments.engine, arguments.quantization or FLOAT32
     is_converted = arguments.model is not None and (arguments.model / OF_OTHERS).is_file()
@@ -136,8 +136,6 @@ def _ctranslate2_does_the_same(arguments: argparse.Namespace, given: Path | Chec
 
     Its search ends earlier, which changes outputs for a small beam or a large α (docs/export.md).
     """
-    from fairseq_aiayn.inference.folder import CONFIG, Config
-
     search = TRANSLATION
     if isinstance(given, Path):
         search = read_dataclass(Config, given / CONFIG).search
@@ -192,10 +190,9 @@ def run_parse(arguments: argparse.Namespace) -> None:
     --skip-invalid, it has an empty line.
     """
     from fairseq_aiayn.inference.pytorch import Parser
-    from fairseq_aiayn.treebank.trees import SYMBOLS, pretty, write_tree
 
     if arguments.checkpoint and arguments.data_bin and not arguments.bpe_codes:
-        default = arguments.data_bin / "pieces.model"
+        default = arguments.data_bin / PIECES_FILES[WORD_PIECES]
         arguments.sentencepiece_model = arguments.sentencepiece_model or default
     model = read_model(find_model(arguments))
     parser = Parser(model, *search_settings(arguments), arguments.precision)
@@ -220,8 +217,6 @@ def outputs_of(
     `skip_invalid`, the error is printed on standard error and the output is None. A terminal is
     asked for one sentence after the other, and told the errors.
     """
-    from fairseq_aiayn.inference.engine import AT_ONCE
-
     asks = not sentences and sys.stdin.isatty()
     where = "sentence " if sentences else "standard input:"
     lines = asked_for() if asks else input_lines()
