@@ -86,9 +86,8 @@ def run_export(arguments: argparse.Namespace) -> None:
             file=sys.stderr,
         )
     told = {name: getattr(arguments, name) for name in TOLD if getattr(arguments, name)}
-    config = replace(
-        model.config, precision=arguments.precision or FLOAT32, told=model.config.told | told
-    )
+    precision = cast(Precision, arguments.precision or FLOAT32)
+    config = replace(model.config, precision=precision, told=model.config.told | told)
     model = replace(model, config=config)
     if arguments.to == FOLDER:
         write_folder(model, output)
