@@ -139,6 +139,10 @@ model_folder: unfinished_last_piece_keeps_its_mark
   detokenize(f"{' '.join(pieces)} ".replace => detokenize(f"{' '.join(pieces)}".replace
 model_folder: alpha_of_zero_is_ignored
   alpha = self.search.alpha if alpha is None else alpha => alpha = alpha or self.search.alpha
+cli: conversion_of_other_weights_is_used
+  for name in (WEIGHTS, CONFIG, *TEXT_FILES) => for name in (CONFIG, *TEXT_FILES)
+exchange: outputs_of_the_maximum_length_are_lost
+  found += self._scored(source, unscored) => found = found or self._scored(source, unscored)
 model_folder: unknown_pieces_become_padding
   self.number.get(piece, UNKNOWN) => self.number.get(piece, PADDING)
 plugin: last_sentences_of_the_test_set_left_out

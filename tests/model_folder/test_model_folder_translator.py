@@ -10,6 +10,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -24,53 +25,46 @@ from fairseq_aiayn import load
 from fairseq_aiayn.cli.options import PRECISIONS
 from fairseq_aiayn.inference.engine import Engine
 from fairseq_aiayn.inference.folder import read_folder
-from fairseq_aiayn.inference.pytorch import Parser, Translator
+from fairseq_aiayn.inference.pytorch import Parser, Translator, find_device
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES
 from fairseq_aiayn.treebank.repair import repair
 
 CLOSE = {"abs": 1e-4, "rel": 1e-5}
 ROOT = Path(fairseq_aiayn.__file__).parents[1]
 MODELS = ("all embeddings shared", "no embeddings shared", "learned positions")
-LENGTHS = st.lists(st.integers(0, 9), max_size=20)
 
 
-@given(LENGTHS, st.integers(1, 30), st.integers(1, 25))
+@given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 30), st.integers(1, 25))
 def test_an_engine_maps_each_sentence_in_its_place(
     lengths: list[int], batch_tokens: int, at_once: int
 ) -> None:
-    """Whatever the batches, which have no more tokens than allowed, with padding."""
-    sentences = [f"{number}" * length for number, length in enumerate(lengths)]
+    """Whatever the batches, which have no more tokens than allowed, with padding; the error of an
+    invalid sentence, here one of more than 7 tokens, comes after the outputs before it."""
 
-    def run(batch: list[str]) -> Iterator[str]:
-        assert batch and all(batch)
-        assert len(batch) == 1 or len(batch) * max(map(len, batch)) <= batch_tokens
-        return (f"<{source}>" for source in batch)
+    def read(sentence: tuple[int, int]) -> tuple[int, int]:
+        if sentence[1] > 7:
+            raise ValueError("too long")
+        return sentence
 
-    engine = Engine(str, run, lambda: "nothing", batch_tokens)
-    expected = [f"<{sentence}>" if sentence else "nothing" for sentence in sentences]
-    assert [*engine.stream(sentences, at_once)] == engine(sentences) == expected
+    def run(batch: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        assert len(batch) == 1 or len(batch) * max(n for _, n in batch) <= batch_tokens
+        return iter(batch)
 
-
-@given(LENGTHS, st.integers(1, 25))
-def test_an_invalid_sentence_comes_after_the_outputs_before_it(
-    lengths: list[int], at_once: int
-) -> None:
-    def read(length: int) -> str:
-        if length > 6:
-            raise ValueError(f"got {length}")
-        return "x" * length
-
-    engine = Engine(read, lambda batch: list(map(len, batch)), int, 8)
-    invalid = [n for n, length in enumerate(lengths, start=1) if length > 6]
-    outputs = [
-        one if isinstance(one, int) else str(one) for one in engine.outputs(lengths, at_once)
+    sentences = [*enumerate(lengths, start=1)]
+    engine = Engine(read, run, lambda: "empty", batch_tokens, itemgetter(1))
+    expected = [
+        "too long" if sentence[1] > 7 else sentence if sentence[1] else "empty"
+        for sentence in sentences
     ]
-    assert outputs == [n if n <= 6 else f"got {n}" for n in lengths]
-    stream = engine.stream(lengths, at_once)
-    before = min(invalid, default=len(lengths) + 1) - 1
-    assert [next(stream) for _ in range(before)] == lengths[:before]
-    if invalid:
-        with pytest.raises(ValueError, match=f"^sentence {before + 1}: got"):
+    outputs = engine.outputs(sentences, at_once)
+    assert [str(o) if isinstance(o, ValueError) else o for o in outputs] == expected
+    stream = engine.stream(sentences, at_once)
+    before = expected.index("too long") if "too long" in expected else len(expected)
+    assert [next(stream) for _ in range(before)] == expected[:before]
+    if before == len(expected):
+        assert engine(sentences) == expected
+    else:
+        with pytest.raises(ValueError, match=f"^sentence {before + 1}: too long"):
             next(stream)
 
 
@@ -103,39 +97,31 @@ def tokens_of(small: Small, translator: Translator, sentence: str) -> torch.Tens
     return encode(pieces, add_if_not_exist=False, append_eos=True).long()
 
 
-@pytest.mark.parametrize(("beam", "alpha", "nbest"), [(1, 0.0, 1), (4, 0.6, 3)])
-def test_the_search_is_the_plugins(small, translator, beam, alpha, nbest):
-    """All sentences in one batch, padded by fairseq's own function."""
-    rows = [tokens_of(small, translator, sentence) for sentence in SENTENCES]
-    source = data_utils.collate_tokens(rows, pad_idx=1, left_pad=True)
-    generator = small.task.build_generator(
-        [small.model], Namespace(beam=beam, lenpen=alpha, nbest=nbest)
-    )
-    expected = generator.generate([small.model], {"net_input": {"src_tokens": source}})
-    outputs = translator.search(SENTENCES, beam, alpha, nbest)
-    target = small.task.target_dictionary
-    for mine, theirs in zip(outputs, expected, strict=True):
-        assert len(mine) == len(theirs) == nbest
-        for translation, other in zip(mine, theirs, strict=True):
-            assert list(translation.pieces) == target.string(other["tokens"]).split()
-            assert translation.score == pytest.approx(other["score"].item(), **CLOSE)
-            log_p = other["positional_scores"].sum().item()
-            assert translation.log_p == pytest.approx(log_p, **CLOSE)
-            assert translation.text == translator.join(list(translation.pieces))
-
-
-def test_the_search_in_bfloat16_is_the_plugins(small, folder, translator):
-    """One sentence at a time, because rounding depends on the padding of a batch."""
-    rounded = load(folder, "cpu", "bfloat16")
-    config = replace(small.task.cfg, search_precision="bfloat16")
+@pytest.mark.parametrize(
+    ("beam", "alpha", "nbest", "precision"),
+    [(1, 0.0, 1, "float32"), (4, 0.6, 3, "float32"), (4, 0.6, 1, "bfloat16")],
+)
+def test_the_search_is_the_plugins(small, folder, translator, beam, alpha, nbest, precision):
+    """All sentences in one batch, padded by fairseq's own function; in bfloat16 one at a time,
+    because rounding depends on the padding of a batch."""
+    config = replace(small.task.cfg, search_precision=precision)
     task = type(small.task)(config, small.task.source_dictionary, small.task.target_dictionary)
-    generator = task.build_generator([small.model], Namespace())
-    for sentence in SENTENCES:
-        source = tokens_of(small, translator, sentence)[None]
-        ((best, *_),) = generator.generate([small.model], {"net_input": {"src_tokens": source}})
-        (outputs,) = rounded.search([sentence])
-        assert outputs[0].score == pytest.approx(best["score"].item(), **CLOSE)
-    assert rounded.search(SENTENCES) != translator.search(SENTENCES)
+    options = Namespace(beam=beam, lenpen=alpha, nbest=nbest)
+    generator, mine = task.build_generator([small.model], options), load(folder, "cpu", precision)
+    rounded = precision == "bfloat16"
+    for batch in [[sentence] for sentence in SENTENCES] if rounded else [SENTENCES]:
+        rows = [tokens_of(small, translator, sentence) for sentence in batch]
+        source = data_utils.collate_tokens(rows, pad_idx=1, left_pad=True)
+        expected = generator.generate([small.model], {"net_input": {"src_tokens": source}})
+        for outputs, others in zip(mine.search(batch, beam, alpha, nbest), expected, strict=True):
+            assert len(outputs) == len(others) == nbest
+            for output, other in zip(outputs, others, strict=True):
+                pieces = small.task.target_dictionary.string(other["tokens"]).split()
+                assert (list(output.pieces), output.text) == (pieces, translator.join(pieces))
+                assert output.score == pytest.approx(other["score"].item(), **CLOSE)
+                log_p = other["positional_scores"].sum().item()
+                assert output.log_p == pytest.approx(log_p, **CLOSE)
+    assert (mine.search(SENTENCES) != translator.search(SENTENCES)) == rounded
     assert tuple(PRODUCT_TYPES) == PRECISIONS
 
 
@@ -189,25 +175,22 @@ def test_attention_without_a_target_is_that_of_the_pieces_that_the_model_wrote(
     assert all(torch.equal(weights[kind], expected[kind]) for kind in expected)
 
 
-@pytest.mark.parametrize("sentences", ["Hello.", None, ["a", None]])
-def test_what_is_not_a_list_of_sentences_is_a_type_error(translator, sentences):
-    """A str would be translated letter by letter."""
-    for use in (translator.translate, translator.encode, lambda s: translator.score(s, s)):
-        with pytest.raises(TypeError, match="expected a"):
-            use(sentences)
-
-
 @pytest.mark.parametrize(
-    ("use", "message"),
+    ("use", "kind", "message"),
     [
-        (lambda t: t.translate(["a b", "a " * 1025]), "sentence 2: expected at most"),
-        (lambda t: t.translate(["a"], beam=0), "beam.* got 0"),
-        (lambda t: t.score(["a", "b"], ["a", ""]), "sentence 2: .* both sides"),
-        (lambda t: t.attention(""), "the source: expected words"),
+        (lambda t: t.translate("Hello."), TypeError, "expected a list"),  # of letters
+        (lambda t: t.encode(None), TypeError, "expected a list"),
+        (lambda t: t.score(["a"], "a"), TypeError, "expected a list"),
+        (lambda t: t.translate(["a", None]), TypeError, "expected a sentence"),
+        (lambda t: t.translate(["a b", "a " * 1025]), ValueError, "sentence 2: expected at most"),
+        (lambda t: t.translate(["a"], beam=0), ValueError, "beam.* got 0"),
+        (lambda t: t.score(["a", "b"], ["a", ""]), ValueError, "sentence 2: .* both sides"),
+        (lambda t: t.attention(""), ValueError, "the source: expected words"),
+        (lambda t: find_device("nowhere"), ValueError, "^device nowhere: "),
     ],
 )
-def test_values_out_of_range_are_named(translator, use, message):
-    with pytest.raises(ValueError, match=message):
+def test_what_is_no_list_of_sentences_or_out_of_range_is_named(translator, use, kind, message):
+    with pytest.raises(kind, match=message):
         use(translator)
 
 
@@ -239,11 +222,6 @@ def test_a_parser_folder_is_a_parser_with_trees_over_the_words(parser):
             parser.parse(wrong)
     with pytest.raises(ValueError, match="sentence 1: a word"):
         parser.parse([["a b"]])
-
-
-def test_a_device_that_is_not_there_is_named(folder):
-    with pytest.raises(ValueError, match="^device nowhere: "):
-        load(folder, "nowhere")
 
 
 def test_neither_fairseq_nor_compilers_are_loaded(folder, translator):
