@@ -79,25 +79,22 @@ def test_an_interrupt_is_quiet_and_a_fault_of_ours_keeps_its_traceback(
         ("user-dir 2>&-", 0, ""),
         ("user-dir <&- >&- 2>&-", 2, ""),
         ("user-dir > /dev/full", 2, "aiayn user-dir: No space left on device\n"),
+        ("linearize a --words new >/dev/full", 2, "aiayn linearize: No space left on device\n"),
+        ("delinearize b --words b --report new >/dev/full", 2, "aiayn delinearize: No space left "),
     ],
 )
 def test_closed_streams_and_a_full_disk_are_no_traceback(
-    command: str, status: int, message: str
+    command: str, status: int, message: str, tmp_path: Path
 ) -> None:
+    """No file appears if standard output cannot be written."""
+    (tmp_path / "a").write_text("(S (NN dog))\n")
+    (tmp_path / "b").write_text("dog\n")
     command = ["bash", "-c", f"{AIAYN} {command}"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=ENVIRONMENT)
-    assert (done.returncode, done.stderr) == (status, message)
-
-
-def test_no_file_appears_if_standard_output_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "trees").write_text("(S (NN dog))\n")
-    (tmp_path / "tree").write_text("(S NN )S\n")
-    (tmp_path / "words").write_text("dog\n")
-    for command in ("linearize trees --words new", "delinearize tree --words words --report new"):
-        full = ["bash", "-c", f"{AIAYN} {command} > /dev/full"]
-        done = subprocess.run(full, check=False, capture_output=True, env=ENVIRONMENT, cwd=tmp_path)
-        assert done.returncode == 2 and b"No space left" in done.stderr
-        assert not (tmp_path / "new").exists()
+    options = {"capture_output": True, "text": True, "env": ENVIRONMENT, "cwd": tmp_path}
+    done = subprocess.run(command, check=False, **options)
+    assert done.returncode == status and done.stderr.startswith(message)
+    assert done.stderr.count("\n") == bool(message)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
@@ -122,14 +119,11 @@ def test_a_command_imports_no_other_and_none_needs_torch_to_start(program: str) 
     assert imported == {f"fairseq_aiayn.cli.{name}" for name in needed | {"main"}}
 
 
-def test_user_dir_is_the_package_from_any_folder(
-    tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_user_dir_is_the_package_by_the_name_that_fairseq_imports(capsys: Printed) -> None:
     assert cli.main(["user-dir"]) == 0
     folder = Path(capsys.readouterr().out.rstrip("\n"))
     assert folder == Path(fairseq_aiayn.__file__).resolve().parent
-    assert folder.name == "fairseq_aiayn"  # the name fairseq imports it by
+    assert folder.is_absolute() and folder.name == "fairseq_aiayn"
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
