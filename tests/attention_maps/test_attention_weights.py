@@ -59,7 +59,8 @@ def test_the_output_of_every_layer_is_that_of_its_weights(model: Transformer) ->
     model(SOURCE[None], TARGET[None])
     for kind, (Q, K) in {"encoder": (4, 4), "decoder": (3, 3), "cross": (3, 4)}.items():
         assert found[kind].shape == (2, 3, Q, K)
-        for n, module in enumerate(attentions(model)[kind]):
+        for n, layer in enumerate((model.encoder if kind == "encoder" else model.decoder).layers):
+            module = layer.cross_attention if kind == "cross" else layer.self_attention
             inputs, output = calls[module]
             memory = inputs[kind == "cross"][0]
             torch.testing.assert_close(attended(module, found[kind][n], memory), output)
