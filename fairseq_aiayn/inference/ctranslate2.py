@@ -9,6 +9,7 @@ Nothing here imports torch: an import takes longer than the translation of many 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -175,6 +176,8 @@ class CTranslate2Translator:
         return [list(zip(result.hypotheses, result.scores, strict=True)) for result in results]
 
     def _translation(self, tokens: Sequence[str], log_p: float, alpha: float) -> Translation:
+        if math.isnan(log_p):
+            raise ValueError("the model gives a probability that is not a number")
         score = log_p / length_penalty(len(_without_end(tokens)) + 1, alpha)
         pieces = [piece for piece in _without_end(tokens) if piece != SPECIAL[BEGIN]]
         return Translation(self.join(pieces), score, log_p, tuple(pieces))

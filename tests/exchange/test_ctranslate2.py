@@ -126,6 +126,10 @@ def test_what_cannot_be_searched_is_refused(tmp_path: Path) -> None:
     directory = written(model, tmp_path)
     with pytest.raises(ValueError, match="unsupported device"):
         CTranslate2Translator(directory, "abacus")
+    for weight in model.transformer.decoder.layers[-1].feed_forward.children():
+        weight.weight.data.fill_(3e38)  # finite, but no output is
+    with pytest.raises(ValueError, match="not a number"):
+        CTranslate2Translator(written(model, tmp_path / "nan"), "cpu").engine()(["w1 w2"])
     (directory / "model.bin").write_bytes((directory / "model.bin").read_bytes()[:-100])
     with pytest.raises(ValueError, match=str(directory)):
         CTranslate2Translator(directory, "cpu")

@@ -130,7 +130,7 @@ def test_model_folders(root: Path, kind: str, data: Data) -> None:
         damage_file(data, folder, user.mark)
         user.aiayn("export", folder, "--to", "fairseq", "--output", user.directory / "out.pt")
         command = ("translate",) if kind == "translation" else ("parse", "--model")
-        user.aiayn(*command, folder, "--beam", 2, stdin=b"the cat saw the hat\n\nMr. Smith\n")
+        user.aiayn(*command, folder, "--beam", 4, stdin=b"the cat saw the hat\n\nMr. Smith\n")
 
 
 @attack
