@@ -40,9 +40,9 @@ SIZES = {
     "max_source_positions": 1024,
     "max_target_positions": 1024,
 }
-# What each kind of model has beside the sizes
-KINDS = {
-    "all embeddings shared": {},
+SHARED = "all embeddings shared"
+KINDS = {  # what each kind of model has beside the sizes
+    SHARED: {},
     "target embeddings shared": {"share_decoder_input_output_embed": True},
     "no embeddings shared": {"untied_embeddings": True},
     "learned positions": {
@@ -77,7 +77,7 @@ class Small:
         return path
 
 
-def small_model(root: Path, kind: str = "all embeddings shared", seed: int = 1) -> Small:
+def small_model(root: Path, kind: str = SHARED, seed: int = 1) -> Small:
     """Make a model of one of KINDS, with sharp output distributions, in an empty directory."""
     codes, data = root / "codes", root / "bin"
     data.mkdir(parents=True)

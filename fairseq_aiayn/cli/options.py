@@ -84,21 +84,17 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def require_one_model(arguments: argparse.Namespace) -> None:
-    """Raise ValueError unless one model is given, with options that belong to it."""
+def find_model(arguments: argparse.Namespace) -> Path | Checkpoint:
+    """Return the model that is given: a model folder, or the checkpoint of a run or of the options.
+
+    Raises ValueError unless one model is given, with options that belong to it, and the errors of
+    inference/{folder,export}.py.
+    """
     if (arguments.model is None) == (arguments.checkpoint is None):
         raise ValueError("a run directory, a model folder or --checkpoint must be given, only one")
     for name, other in GOES_WITH:
         if getattr(arguments, name) and not getattr(arguments, other):
             raise ValueError(f"{option(name)}: goes with {option(other)}")
-
-
-def find_model(arguments: argparse.Namespace) -> Path | Checkpoint:
-    """Return the model that is given: a model folder, or the checkpoint of a run or of the options.
-
-    Raises ValueError as `require_one_model` does, and as inference/{folder,export}.py do.
-    """
-    require_one_model(arguments)
     if arguments.model:
         is_folder = (arguments.model / CONFIG).exists()
         return arguments.model if is_folder else find_run(arguments.model)
