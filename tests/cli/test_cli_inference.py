@@ -142,7 +142,7 @@ def test_a_model_is_converted_once_and_again_when_it_changes(
         assert outputs == [outputs[0]] * len(outputs) and outputs[0][0] == 0
 
 
-def test_without_a_usable_cache_our_own_search_translates(
+def test_without_ctranslate2_or_a_usable_cache_our_own_search_translates(
     folder: Path, cache: Path, translate: Aiayn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What another command has just written is usable."""
@@ -165,6 +165,10 @@ def test_without_a_usable_cache_our_own_search_translates(
         assert err.startswith("aiayn translate: CTranslate2 is not used: ") and err.count("\n") == 1
         status, out, err = translate(folder, "--engine", "ctranslate2")
         assert (status, out) == (2, "") and str(home) in err
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)  # it is not installed
+    monkeypatch.delitem(sys.modules, "fairseq_aiayn.inference.ctranslate2")
+    assert translate(folder) == expected
+    assert "'fairseq-aiayn[ctranslate2]'" in translate(folder, "--engine", "ctranslate2")[2]
 
 
 def test_a_converted_model_needs_neither_torch_nor_fairseq(folder: Path, translate: Aiayn) -> None:
