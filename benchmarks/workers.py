@@ -15,7 +15,8 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+
+from typing_extensions import Self
 
 Answer = dict[str, float]
 # Waiting threads spin only briefly before they sleep: on shared cores, long spinning multiplies the
