@@ -108,8 +108,10 @@ def test_a_product_by_onednn_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -
     with torch.autocast("cpu", torch.bfloat16):
         assert linear(x, W).dtype == torch.bfloat16
     torch._C._set_mkldnn_enabled(False)
-    assert not fits_onednn(x, W)
-    torch._C._set_mkldnn_enabled(True)
+    try:
+        assert not fits_onednn(x, W)
+    finally:
+        torch._C._set_mkldnn_enabled(True)
 
 
 def test_large_blocks_come_from_the_heap_which_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
