@@ -158,7 +158,7 @@ def test_without_ctranslate2_or_a_usable_cache_our_own_search_translates(
     assert expected == translate(folder, "--engine", "aiayn")
     (conversion,) = cache.iterdir()
     (conversion / "model.bin").write_bytes(b"")
-    for home in (cache.parents[1], conversion / "config.json"):
+    for home in (cache.parents[1], folder / "config.json"):
         monkeypatch.setenv("XDG_CACHE_HOME", str(home))
         status, out, err = translate(folder)
         assert (status, out) == expected[:2]
