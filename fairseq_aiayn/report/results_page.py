@@ -12,6 +12,7 @@ measurement of another kind is a section, NAME.section.md. The page starts with 
 from __future__ import annotations
 
 import os
+import textwrap
 from pathlib import Path
 from urllib.parse import quote
 
@@ -29,6 +30,7 @@ This page is written by `fairseq_aiayn/report/results_page.py` from the files in
 The JSON files also have the commands, machine and versions of each run; the other sections were
 written by hand.
 """
+WIDTH = 120
 SECTION = ".section.md"
 LEFT_OUT = {"Examples", "How the runs were made"}  # a table.json has them
 
@@ -48,7 +50,14 @@ def make_page(results: Path, output: Path) -> str:
             tables = sections(read_results(path))
             shown = {title: tables[title] for title in tables if title not in LEFT_OUT}
             parts.append(as_markdown(shown, level=3))
-    return "\n".join(parts)
+    return "\n".join(map(wrapped, "\n".join(parts).split("\n")))
+
+
+def wrapped(line: str) -> str:
+    """Return a line that is no row of a table in lines of at most WIDTH characters."""
+    if line.startswith("|") or len(line) <= WIDTH:
+        return line
+    return textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def text_of(path: Path) -> list[str]:
