@@ -1,5 +1,4 @@
-"""Print the figures of result files side by side as a table in Markdown: machines, or two runs on
-one. docs/performance.md has that of benchmarks/results/cpu.json.
+"""Print the figures of result files as a table in Markdown, such as that of docs/performance.md.
 
     python benchmarks/summary.py benchmarks/results/cpu.json exp/bench/results/cpu.json
 """
