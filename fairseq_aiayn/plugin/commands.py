@@ -20,7 +20,6 @@ from fairseq import options
 from fairseq.dataclass.configs import OptimizationConfig
 from fairseq.logging import progress_bar
 
-from fairseq_aiayn.nn.cpu_kernels import keep_freed_memory
 from fairseq_aiayn.text import shortened
 
 TRAIN = "fairseq_cli.train"
@@ -34,7 +33,6 @@ def install() -> None:
     if command is not None:
         sys.excepthook = one_line_for_ours(command, sys.excepthook)
     if command == "fairseq-train":
-        keep_freed_memory()
         Finalize(None, log_peak_memory, exitpriority=0)  # atexit does not run in forked processes
     options.parse_args_and_arch = checking_options(options.parse_args_and_arch)
     progress_bar.progress_bar = opening_log_once(progress_bar.progress_bar)
