@@ -9,11 +9,12 @@
 #   EXP/SYSTEM-ROW-SEED    a run: fairseq_aiayn/runs/run.py lists its files
 #   EXP/table              the runs compared
 
-# run.sh sets corpus_name; manifest (corpus.toml); source_lang, target_lang; tokenizer (moses or none), with
-# normalize=(--normalize), lowercase=(--lowercase); limits on training pairs; subwords (byte_pairs or
-# word_pieces), their subword_flags, min_count of a word (byte_pairs only); text_options, names of run.sh's
-# options that change the text; our_search, stock_search if not the paper's. training.sh sets flags and
-# search, as `aiayn flags` prints them, and cpu: (--cpu) or (). lib.sh explains stage, run and end.
+# run.sh sets corpus_name, manifest (corpus.toml), source_lang, target_lang, limits on training pairs and
+#   tokenizer                   moses or none; with normalize=(--normalize), lowercase=(--lowercase)
+#   subwords, subword_flags     byte_pairs, with the min_count of a word, or word_pieces
+#   text_options                names of its own options that change the text
+#   our_search, stock_search    only where the search is not the paper's
+# training.sh sets flags and search (`aiayn flags`), and cpu: --cpu or nothing; lib.sh has stage, run, end.
 
 manifest_sha256=$(sha256sum <"$manifest")
 [[ $source_lang != "$target_lang" ]] ||
@@ -22,7 +23,7 @@ languages=("$source_lang" "$target_lang")
 pair=(--source-lang "$source_lang" --target-lang "$target_lang")
 systems=${system/both/aiayn stock}
 if ((stop_stage >= 5)); then
-    for system in $systems; do find_flags; done # wrong flags fail before hours of text
+    for system in $systems; do find_flags; done # wrong options fail before the text is prepared
 fi
 
 open_exp "$root/exp/$corpus_name"
@@ -34,7 +35,7 @@ keep_options "$exp/options.txt" "$exp/.done" corpus_name source_lang target_lang
 stage 1 download && {
     run -q python "$module" fairseq_aiayn.runs.record check --language "$target_lang"
     if declare -F make_text >/dev/null; then
-        make_text # the demo's, which writes EXP/downloads/{train,valid,test}.*
+        make_text # defined by the demo: writes EXP/downloads/{train,valid,test}.*
     else
         downloads=$(python "$module" fairseq_aiayn.corpus.manifest --manifest "$manifest" "${pair[@]}")
         while IFS=$'\t' read -r url file checksum _ <&3; do
@@ -45,10 +46,9 @@ stage 1 download && {
 
 stage 2 clean && {
     run rm -rf "$exp/text" "$exp/tokens"
-    # Validation and test set, not cleaned
     run python "$module" fairseq_aiayn.corpus.texts --manifest "$manifest" --directory "$exp/downloads" \
         "${pair[@]}" "${lowercase[@]}" --output "$exp/text"
-    # Tokenize the training pairs that pass $limits, and drop the others
+    # Tokenize the training pairs, and drop those beyond $limits
     run python "$module" fairseq_aiayn.corpus.cleaning --manifest "$manifest" --directory "$exp/downloads" \
         "${pair[@]}" --tokenizer "$tokenizer" "${normalize[@]}" "${lowercase[@]}" "${limits[@]}" \
         --workers "$workers" --output "$exp/tokens"
@@ -109,7 +109,7 @@ end # unlocks EXP: others may use its text
 ((stop_stage >= 5)) || exit 0
 if [[ ${side_by_side:-false} == true && $dry_run == false ]] && ((stage <= 8 && stop_stage >= 8)); then
     # shellcheck disable=SC2086  # words
-    run side_by_side $systems # stages 5 to 8, one call of this recipe per system; the loop skips them
+    run side_by_side $systems # one call of this recipe per system; the loop below finds all done
     stage=0 force=false
 fi
 
@@ -125,7 +125,7 @@ for system in $systems; do
         fi
         [[ $subwords == word_pieces ]] || bpe=subword_nmt
         [[ $tokenizer == none ]] || detokenize=(--tokenizer "$tokenizer")
-        measure=() # a GPU also scores each checkpoint, by greedy search
+        measure=() # on a GPU, also BLEU of each checkpoint, by greedy search
         [[ $device == cpu ]] || measure+=(--eval-bleu --eval-bleu-remove-bpe "$bpe"
             --eval-bleu-args '{"beam": 1, "max_len_a": 1, "max_len_b": 50}'
             --eval-bleu-detok "${tokenizer/none/space}")
@@ -133,7 +133,7 @@ for system in $systems; do
         data=("$exp/bin" --user-dir "$plugin" "${pair[@]}" --task "$task"
             --required-batch-size-multiple 1)
 
-        # launch adds precision, processes, --train_options; validation is at every saved checkpoint.
+        # launch adds precision, processes, --train_options; fairseq validates at every checkpoint.
         stage 5 train && launch fairseq-train "${data[@]}" "${flags[@]}" --seed "$seed" "${measure[@]}" \
             --max-tokens-valid 4096 --validate-interval 1000000 --save-interval 1000000 \
             --no-epoch-checkpoints --save-dir "$dir/checkpoints" \
@@ -161,7 +161,7 @@ for system in $systems; do
                 python "$module" fairseq_aiayn.runs.hypotheses
             [[ $dry_run == true ]] || paste -d '\n' <(head -n 3 "$dir/source.txt") \
                 <(head -n 3 "$dir/hypothesis.txt") >&2
-            if [[ -n ${lowercase[*]} ]]; then # published: BLEU of lowercased tokens
+            if [[ -n ${lowercase[*]} ]]; then # published results are BLEU of lowercased tokens
                 tokens=(--tokens "$dir/hypothesis.tokens" "$exp/tokens/$subset.$target_lang")
                 run -i "$dir/generate-$subset.txt" -o "$dir/hypothesis.tokens" \
                     python "$module" fairseq_aiayn.runs.hypotheses --tokens
