@@ -50,7 +50,7 @@ tokenizer=moses limits=(--max-length 1000) # prepare.py has dropped what is too 
 subwords=byte_pairs subword_flags=(--symbols "$bpe_codes")
 if [[ $dry_run == false && $system$device$max_update == bothcpuauto && $row == tiny ]]; then
     log "the demo trains two models of 7 million parameters, ours and stock fairseq's, on sentences of" \
-        "software documentation: about 12 minutes on two cores, most of it training"
+        "software documentation: about 11 minutes on two cores, most of it training"
 fi
 # shellcheck source=recipes/translation.sh
 . "$recipes/translation.sh"; exit
