@@ -16,7 +16,10 @@ PLACES = {
     *("--save-dir", "--log-file", "--path", "--results-path", "--user-dir", "--dir", "--output"),
     *("--hypothesis", "--reference", "--tokens", "--words", "--gold", "--restore-file"),
 }
-FACTS = ("system", "row", "corpus", "subset", "seed", "averaged", "device", "gpus", "nodes")
+FACTS = (
+    *("system", "row", "corpus", "text_sha256", "subset", "seed", "averaged"),
+    *("device", "gpus", "nodes"),
+)
 EN_DE, EN_FR = "wmt14_en_de", "wmt14_en_fr"  # as the recipes call the paper's corpora
 TRANSFORMER_BASE, TRANSFORMER_BIG = TABLE_2[-2:]
 TABLE_2_BLEU = {  # by row and corpus
