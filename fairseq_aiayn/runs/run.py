@@ -208,7 +208,7 @@ def _read_parsing(directory: Path, training: Path) -> dict[str, Any]:
     return {
         "sentences": score.all.sentences,
         "test_set": hashlib.sha256(words.read_bytes() + gold.read_bytes()).hexdigest(),
-        "part": directory.name,
+        "part": directory.absolute().name,  # also of "."
         "trees": read_dataclass(TrainingTrees, training / "data.json"),
         "scores": score,
         "repairs": read_dataclass(RepairReport, directory / "repairs.json"),

@@ -103,9 +103,10 @@ def details(text: str, column: int = 1) -> dict[str, str]:
     return {row[0]: row[column] for row in tables_of(text)[-1][2:]}
 
 
-def test_a_search_is_read(make_part):
+def test_a_search_is_read(make_part, monkeypatch):
     part = make_part("aiayn-x-1", "valid-constrained")
-    run = read_run(part)
+    monkeypatch.chdir(part)
+    run = read_run(Path())
     assert (run.name, run.part) == ("aiayn-x-1 valid-constrained", "valid-constrained")
     assert (run.dev_perplexity, run.vocabulary) == (1.234, 7001)
     assert run.training.updates == 12_000
