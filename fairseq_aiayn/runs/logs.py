@@ -114,7 +114,7 @@ def read_log(path: Path) -> Log:
 def unwrapped(lines: list[str]) -> list[str]:
     """Join the lines that a terminal broke at its width, which a broken configuration shows."""
     first = next((line for line in lines if CONFIGURATION.search(line)), "")
-    if not first or first.rstrip().endswith((")", "}")):
+    if not _is_open(first):
         return lines
     whole, is_broken = [""], False
     for line in lines:
