@@ -42,7 +42,7 @@ from workers import Answer, Worker, alternate
 
 from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.runs.record import ROOT, commit, hardware, packages
-from fairseq_aiayn.text import one_line_errors, write_whole
+from fairseq_aiayn.text import script, write_whole
 
 HERE = Path(__file__).parent
 WORK = ROOT / "exp" / "bench"
@@ -225,11 +225,8 @@ def result(
     return f"{json.dumps(content, indent=1, ensure_ascii=False)}\n"
 
 
-def parse() -> argparse.Namespace:
+def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """Read the options; status 2 for a data directory without a training set."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
     add = parser.add_argument
     add("--device", choices=DEFAULTS, default="cpu", help="default: cpu")
     add("--parts", choices=PARTS, nargs="+", default=list(PARTS), help="default: all")
@@ -249,13 +246,16 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     """Measure all parts, print the table, write --json; one line for what goes wrong."""
-    arguments, load = parse(), list(os.getloadavg())
-    (arguments.work / "logs").mkdir(parents=True, exist_ok=True)
+    load = list(os.getloadavg())
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     figures: list[Figure] = []
     measured: Measured = {}
     try:
-        with one_line_errors("bench"):
+        with script(__doc__) as parser:
+            arguments = parse(parser)
+            (arguments.work / "logs").mkdir(parents=True, exist_ok=True)
+            if arguments.json:
+                arguments.json.parent.mkdir(parents=True, exist_ok=True)
             for part in arguments.parts:
                 found, measured[part] = PARTS[part](arguments)
                 figures += found

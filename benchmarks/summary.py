@@ -5,14 +5,13 @@ python benchmarks/summary.py benchmarks/results/cpu.json exp/bench/results/cpu.j
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from figures import Spread
 
 from fairseq_aiayn.report.document import Table, blocks_as_markdown, one_line
-from fairseq_aiayn.text import one_line_errors, read_json
+from fairseq_aiayn.text import read_json, script
 
 
 def cells(path: Path) -> dict[str, str]:
@@ -40,11 +39,8 @@ def table(files: Sequence[Path]) -> str:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("files", type=Path, nargs="+", help="what bench.py wrote")
-    with one_line_errors("summary"):
+    with script(__doc__) as parser:
+        parser.add_argument("files", type=Path, nargs="+", help="what bench.py wrote")
         print(table(parser.parse_args().files), end="")
 
 

@@ -33,7 +33,6 @@ class Worker:
         """Start Python with these arguments."""
         self.name = name
         self.log = log
-        log.parent.mkdir(parents=True, exist_ok=True)
         self.started = time.monotonic()
         with log.open("wb") as file:
             self.process = subprocess.Popen(

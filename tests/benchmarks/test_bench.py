@@ -66,15 +66,10 @@ def test_whatever_a_worker_started_ends_with_it(tmp_path):
         parent.answer()
         assert alive(parent.process.pid)
         raise KeyboardInterrupt
-    assert nothing_left([parent.process.pid])
-
-
-def nothing_left(groups: list[int]) -> bool:
-    """Return whether the process groups end soon."""
     deadline = time.monotonic() + PATIENCE
-    while any(map(alive, groups)) and time.monotonic() < deadline:
+    while alive(parent.process.pid):
+        assert time.monotonic() < deadline
         time.sleep(0.05)
-    return bool(groups) and not any(map(alive, groups))
 
 
 def test_a_ratio_is_of_values_of_the_same_turn_and_says_when_it_is_unsteady():
@@ -93,8 +88,6 @@ def test_a_ratio_is_of_values_of_the_same_turn_and_says_when_it_is_unsteady():
 def test_on_a_gpu_each_precision_is_compared_with_the_same_of_stock_fairseq():
     on_gpu = [[side.name for side in group] for group in sides.training_groups("cuda")]
     assert on_gpu == [[f"stock {p}", f"ours {p}"] for p in ("float32", "float16", "bfloat16")]
-    (on_cpu,) = sides.training_groups("cpu")
-    assert [side.name for side in on_cpu] == ["stock float32", "ours float32", "ours bfloat16"]
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +104,7 @@ def data(tmp_path_factory) -> Path:
     return folder / "bin"
 
 
-def run(monkeypatch, data: Path, work: Path, *options: object) -> dict:
+def run(monkeypatch, data: Path, work: Path) -> dict:
     """Run all parts with the shortest turns, workers as forks, and return the JSON."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setattr(sys, "executable", str(fork_server.programs() / fork_server.WORKER))
@@ -121,23 +114,17 @@ def run(monkeypatch, data: Path, work: Path, *options: object) -> dict:
     monkeypatch.setattr(bench, "FIRST_TIMES", 2)
     monkeypatch.setattr(bench, "FIRST_COMMANDS", bench.FIRST_COMMANDS[:2])
     short = ("--row", "tiny", "--seconds", 0, "--max-tokens", 64)
-    line = ["bench.py", "--data", data, "--work", work, "--json", work / "bench.json", *short]
-    monkeypatch.setattr(sys, "argv", [str(word) for word in (*line, *options)])
+    result = work / "results" / "bench.json"
+    line = ["bench.py", "--data", data, "--work", work, "--json", result, *short]
+    monkeypatch.setattr(sys, "argv", [str(word) for word in line])
     bench.main()
-    return json.loads((work / "bench.json").read_text())
+    return json.loads(result.read_text())
 
 
-def test_all_parts_are_measured_and_nothing_is_left(data, tmp_path, monkeypatch, capsys):
-    started, popen = [], subprocess.Popen
-
-    def recorded(*words, **options):
-        started.append(process := popen(*words, **options))
-        return process
-
-    monkeypatch.setattr(subprocess, "Popen", recorded)
+def test_all_parts_are_measured(data, tmp_path, monkeypatch, capsys):
     found = run(monkeypatch, data, tmp_path)
     assert {"machine", "packages", "commit", "load_average", "written"} < found.keys()
-    assert str(tmp_path) not in (tmp_path / "bench.json").read_text()
+    assert str(tmp_path) not in json.dumps(found)
     names = ["stock float32", "ours float32", "ours bfloat16", "CTranslate2 float32"]
     of_training, of_translating = (found["measured"][part] for part in ("training", "translating"))
     for values in of_training.values():
@@ -155,16 +142,14 @@ def test_all_parts_are_measured_and_nothing_is_left(data, tmp_path, monkeypatch,
     assert figures["seconds to the first update", "ours float32 ÷ stock float32"]["count"] == 2
     assert figures["aiayn rows", "s"]["median"] > 0
     assert "ours float32 ÷ CTranslate2 float32" in capsys.readouterr().out
-    assert nothing_left([process.pid for process in started])
 
 
-def test_what_a_system_fails_with_is_one_line(data, tmp_path, monkeypatch):
-    for file in data.iterdir():
-        (tmp_path / file.name).write_bytes(b"" if file.suffix == ".idx" else file.read_bytes())
-    with pytest.raises(SystemExit) as raised:
-        run(monkeypatch, tmp_path, tmp_path, "--parts", "training")
-    assert str(raised.value).startswith("bench: stock float32 ended with status 1: ")
-    assert "\n" not in str(raised.value)
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "train.en-de.en.idx").touch()
+    words = ["bench.py", "--data", tmp_path, "--work", tmp_path / "train.en-de.en.idx"]
+    monkeypatch.setattr(sys, "argv", [*map(str, words)])
+    with pytest.raises(SystemExit, match=r"bench: \[Errno .*idx"):
+        bench.main()
 
 
 def test_the_page_has_the_table_of_the_result_file(tmp_path):
