@@ -154,9 +154,10 @@ def hardware() -> dict[str, Any]:
     processor = match[1] if (match := MODEL.search(text)) else platform.machine()
     units = [unit for flag, unit in BFLOAT16_UNITS.items() if f" {flag}" in text]
     query = ["--query-gpu=name,driver_version", "--format=csv,noheader"]
-    if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible:
         query.append(f"--id={visible}")
-    gpus = (output_of("nvidia-smi", *query) or "").splitlines()
+    gpus = [] if visible == "" else (output_of("nvidia-smi", *query) or "").splitlines()
     is_linux = hasattr(os, "sched_getaffinity")  # elsewhere, all cores may be used
     machine: dict[str, Any] = {
         "processor": f"{processor} with {' and '.join(units)}" if units else processor,

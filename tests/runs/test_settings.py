@@ -59,9 +59,10 @@ def test_settings_are_written_as_they_are_read(tmp_path, write, monkeypatch):
     }
     assert settings.hardware["gpus"] == ["NVIDIA H1, 80GB"] * 2
     assert (settings.hardware["driver"], settings.hardware["cuda"]) == ("550.1", "12.4")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    seen = write(tmp_path / "x", "training", *FIRST, "--command", "train", "fairseq-train bin")
-    assert seen["hardware"]["gpus"] == ["NVIDIA H2"]
+    for visible, gpus in {"1": ["NVIDIA H2"], "": []}.items():
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        seen = write(tmp_path / "x", "training", *FIRST, "--command", "train", "fairseq-train bin")
+        assert seen["hardware"]["gpus"] == gpus
 
 
 def test_a_training_that_goes_on_keeps_the_record_of_its_first_start(tmp_path, write):
