@@ -115,8 +115,8 @@ def _of_path(path: Path) -> Evidence:
 
         return evidence_of_run(*read_run_and_log(path))
     if path.is_dir():
-        files = [path / name for name in (*CHECKPOINTS[:1], "train.log", *CHECKPOINTS)]
-        path = next(filter(Path.exists, files[1:]), files[0])
+        files = [path / name for name in ("train.log", *CHECKPOINTS)]
+        path = next(filter(Path.exists, files), path / CHECKPOINTS[0])
     with path.open("rb") as file:
         is_checkpoint = file.read(2) in (ZIP, PICKLE)
     return _of_checkpoint(path) if is_checkpoint else _of_log(read_log(path))

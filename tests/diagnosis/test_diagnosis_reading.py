@@ -99,21 +99,14 @@ def test_other_files_are_refused_in_one_line(tmp_path, refused):
     empty.mkdir()
     words.write_text("no training\n", encoding="utf-8")
     cut.write_bytes(save_checkpoint(cut, {"args": parsed(WORDS)}).read_bytes()[:900])
-    log = write_log(tmp_path, configuration_line(WORDS))
+    mark, log = tmp_path / "mark", write_log(tmp_path, configuration_line(WORDS))
+    evil = save_checkpoint(tmp_path / "evil.pt", {"args": Namespace(arch=Intruder(mark))})
     for arguments, message in (
         ([empty], "checkpoint_last.pt: No such file"),
         ([words], "neither a configuration of fairseq-train"),
         ([cut], "truncated"),
+        ([evil], "refused, it asks for posix.system"),
         ([log, "--generate", words], "has neither options"),
     ):
         assert message in refused("diagnose", *arguments)
-
-
-def test_nothing_in_a_checkpoint_is_executed(tmp_path, refused, aiayn):
-    mark = tmp_path / "mark"
-    path = save_checkpoint(tmp_path / "evil.pt", {"args": Namespace(arch=Intruder(mark))})
-    assert "refused, it asks for posix.system" in refused("diagnose", path)
     assert not mark.exists()
-    options = parsed(WORDS)
-    options.slowmo_momentum = torch.ones(3)  # breaks if it is compared: which of its values counts?
-    assert aiayn("diagnose", save_checkpoint(path, {"args": options}))[0] == 0
