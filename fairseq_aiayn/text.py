@@ -244,9 +244,10 @@ def _visible(character: str) -> str:
 
 
 def missing_package(error: ImportError) -> str | None:
-    """Return how to install a package that is missing; None for a module of this package."""
+    """Return how to install a package that is missing; None for one that is there but fails, and
+    for a module of this package."""
     package = (error.name or "").partition(".")[0]
-    if package in ("", "fairseq_aiayn"):
+    if not isinstance(error, ModuleNotFoundError) or package in ("", "fairseq_aiayn"):
         return None
     extra = EXTRAS.get(package)
     wanted = f"'fairseq-aiayn[{extra}]'" if extra else package.replace("_", "-")

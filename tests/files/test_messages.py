@@ -87,10 +87,12 @@ def test_a_long_value_is_shortened_and_the_rule_stays(value: str) -> None:
 
 
 def test_a_script_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An extra brings a package that is missing, or pip does."""
+    """An extra brings a package that is missing, or pip does; one that fails says why."""
     monkeypatch.setattr("sys.argv", ["dir/tool.py"])
     with pytest.raises(SystemExit, match=r"^tool: .*a\\x1bb"), script("what it does"):
         raise OSError(2, "no such file", "a\x1bb")
     for package, name in (("subword_nmt.x", "subword-nmt"), ("omegaconf", "fairseq-aiayn.fairseq")):
         with pytest.raises(SystemExit, match=f"pip install '?{name}"), script("what it does"):
             raise ModuleNotFoundError(name=package)
+    with pytest.raises(SystemExit, match=r"^tool: libcudnn.so.9: "), script("what it does"):
+        raise ImportError("libcudnn.so.9: cannot open shared object file", name="torch._C")
