@@ -161,6 +161,7 @@ def answer(client: socket.socket) -> None:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115  (a pipe; the log had a position)
         os.chdir(directory)
         os._exit(execute(name, words, environment))
     for stream in streams:

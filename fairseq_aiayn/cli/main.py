@@ -32,6 +32,7 @@ import sys
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from io import TextIOWrapper
 from typing import Any
 
 from fairseq_aiayn.text import missing_package, shortened
@@ -72,6 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         print("aiayn: standard output is closed", file=sys.stderr)
         return BAD_INPUT
+    if isinstance(sys.stdout, TextIOWrapper):  # a notebook has another
+        sys.stdout.reconfigure(encoding="utf-8")  # as what is read, in any locale
     command = words[0] if words and not words[0].startswith("-") else None
     if command and command not in COMMANDS:
         nearest = difflib.get_close_matches(command, COMMANDS, 1) or ["--help"]
