@@ -63,14 +63,15 @@ def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
     """Yield the lines of a text in `directory`, with their ends, or the segments of SGML.
 
     Each call reads the archive anew, up to the end of the member, in constant memory, and unpacks
-    nothing to disk. Raises OSError for a missing file, ValueError for a missing member or a damaged
-    archive; an error may come after some lines.
+    nothing to disk. Raises OSError for a missing file, ValueError for a missing member, a damaged
+    archive or SGML that is not UTF-8; an error may come after some lines.
     """
     path = directory / location.file
     try:
         with _open_text(path, location.member) as stream:
-            is_sgml = (location.member or location.file).endswith((".sgm", ".sgm.gz"))
-            yield from segments(stream.read().decode()) if is_sgml else stream
+            name = str(path / (location.member or ""))
+            is_sgml = name.endswith((".sgm", ".sgm.gz"))
+            yield from segments("\n".join(decode_lines(stream, name))) if is_sgml else stream
     except (tarfile.TarError, *NOT_GZIP) as error:
         raise ValueError(f"{path}: is cut short or not a gzip/tar archive") from error
 
