@@ -20,7 +20,7 @@ RUN = [
     "sacrebleu>=2.3",
     "nltk>=3.8",
     "jinja2>=3",
-    "scipy>=1.11",
+    "scipy>=1.15",
     "safetensors>=0.4",
     "pydantic>=2.6",
     "tqdm",
