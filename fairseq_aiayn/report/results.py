@@ -16,6 +16,8 @@ from fairseq_aiayn.paper import TABLE_3
 from fairseq_aiayn.runs.differences import Difference, run_differences
 from fairseq_aiayn.runs.logs import Points
 from fairseq_aiayn.runs.run import (
+    GOLD,
+    PREDICTED,
     ParserRun,
     ScoredRun,
     TranslationRun,
@@ -35,7 +37,7 @@ from fairseq_aiayn.scores import (
     sentence_chrf,
 )
 from fairseq_aiayn.text import dataclass_of, read_dataclass
-from fairseq_aiayn.treebank.evalb import read_constituents
+from fairseq_aiayn.treebank.evalb import find_parameters, score_files
 
 COMPARISON, TABLE3, TABLE4 = "comparison", "table3", "table4"  # kinds, as JSON names them
 TABLE_3_ROWS = [row.name for row in TABLE_3]
@@ -109,12 +111,16 @@ def read_report(directories: Sequence[Path], examples: int) -> Report:
 
 
 def _f1_differences(
-    directories: Sequence[Path], runs: Sequence[ScoredRun]
+    directories: Sequence[Path], runs: Sequence[ParserRun]
 ) -> dict[str, EstimatedDifference]:
     """Test F1 of each search against the first, sentence by sentence; one sentence is too few."""
     if len(runs) < 2 or runs[0].sentences < 2:
         return {}
-    first, *others = (read_constituents(directory / "evalb.txt") for directory in directories)
+    parameters = find_parameters(runs[0].scores.parameters)  # the same for all
+    first, *others = (
+        [each.counts for each in score_files(path / GOLD, path / PREDICTED, parameters)]
+        for path in directories
+    )
     return {run.name: f1_difference(first, other) for run, other in zip(runs[1:], others)}
 
 

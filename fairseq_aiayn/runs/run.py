@@ -19,9 +19,10 @@ test-constrained. Its run is RUN/PART.
     train.log, valid.log as of a translation
     PART/settings.json   as of a translation
     PART/words.txt       the words of the sentences that were parsed, one sentence per line,
-    PART/gold.trees      and their trees
+    PART/gold.trees      their trees
+    PART/predicted.trees and what the search made of them
     PART/repairs.json    how many outputs were trees already, and what had to be repaired in others
-    PART/evalb.txt       what `aiayn evalb --per-sentence` prints
+    PART/evalb.txt       what `aiayn evalb --per-sentence` prints (not read)
     PART/score.json      what `aiayn evalb --json` prints
     PART/seconds.json    how long the search took: {"sentences": n, "seconds": s}
 """
@@ -43,6 +44,7 @@ from fairseq_aiayn.treebank import evalb
 from fairseq_aiayn.treebank.repair import RepairReport
 
 GOLD = "gold.trees"  # is only in the directory of a search with a parser
+PREDICTED = "predicted.trees"
 TEXTS = ("source", "reference", "hypothesis")
 
 

@@ -296,6 +296,14 @@ class Status(IntEnum):
     SKIPPED = 2  # the predicted tree has no words
 
 
+class ConstituentCounts(NamedTuple):
+    """How many constituents of a sentence count; all are 0 if the sentence does not count."""
+
+    matched: int
+    gold: int
+    predicted: int
+
+
 class SentenceScore(NamedTuple):
     """The contribution of one sentence to the totals."""
 
@@ -310,6 +318,13 @@ class SentenceScore(NamedTuple):
     words: int = 0  # number of words that are not deleted
     correct_tags: int = 0
     roots: tuple[str, ...] = ()  # the labels of the outermost brackets: gold's, the predicted one's
+
+    @property
+    def counts(self) -> ConstituentCounts:
+        """What the sentence adds to the totals."""
+        if self.status is not Status.VALID:
+            return ConstituentCounts(0, 0, 0)
+        return ConstituentCounts(len(self.matched), len(self.gold), len(self.predicted))
 
     @property
     def recall(self) -> float:
@@ -547,15 +562,6 @@ SENTENCE = (
     "{gold:3d}  {predicted:3d}    {crossing:3d}   {words:4d}  {correct_tags:4d}   "
     "{tagging_accuracy:6.2f}"
 )
-COUNTS = 2, 5, 6, 7  # the columns of the status, and of matched, gold and predicted constituents
-
-
-class ConstituentCounts(NamedTuple):
-    """How many constituents of a sentence count; all are 0 if the sentence does not count."""
-
-    matched: int
-    gold: int
-    predicted: int
 
 
 def sentence_line(number: int, score: SentenceScore) -> str:
@@ -584,29 +590,6 @@ def figures(score: SentenceScore) -> dict[str, int | float]:
         "correct_tags": score.correct_tags,
         "tagging_accuracy": percent(score.correct_tags, score.words),
     }
-
-
-def read_constituents(path: str | Path) -> list[ConstituentCounts]:
-    """Read the lines of sentences from a table of EVALB, ours or the C program's.
-
-    Raises OSError, and ValueError with the line that breaks the layout.
-    """
-    lines = read_lines(path)
-    try:
-        start = lines.index(RULE) + 1
-        end = lines.index(RULE, start)
-    except ValueError as error:
-        raise ValueError(f"{path}: expected EVALB's table between two lines of =") from error
-    counts = []
-    for number, line in enumerate(lines[start:end], start=start + 1):
-        columns = line.split()
-        try:
-            status, *constituents = (int(columns[column]) for column in COUNTS)
-        except (IndexError, ValueError) as error:
-            expected = "expected a line of EVALB's table"
-            raise ValueError(f"{path}:{number}: {expected}, got {line!r}") from error
-        counts.append(ConstituentCounts(*(constituents if status == Status.VALID else (0, 0, 0))))
-    return counts
 
 
 def totals_lines(total: Summary) -> Iterator[str]:

@@ -15,8 +15,7 @@ from fairseq_aiayn.report.pages import SECTION_23, sections
 from fairseq_aiayn.report.results import read_report, read_results
 from fairseq_aiayn.runs.run import read_run
 from fairseq_aiayn.scores import FEWEST
-from fairseq_aiayn.treebank import evalb
-from fairseq_aiayn.treebank.evalb import TABLE_HEAD, Summary, sentence_line, totals_lines
+from fairseq_aiayn.treebank.evalb import Summary
 
 SENTENCES = 4
 GOLD = "(TOP (S (NP (PRP I)) (VP (VBP sleep)) (. .)))"
@@ -48,13 +47,6 @@ def repairs(well_formed: int = 3, sentences: int = SENTENCES, **counts: object) 
     return json.dumps(content | {"sentences_with": counts})
 
 
-def evalb_table(sentences: int = SENTENCES, predicted: str = GOLD) -> str:
-    """What `aiayn evalb --per-sentence` prints, down to its totals."""
-    line = sentence_line(1, evalb.score_sentence(GOLD, predicted))
-    totals = totals_lines(evalb.summarize([evalb.score_sentence(GOLD, predicted)]).all)
-    return "\n".join((TABLE_HEAD, *[line] * sentences, *totals, ""))
-
-
 @pytest.fixture
 def make_part(tmp_path):
     """Return a function that writes RUN/PART as the recipe does; `files` replaces what is in some
@@ -77,7 +69,7 @@ def make_part(tmp_path):
             f"{part}/settings.json": json.dumps(settings | (made or {})),
             f"{part}/words.txt": "I sleep .\n" * sentences,
             f"{part}/gold.trees": f"{GOLD}\n" * sentences,
-            f"{part}/evalb.txt": evalb_table(sentences),
+            f"{part}/predicted.trees": f"{GOLD}\n" * sentences,
             f"{part}/score.json": score(85.678, sentences),
             f"{part}/repairs.json": repairs(sentences=sentences),
             f"{part}/seconds.json": json.dumps(seconds),
@@ -164,10 +156,10 @@ def test_f1_on_another_set_than_section_23_is_said_not_to_compare(
 )
 def test_searches_are_tested_against_the_first(make_part, sentences, verdict):
     """Every sentence has F1 100 in the first search, and in the other 80: the NP is missing."""
-    worse = evalb_table(sentences, GOLD.replace("(NP (PRP I))", "(PRP I)"))
+    worse = GOLD.replace("(NP (PRP I))", "(PRP I)")
     runs = [
         make_part("a", sentences=sentences),
-        make_part("b", sentences=sentences, **{"evalb.txt": worse}),
+        make_part("b", sentences=sentences, **{"predicted.trees": f"{worse}\n" * sentences}),
         make_part("c", sentences=sentences),
     ]
     header, _, *rows = tables_of(markdown(read_report(runs, 0)))[1]
@@ -178,7 +170,7 @@ def test_searches_are_tested_against_the_first(make_part, sentences, verdict):
 
 
 def test_one_search_and_one_sentence_need_no_test(make_part):
-    one = make_part(**{"evalb.txt": None})
+    one = make_part(**{"predicted.trees": None})
     two = [make_part("a", sentences=1), make_part("b", sentences=1)]
     for runs in ([one], two):
         assert len(tables_of(markdown(read_report(runs, 0)))) == 2
