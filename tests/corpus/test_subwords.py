@@ -81,7 +81,7 @@ def test_a_model_has_the_pieces_that_sentencepiece_learns(tmp_path):
         learn(LINES, 9)
 
 
-@pytest.mark.parametrize(("size", "step"), [(1, 70), (34, 3), (35, 2), (69, 2), (70, 1), (999, 1)])
+@pytest.mark.parametrize(("size", "step"), [(1, 70), (34, 3), (35, 2), (999, 1)])
 def test_the_sample_is_every_kth_pair(files, capsys, size, step):
     pairs = list(zip(*TEXTS, strict=True))[::step]
     assert list(sample(files, size)) == [line for pair in pairs for line in pair]

@@ -34,21 +34,15 @@ def test_a_length_is_penalized_once() -> None:
     assert english("a b c d e", "a b c d e").score == pytest.approx(100)
 
 
-def test_repeated_words_count_as_often_as_the_reference_has_them() -> None:
-    result = english("the the the the the the the", "the cat is on the mat")
-    assert result.precisions == pytest.approx((100 * 2 / 7, 0, 0, 0))
-    assert result.score == 0  # unsmoothed: one precision of zero is enough
-
-
 def test_counts_are_summed_over_the_corpus_before_they_are_divided() -> None:
     """Case counts, too."""
     result = paper_bleu(["a b c d", "a b c D"], ["a b c d", "a b c d"], "en")
     assert result.score == pytest.approx(mean(7 / 8, 5 / 6, 3 / 4, 1 / 2))
 
 
-@pytest.mark.parametrize("space", ["\u00a0", "\u2028", "\x1c"])
-def test_only_ascii_white_space_separates_tokens_as_in_perl(space: str) -> None:
-    result = english(f"10{space}% a b\tc d", f"10{space}% a b\tc e")
+def test_only_ascii_white_space_separates_tokens_as_in_perl() -> None:
+    odd = "10\u00a0\u2028\x1c%"
+    result = english(f"{odd} a b\tc d", f"{odd} a b\tc e")
     assert result.score == pytest.approx(mean(4 / 5, 3 / 4, 2 / 3, 1 / 2))
     assert (result.hypothesis_length, result.reference_length) == (5, 5)
 
@@ -67,7 +61,7 @@ def test_compounds_are_split_for_german_and_not_for_french() -> None:
     assert "|compounds:split|" in german.signature
     french = paper_bleu(hypothesis, reference, "fr")
     assert french.precisions == pytest.approx((75, 100 / 3, 0, 0))
-    assert french.score == 0
+    assert french.score == 0  # unsmoothed: one precision of zero is enough
     assert "|compounds:kept|" in french.signature
 
 
