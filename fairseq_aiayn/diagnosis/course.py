@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
 from fairseq_aiayn.diagnosis.aspects import Weight, still_falls
 from fairseq_aiayn.diagnosis.evidence import Evidence
-
-Points = Mapping[int, float]  # values by update
+from fairseq_aiayn.runs.logs import Points
 
 DIVERGED = 0.5  # bits per token above the lowest loss
 OVERFIT = 0.05

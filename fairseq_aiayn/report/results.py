@@ -132,23 +132,19 @@ def _with_texts(report: Report, directories: Sequence[Path], count: int) -> Repo
         translations[run.name] = lines = read_texts(directory)[2]
         assert isinstance(run, TranslationRun)  # as the first is
         runs.append(replace(run, chrf=corpus_chrf(lines, reference)))
-    report = replace(report, runs=tuple(runs))
-    tokenizer = runs[0].tokenizer
 
     def example(k: int, chrf: Mapping[str, Sequence[float]]) -> Example:
         lines = {name: lines[k] for name, lines in translations.items()}
         return Example(k + 1, source[k], reference[k], lines, {run: chrf[run][k] for run in chrf})
 
-    report = replace(
-        report,
-        examples=tuple(example(k, {}) for k in equal_distances(len(source), count)),
-    )
+    examples = tuple(example(k, {}) for k in equal_distances(len(source), count))
+    report = replace(report, runs=tuple(runs), examples=examples)
     if len(runs) == 1:
         return report
     chrf = sentence_chrf({run.name: translations[run.name] for run in report.first_runs}, reference)
     return replace(
         report,
-        significance=paired_bootstrap(translations, reference, tokenizer=tokenizer),
+        significance=paired_bootstrap(translations, reference, tokenizer=runs[0].tokenizer),
         disagreements=[example(k, chrf) for k in largest_disagreements(chrf, count)],
     )
 

@@ -116,11 +116,7 @@ def unwrapped(lines: list[str]) -> list[str]:
     first = next((line for line in lines if CONFIGURATION.search(line)), "")
     if not _is_open(first):
         return lines
-    whole, is_broken = [""], False
-    for line in lines:
-        whole[-1:] = [whole[-1] + line] if is_broken else [whole[-1], line]
-        is_broken = len(line) == len(first)
-    return whole[1:]
+    return "".join(line if len(line) == len(first) else f"{line}\n" for line in lines).split("\n")
 
 
 def statistics_of(line: str) -> dict[str, Any]:

@@ -90,10 +90,8 @@ def test_on_a_gpu_each_precision_is_compared_with_the_same_of_stock_fairseq():
     assert on_gpu == [[f"stock {p}", f"ours {p}"] for p in ("float32", "float16", "bfloat16")]
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory) -> Path:
+def prepared(folder: Path) -> Path:
     """A tiny invented language pair as fairseq-preprocess leaves it."""
-    folder = tmp_path_factory.mktemp("text")
     for seed, (split, sentences) in enumerate((("train", 80), ("valid", 16), ("test", 6))):
         for language, lines in zip(("en", "de"), invented_pairs(sentences, seed), strict=True):
             (folder / f"{split}.{language}").write_text("\n".join(lines) + "\n")
@@ -121,8 +119,8 @@ def run(monkeypatch, data: Path, work: Path) -> dict:
     return json.loads(result.read_text())
 
 
-def test_all_parts_are_measured(data, tmp_path, monkeypatch, capsys):
-    found = run(monkeypatch, data, tmp_path)
+def test_all_parts_are_measured(tmp_path, monkeypatch, capsys):
+    found = run(monkeypatch, prepared(tmp_path), tmp_path / "work")
     assert {"machine", "packages", "commit", "load_average", "written"} < found.keys()
     assert str(tmp_path) not in json.dumps(found)
     names = ["stock float32", "ours float32", "ours bfloat16", "CTranslate2 float32"]

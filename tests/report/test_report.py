@@ -7,7 +7,7 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import asdict
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -34,29 +34,13 @@ SECTIONS = {
 }
 
 
-class Outline(HTMLParser):
-    """The elements of a page and its visible words."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.words = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        self.tags.append(tag)
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
-
-
 def test_no_words_become_markup_in_html():
     """Breaks if anything that a corpus or a user wrote is not escaped."""
-    outline = Outline(as_html("a <b>", SECTIONS))
-    assert "script" not in outline.tags and "b" not in outline.tags and "i" not in outline.tags
+    page = as_html("a <b>", SECTIONS)
+    assert not re.search("<(script|b|i|th|de|y)>", page)
     ours = ("a < b", "ours: on <X1>", "1 < 2", "<th>", "x --lang '<de>'", "--x <y>")
-    assert all(words in outline.words for words in (HOSTILE.replace("\r", " "), *ours))
-    assert outline.tags.count("code") == 3  # two of ours, and the command
+    assert all(words in unescape(page) for words in (HOSTILE.replace("\r", " "), *ours))
+    assert page.count("<code>") == 3  # two of ours, and the command
 
 
 def test_no_words_become_markup_in_markdown():
@@ -111,9 +95,9 @@ def test_two_systems_are_compared_in_three_files(make_run, tmp_path, capsys):
         *("Where translations differ most", "Examples", "How the runs were made"),
     ]
     assert "| length penalty " in (out / "table.md").read_text(), "what stock does otherwise"
-    outline = Outline((out / "report.html").read_text())
-    assert outline.tags.count("svg") == 1
-    assert outline.words.count("theirs (100.0)") == 4, "chrF of a translation that is right"
+    page = (out / "report.html").read_text()
+    assert page.count("<svg") == 1
+    assert page.count("theirs (100.0)") == 4, "chrF of a translation that is right"
     report = json.loads((out / "table.json").read_text())
     assert report["curves"]["ours"]["loss"] == {"50000": 9.0, "100000": 8.0}
     assert report["significance"]["systems"]["theirs"]["p_value"] < 0.05
@@ -172,7 +156,6 @@ def test_development_scores_are_drawn_and_printed_where_they_were_measured(make_
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"train.log": "x"}, "/train.log: .* finished"),
         ({"reference.txt": "other\n" * 4}, ": .* test set"),
         ({"gold.trees": ""}, "/score.json: "),
     ],

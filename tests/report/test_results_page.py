@@ -62,13 +62,10 @@ def test_results_come_from_the_json_again(folder, run):
     assert again.runs[0].bleu == report.runs[0].bleu
 
 
-@pytest.mark.parametrize(
-    ("content", "message"), [("[]", "expected .* object"), ("{}", "kind: missing key")]
-)
-def test_a_file_that_holds_no_table_is_named(tmp_path, monkeypatch, content, message):
-    (tmp_path / "x.json").write_text(content)
+def test_a_file_that_holds_no_table_is_named(tmp_path, monkeypatch):
+    (tmp_path / "x.json").write_text("{}")
     words = ["results_page.py", "--results", tmp_path, "--output", tmp_path / "page.md"]
     monkeypatch.setattr(sys, "argv", [*map(str, words)])
-    with pytest.raises(SystemExit, match=f"results_page: .*x.json: {message}"):
+    with pytest.raises(SystemExit, match="results_page: .*x.json: kind: missing key"):
         results_page.main()
     assert not (tmp_path / "page.md").exists()

@@ -38,7 +38,6 @@ def test_what_a_resumed_training_did_again_counts_once(log):
     ("lines", "peaks"),
     [
         ([], (None, None)),
-        (["peak memory: 700 MiB"], (700, None)),
         (["peak memory: 900 MiB", "peak memory: 800 MiB, of the GPU 5000 MiB"], (900, 5000)),
     ],
 )
