@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
+from matplotlib import style
 from matplotlib.figure import Figure as Drawing
 
 from fairseq_aiayn.palette import LINE_COLOURS, line_colour
@@ -94,7 +94,7 @@ def draw_learning_curves(runs: Mapping[str, Curves]) -> str:
     drawn = {name: LINES[name] for name in LINES if any(curves[name] for curves in runs.values())}
     panels = list(dict.fromkeys(panel for panel, _ in drawn.values()))
     handles = []
-    with matplotlib.rc_context(STYLE):
+    with style.context(["default", STYLE]):  # whatever the user's matplotlibrc says
         figure = Drawing(figsize=(9.5, 3 * len(panels)), layout="constrained")
         axes = figure.subplots(len(panels), 2, sharex="col", sharey="row", squeeze=False)
         for k, curves in enumerate(runs.values()):

@@ -11,6 +11,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from matplotlib import rc_context
 from run_directories import MADE, inner, table_rows, train_log, valid, write_run
 
 from fairseq_aiayn.cli.main import main
@@ -177,7 +178,8 @@ def test_curves_are_an_element_of_the_page_in_its_colours():
         for name, updates in {"<ours> $x^2$": 30, "b_c_": 9}.items()
     }
     svg = draw_learning_curves(curves)
-    assert draw_learning_curves(curves) == svg, "the same curves, the same file"
+    with rc_context({"text.usetex": True, "lines.color": "red", "axes.facecolor": "black"}):
+        assert draw_learning_curves(curves) == svg, "whatever the user's matplotlibrc says"
     root = ET.fromstring(svg)
     words = [
         "".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")
