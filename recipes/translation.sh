@@ -1,7 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # files here share variables
 # A translation experiment from its text to its scores (sections 5 and 6). A recipe's run.sh sets the
 # variables below and sources this script, which writes
-#
 #   EXP/text               the validation and test set, not cleaned: the references of BLEU
 #   EXP/tokens             all sets tokenized, the training set also cleaned
 #   EXP/subwords           the subword vocabulary, and all sets in subwords
@@ -9,12 +8,13 @@
 #   EXP/SYSTEM-ROW-SEED    a run: fairseq_aiayn/runs/run.py lists its files
 #   EXP/table              the runs compared
 
-# run.sh sets corpus_name, manifest (corpus.toml), source_lang, target_lang, limits on training pairs and
-#   tokenizer                   moses or none; with normalize=(--normalize), lowercase=(--lowercase)
+# run.sh sets corpus_name, manifest (corpus.toml), source_lang, target_lang and
+#   tokenizer, limits           moses or none; what training pairs are dropped: options of corpus.cleaning
+#   normalize, lowercase        (--normalize), (--lowercase), or empty
 #   subwords, subword_flags     byte_pairs, with the min_count of a word, or word_pieces
 #   text_options                names of its own options that change the text
 #   our_search, stock_search    only where the search is not the paper's
-# training.sh sets flags and search (`aiayn flags`), and cpu: --cpu or nothing; lib.sh has stage, run, end.
+# training.sh sets flags, search (`aiayn flags`) and cpu: --cpu or nothing; lib.sh has stage, run, end.
 
 manifest_sha256=$(sha256sum <"$manifest")
 [[ $source_lang != "$target_lang" ]] ||
@@ -65,7 +65,7 @@ stage 2 clean && {
     done
 }
 
-learned=$exp/subwords/pieces.model as=--model # sentencepiece's
+learned=$exp/subwords/pieces.model as=--model # sentencepiece's, and the option that names it
 [[ $subwords == word_pieces ]] || learned=$exp/subwords/codes as=--codes # subword-nmt's
 
 stage 3 subwords && { # one vocabulary for both languages (section 5.1)
@@ -105,7 +105,7 @@ stage 4 binarize && { # one dictionary, as shared embeddings need it (section 3.
     run -o "$exp/bin/sha256" env -C "$exp" LC_ALL=C \
         sh -c 'cat bin/dict.* bin/*.bin bin/*.idx text/* | sha256sum'
 }
-end # unlocks EXP: others may use its text
+end # unlocks EXP for other calls
 ((stop_stage >= 5)) || exit 0
 if [[ ${side_by_side:-false} == true && $dry_run == false ]] && ((stage <= 8 && stop_stage >= 8)); then
     # shellcheck disable=SC2086  # words

@@ -81,9 +81,9 @@ def run_attention(arguments: argparse.Namespace) -> None:
     heads; it opens with the ones chosen here.
 
     --kind says what attends to what: encoder, source to source; decoder, target to target; cross,
-    target to source. Without --target, the command prints the model's own translation and uses
-    that. Each row of the decoder is labelled with the word that it predicts. The columns are the
-    words that the decoder reads; the first is <s>.
+    target to source. Where these need a target and --target gives none, the command prints the
+    model's own translation and uses that. Each row of the decoder is labelled with the word that it
+    predicts. The columns are the words that the decoder reads; the first is <s>.
 
     Stock Transformers of fairseq are looked at, too, with fairseq's own search for --target.
 

@@ -73,7 +73,7 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=PRECISIONS,
         default=FLOAT32,
-        help="of the search's matrix products; bfloat16 is faster on a processor that has AMX or "
+        help="of the search's matrix products; bfloat16 is faster on a processor that has "
         "AVX512-BF16, and changes some outputs (default: float32)",
     )
     parser.add_argument("--threads", type=int, metavar="N", help="threads of the search")

@@ -70,7 +70,7 @@ def run_translate(arguments: argparse.Namespace) -> None:
     Reads a sentence per line from standard input, or asks for one after the other in a terminal,
     and prints one translation per line, in the same order; an empty line stays empty. Text is
     tokenized and cut into pieces as in the model's training, and put together again. The beam
-    search is the paper's (section 6.1). fairseq is not needed. FOLDER may also be what `aiayn
+    search is the paper's (section 6.1). A FOLDER needs no fairseq; it may also be what `aiayn
     export --to ctranslate2` wrote; outputs are ranked in the same way.
 
     CTranslate2 (pip install 'fairseq-aiayn[ctranslate2]') searches by default on a CPU where its
@@ -186,7 +186,7 @@ def run_parse(arguments: argparse.Namespace) -> None:
 
     --model is a folder that aiayn export wrote, or a run. --data-bin is the data directory of the
     training, with dict.words.txt, dict.tree.txt and the model of the word pieces, pieces.model.
-    fairseq is not needed. An invalid sentence ends the command, after the trees before it; with
+    A FOLDER needs no fairseq. An invalid sentence ends the command, after the trees before it; with
     --skip-invalid, it has an empty line.
     """
     from fairseq_aiayn.inference.pytorch import Parser

@@ -124,7 +124,7 @@ FALLING = 0.01  # bits per token
 SAME_RATE = 0.05  # a peak no further from the paper's is the same
 RECIPE = "a known good recipe (Ott et al. 2018)"
 OUR_RATE = "aiayn_inverse_sqrt"
-SMALL_BATCH = "base with 4,096 tokens has 26.57, with 3,072 25.15 (tensor2tensor#129)"
+SMALL_BATCH = "two users' base on one GPU: 26.57, with 3,072 tokens 25.15 (tensor2tensor#129)"
 UPDATES = "base: 27.0 after 100,000, 27.4 after 200,000, 27.5 after 300,000 (tensor2tensor#444)"
 EARLY = "fewer than this, which costs little where the development loss no longer falls"
 
@@ -377,7 +377,7 @@ ASPECTS = (
            (UNKNOWN, "the parameters are those of another model")),
     Aspect("batch", "about {row.batch_tokens:,} target tokens per update", _batch),
     choice("batches", "task", "pairs of nearly one length on both sides", "by source length",
-           (UNKNOWN, f"fewer tokens for the same --max-tokens; BLEU 22.03 against 23.17 {OF_TINY}"),
+           (UNKNOWN, f"fewer tokens a batch; BLEU 22.03 ± 0.42, not 23.17 ± 0.49, {OF_TINY}"),
            "--task {task}"),
     Aspect("updates", "{row.steps:,}", _updates),
     Aspect("learning rate", lambda run, row: f"Equation 3, {_peak(row):.3g} at its peak", _rate),
@@ -414,7 +414,7 @@ ASPECTS = (
     choice("ε of LayerNorm", "arch", "1e-6", "1e-5", (UNKNOWN, "not measured")),
     Aspect("positions", lambda run, row: "learned" if row.learned_positions else SINUSOIDS,
            _positions,
-           {STOCKS_SINUSOIDS: (SMALL, f"perplexity 10.16 against 10.27 with the paper's {OF_TINY}"),
+           {STOCKS_SINUSOIDS: (UNKNOWN, f"BLEU 23.11 ± 0.75, not 23.17 ± 0.49, {OF_TINY}"),
             OTHER: (SMALL, f"{bleu_gain('base', 'e_learned'):+.1f} BLEU if learned (row E)")},
            "--arch {row.arch}"),
     Aspect("shared matrices",
@@ -432,7 +432,7 @@ ASPECTS = (
            (UNKNOWN, "another network"), "--activation-fn relu"),
     Aspect("averaging", lambda run, row: str(averaged_of(row, run.search.get("gen_subset"))),
            lambda run, row: run.averaged,
-           (MEDIUM, "checkpoints; averaging gains up to 1 BLEU, usually less (tensor2tensor#317)"),
+           (MEDIUM, "checkpoints; averaging gains up to 1 BLEU, mostly less (tensor2tensor#317)"),
            "aiayn average --last {paper}"),
     number("beam", "beam", "{search.beam}", (SMALL, "another search"),
            lambda run, row: as_number(run.search.get("beam"))),
@@ -441,11 +441,11 @@ ASPECTS = (
     choice("length penalty and end", "search",
            "by log P / ((5 + |Y|)/6)^α, until no open hypothesis can win any more",
            "by log P / |Y|^α, until k hypotheses are finished",
-           (SMALL, "the same α means something else; once, BLEU moved by 0.01 (row tiny)"),
+           (SMALL, "the same α means something else: 0.1 BLEU in docs/results.md#multi30k_published"),
            "--task {task}"),
     Aspect("longest output", "1 x the sentence's own input + {search.extra_length}",
            _longest_output,
-           (SMALL, "longer outputs are cut, or a translation depends on the batch that it is in"),
+           (UNKNOWN, "longer outputs are cut, or a translation depends on its batch"),
            "--task {task} --max-len-a 1 --max-len-b {search.extra_length}"),
     Aspect("test set", "every sentence", _test_set, (SMALL, "it is another test set"),
            "--required-batch-size-multiple 1"),

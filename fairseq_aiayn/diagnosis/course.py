@@ -107,7 +107,7 @@ def _scale(run: Evidence) -> Iterator[Event]:
     """Yield a loss scale and gradients that are not those of a converging training."""
     scales = [*run.curves.get("loss scale", {}).values()]
     if GAVE_UP in run.log.text or (scales and scales[-1] < 1):
-        text = "the loss scale became too small: mostly it had diverged before (fairseq#2488, #512)"
+        text = "the loss scale became too small: often the loss has diverged before (fairseq#512)"
         yield Event(text, Weight.LARGE, "--clip-norm 1, --bf16, a smaller --lr")
     norms = smoothed(run.curves.get("gradient norm", {}))
     update = max(norms, key=norms.__getitem__, default=0)

@@ -260,10 +260,9 @@ def test_figures_of_the_ablation_are_those_of_the_results():
     rows = {cells[1].strip(): cells[2:] for line in lines if len(cells := line.split("|")) > 3}
     perplexity = {name: cells[0].split()[0] for name, cells in rows.items() if cells[0].strip()}
     ours = "ours, `fairseq-0.9`"
-    stocks = rows["stock's order of batches"][1].split()[0]
-    assert f"{stocks} against {rows[ours][1].split()[0]}" in finding("batches", stock()).effect
-    stocks = perplexity["stock's sinusoids"]
-    assert f"{stocks} against {perplexity[ours]}" in finding("positions", stock()).effect
+    for name, row in (("batches", "stock's order of batches"), ("positions", "stock's sinusoids")):
+        bleu = f"BLEU {rows[row][1].strip()}, not {rows[ours][1].strip()}"
+        assert bleu in finding(name, stock()).effect
     for scheme in ("(`fairseq`)", "(`tensor2tensor`)", ours):
         (figure,) = (number for name, number in perplexity.items() if name.endswith(scheme))
         assert figure in finding("initial values", stock()).effect
