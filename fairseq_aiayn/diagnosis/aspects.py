@@ -441,7 +441,7 @@ ASPECTS = (
     choice("length penalty and end", "search",
            "by log P / ((5 + |Y|)/6)^α, until no open hypothesis can win any more",
            "by log P / |Y|^α, until k hypotheses are finished",
-           (SMALL, "the same α means something else: 0.1 BLEU in docs/results.md#multi30k_published"),
+           (SMALL, "the same α means something else; 0.1 BLEU (results.md#multi30k_published)"),
            "--task {task}"),
     Aspect("longest output", "1 x the sentence's own input + {search.extra_length}",
            _longest_output,
