@@ -107,7 +107,7 @@ class Manifest:
 def read_manifest(path: Path) -> Manifest:
     """Read a corpus.toml; raises OSError, or ValueError with file, table and rule."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         raise ValueError(f"{path}: expected TOML: {error}") from error
     return dataclass_of(content, Manifest, path)

@@ -37,7 +37,8 @@ FRENCH = ["un", "news-commentary-v9", "giga-fren"]
 
 @pytest.fixture
 def path(tmp_path) -> Path:
-    (tmp_path / "corpus.toml").write_text(SMALL, encoding="utf-8")
+    text = SMALL.replace("\n", "\r\n")
+    (tmp_path / "corpus.toml").write_text(text, encoding="utf-8-sig", newline="")
     return tmp_path / "corpus.toml"
 
 
