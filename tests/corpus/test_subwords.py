@@ -51,8 +51,11 @@ def test_byte_pairs_are_those_of_subword_nmt(codes):
     assert [cut(line) for line in LINES + ODD] == expected and "@@ " in "".join(expected)
 
 
-@pytest.mark.parametrize("content", [b"", b"codes\n", b"#version: 9.9\na b\n", b"\xe9 a\n"])
-@pytest.mark.parametrize("read", [byte_pairs, sentence_pieces])
+@pytest.mark.parametrize(
+    ("read", "content"),
+    [(byte_pairs, text) for text in (b"", b"codes\n", b"#version: 9.9\na b\n", b"\xe9 a\n")]
+    + [(sentence_pieces, b""), (sentence_pieces, b"codes\n")],
+)
 def test_a_file_that_cuts_nothing_is_named(read, content, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(content)

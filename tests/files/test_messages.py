@@ -50,7 +50,6 @@ def test_what_asdict_gives_is_read_again(whole: Whole) -> None:
 @pytest.mark.parametrize(
     ("change", "place"),
     [
-        ({"name": None}, "name: "),
         ({"share": "1"}, "share: "),
         ({"part": {"count": True}}, "part.count: "),
         ({"part": {"count": -1}}, "part: count must be at least 0"),

@@ -120,15 +120,14 @@ AGGRESSIVE = (
 )
 
 
-@pytest.mark.parametrize("language", ["de", "en"])
-def test_hyphens_of_the_aggressive_tokenizer_change_no_score(language: str) -> None:
+def test_hyphens_of_the_aggressive_tokenizer_change_no_score() -> None:
     """Breaks if one side keeps them, or if they are undone after compounds are split."""
     kept = [[line.replace(" @-@ ", "-") for line in side] for side in AGGRESSIVE]
-    expected = score(*kept, language, tokenized=True)
+    expected = score(*kept, "de", tokenized=True)
     assert 0 < expected.paper.score < 100
-    assert score(*AGGRESSIVE, language, tokenized=True) == expected
-    assert score(AGGRESSIVE[0], kept[1], language, tokenized=True) == expected
-    assert score(*AGGRESSIVE, language) == score(*kept, language)
+    assert score(*AGGRESSIVE, "de", tokenized=True) == expected
+    assert score(AGGRESSIVE[0], kept[1], "de", tokenized=True) == expected
+    assert score(*AGGRESSIVE, "de") == score(*kept, "de")
 
 
 def test_an_empty_reference_is_scored_as_sacrebleu_scores_it() -> None:
