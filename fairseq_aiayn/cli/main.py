@@ -74,7 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("aiayn: standard output is closed", file=sys.stderr)
         return BAD_INPUT
     if isinstance(sys.stdout, TextIOWrapper):  # a notebook has another
-        sys.stdout.reconfigure(encoding="utf-8")  # as what is read, in any locale
+        # As what is read, in any locale; names of files may have other bytes
+        sys.stdout.reconfigure(encoding="utf-8", errors=sys.stdout.errors)
     command = words[0] if words and not words[0].startswith("-") else None
     if command and command not in COMMANDS:
         nearest = difflib.get_close_matches(command, COMMANDS, 1) or ["--help"]

@@ -53,10 +53,14 @@ def test_trees_become_sequences_and_these_trees(aiayn: Aiayn, end: str) -> None:
 
 
 def test_trees_are_printed_in_utf_8_in_any_locale(monkeypatch: pytest.MonkeyPatch) -> None:
-    printed = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    """And a name that is not UTF-8 as it is, where Python does that."""
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="latin-1", errors="surrogateescape")
     monkeypatch.setattr("sys.stdout", printed)
     assert main(["delinearize", "a.tree", "--words", "a.words"]) == 0
     assert printed.buffer.getvalue().decode() == NORMALIZED
+    Path("\udce9.prm").touch()
+    assert main(["evalb", "g", "g", "--json", "-p", "\udce9.prm"]) == 0
+    assert b'"\xe9.prm"' in printed.buffer.getvalue()
 
 
 def test_linearize_has_options_and_reads_standard_input_and_directories(
