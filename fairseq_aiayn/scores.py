@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from fairseq_aiayn.treebank.evalb import ConstituentCounts
+from fairseq_aiayn.treebank.evalb import Counts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -341,9 +341,7 @@ class EstimatedDifference:
     p_value: float
 
 
-def f1_difference(
-    first: Sequence[ConstituentCounts], other: Sequence[ConstituentCounts]
-) -> EstimatedDifference:
+def f1_difference(first: Sequence[Counts], other: Sequence[Counts]) -> EstimatedDifference:
     """Return F1 of `other` minus F1 of `first`, in per cent, by the paired bootstrap (Koehn, 2004).
 
     Each parser has the counts of the same sentences, in the same order. The interval has the middle

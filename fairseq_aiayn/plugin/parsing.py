@@ -26,7 +26,7 @@ from fairseq_aiayn.plugin.translation import (
     BeamSearchGenerator,
 )
 from fairseq_aiayn.text import stream_lines
-from fairseq_aiayn.treebank.evalb import Status, score_sentence
+from fairseq_aiayn.treebank.evalb import score_sentence
 from fairseq_aiayn.treebank.linearization import MAX_OPEN, split_symbol
 from fairseq_aiayn.treebank.repair import repair
 from fairseq_aiayn.treebank.trees import read_symbols, write_tree
@@ -128,10 +128,9 @@ class AiaynParsingTask(AiaynTranslationTask):
         for number, hypotheses in zip(sample["id"].tolist(), parses, strict=True):
             words, gold = self.development_trees[number]
             symbols = [self.target_dictionary[t] for t in hypotheses[0]["tokens"][:-1].tolist()]
-            score = score_sentence(gold, write_tree(repair(symbols, words).tree))
-            if score.status is Status.VALID:
-                counts["_f1_matched"] += len(score.matched)
-                counts["_f1_all"] += len(score.gold) + len(score.predicted)
+            matched, *both = score_sentence(gold, write_tree(repair(symbols, words).tree)).counts
+            counts["_f1_matched"] += matched
+            counts["_f1_all"] += sum(both)
         return counts
 
     @cached_property

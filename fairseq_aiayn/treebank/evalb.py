@@ -47,6 +47,7 @@ from fairseq_aiayn.text import read_line_pairs, read_lines, source_name
 from fairseq_aiayn.treebank.trees import ATOM, WHITE_SPACE, escape_brackets
 
 Pair = tuple[str, str]
+Counts = tuple[int, int, int]  # of constituents: matched, gold and predicted ones
 Span = tuple[int, int, str]  # of a constituent: first word, last word plus one, label; from 0
 
 
@@ -296,14 +297,6 @@ class Status(IntEnum):
     SKIPPED = 2  # the predicted tree has no words
 
 
-class ConstituentCounts(NamedTuple):
-    """How many constituents of a sentence count; all are 0 if the sentence does not count."""
-
-    matched: int
-    gold: int
-    predicted: int
-
-
 class SentenceScore(NamedTuple):
     """The contribution of one sentence to the totals."""
 
@@ -320,11 +313,11 @@ class SentenceScore(NamedTuple):
     roots: tuple[str, ...] = ()  # the labels of the outermost brackets: gold's, the predicted one's
 
     @property
-    def counts(self) -> ConstituentCounts:
-        """What the sentence adds to the totals."""
+    def counts(self) -> Counts:
+        """What the sentence adds to the totals; nothing if it does not count."""
         if self.status is not Status.VALID:
-            return ConstituentCounts(0, 0, 0)
-        return ConstituentCounts(len(self.matched), len(self.gold), len(self.predicted))
+            return 0, 0, 0
+        return len(self.matched), len(self.gold), len(self.predicted)
 
     @property
     def recall(self) -> float:

@@ -15,7 +15,7 @@ from fairseq_aiayn.scores import (
     paired_bootstrap,
     sentence_chrf,
 )
-from fairseq_aiayn.treebank.evalb import ConstituentCounts
+from fairseq_aiayn.treebank.evalb import Counts
 
 WORDS = [f"w{k}" for k in range(40)]
 REFERENCE = [" ".join(WORDS[k % 20 : k % 20 + 6 + k % 9]) for k in range(60)]
@@ -35,9 +35,9 @@ def test_a_better_system_is_told_from_a_lucky_one():
     assert f"bs:{SAMPLES}" in found.signature and "seed:12345" in found.signature  # so it repeats
 
 
-def sentences(*of_each: tuple[int, int, int]) -> list[ConstituentCounts]:
+def sentences(*of_each: Counts) -> list[Counts]:
     """60 sentences with these counts of matched, gold and predicted constituents, in turns."""
-    return [ConstituentCounts(*of_each[k % len(of_each)]) for k in range(60)]
+    return [of_each[k % len(of_each)] for k in range(60)]
 
 
 def test_a_better_parser_is_told_from_a_lucky_one():
@@ -46,7 +46,7 @@ def test_a_better_parser_is_told_from_a_lucky_one():
     better = f1_difference(first, sentences((3, 4, 4), (9, 10, 10)))
     assert better.difference == pytest.approx(100 * (12 - 10) / 14)
     assert 0 < better.low < better.difference < better.high and better.p_value < 0.01
-    lucky = f1_difference(first, [ConstituentCounts(4, 4, 4), *first[1:]])
+    lucky = f1_difference(first, [(4, 4, 4), *first[1:]])
     assert lucky.low == 0.0 < lucky.difference and lucky.p_value > 0.05
 
 
@@ -55,8 +55,8 @@ def test_the_test_of_f1_pairs_sentences():
     difference that never fails."""
     rng = random.Random(1)
     hard = [rng.randrange(0, 90) for _ in range(60)]
-    first = [ConstituentCounts(matched, 100, 100) for matched in hard]
-    found = f1_difference(first, [ConstituentCounts(matched + 1, 100, 100) for matched in hard])
+    first = [(matched, 100, 100) for matched in hard]
+    found = f1_difference(first, [(matched + 1, 100, 100) for matched in hard])
     assert (found.low, found.difference, found.high) == pytest.approx((1.0, 1.0, 1.0))
     assert found.p_value == pytest.approx(1 / (SAMPLES_OF_DIFFERENCE + 1))
 
@@ -65,8 +65,8 @@ def test_the_interval_is_that_of_the_usual_theory():
     """For sentences of one size, the difference of F1 is a mean, which has a standard error."""
     rng = random.Random(2)
     gains = [rng.randrange(-30, 50) for _ in range(400)]
-    first = [ConstituentCounts(50, 100, 100)] * 400
-    found = f1_difference(first, [ConstituentCounts(50 + gain, 100, 100) for gain in gains])
+    first = [(50, 100, 100)] * 400
+    found = f1_difference(first, [(50 + gain, 100, 100) for gain in gains])
     error = statistics.pstdev(gains) / 400**0.5
     mean = statistics.mean(gains)
     assert found.difference == pytest.approx(mean)
