@@ -119,6 +119,7 @@ def bleu_gain(worse: str, better: str) -> float:
 
 FULL = 0.75  # the target tokens of a batch are fewer than its --max-tokens: padding counts
 HALF = 0.5
+SENTENCES = ("batch_size", "max_sentences")  # of a batch, at most; since fairseq 0.10, and before
 OF_A_SENTENCE = 28  # tokens, about the mean of WMT14 in subwords
 FALLING = 0.01  # bits per token
 SAME_RATE = 0.05  # a peak no further from the paper's is the same
@@ -129,29 +130,36 @@ UPDATES = "base: 27.0 after 100,000, 27.4 after 200,000, 27.5 after 300,000 (ten
 EARLY = "fewer than this, which costs little where the development loss no longer falls"
 
 
+def _tokens(run: Evidence) -> tuple[float, str, int]:
+    """Return an update's target tokens, 0 if they are not known; what says so, the log's statistics
+    or else the limits of a batch; and the GPUs."""
+    gpus = int(run.gpus or run.number("distributed_world_size") or 1)
+    if run.tokens_per_update:
+        return run.tokens_per_update, "the log", gpus
+    max_tokens = run.number("max_tokens") or 0
+    sentences = next(filter(None, map(run.number, SENTENCES)), 0)
+    limits = (
+        (max_tokens, f"--max-tokens {max_tokens:g}"),
+        (sentences * OF_A_SENTENCE, f"--batch-size {sentences:g}"),
+    )
+    limit, source = min((pair for pair in limits if pair[0]), default=(0, ""))
+    every = int(run.number("update_freq") or 1)
+    return limit * gpus * every, f"{source}, {gpus} GPUs, --update-freq {every}", gpus
+
+
 def _batch(run: Evidence, row: Row) -> Any:
-    """Judge an update's target tokens: by the log's statistics, else by the limits of a batch."""
-    gpus = max(1, int(run.gpus or run.number("distributed_world_size") or 1))
-    max_tokens = run.number("max_tokens")
-    sentences = run.number("batch_size") or run.number("max_sentences")  # before fairseq 0.10
-    tokens, source = run.tokens_per_update, "the log"
-    if not tokens:
-        every = int(run.number("update_freq") or 1)
-        limit, source = min(
-            (max_tokens or math.inf, f"--max-tokens {max_tokens or 0:g}"),
-            ((sentences or math.inf) * OF_A_SENTENCE, f"--batch-size {sentences or 0:g}"),
-        )
-        tokens, source = limit * gpus * every, f"{source}, {gpus} GPUs, --update-freq {every}"
+    """Judge an update's target tokens."""
+    tokens, source, gpus = _tokens(run)
     ratio = tokens / row.batch_tokens
-    if tokens == math.inf or FULL <= ratio <= 1 + TOLERANCE:
-        return None if tokens == math.inf else True
+    if not tokens or FULL <= ratio <= 1 + TOLERANCE:
+        return True if tokens else None
     weight = LARGE if ratio < HALF else MEDIUM if ratio < 1 else UNKNOWN
     known = SMALL_BATCH if ratio < 1 else "it needs a higher learning rate"
     if ratio > 1 and 1 - SAME_RATE <= (_rate_ratio(run, row) or 0) <= ratio:
         weight, known = NONE, f"with its rate {RECIPE}"
-    every = math.ceil(row.batch_tokens / (gpus * (max_tokens or USUAL_MAX_TOKENS)))
+    every = math.ceil(row.batch_tokens / (gpus * (run.number("max_tokens") or USUAL_MAX_TOKENS)))
     change = f"--max-tokens {math.ceil(row.batch_tokens / gpus / every)} --update-freq {every}"
-    change += ", without --batch-size" * bool(sentences)
+    change += ", without --batch-size" * any(map(run.number, SENTENCES))
     return f"{tokens:,.0f}, by {source}", weight, f"{ratio:.2f} of this batch; {known}", change
 
 
@@ -161,8 +169,7 @@ def _updates(run: Evidence, row: Row) -> Any:
     updates = run.updates if is_done else run.number("max_update")
     if not updates:
         return None
-    size = (run.tokens_per_update or 0) / row.batch_tokens
-    ratio = updates / row.steps
+    size, ratio = _tokens(run)[0] / row.batch_tokens, updates / row.steps
     if abs(ratio - 1) <= TOLERANCE or ratio < 1 - TOLERANCE <= ratio * size:
         return True
     here = f"{updates:,.0f}" + " asked for" * (not is_done)
@@ -200,7 +207,7 @@ def _rate(run: Evidence, row: Row) -> Any:
     name = "lr_factor" if schedule == OUR_RATE else "lr"
     here = f"{schedule}, {option(name)} {run.number(name) or 1:g}"
     effect = f"{ratio:.2f} of the paper's rate after the warm-up"
-    if 1 < ratio <= (run.tokens_per_update or 0) / row.batch_tokens:
+    if 1 < ratio <= _tokens(run)[0] / row.batch_tokens:
         return here, NONE, f"{effect}; with its batch {RECIPE}"
     return here, UNKNOWN if HALF <= ratio <= 1 / HALF else LARGE, effect, change
 

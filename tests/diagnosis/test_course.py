@@ -149,6 +149,7 @@ def test_a_large_batch_with_its_rate_and_updates_is_a_known_recipe(diagnosed):
     other = NAMESPACE.replace("0.0007", "0.0014").replace("=100000", "=12500")
     assert not heavy(diagnosed(other, *(line.replace("24800", "198400") for line in curve(12_500))))
     assert heavy(diagnosed(other, *curve(12_500)))
+    assert not heavy(diagnosed(other.replace("update_freq=[4]", "update_freq=[32]")))
 
 
 def test_a_translation_without_configuration_says_what_it_can(tmp_path):
