@@ -19,7 +19,7 @@ OF_OTHER_SIZES = [row for row in ROWS.values() if row not in (*TABLE_3_D, E_LEAR
 # that change an update and that no aspect judges
 DEFAULTS = Path(__file__).with_name("defaults.json")
 # What leaves an option switched off, or, for the rate, begins a warm-up at nearly 0
-OFF = {"None", "False", "0", "-1", "", "{}", "[]", "none", "0.0", f"{FIRST_RATE}"}
+OFF = {"None", "False", "0", "0.0", "-1", "-1.0", "", "{}", "[]", "none", f"{FIRST_RATE}"}
 
 
 @dataclass(frozen=True)

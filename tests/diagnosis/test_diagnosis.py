@@ -247,6 +247,7 @@ def test_options_that_nothing_judges_are_listed_unless_they_are_fairseqs_default
     assert diagnose(given).other_options == other
     old = {"left_pad_source": "True", "left_pad_target": "False", "upsample_primary": 1}
     assert not diagnose(stock(lazy_load=False, **old)).other_options
+    assert not diagnose(stock(warmup_init_lr=-1.0)).other_options, "an int in argparse's form"
 
 
 def test_no_option_is_judged_and_listed_as_not_judged():
