@@ -19,8 +19,6 @@ ACTIVE = re.compile(r"[\\`*\[\]<~|]|^[#>]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
 class Code(str):
     """A part of a text that is code."""
 
-    __slots__ = ()
-
 
 Text = str | Sequence[str]
 
