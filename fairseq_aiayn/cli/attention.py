@@ -200,15 +200,18 @@ def shown_pieces(translator: Translator, pieces: Sequence[str]) -> tuple[str, ..
 
 def _write(maps: Sequence[AttentionMap], arguments: argparse.Namespace) -> None:
     """Write a page of the maps, or a picture of the only one."""
-    from fairseq_aiayn.attention_maps import page, picture
     from fairseq_aiayn.attention_maps.weights import merge_words, occurrences, select
 
     first = next((shown for shown in maps if occurrences(arguments.word, shown)), maps[-1])
     shown = merge_words(first) if arguments.merge else first
     selection = select(shown, arguments.layer, arguments.heads, arguments.word)
     if arguments.output.suffix.lower() != PAGE:
+        from fairseq_aiayn.attention_maps import picture  # imports matplotlib, an extra
+
         picture.save_picture(picture.draw_lines(selection), arguments.output)
         return
+    from fairseq_aiayn.attention_maps import page
+
     words = "whole" if arguments.merge else "pieces"
     start = page.view_of(selection, arguments.style or STYLES[0], words)
     title = f"Attention: {arguments.source}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from small_models import Small, small_model
 
+from fairseq_aiayn import attention_maps as package
 from fairseq_aiayn.attention_maps.weights import all_attention_weights
 from fairseq_aiayn.cli.attention import attention_maps, shown_pieces
 from fairseq_aiayn.inference.folder import BYTE_PAIRS, NONE
@@ -56,7 +58,12 @@ def test_a_picture_of_each_kind_in_each_format(aiayn, given, tmp_path):
         assert path.with_suffix(suffix).read_bytes().startswith(start)
 
 
-def test_a_page_has_all_kinds_or_one_and_opens_where_the_word_is(aiayn, given, refused, tmp_path):
+def test_a_page_has_all_kinds_or_one_and_opens_where_the_word_is(
+    aiayn, given, refused, tmp_path, monkeypatch
+):
+    """It needs no matplotlib."""
+    monkeypatch.delattr(package, "picture", raising=False)
+    monkeypatch.setitem(sys.modules, "fairseq_aiayn.attention_maps.picture", None)
     page = tmp_path / "page.html"
     more = (*given, "--target", "saw hat the", "--output", page)
 
