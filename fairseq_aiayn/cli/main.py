@@ -59,7 +59,7 @@ COMMANDS = {
 }
 
 BAD_INPUT = 2
-NO_MEMORY = "allocate memory"  # in the RuntimeError that PyTorch raises without enough memory
+NO_MEMORY = ("allocate memory", "out of memory")  # in RuntimeErrors for a CPU and for a GPU
 INTERRUPTED = 128 + 2  # what a shell reports for SIGINT
 NO_READER = 128 + 13  # what a shell reports for SIGPIPE
 
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     if isinstance(sys.stdout, TextIOWrapper):  # a notebook has another
         # As what is read, in any locale; names of files may have other bytes
-        sys.stdout.reconfigure(encoding="utf-8", errors=sys.stdout.errors)
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     command = words[0] if words and not words[0].startswith("-") else None
     if command and command not in COMMANDS:
         nearest = difflib.get_close_matches(command, COMMANDS, 1) or ["--help"]
@@ -111,7 +111,7 @@ def _flush_output() -> None:
 
 def _message(error: Exception) -> str | None:
     """Return what a user is told of an error; None for a fault of this program."""
-    if isinstance(error, MemoryError) or NO_MEMORY in str(error):
+    if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
         return "there is not enough memory for this"
     if isinstance(error, ImportError):
         return missing_package(error)

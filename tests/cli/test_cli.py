@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
@@ -23,21 +24,32 @@ ENVIRONMENT = {
 AIAYN = f"{sys.executable} -m fairseq_aiayn"
 
 Printed = pytest.CaptureFixture[str]
+RunCommand = Callable[[Callable[[object], None]], int]
 RunRaising = Callable[[BaseException], int]
 
 
 @pytest.fixture
-def run_raising(monkeypatch: pytest.MonkeyPatch) -> RunRaising:
+def run_command(monkeypatch: pytest.MonkeyPatch) -> RunCommand:
+    """Return a function that runs its argument as a subcommand."""
+
+    def run(function: Callable[[object], None]) -> int:
+        module = SimpleNamespace(declare_do_it=lambda parser: None, run_do_it=function)
+        monkeypatch.setitem(sys.modules, "fairseq_aiayn.cli.work", module)
+        monkeypatch.setattr(cli, "COMMANDS", {"do-it": "work"})
+        return cli.main(["do-it"])
+
+    return run
+
+
+@pytest.fixture
+def run_raising(run_command: RunCommand) -> RunRaising:
     """Return a function that runs a subcommand which raises its argument."""
 
     def run(error: BaseException) -> int:
         def fail(arguments: object) -> None:
             raise error
 
-        module = SimpleNamespace(declare_do_it=lambda parser: None, run_do_it=fail)
-        monkeypatch.setitem(sys.modules, "fairseq_aiayn.cli.work", module)
-        monkeypatch.setattr(cli, "COMMANDS", {"do-it": "work"})
-        return cli.main(["do-it"])
+        return run_command(fail)
 
     return run
 
@@ -49,6 +61,7 @@ def run_raising(monkeypatch: pytest.MonkeyPatch) -> RunRaising:
         (FileNotFoundError(2, "No such file", "x.pt"), "x.pt: No such file"),
         (OverflowError("int too large to convert to float"), "int too large to convert to float"),
         (RuntimeError("can't allocate memory: 9 bytes"), "there is not enough memory for this"),
+        (RuntimeError("CUDA out of memory. Tried"), "there is not enough memory for this"),
         (OSError("cannot read"), "cannot read"),
     ],
 )
@@ -106,6 +119,15 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+def test_output_is_utf_8_in_any_locale_and_a_files_name_is_its_bytes(
+    run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding="latin-1"))
+    assert run_command(lambda arguments: print("Grüße 好", os.fsdecode(b"\xff.png"))) == 0
+    assert output.getvalue() == "Grüße 好 ".encode() + b"\xff.png\n"
+
+
 @pytest.mark.parametrize(
     "program", ["main.build_parser(); main.main(['rows'])", "main.main(['cost', 'base'])"]
 )
@@ -117,13 +139,6 @@ def test_a_command_imports_no_other_and_none_needs_torch_to_start(program: str) 
     imported = set(re.findall(r"'([\w.]+)'", printed.splitlines()[-1]))
     needed = set(cli.COMMANDS.values()) | {"options"} if "build" in program else {"configurations"}
     assert imported == {f"fairseq_aiayn.cli.{name}" for name in needed | {"main"}}
-
-
-def test_user_dir_is_the_package_by_the_name_that_fairseq_imports(capsys: Printed) -> None:
-    assert cli.main(["user-dir"]) == 0
-    folder = Path(capsys.readouterr().out.rstrip("\n"))
-    assert folder == Path(fairseq_aiayn.__file__).resolve().parent
-    assert folder.is_absolute() and folder.name == "fairseq_aiayn"
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

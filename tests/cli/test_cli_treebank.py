@@ -4,7 +4,6 @@ treebank/."""
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 from collections.abc import Callable
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.treebank.repair import REPAIRS
 
 Aiayn = Callable[..., tuple[int, str, str]]
@@ -50,17 +48,6 @@ def test_trees_become_sequences_and_these_trees(aiayn: Aiayn, end: str) -> None:
     assert aiayn("linearize", "t") == (0, LINEARIZED, "")
     report = "2 sentences, 2 well-formed (100.00%)\n"
     assert aiayn("delinearize", "a.tree", "--words", "a.words") == (0, NORMALIZED, report)
-
-
-def test_trees_are_printed_in_utf_8_in_any_locale(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a name that is not UTF-8 as it is, where Python does that."""
-    printed = io.TextIOWrapper(io.BytesIO(), encoding="latin-1", errors="surrogateescape")
-    monkeypatch.setattr("sys.stdout", printed)
-    assert main(["delinearize", "a.tree", "--words", "a.words"]) == 0
-    assert printed.buffer.getvalue().decode() == NORMALIZED
-    Path("\udce9.prm").touch()
-    assert main(["evalb", "g", "g", "--json", "-p", "\udce9.prm"]) == 0
-    assert b'"\xe9.prm"' in printed.buffer.getvalue()
 
 
 def test_linearize_has_options_and_reads_standard_input_and_directories(
