@@ -6,6 +6,7 @@ import argparse
 import codecs
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from io import TextIOWrapper
@@ -221,7 +222,7 @@ def outputs_of(
     where = "sentence " if sentences else "standard input:"
     lines = asked_for() if asks else input_lines()
     if sentences:
-        lines = (sentence.encode() for sentence in sentences)
+        lines = (sentence.encode(errors="surrogateescape") for sentence in sentences)
     of_lines = replace(engine, read=lambda line: engine.read(line.rstrip(b"\r\n").decode()))
     skipped = 0
     for number, output in enumerate(of_lines.outputs(lines, 1 if asks else AT_ONCE), start=1):
@@ -250,7 +251,8 @@ def input_lines() -> Iterator[bytes]:
 
 def asked_for() -> Iterator[bytes]:
     """Ask for sentences, with line editing and a history, until the terminal ends."""
-    import readline  # noqa: F401  # `input` uses it
+    with suppress(ImportError):  # a Python may have been built without it
+        import readline  # noqa: F401  # `input` uses it
 
     print("A sentence a line; Ctrl-D ends.", file=sys.stderr)
     cast(TextIOWrapper, sys.stdin).reconfigure(errors="surrogateescape")

@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
-from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,7 @@ from fairseq_aiayn.inference.folder import (
 )
 
 FINISHED_PER_BEAM = 2
+CODE = Path(__file__).parents[1]  # of conversions
 
 
 def conversion_of(given: Path | Checkpoint, quantization: str) -> Path:
@@ -53,9 +53,9 @@ def conversion_of(given: Path | Checkpoint, quantization: str) -> Path:
         files = [given.path, *sorted(given.data.glob("dict.*.txt"))]
         files += [given.pieces_file] if given.pieces_file else []
         facts = given.text, sorted(path.name for path in given.data.iterdir())  # the languages
+    files += sorted(file for part in ("inference", "nn") for file in (CODE / part).glob("*.py"))
     sums = [sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()]
-    versions = version("fairseq-aiayn"), ctranslate2.__version__
-    key = sha256(repr((sums, facts, quantization, versions)).encode()).hexdigest()
+    key = sha256(repr((sums, facts, quantization, ctranslate2.__version__)).encode()).hexdigest()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "fairseq_aiayn" / "ctranslate2" / key
 

@@ -8,7 +8,6 @@ import shlex
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +23,7 @@ from fairseq_aiayn.inference.folder import (
 from fairseq_aiayn.paper import PARSING_DECODING
 from fairseq_aiayn.paper import TRANSLATION as TRANSLATION_DECODING
 from fairseq_aiayn.runs.logs import flat_options
-from fairseq_aiayn.runs.record import SEARCH, read_settings
+from fairseq_aiayn.runs.record import SEARCH, packages, read_settings
 from fairseq_aiayn.settings import ENCODER_AND_DECODER, OURS, PARSING_TASK, SHARING
 from fairseq_aiayn.text import dataclass_of, read_json
 
@@ -91,7 +90,7 @@ class Checkpoint:
             "search": asdict(PARSING_DECODING if is_parser else TRANSLATION_DECODING),
             "text": asdict(self.text),
             "learned_lengths": lengths if options.get("learned_positions") else None,
-            "versions": {name: version(name) for name in ("fairseq-aiayn", "torch")},
+            "versions": packages(),
             "options": {
                 name: value
                 for name, value in options.items()

@@ -337,9 +337,9 @@ def find_device(name: str | None) -> torch.device:
 
     Raises ValueError for a device that PyTorch does not have.
     """
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        default = "cuda" if torch.cuda.is_available() else "cpu"
-        return torch.zeros(1, device=name or default).device
+        return torch.zeros(1, device=name).device
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"device {name}: {error}") from error
 

@@ -16,7 +16,7 @@ from small_models import KINDS, SENTENCES, small_model
 
 from fairseq_aiayn import load
 from fairseq_aiayn.cli import sentences
-from fairseq_aiayn.inference import ctranslate2_writer
+from fairseq_aiayn.inference import ctranslate2, ctranslate2_writer
 from fairseq_aiayn.inference.folder import read_folder
 
 Aiayn = Callable[..., tuple[int, str, str]]
@@ -113,17 +113,22 @@ def test_both_engines_write_the_same(
 def test_a_model_is_converted_once_and_again_when_it_changes(
     folder: Path, training: Path, cache: Path, translate: Aiayn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Breaks if a conversion of other weights, of another search or text, or in int8 is used."""
+    """Breaks if a conversion of other weights, of another search or text, in int8, or by other code
+    is used."""
     copy, run = shutil.copytree(folder, training / "folder"), training / "tiny-1"
     other = small_model(training / "other", seed=2)
     other_folder = other.export(training / "other-folder")
     config = (copy / "config.json").read_text().replace('"extra_length": 50', '"extra_length": 3')
     checkpoint = ("--checkpoint", other.checkpoint, "--data-bin", training / "bin")
+    other_code = training / "code"
+    (other_code / "nn").mkdir(parents=True)
+    (other_code / "nn" / "attention.py").touch()
     steps: tuple[tuple[tuple, Callable, int], ...] = (
         ((copy,), lambda: None, 1),
         ((copy,), lambda: shutil.copy(other_folder / "model.safetensors", copy), 1),
         ((copy,), lambda: (copy / "config.json").write_text(config), 1),
         ((copy, "--engine", "ctranslate2", "--quantization", "int8"), lambda: None, 1),
+        ((copy,), lambda: monkeypatch.setattr(ctranslate2, "CODE", other_code), 1),
         ((run,), lambda: None, 1),
         ((run,), lambda: shutil.copy(other.checkpoint, run / "average.pt"), 1),
         (checkpoint, lambda: None, 0),  # the same as that of the run
@@ -209,19 +214,22 @@ def test_a_sentence_that_cannot_be_a_tree_is_named_or_skipped(
     status, out, err = aiayn("parse", *options, *sentences)
     assert (status, out) == (2, f"{tree}\n")
     assert err.startswith("aiayn parse: sentence 3: a word") and "'(b'" in err
-    assert aiayn("parse", *options, "--skip-invalid", *sentences)[:2] == (0, f"{tree}\n\n{tree}")
-    give("\n".join(sentences))
+    sentences.append("caf\udce9")  # how Python gives an argument that is not UTF-8
+    skipped = aiayn("parse", *options, "--skip-invalid", *sentences)
+    assert skipped[:2] == (0, f"{tree}\n\n{tree}\n") and "sentence 5: 'utf-8'" in skipped[2]
+    give("\n".join(sentences[:3]))
     assert aiayn("parse", *options)[2].startswith("aiayn parse: standard input:3: a word")
 
 
 def test_a_terminal_is_asked_again_after_an_invalid_line(
-    folder: Path, parser: Path, aiayn: Aiayn, give: Give
+    folder: Path, parser: Path, aiayn: Aiayn, give: Give, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give(b"caf\xe9\n" + b"x " * 1025 + b"\n\nthe cat\n", terminal=True)
     status, out, err = aiayn("translate", folder, "--scores", "--beam", 1, "--cpu")
     empty, translation = out.splitlines()
     assert (status, empty) == (0, "0.0000\t0.0000\t") and float(translation.split("\t")[1]) < 0
     assert "0xe9" in err and "at most 1,024" in err
+    monkeypatch.setitem(sys.modules, "readline", None)  # a Python may have been built without it
     give("a (b c\n\nthe cat\n", terminal=True)
     status, out, err = aiayn("parse", "--model", parser, "--tokenized", "--beam", 1, "--cpu")
     assert (status, out.split("\n")[0], out.count("\n")) == (0, "", 2)
