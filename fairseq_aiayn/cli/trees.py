@@ -91,6 +91,7 @@ def run_linearize(arguments: argparse.Namespace) -> None:
     outputs = [path.resolve() for path in paths.values() if path]
     if len(set(outputs)) < len(outputs):
         raise ValueError("--words, --trees and --source: expected different files, got one twice")
+    # Listed before an output appears among them
     inputs = [file for path in arguments.trees_in for file in input_files(path)]
     for option, path in paths.items():
         require_not_among(f"--{option}", path, inputs)
@@ -98,16 +99,18 @@ def run_linearize(arguments: argparse.Namespace) -> None:
         files = {
             option: opened.enter_context(whole_file(path)) for option, path in paths.items() if path
         }
-        if not _write_trees(arguments, files):
+        if not _write_trees(_read_trees(inputs, arguments), files, arguments):
             raise ValueError(f"{source_name(arguments.trees_in[0])}: expected a tree, got none")
         for output in (sys.stdout, *files.values()):
             output.flush()  # no file appears if another cannot be written
 
 
-def _write_trees(arguments: argparse.Namespace, files: Mapping[str, TextIO]) -> int:
+def _write_trees(
+    trees: Iterator[Constituent], files: Mapping[str, TextIO], arguments: argparse.Namespace
+) -> int:
     """Print the sequences, and write words, trees and sources to the files; return their number."""
     count = too_long = 0
-    for tree in _read_trees(arguments):
+    for tree in trees:
         symbols = linearize(tree, arguments.tags)
         if arguments.longest is not None and len(symbols) > arguments.longest:
             too_long += 1
@@ -124,10 +127,12 @@ def _write_trees(arguments: argparse.Namespace, files: Mapping[str, TextIO]) -> 
     return count
 
 
-def _read_trees(arguments: argparse.Namespace) -> Iterator[Constituent]:
+def _read_trees(
+    inputs: Sequence[str | Path], arguments: argparse.Namespace
+) -> Iterator[Constituent]:
     """Yield the normalized trees; with --skip, print how many lines were left out, and why."""
     refused: list[str] = []
-    for path in arguments.trees_in:
+    for path in inputs:
         if arguments.skip:
             yield from normalized_lines(path, arguments.collapse_unary, refused)
         else:

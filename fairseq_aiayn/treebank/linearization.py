@@ -108,7 +108,7 @@ CATEGORY = re.compile(r"[^-=|]+")
 
 
 def normalized_trees(path: str | Path, collapse_unary: bool = False) -> Iterator[Constituent]:
-    """Yield the trees of `read_trees` in the form used for training, one at a time.
+    """Yield the trees of a file in the form used for training, one at a time.
 
     Raises OSError and ValueError like `read_trees`, and ValueError with the number of the tree if
     `normalize` refuses it.

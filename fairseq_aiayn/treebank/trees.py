@@ -93,29 +93,26 @@ def escape_brackets(line: str) -> str:
 
 
 def read_trees(path: str | Path) -> Iterator[Constituent]:
-    """Yield the trees of a file, of all TREE_FILES of a directory, or, for "-", of standard input.
-
-    A file whose name ends in .gz is unpacked. Raises ValueError like `parse_trees` and for a
-    directory without such files, and OSError if a file cannot be read.
-    """
-    files = input_files(path)
-    if not files:
-        raise ValueError(f"{path}: expected *.mrg, *.ptb or those with .gz in or below it")
-    for file in files:
-        yield from parse_trees(stream_lines(file), source_name(file))
+    """Yield the trees of a file; raises the errors of `stream_lines` and `parse_trees`."""
+    return parse_trees(stream_lines(path), source_name(path))
 
 
 def input_files(path: str | Path) -> list[str | Path]:
-    """Return the files that `read_trees` reads: of a directory, those in it and below it, sorted.
+    """Return what to read for a path: the path or, of a directory, all TREE_FILES in it and below
+    it, sorted.
 
-    Links to directories are not followed. Raises ValueError for the name "".
+    Links to directories are not followed. Raises ValueError for the name "" and for a directory
+    without such files.
     """
     if path == "":  # an unset shell variable; Path would take it for the current directory
         raise ValueError("the name of a file must not be empty")
     if path == STANDARD_INPUT or not Path(path).is_dir():
         return [path]
-    files = (file for file in Path(path).rglob("*") if file.name.lower().endswith(TREE_FILES))
-    return [*sorted(file for file in files if file.is_file())]
+    below = (file for file in Path(path).rglob("*") if file.name.lower().endswith(TREE_FILES))
+    files: list[str | Path] = sorted(file for file in below if file.is_file())
+    if not files:
+        raise ValueError(f"{path}: expected *.mrg, *.ptb or those with .gz in or below it")
+    return files
 
 
 class _Bracket(NamedTuple):

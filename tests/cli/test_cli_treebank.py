@@ -6,11 +6,14 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
+from fairseq_aiayn.text import whole_file
 from fairseq_aiayn.treebank.repair import REPAIRS
 
 Aiayn = Callable[..., tuple[int, str, str]]
@@ -70,6 +73,21 @@ def test_linearize_leaves_out_what_a_parser_failed_on(aiayn: Aiayn) -> None:
     assert [reason.split(": ")[0] for reason in reasons] == [f"silver:{n}" for n in (2, 3, 4, 5)]
     assert total == "left out: 4 lines that are no tree"
     assert aiayn("linearize", "silver")[0] == 2
+
+
+def test_an_output_beside_the_trees_is_not_read(
+    aiayn: Aiayn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is written, it is a file in a folder of the directory that is read."""
+
+    @contextmanager
+    def opened(path: Path) -> Iterator[TextIO]:
+        with whole_file(path) as file:
+            print("(S (NN half) (NN", file=file, flush=True)
+            yield file
+
+    monkeypatch.setattr("fairseq_aiayn.cli.trees.whole_file", opened)
+    assert aiayn("linearize", ".", "--trees", "all.mrg") == (0, LINEARIZED, "")
 
 
 def test_delinearize_repairs_and_says_so(aiayn: Aiayn, give: Callable[..., None]) -> None:

@@ -17,6 +17,7 @@ from invented_trees import WHITE_SPACE, chain, labels, tags, trees
 from fairseq_aiayn.treebank.linearization import MAX_OPEN, require_words
 from fairseq_aiayn.treebank.trees import (
     Constituent,
+    input_files,
     parse_trees,
     penn_words,
     pretty,
@@ -81,8 +82,9 @@ def test_a_directory_is_read_in_order_of_paths(tmp_path: Path) -> None:
     for name, content in contents.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)
-    assert [word.form for tree in read_trees(tmp_path) for word in words_of(tree)] == list("1234")
-    assert str(tmp_path / "04/e.mrg") in fault_of(list, read_trees(tmp_path / "04/e.mrg"))
+    trees = [tree for file in input_files(tmp_path) for tree in read_trees(file)]
+    assert [word.form for tree in trees for word in words_of(tree)] == list("1234")
+    assert str(tmp_path / "04/e.mrg") in fault_of(input_files, tmp_path / "04/e.mrg")
 
 
 def test_words_are_those_of_the_treebank() -> None:
