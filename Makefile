@@ -69,7 +69,6 @@ lint: $(READY)
 	@find recipes -name '*.sh' -exec env $(IN_VENV) shellcheck -x .ci/run recipes/slurm.sbatch {} +
 
 bench: $(READY)
-	@mkdir -p "$(BENCH_OUTPUT)"
 	@$(IN_VENV) recipes/multi30k/run.sh --exp $(BENCH_TEXT) --bpe_codes 10000 --stop_stage 4 $(if $(MIRROR),--mirror "$(MIRROR)")
 	@$(IN_VENV) python benchmarks/bench.py --device $(BENCH_DEVICE) --json "$(BENCH_OUTPUT)/$(BENCH_DEVICE).json"
 
