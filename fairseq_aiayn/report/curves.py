@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,12 +54,7 @@ def curves_blocks(runs: Mapping[str, Curves]) -> list[Block]:
     """Return the curves of all runs with a table of validations; nothing if no run has a curve."""
     if not any(curves["loss"] for curves in runs.values()):
         return []
-    blocks: list[Block] = [Figure(draw_learning_curves(runs), CAPTION, _validations(runs))]
-    for name, curves in runs.items():
-        infinite = [update for update, loss in curves["loss"].items() if not math.isfinite(loss)]
-        if infinite:
-            blocks.append(f"{name} diverged: from update {infinite[0]:,} on its loss is none.")
-    return blocks
+    return [Figure(draw_learning_curves(runs), CAPTION, _validations(runs))]
 
 
 def _validations(runs: Mapping[str, Curves]) -> Table:

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 
+from fairseq_aiayn.diagnosis.aspects import Weight
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose, unequal_aspects
 from fairseq_aiayn.diagnosis.evidence import evidence_of_run
 from fairseq_aiayn.paper import BASE, ROWS, SEMI_SUPERVISED, TABLE_4, WSJ_ONLY, Published, Row
@@ -437,11 +438,17 @@ def significance_blocks(significance: Significance | None, sentences: int) -> li
 def differences_blocks(
     differences: Sequence[Difference], diagnoses: Mapping[str, Diagnosis]
 ) -> list[Block]:
-    """Return where runs differ from their rows, and from each other.
+    """Return what went wrong in trainings, and where runs differ from their rows and each other.
 
     `diagnoses` has every run by its name.
     """
-    blocks: list[Block] = []
+    wrong = [
+        f"{found.name}: {event.text}"
+        for found in diagnoses.values()
+        for event in found.events
+        if event.weight >= Weight.MEDIUM
+    ]
+    blocks: list[Block] = [*dict.fromkeys(wrong)]  # once for all searches with a parser
     if aspects := unequal_aspects(diagnoses.values()):
         header = ["", "the row of the paper or of aiayn", *diagnoses, "effect"]
         rows = [_aspect_cells(aspect, diagnoses.values()) for aspect in aspects]

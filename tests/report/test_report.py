@@ -202,10 +202,14 @@ def test_many_long_trainings_do_not_make_a_large_page(make_run, tmp_path):
 
 def test_a_training_that_diverged_is_called_so(make_run, tmp_path):
     lines = [inner(10, 9.0), inner(20, math.nan), valid(20, math.inf)]
-    log = "\n".join([*lines, train_log(100_000)])
-    run = make_run("ours", **{"train.log": log})
-    assert compare(run, "--output", tmp_path / "out") == 0
-    assert "ours diverged: from update 20 on" in (tmp_path / "out" / "table.md").read_text()
+    runs = [
+        make_run("ours", **{"train.log": "\n".join([*lines, train_log(100_000)])}),
+        make_run("again", **{"train.log": "\n".join([*lines, inner(30, 8.0), train_log(100_000)])}),
+    ]
+    assert compare(*runs, "--output", tmp_path / "out") == 0
+    page = (tmp_path / "out" / "table.md").read_text()
+    assert "ours: the loss is not a number from update 20 on\n" in page
+    assert "again: the loss is not a number from update 20 to 20\n" in page
     report = (tmp_path / "out" / "table.json").read_text()
     curves = json.loads(report, parse_constant=pytest.fail)["curves"]["ours"]
     assert curves["loss"] == {"10": 9.0, "20": None}
