@@ -2,7 +2,7 @@
 
 Stock fairseq refuses every checkpoint on PyTorch 2.6 and later. Moreover, the configuration in a
 checkpoint selects the classes that fairseq builds, and some of them evaluate strings of it as
-Python, or open files that it names.
+Python, open files that it names, or take as much memory as it says.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from fairseq.tasks.translation import TranslationTask
 from fairseq.tasks.translation_multi_simple_epoch import TranslationMultiSimpleEpochTask
+from torch.overrides import TorchFunctionMode
 
 from fairseq_aiayn.checkpoints import SAFE_GLOBALS, plain, read_checkpoint
 
@@ -39,49 +40,87 @@ REVIEWED = {
     "task": {TranslationTask, TranslationMultiSimpleEpochTask},
     "criterion": {CrossEntropyCriterion, LabelSmoothedCrossEntropyCriterion},
 }
+# What a model may make beside the bytes of its file, in numbers: tables of sinusoids, which no file
+# has, and what they are computed from. That is 20,000 positions of the big model.
+TABLES = 2**28
+EACH_TENSOR = 2**14  # numbers that take as much time as making an empty tensor
 
 
 def install() -> None:
     """Make fairseq load checkpoints in this way."""
     torch.serialization.add_safe_globals([*SAFE_GLOBALS, SENT_BETWEEN_PROCESSES])
-    checkpoint_utils.load_checkpoint_to_cpu = checked(checkpoint_utils.load_checkpoint_to_cpu)
-    models.build_model = without_vectors(models.build_model)
+    loading = Loading()
+    checkpoint_utils.load_checkpoint_to_cpu = loading.checked(
+        checkpoint_utils.load_checkpoint_to_cpu
+    )
+    models.build_model = loading.bounded(models.build_model)
     many_files = cast(Any, TranslationMultiSimpleEpochTask)
     many_files.setup_task = of_a_command(many_files.setup_task)
     for name in ("eval_str_list", "eval_str_dict", "eval_bool"):
         setattr(utils, name, literal(getattr(utils, name)))
 
 
-def checked(load_checkpoint_to_cpu: Callable) -> Callable:
-    """Wrap the function through which all of fairseq reads checkpoints.
+class Loading:
+    """The checkpoint that is being loaded; `size` is that of its file, in bytes."""
 
-    The wrapped function raises ValueError, with the name of the file, as `read_checkpoint` and
-    `require_known_names` do.
-    """
+    size = 0
 
-    @wraps(load_checkpoint_to_cpu)
-    def load(path: str, *arguments: object, **options: object) -> dict:
-        state = read_checkpoint(Path(PathManager.get_local_path(path)))  # its tensors are not read
-        try:
-            require_known_names(state)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
-        return load_checkpoint_to_cpu(path, *arguments, **options)
+    def checked(self, load_checkpoint_to_cpu: Callable) -> Callable:
+        """Wrap the function through which all of fairseq reads checkpoints.
 
-    return load
+        The wrapped function raises ValueError, with the name of the file, as `read_checkpoint` and
+        `require_known_names` do.
+        """
+
+        @wraps(load_checkpoint_to_cpu)
+        def load(path: str, *arguments: object, **options: object) -> dict:
+            local = Path(PathManager.get_local_path(path))
+            state = read_checkpoint(local)  # memory-mapped, so its tensors are not read
+            try:
+                require_known_names(state)
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from error
+            self.size = local.stat().st_size
+            return load_checkpoint_to_cpu(path, *arguments, **options)
+
+        return load
+
+    def bounded(self, build_model: Callable) -> Callable:
+        """Wrap the function that builds a model: that of a checkpoint is first built without
+        memory. Raises ValueError if it reads files, or is larger than the file can hold."""
+
+        @wraps(build_model)
+        def build(cfg: Any, task: FairseqTask, from_checkpoint: bool = False) -> Any:
+            if from_checkpoint:
+                require_no_vectors(plain(cfg))
+                with torch.device("meta"), AtMost(self.size + TABLES):
+                    build_model(cfg, task, from_checkpoint)
+            return build_model(cfg, task, from_checkpoint)
+
+        return build
 
 
-def without_vectors(build_model: Callable) -> Callable:
-    """Wrap the function that builds a model: that of a checkpoint must not read files of word
-    vectors, or ValueError is raised."""
+class AtMost(TorchFunctionMode):
+    """Raises ValueError as soon as torch has made more than so many numbers."""
 
-    @wraps(build_model)
-    def build(cfg: Any, task: FairseqTask, from_checkpoint: bool = False) -> Any:
-        if from_checkpoint:
-            require_no_vectors(plain(cfg))
-        return build_model(cfg, task, from_checkpoint)
+    def __init__(self, numbers: int) -> None:
+        super().__init__()
+        self.left = numbers
 
-    return build
+    def __torch_function__(
+        self, function: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Call the function and count what it made."""
+        given = kwargs or {}
+        made = function(*args, **given)
+        is_new = not any(made is one for one in (*args, *given.values()))
+        if isinstance(made, torch.Tensor) and is_new:
+            self.left -= made.numel() + EACH_TENSOR
+        if self.left < 0:
+            raise ValueError(
+                "the configuration of the checkpoint asks for a larger model than its file holds"
+            )
+        return made
 
 
 def require_known_names(state: Mapping[str, Any]) -> None:

@@ -1,5 +1,5 @@
-"""Checkpoints that somebody made to run code, to read what is not theirs, or to take time
-without end: each is refused, with its name, before anything is built from it."""
+"""Checkpoints that somebody made to run code, to read what is not theirs, or to take memory and
+time without end: each is refused, with its name, before anything is built from it."""
 
 from __future__ import annotations
 
@@ -162,6 +162,23 @@ def stock(directory: Path, task: str = "translation", **options: object) -> str:
     state["cfg"]["task"] = argparse.Namespace(task=task, data=str(directory), **languages)
     state["model"] = {"encoder.embed_tokens.weight": torch.ones(len(Dictionary()) + 1, 8)}
     return str(save(directory / "evil.pt", state))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"decoder_output_dim": 10**9, "share_all_embeddings": False},
+        {"max_source_positions": 10**9},
+        {"encoder_ffn_embed_dim": 10**12},
+        {"encoder_layers": 10**9},
+        {"encoder_layers_to_keep": "1," * 10**5},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_a_small_file_has_no_large_model(options, tmp_path):
+    """Breaks if memory is taken, or if a billion layers are built one after another."""
+    with pytest.raises(ValueError, match="asks for a larger model than its file holds"):
+        checkpoint_utils.load_model_ensemble_and_task([stock(tmp_path, **options)])
 
 
 def test_word_vectors_that_a_checkpoint_names_are_not_opened(tmp_path):
