@@ -109,8 +109,6 @@ def run_attention(arguments: argparse.Namespace) -> None:
         formats = (PAGE,)
     if path.suffix.lower() not in formats:
         raise ValueError(f"--output must end in {', '.join(formats)}, got {path}")
-    for tells_too_much in ("matplotlib", "PIL"):
-        logging.getLogger(tells_too_much).setLevel(logging.WARNING)
     if arguments.positions:
         _draw_positions(arguments)
     else:
@@ -155,7 +153,7 @@ def _read_translator(arguments: argparse.Namespace) -> Translator:
     except OtherModel:
         from fairseq_aiayn.plugin.stock_models import StockTranslator
 
-        for tells_too_much in ("fairseq", "hydra"):
+        for tells_too_much in ("fairseq", "hydra", "matplotlib", "PIL"):
             logging.getLogger(tells_too_much).setLevel(logging.WARNING)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what fairseq uses of hydra
@@ -200,6 +198,7 @@ def shown_pieces(translator: Translator, pieces: Sequence[str]) -> tuple[str, ..
 
 def _write(maps: Sequence[AttentionMap], arguments: argparse.Namespace) -> None:
     """Write a page of the maps, or a picture of the only one."""
+    from fairseq_aiayn.attention_maps import page
     from fairseq_aiayn.attention_maps.weights import merge_words, occurrences, select
 
     first = next((shown for shown in maps if occurrences(arguments.word, shown)), maps[-1])
@@ -210,8 +209,6 @@ def _write(maps: Sequence[AttentionMap], arguments: argparse.Namespace) -> None:
 
         picture.save_picture(picture.draw_lines(selection), arguments.output)
         return
-    from fairseq_aiayn.attention_maps import page
-
     words = "whole" if arguments.merge else "pieces"
     start = page.view_of(selection, arguments.style or STYLES[0], words)
     title = f"Attention: {arguments.source}"
