@@ -70,34 +70,3 @@ def test_programs_write_what_is_stored(outputs: list[str]) -> None:
 def test_every_program_was_executed_in_order() -> None:
     assert [cell["execution_count"] for cell in PROGRAMS] == list(range(1, len(PROGRAMS) + 1))
     assert all(output["output_type"] != "error" for cell in PROGRAMS for output in cell["outputs"])
-
-
-def columns(heading: str) -> list[list[float]]:
-    """Return the numbers of the stored table whose first line begins so, by column."""
-    (text,) = [stored_texts(cell) for cell in PROGRAMS if heading in stored_texts(cell)]
-    rows = [numbers(line) for line in text.split("\n")]
-    return [list(column) for column in zip(*filter(None, rows), strict=False)]
-
-
-def test_warm_up_decides_whether_the_model_learns() -> None:
-    """The text: without warm-up, the loss falls faster first, then no gradient reaches layer 1."""
-    _, loss, gradient = columns("gradient of the first layer")
-    half = len(loss) // 2
-    with_it, without = loss[:half], loss[half:]
-    assert without[1] < with_it[1]
-    assert with_it[-1] < 0.2
-    assert min(without) > 2.8
-    assert len(gradient) == len(loss)
-
-
-def test_smoothing_makes_the_model_less_sure() -> None:
-    _, perplexity, largest = columns("mean of the largest probability")
-    assert perplexity == sorted(perplexity)
-    assert largest == sorted(largest, reverse=True)
-
-
-def test_mean_of_weights_is_about_as_good_as_the_best_checkpoint() -> None:
-    (text,) = [stored_texts(cell) for cell in PROGRAMS if "mean weights" in stored_texts(cell)]
-    *single, mean = [numbers(line)[-1] for line in text.strip().split("\n")[1:]]
-    assert mean < sum(single) / len(single)
-    assert mean == pytest.approx(min(single), rel=0.01)

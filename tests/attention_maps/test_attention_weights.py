@@ -137,7 +137,6 @@ def test_every_piece_is_of_one_word_and_rows_still_sum_to_one(queries, keys) -> 
         (("\u2581", "</s>"), ("\u2581", "</s>")),
         (("a", "\u2581b"), ("a", "b")),  # a model without a mark at the beginning
         (("@", "-@", "@@", "x"), ("@", "-@", "x")),
-        ((), ()),
     ],
 )
 def test_marks_of_pieces_are_taken_off_and_symbols_stay_alone(pieces, words) -> None:

@@ -44,7 +44,7 @@ def log_p(directory: Path, sources: list[str], targets: list[str]) -> torch.Tens
 
 
 # Products of whole numbers are coarser on a CPU with AVX2 only: 7% in one of these sentences
-NEAR = {"float32": 0.0, "bfloat16": 0.02, "int16": 0.1, "int8": 0.1}
+NEAR = {"bfloat16": 0.02, "int16": 0.1, "int8": 0.1}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_log_p_is_ours(kind: str, quantization: str, tmp_path: Path) -> None:
     targets = [*sentences(model.target, [5, 1, 7, 4], seed=3), "w3 seen"]
     ours = torch.tensor(Translator(model, "cpu").score(sources, targets))
     theirs = log_p(written(model, tmp_path, quantization), sources, targets)
-    torch.testing.assert_close(theirs, ours, rtol=NEAR[quantization], atol=1e-5)
+    torch.testing.assert_close(theirs, ours, rtol=NEAR.get(quantization, 0.0), atol=1e-5)
     assert all(map(torch.equal, before, model.transformer.parameters()))
     assert set(QUANTIZATIONS) == set(ACCEPTED_MODEL_TYPES)
 

@@ -74,8 +74,10 @@ def test_the_search_is_ours(tmp_path: Path) -> None:
         assert float(scores[index]) == pytest.approx(ours[index].score, abs=1e-5)
 
 
-@pytest.mark.parametrize("sharing", ["all", "target"])
-@pytest.mark.parametrize("text", [BYTE_PAIRS, WORD_PIECES, NONE])
+@pytest.mark.parametrize(
+    ("text", "sharing"),
+    [(BYTE_PAIRS, "all"), (NONE, "target"), (WORD_PIECES, "all"), (WORD_PIECES, "target")],
+)
 def test_text_goes_in_and_out_as_ours(text: str, sharing: str, tmp_path: Path) -> None:
     """By the three lines of the card."""
     file, words = cut_text(text, tmp_path)

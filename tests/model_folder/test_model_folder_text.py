@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import subprocess
 import sys
@@ -21,7 +20,6 @@ from fairseq_aiayn.inference.folder import (
     NONE,
     WORD_PIECES,
     TextProcessing,
-    text_of_data,
 )
 
 LINES = (
@@ -64,15 +62,6 @@ def test_text_in_pieces_stays_as_it_is() -> None:
     text = TextProcessing(NONE)
     assert text.cutter("en", None)(" the  ca@@ t\u2028") == ["the", "ca@@", "t"]
     assert text.joiner("en")(["the", "ca@@", "t"]) == "the ca@@ t"
-
-
-def test_the_recipes_note_is_found_beside_the_data(tmp_path: Path) -> None:
-    assert text_of_data(tmp_path) == (TextProcessing(NONE), None)
-    (tmp_path / "pieces.model").touch()
-    assert text_of_data(tmp_path) == (TextProcessing(WORD_PIECES), tmp_path / "pieces.model")
-    note = {"pieces": "byte_pairs", "normalize": True, "lowercase": False}
-    (tmp_path / "text.json").write_text(json.dumps(note))
-    assert text_of_data(tmp_path) == (TextProcessing(BYTE_PAIRS, True), tmp_path / "codes")
 
 
 def test_text_is_cut_as_the_recipes_cut_it(tmp_path: Path) -> None:
