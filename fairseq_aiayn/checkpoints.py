@@ -87,8 +87,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     if path.exists() and not path.is_file():  # reading a pipe or a device may never end
         raise ValueError(f"{path}: expected a plain file, got a directory, a pipe or a device")
     torch.serialization.add_safe_globals(SAFE_GLOBALS)
-    # Files of PyTorch 1.5 and older are not zip files and cannot be mapped into memory.
-    mapped = zipfile.is_zipfile(path)
+    # Files of PyTorch 1.5 and older are not zip files and cannot be mapped into memory; nor can a
+    # file whose name is not UTF-8, for which PyTorch takes all that it maps.
+    is_utf8 = os.fsencode(path) == str(path).encode(errors="replace")
+    mapped = is_utf8 and zipfile.is_zipfile(path)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except Exception as error:  # broken bytes can make the unpickler raise any error

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import collections
 import io
+import os
 import sys
 import typing
 import zipfile
@@ -38,8 +39,10 @@ VALUES = {
 }
 
 
-def test_plain_data_survives_saving_and_loading(tmp_path: Path) -> None:
-    path = save(tmp_path / "checkpoint.pt", checkpoint(value=VALUES))
+@pytest.mark.parametrize("name", [b"checkpoint.pt", b"mod\xe8le.pt"], ids=["ASCII", "not UTF-8"])
+def test_plain_data_survives_saving_and_loading(name: bytes, tmp_path: Path) -> None:
+    """Breaks if PyTorch, which takes every name for UTF-8, has to find the file."""
+    path = save(tmp_path / os.fsdecode(name), checkpoint(value=VALUES))
     assert read_checkpoint(path)["value"] == VALUES
 
 
