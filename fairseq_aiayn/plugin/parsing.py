@@ -3,7 +3,6 @@
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -98,12 +97,15 @@ class AiaynParsingTask(AiaynTranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **kwargs: object
     ) -> None:
-        """Load a split; raises ValueError with --eval-f1 for one whose trees are not known."""
+        """Load a split, with --eval-f1 the trees of the development set, too; raises ValueError for
+        another one, whose trees are not known."""
         if self.cfg.eval_f1 and split not in (DEVELOPMENT, self.cfg.train_subset):
             raise ValueError(
                 f"--eval-f1: expected the subset {DEVELOPMENT}, whose trees are known, got {split}"
             )
         super().load_dataset(split, epoch, combine, **kwargs)
+        if self.cfg.eval_f1 and split == DEVELOPMENT:
+            self.development_trees = self.read_development_trees()
 
     def build_model(self, cfg: Namespace, from_checkpoint: bool = False) -> AiaynModel:
         """Build the model, and the search for its validation."""
@@ -117,7 +119,7 @@ class AiaynParsingTask(AiaynTranslationTask):
     ) -> tuple[Tensor, int, dict]:
         """Compute the loss of a batch and, with --eval-f1, the counts of constituents for F1."""
         loss, size, log = super().valid_step(sample, model, criterion)
-        if self.cfg.eval_f1 and sample:
+        if self.cfg.eval_f1:
             log |= self.count_constituents(sample, model)
         return loss, size, log
 
@@ -133,10 +135,9 @@ class AiaynParsingTask(AiaynTranslationTask):
             counts["_f1_all"] += sum(both)
         return counts
 
-    @cached_property
-    def development_trees(self) -> list[tuple[list[str], str]]:
-        """The words and the tree of every sentence of the development set; raises OSError if a file
-        is missing, ValueError if it has not these sentences."""
+    def read_development_trees(self) -> list[tuple[list[str], str]]:
+        """Return the words and the tree of every sentence of the development set; raises OSError if
+        a file is missing, ValueError if it has not these sentences."""
         held_out = Path(utils.split_paths(self.cfg.data)[0]) / "held_out"
         words = list(read_symbols(held_out / "valid.words"))
         trees = list(stream_lines(held_out / "valid.trees"))

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from building import dictionary, padded, sharp_model
+from fairseq.tasks.translation import TranslationTask
 
 import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.paper import PARSING_TINY
@@ -127,14 +128,22 @@ def test_sentences_without_a_tree_are_refused(changed, words, message):
         generator.generate([model], sample(parsing, words))
 
 
-def test_words_of_the_development_set_are_separated_as_in_its_trees(tmp_path):
-    """Breaks if a word with a no-break space becomes two: its sentence would not count."""
+def test_trees_are_read_with_the_development_set(tmp_path, monkeypatch):
+    """Breaks if a missing file ends a training only at its first validation, or if a word with a
+    no-break space becomes two: its sentence would not count."""
+    monkeypatch.setattr(TranslationTask, "load_dataset", lambda *_, **__: None)
+    config = AiaynParsingConfig(data=str(tmp_path), train_subset="train", eval_f1=True)
+    parsing = AiaynParsingTask(config, dictionary(PIECES), dictionary(SYMBOLS))
+    parsing.datasets = {"train": SimpleNamespace(tgt=None), "valid": [0]}
+    parsing.load_dataset("train")
+    with pytest.raises(FileNotFoundError, match=r"held_out/valid\.words"):
+        parsing.load_dataset("valid")
     (tmp_path / "held_out").mkdir()
     (tmp_path / "held_out" / "valid.words").write_text("1\u00a0000 francs\n", encoding="utf-8")
-    (tmp_path / "held_out" / "valid.trees").write_text("(TOP (NP (CD 1\u00a0000) (NNS francs)))\n")
-    task = SimpleNamespace(cfg=SimpleNamespace(data=str(tmp_path)), datasets={"valid": [0]})
-    ((words, _),) = AiaynParsingTask.development_trees.func(task)
-    assert words == ["1\u00a0000", "francs"]
+    tree = "(TOP (NP (CD 1\u00a0000) (NNS francs)))"
+    (tmp_path / "held_out" / "valid.trees").write_text(f"{tree}\n", encoding="utf-8")
+    parsing.load_dataset("valid")
+    assert parsing.development_trees == [(["1\u00a0000", "francs"], tree)]
 
 
 def test_f1_of_a_subset_whose_trees_are_not_known_is_refused():
