@@ -43,7 +43,7 @@ class Row:
     batch_tokens: int = 25_000  # section 5.1: approximate, source and target tokens each
     checkpoint_updates: int = 1_500  # section 6.1: ten minutes at the step time of section 5.2
     averaged: int = 1  # section 6.1: checkpoints averaged; 1 = none
-    initialization: str = "tensor2tensor"  # not stated; a scheme of nn/transformer.py
+    initialization: str = "tensor2tensor"  # not stated; a scheme of nn/initialization.py
     published: Published = Published()
 
     @property

@@ -33,7 +33,6 @@ ENCODER_AND_DECODER = {
     "attention_heads": "h",
 }
 SIDES = ("encoder", "decoder")
-SIZE_ARGUMENTS = tuple(f"{side}_{name}" for side in SIDES for name in ENCODER_AND_DECODER)
 OURS = "aiayn_"  # begins every name that this plugin registers with fairseq
 # Which embedding matrices are one, by the argument that is true
 SHARING: dict[str, Sharing] = {
