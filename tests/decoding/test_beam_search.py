@@ -110,16 +110,16 @@ def test_the_search_stops_as_soon_as_no_active_hypothesis_can_win() -> None:
     assert models.steps == 1
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("V", [1, BLOCK, 40 * BLOCK, 40 * BLOCK + 3])
 @pytest.mark.parametrize("m", [1, 5, 22])
-def test_the_largest_of_a_vocabulary_are_those_of_topk(V: int, m: int, dtype: torch.dtype) -> None:
-    """Even if they are all in one block, or after the last whole block."""
+def test_the_largest_of_a_vocabulary_are_those_of_topk(V: int, m: int) -> None:
+    """Even if they are all in one block, after the last whole block, or many are equal."""
     torch.manual_seed(V + m)
-    log_p = torch.randn(6, V).log_softmax(1).to(dtype)
+    log_p = torch.randn(6, V).log_softmax(1)
     log_p[1, : 2 * m] += 9.0
     log_p[2, -2 * m :] += 9.0
     log_p[3, ::2] = -math.inf
+    log_p[4].round_()
     value, token = top_tokens(log_p, m)
     n = min(m, V)
     assert value.shape == token.shape == (6, m) and 0 <= token.min() and token.max() < V

@@ -71,9 +71,9 @@ def log_p_after(models: list[AiaynModel], source: torch.Tensor, end: int, writte
     return torch.stack(p).mean(0).log().tolist()
 
 
-@pytest.mark.parametrize("seeds", [(1,), (1, 2)], ids=["one", "ensemble"])
 @pytest.mark.parametrize(
-    ("beam", "longest", "rows"), [(1, 6, 1), (3, 6, 5), (12, 4, 99), (2, 22, 99)]
+    ("seeds", "beam", "longest", "rows"),
+    [((1,), 1, 6, 1), ((1, 2), 3, 6, 5), ((1,), 12, 4, 99), ((1, 2), 2, 22, 99)],
 )
 def test_the_search_equals_the_plain_search_over_full_forward_passes(
     task, seeds, beam, longest, rows, monkeypatch

@@ -67,12 +67,11 @@ def parse(
 WORDS = (3, 1, 7, 5, 2)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(("seeds", "max_len_b"), [((0,), 3), ((1,), 17), ((1, 2), 8)])
-def test_only_constrained_outputs_of_random_models_need_no_repair(seeds, max_len_b, dtype):
+def test_only_constrained_outputs_of_random_models_need_no_repair(seeds, max_len_b):
     for constrained in (True, False):  # without the constraint, these models write no tree
         parsing = task(constrained)
-        models = [build_model(parsing, seed).to(dtype) for seed in seeds]
+        models = [build_model(parsing, seed) for seed in seeds]
         batch = sample(parsing, WORDS, seeds[0])
         found = parse(parsing, models, batch, WORDS, beam=5, max_len_b=max_len_b)
         assert all(found)
