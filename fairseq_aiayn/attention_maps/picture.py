@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import matplotlib
+from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
@@ -22,11 +22,8 @@ from fairseq_aiayn.text import shortened, whole_path
 
 DPI = 160  # of a PNG
 # Text in SVG stays text: it can be searched, and the reader's fonts are used.
-STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "fairseq_aiayn",
-    "pdf.fonttype": 42,
-}
+STYLE = {"svg.fonttype": "none", "svg.hashsalt": "fairseq_aiayn", "pdf.fonttype": 42}
+in_our_style = style.context(["default", STYLE])  # whatever the user's matplotlibrc says
 NO_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 # A character is written in the first of these that is installed and has it; the first, which is
 # part of matplotlib, has Latin, Greek, Cyrillic, Arabic and Hebrew, the last a box for the others
@@ -44,6 +41,7 @@ INK, FAINT = "#1b1b1f", "#77777f"
 NOTE = "words on the left attend to words on the right; the opacity of a line is its weight"
 
 
+@in_our_style
 def draw_lines(selection: Selection) -> Figure:
     """Draw the selected heads: queries on the left, keys on the right, a colour for each head.
 
@@ -117,13 +115,14 @@ def _write(
     )
 
 
+@in_our_style
 def save_picture(figure: Figure, path: Path) -> None:
     """Write a figure in the format of the path's suffix, one of NO_DATE, whole or not at all.
 
     The same figure gives the same bytes at any time. Raises OSError if the file cannot be written.
     """
     suffix = path.suffix.lower()
-    with whole_path(path) as part, matplotlib.rc_context(STYLE):
+    with whole_path(path) as part:
         figure.savefig(
             part,
             format=suffix[1:],
@@ -156,6 +155,7 @@ def position_tables(transformer: Transformer) -> dict[str, Tensor]:
     return tables
 
 
+@in_our_style
 def draw_positions(tables: Mapping[str, Tensor]) -> Figure:
     """Draw each table's encodings [L, d_model] beside the dot products of its positions [L, L]
     (section 3.5).

@@ -20,7 +20,7 @@ from fairseq_aiayn.text import script
 def main() -> None:
     with script(__doc__) as parser:
         parser.add_argument("runs", nargs="*", type=Path, metavar="RUN_DIRECTORY")
-        parser.add_argument("--output", type=Path, metavar="DIR")
+        parser.add_argument("--output", type=Path, default=".", metavar="DIR")
         parser.add_argument(
             "--rows", action="store_true", help="print the names of the rows instead"
         )

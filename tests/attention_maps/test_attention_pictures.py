@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
+from matplotlib import rc_context
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
@@ -102,11 +103,13 @@ def test_each_head_has_its_colour_and_a_ninth_that_of_the_first() -> None:
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_any_text_is_text_and_the_same_file_every_time(tmp_path: Path, suffix: str) -> None:
-    """Breaks if a word is read as a formula or as markup, or where a font lacks a character."""
+    """Breaks if a word is read as a formula or as markup, where a font lacks a character, or with
+    the user's own settings of matplotlib."""
     first, second = tmp_path / f"one{suffix}", tmp_path / f"two{suffix}"
-    for path in (first, second):
-        figure = draw_lines(select(attention_map((*HOSTILE, "a\x1b[31m")), None, [1, 2], None))
-        save_picture(figure, path)
+    for path, settings in ((first, {}), (second, {"text.usetex": True})):
+        with rc_context(settings):
+            figure = draw_lines(select(attention_map((*HOSTILE, "a\x1b[31m")), None, [1, 2], None))
+            save_picture(figure, path)
     assert first.read_bytes() == second.read_bytes()
     if suffix == ".svg":
         root = ElementTree.parse(first).getroot()  # XML has no control characters
