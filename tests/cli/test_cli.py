@@ -25,7 +25,6 @@ AIAYN = f"{sys.executable} -m fairseq_aiayn"
 
 Printed = pytest.CaptureFixture[str]
 RunCommand = Callable[[Callable[[object], None]], int]
-RunRaising = Callable[[BaseException], int]
 
 
 @pytest.fixture
@@ -41,17 +40,13 @@ def run_command(monkeypatch: pytest.MonkeyPatch) -> RunCommand:
     return run
 
 
-@pytest.fixture
-def run_raising(run_command: RunCommand) -> RunRaising:
-    """Return a function that runs a subcommand which raises its argument."""
+def raising(error: BaseException) -> Callable[[object], None]:
+    """Return a subcommand that raises an error."""
 
-    def run(error: BaseException) -> int:
-        def fail(arguments: object) -> None:
-            raise error
+    def fail(arguments: object) -> None:
+        raise error
 
-        return run_command(fail)
-
-    return run
+    return fail
 
 
 @pytest.mark.parametrize(
@@ -66,22 +61,22 @@ def run_raising(run_command: RunCommand) -> RunRaising:
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
-    run_raising: RunRaising, capsys: Printed, error: Exception, message: str
+    run_command: RunCommand, capsys: Printed, error: Exception, message: str
 ) -> None:
-    assert run_raising(error) == 2
+    assert run_command(raising(error)) == 2
     assert capsys.readouterr() == ("", f"aiayn do-it: {message}\n")
 
 
 def test_an_interrupt_is_quiet_and_a_fault_of_ours_keeps_its_traceback(
-    run_raising: RunRaising, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+    run_command: RunCommand, capsys: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run_raising(KeyboardInterrupt()) == 130
+    assert run_command(raising(KeyboardInterrupt())) == 130
     assert capsys.readouterr().err == ""
     with pytest.raises(KeyError):
-        run_raising(KeyError("no such attribute"))
+        run_command(raising(KeyError("no such attribute")))
     monkeypatch.setenv("AIAYN_DEBUG", "1")
     with pytest.raises(ValueError, match="steps"):
-        run_raising(ValueError("steps must be at least 1, got 0"))
+        run_command(raising(ValueError("steps must be at least 1, got 0")))
 
 
 @pytest.mark.parametrize(
