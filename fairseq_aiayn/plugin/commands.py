@@ -23,6 +23,7 @@ from fairseq.logging import progress_bar
 from fairseq_aiayn.text import shortened
 
 TRAIN = "fairseq_cli.train"
+HIGHER_IS_BETTER = ("bleu", "f1", "accuracy")  # figures of a validation
 KIB, MIB = 2**10, 2**20
 logger = logging.getLogger(__name__)
 
@@ -103,6 +104,10 @@ def require_matching(given: Mapping[str, object]) -> None:
     metric = given.get("best_checkpoint_metric")
     if given.get(f"eval_{metric}") is False:
         raise ValueError(f"--best-checkpoint-metric {metric}: expected --eval-{metric}, too")
+    if metric in HIGHER_IS_BETTER and not given.get("maximize_best_checkpoint_metric"):
+        raise ValueError(
+            f"--best-checkpoint-metric {metric}: expected --maximize-best-checkpoint-metric, too"
+        )
     if given.get("memory_efficient_fp16") and given.get("optimizer") == "aiayn_adam":
         raise ValueError(
             "--memory-efficient-fp16: expected --optimizer adam, or --fp16 for aiayn_adam"

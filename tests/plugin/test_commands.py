@@ -50,16 +50,21 @@ def test_a_program_started_by_its_module_is_a_training_too(monkeypatch) -> None:
     assert training_program() is program
 
 
+MAXIMIZE = "--maximize-best-checkpoint-metric"
+
+
 @pytest.mark.parametrize(
     ("flags", "missing", "given"),
     [
-        ("--best-checkpoint-metric bleu", "--eval-bleu", "--eval-bleu"),
+        (f"--best-checkpoint-metric bleu {MAXIMIZE}", "--eval-bleu", "--eval-bleu"),
+        ("--best-checkpoint-metric bleu --eval-bleu", MAXIMIZE, MAXIMIZE),
         ("--memory-efficient-fp16 --optimizer aiayn_adam", "--optimizer adam", "--optimizer adam"),
         ("--tokenizer moses", "--source-lang", "--source-lang en --target-lang de"),
     ],
 )
 def test_an_option_that_needs_another_names_it(flags: str, missing: str, given: str) -> None:
-    """Breaks if it fails in the first validation or without a word of the other option."""
+    """Breaks if it fails in the first validation, without a word of the other option, or never: the
+    checkpoint with the least BLEU would be the best one."""
     words = ["--arch", "aiayn_tiny", *flags.split()]
     with pytest.raises(ValueError, match=f"{words[2]}.*: expected {missing}"):
         parse(*words)
