@@ -21,12 +21,6 @@ from fairseq_aiayn.nn.cpu_kernels import linear, rows_of_logits
 CHUNK = {"cpu": 2**22, "cuda": 2**27}
 
 
-def check_smoothing(epsilon_ls: float) -> None:
-    """Raise ValueError unless 0 ≤ ε_ls < 1."""
-    if not 0.0 <= epsilon_ls < 1.0:
-        raise ValueError(f"label smoothing ε must be in [0, 1), got {epsilon_ls}")
-
-
 def smoothed_targets(target: Tensor, K: int, epsilon_ls: float, dtype: torch.dtype) -> Tensor:
     """Return q'(k) = (1 − ε_ls)·δ(k, y) + ε_ls/K over all K classes: target [n] → [n, K]."""
     one_hot = torch.nn.functional.one_hot(target, K).to(dtype)

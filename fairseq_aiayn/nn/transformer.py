@@ -221,7 +221,7 @@ def create_transformer(
     projection (section 3.4), "target" shares only the last two, and "none" keeps three matrices.
     `learned_lengths` are the longest source and the longest target for learned positions (Table 3,
     row E); None means sinusoids. Raises ValueError if the vocabularies must be shared and differ in
-    size, or if `initialization` is unknown.
+    size.
     """
     if sharing == "all" and V_source != V_target:
         raise ValueError(

@@ -19,7 +19,7 @@ from torch import Tensor, distributed
 
 from fairseq_aiayn.paper import ADAM, BASE, learning_rate
 from fairseq_aiayn.plugin.model import AiaynDecoder
-from fairseq_aiayn.training import check_smoothing, projected_smoothed_nll, smoothed_nll
+from fairseq_aiayn.training import projected_smoothed_nll, smoothed_nll
 
 
 @dataclass
@@ -49,7 +49,8 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     ):
         if label_smoothing is None:  # the --arch is not one of this package, which would set it
             label_smoothing = BASE.epsilon_ls
-        check_smoothing(label_smoothing)
+        if not 0.0 <= label_smoothing < 1.0:
+            raise ValueError(f"label smoothing ε must be in [0, 1), got {label_smoothing}")
         super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
 
     def forward(
