@@ -19,7 +19,7 @@ from fairseq_aiayn.decoding.beam_search import (
 from fairseq_aiayn.decoding.hypotheses import Finished, History
 from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.attention import attention, causal_mask, fused_attention
-from fairseq_aiayn.nn.cpu_kernels import fits_onednn, linear, rows_of_logits
+from fairseq_aiayn.nn.cpu_kernels import fits_onednn, linear
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer, padding_mask
 from fairseq_aiayn.training import ProjectedSmoothedNLL, smoothed_nll
@@ -132,10 +132,3 @@ def test_products_of_many_shapes_take_no_more_memory() -> None:
         [sys.executable, "-c", SHAPES], capture_output=True, text=True, check=True
     )
     assert int(grown.stdout) < 300
-
-
-def test_rows_of_logits_fit_the_budget_of_a_device() -> None:
-    """At least one row; a device without a budget takes that of a GPU."""
-    E = torch.empty(10, 4)
-    assert [rows_of_logits({"cpu": n, "cuda": 90}, E) for n in (9, 39, 40)] == [1, 3, 4]
-    assert rows_of_logits({"cpu": 40, "cuda": 90}, E.to("meta")) == 9

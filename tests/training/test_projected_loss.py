@@ -25,19 +25,24 @@ def gradients(loss: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
     return torch.autograd.grad(3.0 * loss, inputs)
 
 
-@pytest.mark.parametrize("rows", [1, 4, 100, None])
-def test_chunks_equal_the_reference(monkeypatch: pytest.MonkeyPatch, rows: int | None) -> None:
+@pytest.mark.parametrize(
+    ("budget", "largest"),
+    [(V - 1, 1), (5 * V - 1, 4), (5 * V, 5), (100 * V, N - 3), (None, N - 3)],
+)
+def test_chunks_equal_the_reference(
+    monkeypatch: pytest.MonkeyPatch, budget: int | None, largest: int
+) -> None:
     """On a device without a budget of its own, too. Breaks if a chunk is lost, counted twice or
     larger than its budget, padding counts, or the gradient belongs to another loss."""
-    if rows is None:
+    if budget is None:
         monkeypatch.delitem(training.CHUNK, "cpu")
     else:
-        monkeypatch.setitem(training.CHUNK, "cpu", rows * V + V // 2)
+        monkeypatch.setitem(training.CHUNK, "cpu", budget)
     chunks, softmax = [], training.softmax
     monkeypatch.setattr(training, "softmax", lambda p: (chunks.append(len(p)), softmax(p))[1])
     x, E, target = tensors()
     loss, nll = projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
-    assert sum(chunks) == N - 3 and max(chunks) == min(N - 3, rows or N)
+    assert sum(chunks) == N - 3 and max(chunks) == largest
     expected = reference_projected_smoothed_nll(x, E, target, 0.1, PAD)
     torch.testing.assert_close((loss, nll), expected)
     torch.testing.assert_close(gradients(loss, x, E), gradients(expected[0], x, E))
