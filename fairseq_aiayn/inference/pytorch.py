@@ -76,9 +76,13 @@ class TrainedModel:
         """`threads`, if given, are those of PyTorch from now on; `precision` is that of the
         search's matrix products, float32 or bfloat16.
 
-        Raises ValueError for a device that PyTorch does not have, and for a model of another task.
+        Raises ValueError for a device that PyTorch does not have, for another precision, and for a
+        model of another task.
         """
         require_task(model.config, self.task, model.name)
+        if precision not in PRODUCT_TYPES:
+            expected = " or ".join(PRODUCT_TYPES)
+            raise ValueError(f"precision: expected {expected}, got {precision!r}")
         if threads is not None:
             torch.set_num_threads(threads)
         self.config, self.source, self.target = model.config, model.source, model.target

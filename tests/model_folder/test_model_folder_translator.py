@@ -201,6 +201,11 @@ def test_what_is_no_list_of_sentences_or_out_of_range_is_named(shared, use, kind
         use(translator)
 
 
+def test_a_precision_without_products_is_named(shared):
+    with pytest.raises(ValueError, match="expected float32 or bfloat16, got 'float16'"):
+        load(shared, "cpu", precision="float16")
+
+
 def test_learned_positions_limit_sentences_and_outputs(tmp_path):
     """80 source positions are 79 tokens and the end token; outputs end at 84 of 85."""
     translator = load(small_model(tmp_path, "learned positions").export(tmp_path / "folder"), "cpu")
