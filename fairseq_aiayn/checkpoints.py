@@ -88,7 +88,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: expected a plain file, got a directory, a pipe or a device")
     torch.serialization.add_safe_globals(SAFE_GLOBALS)
     # Files of PyTorch 1.5 and older are not zip files and cannot be mapped into memory; nor can a
-    # file whose name is not UTF-8, for which PyTorch takes all that it maps.
+    # file whose name is not UTF-8, because PyTorch reads the names of mapped files as UTF-8.
     is_utf8 = os.fsencode(path) == str(path).encode(errors="replace")
     mapped = is_utf8 and zipfile.is_zipfile(path)
     try:

@@ -38,7 +38,7 @@ from fairseq_aiayn.inference.folder import (
 )
 
 FINISHED_PER_BEAM = 2
-CODE = Path(__file__).parents[1]  # of conversions
+PACKAGE = Path(__file__).parents[1]
 
 
 def conversion_of(given: Path | Checkpoint, quantization: str) -> Path:
@@ -53,7 +53,8 @@ def conversion_of(given: Path | Checkpoint, quantization: str) -> Path:
         files = [given.path, *sorted(given.data.glob("dict.*.txt"))]
         files += [given.pieces_file] if given.pieces_file else []
         facts = given.text, sorted(path.name for path in given.data.iterdir())  # the languages
-    files += sorted(file for part in ("inference", "nn") for file in (CODE / part).glob("*.py"))
+    for converting in ("inference", "nn"):  # their code
+        files += sorted((PACKAGE / converting).glob("*.py"))
     sums = [sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()]
     key = sha256(repr((sums, facts, quantization, ctranslate2.__version__)).encode()).hexdigest()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

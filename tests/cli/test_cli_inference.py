@@ -125,7 +125,7 @@ def test_a_model_is_converted_once_and_again_when_it_changes(
         ((copy,), lambda: shutil.copy(other_folder / "model.safetensors", copy), 1),
         ((copy,), lambda: (copy / "config.json").write_text(config), 1),
         ((copy, "--engine", "ctranslate2", "--quantization", "int8"), lambda: None, 1),
-        ((copy,), lambda: monkeypatch.setattr(ctranslate2, "CODE", other_code), 1),
+        ((copy,), lambda: monkeypatch.setattr(ctranslate2, "PACKAGE", other_code), 1),
         ((run,), lambda: None, 1),
         ((run,), lambda: shutil.copy(other.checkpoint, run / "average.pt"), 1),
         (checkpoint, lambda: None, 0),  # the same as that of the run
