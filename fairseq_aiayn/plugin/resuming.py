@@ -17,6 +17,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import logging
+import multiprocessing
 import os
 import queue
 import signal
@@ -40,6 +41,8 @@ from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 from torch import distributed
+from torch import multiprocessing as torch_multiprocessing
+from torch.multiprocessing.spawn import ProcessExitedException
 from torch.utils.data import DataLoader
 
 from fairseq_aiayn.plugin.commands import training_program
@@ -66,6 +69,7 @@ def install() -> None:
     train.train = unless_done(train.train, train.should_stop_early)
     train.validate_and_save = AfterUpdate(train.validate_and_save)
     loader.__init__ = keeping_workers(loader.__init__)
+    torch_multiprocessing.spawn = passing_signals_on(torch_multiprocessing.spawn)
     for name in ("init_process_group", "new_group"):
         setattr(distributed, name, partial(getattr(distributed, name), timeout=TIMEOUT))
     if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform == "linux":
@@ -249,6 +253,34 @@ def listen() -> list[int]:
     for number in SIGNALS:
         signal.signal(number, note)
     return received
+
+
+def passing_signals_on(spawn: Callable) -> Callable:
+    """Wrap the function that starts a process per GPU where torchrun does not: the parent, which
+    only waits, passes signals on and ends like the processes.
+
+    fairseq's would die at once, and its processes with it, before they have written a checkpoint.
+    """
+
+    @wraps(spawn)
+    def wrapped(*arguments: object, **named: object) -> object:
+        passed: list[int] = []
+
+        def pass_on(number: int, frame: FrameType | None) -> None:
+            passed.append(number)
+            for process in multiprocessing.active_children():
+                os.kill(cast(int, process.pid), number)
+
+        for number in SIGNALS:
+            signal.signal(number, pass_on)
+        try:
+            return spawn(*arguments, **named)
+        except ProcessExitedException:
+            if passed:
+                raise SystemExit(128 + signal.SIGTERM) from None
+            raise
+
+    return wrapped
 
 
 def true_of_any_process(trainer: Trainer, is_true: bool) -> bool:

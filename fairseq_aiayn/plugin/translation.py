@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.data import BaseWrapperDataset, FairseqDataset
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.dataclass import ChoiceEnum
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.sequence_scorer import SequenceScorer
@@ -139,6 +140,13 @@ class AiaynTranslationTask(TranslationTask):
         fairseq would draw them once, with a seed that depends on the epoch when the process starts.
         """
         return False
+
+    def get_batch_iterator(self, *arguments: object, **named: object) -> EpochBatchIterator:
+        """Return the batches of one epoch. Its workers end with it: fairseq keeps them for epochs
+        that this iterator does not have."""
+        iterator = super().get_batch_iterator(*arguments, **named)
+        iterator.persistent_workers = False
+        return iterator
 
     def build_generator(
         self,

@@ -1,12 +1,22 @@
 """Sentence pairs batched by length: every pair occurs once, and there is little padding."""
 
+import multiprocessing
+import threading
+
 import numpy as np
 import torch
 from fairseq.data import Dictionary, LanguagePairDataset
+from fairseq.data.iterators import BackgroundConsumer
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import PATIENCE
 
-from fairseq_aiayn.plugin.translation import PairsByLength, by_length
+from fairseq_aiayn.plugin.translation import (
+    AiaynTranslationConfig,
+    AiaynTranslationTask,
+    PairsByLength,
+    by_length,
+)
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=40)
 
@@ -57,3 +67,16 @@ def test_padding_is_under_three_per_cent_and_below_fairseqs() -> None:
     pairs = dataset(*pairs_like_translations(6_000))
     ours, stock = padding(PairsByLength(pairs)), padding(pairs)
     assert ours < 0.03 < stock
+
+
+def test_workers_end_with_their_epoch() -> None:
+    """Breaks if they wait for another epoch of their iterator, which has only one: then a training
+    has more of them after each epoch."""
+    task = AiaynTranslationTask(AiaynTranslationConfig(), Dictionary(), Dictionary())
+    pairs = dataset(*pairs_like_translations(9))
+    epoch = task.get_batch_iterator(pairs, max_tokens=64, num_workers=1, data_buffer_size=2)
+    assert sum(batch["nsentences"] for batch in epoch.next_epoch_itr()) == 9
+    for thread in threading.enumerate():
+        if isinstance(thread, BackgroundConsumer):
+            thread.join(PATIENCE)
+    assert not multiprocessing.active_children()

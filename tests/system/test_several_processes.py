@@ -4,6 +4,7 @@ process with a larger update frequency would, and can be used and continued like
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -35,6 +36,24 @@ def recorded(trainer, samples, *arguments, **options):
 
 Trainer.train_step = recorded
 cli_main()
+"""
+# fairseq-train on two GPUs that it thinks it has; the first process sends TERM to their parent
+SPAWNING = """
+import os, signal, torch
+from fairseq.trainer import Trainer
+from fairseq_cli.train import cli_main
+
+torch.cuda.device_count = lambda: 2
+train_step = Trainer.train_step
+
+def signalled(trainer, *arguments, **options):
+    if trainer.is_data_parallel_master and trainer.get_num_updates() == 2:
+        os.kill(os.getppid(), signal.SIGTERM)
+    return train_step(trainer, *arguments, **options)
+
+Trainer.train_step = signalled
+if __name__ == "__main__":
+    cli_main()
 """
 
 
@@ -122,6 +141,18 @@ def test_a_signal_to_one_of_two_ends_both_with_a_checkpoint_that_continues_to_th
     assert updates(tmp_path / "ck") == UPDATES
     for key, value in parameters(two).items():
         torch.testing.assert_close(parameters(tmp_path / "ck")[key], value, atol=0, rtol=0)
+
+
+def test_a_signal_to_the_parent_of_the_processes_that_fairseq_starts_ends_them_with_a_checkpoint(
+    run: Run, data_bin, tmp_path
+):
+    (tmp_path / "train.py").write_text(SPAWNING)
+    several = ["--distributed-backend", "gloo", "--distributed-world-size", "2"]
+    arguments = [data_bin, *PLUGIN, *SMALL, *several, "--ddp-backend", "legacy_ddp"]
+    most = ["--max-update", "5000", "--disable-validation", "--save-dir", tmp_path / "ck"]
+    ended = run("python", tmp_path / "train.py", *arguments, *most, fails=True)
+    assert ended.returncode == 128 + signal.SIGTERM
+    assert 2 < updates(tmp_path / "ck") < 5000
 
 
 def test_with_another_number_of_processes_each_sentence_is_seen_once_an_epoch(
