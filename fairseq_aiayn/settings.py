@@ -6,7 +6,6 @@ Here fairseq's names meet the paper's symbols. Nothing here imports fairseq.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -50,16 +49,6 @@ def argument(option: str) -> str:
 def option(name: str) -> str:
     """Return an argument's name as a command-line option, such as --encoder-embed-dim."""
     return "--" + name.replace("_", "-")
-
-
-def require_whole_attention(options: Mapping[str, object]) -> None:
-    """Raise ValueError for a model of restricted self-attention, which earlier versions trained."""
-    window = options.get("attention_window")
-    if window is not None:
-        raise ValueError(
-            f"expected self-attention over whole sentences, got --attention-window {window},"
-            " which this version no longer has"
-        )
 
 
 # --- the training settings of section 5, for any number of GPUs -------------------------------

@@ -255,24 +255,18 @@ def missing_package(error: ImportError) -> str | None:
 
 
 @contextmanager
-def one_line_errors(script: str) -> Iterator[None]:
-    """End a script with status 1 and one line, which begins with the script's name, if its input
-    or files raise ValueError or OSError, or if a package is missing."""
-    try:
-        yield
-    except ImportError as error:
-        raise SystemExit(f"{script}: {missing_package(error) or error}") from error
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"{script}: {shortened(str(error))}") from error
-
-
-@contextmanager
 def script(description: str) -> Iterator[ArgumentParser]:
     """Yield the parser of a script, whose help is its docstring; the block reads the options and
-    does the work. An error in it ends the script as in `one_line_errors`."""
+    does the work. ValueError, OSError or a missing package in it ends the script with status 1 and
+    one line, which begins with its name."""
     parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
-    with one_line_errors(parser.prog.removesuffix(".py")):
+    name = parser.prog.removesuffix(".py")
+    try:
         yield parser
+    except ImportError as error:
+        raise SystemExit(f"{name}: {missing_package(error) or error}") from error
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{name}: {shortened(str(error))}") from error
 
 
 def aligned_lines(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -67,12 +67,6 @@ NO_READER = 128 + 13  # what a shell reports for SIGPIPE
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
     words = sys.argv[1:] if argv is None else list(argv)
-    # Python sets a closed stream to None
-    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    if sys.stdout is None:
-        print("aiayn: standard output is closed", file=sys.stderr)
-        return BAD_INPUT
     if isinstance(sys.stdout, TextIOWrapper):  # a notebook has another
         # As what is read, in any locale; names of files may have other bytes
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")

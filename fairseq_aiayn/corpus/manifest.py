@@ -7,7 +7,7 @@ the language and {side} for src or ref. Without [downloads], the files must be t
 
     python -m fairseq_aiayn.corpus.manifest --manifest corpus.toml --source-lang en --target-lang de
 
-prints URL, file, checksum and size, separated by tabs, for each file to download.
+prints URL, file and checksum, separated by tabs, for each file to download.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-UNKNOWN = "-"
 NO_OTHER_KEYS = {"extra": "forbid"}  # for pydantic
 
 
@@ -44,7 +43,7 @@ class Download:
     def checksum(self) -> str:
         """The checksum as "sha256:HEX" or "md5:HEX"; "-" if none is known."""
         kinds = {"sha256": self.sha256, "md5": self.md5}
-        return next((f"{kind}:{digits}" for kind, digits in kinds.items() if digits), UNKNOWN)
+        return next((f"{kind}:{digits}" for kind, digits in kinds.items() if digits), "-")
 
 
 class Location(NamedTuple):
@@ -126,8 +125,7 @@ def main() -> None:
         arguments = parser.parse_args()
         manifest = read_manifest(arguments.manifest)
         for file, download in manifest.used((arguments.source_lang, arguments.target_lang)):
-            size = download.size or UNKNOWN
-            print(download.url, file, download.checksum, size, sep="\t")
+            print(download.url, file, download.checksum, sep="\t")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 from fairseq_aiayn.decoding.search import Search
 from fairseq_aiayn.nn.dimensions import LONGEST_SINUSOIDS, Dimensions, Sharing
 from fairseq_aiayn.paper import Decoding
-from fairseq_aiayn.settings import require_whole_attention
 from fairseq_aiayn.text import read_dataclass, stream_lines, whole_folder
 
 if TYPE_CHECKING:
@@ -130,10 +129,6 @@ class Config:
     versions: dict = field(default_factory=dict)  # of the packages that wrote the folder
     options: dict = field(default_factory=dict)  # of the training, under fairseq's names
     told: dict = field(default_factory=dict)  # data, scores, licence: for the model card
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a model of restricted attention."""
-        require_whole_attention(self.options)
 
     @property
     def most_tokens(self) -> tuple[int, int, int]:

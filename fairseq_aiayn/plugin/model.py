@@ -42,7 +42,6 @@ from fairseq_aiayn.settings import (
     SHARING,
     SIDES,
     option,
-    require_whole_attention,
 )
 
 MODEL_NAME = "aiayn"
@@ -252,8 +251,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
     @classmethod
     def build_model(cls, args: Namespace, task: FairseqTask) -> AiaynModel:
         """Build the model that completed options describe; raises ValueError for options that fit
-        no model, or a checkpoint of restricted self-attention."""
-        require_whole_attention(vars(args))
+        no model."""
         source, target = task.source_dictionary, task.target_dictionary
         sharing = next(kind for name, kind in SHARING.items() if getattr(args, name))
         if utils.eval_bool(str(getattr(args, "left_pad_target", False))):  # may be the text "False"

@@ -17,7 +17,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import logging
-import multiprocessing
 import os
 import queue
 import signal
@@ -41,7 +40,6 @@ from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 from torch import distributed
-from torch import multiprocessing as torch_multiprocessing
 from torch.multiprocessing.spawn import ProcessExitedException
 from torch.utils.data import DataLoader
 
@@ -69,7 +67,7 @@ def install() -> None:
     train.train = unless_done(train.train, train.should_stop_early)
     train.validate_and_save = AfterUpdate(train.validate_and_save)
     loader.__init__ = keeping_workers(loader.__init__)
-    torch_multiprocessing.spawn = passing_signals_on(torch_multiprocessing.spawn)
+    torch.multiprocessing.spawn = passing_signals_on(torch.multiprocessing.spawn)
     for name in ("init_process_group", "new_group"):
         setattr(distributed, name, partial(getattr(distributed, name), timeout=TIMEOUT))
     if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform == "linux":
@@ -243,12 +241,14 @@ def only_interval_is_due(cfg: DictConfig, epoch: int, updates: int) -> bool:
     return interval > 0 and updates % interval == 0 and not of_epoch
 
 
-def listen() -> list[int]:
-    """Return a list to which the signals of this process are appended from now on."""
+def listen(then: Callable[[int], object] = lambda number: None) -> list[int]:
+    """Return a list to which the signals of this process are appended from now on, and call `then`
+    with each."""
     received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
         received.append(number)
+        then(number)
 
     for number in SIGNALS:
         signal.signal(number, note)
@@ -257,22 +257,15 @@ def listen() -> list[int]:
 
 def passing_signals_on(spawn: Callable) -> Callable:
     """Wrap the function that starts a process per GPU where torchrun does not: the parent, which
-    only waits, passes signals on and ends like the processes.
-
-    fairseq's would die at once, and its processes with it, before they have written a checkpoint.
-    """
+    only waits, passes signals on and ends like the processes, whose end fairseq's would cut off."""
 
     @wraps(spawn)
     def wrapped(*arguments: object, **named: object) -> object:
-        passed: list[int] = []
-
-        def pass_on(number: int, frame: FrameType | None) -> None:
-            passed.append(number)
-            for process in multiprocessing.active_children():
+        def pass_on(number: int) -> None:
+            for process in torch.multiprocessing.active_children():
                 os.kill(cast(int, process.pid), number)
 
-        for number in SIGNALS:
-            signal.signal(number, pass_on)
+        passed = listen(pass_on)
         try:
             return spawn(*arguments, **named)
         except ProcessExitedException:

@@ -159,7 +159,6 @@ def test_a_file_that_is_cut_off_or_missing_is_named(name: str, folder: Path) -> 
         ("format", 2, "format"),
         ("sizes.N", 3, "decoder.layers.2"),
         ("sizes.d_model", 10**12, "size mismatch"),
-        ("options.attention_window", 2, "whole sentences"),
         ("learned_lengths", [10**15, 9], "encoder.position"),
         ("sha256", {}, "SHA-256"),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -174,14 +173,3 @@ def test_an_update_that_overflows_is_no_second_validation(monkeypatch):
     epoch.epoch = 2  # has a checkpoint of its own
     after(8, end_of_epoch=True)
     assert calls[3:] == [False, True]
-
-
-def test_signals_are_noted():
-    numbers = [signal.SIGTERM, signal.SIGUSR1]
-    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
-    received = resuming.listen()
-    for number in numbers:
-        signal.raise_signal(number)
-    for number, handler in zip(numbers, before, strict=True):
-        signal.signal(number, handler)
-    assert received == numbers

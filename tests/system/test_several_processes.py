@@ -37,7 +37,7 @@ def recorded(trainer, samples, *arguments, **options):
 Trainer.train_step = recorded
 cli_main()
 """
-# fairseq-train on two GPUs that it thinks it has; the first process sends TERM to their parent
+# fairseq-train on two GPUs that it thinks it has; the first process sends USR1 to their parent
 SPAWNING = """
 import os, signal, torch
 from fairseq.trainer import Trainer
@@ -48,7 +48,7 @@ train_step = Trainer.train_step
 
 def signalled(trainer, *arguments, **options):
     if trainer.is_data_parallel_master and trainer.get_num_updates() == 2:
-        os.kill(os.getppid(), signal.SIGTERM)
+        os.kill(os.getppid(), signal.SIGUSR1)
     return train_step(trainer, *arguments, **options)
 
 Trainer.train_step = signalled
