@@ -40,7 +40,6 @@ from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
 from torch import distributed
-from torch.multiprocessing.spawn import ProcessExitedException
 from torch.utils.data import DataLoader
 
 from fairseq_aiayn.plugin.commands import training_program
@@ -268,7 +267,7 @@ def passing_signals_on(spawn: Callable) -> Callable:
         passed = listen(pass_on)
         try:
             return spawn(*arguments, **named)
-        except ProcessExitedException:
+        except torch.multiprocessing.ProcessExitedException:
             if passed:
                 raise SystemExit(128 + signal.SIGTERM) from None
             raise
