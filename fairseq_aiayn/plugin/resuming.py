@@ -255,8 +255,8 @@ def listen(then: Callable[[int], object] = lambda number: None) -> list[int]:
 
 
 def passing_signals_on(spawn: Callable) -> Callable:
-    """Wrap the function that starts a process per GPU where torchrun does not: the parent, which
-    only waits, passes signals on and ends like the processes, whose end fairseq's would cut off."""
+    """Wrap the function that starts a process per GPU without torchrun: their parent passes signals
+    on and waits. fairseq's parent dies of one at once, and they with it, without a checkpoint."""
 
     @wraps(spawn)
     def wrapped(*arguments: object, **named: object) -> object:
