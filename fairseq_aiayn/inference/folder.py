@@ -92,6 +92,8 @@ def read_folder(path: Path) -> Model:
 
     if not path.is_dir():
         raise ValueError(f"{path}: expected the folder of a model, which aiayn export writes")
+    if (path / OF_OTHERS).is_file():
+        raise ValueError(f"{path}: is for another program, give the model it was made from")
     config = read_dataclass(Config, path / CONFIG)
     require_unchanged(path, config)
     source, target = (read_vocabulary(path / name) for name in (SOURCE, TARGET))

@@ -217,13 +217,15 @@ class AiaynModel(FairseqEncoderDecoderModel):
         retain_dropout_modules: list[str] | None = None,
         **options: object,
     ) -> None:
-        """Prepare for fairseq's search with --print-alignment and --retain-dropout.
+        """Prepare for fairseq's search and scoring, which --autocast does not concern, with
+        --print-alignment and --retain-dropout.
 
         Raises ValueError for modules, which are the stock model's.
         """
         if retain_dropout_modules:
             raise ValueError("--retain-dropout-modules: aiayn models retain dropout everywhere")
         super().make_generation_fast_(**options)  # from now on, eval() changes no module
+        self.autocast = None
         self.decoder.aligns = bool(need_attn)
         for stack in (self.encoder, self.decoder):
             stack.train(retain_dropout)

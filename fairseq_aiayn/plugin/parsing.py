@@ -57,21 +57,23 @@ class TreeGenerator(BeamSearchGenerator):
     """The search that writes only trees over as many words as the source has."""
 
     def __init__(self, task: TranslationTask, options: Search):
-        """Raises ValueError for a target dictionary without trees."""
+        """Raises ValueError for a source dictionary without words or a target one without trees."""
         super().__init__(task, options)
         symbols = [*map(split_symbol, self.target.symbols)]
         self.tree_symbols = classify_tokens(symbols, self.symbols.end)
         self.begins_word = torch.tensor(
             [symbol.startswith(WORD_BEGINS) for symbol in self.source.symbols]
         )
+        if not self.begins_word.any():
+            raise ValueError(f"--constrained: no source token begins a word, with {WORD_BEGINS}")
 
     def continuations(
         self, models: list[AiaynModel], sample: dict, max_lengths: Tensor
     ) -> Continuations:
         """Return the continuations of the ensemble that can still become trees; the pieces that
-        begin a word are counted, and <unk> begins none."""
+        begin a word are counted, <unk> begins none, and an empty line is searched as one word."""
         src_tokens = sample["net_input"]["src_tokens"]
-        words = self.begins_word.to(src_tokens.device)[src_tokens].sum(dim=1)
+        words = self.begins_word.to(src_tokens.device)[src_tokens].sum(dim=1).clamp(min=1)
         return ConstrainedContinuations(
             super().continuations(models, sample, max_lengths),
             self.tree_symbols,

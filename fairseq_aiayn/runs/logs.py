@@ -114,7 +114,7 @@ def read_log(path: Path) -> Log:
 def unwrapped(lines: list[str]) -> list[str]:
     """Join the lines that a terminal broke at its width, which a broken configuration shows."""
     first = next((line for line in lines if CONFIGURATION.search(line)), "")
-    if not _is_open(first):
+    if _open_brackets(first) <= 0:
         return lines
     return "".join(line if len(line) == len(first) else f"{line}\n" for line in lines).split("\n")
 
@@ -318,8 +318,10 @@ def _configuration(lines: Sequence[str], number: int) -> tuple[dict[str, object]
     """
     for mark in CONFIGURATION.finditer(lines[number]):
         text, end = lines[number][mark.start() :], number + 1
-        while _is_open(text) and end < len(lines) and not CONFIGURATION.search(lines[end]):
-            text, end = text + lines[end], end + 1
+        left = _open_brackets(text)
+        while left > 0 and end < len(lines) and not CONFIGURATION.search(lines[end]):
+            left, end = left + _open_brackets(lines[end]), end + 1
+        text += "".join(lines[number + 1 : end])
         for literals in (text, OBJECT.sub("None", text)):
             try:
                 configuration = _plain(ast.parse(literals.strip(), mode="eval").body)
@@ -330,9 +332,9 @@ def _configuration(lines: Sequence[str], number: int) -> tuple[dict[str, object]
     return {}, number + 1
 
 
-def _is_open(text: str) -> bool:
-    """Return whether brackets are open at the end of a text."""
-    return sum(map(text.count, "([{")) > sum(map(text.count, ")]}"))
+def _open_brackets(text: str) -> int:
+    """Return how many more brackets a text opens than it closes."""
+    return sum(map(text.count, "([{")) - sum(map(text.count, ")]}"))
 
 
 def _plain(node: ast.expr) -> object:

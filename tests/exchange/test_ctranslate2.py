@@ -23,7 +23,7 @@ from random_models import (
 from fairseq_aiayn.cli.options import QUANTIZATIONS
 from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
 from fairseq_aiayn.inference.ctranslate2_writer import write_ctranslate2
-from fairseq_aiayn.inference.folder import END, LONGEST, PADDING, SPECIAL, Model
+from fairseq_aiayn.inference.folder import END, LONGEST, PADDING, SPECIAL, Model, read_folder
 from fairseq_aiayn.inference.pytorch import Translator
 from fairseq_aiayn.paper import Decoding
 
@@ -130,6 +130,8 @@ def test_what_cannot_be_searched_is_refused(tmp_path: Path) -> None:
         weight.weight.data.fill_(3e38)  # finite, but no output is
     with pytest.raises(ValueError, match="not a number"):
         CTranslate2Translator(written(model, tmp_path / "nan"), "cpu").engine()(["w1 w2"])
+    with pytest.raises(ValueError, match="is for another program"):
+        read_folder(directory)
     (directory / "model.bin").write_bytes((directory / "model.bin").read_bytes()[:-100])
     with pytest.raises(ValueError, match=str(directory)):
         CTranslate2Translator(directory, "cpu")

@@ -129,7 +129,7 @@ def test_half_precision_trains_and_translates(task, dtype):
 
 def test_the_search_computes_products_in_its_precision(task, monkeypatch):
     """Breaks if an encoder or a step is left out, if log P is summed in 16 bits, or if --autocast,
-    which is of the training, affects the search."""
+    which is of the training, affects the search or --score-reference."""
     types = product_types(monkeypatch)
     model, batch = build_model(task, 1), sample(task)
     model.autocast = torch.bfloat16
@@ -144,6 +144,9 @@ def test_the_search_computes_products_in_its_precision(task, monkeypatch):
     for exact, rounded in zip(*found.values(), strict=True):
         assert rounded[0]["positional_scores"].dtype == torch.float32
         assert rounded[0]["score"] == pytest.approx(exact[0]["score"].item(), rel=0.05)
+    model.make_generation_fast_()
+    model(**batch["net_input"], prev_output_tokens=batch["net_input"]["src_tokens"])
+    assert set(types) == {torch.float32}
 
 
 def test_defaults_are_the_papers_and_length_is_bounded_by_each_sentences_own(task):
