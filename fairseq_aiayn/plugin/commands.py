@@ -109,19 +109,10 @@ def require_matching(given: Mapping[str, object]) -> None:
             f"--best-checkpoint-metric {metric}: expected --maximize-best-checkpoint-metric, too"
         )
     if given.get("memory_efficient_fp16") and given.get("optimizer") == "aiayn_adam":
-        raise ValueError(
-            "--memory-efficient-fp16: expected --optimizer adam, or --fp16 for aiayn_adam"
-        )
-    languages = (given.get("source_lang"), given.get("target_lang"))
-    if given.get("tokenizer") == "moses" and None in languages:
-        raise ValueError("--tokenizer moses: expected --source-lang and --target-lang, got none")
+        raise ValueError("--memory-efficient-fp16: expected --optimizer adam, or --fp16 instead")
     rate = given.get("lr")
     if given.get("lr_scheduler") == "aiayn_inverse_sqrt" and rate != OptimizationConfig().lr:
-        logger.warning(
-            "--lr is not read by --lr-scheduler aiayn_inverse_sqrt, which follows Equation 3 times"
-            " --lr-factor: got %s",
-            rate,
-        )
+        logger.warning("--lr is not read by aiayn_inverse_sqrt, only --lr-factor is: got %s", rate)
 
 
 def opening_log_once(make_bar: Callable) -> Callable:

@@ -217,8 +217,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
         retain_dropout_modules: list[str] | None = None,
         **options: object,
     ) -> None:
-        """Prepare for fairseq's search and scoring, which --autocast does not concern, with
-        --print-alignment and --retain-dropout.
+        """Prepare for searches: without --autocast, with --print-alignment and --retain-dropout.
 
         Raises ValueError for modules, which are the stock model's.
         """
