@@ -6,6 +6,8 @@ What fairseq does not do:
 - It copies a checkpoint to checkpoint_last.pt in place, so that a kill can leave half a file there.
 - It stores how many batches of the epoch each process had. With another number of processes, some
   batches would be seen twice or left out.
+- With --fp16 and --bf16 it stores the weights in 16 bits only.
+- It takes an empty batch, which a process gets where there is none left, for the whole update's.
 - --patience counts validations without an improvement in memory only, so that a resumed training
   would run longer than an undisturbed one.
 - It compares with --max-update only after an update, so that a finished training does one more.
@@ -17,6 +19,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import logging
+import math
 import os
 import queue
 import signal
@@ -36,6 +39,7 @@ from fairseq import checkpoint_utils
 from fairseq.data import iterators
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
+from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin as HalfPrecision
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig
@@ -62,7 +66,10 @@ def install() -> None:
         return
     loader = cast(Any, DataLoader)
     PathManager.copy = copied_whole(PathManager.copy)
-    iterators.EpochBatchIterator = Epochs
+    iterators.EpochBatchIterator, iterators.GroupedIterator = Epochs, Groups
+    HalfPrecision.state_dict = with_weights(HalfPrecision.state_dict)
+    HalfPrecision.load_state_dict = loading_weights(HalfPrecision.load_state_dict)
+    Trainer.train_step = without_empty_batches(Trainer.train_step)
     train.train = unless_done(train.train, train.should_stop_early)
     train.validate_and_save = AfterUpdate(train.validate_and_save)
     loader.__init__ = keeping_workers(loader.__init__)
@@ -95,7 +102,58 @@ def copied_whole(copy: Callable) -> Callable:
     return wrapped
 
 
+def with_weights(state_dict: Callable) -> Callable:
+    """Wrap the function that returns the state of --fp16 and --bf16: with the float32 weights."""
+
+    @wraps(state_dict)
+    def wrapped(optimizer: HalfPrecision) -> dict[str, Any]:
+        weights = [weight.detach() for weight in weights_of(optimizer)]
+        return state_dict(optimizer) | {"fp32_params": weights}
+
+    return wrapped
+
+
+def loading_weights(load_state_dict: Callable) -> Callable:
+    """Wrap the function that loads this state; that of stock fairseq has no weights."""
+
+    @wraps(load_state_dict)
+    def wrapped(optimizer: HalfPrecision, state: dict[str, Any], *overrides: object) -> None:
+        state = dict(state)
+        for weight, stored in zip(weights_of(optimizer), state.pop("fp32_params", ())):
+            weight.data.copy_(stored)
+        load_state_dict(optimizer, state, *overrides)
+
+    return wrapped
+
+
+def weights_of(optimizer: HalfPrecision) -> list[torch.Tensor]:
+    """Return the float32 weights, flat ones by their GPU, which is another in every process."""
+    weights = optimizer.fp32_params
+    return [*(weights.values() if isinstance(weights, dict) else weights)]
+
+
+def without_empty_batches(train_step: Callable) -> Callable:
+    """Wrap the function that does an update: empty batches beside others are left out. If the last
+    is empty, fairseq takes the size of all for 0, and divides the gradient by too little."""
+
+    @wraps(train_step)
+    def wrapped(trainer: Trainer, samples: list[Any], *options: object, **named: object) -> object:
+        return train_step(trainer, [*filter(None, samples)] or samples[:1], *options, **named)
+
+    return wrapped
+
+
 # --- the place in the epoch, and in the patience ----------------------------------------------
+
+
+class Groups(iterators.GroupedIterator):
+    """fairseq's iterator over the batches of each update. If it begins within an update of that
+    number of batches, fairseq may count one update too few, and begin the epoch again."""
+
+    def __init__(self, batches: Any, update_freq: int, skip_remainder_batch: bool = False) -> None:
+        super().__init__(batches, update_freq, skip_remainder_batch)
+        if not skip_remainder_batch:
+            self.total = self.n + math.ceil((len(batches) - batches.n) / update_freq)
 
 
 class Epochs(iterators.EpochBatchIterator):

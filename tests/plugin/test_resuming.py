@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import os
+from copy import deepcopy
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 import torch
+from fairseq.data.iterators import CountingIterator
+from fairseq.dataclass.configs import FairseqConfig
 from fairseq.file_io import PathManager
+from fairseq.optim.adam import FairseqAdamConfig
+from fairseq.optim.fp16_optimizer import FP16Optimizer, _FP16OptimizerMixin
 from fairseq_cli.train import should_stop_early as fairseqs_should_stop_early
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 from fairseq_aiayn.plugin import resuming
-from fairseq_aiayn.plugin.resuming import AfterUpdate, Epochs, copied_whole, unless_done
+from fairseq_aiayn.plugin.resuming import (
+    AfterUpdate,
+    Epochs,
+    Groups,
+    copied_whole,
+    loading_weights,
+    unless_done,
+    weights_of,
+    with_weights,
+    without_empty_batches,
+)
 
 PATIENCE = 3
 
@@ -63,6 +80,57 @@ def test_each_batch_of_an_epoch_is_seen_once_whatever_the_processes(processes, u
     for shard in shards:
         seen += [sentence for batch in shard._cur_epoch_itr for sentence in batch]
     assert sorted(seen) == list(range(batches))
+
+
+@settings(deadline=None)
+@given(st.integers(0, 9), st.integers(10, 20), st.integers(1, 5))
+def test_each_batch_left_is_in_an_update_whatever_the_update_frequency(seen, batches, frequency):
+    """Breaks if the last ones are left out where those seen are no multiple of the frequency."""
+    left = CountingIterator(iter(range(seen, batches)), start=seen, total=batches)
+    updates = list(Groups(left, frequency))
+    assert [*chain(*updates)] == [*range(seen, batches)]
+    assert {*map(len, updates[:-1])} <= {frequency}
+
+
+@pytest.mark.parametrize(
+    ("batches", "kept"), [([{}, {1: 2}, []], [{1: 2}]), ([[], {}], [[]]), ([{1: 2}], [{1: 2}])]
+)
+def test_an_update_has_an_empty_batch_only_if_it_has_no_other(batches, kept):
+    assert without_empty_batches(lambda trainer, samples: samples)(None, batches) == kept
+
+
+def test_float32_weights_survive_where_the_model_has_16_bits(monkeypatch):
+    """Breaks if a resumed --fp16 or --bf16 goes on from rounded weights."""
+    for name, wrap in (("state_dict", with_weights), ("load_state_dict", loading_weights)):
+        monkeypatch.setattr(_FP16OptimizerMixin, name, wrap(getattr(_FP16OptimizerMixin, name)))
+    cfg = OmegaConf.structured(FairseqConfig())
+    cfg.optimizer = OmegaConf.structured(FairseqAdamConfig(_name="adam", lr=[1e-3]))
+    cfg.common.bf16 = True
+
+    def optimizer(model: torch.nn.Module) -> FP16Optimizer:
+        return FP16Optimizer.build_optimizer(cfg, list(model.parameters()))
+
+    def update(model: torch.nn.Module, optimizer: FP16Optimizer, seed: int) -> None:
+        torch.manual_seed(seed)
+        optimizer.zero_grad()
+        optimizer.backward(model(torch.randn(8, 50).bfloat16()).float().square().mean())
+        optimizer.multiply_grads(1 / 128)
+        optimizer.step()
+
+    model = torch.nn.Linear(50, 50).bfloat16()
+    first = optimizer(model)
+    update(model, first, 0)
+    resumed = torch.nn.Linear(50, 50).bfloat16()
+    resumed.load_state_dict(model.state_dict())
+    second = optimizer(resumed)
+    second.load_state_dict(deepcopy(first.state_dict()))
+    for seed in range(1, 20):
+        update(model, first, seed)
+        update(resumed, second, seed)
+    for name, value in resumed.state_dict().items():
+        torch.testing.assert_close(value, model.state_dict()[name], atol=0, rtol=0)
+    flat = SimpleNamespace(fp32_params={3: torch.ones(2)})  # as in --fp16, on the fourth GPU
+    assert weights_of(flat) == [flat.fp32_params[3]]
 
 
 @pytest.mark.parametrize("other", [{"batches": 9}, {"batches": 10, "seed": 2}])

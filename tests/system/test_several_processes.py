@@ -16,6 +16,7 @@ UPDATES = 12
 # Dropout is off, because its draws differ between two processes and two accumulated batches
 OPTIONS = [*SMALL, "--dropout", "0.0", "--max-update", str(UPDATES), "--save-interval-updates", "4"]
 OPTIONS += ["--no-epoch-checkpoints", "--save-interval", "1000", "--log-format", "json"]
+OPTIONS += ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 5}']
 # fairseq-train that writes down the sentences of each update, and may get a signal with its workers
 SCRIPT = """
 import json, multiprocessing, os, subprocess
