@@ -127,6 +127,7 @@ def regime_options(row: Row, gpus: int, max_tokens: int | None = None) -> dict[s
         "--clip-norm": 0.0,
         "--max-tokens": max_tokens,
         "--update-freq": update_freq,
+        "--distributed-world-size": gpus,  # otherwise fairseq takes all GPUs that it sees
         "--max-update": row.steps,
         "--save-interval-updates": row.checkpoint_updates,
         "--keep-interval-updates": row.averaged,
