@@ -17,6 +17,8 @@ UPDATES = 12
 OPTIONS = [*SMALL, "--dropout", "0.0", "--max-update", str(UPDATES), "--save-interval-updates", "4"]
 OPTIONS += ["--no-epoch-checkpoints", "--save-interval", "1000", "--log-format", "json"]
 OPTIONS += ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 5}']
+# 15 batches an epoch: of the last update's four on two processes, one is empty
+OPTIONS += ["--max-tokens", "280", "--update-freq", "2"]
 # fairseq-train that writes down the sentences of each update, and may get a signal with its workers
 SCRIPT = """
 import json, multiprocessing, os, subprocess
@@ -103,8 +105,10 @@ def development_losses(log: str) -> list[str]:
     ]
 
 
-def test_two_processes_equal_one_with_update_frequency_2(run: Run, data_bin, two, tmp_path):
-    arguments = [data_bin, *PLUGIN, *OPTIONS, "--update-freq", "2", "--save-dir", tmp_path]
+def test_two_processes_equal_one_with_twice_the_update_frequency(
+    run: Run, data_bin, two, tmp_path
+):
+    arguments = [data_bin, *PLUGIN, *OPTIONS, "--update-freq", "4", "--save-dir", tmp_path]
     done = run("fairseq-train", *arguments)
     assert updates(two) == updates(tmp_path) == UPDATES
     for name, value in parameters(tmp_path).items():
@@ -159,11 +163,12 @@ def test_a_signal_to_the_parent_of_the_processes_that_fairseq_starts_ends_them_w
 def test_with_another_number_of_processes_each_sentence_is_seen_once_an_epoch(
     run: Run, data_bin, tmp_path, script
 ):
-    """Three processes cannot share evenly what two left: 16 batches, of which 2 x 5 are seen."""
-    arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path / "ck", "--max-epoch", "2"]
-    run(*processes(2, script, *arguments, "--max-update", "5"))
+    """Three processes cannot share evenly what two left: 15 batches, of which 2 x 4 are seen."""
+    options = [*OPTIONS, "--update-freq", "1", "--max-epoch", "2"]
+    arguments = [data_bin, *PLUGIN, *options, "--save-dir", tmp_path / "ck"]
+    run(*processes(2, script, *arguments, "--max-update", "4"))
     checkpoint = torch.load(tmp_path / "ck" / "checkpoint_last.pt")
-    assert checkpoint["extra_state"]["train_iterator"]["iterations_in_epoch"] == 5
+    assert checkpoint["extra_state"]["train_iterator"]["iterations_in_epoch"] == 4
     run(*processes(3, script, *arguments, "--max-update", "100"))
     seen = Counter()
     for line in (tmp_path / "seen").read_text().splitlines():
