@@ -105,9 +105,7 @@ def development_losses(log: str) -> list[str]:
     ]
 
 
-def test_two_processes_equal_one_with_twice_the_update_frequency(
-    run: Run, data_bin, two, tmp_path
-):
+def test_two_processes_equal_one_with_twice_the_update_frequency(run: Run, data_bin, two, tmp_path):
     arguments = [data_bin, *PLUGIN, *OPTIONS, "--update-freq", "4", "--save-dir", tmp_path]
     done = run("fairseq-train", *arguments)
     assert updates(two) == updates(tmp_path) == UPDATES
