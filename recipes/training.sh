@@ -41,8 +41,7 @@ workers=auto      # processes that prepare the text; auto: one per core
 option_files+=("$recipes/training.sh")
 stock_training=() # a recipe's own options of stock fairseq-train, which override the row's
 node_wait=600     # seconds in which a lost node must be back
-# What a training depends on; --gpus and --nodes may change while it lasts, --device and --precision
-# where fairseq's optimizer stays the same: that of --fp16 and --bf16 is another.
+# What a training depends on; others, such as --gpus, may change while it lasts: see README.md.
 training_options=(text_sha256 row seed max_update warmup lr_factor batch_tokens interval patience
     initialization train_options)
 
@@ -148,7 +147,7 @@ flag_value() {
 # loaders, which import torch again at every epoch.
 find_processes() {
     local job=${SLURM_JOB_ID:-} processes=$((gpus * nodes)) port on_each=() together=(--standalone)
-    hardware=(--num-workers 4 --log-interval 100)
+    hardware=(--num-workers 4 --log-interval 100 --distributed-world-size "$processes")
     cpu=()
     [[ $device == cuda ]] || cpu=(--cpu) hardware=(--cpu --num-workers 0 --log-interval 10)
     case $device-$system-$precision in
@@ -162,7 +161,8 @@ find_processes() {
     start=()
     ((processes > 1)) || return 0
     if [[ $device == cpu ]]; then # rank -1: torchrun's
-        hardware+=(--distributed-rank -1 --distributed-init-method env:// --distributed-no-spawn
+        hardware+=(--distributed-world-size "$processes" --distributed-rank -1
+            --distributed-init-method env:// --distributed-no-spawn
             --distributed-backend gloo --ddp-backend legacy_ddp)
         export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((gpus < $(nproc) ? $(nproc) / gpus : 1))}
     fi
