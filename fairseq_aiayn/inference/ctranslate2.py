@@ -109,8 +109,8 @@ class CTranslate2Translator:
             self.translator = ctranslate2.Translator(
                 str(path), device or "auto", intra_threads=threads or 0
             )
-            # Only now are the libraries loaded that a GPU needs.
-            self.translator.translate_batch([[SPECIAL[END]]], beam_size=1, max_decoding_length=1)
+            if self.translator.device != "cpu":  # the first search loads the libraries of a GPU
+                self.translator.translate_batch([[SPECIAL[END]]], max_decoding_length=1)
         except (RuntimeError, ValueError) as error:  # a damaged model is a RuntimeError
             raise ValueError(f"{path}: {error}") from error
 

@@ -110,6 +110,9 @@ def require_matching(given: Mapping[str, object]) -> None:
         )
     if given.get("memory_efficient_fp16") and given.get("optimizer") == "aiayn_adam":
         raise ValueError("--memory-efficient-fp16: expected --optimizer adam, or --fp16 instead")
+    languages = (given.get("source_lang"), given.get("target_lang"))
+    if given.get("tokenizer") == "moses" and None in languages:
+        raise ValueError("--tokenizer moses: expected --source-lang and --target-lang, got none")
     rate = given.get("lr")
     if given.get("lr_scheduler") == "aiayn_inverse_sqrt" and rate != OptimizationConfig().lr:
         logger.warning("--lr is not read by aiayn_inverse_sqrt, only --lr-factor is: got %s", rate)

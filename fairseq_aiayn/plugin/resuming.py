@@ -7,7 +7,7 @@ What fairseq does not do:
 - It stores how many batches of the epoch each process had. With another number of processes, some
   batches would be seen twice or left out.
 - With --fp16 and --bf16 it stores the weights in 16 bits only.
-- It takes an empty batch, which a process gets where there is none left, for the whole update's.
+- It divides the gradient by too little if the last batch of a process in an update is empty.
 - --patience counts validations without an improvement in memory only, so that a resumed training
   would run longer than an undisturbed one.
 - It compares with --max-update only after an update, so that a finished training does one more.
@@ -103,7 +103,7 @@ def copied_whole(copy: Callable) -> Callable:
 
 
 def with_weights(state_dict: Callable) -> Callable:
-    """Wrap the function that returns the state of --fp16 and --bf16: with the float32 weights."""
+    """Wrap the function that returns the state of --fp16 or --bf16: it adds the float32 weights."""
 
     @wraps(state_dict)
     def wrapped(optimizer: HalfPrecision) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def with_weights(state_dict: Callable) -> Callable:
 
 
 def loading_weights(load_state_dict: Callable) -> Callable:
-    """Wrap the function that loads this state; that of stock fairseq has no weights."""
+    """Wrap the function that loads this state; that of stock fairseq has no float32 weights."""
 
     @wraps(load_state_dict)
     def wrapped(optimizer: HalfPrecision, state: dict[str, Any], *overrides: object) -> None:
@@ -127,14 +127,15 @@ def loading_weights(load_state_dict: Callable) -> Callable:
 
 
 def weights_of(optimizer: HalfPrecision) -> list[torch.Tensor]:
-    """Return the float32 weights, flat ones by their GPU, which is another in every process."""
+    """Return the float32 weights; --fp16 has them flat, in a dict by the number of the GPU, which
+    is another in every process."""
     weights = optimizer.fp32_params
     return [*(weights.values() if isinstance(weights, dict) else weights)]
 
 
 def without_empty_batches(train_step: Callable) -> Callable:
-    """Wrap the function that does an update: empty batches beside others are left out. If the last
-    is empty, fairseq takes the size of all for 0, and divides the gradient by too little."""
+    """Wrap the function that does an update: it leaves out empty batches if there are others. If
+    the last batch is empty, fairseq counts no target token of this process's others."""
 
     @wraps(train_step)
     def wrapped(trainer: Trainer, samples: list[Any], *options: object, **named: object) -> object:
@@ -147,8 +148,8 @@ def without_empty_batches(train_step: Callable) -> Callable:
 
 
 class Groups(iterators.GroupedIterator):
-    """fairseq's iterator over the batches of each update. If it begins within an update of that
-    number of batches, fairseq may count one update too few, and begin the epoch again."""
+    """fairseq's iterator over the batches of each update. Where a resumed epoch begins at a batch
+    that is no multiple of --update-freq, fairseq's may have one update too few."""
 
     def __init__(self, batches: Any, update_freq: int, skip_remainder_batch: bool = False) -> None:
         super().__init__(batches, update_freq, skip_remainder_batch)

@@ -59,6 +59,7 @@ MAXIMIZE = "--maximize-best-checkpoint-metric"
         (f"--best-checkpoint-metric bleu {MAXIMIZE}", "--eval-bleu", "--eval-bleu"),
         ("--best-checkpoint-metric bleu --eval-bleu", MAXIMIZE, MAXIMIZE),
         ("--memory-efficient-fp16 --optimizer aiayn_adam", "--optimizer adam", "--optimizer adam"),
+        ("--tokenizer moses", "--source-lang", "--source-lang en --target-lang de"),
     ],
 )
 def test_an_option_that_needs_another_names_it(flags: str, missing: str, given: str) -> None:

@@ -31,7 +31,6 @@ from fairseq_aiayn.plugin.resuming import (
     unless_done,
     weights_of,
     with_weights,
-    without_empty_batches,
 )
 
 PATIENCE = 3
@@ -90,13 +89,6 @@ def test_each_batch_left_is_in_an_update_whatever_the_update_frequency(seen, bat
     updates = list(Groups(left, frequency))
     assert [*chain(*updates)] == [*range(seen, batches)]
     assert {*map(len, updates[:-1])} <= {frequency}
-
-
-@pytest.mark.parametrize(
-    ("batches", "kept"), [([{}, {1: 2}, []], [{1: 2}]), ([[], {}], [[]]), ([{1: 2}], [{1: 2}])]
-)
-def test_an_update_has_an_empty_batch_only_if_it_has_no_other(batches, kept):
-    assert without_empty_batches(lambda trainer, samples: samples)(None, batches) == kept
 
 
 def test_float32_weights_survive_where_the_model_has_16_bits(monkeypatch):
