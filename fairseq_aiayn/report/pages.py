@@ -12,7 +12,7 @@ from statistics import fmean
 from fairseq_aiayn.diagnosis.aspects import Weight
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose, unequal_aspects
 from fairseq_aiayn.diagnosis.evidence import evidence_of_run
-from fairseq_aiayn.paper import BASE, ROWS, SEMI_SUPERVISED, TABLE_4, WSJ_ONLY, Published, Row
+from fairseq_aiayn.paper import ROWS, SEMI_SUPERVISED, TABLE_4, WSJ_ONLY, Published
 from fairseq_aiayn.report.curves import curves_blocks
 from fairseq_aiayn.report.document import (
     Block,
@@ -48,12 +48,15 @@ from fairseq_aiayn.scores import (
     EstimatedDifference,
     Significance,
 )
+from fairseq_aiayn.settings import ENCODER_AND_DECODER, SIDES, option
 from fairseq_aiayn.text import write_whole
 
 RESULTS = "Results"
 WSJ = ("wsj", "wsj_semi_supervised")  # as the recipe calls the paper's corpora
 SECTION_23 = 2_416  # sentences
-SYMBOLS = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop")  # columns of Table 3
+# Columns of Table 3, and the options of fairseq-train that change them
+SYMBOLS = {symbol: option(f"{SIDES[0]}_{name}") for name, symbol in ENCODER_AND_DECODER.items()}
+SYMBOLS |= {"d_k": "--d-k", "d_v": "--d-v", "P_drop": "--dropout", "ε_ls": "--label-smoothing"}
 CONDITIONS = ("updates", "vocabulary", "averaging")  # of the paper's figures, as diagnosed
 # Measured in tensor2tensor#317 on the authors' checkpoint of 3.8 million steps.
 OTHER_MEASURE = (
@@ -84,7 +87,7 @@ def sections(results: Results) -> Sections:
     firsts, seeds = results.first_runs, over_seeds_blocks(results.seeds)
     found: dict[str, Sequence[Block]] = {}
     if results.kind == TABLE3:
-        found[RESULTS] = table3_blocks(translations, results.unfinished)
+        found[RESULTS] = [*table3_blocks(translations, results.unfinished), *seeds]
         firsts = list(in_papers_order(translations))
     elif parsers:
         found[RESULTS] = [*seeds, *parsers_blocks(parsers, results.f1_differences)]
@@ -165,6 +168,9 @@ def unmet_conditions(runs: Sequence[TranslationRun], corpus: str, subset: str) -
         own = run.settings
         if (own.corpus, own.subset) != (corpus, subset):
             unmet.append(f"corpus {own.corpus}, subset {own.subset} (paper: {corpus}, {subset})")
+        row, here = symbols_of(run, {}), symbols_of(run, own.options(TRAIN))
+        changed = (name for name in SYMBOLS if here[name] != row[name])
+        unmet += [f"{name} {here[name]} (paper: {row[name]})" for name in changed]
         findings = diagnose(evidence_of_run(run, Log(Path(), ()))).findings
         for name in CONDITIONS:
             found = findings.get(name)
@@ -211,7 +217,10 @@ def table3_blocks(
     if runs:
         ordered = in_papers_order(runs)
         groups = groupby(ordered, key=lambda run: (run.settings.row, run.settings.system))
-        blocks.append(table_of([_table3_cells([*group]) for _, group in groups], left=2))
+        first, *others = (_table3_cells([*group]) for _, group in groups)
+        for cells in others:
+            cells |= {name: "" for name in SYMBOLS if cells[name] == first[name]}
+        blocks.append(table_of([first, *others], left=2))
         blocks += filter(None, (unmet_conditions(runs, EN_DE, "valid"), OTHER_MEASURE))
         blocks += _signatures(runs[0])
     if unfinished:
@@ -245,8 +254,7 @@ def _table3_cells(runs: Sequence[TranslationRun]) -> dict[str, str]:
     return {
         "row": row.name,
         "system": first.settings.system,
-        **{name: _symbol(row, name) for name in SYMBOLS},
-        "ε_ls": _symbol(row, "epsilon_ls"),
+        **symbols_of(first, first.settings.options(TRAIN)),
         "updates": f"{first.training.updates:,}",
         "PPL, paper": cell(paper.ppl),
         "PPL, ours": _mean([run.dev_perplexity for run in runs]),
@@ -259,10 +267,13 @@ def _table3_cells(runs: Sequence[TranslationRun]) -> dict[str, str]:
     }
 
 
-def _symbol(row: Row, name: str) -> str:
-    """Return a setting of the paper's, which is empty where a row has the value of base."""
-    value = getattr(row, name)
-    return "" if row is not BASE and value == getattr(BASE, name) else str(value)
+def symbols_of(run: Run, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the sizes and rates of a run's row, with those that options of a training change."""
+    row = ROWS[str(run.settings.row)]
+    return {
+        name: options.get(changing, str(getattr(row, name.replace("ε", "epsilon"))))
+        for name, changing in SYMBOLS.items()
+    }
 
 
 def _mean(values: Sequence[float]) -> str:

@@ -39,8 +39,8 @@ def make_run(tmp_path):
 
 
 def cells_of(text: str) -> list[dict[str, str]]:
-    """The lines of the table as column to cell."""
-    header, _, *rows = table_rows(text)
+    """The lines of the first table as column to cell."""
+    header, _, *rows = table_rows(text.split("\n\n")[0])
     return [dict(zip(header, row, strict=True)) for row in rows]
 
 
@@ -74,12 +74,15 @@ def test_seeds_give_mean_and_sample_standard_deviation(make_run):
         make_run("base", seed, **{"score.json": score(bleu), "valid.log": valid_log(4 + seed / 10)})
         for seed, bleu in bleus.items()
     ]
-    base, single = cells_of(markdown(read_table3([*runs, make_run("c_n2")])))
+    worse = [make_run("c_n2", seed, **{"score.json": score(20 + seed / 10)}) for seed in (1, 2)]
+    text = markdown(read_table3([*runs, make_run("c_n4"), *worse]))
+    base, _, single = cells_of(text)
     assert base["BLEU, ours"] == f"25.47 ± {stdev(bleus.values()):.2f}" == "25.47 ± 0.50"
     assert base["sacreBLEU, ours"] == "24.47 ± 0.50"
     assert base["PPL, ours"] == "4.20 ± 0.10"
     assert (base["seeds"], base["10⁶ params, ours"]) == ("3", "6.6")
     assert (single["seeds"], single["BLEU, ours"], single["PPL, ours"]) == ("1", "27.31", "9.87")
+    assert re.search(r"\| aiayn-c_n2, difference .*\| -5\.32 \(.*; p 0\.00\)", text)
 
 
 def test_systems_stand_beside_one_another(make_run):
@@ -98,12 +101,14 @@ def test_what_differs_from_the_paper_is_said_below_the_table(make_run):
     assert "the paper's figures" not in text and text.count(OTHER_MEASURE) == 1
     made = {"corpus": "multi30k_en_de", "subset": "test", "averaged": 5}
     files = {"train.log": train_log(5_000), "valid.log": valid_log(5.0, 9_712)}
+    made["commands"] = {"train": "fairseq-train --encoder-layers 2 --encoder-embed-dim 128"}
     other = make_run("c_n2", made=made, **files)
     assert (
         "Not as for the paper's figures: corpus multi30k_en_de, subset test (paper: wmt14_en_de, "
-        "valid), updates 5,000 (paper: 100,000), vocabulary 9,712 types (paper: about 37,000), "
-        "averaging 5 (paper: 1).\n"
-    ) in markdown(read_table3([other]))
+        "valid), d_model 128 (paper: 512), updates 5,000 (paper: 100,000), vocabulary 9,712 types "
+        "(paper: about 37,000), averaging 5 (paper: 1).\n"
+    ) in (text := markdown(read_table3([other])))
+    assert [cells_of(text)[0][name] for name in ("N", "d_model", "d_ff")] == ["2", "128", "2048"]
 
 
 def test_unfinished_runs_and_missing_rows_are_named(make_run, tmp_path):
