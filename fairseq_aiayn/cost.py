@@ -168,19 +168,6 @@ def _cells(row: Row, vocabulary: int) -> dict[str, str]:
     }
 
 
-def explanation(vocabulary: int) -> str:
-    """Return an explanation of the columns of `row_table`, as Markdown."""
-    return (
-        f"Params: of our model with a vocabulary of {vocabulary:,} types; the parser has one of"
-        " this size on each side. FLOPs/pair: the forward pass for one source token and one target"
-        f" token, in sentences of {USUAL_LENGTH} tokens. Training: the FLOPs of all steps. Memory:"
-        " weights, gradients and Adam's two moments in float32,"
-        f" {BYTES_PER_PARAMETER} bytes per parameter, without activations. t2t: the parameters as"
-        " the authors' code counted them. The last three columns are the paper's: parameters,"
-        " development perplexity, BLEU."
-    )
-
-
 def row_as_json(row: Row, vocabulary: int) -> dict[str, object]:
     """Return all cells of a row, ready for json.dump."""
     return (

@@ -20,7 +20,6 @@ from fairseq_aiayn.cost import (
     training_flops,
 )
 from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE, find_row
-from fairseq_aiayn.report.document import Table, blocks_as_markdown
 from fairseq_aiayn.settings import (
     BUDGET_OPTIONS,
     as_words,
@@ -45,9 +44,7 @@ def declare_rows(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `aiayn rows`."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="rows to list (default: all)")
     _add_vocabulary(parser)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--markdown", action="store_true", help="print a table in Markdown")
-    form.add_argument(
+    parser.add_argument(
         "--json", action="store_true", help="print JSON with all cells, in full precision"
     )
 
@@ -81,18 +78,14 @@ def run_rows(arguments: argparse.Namespace) -> None:
 
     examples:
       aiayn rows
-      aiayn rows base big --markdown
+      aiayn rows base big
       aiayn rows --vocab 37000 --json
     """
     rows = [find_row(name) for name in arguments.names] or [*ROWS.values()]
     if arguments.json:
         print(json.dumps([row_as_json(row, arguments.vocab) for row in rows], indent=2))
         return
-    header, *cells = row_table(rows, arguments.vocab)
-    if arguments.markdown:
-        print(blocks_as_markdown([Table(header, cells)]), end="")
-    else:
-        print(*aligned_lines([header, *cells]), sep="\n")
+    print(*aligned_lines(row_table(rows, arguments.vocab)), sep="\n")
 
 
 def declare_flags(parser: argparse.ArgumentParser) -> None:

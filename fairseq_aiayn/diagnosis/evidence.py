@@ -111,9 +111,9 @@ def read_evidence(
 def _of_path(path: Path) -> Evidence:
     """Read a checkpoint or a log; of a --save-dir, its log or its newest checkpoint."""
     if (path / "settings.json").exists():
-        from fairseq_aiayn.runs.run import read_run_and_log
+        from fairseq_aiayn.runs.run import read_run
 
-        return evidence_of_run(*read_run_and_log(path))
+        return evidence_of_run(*read_run(path))
     if path.is_dir():
         files = [path / name for name in ("train.log", *CHECKPOINTS)]
         path = next(filter(Path.exists, files), path / CHECKPOINTS[0])

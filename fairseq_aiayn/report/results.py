@@ -22,7 +22,6 @@ from fairseq_aiayn.runs.run import (
     ScoredRun,
     TranslationRun,
     read_run,
-    read_run_and_log,
     read_texts,
     require_comparable,
 )
@@ -95,7 +94,7 @@ def read_report(directories: Sequence[Path], examples: int) -> Report:
     Raises OSError for a missing file, and ValueError with the file and the rule for a bad one, or
     if runs do not compare.
     """
-    runs, logs = zip(*map(read_run_and_log, directories), strict=True)
+    runs, logs = zip(*map(read_run, directories), strict=True)
     require_comparable(directories, runs)
     known = {run.name: evidence_of_run(run, log) for run, log in zip(runs, logs)}
     report = Report(
@@ -164,7 +163,7 @@ def read_table3(directories: Sequence[Path]) -> Results:
     unfinished = []
     for directory in directories:
         try:
-            run = read_run(directory)
+            run, _ = read_run(directory)
         except (OSError, ValueError) as error:
             reason = str(error).replace(f"{directory}/", "")
             unfinished.append({"name": directory.resolve().name, "reason": reason})

@@ -2,8 +2,8 @@
 
 A table.json of `aiayn compare` or a table3.json of recipes/table3/table.py stands there under the
 name that its heading gets; NAME.remark.md beside it may say what a reader must know of it. A
-measurement of another kind is a section, NAME.section.md. The page starts with summary.md and what
-`aiayn rows` computes. Examples and commands are in the JSON files only.
+measurement of another kind is a section, NAME.section.md. The page starts with summary.md. Examples
+and commands are in the JSON files only.
 
     cp exp/wmt14_en_de/table/table.json docs/results/wmt14_en_de_base.json
     python -m fairseq_aiayn.report.results_page --results docs/results --output docs/results.md
@@ -16,9 +16,7 @@ import textwrap
 from pathlib import Path
 from urllib.parse import quote
 
-from fairseq_aiayn.cost import explanation, row_table
-from fairseq_aiayn.paper import ROWS, VOCABULARY_EN_DE
-from fairseq_aiayn.report.document import Code, Sections, Table, as_markdown
+from fairseq_aiayn.report.document import as_markdown
 from fairseq_aiayn.report.pages import sections
 from fairseq_aiayn.report.results import read_results
 from fairseq_aiayn.text import script, write_whole
@@ -39,7 +37,6 @@ def make_page(results: Path, output: Path) -> str:
     """Return the page; raises OSError, or ValueError for a file without a table."""
     name = Path(os.path.relpath(results, output.parent)).as_posix()
     parts = [INTRODUCTION.format(name=name), *text_of(results / "summary.md")]
-    parts.append(as_markdown(rows_section()))
     for path in sorted(results.iterdir()):
         if path.name.endswith(SECTION):
             heading = path.name.removesuffix(SECTION)
@@ -63,13 +60,6 @@ def wrapped(line: str) -> str:
 def text_of(path: Path) -> list[str]:
     """Return the text of a file that may be missing."""
     return [path.read_text(encoding="utf-8").rstrip() + "\n"] if path.exists() else []
-
-
-def rows_section() -> Sections:
-    """Return the rows with their costs, which are computed and not measured."""
-    header, *cells = row_table(list(ROWS.values()), VOCABULARY_EN_DE)
-    source = ["From ", Code("aiayn rows --markdown"), ": computed, not measured."]
-    return {"The rows": [source, Table(header, cells), explanation(VOCABULARY_EN_DE)]}
 
 
 def main() -> None:

@@ -162,12 +162,7 @@ def read_texts(directory: Path) -> list[list[str]]:
     return [read_lines(directory / f"{name}.txt") for name in TEXTS]
 
 
-def read_run(directory: Path) -> ScoredRun:
-    """Read one run directory; raises the errors of `read_run_and_log`."""
-    return read_run_and_log(directory)[0]
-
-
-def read_run_and_log(directory: Path) -> tuple[ScoredRun, Log]:
+def read_run(directory: Path) -> tuple[ScoredRun, Log]:
     """Read one run directory, and return the log of its training, too.
 
     Raises OSError for a missing file, and ValueError with the file and the rule for a bad one.

@@ -43,7 +43,7 @@ def make_run(tmp_path):
 
 
 def test_a_run_is_read(make_run):
-    run = read_run(make_run("ours", **{"train.log": "\n".join(RESUMED)}))
+    run, _ = read_run(make_run("ours", **{"train.log": "\n".join(RESUMED)}))
     assert run.name == "ours"
     assert run.training.parameters == 6_578_176
     assert run.training.updates == 151
@@ -55,7 +55,7 @@ def test_a_run_is_read(make_run):
 
 
 def test_older_settings_and_logs_will_do(make_run):
-    run = read_run(make_run("ours", {"system": "ours"}, **{"valid.log": '{"valid_ppl": "3"}\n'}))
+    run, _ = read_run(make_run("ours", {"system": "ours"}, **{"valid.log": '{"valid_ppl": "3"}\n'}))
     assert (run.name, run.settings.row, run.vocabulary) == ("ours", None, None)
 
 

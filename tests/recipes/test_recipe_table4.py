@@ -98,7 +98,7 @@ def details(text: str, column: int = 1) -> dict[str, str]:
 def test_a_search_is_read(make_part, monkeypatch):
     part = make_part("aiayn-x-1", "valid-constrained")
     monkeypatch.chdir(part)
-    run = read_run(Path())
+    run, _ = read_run(Path())
     assert (run.name, run.part) == ("aiayn-x-1 valid-constrained", "valid-constrained")
     assert (run.dev_perplexity, run.vocabulary) == (1.234, 7001)
     assert run.training.updates == 12_000

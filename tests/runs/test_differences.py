@@ -24,7 +24,7 @@ def two_runs(tmp_path):
         )
         for name, arch, seed, version in (("a", "x", 1, "2.0"), ("b", "y", 2, "2.1"))
     ]
-    return [read_run(path) for path in paths]
+    return [read_run(path)[0] for path in paths]
 
 
 def test_only_what_differs_is_listed_and_no_places(two_runs):

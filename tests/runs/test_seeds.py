@@ -21,7 +21,7 @@ def make_runs(tmp_path):
         for k, (seed, bleu, other) in enumerate(given):
             settings = MADE | {"name": f"run-{k}", "seed": seed} | other
             files = {"score.json": score(bleu), "train.log": train_log(settings.pop("updates", 9))}
-            runs.append(read_run(write_run(tmp_path / str(k), settings, **files)))
+            runs.append(read_run(write_run(tmp_path / str(k), settings, **files))[0])
         return runs
 
     return make
