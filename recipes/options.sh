@@ -21,7 +21,7 @@ read_options() {
         fi
         name=${name//-/_}
         [[ -n ${switch[$name]:-} ]] ||
-            fatal "unknown option --$name: --$(nearest "$name" "${!switch[@]}")? --help lists all"
+            fatal "unknown option --$name: --help lists all"
         if [[ ${switch[$name]} == true && ${2:-} != true && ${2:-} != false ]]; then
             set -- "$1" true "${@:2}"
         fi
@@ -36,11 +36,6 @@ read_options() {
     mirror=${mirror:+$(realpath "$mirror")}
     [[ $dry_run == false ]] || echo "export PATH=$(quoted "$PATH") PYTHONPATH=$(quoted "$PYTHONPATH")" \
         "PYTHONUTF8=1"
-}
-
-# nearest NAME KNOWN...: print the known name that is most like it.
-nearest() {
-    python -I -c 'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0))' "$@"
 }
 
 # Print the comment at the head of the recipe, and the options as they are declared.

@@ -211,7 +211,8 @@ for system in $systems; do
                 "${tried[@]/%//evalb.txt}"
             end
             [[ $dry_run == true ]] || # the first of equal ones
-                dropout=$(sort -s -k 2,2nr "$chosen" | sed -nE '1s/.*-dropout([0-9.]+).*/\1/p')
+                dropout=$(awk '{ print $NF, $0 }' "$chosen" | sort -s -k 1,1nr |
+                    sed -nE '1s/.*-dropout([0-9.]+).*/\1/p')
             use_run "$dropout"
         fi
         searched=$dir/valid

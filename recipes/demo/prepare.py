@@ -272,10 +272,8 @@ def main() -> None:
         languages = given.source_lang, given.target_lang
         read, path = (read_help, given.help_root) if given.help_root else (read_files, given.corpus)
         splits = read(path, languages, given.max_words, given.held_out)
-        print(
-            ", ".join(f"{name} {len(pairs):,}" for name, pairs in splits.items()) + " pairs",
-            file=sys.stderr,
-        )
+        sizes = ", ".join(f"{name} {len(pairs):,}" for name, pairs in splits.items())
+        print(f"{sizes} pairs", file=sys.stderr)
         given.output.mkdir(parents=True, exist_ok=True)
         for name, pairs in splits.items():
             for language, lines in zip(languages, zip(*pairs, strict=True), strict=True):

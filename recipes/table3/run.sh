@@ -75,13 +75,13 @@ call() {
     if [[ $dry_run == true ]]; then "$run_sh" "$@"; else run "$run_sh" "$@"; fi
 }
 
-if ((stage <= 1)); then
-    call --exp "$exp" --stop_stage 4 "${passed[@]}" || exit
+if ((stage <= 1)); then # tasks of an array share the text
+    call --exp "$exp" --stop_stage 4 "${passed[@]}" ${task:+--force false} || exit
 fi
 ((stop_stage >= 2)) || exit 0
 few=() # few checkpoints: nothing is averaged, they are only for resuming
 [[ $max_update == auto ]] || few=(--interval $((max_update < 20 ? 1 : max_update / 20)))
-[[ $dry_run == false ]] || few+=(--stage 5) # the text is shown once
+[[ $dry_run == false && $force == false ]] || few+=(--stage 5) # the text is shown, or made, once
 failed=()
 for one in "${chosen[@]}"; do # if one fails, the others still run
     system=${one%%-*} seed=${one##*-} row=${one#*-}

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -321,9 +322,9 @@ def test_the_sets_of_trees_and_no_symbol_of_them_is_unknown(trees, tmp_path):
 
 def test_the_dropout_that_is_best_on_section_22_parses_section_23(trees, tmp_path):
     tools = with_stand_ins(tmp_path / "tools") | {"STAND_IN_SPOILS": "dropout0.1"}
-    words = [*trees, "--average", "1", "--exp", tmp_path / "exp", "--dropouts", "0.1 0.3"]
+    words = [*trees, "--average", "1", "--exp", tmp_path / "an exp", "--dropouts", "0.1 0.3"]
     finish(words, **tools)
-    runs = {path.name for path in (tmp_path / "exp").glob("aiayn-*") if (path / "test").exists()}
+    runs = {path.name for path in (tmp_path / "an exp").glob("aiayn-*") if (path / "test").exists()}
     assert runs == {f"{PARSER}-dropout0.3"}
 
 
@@ -356,3 +357,18 @@ def test_table_3_lists_a_run_that_fails_and_does_not_stop_for_it(tmp_path):
     assert (settings["subset"], settings["averaged"]) == ("valid", 1)
     del tools["STAND_IN_FAILS"]
     assert "stage 5-train, aiayn-a_h1-1" in finish(words, **tools).stderr
+    words.insert(1, "--force")
+    for task, texts in (("", 1), ("1", 0)):
+        again = stages_run(finish(words, **tools, SLURM_ARRAY_TASK_ID=task).stderr)
+        assert (again.count("2-clean"), again.count("5-train")) == (texts, 1 + texts)
+
+
+def test_a_node_may_come_before_node_0(tmp_path):
+    corpus, exp = make_corpus("multi30k", tmp_path / "mirror", "de", 30), tmp_path / "exp"
+    words = mirrored(corpus, exp, "--nodes", "2", "--master", "a:1", "--row", "tiny")
+    other = start([*words, "--node_rank", "1"], tmp_path / "errors")
+    while "waits for node 0" not in (tmp_path / "errors").read_text():
+        assert other.poll() is None
+        time.sleep(0.01)
+    finish([*words, "--stop_stage", "1"])
+    kill_session(other)

@@ -141,7 +141,7 @@ def test_help_names_every_option_with_its_default(sample):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--wrod", "tea"], "unknown option --wrod: --word?"),
+        (["--wrod", "tea"], "unknown option --wrod: --help lists all"),
         (["--word"], "option --word needs a value"),
         (["tea"], "unexpected argument 'tea'"),
         (["--times", "x[$(touch mark)]"], "--times must be a whole number, got 'x[$(touch mark)]'"),
@@ -224,14 +224,14 @@ def hold(lock: Path, content: str) -> subprocess.Popen:
 
 
 @pytest.mark.parametrize(
-    "content", ["{host} {me} 0", "other-host 5 5", "{host} x[$(touch mark)] 1"]
+    "content", ["{host} {me} 0", "other-host 4190000 4190001", "{host} x[$(touch mark)] 1"]
 )
 def test_a_run_that_somebody_works_in_is_left_alone(sample, tmp_path, content):
     """Breaks if what stands in a lock is taken for arithmetic, or process group 1 for one."""
     finish([*sample, "--stop_stage", "2"])
     words = content.format(host=os.uname().nodename, me=os.getpid())
     holder = hold(tmp_path / "exp/run/.lock", words)
-    result = call(sample, tmp_path)
+    result = call(sample, tmp_path, HOSTNAME="other-host")  # as of the shell that started it
     assert result.returncode == 1 and "is already running in" in result.stderr
     assert alive(holder.pid) and not (tmp_path / "mark").exists()
     kill_session(holder)
