@@ -50,6 +50,24 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder with one vocabulary, which no test changes."""
+    from small_models import small_model
+
+    root = tmp_path_factory.mktemp("translates")
+    return small_model(root / "exp").export(root / "en-de")
+
+
+@pytest.fixture(scope="session")
+def parser_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of a parser."""
+    from small_models import small_model
+
+    root = tmp_path_factory.mktemp("parses")
+    return small_model(root / "exp", "parser").export(root / "parser")
+
+
 @pytest.fixture
 def aiayn(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Return a function that runs a subcommand: its status, its output and its errors."""

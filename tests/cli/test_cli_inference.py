@@ -26,18 +26,6 @@ LINES = ["", *SENTENCES, "", "the cat saw"]
 TEXT = "".join(f"{line}\n" for line in LINES)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("translates")
-    return small_model(root / "exp").export(root / "en-de")
-
-
-@pytest.fixture(scope="module")
-def parser(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("parses")
-    return small_model(root / "exp", "parser").export(root / "parser")
-
-
 @pytest.fixture
 def training(tmp_path: Path) -> Path:
     """What a recipe leaves: the data with a note of its text, and a run."""
@@ -203,9 +191,9 @@ def test_an_invalid_line_comes_after_what_is_done_or_is_skipped(
 
 
 def test_a_sentence_that_cannot_be_a_tree_is_named_or_skipped(
-    parser: Path, aiayn: Aiayn, give: Give
+    parser_folder: Path, aiayn: Aiayn, give: Give
 ) -> None:
-    options = ("--model", parser, "--cpu", "--tokenized", "--beam", 1)
+    options = ("--model", parser_folder, "--cpu", "--tokenized", "--beam", 1)
     sentences = ["the cat", "", "a (b c", "the cat"]
     tree = aiayn("parse", *options, "the cat")[1]
     status, out, err = aiayn("parse", *options, *sentences)
@@ -219,7 +207,7 @@ def test_a_sentence_that_cannot_be_a_tree_is_named_or_skipped(
 
 
 def test_a_terminal_is_asked_again_after_an_invalid_line(
-    folder: Path, parser: Path, aiayn: Aiayn, give: Give, monkeypatch: pytest.MonkeyPatch
+    folder: Path, parser_folder: Path, aiayn: Aiayn, give: Give, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give(b"caf\xe9\n" + b"x " * 1025 + b"\n\nthe cat\n", terminal=True)
     status, out, err = aiayn("translate", folder, "--scores", "--beam", 1, "--cpu")
@@ -228,7 +216,7 @@ def test_a_terminal_is_asked_again_after_an_invalid_line(
     assert "0xe9" in err and "at most 1,024" in err
     monkeypatch.setitem(sys.modules, "readline", None)  # a Python may have been built without it
     give("a (b c\n\nthe cat\n", terminal=True)
-    status, out, err = aiayn("parse", "--model", parser, "--tokenized", "--beam", 1, "--cpu")
+    status, out, err = aiayn("parse", "--model", parser_folder, "--tokenized", "--beam", 1, "--cpu")
     assert (status, out.split("\n")[0], out.count("\n")) == (0, "", 2)
     assert "'(b'" in err
 
@@ -265,9 +253,9 @@ def test_a_folder_a_run_and_a_checkpoint_are_the_same_model(
 
 @pytest.mark.parametrize("task", ["translation", "parsing"])
 def test_the_card_has_a_command_that_works(
-    task: str, folder: Path, parser: Path, aiayn: Aiayn, give: Give
+    task: str, folder: Path, parser_folder: Path, aiayn: Aiayn, give: Give
 ) -> None:
-    model = folder if task == "translation" else parser
+    model = folder if task == "translation" else parser_folder
     words = re.search(r"(?m)^    aiayn (.*) < text$", (model / "README.md").read_text())[1]
     give("the cat\n")
     status, output, _ = aiayn(*words.replace("THIS_FOLDER", str(model)).split(), "--cpu")
@@ -292,10 +280,10 @@ def test_the_card_has_a_command_that_works(
     ],
 )
 def test_options_that_do_not_fit_are_one_line_and_write_nothing(
-    given: str, rule: str, folder: Path, parser: Path, cache: Path, refused: Refused
+    given: str, rule: str, folder: Path, parser_folder: Path, cache: Path, refused: Refused
 ) -> None:
     root = cache.parents[2]
-    places = {"FOLDER": folder, "PARSER": parser, "ROOT": root, "OUT": root / "out"}
+    places = {"FOLDER": folder, "PARSER": parser_folder, "ROOT": root, "OUT": root / "out"}
 
     def filled(text: str) -> str:
         return re.sub("[A-Z]{3,}", lambda match: str(places.get(match[0], match[0])), text)

@@ -25,7 +25,7 @@ from fairseq_aiayn import load
 from fairseq_aiayn.cli.options import PRECISIONS
 from fairseq_aiayn.inference.engine import Engine
 from fairseq_aiayn.inference.folder import read_folder
-from fairseq_aiayn.inference.pytorch import Parser, Translator, find_device
+from fairseq_aiayn.inference.pytorch import Translator, find_device
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES
 from fairseq_aiayn.treebank.repair import repair
 
@@ -74,27 +74,13 @@ def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def folder(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small.export(tmp_path_factory.mktemp("folder") / "folder")
 
 
 @pytest.fixture(scope="module")
-def translator(folder: Path) -> Translator:
-    return load(folder, "cpu")
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one vocabulary."""
-    root = tmp_path_factory.mktemp("shared")
-    return small_model(root / "model").export(root / "folder")
-
-
-@pytest.fixture(scope="module")
-def parser(tmp_path_factory: pytest.TempPathFactory) -> Parser:
-    """Loaded as a user does it."""
-    root = tmp_path_factory.mktemp("parser")
-    return load(small_model(root / "model", "parser").export(root / "folder"), "cpu")
+def translator(exported: Path) -> Translator:
+    return load(exported, "cpu")
 
 
 def tokens_of(small: Small, translator: Translator, sentence: str) -> torch.Tensor:
@@ -108,13 +94,13 @@ def tokens_of(small: Small, translator: Translator, sentence: str) -> torch.Tens
     ("beam", "alpha", "nbest", "precision"),
     [(1, 0.0, 1, "float32"), (4, 0.6, 3, "float32"), (4, 0.6, 1, "bfloat16")],
 )
-def test_the_search_is_the_plugins(small, folder, translator, beam, alpha, nbest, precision):
+def test_the_search_is_the_plugins(small, exported, translator, beam, alpha, nbest, precision):
     """All sentences in one batch, padded by fairseq's own function; in bfloat16 one at a time,
     because rounding depends on the padding of a batch."""
     config = replace(small.task.cfg, search_precision=precision)
     task = type(small.task)(config, small.task.source_dictionary, small.task.target_dictionary)
     options = Namespace(beam=beam, lenpen=alpha, nbest=nbest)
-    generator, mine = task.build_generator([small.model], options), load(folder, "cpu", precision)
+    generator, mine = task.build_generator([small.model], options), load(exported, "cpu", precision)
     rounded = precision == "bfloat16"
     for batch in [[sentence] for sentence in SENTENCES] if rounded else [SENTENCES]:
         rows = [tokens_of(small, translator, sentence) for sentence in batch]
@@ -132,12 +118,12 @@ def test_the_search_is_the_plugins(small, folder, translator, beam, alpha, nbest
     assert tuple(PRODUCT_TYPES) == PRECISIONS
 
 
-def test_defaults_are_the_papers_and_batches_change_nothing(translator, folder):
+def test_defaults_are_the_papers_and_batches_change_nothing(translator, exported):
     lines = ["", *SENTENCES[2:], " ", SENTENCES[4], "", SENTENCES[3]]
     best = [outputs[0].text for outputs in translator.search(lines, beam=4, alpha=0.6)]
     assert translator.translate(lines) == best
     assert [text == "" for text in best] == [line.strip() == "" for line in lines]
-    alone = Translator(read_folder(folder), "cpu", batch_tokens=1)
+    alone = Translator(read_folder(exported), "cpu", batch_tokens=1)
     assert [alone.translate([line])[0] for line in lines] == best
     assert [outputs[0].text for outputs in alone.stream(lines, at_once=2)] == best
     first, *_, last = translator.search(["", "the cat", ""])
@@ -170,9 +156,9 @@ def test_encoder_outputs_are_the_plugins_in_any_batch(small, translator):
         torch.testing.assert_close(rows, memory[0], atol=1e-5, rtol=1e-5)
 
 
-def test_attention_without_a_target_is_that_of_the_pieces_that_the_model_wrote(shared, monkeypatch):
+def test_attention_without_a_target_is_that_of_the_pieces_that_the_model_wrote(folder, monkeypatch):
     """Breaks if they are joined to text and cut again, which may give other pieces."""
-    translator = load(shared, "cpu")
+    translator = load(folder, "cpu")
     ((best,),) = translator.search([SENTENCES[3]])
     source, written = translator.source_tokens(SENTENCES[3]), translator.target.numbers(best.pieces)
     expected = translator.attention_of(source, written)
@@ -195,15 +181,15 @@ def test_attention_without_a_target_is_that_of_the_pieces_that_the_model_wrote(s
         (lambda t: find_device("nowhere"), ValueError, "^device nowhere: "),
     ],
 )
-def test_what_is_no_list_of_sentences_or_out_of_range_is_named(shared, use, kind, message):
-    translator = load(shared, "cpu")
+def test_what_is_no_list_of_sentences_or_out_of_range_is_named(folder, use, kind, message):
+    translator = load(folder, "cpu")
     with pytest.raises(kind, match=message):
         use(translator)
 
 
-def test_a_precision_without_products_is_named(shared):
+def test_a_precision_without_products_is_named(folder):
     with pytest.raises(ValueError, match="expected float32 or bfloat16, got 'float16'"):
-        load(shared, "cpu", precision="float16")
+        load(folder, "cpu", precision="float16")
 
 
 def test_learned_positions_limit_sentences_and_outputs(tmp_path):
@@ -218,7 +204,8 @@ def test_learned_positions_limit_sentences_and_outputs(tmp_path):
         translator.score(["the"], ["the " * 85])
 
 
-def test_a_parser_folder_is_a_parser_with_trees_over_the_words(parser):
+def test_a_parser_folder_is_a_parser_with_trees_over_the_words(parser_folder):
+    parser = load(parser_folder, "cpu")
     sentences = ["The cat sat.", "", "the hat"]
     trees = parser.parse(sentences, beam=2, constrained=True)
     assert [tree == "" for tree in trees] == [False, True, False]
@@ -236,7 +223,7 @@ def test_a_parser_folder_is_a_parser_with_trees_over_the_words(parser):
         parser.parse([["a b"]])
 
 
-def test_neither_fairseq_nor_compilers_are_loaded(shared):
+def test_neither_fairseq_nor_compilers_are_loaded(folder):
     """PyTorch's compiler alone would take longer to import than everything else."""
     script = (
         "import sys, fairseq_aiayn, fairseq_aiayn.inference.pytorch\n"
@@ -245,10 +232,10 @@ def test_neither_fairseq_nor_compilers_are_loaded(shared):
         "roots = {name.partition('.')[0] for name in sys.modules} | set(sys.modules)\n"
         "print(*sorted(roots & {'fairseq', 'omegaconf', 'sentencepiece', 'torch._dynamo'}))"
     )
-    command = [sys.executable, "-c", script, str(shared), SENTENCES[0]]
+    command = [sys.executable, "-c", script, str(folder), SENTENCES[0]]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     printed = subprocess.check_output(command, text=True, env=environment)
-    assert printed == f"{load(shared, 'cpu').translate([SENTENCES[0]])[0]}\n\n"
+    assert printed == f"{load(folder, 'cpu').translate([SENTENCES[0]])[0]}\n\n"
 
 
 def test_the_page_runs(tmp_path, monkeypatch, capsys):
