@@ -3,8 +3,8 @@
 
 # download URL FILE CHECKSUM
 #
-# CHECKSUM is sha256:HEX, md5:HEX, or - if none is known. FILE appears only with this checksum. A file
-# of the same name in --mirror is linked instead.
+# CHECKSUM is sha256:HEX or md5:HEX. FILE appears only with this checksum. A file of the same name in
+# --mirror is linked instead.
 download() {
     local url=$1 file=$2 sum=$3 name=${2##*/}
     if [[ -e $file ]]; then
@@ -24,7 +24,7 @@ download() {
 # fetch URL PART CHECKSUM: download to PART, going on where it stopped, as often as it grows.
 fetch() {
     local before size=-1
-    [[ ! -L $2 && $3 != - ]] || rm -f "$2"
+    [[ ! -L $2 ]] || rm -f "$2"
     until run curl --fail --location --retry 3 --connect-timeout 30 --speed-limit 1 --speed-time 60 \
         --continue-at - --output "$2" "$1"; do
         (($? != 33)) || rm -f "$2" # the server cannot resume
@@ -35,14 +35,12 @@ fetch() {
     done
 }
 
-fits() { [[ $2 != - ]] && "${2%%:*}sum" --check --status <<<"${2#*:}  $1" 2>/dev/null; }
+fits() { "${2%%:*}sum" --check --status <<<"${2#*:}  $1" 2>/dev/null; }
 
 # check FILE CHECKSUM: end the recipe unless FILE has it; remove a wrong download.
 check() {
     local wrong="the checksum is not $2"
-    if [[ $2 == - ]]; then
-        return
-    elif [[ $dry_run == true ]]; then
+    if [[ $dry_run == true ]]; then
         echo "echo '${2#*:}  $1' | ${2%%:*}sum --check"
     elif ! fits "$1" "$2"; then
         [[ ! -L $1 ]] || fatal "$(readlink "$1"): $wrong; replace it"

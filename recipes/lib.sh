@@ -23,7 +23,7 @@ plugin=$root/fairseq_aiayn
 PYTHONPATH=$(tr -s : <<<"${plugin%/*}:${PYTHONPATH:-}") # an empty part would be the current directory
 export PYTHONPATH=${PYTHONPATH%:}
 export PYTHONUTF8=1 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} # threads that wait leave shared cores
-export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=110 # seconds that torchrun gives its workers to end
+export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=110 # seconds for workers to end; an older torchrun gives 30
 unset PYTHONIOENCODING # it would override PYTHONUTF8
 HOSTNAME=$(uname -n)   # the environment may have another's, such as the login node's
 
@@ -78,7 +78,7 @@ open_exp() {
     # Another node may come before node 0, which must see that the directory is a recipe's.
     ((node_rank == 0)) || [[ $dry_run == true ]] || { mkdir -p "$exp" && : >>"$exp/.lock"; }
     ((node_rank > 0)) || begin -w "$exp"
-    ((node_rank > 0)) || [[ $force$dry_run != truefalse ]] || rm -f "$exp"/*/.training
+    [[ $node_rank$force$dry_run != 0truefalse ]] || rm -f "$exp/${system-}-${row-}-${seeds-}/.training"
 }
 
 # begin [-w] DIRECTORY: work in DIRECTORY, as the only process that does; with -w, wait for others.
@@ -118,14 +118,15 @@ end() {
     locked=''
 }
 
-# End a process group: TERM, and KILL after 115 seconds; Slurm gives a job 120 before its time is up.
+# End a process group: TERM, and KILL after 115 seconds. Slurm says 120 before that a job's time is up.
 stop_group() {
+    local end=$((SECONDS + 115))
     if pgrep -g "$1" -x srun >/dev/null; then # it would kill its tasks instead of telling them
         scancel --signal=TERM "$SLURM_JOB_ID"
     else
         kill -TERM -- "-$1" 2>/dev/null || return 0
     fi
-    for _ in {1..1150}; do
+    while ((SECONDS < end)); do
         kill -0 -- "-$1" 2>/dev/null || return 0
         sleep 0.1
     done

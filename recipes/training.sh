@@ -91,7 +91,8 @@ find_hardware() {
         return
     fi
     [[ $gpus != auto ]] || gpus=$((there > 0 ? there : 1))
-    [[ $dry_run == true ]] || ((there == 0 || gpus <= there || stop_stage < 5)) || fatal "--gpus must be at most the $there here, got '$gpus'"
+    [[ $dry_run == true ]] || ((there == 0 || gpus <= there || stop_stage < 5)) || # text needs none
+        fatal "--gpus must be at most the $there here, got '$gpus'"
     precision=${precision/auto/fp16} # which keeps 11 bits of each weight in a checkpoint, bf16 only 8
 }
 
@@ -146,8 +147,7 @@ flag_value() {
 # the processes, also those of one node: fairseq would spawn them, and they would spawn their data
 # loaders, which import torch again at every epoch.
 find_processes() {
-    local job=${SLURM_JOB_ID:-} processes=$((gpus * nodes)) port on_each=() together=(--standalone)
-    local host=,is_host=$((node_rank == 0)) # torchrun does not know every address of its host
+    local job=${SLURM_JOB_ID:-} processes=$((gpus * nodes)) port host='' on_each=() together=(--standalone)
     hardware=(--num-workers 4 --log-interval 100 --distributed-world-size "$processes")
     cpu=()
     [[ $device == cuda ]] || cpu=(--cpu) hardware=(--cpu --num-workers 0 --log-interval 10)
@@ -171,10 +171,10 @@ find_processes() {
         if [[ -n $job ]]; then # jobs may share their first node, but not its port
             port=0000${job//[!0-9]/}
             master=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p):2${port: -4}
-            host='' # by its name
             on_each=(srun --export ALL --nodes "$nodes" --ntasks-per-node 1 --kill-on-bad-exit=1
                 ${SLURM_CPUS_PER_TASK:+--cpus-per-task "$SLURM_CPUS_PER_TASK"})
         fi
+        [[ -n $job ]] || host=,is_host=$((node_rank == 0)) # torchrun does not know all its addresses
         together=(--nnodes "$nodes" --rdzv-backend c10d --rdzv-endpoint "$master"
             --rdzv-id "${dir##*/}" --rdzv-conf "join_timeout=$node_wait,read_timeout=$node_wait$host")
     fi

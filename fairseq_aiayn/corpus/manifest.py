@@ -1,6 +1,6 @@
 """The manifest of a corpus: the files to download and the place of each text in them.
 
-A corpus.toml has a table [downloads."FILE"] for every file (url, size in bytes, sha256 or md5), a
+A corpus.toml has a table [downloads."FILE"] for every file (url, sha256 or md5, size in bytes), a
 list [[train]] and the tables [valid] and [test]. A text has a name, a file, the member if the file
 is an archive, and the number of sentences if it is known. In file and member, {language} stands for
 the language and {side} for src or ref. Without [downloads], the files must be there already.
@@ -39,11 +39,15 @@ class Download:
     sha256: str | None = None
     md5: str | None = None
 
+    def __post_init__(self) -> None:
+        """Raise ValueError without a checksum."""
+        if not (self.sha256 or self.md5):
+            raise ValueError(f"expected sha256 or md5 of {self.url}")
+
     @property
     def checksum(self) -> str:
-        """The checksum as "sha256:HEX" or "md5:HEX"; "-" if none is known."""
-        kinds = {"sha256": self.sha256, "md5": self.md5}
-        return next((f"{kind}:{digits}" for kind, digits in kinds.items() if digits), "-")
+        """The checksum as "sha256:HEX" or "md5:HEX"."""
+        return f"sha256:{self.sha256}" if self.sha256 else f"md5:{self.md5}"
 
 
 class Location(NamedTuple):

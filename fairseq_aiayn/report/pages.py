@@ -54,9 +54,12 @@ from fairseq_aiayn.text import write_whole
 RESULTS = "Results"
 WSJ = ("wsj", "wsj_semi_supervised")  # as the recipe calls the paper's corpora
 SECTION_23 = 2_416  # sentences
-# Columns of Table 3, and the options of fairseq-train that change them
-SYMBOLS = {symbol: option(f"{SIDES[0]}_{name}") for name, symbol in ENCODER_AND_DECODER.items()}
-SYMBOLS |= {"d_k": "--d-k", "d_v": "--d-v", "P_drop": "--dropout", "ε_ls": "--label-smoothing"}
+SYMBOLS = {  # columns of Table 3, and the options of fairseq-train that change them
+    symbol: [option(f"{side}_{name}") for side in SIDES]
+    for name, symbol in ENCODER_AND_DECODER.items()
+}
+SYMBOLS |= {"d_k": ["--d-k"], "d_v": ["--d-v"]}
+SYMBOLS |= {"P_drop": ["--dropout"], "ε_ls": ["--label-smoothing"]}
 CONDITIONS = ("updates", "vocabulary", "averaging")  # of the paper's figures, as diagnosed
 # Measured in tensor2tensor#317 on the authors' checkpoint of 3.8 million steps.
 OTHER_MEASURE = (
@@ -88,7 +91,7 @@ def sections(results: Results) -> Sections:
     found: dict[str, Sequence[Block]] = {}
     if results.kind == TABLE3:
         found[RESULTS] = [*table3_blocks(translations, results.unfinished), *seeds]
-        firsts = list(in_papers_order(translations))
+        firsts = [*translations]
     elif parsers:
         found[RESULTS] = [*seeds, *parsers_blocks(parsers, results.f1_differences)]
     else:
@@ -215,12 +218,14 @@ def table3_blocks(
     """Return the table in the paper's order of rows, and what must be known to read it."""
     blocks: list[Block] = []
     if runs:
-        ordered = in_papers_order(runs)
-        groups = groupby(ordered, key=lambda run: (run.settings.row, run.settings.system))
+        groups = groupby(runs, key=lambda run: (run.settings.row, run.settings.system))
         first, *others = (_table3_cells([*group]) for _, group in groups)
         for cells in others:
             cells |= {name: "" for name in SYMBOLS if cells[name] == first[name]}
-        blocks.append(table_of([first, *others], left=2))
+        blocks += [
+            table_of([first, *others], left=2),
+            "A size without a number is the first row's.",
+        ]
         blocks += filter(None, (unmet_conditions(runs, EN_DE, "valid"), OTHER_MEASURE))
         blocks += _signatures(runs[0])
     if unfinished:
@@ -232,18 +237,6 @@ def table3_blocks(
         if missing := [row for row in TABLE_3_ROWS if row not in rows]:
             blocks.append(f"Rows without a finished run of {system}: {', '.join(missing)}")
     return blocks
-
-
-def in_papers_order(runs: Sequence[TranslationRun]) -> list[TranslationRun]:
-    """Sort runs by their rows in Table 3 and, for a row, by the order of the systems."""
-    systems = list(dict.fromkeys(run.settings.system for run in runs))
-    return sorted(
-        runs,
-        key=lambda run: (
-            TABLE_3_ROWS.index(str(run.settings.row)),
-            systems.index(run.settings.system),
-        ),
-    )
 
 
 def _table3_cells(runs: Sequence[TranslationRun]) -> dict[str, str]:
@@ -269,11 +262,14 @@ def _table3_cells(runs: Sequence[TranslationRun]) -> dict[str, str]:
 
 def symbols_of(run: Run, options: Mapping[str, str]) -> dict[str, str]:
     """Return the sizes and rates of a run's row, with those that options of a training change."""
-    row = ROWS[str(run.settings.row)]
-    return {
-        name: options.get(changing, str(getattr(row, name.replace("ε", "epsilon"))))
-        for name, changing in SYMBOLS.items()
-    }
+    row, found = ROWS[str(run.settings.row)], {}
+    for name, changing in SYMBOLS.items():
+        value = getattr(row, name.replace("ε", "epsilon"))
+        given = next((options[each] for each in changing if each in options), value)
+        found[name] = type(value)(given)
+    if run.settings.system == "stock" and options:  # whose heads divide d_model
+        found["d_k"] = found["d_v"] = found["d_model"] // found["h"]
+    return {name: str(value) for name, value in found.items()}
 
 
 def _mean(values: Sequence[float]) -> str:

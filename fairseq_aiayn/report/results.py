@@ -175,7 +175,20 @@ def read_table3(directories: Sequence[Path]) -> Results:
             )
         finished[directory] = run
     require_comparable(list(finished), list(finished.values()))
-    return Results(TABLE3, tuple(finished.values()), unfinished=tuple(unfinished))
+    runs = tuple(in_papers_order([*finished.values()]))
+    return Results(TABLE3, runs, unfinished=tuple(unfinished))
+
+
+def in_papers_order(runs: Sequence[TranslationRun]) -> list[TranslationRun]:
+    """Sort runs by their rows in Table 3 and, for a row, by the order of the systems."""
+    systems = list(dict.fromkeys(run.settings.system for run in runs))
+    return sorted(
+        runs,
+        key=lambda run: (
+            TABLE_3_ROWS.index(str(run.settings.row)),
+            systems.index(run.settings.system),
+        ),
+    )
 
 
 def read_results(path: Path) -> Results:

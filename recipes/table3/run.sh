@@ -34,9 +34,9 @@ require_one_of system aiayn stock both
 [[ $max_update == auto ]] || require_whole max_update
 for word in "${passed[@]}"; do
     case ${word%%=*} in
-    --row | --seeds | --system | --exp | --subset | --average | --patience | --node_rank | --master)
-        fatal "${word%%=*} cannot stand after --: Table 3 sets it for each run, or could not compare" \
-            "them" ;;
+    --row | --seeds | --system | --exp | --subset | --average | --patience | --node_rank | --master | \
+        --force | --stage | --stop_stage)
+        fatal "${word%%=*} cannot stand after --: this recipe sets it, the same for all runs" ;;
     esac
 done
 here=$(dirname "$recipe")
@@ -79,6 +79,7 @@ if ((stage <= 1)); then # tasks of an array share the text
     call --exp "$exp" --stop_stage 4 "${passed[@]}" ${task:+--force false} || exit
 fi
 ((stop_stage >= 2)) || exit 0
+((stage <= 2)) || chosen=()
 few=() # few checkpoints: nothing is averaged, they are only for resuming
 [[ $max_update == auto ]] || few=(--interval $((max_update < 20 ? 1 : max_update / 20)))
 [[ $dry_run == false && $force == false ]] || few+=(--stage 5) # the text is shown, or made, once

@@ -12,6 +12,7 @@ from fairseq_aiayn.corpus.manifest import read_manifest
 SMALL = """
 [downloads."a.tgz"]
 url = "http://localhost:9/a.tgz"
+md5 = "2c2c"
 [downloads."valid.en"]
 url = "http://localhost:9/valid.en"
 size = 7
@@ -78,7 +79,7 @@ def test_the_command_prints_a_line_of_three_columns_for_each_file_used(path):
     result = script(manifest.__file__, "--manifest", path, *languages)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout == (
-        "http://localhost:9/a.tgz\ta.tgz\t-\n"
+        "http://localhost:9/a.tgz\ta.tgz\tmd5:2c2c\n"
         "http://localhost:9/valid.en\tvalid.en\tsha256:0a0a\n"
         "http://localhost:9/valid.de\tvalid.de\tmd5:1b1b\n"
     )
@@ -89,6 +90,7 @@ def test_the_command_prints_a_line_of_three_columns_for_each_file_used(path):
     [
         ('name = "a"', "", "train.0.name: missing key"),
         ("sha256", "sha265", "downloads.valid.en.sha265: "),
+        ('md5 = "1b1b"', "", "downloads.valid.de: expected sha256 or md5"),
         ("a.{language}", "a", "train.0: expected {language}"),
         ("[[train]]", "[[", "expected TOML: "),
     ],

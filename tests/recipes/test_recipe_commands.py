@@ -300,6 +300,7 @@ WRONG = {
         (["--corpus", "../demo"], "--corpus must name a recipe"),
         (["--rows", "base", "--", "--patience", "3"], "--patience cannot stand after --"),
         (["--", "--row", "big"], "--row cannot stand after --"),
+        (["--", "--stop_stage=4"], "--stop_stage cannot stand after --"),
     ],
 }
 

@@ -370,5 +370,7 @@ def test_a_node_may_come_before_node_0(tmp_path):
     while "waits for node 0" not in (tmp_path / "errors").read_text():
         assert other.poll() is None
         time.sleep(0.01)
-    finish([*words, "--stop_stage", "1"])
-    kill_session(other)
+    try:
+        finish([*words, "--stop_stage", "1"])
+    finally:
+        kill_session(other)

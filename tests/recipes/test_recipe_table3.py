@@ -75,7 +75,7 @@ def test_seeds_give_mean_and_sample_standard_deviation(make_run):
         for seed, bleu in bleus.items()
     ]
     worse = [make_run("c_n2", seed, **{"score.json": score(20 + seed / 10)}) for seed in (1, 2)]
-    text = markdown(read_table3([*runs, make_run("c_n4"), *worse]))
+    text = markdown(read_table3([*worse, make_run("c_n4"), *runs]))
     base, _, single = cells_of(text)
     assert base["BLEU, ours"] == f"25.47 ± {stdev(bleus.values()):.2f}" == "25.47 ± 0.50"
     assert base["sacreBLEU, ours"] == "24.47 ± 0.50"
@@ -86,8 +86,10 @@ def test_seeds_give_mean_and_sample_standard_deviation(make_run):
 
 
 def test_systems_stand_beside_one_another(make_run):
-    runs = [make_run("c_n2"), make_run("base", system="stock"), make_run("base")]
+    four = {"commands": {"train": "fairseq-train --encoder-attention-heads 4"}}
+    runs = [make_run("c_n2"), make_run("base"), make_run("base", system="stock", made=four)]
     text = markdown(read_table3(runs))
+    assert cells_of(text)[1]["d_k"] == "128", "d_model / h"
     assert [(line["row"], line["system"]) for line in cells_of(text)] == [
         ("base", "aiayn"),
         ("base", "stock"),
@@ -101,7 +103,7 @@ def test_what_differs_from_the_paper_is_said_below_the_table(make_run):
     assert "the paper's figures" not in text and text.count(OTHER_MEASURE) == 1
     made = {"corpus": "multi30k_en_de", "subset": "test", "averaged": 5}
     files = {"train.log": train_log(5_000), "valid.log": valid_log(5.0, 9_712)}
-    made["commands"] = {"train": "fairseq-train --encoder-layers 2 --encoder-embed-dim 128"}
+    made["commands"] = {"train": "fairseq-train --dropout 0.10 --decoder-embed-dim 128"}
     other = make_run("c_n2", made=made, **files)
     assert (
         "Not as for the paper's figures: corpus multi30k_en_de, subset test (paper: wmt14_en_de, "
