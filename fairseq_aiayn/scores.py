@@ -114,8 +114,7 @@ def score(
 def require_sentences(name: str, lines: Sequence[str]) -> None:
     """Raise ValueError if a line of what the message calls `name` is one of fairseq-generate."""
     for match in filter(None, map(GENERATED.match, lines)):
-        option = " --tokens" if match[1] == "H" else ""
-        command = f"python -m fairseq_aiayn.runs.hypotheses{option} < OUTPUT"
+        command = f"grep ^{match[1]}- OUTPUT | sort -V | cut -f 3-"
         line = f"{match[1]}-{match[2]}"
         raise ValueError(f"{name}: expected sentences, got {line}; to extract them: {command}")
 

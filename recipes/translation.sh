@@ -158,13 +158,13 @@ for system in $systems; do
             run cp "$exp/text/$subset.$source_lang" "$dir/source.txt"
             run cp "$exp/text/$subset.$target_lang" "$dir/reference.txt"
             run -i "$dir/generate-$subset.txt" -o "$dir/hypothesis.txt" \
-                python "$module" fairseq_aiayn.runs.hypotheses
+                sh -c 'grep ^D- | sort -V | cut -f 3-'
             [[ $dry_run == true ]] || paste -d '\n' <(head -n 3 "$dir/source.txt") \
                 <(head -n 3 "$dir/hypothesis.txt") >&2
             if [[ -n ${lowercase[*]} ]]; then # published results are BLEU of lowercased tokens
                 tokens=(--tokens "$dir/hypothesis.tokens" "$exp/tokens/$subset.$target_lang")
                 run -i "$dir/generate-$subset.txt" -o "$dir/hypothesis.tokens" \
-                    python "$module" fairseq_aiayn.runs.hypotheses --tokens
+                    sh -c 'grep ^H- | sort -V | cut -f 3-'
             fi
             run -q -n score -o "$dir/score.json" aiayn bleu --hypothesis "$dir/hypothesis.txt" \
                 --reference "$dir/reference.txt" --target-lang "$target_lang" "${tokens[@]}" --json
