@@ -118,7 +118,7 @@ end() {
     locked=''
 }
 
-# End a process group: TERM, and KILL after 115 seconds. Slurm says 120 before that a job's time is up.
+# End a process group: TERM, and KILL after 115 seconds; a job of slurm.sbatch has 120 to end.
 stop_group() {
     local end=$((SECONDS + 115))
     if pgrep -g "$1" -x srun >/dev/null; then # it would kill its tasks instead of telling them

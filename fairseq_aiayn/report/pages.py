@@ -224,7 +224,7 @@ def table3_blocks(
             cells |= {name: "" for name in SYMBOLS if cells[name] == first[name]}
         blocks += [
             table_of([first, *others], left=2),
-            "A size without a number is the first row's.",
+            "An empty size is that of the first row.",
         ]
         blocks += filter(None, (unmet_conditions(runs, EN_DE, "valid"), OTHER_MEASURE))
         blocks += _signatures(runs[0])

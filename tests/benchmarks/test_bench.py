@@ -142,6 +142,14 @@ def test_all_parts_are_measured(tmp_path, monkeypatch, capsys):
     assert "ours float32 ÷ CTranslate2 float32" in capsys.readouterr().out
 
 
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, monkeypatch):
+    (tmp_path / "train.en-de.en.idx").touch()
+    words = ["bench.py", "--data", tmp_path, "--work", tmp_path / "train.en-de.en.idx"]
+    monkeypatch.setattr(sys, "argv", [*map(str, words)])
+    with pytest.raises(SystemExit, match=r"bench: \[Errno .*idx"):
+        bench.main()
+
+
 def test_the_page_has_the_table_of_the_result_file(tmp_path):
     """Breaks if a figure of the page comes from elsewhere, or a quartile stands for the median."""
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")

@@ -260,6 +260,13 @@ def test_python_imports_nothing_from_the_users_directory(tmp_path):
     assert result.returncode == 0 and not (tmp_path / "mark").exists()
 
 
+@pytest.mark.parametrize("name", ["SLURM_RESTART_COUNT", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID"])
+def test_an_environment_variable_is_not_evaluated(tmp_path, name):
+    words = [RECIPES / "table3/run.sh", "--rows", "base", "--dry_run"]
+    call(words, tmp_path, **{name: "x[$(touch mark)]"})
+    assert list(tmp_path.iterdir()) == []
+
+
 # --- downloads ---
 
 CONTENT = b"0123456789" * 1000
