@@ -78,7 +78,7 @@ check_training() {
 # Set device, gpus and precision. This asks only the driver, so that a dry run needs no torch.
 find_hardware() {
     local there
-    there=$(nvidia-smi --list-gpus 2>/dev/null | wc -l) || there=0
+    there=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU ') || there=0
     if ((there > 0)) && [[ -v CUDA_VISIBLE_DEVICES ]]; then # it hides all from a negative number on
         there=$(sed -E 's/(^|,) *-.*//; s/,/\n/g' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .) || there=0
     fi
@@ -153,11 +153,10 @@ find_processes() {
     [[ $device == cuda ]] || cpu=(--cpu) hardware=(--cpu --num-workers 0 --log-interval 10)
     case $device-$system-$precision in
     *-fp32) ;;
-    # The plugin's --autocast keeps weights, and so checkpoints, in fp32. Stock fairseq's --bf16 and
-    # --fp16 do not, and they fail on a CPU.
+    # The plugin's --autocast keeps weights, and so checkpoints, in fp32; --bf16 and --fp16 do not.
     *-aiayn-bf16) hardware+=(--autocast bfloat16) ;;
     cuda-*) hardware+=("--$precision") ;;
-    *) log "stock fairseq trains in fp32: its --$precision fails on a CPU" ;;
+    *) log "on a CPU, stock fairseq trains in fp32: its --$precision would round the weights" ;;
     esac
     start=()
     ((processes > 1)) || return 0
@@ -173,8 +172,9 @@ find_processes() {
             master=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p):2${port: -4}
             on_each=(srun --export ALL --nodes "$nodes" --ntasks-per-node 1 --kill-on-bad-exit=1
                 ${SLURM_CPUS_PER_TASK:+--cpus-per-task "$SLURM_CPUS_PER_TASK"})
+        else
+            host=,is_host=$((node_rank == 0)) # torchrun does not know all its addresses
         fi
-        [[ -n $job ]] || host=,is_host=$((node_rank == 0)) # torchrun does not know all its addresses
         together=(--nnodes "$nodes" --rdzv-backend c10d --rdzv-endpoint "$master"
             --rdzv-id "${dir##*/}" --rdzv-conf "join_timeout=$node_wait,read_timeout=$node_wait$host")
     fi

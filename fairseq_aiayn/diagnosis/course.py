@@ -108,7 +108,7 @@ def _scale(run: Evidence) -> Iterator[Event]:
     scales = [*run.curves.get("loss scale", {}).values()]
     if GAVE_UP in run.log.text or (scales and scales[-1] < 1):
         text = "the loss scale became too small: often the loss has diverged before (fairseq#512)"
-        yield Event(text, Weight.LARGE, "--clip-norm 1, --bf16, a smaller --lr")
+        yield Event(text, Weight.LARGE, "--clip-norm 1, --bf16 with this plugin, a smaller --lr")
     norms = smoothed(run.curves.get("gradient norm", {}))
     update = max(norms, key=norms.__getitem__, default=0)
     if update > (run.number("warmup_updates") or 0) and norms[update] > SPIKE:
@@ -131,7 +131,7 @@ def _left_out(run: Evidence) -> Iterator[Event]:
         (lost, updates, " batches were lost for want of memory, the longest first",
          "a smaller --max-tokens with a larger --update-freq"),
         (overflows, updates + overflows, " updates overflowed and were left out (some are normal)",
-         "--bf16 where the GPU has it"),
+         "--bf16 with this plugin, where the GPU has it"),
         (run.missing, 30 * run.missing, " sentences of the test set were not translated",
          "--required-batch-size-multiple 1"),
     ):

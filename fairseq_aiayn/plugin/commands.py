@@ -19,6 +19,7 @@ import torch
 from fairseq import options
 from fairseq.dataclass.configs import OptimizationConfig
 from fairseq.logging import progress_bar
+from fairseq.utils import xm
 
 from fairseq_aiayn.text import shortened
 
@@ -80,8 +81,8 @@ def one_line_for_ours(command: str, previous: Callable) -> Callable:
 
 
 def checking_options(parse_args_and_arch: Callable) -> Callable:
-    """Wrap the parser of options: it raises ValueError without the --task that a command needs, and
-    as `require_matching` does."""
+    """Wrap the parser of options: --bf16 needs no TPU, where torch_xla is missing. It raises
+    ValueError without the --task that a command needs, and as `require_matching` does."""
 
     @wraps(parse_args_and_arch)
     def wrapped(*arguments: object, **named: object) -> object:
@@ -93,6 +94,7 @@ def checking_options(parse_args_and_arch: Callable) -> Callable:
             raise ValueError("expected --task, such as --task aiayn_translation") from error
         if isinstance(parsed, Namespace):  # not also the options that are unknown
             require_matching(vars(parsed))
+            parsed.tpu &= xm is not None  # which fairseq sets for --bf16
         return parsed
 
     return wrapped

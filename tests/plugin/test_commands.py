@@ -71,6 +71,11 @@ def test_an_option_that_needs_another_names_it(flags: str, missing: str, given: 
     parse(*words, *given.split())
 
 
+def test_bf16_does_not_ask_for_a_tpu() -> None:
+    """Breaks if it ends with an error on a GPU, because fairseq takes it for a TPU's option."""
+    assert not parse("--arch", "transformer", "--bf16").tpu
+
+
 @pytest.fixture
 def own_handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[logging.Handler]]:
     """The handlers of fairseq's progress bar, closed after the test."""

@@ -193,8 +193,8 @@ def test_the_published_transformer_tiny_of_multi30k():
 
 
 def gpus(tmp_path: Path, count: int) -> dict[str, str]:
-    """Return variables with which a machine seems to have so many GPUs."""
-    lines = "".join(f"echo GPU {n}\n" for n in range(count))
+    """Return variables with which a machine seems to have so many GPUs, each cut by MIG."""
+    lines = "".join(f"echo GPU {n}: H100\necho '  MIG 1g.10gb'\n" for n in range(count))
     path = write_tool(tmp_path / "nvidia" / "nvidia-smi", lines)
     return {"PATH": f"{path}:{environment()['PATH']}"}
 

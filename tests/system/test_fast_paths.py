@@ -38,7 +38,7 @@ def test_the_loss_curves_of_fast_and_naive_paths_agree(run, data_bin, tmp_path):
 
 
 def test_autocast_on_a_cpu_learns_and_keeps_float32_checkpoints(run, data_bin, tmp_path):
-    """fairseq's own --bf16 ends with an error there. Breaks if weights are rounded to 8 bits."""
+    """Breaks if weights are rounded to 8 bits, as by fairseq's own --bf16."""
     done = run(
         *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--save-dir", tmp_path),
         *("--max-update", "60", "--autocast", "bfloat16", "--no-epoch-checkpoints"),
