@@ -22,7 +22,7 @@ SPIKE = 10  # gradient norms above this are not a converging Transformer's
 WMT14_PAIRS = 4_500_000
 LESS = "a smaller --lr, a longer warm-up or a larger batch; go back to a checkpoint before"
 PREPARED = "look whether the lines of both languages belong together and were prepared alike"
-# What a log says, in the words of all versions of fairseq from 0.6 on
+# What a log says, in the words of all versions of fairseq from 0.8 on
 SKIPPED = re.compile(r"([\d,]+) samples have invalid sizes and will be skipped")
 EXAMPLES = re.compile(r"([\d,]+) examples")  # of one side of a part of the data
 OVERFLOW = re.compile("overflow detected")

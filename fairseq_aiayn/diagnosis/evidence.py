@@ -25,7 +25,7 @@ TRANSFORMERS = re.compile(  # of the paper, by the names of fairseq's architectu
 )
 # Parts of fairseq of which this plugin has its own
 STOCKS = {"task": "translation", "criterion": "label_smoothed_cross_entropy", "optimizer": "adam"}
-# What a log says, in the words of all versions of fairseq from 0.6 on
+# What a log says, in the words of all versions of fairseq from 0.8 on
 DEVICES = re.compile(r"training on (\d+) (?:devices|GPUs)")
 MODEL_CLASS = re.compile(r"(?:^|\| )model: (?:\S+ \()?(\w+)\)?$", re.MULTILINE)
 ENDED = re.compile(r"done training in|early stop since|stopping training because", re.IGNORECASE)
