@@ -176,9 +176,10 @@ def averaged_of(row: Row, subset: object) -> int:
     return 1 if subset == "valid" and row in TABLE_3 else row.averaged
 
 
-def vocabulary_of(row: Row) -> int:
-    """Return how many subwords the paper has for a row's languages (section 5.1)."""
-    return VOCABULARY_EN_FR if row == BIG_EN_FR else VOCABULARY_EN_DE
+def vocabulary_of(row: Row, corpus: str | None = None) -> int:
+    """Return how many subwords the paper has for the languages of a row or corpus (section 5.1)."""
+    is_french = row == BIG_EN_FR or corpus in ("wmt14_en_fr", "wmt14_fr_en")
+    return VOCABULARY_EN_FR if is_french else VOCABULARY_EN_DE
 
 
 def is_about(vocabulary: int, paper: int) -> bool:

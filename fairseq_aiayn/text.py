@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -163,6 +164,8 @@ def whole_path(path: Path) -> Iterator[Path]:
     path = path.resolve()
     with _new_folder_beside(path) as folder:
         yield folder / path.name
+        if path.exists():
+            shutil.copymode(path, folder / path.name)
         os.replace(folder / path.name, path)
 
 

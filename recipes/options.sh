@@ -33,7 +33,7 @@ read_options() {
     [[ ${SLURM_RESTART_COUNT:-0} == 0 ]] || force=false stage=0 # a requeued job goes on
     [[ $force == false || $stage != 0 ]] || stage=1
     [[ -z $mirror || -d $mirror ]] || fatal "--mirror must be a directory, got '$mirror'"
-    mirror=${mirror:+$(realpath "$mirror")}
+    mirror=${mirror:+$(realpath -- "$mirror")}
     [[ $dry_run == false ]] || echo "export PATH=$(quoted "$PATH") PYTHONPATH=$(quoted "$PYTHONPATH")" \
         "PYTHONUTF8=1"
 }

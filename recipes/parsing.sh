@@ -145,7 +145,7 @@ parse_and_score() {
         run cp "$exp/trees/$set.words" "$scope/words.txt"
         run cp "$exp/trees/$set.trees" "$scope/gold.trees"
         run -i "$scope/generate.txt" -o "$scope/linearised.txt" \
-            sh -c 'grep ^D- | sort -V | cut -f 3-'
+            sh -c 'grep -a ^D- | sort -V | cut -f 3-'
         # Outputs that are not trees are repaired, and counted.
         run -o "$scope/predicted.trees" aiayn delinearize "$scope/linearised.txt" \
             --words "$scope/words.txt" --report "$scope/repairs.json"
@@ -211,7 +211,7 @@ for system in $systems; do
                 "${tried[@]/%//evalb.txt}"
             end
             [[ $dry_run == true ]] || # the first of equal ones
-                dropout=$(awk '{ print $NF, $0 }' "$chosen" | sort -s -k 1,1nr |
+                dropout=$(awk '{ print $NF, $0 }' "$chosen" | LC_ALL=C sort -s -k 1,1nr |
                     sed -nE '1s/.*-dropout([0-9.]+).*/\1/p')
             use_run "$dropout"
         fi

@@ -16,7 +16,7 @@
 #   our_search, stock_search    only where the search is not the paper's
 # training.sh sets flags, search (`aiayn flags`) and cpu: --cpu or nothing; lib.sh has stage, run, end.
 
-manifest_sha256=$(sha256sum <"$manifest")
+manifest_sha256=$(sed '/^#/d' "$manifest" | sha256sum)
 [[ $source_lang != "$target_lang" ]] ||
     fatal "--source_lang and --target_lang must differ, both are '$source_lang'"
 languages=("$source_lang" "$target_lang")
@@ -66,13 +66,14 @@ stage 2 clean && {
 }
 
 learned=$exp/subwords/pieces.model as=--model # sentencepiece's, and the option that names it
-[[ $subwords == word_pieces ]] || learned=$exp/subwords/codes as=--codes # subword-nmt's
+dictionary=(--srcdict "$exp/subwords/dict.txt") # else, each string of other characters is a type
+[[ $subwords == word_pieces ]] || learned=$exp/subwords/codes as=--codes dictionary=() # subword-nmt's
 
 stage 3 subwords && { # one vocabulary for both languages (section 5.1)
     run rm -rf "$exp/subwords"
     run mkdir "$exp/subwords"
     if [[ $subwords == byte_pairs ]]; then
-        run -o "$exp/subwords/text" cat "${languages[@]/#/$exp/tokens/train.}"
+        run -o "$exp/subwords/text" cat "${languages[@]/#/"$exp/tokens/train."}"
         run -i "$exp/subwords/text" -o "$exp/subwords/counts" subword-nmt get-vocab
         # shellcheck disable=SC2016  # awk's dollar sign
         run -i "$exp/subwords/counts" -o "$exp/subwords/words" \
@@ -82,7 +83,7 @@ stage 3 subwords && { # one vocabulary for both languages (section 5.1)
         run rm "$exp/subwords/text" "$exp/subwords/counts" "$exp/subwords/words"
     else
         run python "$module" fairseq_aiayn.corpus.subwords learn "${subword_flags[@]}" \
-            --text "${languages[@]/#/$exp/tokens/train.}" --output "$learned"
+            --text "${languages[@]/#/"$exp/tokens/train."}" --dictionary "${dictionary[1]}" --output "$learned"
     fi
     for set in train valid test; do
         for language in "${languages[@]}"; do
@@ -94,7 +95,7 @@ stage 3 subwords && { # one vocabulary for both languages (section 5.1)
 
 stage 4 binarize && { # one dictionary, as shared embeddings need it (section 3.4)
     run rm -rf "$exp/bin"
-    run -q fairseq-preprocess "${pair[@]}" --joined-dictionary --workers "$workers" \
+    run -q fairseq-preprocess "${pair[@]}" --joined-dictionary "${dictionary[@]}" --workers "$workers" \
         --trainpref "$exp/subwords/train" --validpref "$exp/subwords/valid" \
         --testpref "$exp/subwords/test" --destdir "$exp/bin"
     # What aiayn export needs to know: how plain text becomes these subwords.
@@ -158,13 +159,13 @@ for system in $systems; do
             run cp "$exp/text/$subset.$source_lang" "$dir/source.txt"
             run cp "$exp/text/$subset.$target_lang" "$dir/reference.txt"
             run -i "$dir/generate-$subset.txt" -o "$dir/hypothesis.txt" \
-                sh -c 'grep ^D- | sort -V | cut -f 3-'
+                sh -c 'grep -a ^D- | sort -V | cut -f 3-'
             [[ $dry_run == true ]] || paste -d '\n' <(head -n 3 "$dir/source.txt") \
                 <(head -n 3 "$dir/hypothesis.txt") >&2
             if [[ -n ${lowercase[*]} ]]; then # published results are BLEU of lowercased tokens
                 tokens=(--tokens "$dir/hypothesis.tokens" "$exp/tokens/$subset.$target_lang")
                 run -i "$dir/generate-$subset.txt" -o "$dir/hypothesis.tokens" \
-                    sh -c 'grep ^H- | sort -V | cut -f 3-'
+                    sh -c 'grep -a ^H- | sort -V | cut -f 3-'
             fi
             run -q -n score -o "$dir/score.json" aiayn bleu --hypothesis "$dir/hypothesis.txt" \
                 --reference "$dir/reference.txt" --target-lang "$target_lang" "${tokens[@]}" --json

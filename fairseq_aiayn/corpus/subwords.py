@@ -117,12 +117,13 @@ def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_n
 
 def fairseq_dictionary(model: bytes) -> str:
     """Return a dictionary for fairseq with all subwords of a SentencePiece model, so that none is
-    unknown; the special symbols are fairseq's own."""
+    unknown. Its types and fairseq's four special symbols are a multiple of 8, as is usual there."""
     from sentencepiece import SentencePieceProcessor
 
     processor = SentencePieceProcessor(model_proto=model)
     numbers = [n for n in range(len(processor)) if not processor.is_control(n)]
     subwords = [processor.id_to_piece(n) for n in numbers if not processor.is_unknown(n)]
+    subwords += [f"madeupword{n:04}" for n in range(-(len(subwords) + 4) % 8)]
     return "".join(f"{subword} 1\n" for subword in subwords)
 
 

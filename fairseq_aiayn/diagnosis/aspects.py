@@ -84,7 +84,7 @@ def judge(aspect: Aspect, run: Evidence, row: Row) -> Finding | None:
     if here is None:
         return None
     names = {"row": row, "task": task_of(row), "search": decoding(row), "adam": ADAM}
-    names["vocabulary"] = vocabulary_of(row)
+    names["vocabulary"] = vocabulary_of(row, run.corpus)
     names["shared"] = option([*SHARING][0 if row.shared_vocabulary else 1])
     paper = aspect.paper(run, row) if callable(aspect.paper) else aspect.paper.format(**names)
     if isinstance(here, tuple):
@@ -429,7 +429,8 @@ ASPECTS = (
            (UNKNOWN, "more parameters than the paper's model"), "{shared}"),
     Aspect("vocabulary", "about {vocabulary:,}",
            lambda run, row: run.vocabulary and (row in (*OWN, PARSING) or (
-               is_about(run.vocabulary, vocabulary_of(row)) or f"{run.vocabulary:,} types")),
+               is_about(run.vocabulary, vocabulary_of(row, run.corpus))
+               or f"{run.vocabulary:,} types")),
            (UNKNOWN, "another text or number of merges: perplexities per piece do not compare"),
            "subword-nmt learn-bpe --total-symbols -s {vocabulary}"),
     Aspect("initial values", "{row.initialization}", _initial_values,

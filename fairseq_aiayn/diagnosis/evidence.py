@@ -117,9 +117,11 @@ def _of_path(path: Path) -> Evidence:
     if path.is_dir():
         files = [path / name for name in ("train.log", *CHECKPOINTS)]
         path = next(filter(Path.exists, files), path / CHECKPOINTS[0])
-    with path.open("rb") as file:
-        is_checkpoint = file.read(2) in (ZIP, PICKLE)
-    return _of_checkpoint(path) if is_checkpoint else _of_log(read_log(path))
+    if path.is_file():  # a pipe is read only once
+        with path.open("rb") as file:
+            if file.read(2) in (ZIP, PICKLE):
+                return _of_checkpoint(path)
+    return _of_log(read_log(path))
 
 
 def evidence_of_run(run: ScoredRun, log: Log) -> Evidence:
@@ -168,6 +170,7 @@ def _of_log(log: Log) -> Evidence:
     trainings = log.last_training
     run = _of_training(log, trainings)
     later = log.starts[log.starts.index(trainings[-1]) + 1 :] if trainings else []
+    later = [start for start in later if GENERATED.search(start.log.text)]  # not fairseq-validate
     return _with_search(run, later[-1].log, later[-1]) if later else run
 
 

@@ -280,6 +280,7 @@ NAMED_GROUPS = {  # the option that says what a group of options is the configur
 }
 # What fairseq-train writes down as well, but does not use
 OTHER_COMMANDS = ("generation", "eval_lm", "interactive", "common_eval", "scoring")
+STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 OBJECT = re.compile(r"<[^<>']*(?:'[^']*')?[^<>']*>")  # as Python prints what has no literal
 
 
@@ -333,7 +334,8 @@ def _configuration(lines: Sequence[str], number: int) -> tuple[dict[str, object]
 
 
 def _open_brackets(text: str) -> int:
-    """Return how many more brackets a text opens than it closes."""
+    """Return how many more brackets a text opens than it closes, but for those in its strings."""
+    text = STRING.sub("", text)
     return sum(map(text.count, "([{")) - sum(map(text.count, ")]}"))
 
 

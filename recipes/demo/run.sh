@@ -39,7 +39,7 @@ small_budget 6000 auto 500
 [[ $device$row$max_update != cputinyauto ]] ||
     train_options="--validate-after-updates 700 $train_options"
 [[ $exp != auto ]] || exp=$root/exp/demo$([[ $target_lang == de ]] || echo "_$target_lang")
-[[ -z $corpus ]] || { require_outside corpus "$corpus" && corpus=$(realpath "$corpus"); }
+[[ -z $corpus ]] || { require_outside corpus "$corpus" && corpus=$(realpath -- "$corpus"); }
 
 here=$(dirname "$recipe")
 # shellcheck source=recipes/demo/data.sh

@@ -49,7 +49,7 @@ here=$(dirname "$recipe") corpus_name=$corpus silver_files=() checksums=/dev/nul
 for file in $silver; do # a pattern stands for the files that it matches
     [[ -f $file ]] || fatal "--silver must name files, there is no '$file'"
     require_outside silver "$file"
-    silver_files+=("$(realpath "$file")")
+    silver_files+=("$(realpath -- "$file")")
 done
 if [[ $corpus == gum ]]; then
     [[ -z $treebank$lists ]] || fatal "--corpus gum takes no --treebank or --lists"
@@ -61,9 +61,9 @@ else
     [[ -d $treebank ]] || fatal "--corpus wsj needs --treebank DIR, parsed/mrg/wsj of LDC's" \
         "Treebank-3, got '$treebank'; --corpus gum needs nothing"
     [[ -z $lists || -d $lists ]] || fatal "--lists must be a directory, got '$lists'"
-    treebank=$(realpath "$treebank")
+    treebank=$(realpath -- "$treebank")
     # A user's own sets are not the paper's or GUM's, whatever the directory is called.
-    [[ -z $lists ]] || { lists=$(realpath "$lists") && corpus_name=${treebank##*/}_lists; }
+    [[ -z $lists ]] || { lists=$(realpath -- "$lists") && corpus_name=${treebank##*/}_lists; }
 fi
 [[ -z $silver ]] || vocabulary=${vocabulary/auto/32000} corpus_name+=_semi_supervised
 augment=${augment/auto/false} vocabulary=${vocabulary/auto/16000}

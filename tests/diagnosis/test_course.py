@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,21 @@ def test_of_a_healthy_training_nothing_is_of_weight(diagnosed, end):
     assert not heavy(diagnosed(NAMESPACE, *curve(), *end))
 
 
-@pytest.mark.parametrize("form", ["tqdm", "0.8", "json", "gz", "wrapped", "colours", "generated"])
+FORMS = [
+    "tqdm",
+    "0.8",
+    "json",
+    "gz",
+    "wrapped",
+    "colours",
+    "generated",
+    "validated",
+    "bracket",
+    "pipe",
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_logs_of_all_forms_say_the_same(diagnosed, tmp_path, form):
     lines = healthy = [NAMESPACE, *curve()]
     if form == "tqdm":
@@ -101,12 +116,20 @@ def test_logs_of_all_forms_say_the_same(diagnosed, tmp_path, form):
         lines = [f"0: \x1b[32m{line}\x1b[0m" for line in lines]
     elif form == "generated":
         lines = [*lines, DONE, repr(GROUPS), "H-0\t-1\tb"]
+    elif form == "validated":
+        lines = [*lines, DONE, repr(GROUPS | {"generation": {"beam": 9}})]
+    elif form == "bracket":
+        lines = [NAMESPACE.replace("Namespace(", "Namespace(save_dir='run(1', "), *lines[1:]]
     expected, path = diagnosed(*healthy), write_log(tmp_path, *lines)
     if form == "gz":
         path.write_bytes(gzip.compress(path.read_bytes()))
-    found = diagnose(read_evidence(path))
+    with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as cat:
+        if form == "pipe":
+            path = Path(f"/dev/fd/{cat.stdout.fileno()}")
+        found = diagnose(read_evidence(path))
     assert (found.events, found.arch) == (expected.events, "transformer_wmt_en_de")
     assert {**found.findings, **expected.findings} == found.findings
+    assert form == "generated" or len(found.findings) == len(expected.findings)
 
 
 def test_only_the_last_training_counts_with_its_restarts(diagnosed):

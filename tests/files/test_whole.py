@@ -55,7 +55,8 @@ def test_no_file_of_the_user_is_taken_for_a_temporary_one(tmp_path: Path) -> Non
 
 
 def test_what_is_no_plain_file_is_written_to_and_stays_what_it_is(tmp_path: Path) -> None:
-    """A device is as a pipe: it must never become a file. Of a link, the file is replaced."""
+    """A device is as a pipe: it must never become a file. Of a link, the file is replaced. A file
+    that was private stays so."""
     pipe, file, link = (tmp_path / name for name in ("pipe", "file", "link"))
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -67,6 +68,9 @@ def test_what_is_no_plain_file_is_written_to_and_stays_what_it_is(tmp_path: Path
     for text in ("new", "again"):  # open() would make the first
         write_whole(link, text)
         assert link.is_symlink() and file.read_text() == text
+    file.chmod(0o600)
+    write_whole(file, "private")
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_an_input_is_not_replaced(tmp_path: Path) -> None:

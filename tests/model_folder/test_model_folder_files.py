@@ -116,6 +116,7 @@ def test_a_run_that_has_been_moved_has_everything(
     settings = {"system": "aiayn", "corpus": "invented", "text_sha256": "0ff"}
     settings["commands"] = {"generate": search}
     (run / "test" / "settings.json").write_text(json.dumps(settings))
+    (run / "training.json").touch()
     score = {"score": 24.2345, "signature": "case:mixed"}
     (run / "test" / "score.json").write_text(json.dumps({"paper": score, "sacrebleu": "none"}))
     for given in (run, run / "test"):
@@ -125,6 +126,9 @@ def test_a_run_that_has_been_moved_has_everything(
     assert "BLEU 24.23" in model_card(model)
     (run.parent / "bin" / "sha256").write_text("0dd  -\n")
     with pytest.raises(ValueError, match="has been made anew since"):
+        find_run(run)
+    (run / "training.json").unlink()  # as where EXP is given, which may have several runs
+    with pytest.raises(ValueError, match="expected a model folder, or a run"):
         find_run(run)
 
 

@@ -216,6 +216,14 @@ def test_without_a_gpu_the_cpu_trains(tmp_path):
     assert training(GERMAN, *EIGHT, **gpus(tmp_path, 1)), "only shown"
 
 
+def test_word_pieces_are_the_dictionary():
+    """Breaks if each string of characters that no piece has becomes a type of the vocabulary."""
+    (words,) = commands(dry_run([FRENCH, *CPU]), "fairseq-preprocess")
+    assert (
+        value(words, "--srcdict").endswith("/subwords/dict.txt") and "--joined-dictionary" in words
+    )
+
+
 def test_bf16_is_each_systems_own():
     shown = dry_run([GERMAN, "--precision", "bf16", "--system", "both", "--gpus", "1"])
     ours, stock = commands(shown, "fairseq-train")

@@ -23,6 +23,7 @@ from recipe_runs import (
     call,
     files_of,
     finish,
+    in_front,
     kill_session,
     lines_of,
     make_corpus,
@@ -31,6 +32,7 @@ from recipe_runs import (
     start,
     wait_for,
     with_holds,
+    write_tool,
 )
 
 from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
@@ -226,9 +228,8 @@ def test_all_splits_go_through_the_same_steps_which_export_reads(
     """Breaks if a step is left out for one split, or the note beside the binaries says another."""
     corpus = make_corpus(recipe, tmp_path / "mirror", language, 40, SAME)
     tools = with_stand_ins(tmp_path / "tools")
-    words = mirrored(corpus, tmp_path / "exp", "--stop_stage", "4", *options)
-    finish(words, **tools)
-    exp = tmp_path / "exp"
+    exp = tmp_path / "R&D"
+    finish(mirrored(corpus, exp, "--stop_stage", "4", *options), **tools)
     for side in ("en", language):
         steps = set()
         for split in ("train", "valid", "test"):
@@ -241,6 +242,8 @@ def test_all_splits_go_through_the_same_steps_which_export_reads(
     assert processing.lowercase == ("lc.norm.tok" in options)
     assert processing.normalize == (recipe != "wmt14_en_fr")
     cut = (sentence_pieces if recipe == "wmt14_en_fr" else byte_pairs)(model)
+    if recipe == "wmt14_en_fr":  # its types, also those of no text, and four special symbols
+        assert (len(lines_of(exp / "subwords/dict.txt")) + 4) % 8 == 0
     for split in ("train", "test"):
         tokens = lines_of(exp / "tokens" / f"{split}.en")
         assert lines_of(exp / "subwords" / f"{split}.en") == [*map(cut, tokens)]
@@ -343,12 +346,18 @@ def test_lists_that_share_a_file_are_refused(trees, tmp_path):
 # --- table 3 ---
 
 
-def test_table_3_lists_a_run_that_fails_and_does_not_stop_for_it(tmp_path):
+@pytest.fixture
+def table_3(tmp_path) -> list[str]:
+    """The command that trains two rows."""
     corpus = make_corpus("multi30k", tmp_path / "mirror", "de", 30)
-    tools = with_stand_ins(tmp_path / "tools") | {"STAND_IN_FAILS": "aiayn_a_h1"}
     words = [RECIPES / "table3/run.sh", "--corpus", "multi30k", "--rows", "a_h1 base", "--exp"]
     words += [tmp_path / "exp", "--mirror", corpus.mirror, "--max_update", "6", "--"]
     words += ["--manifest", corpus.manifest, "--bpe_codes", "100", "--device", "cpu"]
+    return [*map(str, words)]
+
+
+def test_table_3_lists_a_run_that_fails_and_does_not_stop_for_it(tmp_path, table_3):
+    words, tools = table_3, with_stand_ins(tmp_path / "tools") | {"STAND_IN_FAILS": "aiayn_a_h1"}
     result = call(words, **tools)
     assert result.returncode == 1 and "not finished: aiayn-a_h1-1" in result.stderr
     table = (tmp_path / "exp/table3.md").read_text()
@@ -361,6 +370,22 @@ def test_table_3_lists_a_run_that_fails_and_does_not_stop_for_it(tmp_path):
     for task, texts in (("", 1), ("1", 0)):
         again = stages_run(finish(words, **tools, SLURM_ARRAY_TASK_ID=task).stderr)
         assert (again.count("2-clean"), again.count("5-train")) == (texts, 1 + texts)
+
+
+def test_what_a_killed_table_3_left_running_is_ended_before_it_goes_on(tmp_path, table_3):
+    """Breaks if two trainings have the same GPUs."""
+    tools, sign = with_stand_ins(tmp_path / "tools"), tmp_path / "sign"
+    sleeps = write_tool(tmp_path / "sleeps" / "fairseq-train", f"mkdir {sign}-$$; sleep 600")
+    process = start(table_3, tmp_path / "errors", **in_front(sleeps, tools))
+    while not (signs := [*tmp_path.glob("sign-*")]):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    training = Path("/proc", signs[0].name.removeprefix("sign-"))
+    assert training.exists()
+    finish(table_3, **tools)
+    assert not training.exists()
 
 
 def test_a_node_may_come_before_node_0(tmp_path):
