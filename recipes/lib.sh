@@ -6,7 +6,7 @@
 #
 #   stage NUMBER NAME [VALUE...] && { ... }     run a block unless it was done with these values
 #   run [-q] [-n NAME] [-i INPUT] [-o OUTPUT] COMMAND...     run one command of a block
-#   download URL FILE CHECKSUM [BYTES]          get a file from --mirror or the web, and check it
+#   download URL FILE CHECKSUM                  get a file from --mirror or the web, and check it
 #
 # With --dry_run, all three print the commands that they would run. Recipes need bash 4.4.
 

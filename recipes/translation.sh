@@ -16,15 +16,14 @@
 #   our_search, stock_search    only where the search is not the paper's
 # training.sh sets flags, search (`aiayn flags`) and cpu: --cpu or nothing; lib.sh has stage, run, end.
 
-manifest_sha256=$(sed '/^#/d' "$manifest" | sha256sum)
+manifest_sha256=$(sed '/^#/d' <"$manifest" | sha256sum)
 [[ $source_lang != "$target_lang" ]] ||
     fatal "--source_lang and --target_lang must differ, both are '$source_lang'"
 languages=("$source_lang" "$target_lang")
 pair=(--source-lang "$source_lang" --target-lang "$target_lang")
 systems=${system/both/aiayn stock}
-if ((stop_stage >= 5)); then
-    for system in $systems; do find_flags; done # wrong options fail before the text is prepared
-fi
+# Wrong options fail before the text is prepared
+((stop_stage < 5)) || for system in $systems; do find_flags; done
 
 open_exp "$root/exp/$corpus_name"
 cleaning="$tokenizer ${normalize[*]} ${lowercase[*]} ${limits[*]}"

@@ -120,8 +120,7 @@ def run_flags(arguments: argparse.Namespace) -> None:
     """print a row's training regime, or its search, as options of fairseq's commands
 
     The update frequency keeps the row's batch on any number of GPUs: about 25,000 source and 25,000
-    target tokens (section 5.1). Add data, task, precision (--fp16, or --bf16 with this plugin) and
-    directories yourself.
+    target tokens (section 5.1). Add data, task, precision and directories yourself.
 
     For a smaller budget than the paper's, set --batch-tokens, --warmup-updates and --max-update;
     the interval between checkpoints shrinks in proportion to the updates. --lr-factor multiplies

@@ -30,7 +30,6 @@ from fairseq_aiayn.decoding.tree_constraint import (
     classify_tokens,
 )
 from fairseq_aiayn.inference.engine import (
-    AT_ONCE,
     BATCH_TOKENS,
     Engine,
     Translation,
@@ -167,18 +166,6 @@ class Translator(TrainedModel):
         """Return up to `nbest` outputs of each sentence, best first; an empty sentence has one
         empty output, whose score is 0."""
         return self.engine(beam, alpha, nbest)(sentences)
-
-    def stream(
-        self,
-        sentences: Iterable[str],
-        beam: int | None = None,
-        alpha: float | None = None,
-        nbest: int = 1,
-        at_once: int = AT_ONCE,
-    ) -> Iterator[list[Translation]]:
-        """Yield what `search` returns, in the order of the sentences; `at_once` of them are sorted
-        by length and searched together."""
-        return self.engine(beam, alpha, nbest).stream(sentences, at_once)
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[float]:
         """Return log P(target | source) of each pair in nats, the end token included.

@@ -125,7 +125,7 @@ def test_defaults_are_the_papers_and_batches_change_nothing(translator, exported
     assert [text == "" for text in best] == [line.strip() == "" for line in lines]
     alone = Translator(read_folder(exported), "cpu", batch_tokens=1)
     assert [alone.translate([line])[0] for line in lines] == best
-    assert [outputs[0].text for outputs in alone.stream(lines, at_once=2)] == best
+    assert [outputs[0].text for outputs in alone.engine().stream(lines, at_once=2)] == best
     first, *_, last = translator.search(["", "the cat", ""])
     first.append("mine")
     assert last == translator.search([""])[0], "no two sentences share a list"
