@@ -94,7 +94,8 @@ def checking_options(parse_args_and_arch: Callable) -> Callable:
             raise ValueError("expected --task, such as --task aiayn_translation") from error
         if isinstance(parsed, Namespace):  # not also the options that are unknown
             require_matching(vars(parsed))
-            parsed.tpu &= xm is not None  # which fairseq sets for --bf16
+            if xm is None and "tpu" in parsed:  # set by fairseq for --bf16
+                parsed.tpu = False
         return parsed
 
     return wrapped
