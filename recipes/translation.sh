@@ -16,7 +16,7 @@
 #   our_search, stock_search    only where the search is not the paper's
 # training.sh sets flags, search (`aiayn flags`) and cpu: --cpu or nothing; lib.sh has stage, run, end.
 
-manifest_sha256=$(sed '/^#/d' <"$manifest" | sha256sum)
+manifest_sha256=$(sha256sum <"$manifest")
 [[ $source_lang != "$target_lang" ]] ||
     fatal "--source_lang and --target_lang must differ, both are '$source_lang'"
 languages=("$source_lang" "$target_lang")

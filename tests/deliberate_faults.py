@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PACKAGE, RECIPES = "fairseq_aiayn", "recipes"
+LONGEST = "3600"  # seconds; tests that a fault makes endless have not caught it
 FAILED = re.compile(r"^(?:FAILED|ERROR) ([^: ]+)", re.MULTILINE)
 
 # ROOM: NAME, then a text in the package => what replaces it
@@ -220,28 +221,34 @@ def homes_of(fault: Fault) -> list[Path]:
     return [path for path in modules for _ in range(path.read_text("utf-8").count(fault.old))]
 
 
-def run_tests(directory: str, tests: str) -> str:
-    """Run tests in a copy of the repository; return the file of the first that fails."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", tests]
+def run_tests(directory: str, tests: str) -> str | None:
+    """Run tests in a copy of the repository; return the file of the first that fails, "" if all
+    pass, and None if pytest has another exit status, as after LONGEST seconds."""
+    command = ["timeout", LONGEST, sys.executable, "-m", "pytest", "-xq", "-p", "no:cacheprovider"]
     environment = os.environ | {"PYTHONPATH": directory}
     done = subprocess.run(
-        command, cwd=directory, env=environment, stdout=subprocess.PIPE, text=True, check=False
+        [*command, tests],
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     failed = FAILED.search(done.stdout)
-    return failed[1] if failed else ""
+    return {0: "", 1: failed and failed[1]}.get(done.returncode)
 
 
 def is_caught(fault: Fault) -> bool:
     """Run tests in a copy that has the fault, until one catches it; print whether one did."""
     with tempfile.TemporaryDirectory(prefix="fault-") as copy:
         command = f"git ls-files -z | xargs -0 cp -t {copy} --parents"
-        subprocess.run(command, shell=True, cwd=ROOT, check=True)
+        subprocess.run(command, shell=True, cwd=ROOT, check=False)  # a file may be gone
         module = Path(copy) / homes_of(fault)[0].relative_to(ROOT)
         content = module.read_text("utf-8")
         module.write_text(content.replace(fault.old, fault.new), "utf-8")
         failed = run_tests(copy, f"tests/{fault.room}") or run_tests(copy, "tests")
         module.write_text(content, "utf-8")
-        caught = bool(failed) and not run_tests(copy, failed)  # it passes without the fault
+        caught = bool(failed) and run_tests(copy, failed) == ""  # it passes without the fault
     print(f"{'caught' if caught else 'MISSED'}  {fault.name}  ({failed})", flush=True)
     return caught
 

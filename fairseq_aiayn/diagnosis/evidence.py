@@ -170,7 +170,8 @@ def _of_log(log: Log) -> Evidence:
     trainings = log.last_training
     run = _of_training(log, trainings)
     later = log.starts[log.starts.index(trainings[-1]) + 1 :] if trainings else []
-    later = [start for start in later if GENERATED.search(start.log.text)]  # not fairseq-validate
+    marks = (GENERATED, RESULT, TRANSLATED)  # fairseq-validate leaves none of them
+    later = [start for start in later if any(mark.search(start.log.text) for mark in marks)]
     return _with_search(run, later[-1].log, later[-1]) if later else run
 
 

@@ -108,8 +108,8 @@ def find_run(run: Path) -> Checkpoint:
 
     Raises OSError or ValueError for a run without a search, or whose text has been replaced.
     """
-    parts = "*/settings.json" if (run / "training.json").exists() else "settings.json"
-    found = [*run.glob("settings.json"), *sorted(run.glob(parts))]
+    parts = run.glob("*/settings.json") if (run / "training.json").exists() else []
+    found = [*run.glob("settings.json"), *sorted(parts)]
     if not found:
         raise ValueError(f"{run}: expected a model folder, or a run with its settings.json")
     path, search = found[0], found[0].parent

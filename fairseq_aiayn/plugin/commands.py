@@ -94,7 +94,7 @@ def checking_options(parse_args_and_arch: Callable) -> Callable:
             raise ValueError("expected --task, such as --task aiayn_translation") from error
         if isinstance(parsed, Namespace):  # not also the options that are unknown
             require_matching(vars(parsed))
-            if xm is None and "tpu" in parsed:  # set by fairseq for --bf16
+            if xm is None and "tpu" in parsed and parsed.bf16:  # which fairseq takes for --tpu
                 parsed.tpu = False
         return parsed
 

@@ -269,7 +269,7 @@ def fitting_tag(tag: str, form: str) -> str:
     if tag == ANY_WORD:
         return TAG_OF.get(form, ANY_WORD)
     if form in EITHER:
-        return TAG_OF[form] if tag in NOT_OF_WORDS else tag
+        return TAG_OF.get(form, ANY_WORD) if tag in NOT_OF_WORDS else tag
     if form in TAG_OF:
         return tag if tag in FORMS else TAG_OF[form]
     return ANY_WORD if tag in FORMS or tag in NOT_OF_WORDS else tag

@@ -84,7 +84,6 @@ few=() # few checkpoints: nothing is averaged, they are only for resuming
 [[ $max_update == auto ]] || few=(--interval $((max_update < 20 ? 1 : max_update / 20)))
 [[ $dry_run == false && $force == false ]] || few+=(--stage 5) # the text is shown, or made, once
 failed=()
-((${#chosen[@]} == 0)) || begin "$exp/.table3-${chosen[0]}" # stops what a killed one left running
 for one in "${chosen[@]}"; do # if one fails, the others still run
     system=${one%%-*} seed=${one##*-} row=${one#*-}
     call --exp "$exp" --system "$system" --row "${row%-*}" --seeds "$seed" --subset valid \

@@ -23,7 +23,6 @@ from recipe_runs import (
     call,
     files_of,
     finish,
-    in_front,
     kill_session,
     lines_of,
     make_corpus,
@@ -32,7 +31,6 @@ from recipe_runs import (
     start,
     wait_for,
     with_holds,
-    write_tool,
 )
 
 from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
@@ -346,18 +344,12 @@ def test_lists_that_share_a_file_are_refused(trees, tmp_path):
 # --- table 3 ---
 
 
-@pytest.fixture
-def table_3(tmp_path) -> list[str]:
-    """The command that trains two rows."""
+def test_table_3_lists_a_run_that_fails_and_does_not_stop_for_it(tmp_path):
     corpus = make_corpus("multi30k", tmp_path / "mirror", "de", 30)
+    tools = with_stand_ins(tmp_path / "tools") | {"STAND_IN_FAILS": "aiayn_a_h1"}
     words = [RECIPES / "table3/run.sh", "--corpus", "multi30k", "--rows", "a_h1 base", "--exp"]
     words += [tmp_path / "exp", "--mirror", corpus.mirror, "--max_update", "6", "--"]
     words += ["--manifest", corpus.manifest, "--bpe_codes", "100", "--device", "cpu"]
-    return [*map(str, words)]
-
-
-def test_table_3_lists_a_run_that_fails_and_does_not_stop_for_it(tmp_path, table_3):
-    words, tools = table_3, with_stand_ins(tmp_path / "tools") | {"STAND_IN_FAILS": "aiayn_a_h1"}
     result = call(words, **tools)
     assert result.returncode == 1 and "not finished: aiayn-a_h1-1" in result.stderr
     table = (tmp_path / "exp/table3.md").read_text()
@@ -370,22 +362,6 @@ def test_table_3_lists_a_run_that_fails_and_does_not_stop_for_it(tmp_path, table
     for task, texts in (("", 1), ("1", 0)):
         again = stages_run(finish(words, **tools, SLURM_ARRAY_TASK_ID=task).stderr)
         assert (again.count("2-clean"), again.count("5-train")) == (texts, 1 + texts)
-
-
-def test_what_a_killed_table_3_left_running_is_ended_before_it_goes_on(tmp_path, table_3):
-    """Breaks if two trainings have the same GPUs."""
-    tools, sign = with_stand_ins(tmp_path / "tools"), tmp_path / "sign"
-    sleeps = write_tool(tmp_path / "sleeps" / "fairseq-train", f"mkdir {sign}-$$; sleep 600")
-    process = start(table_3, tmp_path / "errors", **in_front(sleeps, tools))
-    while not (signs := [*tmp_path.glob("sign-*")]):
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
-    training = Path("/proc", signs[0].name.removeprefix("sign-"))
-    assert training.exists()
-    finish(table_3, **tools)
-    assert not training.exists()
 
 
 def test_a_node_may_come_before_node_0(tmp_path):

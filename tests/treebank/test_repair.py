@@ -76,7 +76,8 @@ def test_tags_of_other_treebanks_stay(tag: str, words: list[str]) -> None:
         ("HYPH", "- -- —", "HYPH"),
         (":", "- -- —", ":"),
         ("-NONE-", "board", "XX"),  # a trace's tag would delete the word
-        ("TOP", "--", ":"),
+        ("TOP", "-- –", ":"),
+        ("-NONE-", "' ’ -", "XX"),
         ("-NONE-", ",", ","),
     ],
 )
