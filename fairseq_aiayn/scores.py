@@ -28,12 +28,8 @@ Quotes = Literal["ascii", "keep"]
 HYPHEN = " @-@ "  # how the tokenizer of Moses writes a hyphen with its option -a
 # A line of fairseq-generate: hypothesis, detokenized or in tokens, or reference; number; text
 GENERATED = re.compile(r"^([DHT])-(\d+)\t(?:[^\t\n]*\t(.*))?", re.MULTILINE)
-TOKENIZERS = {
-    "zh": "zh",
-    "yue": "zh",
-    "ja": "ja-mecab",
-    "ko": "ko-mecab",
-}  # of sacreBLEU; otherwise 13a
+# Of sacreBLEU; otherwise 13a
+TOKENIZERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 UNSPACED = (*TOKENIZERS, "th")  # where Moses finds no words, so that there is no paper's BLEU
 
 

@@ -32,6 +32,7 @@ ENCODER_AND_DECODER = {
     "attention_heads": "h",
 }
 SIDES = ("encoder", "decoder")
+EN_DE, EN_FR = "wmt14_en_de", "wmt14_en_fr"  # as the recipes call the paper's corpora
 OURS = "aiayn_"  # begins every name that this plugin registers with fairseq
 # Which embedding matrices are one, by the argument that is true
 SHARING: dict[str, Sharing] = {
@@ -178,7 +179,7 @@ def averaged_of(row: Row, subset: object) -> int:
 
 def vocabulary_of(row: Row, corpus: str | None = None) -> int:
     """Return how many subwords the paper has for the languages of a row or corpus (section 5.1)."""
-    is_french = row == BIG_EN_FR or corpus in ("wmt14_en_fr", "wmt14_fr_en")
+    is_french = row == BIG_EN_FR or corpus in (EN_FR, "wmt14_fr_en")
     return VOCABULARY_EN_FR if is_french else VOCABULARY_EN_DE
 
 

@@ -65,7 +65,7 @@ stage 2 clean && {
 }
 
 learned=$exp/subwords/pieces.model as=--model # sentencepiece's, and the option that names it
-dictionary=(--srcdict "$exp/subwords/dict.txt") # else, each string of other characters is a type
+dictionary=(--srcdict "$exp/subwords/dict.txt") # not one with what no piece has
 [[ $subwords == word_pieces ]] || learned=$exp/subwords/codes as=--codes dictionary=() # subword-nmt's
 
 stage 3 subwords && { # one vocabulary for both languages (section 5.1)

@@ -117,7 +117,7 @@ def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_n
 
 def fairseq_dictionary(model: bytes) -> str:
     """Return a dictionary for fairseq with all subwords of a SentencePiece model, so that none is
-    unknown. Its types and fairseq's four special symbols are a multiple of 8, as is usual there."""
+    unknown. With fairseq's four special symbols, it has a multiple of 8 types, as fairseq's own."""
     from sentencepiece import SentencePieceProcessor
 
     processor = SentencePieceProcessor(model_proto=model)

@@ -81,7 +81,7 @@ def one_line_for_ours(command: str, previous: Callable) -> Callable:
 
 
 def checking_options(parse_args_and_arch: Callable) -> Callable:
-    """Wrap the parser of options: --bf16 needs no TPU, where torch_xla is missing. It raises
+    """Wrap the parser of options: without torch_xla, --bf16 does not ask for a TPU. It raises
     ValueError without the --task that a command needs, and as `require_matching` does."""
 
     @wraps(parse_args_and_arch)
@@ -94,7 +94,7 @@ def checking_options(parse_args_and_arch: Callable) -> Callable:
             raise ValueError("expected --task, such as --task aiayn_translation") from error
         if isinstance(parsed, Namespace):  # not also the options that are unknown
             require_matching(vars(parsed))
-            if xm is None and "tpu" in parsed and parsed.bf16:  # which fairseq takes for --tpu
+            if xm is None and "tpu" in parsed and parsed.bf16:  # fairseq sets both
                 parsed.tpu = False
         return parsed
 

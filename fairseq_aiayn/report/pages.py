@@ -35,7 +35,7 @@ from fairseq_aiayn.report.results import (
     Results,
     results_as_json,
 )
-from fairseq_aiayn.runs.differences import EN_DE, Difference, published
+from fairseq_aiayn.runs.differences import Difference, published
 from fairseq_aiayn.runs.logs import Log
 from fairseq_aiayn.runs.record import TRAIN, Place
 from fairseq_aiayn.runs.run import ParserRun, Run, TranslationRun
@@ -48,7 +48,7 @@ from fairseq_aiayn.scores import (
     EstimatedDifference,
     Significance,
 )
-from fairseq_aiayn.settings import ENCODER_AND_DECODER, SIDES, option
+from fairseq_aiayn.settings import EN_DE, ENCODER_AND_DECODER, SIDES, option
 from fairseq_aiayn.text import write_whole
 
 RESULTS = "Results"

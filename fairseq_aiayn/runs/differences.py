@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fairseq_aiayn.paper import ROWS, TABLE_2, TABLE_3, Published
 from fairseq_aiayn.runs.record import SEARCH, TRAIN, Settings, papers_search
 from fairseq_aiayn.runs.run import Run
-from fairseq_aiayn.settings import option
+from fairseq_aiayn.settings import EN_DE, EN_FR, option
 
 # Options that say where a run lies and by what port its processes met, not how it was made
 PLACES = {
@@ -20,7 +20,6 @@ FACTS = (
     *("system", "row", "corpus", "text_sha256", "subset", "seed", "averaged"),
     *("device", "gpus", "nodes"),
 )
-EN_DE, EN_FR = "wmt14_en_de", "wmt14_en_fr"  # as the recipes call the paper's corpora
 TRANSFORMER_BASE, TRANSFORMER_BIG = TABLE_2[-2:]
 TABLE_2_BLEU = {  # by row and corpus
     ("base", EN_DE): TRANSFORMER_BASE.bleu_en_de,

@@ -243,7 +243,7 @@ FORMS = {
 TAG_OF = {form: tag for tag, forms in FORMS.items() for form in forms}
 # Treebanks delete these in some sentences and count them in others, so the model's tag decides.
 EITHER = frozenset(("'", "’", "-", "--", "–", "—"))
-NOT_OF_WORDS = frozenset((ANY_WORD, "-NONE-", "TOP"))  # of none, traces and the root
+NOT_OF_WORDS = frozenset((ANY_WORD, "-NONE-", "TOP"))  # no tag, that of a trace and of the root
 # The tags of the WSJ, -NONE- and XX; the tags that later English treebanks have in addition
 PENN_TAG = re.compile(
     r"CC|CD|DT|EX|FW|IN|JJ[RS]?|LS|MD|NNP?S?|PDT|POS|PRP\$?|RB[RS]?|RP|SYM|TO|UH|VB[DGNPZ]?|WDT|"
@@ -266,10 +266,5 @@ def fitting_tag(tag: str, form: str) -> str:
     233,926 words in GUM and of 1 of 81,793 words in the part of the WSJ; no two of them are in the
     same sentence.
     """
-    if tag in NOT_OF_WORDS:
-        return TAG_OF.get(form, ANY_WORD)
-    if form in EITHER:
-        return tag
-    if form in TAG_OF:
-        return tag if tag in FORMS else TAG_OF[form]
-    return ANY_WORD if tag in FORMS else tag
+    is_wrong = form not in EITHER and (form in TAG_OF) != (tag in FORMS)
+    return TAG_OF.get(form, ANY_WORD) if is_wrong or tag in NOT_OF_WORDS else tag

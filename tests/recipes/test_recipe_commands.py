@@ -219,9 +219,8 @@ def test_without_a_gpu_the_cpu_trains(tmp_path):
 def test_word_pieces_are_the_dictionary():
     """Breaks if each string of characters that no piece has becomes a type of the vocabulary."""
     (words,) = commands(dry_run([FRENCH, *CPU]), "fairseq-preprocess")
-    assert (
-        value(words, "--srcdict").endswith("/subwords/dict.txt") and "--joined-dictionary" in words
-    )
+    assert value(words, "--srcdict").endswith("/subwords/dict.txt")
+    assert "--joined-dictionary" in words
 
 
 def test_bf16_is_each_systems_own():
