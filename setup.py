@@ -54,10 +54,13 @@ class BuildWithRecipes(build_py):
     """Put the recipes into the wheel, for `aiayn recipes`; a checkout has them already."""
 
     def run(self) -> None:
+        if self.editable_mode:
+            return super().run()
+        package = Path(self.build_lib, "fairseq_aiayn")
+        shutil.rmtree(package, ignore_errors=True)  # files of an earlier build would be installed
         super().run()
-        if not self.editable_mode:
-            ignore = shutil.ignore_patterns("__pycache__")
-            shutil.copytree("recipes", Path(self.build_lib, "fairseq_aiayn/recipes"), ignore=ignore)
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree("recipes", package / "recipes", ignore=ignore)
 
 
 setup(

@@ -106,8 +106,9 @@ def speed(turns: list[Answer]) -> float:
 def trainer(side: Side, row: str, arguments: argparse.Namespace) -> Worker:
     """Start a fairseq-train without an end, of which nothing is kept."""
     options = side.training_options(row, arguments.max_tokens, ENDLESS, WARMUP)
-    nowhere = str(arguments.work / "no_checkpoints")  # fairseq makes and tries it all the same
-    words = [str(arguments.data), *options, "--no-save", "--save-dir", nowhere]
+    # fairseq makes and deletes a file in it all the same, and others start at this moment
+    own = arguments.work / "unsaved" / f"{row}-{side.name}"
+    words = [str(arguments.data), *options, "--no-save", "--save-dir", str(own)]
     return start(side.name, "training_worker.py", [str(BATCHES), *words], arguments)
 
 
@@ -254,6 +255,10 @@ def main() -> None:
         with script(__doc__) as parser:
             arguments = parse(parser)
             (arguments.work / "logs").mkdir(parents=True, exist_ok=True)
+            try:
+                os.lockf(os.open(arguments.work / ".lock", os.O_RDWR | os.O_CREAT), os.F_TLOCK, 0)
+            except BlockingIOError as error:
+                raise ValueError(f"{arguments.work}: another benchmark works there") from error
             if arguments.json:
                 arguments.json.parent.mkdir(parents=True, exist_ok=True)
             for part in arguments.parts:

@@ -33,6 +33,7 @@ import time
 import weakref
 from functools import cache
 from pathlib import Path
+from uuid import uuid4
 
 from patience import PATIENCE
 
@@ -70,7 +71,7 @@ os._exit(status)
 def programs() -> Path:
     """Return the directory of the programs, whose server this starts for all workers of a run."""
     worker = "PYTEST_XDIST_WORKER" in os.environ
-    run = os.environ["PYTEST_XDIST_TESTRUNUID"] if worker else str(os.getpid())
+    run = os.environ["PYTEST_XDIST_TESTRUNUID"] if worker else uuid4().hex
     directory = Path(tempfile.gettempdir()) / f"fork-server-{run}"
     try:
         directory.mkdir(mode=0o700)

@@ -12,6 +12,7 @@ import io
 import json
 import random
 import re
+import socket
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,7 +21,9 @@ from fairseq_aiayn.corpus.manifest import tomllib
 
 Pair = tuple[list[str], list[str]]
 
-UNREACHABLE = "http://localhost:9"
+NOBODY = socket.socket()  # has a port, for as long as tests run, and refuses connections to it
+NOBODY.bind(("127.0.0.1", 0))
+UNREACHABLE = "http://{}:{}".format(*NOBODY.getsockname())
 SYLLABLES = ("ba", "ke", "li", "mo", "nu", "ra", "se", "ti")
 
 

@@ -19,12 +19,17 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The wheel of a copy, so that no build folder stays in the checkout."""
+    """The wheel of a copy, so that no build folder stays in the checkout; an earlier version was
+    built there before."""
     copy = tmp_path_factory.mktemp("wheel")
     for name in ("fairseq_aiayn", "recipes"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
+    earlier = copy / "build" / "lib" / "fairseq_aiayn"
+    (earlier / "recipes").mkdir(parents=True)
+    for name in ("gone.py", "recipes/gone.sh"):
+        (earlier / name).touch()
     build = [sys.executable, "setup.py", "-q", "bdist_wheel"]
     subprocess.run(build, cwd=copy, check=True, capture_output=True)
     (path,) = (copy / "dist").glob("*.whl")
@@ -58,6 +63,10 @@ def test_the_description_has_no_link_into_the_checkout(metadata: Message) -> Non
 def test_files_that_are_not_python_are_in_it(wheel: zipfile.ZipFile) -> None:
     endings = {Path(name).suffix for name in wheel.namelist()}
     assert {".typed", ".html", ".css", ".js", ".json"} <= endings
+
+
+def test_a_second_build_has_nothing_of_the_first(wheel: zipfile.ZipFile) -> None:
+    assert not [name for name in wheel.namelist() if "gone" in name]
 
 
 def test_its_recipes_run_without_a_checkout(wheel: zipfile.ZipFile, tmp_path: Path) -> None:

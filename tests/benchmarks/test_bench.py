@@ -1,6 +1,7 @@
 """The benchmark: workers in turn, ratios with their quartiles, and all parts on a few invented
 sentences."""
 
+import argparse
 import json
 import subprocess
 import sys
@@ -88,6 +89,26 @@ def test_a_ratio_is_of_values_of_the_same_turn_and_says_when_it_is_unsteady():
 def test_on_a_gpu_each_precision_is_compared_with_the_same_of_stock_fairseq():
     on_gpu = [[side.name for side in group] for group in sides.training_groups("cuda")]
     assert on_gpu == [[f"stock {p}", f"ours {p}"] for p in ("float32", "float16", "bfloat16")]
+
+
+def test_trainings_at_the_same_time_share_no_directory(tmp_path, monkeypatch):
+    """Breaks if two of them make and delete fairseq's `dummy` in one --save-dir."""
+    monkeypatch.setattr(bench, "start", lambda name, program, words, arguments: words)
+    options = argparse.Namespace(work=tmp_path, data=tmp_path, max_tokens=64)
+    for group in sides.training_groups("cuda"):
+        commands = [bench.trainer(side, "tiny", options) for side in group]
+        assert len({words[words.index("--save-dir") + 1] for words in commands}) == len(group)
+
+
+def test_a_second_benchmark_in_a_folder_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "train.en-de.en.idx").touch()
+    words = ["bench.py", "--data", tmp_path, "--work", tmp_path]
+    monkeypatch.setattr(sys, "argv", [*map(str, words)])
+    hold = f"f = open({str(tmp_path / '.lock')!r}, 'w'); os.lockf(f.fileno(), os.F_LOCK, 0)"
+    with worker(tmp_path, f"import os\n{hold}\nprint('{{}}', flush=True)\ninput()") as other:
+        other.answer()
+        with pytest.raises(SystemExit, match="bench: .*: another benchmark works there"):
+            bench.main()
 
 
 def prepared(folder: Path) -> Path:

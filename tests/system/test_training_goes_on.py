@@ -69,11 +69,12 @@ def parameters(exp: Path) -> dict[str, torch.Tensor]:
 
 
 def test_two_nodes_go_on_when_one_loses_its_process(trains, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        master = f"127.0.0.1:{free.getsockname()[1]}"
-    nodes = [("--nodes", "2", "--master", master, "--node_rank", str(rank)) for rank in range(2)]
-    with ThreadPoolExecutor() as both:
+    with socket.socket() as ours, ThreadPoolExecutor() as both:
+        # Bound without listening, its port goes to nobody but torchrun, which asks for it
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        ours.bind(("127.0.0.1", 0))
+        node = ("--nodes", "2", "--master", f"127.0.0.1:{ours.getsockname()[1]}", "--node_rank")
+        nodes = [(*node, str(rank)) for rank in range(2)]
         done = [both.submit(trains, *options, kills="1 6") for options in nodes]
     for result in (future.result() for future in done):
         assert result.returncode == 0, result.stderr
