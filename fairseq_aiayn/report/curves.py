@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from matplotlib import style
-from matplotlib.figure import Figure as Drawing
 
 from fairseq_aiayn.palette import LINE_COLOURS, line_colour
 from fairseq_aiayn.report.document import Block, Figure, Table
@@ -48,12 +47,16 @@ CAPTION = (
     "time; training is thin, validation thick. The learning rate is as fairseq logs it: after "
     "an update, that of the next."
 )
+WITHOUT_CURVES = "The curves are left out: drawing them needs matplotlib (pip install matplotlib)."
 
 
 def curves_blocks(runs: Mapping[str, Curves]) -> list[Block]:
-    """Return the curves of all runs with a table of validations; nothing if no run has a curve."""
+    """Return the curves of all runs with a table of validations, which stands alone where there is
+    no matplotlib; nothing if no run has a curve."""
     if not any(curves["loss"] for curves in runs.values()):
         return []
+    if not find_spec("matplotlib"):
+        return [WITHOUT_CURVES, _validations(runs)]
     return [Figure(draw_learning_curves(runs), CAPTION, _validations(runs))]
 
 
@@ -85,6 +88,9 @@ def _thinned(values: Sequence, most: int) -> Sequence:
 
 def draw_learning_curves(runs: Mapping[str, Curves]) -> str:
     """Draw the curves of LINES that any run has against updates and time."""
+    from matplotlib import style
+    from matplotlib.figure import Figure as Drawing
+
     drawn = {name: LINES[name] for name in LINES if any(curves[name] for curves in runs.values())}
     panels = list(dict.fromkeys(panel for panel, _ in drawn.values()))
     handles = []
@@ -114,7 +120,7 @@ def draw_learning_curves(runs: Mapping[str, Curves]) -> str:
         return _svg(figure)
 
 
-def _svg(figure: Drawing) -> str:
+def _svg(figure: Any) -> str:
     """Return a figure as an element of a page, with the page's text colour."""
     file = io.StringIO()
     # The date and the program's name would make every file another one.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 import xml.etree.ElementTree as ET
 from dataclasses import asdict
 from html import unescape
@@ -186,6 +187,19 @@ def test_curves_are_an_element_of_the_page_in_its_colours():
     ]
     assert "<ours> $x^2$" in words and "b_c_" in words and "learning rate" in words
     assert "currentColor" in svg and "#010203" not in svg
+
+
+def test_a_report_without_matplotlib_says_so_and_has_all_else(make_run, tmp_path, monkeypatch):
+    log = "\n".join([inner(100, 9.0), valid(100, 8.0), train_log(100_000)])
+    run, pages = make_run("ours", **{"train.log": log}), []
+    for curves in (True, False):
+        if not curves:
+            monkeypatch.setitem(sys.modules, "matplotlib", None)
+        assert compare(run, "--output", tmp_path) == 0
+        pages.append((tmp_path / "table.md").read_text())
+    assert "needs matplotlib (pip install matplotlib)" in pages[1]
+    first, second = map(table_rows, pages)
+    assert first == second and any(list(row[:2]) == ["ours", "100"] for row in second)
 
 
 def test_many_long_trainings_do_not_make_a_large_page(make_run, tmp_path):
