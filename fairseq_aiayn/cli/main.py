@@ -43,6 +43,7 @@ COMMANDS = {
     "rows": "configurations",
     "flags": "configurations",
     "cost": "configurations",
+    "check": "check",
     "user-dir": "configurations",
     "recipes": "configurations",
     "average": "results",
