@@ -12,8 +12,9 @@ BENCH_DEVICE ?= cpu
 BENCH_OUTPUT ?= exp/bench/results
 BENCH_TEXT := exp/bench/multi30k_en_de
 
-# make torture: EXAMPLES / 25 attacks of each kind; TORTURE has other options, -k options
-EXAMPLES ?= 10000
+# make torture: rounds of all kinds of attacks until MINUTES are over, with seeds SEED, SEED + 1 ...;
+# TORTURE has other options, -k options
+MINUTES ?= 10
 SEED ?= 1
 
 .PHONY: help setup demo test torture lint bench tour clean
@@ -22,7 +23,7 @@ help:
 	@echo "make setup   install everything into $(VENV) (PYTHON=python3.12 chooses the interpreter)"
 	@echo "make demo    train, translate and score on real English-German text, beside stock fairseq"
 	@echo "make test    run the tests"
-	@echo "make torture attack aiayn's commands at random, 20 minutes (EXAMPLES=2000 SEED=2)"
+	@echo "make torture attack aiayn's commands at random, 10 minutes (MINUTES=60 SEED=2)"
 	@echo "make lint    check Python and shell files"
 	@echo "make bench   measure speed and memory beside stock fairseq, 10 minutes (BENCH_DEVICE=cuda)"
 	@echo "make tour    execute docs/tour.ipynb, 2 minutes"
@@ -59,8 +60,11 @@ test: $(READY)
 
 # What the suite does of tests/torture, many times
 torture: $(READY)
-	@$(IN_VENV) OMP_NUM_THREADS=1 EXAMPLES=$(EXAMPLES) python -m pytest tests/torture \
-		--hypothesis-profile torture --hypothesis-seed $(SEED) $(TORTURE)
+	@seed=$(SEED) end=$$(($$(date +%s) + 60 * $(MINUTES))); while [ "$$(date +%s)" -lt $$end ]; do \
+		echo "SEED=$$seed"; \
+		$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest tests/torture -q -n 2 \
+			--hypothesis-profile torture --hypothesis-seed $$seed $(TORTURE) || exit; \
+		seed=$$((seed + 1)); done
 
 lint: $(READY)
 	@$(IN_VENV) ruff check .

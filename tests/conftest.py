@@ -17,9 +17,7 @@ from fairseq_aiayn.cli.main import main
 settings.register_profile(
     "reproducible", derandomize=True, deadline=None, database=None, max_examples=150
 )
-settings.register_profile(
-    "torture", deadline=None, database=None, max_examples=int(os.environ.get("EXAMPLES", "10000"))
-)
+settings.register_profile("torture", deadline=None, database=None, max_examples=500)
 settings.load_profile("reproducible")
 # A test that imports a command of fairseq leaves a handler that writes to that test's own stderr,
 # which is closed when the next test logs something

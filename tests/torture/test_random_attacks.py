@@ -1,7 +1,7 @@
 """Random attacks on what reads a user's files: whatever is in them, a command ends well or with
 one line, executes nothing, and no file of the user is lost or changed.
 
-The suite tries a few of each; `make torture EXAMPLES=40000 SEED=2` tries many more.
+The suite tries a few of each; `make torture MINUTES=60 SEED=2` tries many more.
 """
 
 from __future__ import annotations
