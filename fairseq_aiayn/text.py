@@ -193,9 +193,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
         part = folder / path.name
         part.mkdir()
         yield part
-        for file in part.iterdir():
-            file.chmod(0o644)  # safetensors lets only their user read
-        part.chmod(0o755)
+        for file in (part, *part.rglob("*")):  # safetensors lets only their user read
+            file.chmod(0o755 if file.is_dir() else 0o644)
         os.rename(part, path)
 
 

@@ -70,10 +70,11 @@ class Small:
         """The model as it is in the checkpoint."""
         return Checkpoint(self.checkpoint, self.data, TextProcessing(pieces), self.codes).read()
 
-    def export(self, path: Path, precision: str = "float32") -> Path:
+    def export(self, path: Path, precision: str = "float32", for_ctranslate2: bool = False) -> Path:
         """Write the model as a folder."""
         model = self.read()
-        write_folder(replace(model, config=replace(model.config, precision=precision)), path)
+        model = replace(model, config=replace(model.config, precision=precision))
+        write_folder(model, path, for_ctranslate2)
         return path
 
 

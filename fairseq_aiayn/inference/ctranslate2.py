@@ -16,7 +16,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import ctranslate2
 
@@ -31,11 +31,13 @@ from fairseq_aiayn.inference.folder import (
     SPECIAL,
     TEXT_FILES,
     TRANSLATION,
+    VOCABULARIES,
     WEIGHTS,
     Model,
     read_text_processing,
     require_task,
 )
+from fairseq_aiayn.text import read_json
 
 FINISHED_PER_BEAM = 2
 PACKAGE = Path(__file__).parents[1]
@@ -113,12 +115,14 @@ class CTranslate2Translator:
                 self.translator.translate_batch([[SPECIAL[END]]], max_decoding_length=1)
         except (RuntimeError, ValueError) as error:  # a damaged model is a RuntimeError
             raise ValueError(f"{path}: {error}") from error
+        target = [path / name for name in VOCABULARIES if (path / name).exists()][-1]
+        self.V = len(cast(list, read_json(target)))
 
     def engine(
         self, beam: int | None = None, alpha: float | None = None, nbest: int = 1
     ) -> Engine[str, list[str], list[Translation]]:
         """Return the engine of a search, with the outputs of `Translator.engine`."""
-        options = self.config.search_options(beam, alpha, nbest)
+        options = self.config.search_options(self.V, beam, alpha, nbest)
         read = partial(pieces_of, cut=self.cut, longest=self.config.most_tokens[0])
         run = partial(self._search, options=options)
         return Engine(read, run, lambda: [Translation()], self.batch_tokens)

@@ -38,12 +38,18 @@ def write_ctranslate2(model: Model, quantization: str, path: Path) -> None:
     exists, and OSError if a file cannot be read or written.
     """
     with whole_folder(path) as part:
-        specification = _specification(model)
-        specification.validate()
-        specification.optimize(quantization)
-        specification.save(str(part))
+        save_ctranslate2(model, quantization, part)
         copy_pieces_file(model, part)
         write_config(model.config, part / OF_OTHERS)
+
+
+def save_ctranslate2(model: Model, quantization: str, folder: Path) -> None:
+    """Write CTranslate2's own files into a folder, which is made if there is none."""
+    folder.mkdir(exist_ok=True)
+    specification = _specification(model)
+    specification.validate()
+    specification.optimize(quantization)
+    specification.save(str(folder))
 
 
 def _specification(model: Model) -> transformer_spec.TransformerSpec:
@@ -52,7 +58,8 @@ def _specification(model: Model) -> transformer_spec.TransformerSpec:
     heads = {"num_layers": sizes.N, "num_heads": sizes.h, "head_dim": max(sizes.d_k, sizes.d_v)}
     encoder = transformer_spec.TransformerEncoderSpec(pre_norm=False, **heads)
     decoder = transformer_spec.TransformerDecoderSpec(pre_norm=False, **heads)
-    ours = deepcopy(model.transformer)  # quantizing writes into the weights
+    # A copy, because quantizing writes into the weights; rounded as those of the folder are
+    ours = deepcopy(model.transformer).to(getattr(torch, model.config.precision)).float()
     _fill_stack(encoder, encoder.embeddings[0], ours.encoder, model.config)
     _fill_stack(decoder, decoder.embeddings, ours.decoder, model.config)
     decoder.projection.weight = ours.decoder.projection.weight

@@ -7,6 +7,7 @@ target.txt
 codes               byte pairs of subword-nmt, or
 pieces.model        word pieces of sentencepiece; neither if the text is in pieces already
 README.md           the model card
+ctranslate2/        the model for CTranslate2, if it was installed
 
 A folder is written whole or not at all, and read strictly. Only its weights need torch.
 """
@@ -18,7 +19,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, cast
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 WEIGHTS, CONFIG, SOURCE, TARGET = "model.safetensors", "config.json", "source.txt", "target.txt"
 LONGEST = 1_024  # tokens of a sentence; attention and the search take far more time for more
 OF_OTHERS = "aiayn.json"  # the configuration in a directory of CTranslate2 or Marian
+FOR_CTRANSLATE2 = "ctranslate2"  # the part of a folder that CTranslate2 reads
 Precision = Literal["float32", "float16", "bfloat16"]
 TRANSLATION, PARSING = "translation", "parsing"
 
@@ -42,6 +44,11 @@ WORD_PIECES: Final = "word_pieces"
 NONE: Final = "none"
 PIECES_FILES = {BYTE_PAIRS: "codes", WORD_PIECES: "pieces.model"}
 TEXT_FILES = (SOURCE, TARGET, *PIECES_FILES.values())
+VOCABULARIES = tuple(f"{kind}_vocabulary.json" for kind in ("shared", "source", "target"))
+CTRANSLATE2_FILES = (
+    *(in_directory := ("model.bin", *VOCABULARIES)),
+    *(f"{FOR_CTRANSLATE2}/{name}" for name in ("config.json", *in_directory)),
+)
 NOTE = "text.json"  # beside the binaries of a recipe: how their text was made
 WORD_BEGINS = "▁"  # how sentencepiece marks the beginning of a word
 CONTINUED = "@@ "  # how subword-nmt marks that a word goes on
@@ -64,7 +71,7 @@ class Model:
     name: str = "the model"  # in messages
 
 
-def write_folder(model: Model, path: Path) -> None:
+def write_folder(model: Model, path: Path, for_ctranslate2: bool = False) -> None:
     """Write a folder, with copies of the vocabularies' files; it appears whole or not at all.
 
     Raises ValueError if `path` exists or a parameter is not finite in the folder's precision, and
@@ -77,6 +84,10 @@ def write_folder(model: Model, path: Path) -> None:
         for vocabulary, name in ((model.source, SOURCE), (model.target, TARGET)):
             shutil.copyfile(vocabulary.file, part / name)
         copy_pieces_file(model, part)
+        if for_ctranslate2:
+            from fairseq_aiayn.inference.ctranslate2_writer import save_ctranslate2
+
+            save_ctranslate2(model, "float32", part / FOR_CTRANSLATE2)
         (part / "README.md").write_text(model_card(model), encoding="utf-8")
         # Last: what a killed run leaves has no configuration, and is no model
         write_config(model.config, part / CONFIG)
@@ -103,11 +114,12 @@ def read_folder(path: Path) -> Model:
 
 
 def read_text_processing(path: Path) -> tuple[Config, Cut, Join]:
-    """Return the configuration of a translation model for another program, the function that cuts
-    its sources and the one that joins its outputs; raises as `read_folder` does."""
-    config = read_dataclass(Config, path / OF_OTHERS)
+    """Return the configuration of a translation model, the function that cuts its sources and the
+    one that joins its outputs, without reading its weights; raises as `read_folder` does."""
+    is_of_others = (path / OF_OTHERS).is_file()
+    config = read_dataclass(Config, path / (OF_OTHERS if is_of_others else CONFIG))
     require_task(config, TRANSLATION, path)
-    require_unchanged(path, config)
+    require_unchanged(path, config, (*TEXT_FILES, *CTRANSLATE2_FILES))
     cut = config.text.cutter(config.source_lang, config.text.file_in(path))
     return config, cut, config.text.joiner(config.target_lang)
 
@@ -127,7 +139,7 @@ class Config:
     text: TextProcessing
     precision: Precision = "float32"  # of the weights in the file
     learned_lengths: tuple[int, int] | None = None  # longest source and target; None: sinusoids
-    sha256: dict[str, str] = field(default_factory=dict)  # of every text file and pieces file
+    sha256: dict[str, str] = field(default_factory=dict)  # of every file that has one
     versions: dict = field(default_factory=dict)  # of the packages that wrote the folder
     options: dict = field(default_factory=dict)  # of the training, under fairseq's names
     told: dict = field(default_factory=dict)  # data, scores, licence: for the model card
@@ -142,18 +154,19 @@ class Config:
         return source - 1, target - 1, target - 1
 
     def search_options(
-        self, beam: int | None, alpha: float | None = None, nbest: int = 1
+        self, V: int, beam: int | None, alpha: float | None = None, nbest: int = 1
     ) -> Search:
-        """Return the options of a search; None is the default of the model's task. Raises
-        ValueError for a value that is out of range."""
+        """Return the options of a search over a target vocabulary of V entries; None is the default
+        of the model's task. Raises ValueError for a value that is out of range."""
         beam = self.search.beam if beam is None else beam
         alpha = self.search.alpha if alpha is None else alpha
-        return Search(beam, alpha, self.search.extra_length, nbest=nbest)
+        return Search(beam, alpha, self.search.extra_length, nbest=nbest).over(V)
 
 
 def write_config(config: Config, path: Path) -> None:
-    """Write a configuration with the SHA-256 of the text files that lie beside it."""
-    content = asdict(replace(config, sha256=sums_of_texts(path.parent)))
+    """Write a configuration with the SHA-256 of the files that lie beside it."""
+    sums = sums_of(path.parent, (*TEXT_FILES, *CTRANSLATE2_FILES))
+    content = asdict(replace(config, sha256=sums))
     path.write_text(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n", encoding="utf-8")
 
 
@@ -164,19 +177,26 @@ def copy_pieces_file(model: Model, folder: Path) -> None:
         shutil.copyfile(model.pieces_file, copy)
 
 
-def sums_of_texts(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each text file in a folder, in hexadecimal digits."""
-    files = [folder / name for name in TEXT_FILES if (folder / name).exists()]
-    return {file.name: sha256(file.read_bytes()).hexdigest() for file in files}
+def sums_of(folder: Path, names: Sequence[str]) -> dict[str, str]:
+    """Return the SHA-256 of each of these files that is in a folder, in hexadecimal digits."""
+    sums = {}
+    for name in names:
+        if (folder / name).exists():
+            digest = sha256()
+            with (folder / name).open("rb") as file:
+                for part in iter(partial(file.read, 2**20), b""):
+                    digest.update(part)
+            sums[name] = digest.hexdigest()
+    return sums
 
 
-def require_unchanged(folder: Path, config: Config) -> None:
-    """Raise ValueError if the SHA-256 of a text file is not that of the configuration.
+def require_unchanged(folder: Path, config: Config, names: Sequence[str] = TEXT_FILES) -> None:
+    """Raise ValueError if the SHA-256 of one of these files is not that of the configuration.
 
-    A damaged model shows itself, but half of the byte pairs would silently cut text wrongly.
+    Half of the byte pairs, for example, would silently cut text wrongly.
     """
-    sums = sums_of_texts(folder)
-    for name in TEXT_FILES:
+    sums = sums_of(folder, names)
+    for name in names:
         if config.sha256.get(name) != sums.get(name):
             raise ValueError(f"{folder / name}: changed since the export, its SHA-256 is another")
 

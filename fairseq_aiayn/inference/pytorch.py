@@ -211,7 +211,7 @@ class Translator(TrainedModel):
         self, beam: int | None = None, alpha: float | None = None, nbest: int = 1
     ) -> Engine[str, list[int], list[Translation]]:
         """Return the engine of `search`."""
-        options = self.config.search_options(beam, alpha, nbest).over(len(self.target))
+        options = self.config.search_options(len(self.target), beam, alpha, nbest)
         run = partial(self._search, options=options)
         return Engine(self.source_tokens, run, lambda: [Translation()], self.batch_tokens)
 
@@ -295,7 +295,7 @@ class Parser(TrainedModel):
         self, beam: int | None = None, constrained: bool = False
     ) -> Engine[str | Sequence[str], ParserInput, Parse]:
         """Return the engine of `parse`; with `constrained`, the search writes trees only."""
-        options = self.config.search_options(beam).over(len(self.target))
+        options = self.config.search_options(len(self.target), beam)
         trees = None
         if constrained:
             trees = classify_tokens([*map(split_symbol, self.target.types)], END)

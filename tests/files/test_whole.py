@@ -30,10 +30,13 @@ def test_a_file_appears_when_its_block_ends_and_not_if_it_fails(tmp_path: Path) 
 def test_a_folder_appears_when_its_block_ends(tmp_path: Path) -> None:
     path = tmp_path / "in" / "folder"
     with whole_folder(path) as part:
-        (part / "file").touch(mode=0o600)
+        (part / "inner").mkdir(mode=0o700)
+        (part / "inner" / "file").touch(mode=0o600)
         assert not path.exists()
-    assert list(path.parent.iterdir()) == [path] and list(path.iterdir()) == [path / "file"]
-    assert [each.stat().st_mode & 0o777 for each in (path, path / "file")] == [0o755, 0o644]
+    assert list(path.parent.iterdir()) == [path]
+    made = [path, path / "inner", path / "inner" / "file"]
+    assert [path, *path.rglob("*")] == made
+    assert [each.stat().st_mode & 0o777 for each in made] == [0o755, 0o755, 0o644]
     with pytest.raises(ValueError, match="must not exist yet"), whole_folder(path):
         pass
     with pytest.raises(KeyboardInterrupt), whole_folder(tmp_path / "other") as part:
