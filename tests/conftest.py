@@ -40,14 +40,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=rank)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Leave the user's cache alone, except matplotlib's list of fonts, which is slow to make."""
-    usual = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    os.environ.setdefault("MPLCONFIGDIR", str(usual / "matplotlib"))
-    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
-
-
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder with one vocabulary, which no test changes."""

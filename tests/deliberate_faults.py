@@ -130,8 +130,8 @@ model_folder: unfinished_last_piece_keeps_its_mark
   detokenize(f"{' '.join(pieces)} ".replace => detokenize(f"{' '.join(pieces)}".replace
 model_folder: alpha_of_zero_is_ignored
   alpha = self.search.alpha if alpha is None else alpha => alpha = alpha or self.search.alpha
-cli: conversion_of_other_weights_is_used
-  for name in (WEIGHTS, CONFIG, *TEXT_FILES) => for name in (CONFIG, *TEXT_FILES)
+cli: changed_files_of_ctranslate2_are_used
+  (path, config, (*TEXT_FILES, *CTRANSLATE2_FILES)) => (path, config)
 exchange: outputs_of_the_maximum_length_are_lost
   found += self._scored(source, unscored) => found = found or self._scored(source, unscored)
 model_folder: unknown_pieces_become_padding

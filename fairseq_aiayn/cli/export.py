@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import cast, get_args
 
@@ -16,7 +17,7 @@ from fairseq_aiayn.cli.options import (
     read_model,
 )
 from fairseq_aiayn.inference.export import to_fairseq
-from fairseq_aiayn.inference.folder import NONE, Precision, write_folder
+from fairseq_aiayn.inference.folder import NONE, TRANSLATION, Model, Precision, write_folder
 from fairseq_aiayn.settings import option
 
 FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN = TARGETS = ("folder", "fairseq", "ctranslate2", "marian")
@@ -24,6 +25,7 @@ TOLD = ("data", "scores", "licence")
 TARGETS_OF = {  # an option
     "precision": (FOLDER,),
     "quantization": (CTRANSLATE2,),
+    "no_ctranslate2": (FOLDER,),
     **{name: (FOLDER, MARIAN) for name in TOLD},
 }
 
@@ -45,6 +47,9 @@ def declare_export(parser: argparse.ArgumentParser) -> None:
         choices=QUANTIZATIONS,
         help="of the weights, with --to ctranslate2 (default: float32)",
     )
+    parser.add_argument(
+        "--no-ctranslate2", action="store_true", help="leave CTranslate2's files out of the folder"
+    )
     card = parser.add_argument_group("for the model card")
     for name in TOLD:
         card.add_argument(f"--{name}", metavar="TEXT")
@@ -60,8 +65,9 @@ def run_export(arguments: argparse.Namespace) -> None:
     data directory of its training, and the file that cut its text. --to marian writes what
     transformers' MarianMTModel loads; --to fairseq makes a checkpoint of a folder.
 
-    For CTranslate2, an engine in C++, a run, a checkpoint or a folder becomes a directory of
-    CTranslate2's own format (needs pip install ctranslate2), which `aiayn translate` uses, too.
+    Where CTranslate2, an engine in C++, is installed (pip install 'fairseq-aiayn[ctranslate2]'),
+    the folder of a translation model also has its files, in float32, in FOLDER/ctranslate2, which
+    `aiayn translate` uses. --to ctranslate2 writes these alone, for other programs or quantized.
 
     examples:
       aiayn export exp/demo/aiayn-tiny-1 --output demo-en-de
@@ -90,7 +96,7 @@ def run_export(arguments: argparse.Namespace) -> None:
     config = replace(model.config, precision=precision, told=model.config.told | told)
     model = replace(model, config=config)
     if arguments.to == FOLDER:
-        write_folder(model, output)
+        _write_folder(model, output, not arguments.no_ctranslate2)
     elif arguments.to == FAIRSEQ:
         to_fairseq(model, output)
     elif arguments.to == MARIAN:
@@ -101,3 +107,15 @@ def run_export(arguments: argparse.Namespace) -> None:
         from fairseq_aiayn.inference.ctranslate2_writer import write_ctranslate2
 
         write_ctranslate2(model, arguments.quantization or FLOAT32, output)
+
+
+def _write_folder(model: Model, output: Path, for_ctranslate2: bool) -> None:
+    """Write a folder, with CTranslate2's files if the model can have them and CTranslate2 is there;
+    say on standard error which."""
+    if model.config.task != TRANSLATION or not for_ctranslate2:
+        return write_folder(model, output)
+    is_there = find_spec("ctranslate2") is not None
+    write_folder(model, output, is_there)
+    needed = "" if is_there else ", which need pip install 'fairseq-aiayn[ctranslate2]'"
+    with_or_without = "with" if is_there else "without"
+    print(f"wrote {output} {with_or_without} CTranslate2's files{needed}", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -23,6 +24,7 @@ FLOAT32 = "float32"
 PRECISIONS = (FLOAT32, "bfloat16")  # nn/cpu_kernels.py has them, but imports torch
 # CTranslate2's names, here because importing it takes time
 INTEGERS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
+MOST_THREADS = 1_024
 QUANTIZATIONS = (FLOAT32, "float16", "bfloat16", *INTEGERS)
 TEXT = ("bpe_codes", "sentencepiece_model", "normalize", "lowercase")
 GOES_WITH = (  # options, and another one that each needs
@@ -108,6 +110,15 @@ def find_model(arguments: argparse.Namespace) -> Path | Checkpoint:
     return Checkpoint(arguments.checkpoint, arguments.data_bin, text, file)
 
 
+def options_of_model(arguments: argparse.Namespace) -> str:
+    """Return what was typed to name a model."""
+    words = [str(arguments.model)] if arguments.model else []
+    for name in ("checkpoint", "data_bin", *TEXT):
+        value = getattr(arguments, name)
+        words += [option(name)] * bool(value) + [str(value)] * isinstance(value, Path)
+    return shlex.join(words)
+
+
 def read_model(given: Path | Checkpoint) -> Model:
     """Return what `find_model` found, ready for use, and say in a terminal what the first seconds
     are for; raises as inference/{folder,export}.py do."""
@@ -117,8 +128,10 @@ def read_model(given: Path | Checkpoint) -> Model:
 
 
 def search_settings(arguments: argparse.Namespace) -> tuple[str | None, int, int | None]:
-    """Return the device, the batch size and the number of threads; raises ValueError for less than
-    one thread."""
-    if arguments.threads is not None and arguments.threads < 1:
-        raise ValueError(f"--threads must be at least 1, got {arguments.threads}")
+    """Return the device, the batch size and the number of threads; raises ValueError for numbers
+    that no machine can use."""
+    if arguments.batch_tokens < 1:
+        raise ValueError(f"--batch-tokens must be at least 1, got {arguments.batch_tokens}")
+    if arguments.threads is not None and not 1 <= arguments.threads <= MOST_THREADS:
+        raise ValueError(f"--threads must be from 1 to {MOST_THREADS}, got {arguments.threads}")
     return arguments.device, arguments.batch_tokens, arguments.threads

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -19,12 +18,20 @@ from fairseq_aiayn.cli.options import (
     add_model,
     add_search,
     find_model,
+    options_of_model,
     read_model,
     search_settings,
 )
 from fairseq_aiayn.inference.engine import AT_ONCE, Engine
 from fairseq_aiayn.inference.export import Checkpoint
-from fairseq_aiayn.inference.folder import CONFIG, OF_OTHERS, PIECES_FILES, WORD_PIECES, Config
+from fairseq_aiayn.inference.folder import (
+    CONFIG,
+    FOR_CTRANSLATE2,
+    OF_OTHERS,
+    PIECES_FILES,
+    WORD_PIECES,
+    Config,
+)
 from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION
 from fairseq_aiayn.text import read_dataclass
 from fairseq_aiayn.treebank.trees import SYMBOLS, pretty, write_tree
@@ -56,12 +63,13 @@ def declare_translate(parser: argparse.ArgumentParser) -> None:
         choices=ENGINES,
         default=AUTO,
         help="aiayn is the search of this package, in PyTorch; ctranslate2 is faster; auto (the "
-        "default) takes ctranslate2 where it is installed and gives the same outputs",
+        "default) takes ctranslate2 where the folder has its files and its outputs are the same",
     )
     parser.add_argument(
         "--quantization",
         choices=QUANTIZATIONS,
-        help="of the weights, with --engine ctranslate2; int8 is faster, and changes some outputs",
+        help="of the weights, with --engine ctranslate2; int8 is faster, and changes some outputs "
+        "(default: as in the files)",
     )
 
 
@@ -74,10 +82,10 @@ def run_translate(arguments: argparse.Namespace) -> None:
     search is the paper's (section 6.1). A FOLDER needs no fairseq; it may also be what `aiayn
     export --to ctranslate2` wrote; outputs are ranked in the same way.
 
-    CTranslate2 (pip install 'fairseq-aiayn[ctranslate2]') searches by default on a CPU where its
-    outputs are the same: with a beam from 4 to 21, α up to 0.6, and not --nbest or --precision
-    bfloat16. It gets a copy of the model, once, in ~/.cache/fairseq_aiayn/ctranslate2 (or below
-    $XDG_CACHE_HOME), which may be deleted at any time.
+    CTranslate2 (pip install 'fairseq-aiayn[ctranslate2]') searches by default on a CPU where
+    FOLDER has its files, which `aiayn export` writes, and its outputs are the same: with a beam
+    from 4 to 21, α up to 0.6, and not --nbest or --precision bfloat16. A line on standard error
+    says so.
 
     With --nbest N, every sentence has N lines, best first; if it has fewer outputs, the last of its
     lines are empty. An invalid line (not UTF-8, more than 1,024 tokens) ends the command with its
@@ -103,43 +111,44 @@ def run_translate(arguments: argparse.Namespace) -> None:
 
 def _translator(arguments: argparse.Namespace) -> Translator | CTranslate2Translator:
     """Load the model; raises OSError or ValueError for one that cannot be used."""
-    settings = search_settings(arguments)
-    engine, quantization = arguments.engine, arguments.quantization or FLOAT32
-    is_converted = arguments.model is not None and (arguments.model / OF_OTHERS).is_file()
-    if arguments.quantization and (is_converted or engine != CTRANSLATE2):
-        raise ValueError("--quantization: goes with --engine ctranslate2, for a model of our own")
-    if arguments.precision != FLOAT32 and (is_converted or engine == CTRANSLATE2):
+    settings, given = search_settings(arguments), find_model(arguments)
+    engine = arguments.engine
+    if engine == AUTO:
+        engine = CTRANSLATE2 if _is_for_ctranslate2(arguments, given) else AIAYN
+    if arguments.quantization and engine != CTRANSLATE2:
+        raise ValueError("--quantization: goes with --engine ctranslate2")
+    if arguments.precision != FLOAT32 and engine == CTRANSLATE2:
         raise ValueError("--precision: goes with our own engine, CTranslate2 has --quantization")
-    if is_converted and engine != AIAYN:
-        from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
+    if engine == AIAYN:
+        from fairseq_aiayn.inference.pytorch import Translator
 
-        return CTranslate2Translator(arguments.model, *settings)
-    given, reason = find_model(arguments), None
-    if engine == CTRANSLATE2 or (engine == AUTO and _ctranslate2_does_the_same(arguments, given)):
-        from fairseq_aiayn.inference.ctranslate2 import load_converted
+        return Translator(read_model(given), *settings, arguments.precision)
+    from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
 
-        try:
-            return load_converted(given, partial(read_model, given), quantization, *settings)
-        except (ImportError, OSError, RuntimeError, ValueError) as error:
-            if engine == CTRANSLATE2:
-                raise
-            reason = error
-    from fairseq_aiayn.inference.pytorch import Translator
-
-    translator = Translator(read_model(given), *settings, arguments.precision)
-    if reason:  # otherwise the model itself cannot be used, and this line would be a second one
-        print(f"aiayn translate: CTranslate2 is not used: {reason}", file=sys.stderr)
+    if isinstance(given, Checkpoint):
+        raise ValueError(
+            "--engine ctranslate2: expected a model folder, which is made by: aiayn export"
+            f" {options_of_model(arguments)} --output FOLDER"
+        )
+    translator = CTranslate2Translator(given, *settings, arguments.quantization)
+    if arguments.engine == AUTO:
+        print("translating with CTranslate2; --engine aiayn is PyTorch", file=sys.stderr)
     return translator
 
 
-def _ctranslate2_does_the_same(arguments: argparse.Namespace, given: Path | Checkpoint) -> bool:
-    """Return whether CTranslate2 is there and would give the output of our own search.
+def _is_for_ctranslate2(arguments: argparse.Namespace, given: Path | Checkpoint) -> bool:
+    """Return whether a model is for CTranslate2 alone, or has files for CTranslate2, which is there
+    and would give the output of our own search.
 
     Its search ends earlier, which changes outputs for a small beam or a large α (docs/export.md).
     """
-    search = TRANSLATION
-    if isinstance(given, Path):
-        search = read_dataclass(Config, given / CONFIG).search
+    if not isinstance(given, Path):
+        return False
+    if (given / OF_OTHERS).is_file():
+        return True
+    if not (given / FOR_CTRANSLATE2).is_dir():
+        return False
+    search = read_dataclass(Config, given / CONFIG).search
     beam = search.beam if arguments.beam is None else arguments.beam
     alpha = search.alpha if arguments.alpha is None else arguments.alpha
     is_tried = TRANSLATION.beam <= beam <= PARSING_DECODING.beam and 0 <= alpha <= TRANSLATION.alpha

@@ -4,89 +4,43 @@ config.json, model.bin, *_vocabulary.json   what CTranslate2 reads
 aiayn.json                                  config.json of a model folder: the search, the text
 codes or pieces.model                       as in a model folder
 
+The first ones are also in ctranslate2/ of a model folder.
+
 Nothing here imports torch: an import takes longer than the translation of many sentences.
 """
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
-from typing import Any, cast
+from shlex import quote
+from typing import cast
 
 import ctranslate2
 
 from fairseq_aiayn.decoding.search import Search, length_penalty
 from fairseq_aiayn.inference.engine import BATCH_TOKENS, Engine, Translation, pieces_of
-from fairseq_aiayn.inference.export import Checkpoint
 from fairseq_aiayn.inference.folder import (
     BEGIN,
-    CONFIG,
     END,
+    FOR_CTRANSLATE2,
+    OF_OTHERS,
     PADDING,
     SPECIAL,
-    TEXT_FILES,
-    TRANSLATION,
     VOCABULARIES,
-    WEIGHTS,
-    Model,
     read_text_processing,
-    require_task,
 )
 from fairseq_aiayn.text import read_json
 
 FINISHED_PER_BEAM = 2
-PACKAGE = Path(__file__).parents[1]
-
-
-def conversion_of(given: Path | Checkpoint, quantization: str) -> Path:
-    """Return the directory in the user's cache that a model is converted into.
-
-    Its name is the SHA-256 of all that the conversion depends on. Raises OSError.
-    """
-    if isinstance(given, Path):
-        files = [given / name for name in (WEIGHTS, CONFIG, *TEXT_FILES)]
-        facts: object = None
-    else:
-        files = [given.path, *sorted(given.data.glob("dict.*.txt"))]
-        files += [given.pieces_file] if given.pieces_file else []
-        facts = given.text, sorted(path.name for path in given.data.iterdir())  # the languages
-    for converting in ("inference", "nn"):  # their code
-        files += sorted((PACKAGE / converting).glob("*.py"))
-    sums = [sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()]
-    key = sha256(repr((sums, facts, quantization, ctranslate2.__version__)).encode()).hexdigest()
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "fairseq_aiayn" / "ctranslate2" / key
-
-
-def load_converted(
-    given: Path | Checkpoint, read: Callable[[], Model], quantization: str, *settings: Any
-) -> CTranslate2Translator:
-    """Load the conversion of a model with the settings of a translator; without a conversion,
-    `read` the model and write it into the user's cache.
-
-    Raises OSError or ValueError for a model, a cache or settings that cannot be used.
-    """
-    path = conversion_of(given, quantization)
-    if not path.exists():
-        from fairseq_aiayn.inference.ctranslate2_writer import write_ctranslate2
-
-        model = read()
-        require_task(model.config, TRANSLATION, model.name)
-        try:
-            write_ctranslate2(model, quantization, path)
-        except (OSError, ValueError):
-            if not path.exists():  # otherwise another command has written it meanwhile
-                raise
-    return CTranslate2Translator(path, *settings)
 
 
 class CTranslate2Translator:
-    """A model that `write_ctranslate2` wrote: text in, text out, ranked as in section 6.1.
+    """A model folder with CTranslate2's files, or what `write_ctranslate2` wrote: text in, text
+    out, ranked as in section 6.1.
 
     CTranslate2 divides log P by |Y|^α, the paper by ((5 + |Y|)/6)^α. So CTranslate2 is asked for
     all outputs that its search finished, with plain log P, and they are ranked here. Its search
@@ -100,16 +54,28 @@ class CTranslate2Translator:
         device: str | None = None,
         batch_tokens: int = BATCH_TOKENS,
         threads: int | None = None,
+        quantization: str | None = None,
     ):
         """Load a model; CTranslate2 chooses the device or the number of threads that is None.
+        Without a quantization, weights are as in the file.
 
         Raises OSError or ValueError for a directory, a device or a number that cannot be used.
         """
         self.config, self.cut, self.join = read_text_processing(path)
         self.batch_tokens = batch_tokens
+        if not (path / OF_OTHERS).is_file():
+            if not (path / FOR_CTRANSLATE2).is_dir():
+                raise ValueError(
+                    f"{path}: expected CTranslate2's files in it, got none; a folder with them is"
+                    f" made by: aiayn export {quote(str(path))} --output NEW"
+                )
+            path /= FOR_CTRANSLATE2
         try:
             self.translator = ctranslate2.Translator(
-                str(path), device or "auto", intra_threads=threads or 0
+                str(path),
+                device or "auto",
+                compute_type=quantization or "default",
+                intra_threads=threads or 0,
             )
             if self.translator.device != "cpu":  # the first search loads the libraries of a GPU
                 self.translator.translate_batch([[SPECIAL[END]]], max_decoding_length=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,11 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from small_models import KINDS, SENTENCES, small_model
+from small_models import KINDS, SENTENCES, SHARED, small_model
 
 from fairseq_aiayn import load
-from fairseq_aiayn.cli import sentences
-from fairseq_aiayn.inference import ctranslate2, ctranslate2_writer
+from fairseq_aiayn.cli.sentences import ENGINES
 from fairseq_aiayn.inference.folder import read_folder
 
 Aiayn = Callable[..., tuple[int, str, str]]
@@ -40,13 +40,6 @@ def training(tmp_path: Path) -> Path:
     settings = {"system": "aiayn", "corpus": "invented", "commands": {"generate": search}}
     (run / "settings.json").write_text(json.dumps(settings))
     return tmp_path / "exp"
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's cache of conversions, empty."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "fairseq_aiayn" / "ctranslate2"
 
 
 @pytest.fixture
@@ -81,95 +74,100 @@ def test_translations_are_the_apis_in_order(folder: Path, aiayn: Aiayn, give: Gi
         assert numbers == pytest.approx([line[column] for line in lines], abs=1e-4)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "parser"])
+@pytest.fixture
+def fast_folder(tmp_path: Path) -> Path:
+    """A model folder with CTranslate2's files."""
+    return small_model(tmp_path / "fast").export(tmp_path / "en-de", for_ctranslate2=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "precision"),
+    [*((kind, "float32") for kind in KINDS if kind != "parser"), (SHARED, "bfloat16")],
+)
 def test_both_engines_write_the_same(
-    kind: str, tmp_path: Path, cache: Path, translate: Aiayn
+    kind: str, precision: str, tmp_path: Path, translate: Aiayn
 ) -> None:
-    folder = small_model(tmp_path / "exp", kind).export(tmp_path / "folder")
+    """Of the weights that the folder has, rounded or not."""
+    folder = small_model(tmp_path / "exp", kind).export(tmp_path / "folder", precision, True)
     ours = translate(folder, "--engine", "aiayn")
     for other in (("--beam", 3), ("--beam", 22), ("--alpha", 2), ("--precision", "bfloat16")):
-        assert translate(folder, *other)[0] == 0
+        status, _, err = translate(folder, *other)
+        assert (status, err) == (0, "")
     assert translate(folder, "--nbest", 2)[1].splitlines()[::2] == ours[1].splitlines()
-    assert not cache.exists()
-    assert ours[0] == 0 and translate(folder) == ours
-    assert len([*cache.iterdir()]) == 1
+    status, out, err = translate(folder)
+    assert ours == (status, out, "") and status == 0
+    assert "CTranslate2" in err and "--engine aiayn" in err and err.count("\n") == 1
 
 
-def test_a_model_is_converted_once_and_again_when_it_changes(
-    folder: Path, training: Path, cache: Path, translate: Aiayn, monkeypatch: pytest.MonkeyPatch
+def test_ctranslate2_translates_with_the_folders_own_files_and_settings(
+    fast_folder: Path, translate: Aiayn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Breaks if a conversion of other weights, of another search or text, in int8, or by other code
-    is used."""
-    copy, run = shutil.copytree(folder, training / "folder"), training / "tiny-1"
-    other = small_model(training / "other", seed=2)
-    other_folder = other.export(training / "other-folder")
-    config = (copy / "config.json").read_text().replace('"extra_length": 50', '"extra_length": 3')
-    checkpoint = ("--checkpoint", other.checkpoint, "--data-bin", training / "bin")
-    other_code = training / "code"
-    (other_code / "nn").mkdir(parents=True)
-    (other_code / "nn" / "attention.py").touch()
-    steps: tuple[tuple[tuple, Callable, int], ...] = (
-        ((copy,), lambda: None, 1),
-        ((copy,), lambda: shutil.copy(other_folder / "model.safetensors", copy), 1),
-        ((copy,), lambda: (copy / "config.json").write_text(config), 1),
-        ((copy, "--engine", "ctranslate2", "--quantization", "int8"), lambda: None, 1),
-        ((copy,), lambda: monkeypatch.setattr(ctranslate2, "PACKAGE", other_code), 1),
-        ((run,), lambda: None, 1),
-        ((run,), lambda: shutil.copy(other.checkpoint, run / "average.pt"), 1),
-        (checkpoint, lambda: None, 0),  # the same as that of the run
-        ((*checkpoint, "--bpe-codes", training / "bin/codes"), lambda: None, 1),  # with capitals
-    )
-    for words, change, conversions in steps:
-        change()
-        before = [*cache.glob("*")]
-        outputs = [translate(*words)]
-        assert len([*cache.iterdir()]) == len(before) + conversions
-        with monkeypatch.context() as patch:
-            patch.setattr(sentences, "read_model", str)  # which is no model
-            outputs.append(translate(*words))
-        if "int8" not in words:
-            outputs.append(translate(*words, "--engine", "aiayn"))
-        assert outputs == [outputs[0]] * len(outputs) and outputs[0][0] == 0
-
-
-def test_without_ctranslate2_or_a_usable_cache_our_own_search_translates(
-    folder: Path, cache: Path, translate: Aiayn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What another command has just written is usable."""
-
-    def write_twice(*arguments: object) -> None:
-        write(*arguments)
-        write(*arguments)
-
-    write = ctranslate2_writer.write_ctranslate2
+    """Breaks if a changed file is used, or if the search's defaults come from elsewhere; without
+    the files or the package, our own search translates."""
+    expected = translate(fast_folder)
+    int8 = translate(fast_folder, "--engine", "ctranslate2", "--quantization", "int8")
+    assert int8[0] == 0 and "translating" not in int8[2]
+    config = (fast_folder / "config.json").read_text()
+    shorter = config.replace('"extra_length": 50', '"extra_length": 3')
+    (fast_folder / "config.json").write_text(shorter)
+    assert translate(fast_folder)[:2] == translate(fast_folder, "--engine", "aiayn")[:2]
+    assert translate(fast_folder)[1] != expected[1]
+    (fast_folder / "config.json").write_text(config)
+    for file in (fast_folder / "ctranslate2").iterdir():
+        content = file.read_bytes()
+        file.write_bytes(content[:-9] + b"\0" + content[-8:])
+        assert f"{file}: changed since the export" in translate(fast_folder)[2]
+        file.write_bytes(content)
     with monkeypatch.context() as patch:
-        patch.setattr(ctranslate2_writer, "write_ctranslate2", write_twice)
-        expected = translate(folder)
-    assert expected == translate(folder, "--engine", "aiayn")
-    (conversion,) = cache.iterdir()
-    (conversion / "model.bin").write_bytes(b"")
-    for home in (cache.parents[1], folder / "config.json"):
-        monkeypatch.setenv("XDG_CACHE_HOME", str(home))
-        status, out, err = translate(folder)
-        assert (status, out) == expected[:2]
-        assert err.startswith("aiayn translate: CTranslate2 is not used: ") and err.count("\n") == 1
-        status, out, err = translate(folder, "--engine", "ctranslate2")
-        assert (status, out) == (2, "") and str(home) in err
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)  # it is not installed
-    monkeypatch.delitem(sys.modules, "fairseq_aiayn.inference.ctranslate2")
-    assert translate(folder) == expected
-    assert "'fairseq-aiayn[ctranslate2]'" in translate(folder, "--engine", "ctranslate2")[2]
+        patch.setitem(sys.modules, "ctranslate2", None)  # it is not installed
+        patch.delitem(sys.modules, "fairseq_aiayn.inference.ctranslate2")
+        assert translate(fast_folder) == (*expected[:2], "")
+        assert "[ctranslate2]'" in translate(fast_folder, "--engine", "ctranslate2")[2]
+    shutil.rmtree(fast_folder / "ctranslate2")
+    assert translate(fast_folder) == (*expected[:2], "")
 
 
-def test_a_converted_model_needs_neither_torch_nor_fairseq(folder: Path, translate: Aiayn) -> None:
-    expected = translate(folder)
+@pytest.mark.parametrize(
+    ("option", "numbers"),
+    [
+        ("--beam", (0, 81)),  # the target vocabulary has 80 entries
+        ("--alpha", (-1, 101, "nan")),
+        ("--nbest", (0, 5)),
+        ("--threads", (0, 10**5, 10**20)),
+        ("--batch-tokens", (0, -1)),
+    ],
+)
+def test_every_engine_has_the_same_limits(
+    option: str, numbers: tuple, fast_folder: Path, refused: Refused
+) -> None:
+    for number in numbers:
+        words = ("translate", fast_folder, "--cpu", option, number)
+        (message,) = {refused(*words, "--engine", engine) for engine in ENGINES}
+        assert "must be" in message
+
+
+def test_without_its_files_ctranslate2_is_refused_with_the_command_that_writes_them(
+    training: Path, folder: Path, aiayn: Aiayn, translate: Aiayn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = ("--checkpoint", training / "tiny-1/average.pt", "--data-bin", training / "bin")
+    cut = ("--bpe-codes", training / "bin/codes", "--lowercase")
+    for model in ((folder,), (training / "tiny-1",), (*checkpoint, *cut)):
+        status, out, err = translate(*model, "--engine", "ctranslate2")
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        _, *words, _ = shlex.split(err[err.index("aiayn export") :])
+        assert aiayn(*words, training / "new")[0] == 0
+        assert translate(training / "new")[:2] == translate(*model)[:2]
+        shutil.rmtree(training / "new")
+
+
+def test_ctranslate2_needs_neither_torch_nor_fairseq(fast_folder: Path, translate: Aiayn) -> None:
     program = (
         "import sys; from fairseq_aiayn.cli.main import main; main(sys.argv[1:]);"
         "print({'torch', 'fairseq', 'omegaconf'} & set(sys.modules))"
     )
-    command = [sys.executable, "-c", program, "translate", str(folder), "--cpu"]
-    printed = subprocess.check_output(command, input=TEXT, text=True)
-    assert printed == f"{expected[1]}set()\n"
+    command = [sys.executable, "-c", program, "translate", str(fast_folder), "--cpu"]
+    printed = subprocess.check_output(command, input=TEXT, text=True, stderr=subprocess.DEVNULL)
+    assert printed == f"{translate(fast_folder)[1]}set()\n"
 
 
 @pytest.mark.parametrize("bad", [b"caf\xe9", b"the " * 1025])
@@ -222,7 +220,7 @@ def test_a_terminal_is_asked_again_after_an_invalid_line(
 
 
 def test_a_folder_a_run_and_a_checkpoint_are_the_same_model(
-    training: Path, aiayn: Aiayn, translate: Aiayn
+    training: Path, aiayn: Aiayn, translate: Aiayn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, run, data = training, training / "tiny-1", training / "bin"
     checkpoint = ("--checkpoint", run / "average.pt", "--data-bin", data)
@@ -231,24 +229,29 @@ def test_a_folder_a_run_and_a_checkpoint_are_the_same_model(
     back = ("--to", "fairseq", "--output", root / "again.pt")
     for words in (
         (*checkpoint, *cut, *card, "--output", root / "one"),
-        (run, "--output", root / "two"),
-        (*checkpoint, "--output", root / "noted"),
+        (run, "--output", root / "two", "--no-ctranslate2"),
+        (*checkpoint, "--output", root / "noted", "--no-ctranslate2"),
         (root / "one", *back),
         (root / "one", "--to", "ctranslate2", "--output", root / "three"),
     ):
-        assert aiayn("export", *words) == (0, "", "")
+        wrote = f"wrote {root}/one with CTranslate2's files\n" if words[-1] == root / "one" else ""
+        assert aiayn("export", *words) == (0, "", wrote)
+    assert not (root / "two" / "ctranslate2").exists()
     one, two, noted = (read_folder(root / name).config for name in ("one", "two", "noted"))
     assert one.told == {"licence": "CC0", "scores": "BLEU 1"} and two.told == {"data": "invented"}
     assert "CC0" in (root / "one" / "README.md").read_text() and noted.text == two.text
     again = ("--checkpoint", root / "again.pt", "--data-bin", data, *cut)
     models = ((root / "one",), (root / "two",), (run,), (*checkpoint, *cut), again)
     outputs = [translate(*model, "--engine", "aiayn") for model in models]
-    assert [translate(root / "three"), *outputs] == [outputs[0]] * 6 and outputs[0][0] == 0
+    assert outputs == [outputs[0]] * 5 and outputs[0][0] == 0
+    assert translate(root / "three")[:2] == outputs[0][:2]
     (root / "three" / "codes").write_text("#version: 0.2\n")
     assert f"{root}/three/codes: changed" in translate(root / "three")[2]
     (data / "text.json").unlink()
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)  # it is not installed
     status, _, err = aiayn("export", *checkpoint, "--output", root / "uncut")
     assert status == 0 and "nothing says how the text was cut" in err
+    assert f"wrote {root}/uncut without CTranslate2's files" in err
 
 
 @pytest.mark.parametrize("task", ["translation", "parsing"])
@@ -267,8 +270,8 @@ def test_the_card_has_a_command_that_works(
     [
         ("translate", "a run directory, a model folder or --checkpoint must be given"),
         ("translate PARSER", "PARSER: expected a translation model, got a parser"),
+        ("translate PARSER --engine ctranslate2", "PARSER: expected a translation model, got"),
         ("parse --model FOLDER x", "FOLDER: expected a parser"),
-        ("translate FOLDER --threads 0", "--threads must be at least 1"),
         ("translate FOLDER --quantization int8", "--quantization: goes with --engine ctranslate2"),
         ("translate FOLDER --engine ctranslate2 --precision bfloat16", "--precision: goes with"),
         ("parse --checkpoint ROOT/bin x", "--checkpoint: goes with --data-bin"),
@@ -280,9 +283,9 @@ def test_the_card_has_a_command_that_works(
     ],
 )
 def test_options_that_do_not_fit_are_one_line_and_write_nothing(
-    given: str, rule: str, folder: Path, parser_folder: Path, cache: Path, refused: Refused
+    given: str, rule: str, folder: Path, parser_folder: Path, tmp_path: Path, refused: Refused
 ) -> None:
-    root = cache.parents[2]
+    root = tmp_path
     places = {"FOLDER": folder, "PARSER": parser_folder, "ROOT": root, "OUT": root / "out"}
 
     def filled(text: str) -> str:
