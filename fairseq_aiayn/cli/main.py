@@ -1,4 +1,4 @@
-"""the commands of "Attention Is All You Need" that fairseq does not have
+"""what "Attention Is All You Need" needs and fairseq lacks
 
 The usual order:
   aiayn rows
@@ -67,7 +67,7 @@ NO_READER = 128 + 13  # what a shell reports for SIGPIPE
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
-    words = sys.argv[1:] if argv is None else list(argv)
+    words = (sys.argv[1:] if argv is None else list(argv)) or ["--help"]
     if isinstance(sys.stdout, TextIOWrapper):  # a notebook has another
         # As what is read, in any locale; names of files may have other bytes
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
