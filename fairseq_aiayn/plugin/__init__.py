@@ -4,6 +4,7 @@ learning-rate schedule, the optimizer and the tasks, and mends what fairseq's co
 from fairseq_aiayn.plugin import (
     checkpoints,
     commands,
+    left_out,
     model,  # noqa: F401
     parsing,  # noqa: F401
     resuming,
@@ -13,4 +14,5 @@ from fairseq_aiayn.plugin import (
 
 commands.install()
 checkpoints.install()
+left_out.install()
 resuming.install()

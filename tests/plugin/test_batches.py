@@ -1,12 +1,17 @@
-"""Sentence pairs batched by length: every pair occurs once, and there is little padding."""
+"""Sentence pairs batched by length: every pair occurs once, or the log says why not; and there is
+little padding."""
 
+import logging
 import multiprocessing
 import threading
 
 import numpy as np
+import pytest
 import torch
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.data.iterators import BackgroundConsumer
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.utils import resolve_max_positions
 from hypothesis import given
 from hypothesis import strategies as st
 from patience import PATIENCE
@@ -18,6 +23,7 @@ from fairseq_aiayn.plugin.translation import (
     by_length,
 )
 
+SOURCE = "--max-source-positions 30"
 LENGTHS = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=40)
 
 
@@ -80,3 +86,57 @@ def test_workers_end_with_their_epoch() -> None:
         if isinstance(thread, BackgroundConsumer):
             thread.join(PATIENCE)
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("task", [TranslationTask, AiaynTranslationTask])
+@pytest.mark.parametrize(
+    ("limits", "reasons"),
+    [
+        ({"max_tokens": 20}, ["--max-tokens 20 (2, of up to 40 tokens)"]),
+        (
+            {"max_tokens": 30, "max_source_positions": 30, "max_target_positions": 9},
+            [f"{name} (1, of up to 40 tokens)" for name in (SOURCE, "--max-tokens 30")]
+            + ["--max-target-positions 9 (2, of up to 25 tokens)"],
+        ),
+        ({"model": 10}, ["the model's 10 positions (3, of up to 40 tokens)"]),
+        ({"multiple": 3}, ["--required-batch-size-multiple 3 (1, of up to 40 tokens)"]),
+        ({"max_tokens": 40, "max_target_positions": 25}, []),
+    ],
+)
+def test_pairs_in_no_batch_are_in_the_log_once_with_the_options_that_caused_it(
+    task: type[TranslationTask], limits: dict[str, int], reasons: list[str], caplog
+) -> None:
+    """Breaks if an option is named whose change would change nothing."""
+    caplog.set_level(logging.INFO)
+    pairs = dataset(np.array([8, 15, 22, 40]), np.array([9, 12, 25, 7]))
+    positions = {name: n for name, n in limits.items() if name.endswith("positions")}
+    config = AiaynTranslationConfig if task is AiaynTranslationTask else TranslationConfig
+    loaded = task(config(**positions), Dictionary(), Dictionary())
+    loaded.datasets["train"] = pairs
+    model, tokens = limits.get("model"), limits.get("max_tokens")
+    for epoch in (1, 2):
+        loaded.get_batch_iterator(
+            pairs,
+            max_tokens=tokens,
+            max_sentences=4,
+            max_positions=resolve_max_positions(loaded.max_positions(), model, tokens),
+            ignore_invalid_inputs=True,
+            required_batch_size_multiple=limits.get("multiple", 1),
+            epoch=epoch,
+        )
+    lines = [line for line in caplog.messages if "left out" in line]
+    assert len(lines) == bool(reasons)
+    for line in lines:
+        said, _, given = line.partition(" are left out by ")
+        assert said.startswith("train: ") and said.endswith(" of 4 pairs")
+        assert sorted(given.split("; ")) == sorted(reasons)
+
+
+@pytest.mark.parametrize("limits", [{"max_positions": (9, 99)}, {"max_tokens": 30}])
+def test_pairs_that_may_not_be_left_out_are_refused_in_one_line(limits: dict) -> None:
+    task = TranslationTask(TranslationConfig(max_source_positions=9), Dictionary(), Dictionary())
+    pairs = task.datasets["test"] = dataset(np.array([8, 40]), np.array([9, 7]))
+    with pytest.raises(ValueError, match=r"test: pairs exceed --max-\S+ \d+ \(1, of up to 40"):
+        task.get_batch_iterator(pairs, **{"max_positions": (99, 99)} | limits)
+    with pytest.raises(ValueError, match="2 of 2 pairs are left out by"):
+        task.get_batch_iterator(pairs, max_positions=(5, 5), ignore_invalid_inputs=True)

@@ -1,0 +1,112 @@
+"""What fairseq leaves out of a data set, and because of which options: once, with numbers."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from inspect import signature
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+from fairseq.data import FairseqDataset
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.tasks import FairseqTask
+
+from fairseq_aiayn.plugin.commands import TRAIN, training_program
+
+POSITIONS = ("--max-source-positions", "--max-target-positions")
+SKIP = "--skip-invalid-size-inputs-valid-test"
+Limits = list[tuple[float, list[str]]]  # of both sides: the most tokens, and what says so
+
+
+def install() -> None:
+    """Put this change around fairseq's function."""
+    FairseqTask.get_batch_iterator = counting_pairs(FairseqTask.get_batch_iterator)
+
+
+def counting_pairs(get_batch_iterator: Callable) -> Callable:
+    """Wrap the function that makes batches: it logs which pairs are in none, once per data set.
+
+    It raises ValueError if all are, and for pairs that are too long where fairseq may leave none
+    out and ends with a traceback.
+    """
+    form, counted = signature(get_batch_iterator), WeakSet[Any]()
+
+    @wraps(get_batch_iterator)
+    def wrapped(task: FairseqTask, *arguments: Any, **named: Any) -> EpochBatchIterator:
+        call = form.bind(task, *arguments, **named)
+        call.apply_defaults()
+        given, dataset = call.arguments, call.arguments["dataset"]
+        if dataset in counted or not isinstance(given["max_positions"], tuple):
+            return get_batch_iterator(task, *arguments, **named)
+        name = next((name for name, one in task.datasets.items() if one is dataset), "input")
+        limits = limits_of(task, name, given)
+        try:
+            iterator = get_batch_iterator(task, *arguments, **named)
+        except Exception as error:
+            broken = lengths_by_limit(dataset, range(len(dataset)), limits)
+            if type(error) not in (Exception, AssertionError) or not broken:
+                raise
+            skip = f"; {SKIP} leaves them out" * all(one.startswith(POSITIONS) for one in broken)
+            raise ValueError(f"{name}: pairs exceed {described(broken)}{skip}") from error
+        counted.add(dataset)
+        left_out = np.ones(len(dataset), bool)
+        left_out[np.concatenate([np.empty(0, int), *iterator.frozen_batches])] = False
+        if left_out.any():
+            multiple = f"--required-batch-size-multiple {given['required_batch_size_multiple']}"
+            reasons = lengths_by_limit(dataset, left_out.nonzero()[0], limits, multiple)
+            line = f"{name}: {left_out.sum():,} of {len(dataset):,} pairs are left out by "
+            if left_out.all():
+                raise ValueError(line + described(reasons))
+            logging.getLogger(TRAIN).info(line + described(reasons))
+        return iterator
+
+    return wrapped
+
+
+def limits_of(task: FairseqTask, name: str, given: Mapping[str, Any]) -> Limits:
+    """Return the limits of a data set: of its options, the smallest on each side."""
+    validates = training_program() is not None and name != getattr(
+        task.cfg, "train_subset", "train"
+    )
+    tokens, limits = given["max_tokens"] or math.inf, []
+    for position, of_task, most in zip(
+        POSITIONS, task.max_positions(), given["max_positions"], strict=True
+    ):
+        least = min(most or math.inf, tokens)
+        values = {position: of_task, "--max-tokens" + "-valid" * validates: tokens}
+        options = [f"{option} {value}" for option, value in values.items() if value == least]
+        limits.append((least, options or [f"the model's {least} positions"]))
+    return limits
+
+
+def lengths_by_limit(
+    dataset: FairseqDataset, pairs: Iterable[int], limits: Limits, otherwise: str | None = None
+) -> dict[str, list[int]]:
+    """Return the lengths of the pairs that exceed each limit; `otherwise` is of those that exceed
+    none."""
+    lengths: dict[str, list[int]] = {}
+    for pair in pairs:
+        size = dataset.size(pair)
+        broken = {
+            option: length
+            for length, (most, options) in sorted(zip(size, limits, strict=True))
+            for option in options
+            if length > most
+        }
+        if otherwise and not broken:
+            broken[otherwise] = max(size)
+        for option, length in broken.items():
+            lengths.setdefault(option, []).append(length)
+    return lengths
+
+
+def described(lengths: Mapping[str, list[int]]) -> str:
+    """Return the limits, each with how many pairs exceed it and the longest of them."""
+    return "; ".join(
+        f"{limit} ({len(those):,}, of up to {max(those)} tokens)"
+        for limit, those in lengths.items()
+    )
