@@ -157,10 +157,24 @@ def _batch(run: Evidence, row: Row) -> Any:
     known = SMALL_BATCH if ratio < 1 else "it needs a higher learning rate"
     if ratio > 1 and 1 - SAME_RATE <= (_rate_ratio(run, row) or 0) <= ratio:
         weight, known = NONE, f"with its rate {RECIPE}"
-    every = math.ceil(row.batch_tokens / (gpus * (run.number("max_tokens") or USUAL_MAX_TOKENS)))
-    change = f"--max-tokens {math.ceil(row.batch_tokens / gpus / every)} --update-freq {every}"
+    change = _as_batch(run, row, gpus)
     change += ", without --batch-size" * any(map(run.number, SENTENCES))
     return f"{tokens:,.0f}, by {source}", weight, f"{ratio:.2f} of this batch; {known}", change
+
+
+def _as_batch(run: Evidence, row: Row, gpus: int) -> str:
+    """Return options that give the row's batch; where --max-tokens left pairs out, they fit, if
+    need be on fewer GPUs."""
+    usual, longest = run.number("max_tokens") or USUAL_MAX_TOKENS, 1
+    for value, needed in (one.limits.get("--max-tokens", (0, 0)) for one in run.left_out):
+        if value:
+            longest = needed or 2 * value
+            usual = max(USUAL_MAX_TOKENS, longest)
+    used = max(1, min(gpus, row.batch_tokens // longest))
+    every = math.ceil(row.batch_tokens / (used * usual))
+    every = max(1, min(every, row.batch_tokens // (used * longest)))
+    tokens = max(longest, math.ceil(row.batch_tokens / used / every))
+    return f"--max-tokens {tokens} --update-freq {every}" + f", on {used} GPUs" * (used < gpus)
 
 
 def _updates(run: Evidence, row: Row) -> Any:

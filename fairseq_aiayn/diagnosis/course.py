@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from fairseq_aiayn.diagnosis.aspects import Weight, still_falls
-from fairseq_aiayn.diagnosis.evidence import Evidence
+from fairseq_aiayn.diagnosis.evidence import Evidence, LeftOut
 from fairseq_aiayn.runs.logs import Points
 
 DIVERGED = 0.5  # bits per token above the lowest loss
@@ -22,9 +22,8 @@ SPIKE = 10  # gradient norms above this are not a converging Transformer's
 WMT14_PAIRS = 4_500_000
 LESS = "a smaller --lr, a longer warm-up or a larger batch; go back to a checkpoint before"
 PREPARED = "look whether the lines of both languages belong together and were prepared alike"
+MULTIPLE = "--required-batch-size-multiple"
 # What a log says, in the words of all versions of fairseq from 0.8 on
-SKIPPED = re.compile(r"([\d,]+) samples have invalid sizes and will be skipped")
-EXAMPLES = re.compile(r"([\d,]+) examples")  # of one side of a part of the data
 OVERFLOW = re.compile("overflow detected")
 LOST_BATCH = re.compile(r"recover from OOM in forward|memory, skipping|(?m:^ ?Skipping batch)")
 GAVE_UP = "Minimum loss scale reached"
@@ -118,16 +117,11 @@ def _scale(run: Evidence) -> Iterator[Event]:
 
 def _left_out(run: Evidence) -> Iterator[Event]:
     """Yield pairs, batches, updates and sentences of the test set that were left out."""
-    skipped, examples = (
-        max((int(number.replace(",", "")) for number in pattern.findall(run.log.text)), default=0)
-        for pattern in (SKIPPED, EXAMPLES)  # most belong to the training
-    )
     lost, overflows = (len(pattern.findall(run.log.text)) for pattern in (LOST_BATCH, OVERFLOW))
-    updates, of_all = run.updates or 0, f" of {examples:,}" if examples else ""
+    updates = run.updates or 0
     # fmt: off
     for count, everything, text, change in (
-        (skipped, examples or WMT14_PAIRS, f"{of_all} pairs of sentences were skipped as too long",
-         "look at the first of them; --max-source-positions, --max-target-positions"),
+        *((one.pairs, one.of or WMT14_PAIRS, *_of_pairs(one)) for one in run.left_out),
         (lost, updates, " batches were lost for want of memory, the longest first",
          "a smaller --max-tokens with a larger --update-freq"),
         (overflows, updates + overflows, " updates overflowed and were left out (some are normal)",
@@ -140,6 +134,22 @@ def _left_out(run: Evidence) -> Iterator[Event]:
             share = count / max(1, everything)
             weight = Weight.LARGE if share > 0.05 else Weight.MEDIUM
             yield Event(f"{count:,}{text}", weight if share > 0.01 else Weight.SMALL, change)
+
+
+def _of_pairs(left_out: LeftOut) -> tuple[str, str]:
+    """Return what is said of pairs that were left out, and what to change."""
+    of_all = f" of {left_out.of:,}" if left_out.of else ""
+    given = " ".join(f"{option} {value}" for option, (value, _) in left_out.limits.items())
+    text = f"{of_all} pairs of the {left_out.subset} set were left out" + f" by {given}" * bool(
+        given
+    )
+    changes = [
+        f"{option} {1 if option == MULTIPLE else longest or f'above {value}'}"
+        for option, (value, longest) in left_out.limits.items()
+    ]
+    if "--max-tokens" in left_out.limits:
+        changes += ["with a smaller --update-freq or fewer GPUs, for the same batch"]
+    return text, ", ".join(changes) or "look at the first of them"
 
 
 def _progress(run: Evidence) -> Iterator[Event]:

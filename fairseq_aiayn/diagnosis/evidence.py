@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fairseq_aiayn.runs.logs import Log, Start, as_number, curves_of, flat_options, read_log
 from fairseq_aiayn.scores import GENERATED
@@ -30,7 +31,26 @@ DEVICES = re.compile(r"training on (\d+) (?:devices|GPUs)")
 MODEL_CLASS = re.compile(r"(?:^|\| )model: (?:\S+ \()?(\w+)\)?$", re.MULTILINE)
 ENDED = re.compile(r"done training in|early stop since|stopping training because", re.IGNORECASE)
 TRANSLATED = re.compile(r"Translated ([\d,]+) sentences")
+# What plugin/left_out.py logs of each set, and what fairseq logs of the training set at every epoch
+LEFT_OUT = re.compile(r"(\S+): ([\d,]+) of ([\d,]+) pairs are left out by (.*)")
+LIMIT = re.compile(r"(--[\w-]+) (\d+) \([\d,]+, of up to (\d+) tokens\)")
+SKIPPED = re.compile(
+    r"([\d,]+) samples have invalid sizes and will be skipped(?:, max_positions=\(([\d, ]+)\))?"
+)
+EXAMPLES = re.compile(r"([\d,]+) examples")  # of one side of a part of the data
+LIMITS = ("max_tokens", "max_source_positions", "max_target_positions")
 RESULT = re.compile(r"Generate (\S+) with beam=(\d+): ([^,\n]*)")  # fairseq-generate's last line
+
+
+class LeftOut(NamedTuple):
+    """Pairs that were left out of a set."""
+
+    subset: str
+    pairs: int
+    of: int  # 0: not known
+    limits: Mapping[
+        str, tuple[int, int]
+    ]  # by option: its value, and the longest pair, 0: not known
 
 
 @dataclass(frozen=True)
@@ -76,6 +96,31 @@ class Evidence:
         is_ours = str(name).startswith(OURS)
         return is_ours if is_ours or name == STOCKS.get(part, name or "") else None
 
+    @cached_property
+    def left_out(self) -> list[LeftOut]:
+        """The pairs that were left out of each set; in a log without this plugin, of the largest,
+        by the options that have the smallest of the limits."""
+        sets = {
+            subset: LeftOut(
+                subset,
+                _whole(pairs),
+                _whole(everything),
+                {name: (int(value), int(longest)) for name, value, longest in LIMIT.findall(why)},
+            )
+            for subset, pairs, everything, why in LEFT_OUT.findall(self.log.text)
+        }
+        skipped = [(_whole(pairs), most) for pairs, most in SKIPPED.findall(self.log.text)]
+        if sets or not skipped:
+            return [*sets.values()]
+        pairs, most = max(skipped)
+        least = min(map(int, re.findall(r"\d+", most)), default=0)
+        limits = {option(name): (least, 0) for name in LIMITS if self.number(name) == least}
+        return [
+            LeftOut(
+                "train", pairs, max(map(_whole, EXAMPLES.findall(self.log.text)), default=0), limits
+            )
+        ]
+
     @property
     def is_transformer(self) -> bool:
         """Return whether the model is the paper's Transformer, by its class or architecture."""
@@ -90,6 +135,10 @@ class Evidence:
             if self.options.get(name) not in (None, "", "checkpoint_last.pt"):
                 return f"{option(name)} {self.options[name]}"
         return None
+
+
+def _whole(number: str) -> int:
+    return int(number.replace(",", ""))
 
 
 def read_evidence(
@@ -214,7 +263,7 @@ def _with_search(run: Evidence, log: Log, start: Start | None = None) -> Evidenc
     return replace(
         run,
         search=search,
-        translated=len(numbers) or (int(count[1].replace(",", "")) if count else None),
+        translated=len(numbers) or (_whole(count[1]) if count else None),
         missing=max(numbers, default=-1) + 1 - len(numbers),
         has_subwords=bool(SUBWORD_MARK.search(texts)) if texts else None,
         signature=result[3] if result else None,

@@ -83,6 +83,69 @@ def test_of_a_healthy_training_nothing_is_of_weight(diagnosed, end):
     assert not heavy(diagnosed(NAMESPACE, *curve(), *end))
 
 
+OURS = "train: 789 of 900 pairs are left out by "
+STOCKS = "x | bin train en-de 900 examples", "789 samples have invalid sizes and will be skipped, "
+
+
+@pytest.mark.parametrize(
+    ("lines", "limit", "change"),
+    [
+        ([f"{OURS}--max-tokens 32 (9, of up to 35 tokens)"], "--max-tokens 32", "--max-tokens 35"),
+        (
+            [STOCKS[0], f"{STOCKS[1]}max_positions=(32, 32), x"],
+            "--max-tokens 32",
+            "--max-tokens above 32",
+        ),
+        (
+            [f"{OURS}--max-source-positions 9 (789, of up to 35 tokens)"],
+            "--max-source-positions 9",
+            "--max-source-positions 35",
+        ),
+        (
+            [STOCKS[0], f"{STOCKS[1]}max_positions=(9, 32), x"],
+            "--max-source-positions 9",
+            "--max-source-positions above 9",
+        ),
+        (
+            [f"{OURS}--required-batch-size-multiple 8 (789, of up to 9 tokens)"],
+            "--required-batch-size-multiple 8",
+            "--required-batch-size-multiple 1",
+        ),
+        ([f"{OURS}the model's 512 positions (789, of up to 900 tokens)"], "", "look at"),
+        (STOCKS, "", "look at"),
+    ],
+)
+def test_pairs_left_out_are_the_options_that_left_them_out(diagnosed, lines, limit, change):
+    """Breaks if other options are to be changed, or one of those to a value that it has."""
+    given = NAMESPACE.replace("max_tokens=3200", "max_tokens=32, max_source_positions=9")
+    text, advice = next(
+        (event.text, event.change)
+        for event in diagnosed(given, *lines * 2, *curve()).events
+        if "789 of 900 pairs" in event.text
+    )
+    assert re.findall(r"--\S+ \d+", text) == [limit] * bool(limit)
+    assert re.match(rf"{change}\b", advice) and len(re.findall("--max", advice)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("gpus", "longest", "batch"),
+    [(1, 35, (3572, 7, 1)), (1, 6_000, (6250, 4, 1)), (64, 521, (532, 1, 47)), (1, None, None)],
+)
+def test_the_papers_batch_is_not_advised_with_the_max_tokens_that_left_pairs_out(
+    diagnosed, gpus, longest, batch
+):
+    given = NAMESPACE.replace("max_tokens=3200", "max_tokens=24").replace("[4]", "[1]")
+    skipped = f"{STOCKS[1]}max_positions=(24, 24)"
+    line = f"{OURS}--max-tokens 24 (9, of up to {longest} tokens)" if longest else skipped
+    few = [one.replace("24800", str(20 * gpus)) for one in curve()]
+    given, few[:0] = given.replace("size=2", f"size={gpus}"), [f"training on {gpus} devices"]
+    words = diagnosed(given, line, *few).findings["batch"].change.split(" ")
+    tokens, every = int(words[1]), int(words[3].rstrip(","))
+    used = int(words[5]) if "GPUs" in words else gpus
+    assert tokens >= (longest or 25) and 0.9 < tokens * every * used / 25_000 < 1.1
+    assert batch in (None, (tokens, every, used))
+
+
 FORMS = ["tqdm", "0.8", "json", "gz", "wrapped", "colours"]
 FORMS += ["generated", "quiet", "validated", "bracket", "pipe"]
 
