@@ -12,6 +12,15 @@
 
 set -euo pipefail
 
+# Recipes' own names are in lower case: none comes from the environment, but for the web's proxies.
+# Nor do functions and what changes the meaning of a pattern or a command.
+for name in $(compgen -e); do
+    [[ $name != [[:lower:]]* || $name == *_proxy ]] || unset -v "$name"
+done
+# shellcheck disable=SC2046  # names are words
+unset -f $(compgen -A function)
+unset -v BASH_ENV CDPATH ENV EXECIGNORE GLOBIGNORE GREP_OPTIONS POSIXLY_CORRECT
+
 recipe=$(realpath "$0")
 recipes=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 root=$(dirname "$recipes") # the checkout, or where `aiayn recipes` wrote this

@@ -107,7 +107,7 @@ stage 4 binarize && { # one dictionary, as shared embeddings need it (section 3.
 }
 end # unlocks EXP for other calls
 ((stop_stage >= 5)) || exit 0
-if [[ ${side_by_side:-false} == true && $dry_run == false ]] && ((stage <= 8 && stop_stage >= 8)); then
+if [[ $side_by_side == true && $dry_run == false ]] && ((stage <= 8 && stop_stage >= 8)); then
     # shellcheck disable=SC2086  # words
     run side_by_side $systems # one call of this recipe per system; the loop below finds all done
     stage=0 force=false
@@ -124,6 +124,7 @@ for system in $systems; do
             [[ -n ${beam[*]} ]] || beam=("${search[@]}") # stock's defaults are not the paper's
         fi
         [[ $subwords == word_pieces ]] || bpe=subword_nmt
+        detokenize=() tokens=()
         [[ $tokenizer == none ]] || detokenize=(--tokenizer "$tokenizer")
         measure=() # on a GPU, also BLEU of each checkpoint, by greedy search
         [[ $device == cpu ]] || measure+=(--eval-bleu --eval-bleu-remove-bpe "$bpe"

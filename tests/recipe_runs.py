@@ -79,7 +79,7 @@ def environment(**values: str) -> dict[str, str]:
 
 
 def call(
-    words: Sequence[object], directory: Path | None = None, **values: str
+    words: Sequence[object], directory: Path | None = None, /, **values: str
 ) -> subprocess.CompletedProcess:
     """Run a command to its end, in a directory, with these variables in its environment."""
     return subprocess.run(

@@ -25,13 +25,13 @@ RECIPE = {
     GERMAN: (),
     FRENCH: (),
     PARSING: ("--corpus", "gum"),
-    TABLE3: ("--rows", "base"),
+    TABLE3: ("--rows", "base", "--"),
 }
 CPU, EIGHT = ("--device", "cpu"), ("--gpus", "8")
 LEARN = f"python {RECIPES}/module.py fairseq_aiayn.corpus.subwords learn"
 
 
-def dry_run(words: Sequence[object], directory: Path | None = None, **variables: str) -> str:
+def dry_run(words: Sequence[object], directory: Path | None = None, /, **variables: str) -> str:
     """Return what the command of a recipe prints when it must run nothing."""
     recipe, *options = words
     result = call([recipe, "--dry_run", *options], directory, **variables)
@@ -57,17 +57,37 @@ def training(*words: object, **variables: str) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("recipe", RECIPE)
-def test_every_recipe_has_help_and_a_dry_run_that_makes_nothing(recipe, tmp_path):
+def test_every_recipe_has_help_and_a_dry_run_that_makes_nothing(recipe, device, tmp_path):
+    """A finished experiment is shown in the same way, and nothing comes from the environment."""
     assert "--dry_run false" in call([recipe, "--help"], tmp_path).stdout
-    shown = dry_run([recipe, *RECIPE[recipe]], tmp_path)
+    words = [recipe, "--exp", tmp_path, *RECIPE[recipe], "--device", device]
+    shown = dry_run(words, tmp_path)
     assert {"fairseq-preprocess", "fairseq-train", "fairseq-generate"} <= set(shown.split())
+    subprocess.run(["bash", "-n"], input=shown, text=True, check=True)
     assert list(tmp_path.iterdir()) == []
-    for name in (".done", "table"):  # a finished experiment is shown in the same way
+    for name in (".done", "table"):
         (tmp_path / name).mkdir()
     (tmp_path / "table/report.html").touch()
-    assert dry_run([recipe, *RECIPE[recipe], "--exp", tmp_path], tmp_path)
-    subprocess.run(["bash", "-n"], input=shown, text=True, check=True)
+    assert dry_run(words, tmp_path, **every_name_of_the_scripts()) == shown
+    assert not (tmp_path / "mark").exists()
+
+
+# What recipes, or the programs that they run, mean to read
+READ = r"""PATH|PYTHONPATH|HOME|PWD|TERM|TMPDIR|LC_ALL|AIAYN_MIRROR|CUDA_VISIBLE_DEVICES|\w+_proxy
+    |OMP_NUM_THREADS|GOMP_SPINCOUNT|SLURM_\w+|PYTHON\w+|(BASH|TORCH|TQDM)_\w+|BASHPID|EUID"""
+
+
+def every_name_of_the_scripts() -> dict[str, str]:
+    """Return an environment with every name that a recipe's script has but those of READ."""
+    text = "\n".join(path.read_text() for path in RECIPES.rglob("*.sh"))
+    names = {*re.findall(r"[A-Za-z_]\w*", text), "CDPATH", "GLOBIGNORE"}
+    names = {name for name in names if not re.fullmatch(READ, name, re.VERBOSE)}
+    own = subprocess.run(["bash", "-c", "compgen -bk"], capture_output=True, text=True, check=True)
+    functions = {name for name in names if name.islower()} - {*own.stdout.split(), "dirname"}
+    ends = {f"BASH_FUNC_{name}%%": "() { touch mark; exit 7; }" for name in functions}
+    return dict.fromkeys(names, "x[$(touch mark)]") | ends
 
 
 def test_the_systems_differ_only_where_they_should():
