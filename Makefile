@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
-PIP_INSTALL := $(VENV)/bin/python -m pip install -qq --no-compile -c constraints.txt
+PIP_INSTALL := $(VENV)/bin/python -m pip install -qq --no-compile --no-warn-conflicts -c constraints.txt
 # Installation leaves byte code out: it is written on first use, even where the environment says no.
 IN_VENV := PYTHONDONTWRITEBYTECODE= PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
@@ -37,7 +37,7 @@ setup: $(READY)
 # PyTorch. CUDA_HOME is hidden: with it fairseq compiles CUDA kernels that nothing here uses.
 # -g0 leaves debug symbols out and saves a third of its compile time. --no-compile saves half a
 # minute: only modules that are used get byte code, on first use. --no-deps leaves out torchaudio, which
-# only speech needs; what fairseq needs besides is in setup.py.
+# only speech needs, and --no-warn-conflicts an error about that; what fairseq needs besides is in setup.py.
 $(READY): constraints.txt setup.py pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.version_info >= (3, 11) or \
 		sys.exit("fairseq-fixed needs Python 3.11 or newer, $(PYTHON) is " + v + ": make setup PYTHON=...")'
