@@ -30,6 +30,7 @@ open_exp "$root/exp/wsj_parsing/$corpus_name"
 keep_options "$exp/options.txt" "$exp/.done" corpus_name treebank ${treebank:+lists} silver tags \
     augment longest vocabulary
 [[ $corpus != gum ]] || treebank=$exp/downloads
+check_needs "${#grid[@]}" --text-gib 2 --vocab "$vocabulary" --programs "${programs[@]}"
 
 stage 1 download && {
     while read -r sum file <&3; do

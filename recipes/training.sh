@@ -42,6 +42,7 @@ option_files+=("$recipes/training.sh")
 stock_training=() # a recipe's own options of stock fairseq-train, which override the row's
 normalize=() lowercase=() text_options=() our_search=() stock_search=() # for translation.sh
 side_by_side=false # an option of the demo
+programs=(curl)   # that the text needs
 node_wait=600     # seconds in which a lost node must be back
 # What a training depends on; others, such as --gpus, may change while it lasts: see README.md.
 training_options=(text_sha256 row seed max_update warmup lr_factor batch_tokens interval patience
@@ -74,6 +75,7 @@ check_training() {
     [[ $nodes == 1 || $system != both && ${#each[@]} == 1 ]] ||
         fatal "--nodes $nodes takes one system and one seed, got '$system' and '$seeds'"
     workers=${workers/auto/"$(nproc)"}
+    [[ -z $mirror ]] || programs=()
     find_hardware
 }
 
@@ -96,6 +98,21 @@ find_hardware() {
     [[ $dry_run == true ]] || ((there == 0 || gpus <= there || stop_stage < 5)) || # text needs none
         fatal "--gpus must be at most the $there here, got '$gpus'"
     precision=${precision/auto/fp16} # which keeps 11 bits of each weight in a checkpoint, bf16 only 8
+}
+
+# check_needs TRAININGS OPTION...: stage 0 ends the recipe where a later stage would lack something:
+# fairseq, a program, GPUs, room for the text and the checkpoints of TRAININGS for each system and seed.
+# OPTIONs are those of `aiayn check`. Where the text is there, only --stop_stage 0 looks again.
+check_needs() {
+    local needs=(--directory "$exp" "${@:2}")
+    [[ $node_rank == 0 && ($stop_stage == 0 || ! -e $exp/.done/4-binarize) ]] || return 0
+    ((stop_stage > 0 && stop_stage < 5)) ||
+        needs+=(--row "$row" --runs $(($1 * ${#each[@]} * $(wc -w <<<"$systems"))) \
+            --gpus "$([[ $device == cpu ]] && echo 0 || echo "$gpus")" --precision "$precision")
+    [[ $dry_run == false ]] || echo "# stage 0-check, ${exp##*/}"
+    at=0-check
+    run aiayn check "${needs[@]}"
+    at=
 }
 
 # small_budget UPDATES WARMUP INTERVAL: on a GPU, set the options that are auto to the budget of a
@@ -246,7 +263,7 @@ launch() {
 prepare_training() {
     local resumes=() # the shell of a dry run's reader empties the file first
     [[ $dry_run == true ]] || resumes=(--resumes "$dir/training.json")
-    [[ $device == cpu ]] || run -q python "$module" fairseq_aiayn.runs.record check --gpus "$gpus"
+    [[ $device == cpu ]] || run -q aiayn check --gpus "$gpus" --precision "$precision"
     [[ $force == false ]] ||
         run rm -rf "$dir/checkpoints" "$dir/train.log" "$dir/training.json" \
             "$dir/score.json" "$dir"/*/score.json # what was made with them

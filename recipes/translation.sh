@@ -12,6 +12,7 @@
 #   tokenizer, limits           moses or none; what training pairs are dropped: options of corpus.cleaning
 #   normalize, lowercase        (--normalize), (--lowercase), or empty
 #   subwords, subword_flags     byte_pairs, with the min_count of a word, or word_pieces
+#   vocabulary                  its size, about
 #   text_options                names of its own options that change the text
 #   our_search, stock_search    only where the search is not the paper's
 # training.sh sets flags, search (`aiayn flags`) and cpu: --cpu or nothing; lib.sh has stage, run, end.
@@ -31,8 +32,9 @@ vocabularies="$subwords ${subword_flags[*]} $min_count"
 keep_options "$exp/options.txt" "$exp/.done" corpus_name source_lang target_lang manifest_sha256 \
     cleaning vocabularies "${text_options[@]}"
 
+check_needs 1 --manifest "$manifest" "${pair[@]}" --vocab "$vocabulary" --programs "${programs[@]}"
+
 stage 1 download && {
-    run -q python "$module" fairseq_aiayn.runs.record check --language "$target_lang"
     if declare -F make_text >/dev/null; then
         make_text # defined by the demo: writes EXP/downloads/{train,valid,test}.*
     else

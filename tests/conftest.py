@@ -3,7 +3,6 @@ invented examples every time. How they run `aiayn`: within their own process."""
 
 import io
 import logging
-import os
 import signal
 import sys
 from collections.abc import Callable

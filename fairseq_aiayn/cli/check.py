@@ -25,6 +25,7 @@ from importlib import metadata, util
 print(util.find_spec("fairseq") is not None, metadata.version("fairseq-aiayn"))"""
 # Of a checkpoint, a parameter takes its weight and Adam's two moments, and 2 or 4 bytes with fp16
 CHECKPOINT_BYTES = 16
+TEXT_OF_ARCHIVES = 9  # the space of all stages, in archives: WMT14's take 8 to 9 times their own
 OTHER_CHECKPOINTS = 3  # the best, the last, and one that is being written
 
 
@@ -38,7 +39,9 @@ def declare_check(parser: argparse.ArgumentParser) -> None:
     add("--text-gib", type=float, default=0, metavar="GIB", help="what the text takes there")
     add("--vocab", type=int, default=VOCABULARY_EN_DE, metavar="V", help="size of the vocabulary")
     add("--runs", type=int, default=1, metavar="N", help="how many trainings keep checkpoints")
-    add("--language", metavar="xx", help="of translations that will be scored")
+    add("--manifest", type=Path, metavar="FILE", help="corpus.toml of the text to prepare")
+    for side in ("source", "target"):
+        add(f"--{side}-lang", metavar="xx", help=f"{side} language of the text")
     add("--programs", nargs="*", default=[], metavar="PROGRAM", help="other programs to look for")
 
 
@@ -51,7 +54,8 @@ def run_check(arguments: argparse.Namespace) -> None:
 
     examples:
       aiayn check
-      aiayn check --row big --gpus 8 --precision fp16 --directory exp --text-gib 14
+      aiayn check --row big --gpus 8 --precision fp16 --directory exp
+      recipes/wmt14_en_de/run.sh --gpus 8 --stop_stage 0
     """
     has = hardware()
     versions = [f"{name} {number}" for name, number in packages().items()]
@@ -76,11 +80,11 @@ def _programs(arguments: argparse.Namespace) -> Iterator[str]:
     for name in arguments.programs:
         if not shutil.which(name):
             yield f"{name} is not on PATH: your system's package manager has it"
-    if arguments.language:
+    if arguments.target_lang:
         from fairseq_aiayn.scores import check_language
 
         try:
-            check_language(arguments.language)
+            check_language(arguments.target_lang)
         except ValueError as error:
             yield str(error)
 
@@ -144,6 +148,12 @@ def _room(arguments: argparse.Namespace) -> Iterator[str]:
     if not os.access(there, os.W_OK):
         yield f"{there} cannot be written to, choose another directory"
     needed = arguments.text_gib
+    if arguments.manifest:
+        from fairseq_aiayn.corpus.manifest import read_manifest
+
+        languages = arguments.source_lang, arguments.target_lang
+        sizes = [file.size or 0 for _, file in read_manifest(arguments.manifest).used(languages)]
+        needed += TEXT_OF_ARCHIVES * sum(sizes) / 2**30
     if arguments.row:
         from fairseq_aiayn.cost import parameters
 

@@ -3,10 +3,8 @@
 As a program, print the record of a training, or add to it that of an evaluation. Commands are
 recorded as they are given from the root of the checkout: paths below it lose it. A training that
 goes on, with --resumes, keeps the record of its first start, and "resumed" in it gets what this
-start was made on. `check` says which PyTorch there is, and ends with one line if it does not see
-the GPUs of this node, or if translations into the language cannot be scored.
+start was made on.
 
-    python -m fairseq_aiayn.runs.record check --gpus 8 --language de
     python -m fairseq_aiayn.runs.record training --name aiayn-base-1 --system aiayn --row base \\
         --corpus wmt14_en_de --seed 1 --device cuda --gpus 8 --nodes 1 \\
         --command train 'fairseq-train ...' > training.json
@@ -215,29 +213,9 @@ def evaluation(arguments: argparse.Namespace) -> Settings:
     )
 
 
-def check(gpus: int, language: str | None) -> None:
-    """Print the versions of PyTorch and its GPUs; raises ValueError for fewer GPUs than needed, or
-    for a language whose translations cannot be scored."""
-    import torch  # takes seconds; --help does not need it
-
-    from fairseq_aiayn.scores import check_language
-
-    if language is not None:
-        check_language(language)
-    count = torch.cuda.device_count() if gpus else 0
-    print(f"torch {torch.__version__}")
-    for index in range(count):
-        print(f"GPU {index}: {torch.cuda.get_device_name(index)}")
-    if count < gpus:
-        raise ValueError(f"expected {gpus} GPUs, torch {torch.__version__} sees {count}")
-
-
 def add_programs(parser: argparse.ArgumentParser) -> None:
-    """Declare check, training and evaluation with their options."""
+    """Declare training and evaluation with their options."""
     programs = parser.add_subparsers(dest="program", required=True)
-    checked = programs.add_parser("check")
-    checked.add_argument("--gpus", type=int, default=0, metavar="N", help="needed; 0 on a CPU")
-    checked.add_argument("--language", help="of translations that will be scored")
     trained = programs.add_parser("training")
     trained.add_argument("--system", required=True, choices=("aiayn", "stock"))
     trained.add_argument("--device", required=True, choices=("cpu", "cuda"))
@@ -261,9 +239,6 @@ def main() -> None:
     with script(__doc__) as parser:
         add_programs(parser)
         arguments = parser.parse_args()
-        if arguments.program == "check":
-            check(arguments.gpus, arguments.language)
-            return
         settings = (training if arguments.program == "training" else evaluation)(arguments)
         print(json.dumps(asdict(settings), indent=2, ensure_ascii=False))
 

@@ -46,8 +46,10 @@ here=$(dirname "$recipe")
 . "$here/data.sh"
 corpus_name=demo_${source_lang}_$target_lang manifest=$here/corpus.toml min_count=1
 text_options=(corpus max_words held_out)
+programs=()
+[[ -n $corpus ]] || programs=(apt-get apt-cache dpkg-deb)
 tokenizer=moses limits=(--max-length 1000) # prepare.py has dropped what is too long
-subwords=byte_pairs subword_flags=(--symbols "$bpe_codes")
+subwords=byte_pairs subword_flags=(--symbols "$bpe_codes") vocabulary=$bpe_codes
 if [[ $dry_run == false && $system$device$max_update == bothcpuauto && $row == tiny ]]; then
     log "the demo trains two models of 7 million parameters, ours and stock fairseq's, on sentences of" \
         "software documentation: about 11 minutes on two cores, most of it training"

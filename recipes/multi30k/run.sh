@@ -50,6 +50,6 @@ if [[ $text == lc.norm.tok ]]; then
 fi
 bpe_codes=${bpe_codes/auto/8000}
 require_whole bpe_codes
-subwords=byte_pairs subword_flags=(--symbols "$bpe_codes")
+subwords=byte_pairs subword_flags=(--symbols "$bpe_codes") vocabulary=$bpe_codes
 # shellcheck source=recipes/translation.sh
 . "$recipes/translation.sh"; exit

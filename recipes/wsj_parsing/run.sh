@@ -61,7 +61,7 @@ else
     [[ -d $treebank ]] || fatal "--corpus wsj needs --treebank DIR, parsed/mrg/wsj of LDC's" \
         "Treebank-3, got '$treebank'; --corpus gum needs nothing"
     [[ -z $lists || -d $lists ]] || fatal "--lists must be a directory, got '$lists'"
-    treebank=$(realpath -- "$treebank")
+    treebank=$(realpath -- "$treebank") programs=()
     # A user's own sets are not the paper's or GUM's, whatever the directory is called.
     [[ -z $lists ]] || { lists=$(realpath -- "$lists") && corpus_name=${treebank##*/}_lists; }
 fi

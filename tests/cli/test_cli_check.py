@@ -10,7 +10,7 @@ from collections import namedtuple
 import fork_server
 import pytest
 import torch
-from recipe_runs import write_tool
+from recipe_runs import RECIPES, write_tool
 
 GIB = 2**30
 
@@ -39,7 +39,7 @@ def test_nothing_is_missing_here(aiayn, monkeypatch, tmp_path):
 
 def test_all_that_is_missing_is_said_at_once(aiayn, monkeypatch):
     monkeypatch.setenv("PATH", "/bin")
-    words = ("--programs", "sh", "no-such-program", "--gpus", 99, "--language", "xx")
+    words = ("--programs", "sh", "no-such-program", "--gpus", 99, "--target-lang", "xx")
     status, output, errors = aiayn("check", *words)
     assert status == 2 and errors.startswith("aiayn check: 4 things are missing")
     for part in ("no-such-program is", "fairseq-preprocess is", "99 GPUs", "rules for 'xx'"):
@@ -72,7 +72,8 @@ def test_room_is_for_the_text_and_the_checkpoints_that_are_not_there_yet(aiayn, 
     room(9)
     enough = ("check", "--directory", tmp_path, "--row", "base")  # 8 files of 16 bytes a parameter
     assert aiayn(*enough)[0] == 0
-    for more in (("--text-gib", 3), ("--runs", 2)):
+    german = ("--manifest", RECIPES / "wmt14_en_de/corpus.toml", "--source-lang", "en")
+    for more in (("--text-gib", 3), ("--runs", 2), (*german, "--target-lang", "de")):
         assert "has 9.0 GiB free" in aiayn(*enough, *more)[2]
     with (tmp_path / "made").open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, 3 * GIB)
