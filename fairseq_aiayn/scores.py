@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
 from fairseq_aiayn.treebank.evalb import Counts
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
 
 Quotes = Literal["ascii", "keep"]
 HYPHEN = " @-@ "  # how the tokenizer of Moses writes a hyphen with its option -a
-# A line of fairseq-generate: hypothesis, detokenized or in tokens, or reference; number; text
-GENERATED = re.compile(r"^([DHT])-(\d+)\t(?:[^\t\n]*\t(.*))?", re.MULTILINE)
+# A line of fairseq-generate: hypothesis, detokenized or in tokens, its scores, source or reference;
+# number; text of a hypothesis
+GENERATED = re.compile(r"^([DHPST])-(\d+)\t(?:[^\t\n]*\t(.*))?", re.MULTILINE)
 # Of sacreBLEU; otherwise 13a
-TOKENIZERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-UNSPACED = (*TOKENIZERS, "th")  # where Moses finds no words, so that there is no paper's BLEU
+TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+# Where Moses finds no words, so that there is no paper's BLEU
+UNSPACED = (*TOKENIZERS, "yue", "th")
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def score(
 
     check_language(target_lang)
     require_sentences("hypothesis", hypothesis)
-    require_sentences("reference", reference)
+    require_sentences("reference", reference, kind="T")
     if not reference or len(hypothesis) != len(reference):
         raise ValueError(
             "expected the same number of sentences in hypothesis and reference, at least one, "
@@ -112,12 +115,16 @@ def score(
     )
 
 
-def require_sentences(name: str, lines: Sequence[str]) -> None:
-    """Raise ValueError if a line of what the message calls `name` is one of fairseq-generate."""
+def require_sentences(
+    name: str, lines: Sequence[str], file: str = "OUTPUT", kind: str = "D"
+) -> None:
+    """Raise ValueError if a line of what the message calls `name` is one of fairseq-generate; it
+    says how to extract those of a `kind` from the file."""
     for match in filter(None, map(GENERATED.match, lines)):
-        command = f"grep ^{match[1]}- OUTPUT | sort -V | cut -f 3-"
-        line = f"{match[1]}-{match[2]}"
-        raise ValueError(f"{name}: expected sentences, got {line}; to extract them: {command}")
+        kind = "H" if kind + match[1] == "DH" else kind  # they were extracted already
+        command = f"grep ^{kind}- {quote(file)} | sort -V | cut -f {2 if kind == 'T' else 3}-"
+        line = f"{match[1]}-{match[2]} of fairseq-generate"
+        raise ValueError(f"{name}: expected sentences, got {line}; try {command} > {name}.txt")
 
 
 def check_language(target_lang: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.paper import OWN, find_row
-from fairseq_aiayn.text import SUBWORD_MARK, read_parallel, source_name
+from fairseq_aiayn.text import SUBWORD_MARK, read_line_pairs, source_name
 
 if TYPE_CHECKING:
     from fairseq_aiayn.diagnosis.diagnosis import Diagnosis
@@ -110,7 +110,7 @@ def run_bleu(arguments: argparse.Namespace) -> None:
     """
     from fairseq_aiayn import scores
 
-    hypothesis, reference = read_parallel(arguments.hypothesis, arguments.reference)
+    hypothesis, reference = _sentences(arguments.hypothesis, arguments.reference)
     for path, lines in ((arguments.hypothesis, hypothesis), (arguments.reference, reference)):
         if left := sum(bool(SUBWORD_MARK.search(line)) for line in lines):
             warning = (
@@ -120,12 +120,10 @@ def run_bleu(arguments: argparse.Namespace) -> None:
     options = arguments.target_lang, arguments.quotes, arguments.tokenized
     result = scores.score(hypothesis, reference, *options)
     if arguments.tokens:
-        tokens = read_parallel(*arguments.tokens)
+        tokens = _sentences(arguments.tokens[0], arguments.tokens[1], "H")
         if len(tokens[0]) != result.sentences:
             expected = f"expected the {result.sentences:,} sentences of --hypothesis"
             raise ValueError(f"--tokens: {expected}, got {len(tokens[0]):,}")
-        for side in tokens:
-            scores.require_sentences("--tokens", side)
         result = dataclasses.replace(result, tokens=scores.token_bleu(*tokens))
     if arguments.json:
         content = dataclasses.asdict(result)
@@ -147,6 +145,19 @@ def run_bleu(arguments: argparse.Namespace) -> None:
                 f"{bleu.brevity_penalty:.3f}, length ratio {bleu.length_ratio:.3f} "
                 f"({bleu.hypothesis_length:,}/{bleu.reference_length:,})\n    {bleu.signature}"
             )
+
+
+def _sentences(hypothesis: str, reference: str, kind: str = "D") -> tuple[list[str], list[str]]:
+    """Return both sides, and refuse lines of fairseq-generate before their numbers differ."""
+    from fairseq_aiayn.scores import require_sentences
+
+    sides: tuple[list[str], list[str]] = [], []
+    for left, right in read_line_pairs(hypothesis, reference):
+        require_sentences("hypothesis", [left], hypothesis, kind)
+        require_sentences("reference", [right], reference, "T")
+        sides[0].append(left)
+        sides[1].append(right)
+    return sides
 
 
 def declare_compare(parser: argparse.ArgumentParser) -> None:

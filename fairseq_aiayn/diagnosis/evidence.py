@@ -253,7 +253,7 @@ def _with_search(run: Evidence, log: Log, start: Start | None = None) -> Evidenc
     search = start.search_options if start else {}
     if result := RESULT.search(log.text):
         search = {"gen_subset": result[1], "beam": int(result[2])} | search
-    matches = [match for match in GENERATED.findall(log.text) if match[0] != "T"]
+    matches = [match for match in GENERATED.findall(log.text) if match[0] in "DH"]
     count = TRANSLATED.search(log.text)
     if not search and not matches and not count:
         raise ValueError(f"{log.path}: has neither options of fairseq-generate nor a translation")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,8 +60,6 @@ def test_options_say_what_is_done_with_quotes_and_tokens(aiayn: Aiayn) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
-        ("hyp", b"D-1\t0.1\tx\nD-0\t0.1\tx\n", (), "hypothesis: expected sentences"),
-        ("two", b"H-1\t0.1\tx\nx\n", ("--tokens", "two", "two"), "--tokens: expected sentences"),
         ("ref", b"\x01\n\x01\n", (), "expected at least one token in the reference"),
         ("hyp", b"ja\n\n", ("--target-lang", "deutsch"), "target language: Moses has no rules"),
         ("one", b"x\n", ("--tokens", "one", "one"), "--tokens: expected the 2 sentences"),
@@ -71,6 +70,27 @@ def test_bad_input_is_one_line(
 ) -> None:
     Path(name).write_bytes(content)
     assert refused(*COMMAND, *options).startswith(f"aiayn bleu: {message}")
+
+
+def test_output_of_fairseq_generate_is_refused_with_the_command_that_extracts_it(
+    refused: Callable[..., str],
+) -> None:
+    """Whole or in part; the numbers of its lines do not matter. The command works as it is."""
+    parts = ("S-{}\ta b", "T-{}\tJa .", "H-{}\t-0.1\tJa .", "D-{}\t-0.1\tJa.", "P-{}\t-0.1 -0.1")
+    log = [part.format(number) for number in (1, 0) for part in parts]
+    Path("raw it").write_text("\n".join([*log, "Generate test with beam=4: BLEU4 = 1.0", ""]))
+    Path("grepped").write_text("".join(f"{line}\n" for line in log if line.startswith("H")))
+    for option, name, text in (
+        ("--hypothesis", "raw it", "Ja."),
+        ("--hypothesis", "grepped", "Ja ."),
+        ("--reference", "raw it", "Ja ."),
+        ("--tokens", "raw it", "Ja ."),
+    ):
+        line = refused(*COMMAND, option, name, *(["ref.tok"] if option == "--tokens" else []))
+        assert ": expected sentences, got " in line
+        _, _, command = line.partition("; try ")
+        subprocess.run(command, shell=True, check=True)
+        assert Path(command.split()[-1]).read_text() == f"{text}\n" * 2
 
 
 def test_marks_of_subwords_are_warned_of_on_standard_error(aiayn: Aiayn) -> None:
