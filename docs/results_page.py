@@ -6,7 +6,7 @@ measurement of another kind is a section, NAME.section.md. The page starts with 
 and commands are in the JSON files only.
 
     cp exp/wmt14_en_de/table/table.json docs/results/wmt14_en_de_base.json
-    python -m fairseq_aiayn.report.results_page --results docs/results --output docs/results.md
+    python docs/results_page.py --results docs/results --output docs/results.md
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fairseq_aiayn.text import script, write_whole
 INTRODUCTION = """\
 # Results
 
-This page is written by `fairseq_aiayn/report/results_page.py` from the files in [{name}]({name}/).
+This page is written by `docs/results_page.py` from the files in [{name}]({name}/).
 The JSON files also have the commands, machine and versions of each run; the other sections were
 written by hand.
 """
