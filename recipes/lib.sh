@@ -48,6 +48,7 @@ mirror=${AIAYN_MIRROR:-} # directory with downloaded files, used before the netw
 option_files=("$recipe" "$recipes/lib.sh")
 node_rank=0     # of several machines, this one; all but 0 only train
 scope=          # directory of the markers, lock and log: EXP, or a run's
+parts=          # .part in it, with what is not finished: all that is removed unasked
 log=/dev/null   # log of the running stage
 at=             # the running stage
 marker=         # its marker
@@ -94,7 +95,7 @@ open_exp() {
 # A command that a killed recipe left running there is stopped.
 begin() {
     local host='' owner='' group='' status=0
-    scope=${*: -1} commands=()
+    scope=${*: -1} parts=${*: -1}/.part commands=()
     [[ $dry_run == false ]] || return 0
     { mkdir -p "$scope" && : >>"$scope/recipe.log"; } || fatal "cannot write to $scope"
     log=$scope/recipe.log locked=$scope/.lock
@@ -117,7 +118,8 @@ begin() {
         fi
     fi
     echo "$HOSTNAME $$ 0" >"$locked"
-    rm -rf "$scope"/*.part # what a killed command left
+    rm -rf "$parts" # what a killed command left
+    mkdir "$parts"
 }
 
 # Let others work in the directory, and write the marker of its last stage.
@@ -206,7 +208,7 @@ finish_stage() {
 # only if the command succeeds, and the rest also to ERRORS. -n keeps the command as NAME, for settings.json.
 run() {
     local OPTIND=1 OPTARG flag show=all name='' input=/dev/null output='' shown
-    local errors=/dev/null status=0
+    local errors='' status=0
     while getopts 'qpn:i:o:e:' flag; do
         case $flag in
         q) show=none ;;
@@ -227,7 +229,7 @@ run() {
     fi
     [[ $input == /dev/null ]] || shown+=" < $(quoted "$input")"
     [[ -z $output ]] || shown+=" > $(quoted "$output")"
-    [[ $errors == /dev/null ]] || shown+=" 2> $(quoted "$errors")"
+    [[ -z $errors ]] || shown+=" 2> $(quoted "$errors")"
     if [[ $dry_run == true ]]; then
         echo "$shown"
         return
@@ -240,7 +242,8 @@ run() {
     wait "$job" || status=$?
     job=
     ((status == 0)) || return "$status"
-    [[ -z $output ]] || mv "$output.part" "$output"
+    [[ -z $output ]] || mv "$parts/${output##*/}" "$output"
+    [[ -z $errors ]] || mv "$parts/${errors##*/}" "$errors"
 }
 
 # Run a command as a separate job; uses the variables of run.
@@ -249,7 +252,7 @@ execute() {
     # Before the command starts, so that the next recipe finds it even if this one is killed.
     [[ -z $locked ]] || echo "$HOSTNAME $$ $BASHPID" >"$locked"
     if [[ -n $output ]]; then
-        "$@" <"$input" 2>&1 >"$output.part" | tee "$errors" | show
+        "$@" <"$input" 2>&1 >"$parts/${output##*/}" | tee ${errors:+"$parts/${errors##*/}"} | show
     else
         "$@" <"$input" 2>&1 | show
     fi

@@ -90,6 +90,6 @@ keep_options() {
 
 # write_whole FILE TEXT: replace FILE in one step; readers see the old text or the new one.
 write_whole() {
-    echo "$2" >"$1.part"
-    mv "$1.part" "$1"
+    echo "$2" >"$parts/${1##*/}"
+    mv "$parts/${1##*/}" "$1"
 }

@@ -46,7 +46,7 @@ KILLS = {
     "4-binarize": "bin/dict.en.txt",
     "5-train": f"{RUN}/checkpoints/checkpoint_1_2.pt",
     "6-average": f"{RUN}/average.pt",
-    "7-translate": f"{RUN}/generate-test.txt.part",
+    "7-translate": f"{RUN}/.part/generate-test.txt",
     "8-score": f"{RUN}/hypothesis.txt",
 }
 # Here the recipe alone is killed, which leaves behind the command that it runs.
@@ -164,7 +164,7 @@ def test_a_run_killed_in_every_stage_ends_as_if_it_had_not_been(german, tmp_path
     assert results(exp) == results(whole)
     ours, theirs = weights(exp), weights(whole)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
-    assert not list(exp.rglob("*.part"))
+    assert not list(exp.rglob(".part/*"))
     shutil.rmtree(exp)
 
 

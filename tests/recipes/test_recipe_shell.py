@@ -98,6 +98,17 @@ def test_a_value_that_may_change_runs_what_depends_on_it(sample):
     assert stages_run(finish([*sample, "--loud", "true"]).stderr) == []
 
 
+def test_only_what_the_recipe_left_unfinished_is_removed(sample, tmp_path):
+    finish([*sample, "--stop_stage", "3"])
+    theirs = [tmp_path / "exp/a.part", tmp_path / "exp/run/made.part"]
+    left = [tmp_path / "exp/.part/first", tmp_path / "exp/run/.part/count"]
+    for path in (*theirs, *left):
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    finish(sample)
+    assert all(path.exists() for path in theirs) and not any(path.exists() for path in left)
+
+
 def test_a_late_start_needs_the_stages_before_it(sample):
     assert "stage 1-make is not done: start with --stage 1" in refusal(call([*sample, "--stage=3"]))
 
