@@ -13,10 +13,11 @@ import errno
 import os
 import re
 import typing
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import numpy
 import omegaconf
@@ -77,30 +78,18 @@ SAFE_GLOBALS: list[Any] = [
 REFUSED = re.compile(r"(?:Unsupported global: GLOBAL|unsupported GLOBAL) (\S+)")
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
+def read_checkpoint(path: Path, weights: bool = True) -> dict[str, Any]:
     """Return the checkpoint in `path`; its tensors stay on disk until they are used.
 
-    Raises OSError if the file cannot be read. Raises ValueError, with the path, if it is truncated,
-    asks for anything but plain data, has references that reach outside its configuration, or is
-    not a checkpoint of fairseq.
+    Only a caller that uses no tensor passes weights=False, which saves comparing their checksums.
+
+    Raises OSError if the file cannot be read. Raises ValueError, with the path, if it is truncated
+    or damaged, asks for anything but plain data, has references that reach outside its
+    configuration, or is not a checkpoint of fairseq.
     """
     if path.exists() and not path.is_file():  # reading a pipe or a device may never end
         raise ValueError(f"{path}: expected a plain file, got a directory, a pipe or a device")
-    torch.serialization.add_safe_globals(SAFE_GLOBALS)
-    # Files of PyTorch 1.5 and older are not zip files and cannot be mapped into memory; nor can a
-    # file whose name is not UTF-8, because PyTorch reads the names of mapped files as UTF-8.
-    is_utf8 = os.fsencode(path) == str(path).encode(errors="replace")
-    mapped = is_utf8 and zipfile.is_zipfile(path)
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-    except Exception as error:  # broken bytes can make the unpickler raise any error
-        # In a short file, PyTorch looks for the end by seeking to before the beginning: EINVAL.
-        if isinstance(error, OSError) and error.errno != errno.EINVAL:
-            raise
-        reason = "truncated, or not a PyTorch checkpoint"
-        if refused := REFUSED.search(str(error)):
-            reason = f"refused, it asks for {refused[1]}, which is not plain data"
-        raise ValueError(f"{path}: {reason}") from error
+    state = _load(path, weights)
     try:
         require_contents(state)
         configuration = plain(state.get("cfg"))
@@ -109,6 +98,56 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
     return state
+
+
+def _load(path: Path, weights: bool) -> Any:
+    """Return what a file holds, as plain data; raises as `read_checkpoint` does."""
+    # Files of PyTorch 1.5 and older are not zip files, and cannot be mapped into memory; nor can a
+    # file whose name is not UTF-8, because PyTorch reads the names of mapped files as UTF-8.
+    is_utf8, is_zip = os.fsencode(path) == str(path).encode(errors="replace"), is_zipfile(path)
+    try:
+        if is_zip:
+            require_intact(path, weights)
+        with only_safe_globals():
+            return torch.load(path, "cpu", weights_only=True, mmap=is_utf8 and is_zip)
+    except Exception as error:  # broken bytes can make the unpickler raise any error
+        # In a short file, PyTorch looks for the end by seeking to before the beginning: EINVAL.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
+        reason = "truncated, or not a PyTorch checkpoint"
+        if isinstance(error, BadZipFile):
+            reason = f"damaged, use another checkpoint or a copy of this one: {error}"
+        if refused := REFUSED.search(str(error)):
+            reason = f"refused, it asks for {refused[1]}, which is not plain data"
+        raise ValueError(f"{path}: {reason}") from error
+
+
+def require_intact(path: Path, weights: bool) -> None:
+    """Raise BadZipFile if a byte changed since the file was written, in a tensor only with
+    `weights`; torch.load compares no checksums."""
+    with ZipFile(path) as archive:
+        parts = archive.infolist()
+        if sum(part.file_size for part in parts) > path.stat().st_size:  # none is compressed
+            raise BadZipFile("its parts are larger than the file")
+        for part in parts:
+            if weights or "/data/" not in part.filename:
+                with archive.open(part) as content:
+                    while content.read(2**20):
+                        pass
+
+
+@contextmanager
+def only_safe_globals(*more: Any) -> Iterator[None]:
+    """Let torch.load read what SAFE_GLOBALS lists, and `more`, and nothing that others allowed; at
+    the end it is as before."""
+    before = torch.serialization.get_safe_globals()
+    torch.serialization.clear_safe_globals()
+    torch.serialization.add_safe_globals([*SAFE_GLOBALS, *more])
+    try:
+        yield
+    finally:
+        torch.serialization.clear_safe_globals()
+        torch.serialization.add_safe_globals(before)
 
 
 def require_contents(state: Any) -> None:
@@ -127,7 +166,7 @@ def require_contents(state: Any) -> None:
         raise ValueError(f"expected a checkpoint of fairseq, it has no {missing[0]!r}")
     for name, value in state["model"].items():
         dense = isinstance(value, Tensor) and value.layout is torch.strided and not value.is_meta
-        if not isinstance(name, str) or not dense:
+        if not isinstance(name, str) or not name.isprintable() or not dense:
             raise ValueError(
                 f"expected dense tensors by their names in 'model', got {str(name)[:60]!r}"
             )
@@ -212,7 +251,7 @@ def by_updates(paths: Sequence[Path]) -> list[Path]:
     number of updates."""
     found: dict[int, Path] = {}
     for path in paths:
-        update = read_checkpoint(path)["optimizer_history"][-1].get("num_updates")
+        update = read_checkpoint(path, weights=False)["optimizer_history"][-1].get("num_updates")
         if not isinstance(update, int):
             raise ValueError(f"{path}: no number of updates in its 'optimizer_history'")
         if update in found:
@@ -239,7 +278,7 @@ def average(paths: Sequence[Path], output: Path) -> None:
     if not output.parent.is_dir():  # before the minutes that averaging takes
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(output))
     require_not_among("--output", output, paths)
-    newest = read_checkpoint(paths[-1])
+    newest = read_checkpoint(paths[-1], weights=False)
     state = {key: newest[key] for key in KEPT if key in newest}
     extra = newest.get("extra_state") or {}
     state["extra_state"] = {key: extra[key] for key in KEPT_EXTRA_STATE if key in extra}
@@ -254,7 +293,7 @@ def mean_parameters(paths: Sequence[Path]) -> dict[str, Tensor]:
     rounding would undo the averaging. Parameters that are one tensor in the first checkpoint (tied
     embeddings) are one in the means. Raises ValueError for parameters that differ, NaN or infinity.
     """
-    first = read_checkpoint(paths[0])["model"]
+    first = read_checkpoint(paths[0], weights=False)["model"]  # its checksums are compared below
     owners = _owners(first)
     sums = {
         name: torch.zeros_like(first[name], dtype=torch.float64)
@@ -263,7 +302,6 @@ def mean_parameters(paths: Sequence[Path]) -> dict[str, Tensor]:
         for name in set(owners.values())
     }
     for path in tqdm(paths, desc="averaging", unit="checkpoint", disable=None):
-        require_intact(path)
         model = read_checkpoint(path)["model"]
         for name, tensor in model.items():
             if not tensor.isfinite().all():
@@ -277,19 +315,6 @@ def mean_parameters(paths: Sequence[Path]) -> dict[str, Tensor]:
             dtype = torch.promote_types(first[name].dtype, torch.float32)
             sums[name] = total.div_(len(paths)).to(dtype)
     return {name: sums[owner] for name, owner in owners.items()}
-
-
-def require_intact(path: Path) -> None:
-    """Raise ValueError if a checkpoint's bytes changed since it was written.
-
-    torch.load does not compare checksums when it maps a file into memory.
-    """
-    if not zipfile.is_zipfile(path):
-        return  # an old checkpoint has no checksums and is read as a whole
-    with zipfile.ZipFile(path) as archive:
-        damaged = archive.testzip()
-    if damaged:
-        raise ValueError(f"{path}: damaged, the checksum of its part {damaged} does not match")
 
 
 def require_same_parameters(

@@ -200,7 +200,7 @@ def evidence_of_run(run: ScoredRun, log: Log) -> Evidence:
 def _of_checkpoint(path: Path) -> Evidence:
     from fairseq_aiayn.checkpoints import plain_configuration, read_checkpoint
 
-    state = read_checkpoint(path)
+    state = read_checkpoint(path, weights=False)
     types = [
         tensor.shape[0]
         for name, tensor in state["model"].items()

@@ -17,7 +17,7 @@ import torch
 from fairseq import checkpoint_utils, models, utils
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-from fairseq.distributed.utils import _TensorPlaceholder
+from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import TransformerModel
@@ -27,12 +27,11 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.tasks.translation_multi_simple_epoch import TranslationMultiSimpleEpochTask
 from torch.overrides import TorchFunctionMode
 
-from fairseq_aiayn.checkpoints import SAFE_GLOBALS, plain, read_checkpoint
+from fairseq_aiayn.checkpoints import Unread, only_safe_globals, plain, read_checkpoint
 
-# When a training resumes, the first process sends the loaded checkpoint to the others by torch.save
-# and torch.load. This frozen dataclass, which holds one index, then replaces each tensor. It occurs
-# in no file.
-SENT_BETWEEN_PROCESSES = _TensorPlaceholder
+# When a training resumes, the first process loads the checkpoint and sends it to the others by
+# torch.save and torch.load. A placeholder, which holds one index, then replaces each tensor.
+SENT_BETWEEN_PROCESSES = (distributed_utils._TensorPlaceholder, Unread)
 # Classes of fairseq that were reviewed: they evaluate strings only through functions that `literal`
 # wraps, run no other code, and open no files but dictionaries in the directory of the data.
 REVIEWED = {
@@ -48,7 +47,8 @@ EACH_TENSOR = 2**14  # numbers that take as much time as making an empty tensor
 
 def install() -> None:
     """Make fairseq load checkpoints in this way."""
-    torch.serialization.add_safe_globals([*SAFE_GLOBALS, SENT_BETWEEN_PROCESSES])
+    allowed = only_safe_globals(*SENT_BETWEEN_PROCESSES)
+    distributed_utils.broadcast_object = allowed(distributed_utils.broadcast_object)
     loading = Loading()
     checkpoint_utils.load_checkpoint_to_cpu = loading.checked(
         checkpoint_utils.load_checkpoint_to_cpu
@@ -75,13 +75,14 @@ class Loading:
         @wraps(load_checkpoint_to_cpu)
         def load(path: str, *arguments: object, **options: object) -> dict:
             local = Path(PathManager.get_local_path(path))
-            state = read_checkpoint(local)  # memory-mapped, so its tensors are not read
+            state = read_checkpoint(local)
             try:
                 require_known_names(state)
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from error
             self.size = local.stat().st_size
-            loaded = load_checkpoint_to_cpu(path, *arguments, **options)
+            with only_safe_globals():
+                loaded = load_checkpoint_to_cpu(path, *arguments, **options)
             # Nothing reads the sums over all validations, and --eval-bleu's are arrays of NumPy.
             loaded["extra_state"].get("metrics", {}).pop("valid", None)
             return loaded

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import pickle
+import zipfile
 from pathlib import Path
 
 import numpy
@@ -84,6 +85,13 @@ def test_only_a_reference_to_a_plain_value_is_resolved(content, tmp_path):
     ):
         path = save(tmp_path / "evil.pt", checkpoint() | given)
         assert "expected a reference to a value of the configuration" in refusal(path)
+
+
+def test_a_part_is_not_larger_than_its_file(tmp_path):
+    """Breaks if a few bytes, unpacked, fill the memory."""
+    with zipfile.ZipFile(tmp_path / "evil.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("evil/data.pkl", bytes(10**6))
+    assert "its parts are larger than the file" in refusal(tmp_path / "evil.pt")
 
 
 def test_lists_within_lists_end(tmp_path):

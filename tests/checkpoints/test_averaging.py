@@ -33,7 +33,7 @@ def average(directory: Path, last: int, output: str = "average.pt") -> dict:
     path = directory / output
     command = ["average", "--last", str(last), "--dir", str(directory), "--output", str(path)]
     assert main(command) == 0
-    return torch.load(path, weights_only=True)
+    return checkpoints.read_checkpoint(path)
 
 
 def refusal(refused: Callable[..., str], directory: Path, last: int) -> str:
@@ -68,7 +68,7 @@ def test_any_checkpoints_can_be_named(tmp_path: Path, refused: Callable[..., str
         save(tmp_path, updates, w=torch.tensor([float(updates)])).rename(tmp_path / name)
     output, inputs = tmp_path / "average.pt", [str(tmp_path / name) for name in names]
     assert main(["average", "--inputs", *inputs, "--output", str(output)]) == 0
-    state = torch.load(output, weights_only=True)
+    state = checkpoints.read_checkpoint(output)
     assert state["model"]["w"].item() == 15 and state["task_state"] == {"kept": 20}
     line = refused("average", "--inputs", *inputs, inputs[0], "--output", output)
     assert "are of one update" in line

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import argparse
 import collections
-import io
 import os
+import pickle
 import sys
 import typing
 import zipfile
@@ -19,7 +19,7 @@ import pytest
 import torch
 from checkpoint_states import checkpoint, configuration, save
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
-from fairseq.distributed.utils import _split_tensors_from_obj
+from fairseq.distributed import utils
 
 from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
 from fairseq_aiayn.checkpoints import (
@@ -86,6 +86,23 @@ def test_references_to_values_are_resolved(tmp_path: Path) -> None:
         assert plain_configuration(state)["optimizer"] == {"lr": [0.1], "c": None}
 
 
+@pytest.mark.parametrize("load", [read_checkpoint, lambda path: load_checkpoint_to_cpu(str(path))])
+@pytest.mark.parametrize(("part", "offset"), [("data.pkl", 90), ("data/0", 0), ("data/1", 3999)])
+def test_one_changed_bit_is_noticed(part: str, offset: int, load, tmp_path: Path) -> None:
+    """torch.load compares no checksums, whether it maps the file into memory or not."""
+    model = {"w": torch.ones(1000), "b": torch.zeros(1000)}
+    path = save(tmp_path / "checkpoint.pt", checkpoint() | {"model": model})
+    with zipfile.ZipFile(path) as archive:
+        content = archive.read(f"checkpoint/{part}")
+    data = bytearray(path.read_bytes())
+    data[data.index(content) + offset] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=rf"checkpoint\.pt: damaged, .*: Bad CRC.*{part}"):
+        load(path)
+    if part != "data.pkl":
+        read_checkpoint(path, weights=False)  # reads no tensor
+
+
 @pytest.mark.parametrize("share", [0, 0.02, 0.5])
 def test_broken_files_are_named(share: float, tmp_path: Path) -> None:
     path = save(tmp_path / "checkpoint.pt", checkpoint())
@@ -146,12 +163,38 @@ def test_too_few_none_and_two_runs_are_refused(tmp_path: Path) -> None:
         last_checkpoints(tmp_path, 1)
 
 
-def test_a_loaded_checkpoint_can_be_sent_to_other_processes(tmp_path: Path) -> None:
+def test_a_loaded_checkpoint_can_be_sent_to_other_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Resuming on several GPUs: fairseq sends what it loaded by torch.save and torch.load."""
+
+    def sent(content: object, *_: object) -> object:
+        return torch.load(save(tmp_path / "sent", content), map_location="cpu", weights_only=True)
+
+    monkeypatch.setattr(utils, "get_rank", lambda group: 0)
+    monkeypatch.setattr(utils, "_broadcast_object_slow", sent)
+    monkeypatch.setattr(utils, "broadcast_tensors", lambda tensors, *_: tensors)
+    path = save(tmp_path / "checkpoint.pt", checkpoint(array=numpy.arange(4)))
+    loaded = load_checkpoint_to_cpu(str(path))
+    received = utils.broadcast_object(loaded, 0, None, torch.device("cpu"))
+    assert isinstance(received["cfg"], omegaconf.DictConfig)
+    assert plain(received["cfg"]) == plain(loaded["cfg"])
+    assert received["model"] == loaded["model"]
+
+
+def test_what_a_program_may_read_by_torch_load_stays_its_own(tmp_path: Path) -> None:
+    """Also a class that the program itself allows, and that checkpoints need."""
+    before, own = torch.serialization.get_safe_globals(), [argparse.Namespace]
+    array = save(tmp_path / "array.pt", numpy.arange(3.0))
     path = save(tmp_path / "checkpoint.pt", checkpoint())
-    loaded, tensors, buffer = load_checkpoint_to_cpu(str(path)), [], io.BytesIO()
-    torch.save(_split_tensors_from_obj(loaded, tensors), buffer)
-    buffer.seek(0)
-    sent = torch.load(buffer, map_location="cpu", weights_only=True)
-    assert isinstance(sent["cfg"], omegaconf.DictConfig)
-    assert len(tensors) == 1 and plain(sent["cfg"]) == plain(loaded["cfg"])
+    try:
+        torch.serialization.clear_safe_globals()
+        torch.serialization.add_safe_globals(own)
+        for load in (read_checkpoint, load_checkpoint_to_cpu):
+            load(path)
+            assert torch.serialization.get_safe_globals() == own
+            with pytest.raises(pickle.UnpicklingError):
+                torch.load(array, weights_only=True)
+    finally:
+        torch.serialization.clear_safe_globals()
+        torch.serialization.add_safe_globals(before)

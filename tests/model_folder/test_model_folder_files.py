@@ -15,6 +15,7 @@ from full_disk import full_disk
 from safetensors.torch import load_file, save_file
 from small_models import KINDS, SHARED, Small, small_model
 
+from fairseq_aiayn.checkpoints import read_checkpoint
 from fairseq_aiayn.inference.export import find_run, to_fairseq
 from fairseq_aiayn.inference.folder import (
     BYTE_PAIRS,
@@ -86,7 +87,7 @@ def test_every_kind_of_model_comes_back(kind: str, precision: str, tmp_path: Pat
         same = torch.equal(logits, small.model.transformer(source, target))
     assert same == (precision == "float32")
     to_fairseq(model, tmp_path / "again.pt")
-    before, after = torch.load(small.checkpoint), torch.load(tmp_path / "again.pt")
+    before, after = read_checkpoint(small.checkpoint), read_checkpoint(tmp_path / "again.pt")
     assert list(after["model"]) == list(before["model"])
     assert are_rounded(after["model"].values(), before["model"].values())
     assert after["args"] == before["args"]
@@ -207,7 +208,7 @@ def test_weights_that_do_not_fit_or_are_not_finite_are_named(folder: Path) -> No
 def test_a_checkpoint_that_cannot_be_a_folder_is_named(
     changes: dict, rule: str, small: Small, tmp_path: Path
 ) -> None:
-    state = torch.load(small.checkpoint)
+    state = read_checkpoint(small.checkpoint)
     vars(state["args"]).update(changes)
     torch.save(state, tmp_path / "checkpoint.pt")
     with pytest.raises(ValueError) as caught:
@@ -220,7 +221,7 @@ def test_what_a_failed_export_leaves_is_no_model_and_in_nobodys_way(
 ) -> None:
     with full_disk(1_000), pytest.raises(OSError, match="File too large"):
         small.export(tmp_path / "folder")
-    state = torch.load(small.checkpoint)
+    state = read_checkpoint(small.checkpoint)
     state["model"]["encoder.stack.layers.0.feed_forward.W_1.bias"][3] = 1e6
     torch.save(state, tmp_path / "checkpoint.pt")
     large = replace(small, checkpoint=tmp_path / "checkpoint.pt")

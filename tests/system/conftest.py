@@ -60,9 +60,3 @@ def data_bin(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
     more = ("--joined-dictionary", "--destdir", folder / "bin")
     run("fairseq-preprocess", "-s", "en", "-t", "de", *texts, *more)
     return folder / "bin"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _tests_may_read_checkpoints() -> None:
-    """Let the tests read checkpoints with torch.load, which keeps weights_only on."""
-    from fairseq_aiayn import plugin  # noqa: F401  (installs the guards, once)

@@ -13,6 +13,7 @@ from checkpoint_states import Intruder
 from fairseq_cli import generate, train
 from fairseq_commands import PLUGIN, SMALL, TRANSLATE, Run, installed
 
+from fairseq_aiayn.checkpoints import read_checkpoint
 from fairseq_aiayn.plugin.commands import one_line_for_ours
 
 LineOf = Callable[..., str]
@@ -82,7 +83,7 @@ def test_a_truncated_checkpoint_stops_the_resuming_of_a_training(line_of, checkp
 def test_a_checkpoint_with_anything_but_data_is_refused_unread(
     command, option, line_of: LineOf, checkpoint, tmp_path
 ):
-    state = torch.load(checkpoint)
+    state = read_checkpoint(checkpoint)
     state["extra_state"]["intruder"] = Intruder(tmp_path / "mark")
     torch.save(state, tmp_path / "evil.pt")
     line = line_of(command, option, tmp_path / "evil.pt")

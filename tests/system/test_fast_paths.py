@@ -8,6 +8,8 @@ from pathlib import Path
 import torch
 from fairseq_commands import PLUGIN, SMALL, Run, losses
 
+from fairseq_aiayn.checkpoints import read_checkpoint
+
 REFERENCE = Path(__file__).with_name("reference_training.py")
 
 
@@ -45,6 +47,6 @@ def test_autocast_on_a_cpu_learns_and_keeps_float32_checkpoints(run, data_bin, t
     )
     by_update = losses(done.stdout + done.stderr)
     assert len(by_update) == 60 and float(by_update[60]) < float(by_update[1])
-    model = torch.load(tmp_path / "checkpoint_last.pt")["model"]
+    model = read_checkpoint(tmp_path / "checkpoint_last.pt")["model"]
     assert {value.dtype for value in model.values()} == {torch.float32}
     assert any((value != value.bfloat16().float()).any() for value in model.values())

@@ -11,6 +11,8 @@ import pytest
 import torch
 from fairseq_commands import PLUGIN, SMALL, Run, losses
 
+from fairseq_aiayn.checkpoints import read_checkpoint
+
 # fairseq-train that kills itself before an update, without a chance to clean up.
 KILLED = """
 import os, signal
@@ -58,7 +60,7 @@ def test_kill_and_resume_gives_the_losses_of_an_undisturbed_run(
     found = losses(resumed.stdout + resumed.stderr)
     assert found == {n: loss for n, loss in expected.items() if n > 10}
     names = ("undisturbed", "disturbed")
-    ends = [torch.load(tmp_path / name / "checkpoint_last.pt")["model"] for name in names]
+    ends = [read_checkpoint(tmp_path / name / "checkpoint_last.pt")["model"] for name in names]
     for name, value in ends[0].items():
         torch.testing.assert_close(value, ends[1][name], atol=0, rtol=0)
     again = run("fairseq-train", *arguments)

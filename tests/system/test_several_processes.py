@@ -12,6 +12,8 @@ import pytest
 import torch
 from fairseq_commands import PLUGIN, SMALL, TRANSLATE, Run, command, losses
 
+from fairseq_aiayn.checkpoints import read_checkpoint
+
 UPDATES = 12
 # Dropout is off, because its draws differ between two processes and two accumulated batches
 OPTIONS = [*SMALL, "--dropout", "0.0", "--max-update", str(UPDATES), "--save-interval-updates", "4"]
@@ -90,11 +92,11 @@ def script(tmp_path: Path, monkeypatch) -> list[str]:
 
 
 def parameters(directory: Path) -> dict[str, torch.Tensor]:
-    return torch.load(directory / "checkpoint_last.pt")["model"]
+    return read_checkpoint(directory / "checkpoint_last.pt")["model"]
 
 
 def updates(directory: Path) -> int:
-    return torch.load(directory / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"]
+    return read_checkpoint(directory / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"]
 
 
 def development_losses(log: str) -> list[str]:
@@ -165,7 +167,7 @@ def test_with_another_number_of_processes_each_sentence_is_seen_once_an_epoch(
     options = [*OPTIONS, "--update-freq", "1", "--max-epoch", "2"]
     arguments = [data_bin, *PLUGIN, *options, "--save-dir", tmp_path / "ck"]
     run(*processes(2, script, *arguments, "--max-update", "4"))
-    checkpoint = torch.load(tmp_path / "ck" / "checkpoint_last.pt")
+    checkpoint = read_checkpoint(tmp_path / "ck" / "checkpoint_last.pt")
     assert checkpoint["extra_state"]["train_iterator"]["iterations_in_epoch"] == 4
     run(*processes(3, script, *arguments, "--max-update", "100"))
     seen = Counter()

@@ -14,6 +14,8 @@ import torch
 from fairseq_commands import PLUGIN, SMALL
 from recipe_runs import TRAINING_SAMPLE, call, in_front, with_fork_server, write_tool
 
+from fairseq_aiayn.checkpoints import read_checkpoint
+
 # fairseq-train in which the process of a rank kills itself at these updates, once at each.
 KILLED = """
 import os, signal
@@ -63,7 +65,7 @@ def trains(tmp_path, data_bin):
 
 def parameters(exp: Path) -> dict[str, torch.Tensor]:
     """Return those of a training that has done all its updates."""
-    state = torch.load(exp / "aiayn-tiny-1" / "checkpoints" / "checkpoint_last.pt")
+    state = read_checkpoint(exp / "aiayn-tiny-1" / "checkpoints" / "checkpoint_last.pt")
     assert state["optimizer_history"][-1]["num_updates"] == 12
     return state["model"]
 
