@@ -29,9 +29,9 @@ from tqdm import tqdm
 from fairseq_aiayn.text import require_not_among, whole_path
 
 REFERENCE = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")  # ${optimization.lr}
-# A configuration of fairseq has about 500 values. A few lists, each with ten references to the
-# next, would have more than can be looked at.
-MOST_VALUES = 100_000
+# A configuration of fairseq, its references resolved, has about 500 values in 50,000 characters.
+# Ten references in each of nine nested lists would make 10⁹ values.
+LARGEST, EACH_VALUE = 1_000_000, 10  # characters, and what a value counts beside its own
 PLAIN = (bool, int, float, str, bytes, enum.Enum)
 
 
@@ -93,8 +93,8 @@ def read_checkpoint(path: Path, weights: bool = True) -> dict[str, Any]:
     try:
         require_contents(state)
         configuration = plain(state.get("cfg"))
-        _resolved(configuration, configuration)
-        _resolved(plain(state.get("args")), {})  # has no references
+        _resolved(configuration, configuration, Allowance())
+        _resolved(plain(state.get("args")), {}, Allowance())  # has no references
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
     return state
@@ -179,49 +179,68 @@ def plain_configuration(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return a checkpoint's configuration ("args" before fairseq 0.10, "cfg" since) as dicts, lists
     and values, its references resolved."""
     configuration = plain(state["args"] if state.get("cfg") is None else state["cfg"])
-    return _resolved(configuration, configuration)
+    return _resolved(configuration, configuration, Allowance())
 
 
-def plain(value: Any, budget: Iterator[int] | None = None) -> Any:
+class Allowance:
+    """How much a configuration may still hold."""
+
+    def __init__(self) -> None:
+        self.left = LARGEST
+
+    def take(self, value: object) -> None:
+        """Count a value; raises ValueError if it is too much."""
+        self.left -= EACH_VALUE + (len(value) if isinstance(value, str | bytes) else 0)
+        if self.left < 0:
+            raise ValueError(
+                f"expected a configuration of at most {LARGEST:,} characters or"
+                f" {LARGEST // EACH_VALUE:,} values, got more"
+            )
+
+
+def plain(value: Any, allowance: Allowance | None = None) -> Any:
     """Return a configuration, or a part of one, as dicts, lists and values, not resolved.
 
-    Raises ValueError for more than MOST_VALUES values, RecursionError for a list within itself.
+    Raises ValueError for one that is too large, RecursionError for a list within itself.
     """
-    budget = iter(range(MOST_VALUES)) if budget is None else budget
-    if next(budget, None) is None:
-        raise ValueError(f"expected a configuration of at most {MOST_VALUES:,} values, got more")
+    allowance = allowance or Allowance()
     if isinstance(value, omegaconf.Container):
-        return plain(value._content, budget)
+        return plain(value._content, allowance)
     if isinstance(value, omegaconf.Node):
-        return plain(value._value(), budget)
+        return plain(value._value(), allowance)
     if isinstance(value, argparse.Namespace):
         value = vars(value)
+    allowance.take(value)
     if isinstance(value, Mapping):
-        return {str(name): plain(part, budget) for name, part in value.items()}
+        for name in value:
+            allowance.take(name)
+        return {str(name): plain(part, allowance) for name, part in value.items()}
     if isinstance(value, Sequence | set) and not isinstance(value, str | bytes):
-        return [plain(part, budget) for part in value]
+        return [plain(part, allowance) for part in value]
     return value if value is None or isinstance(value, PLAIN) else str(value)
 
 
-def _resolved(value: Any, root: Any) -> Any:
+def _resolved(value: Any, root: Any, allowance: Allowance) -> Any:
     """Return a plain value with the references in it replaced by values of `root`.
 
     Raises ValueError for a reference to anything but one value, or a list of values, of `root`:
     OmegaConf would look in the environment (${oc.env:HOME}), or follow references without end.
     """
     if isinstance(value, dict):
-        return {name: _resolved(part, root) for name, part in value.items()}
+        return {name: _resolved(part, root, allowance) for name, part in value.items()}
     if isinstance(value, list):
-        return [_resolved(part, root) for part in value]
+        return [_resolved(part, root, allowance) for part in value]
     if not isinstance(value, str) or "${" not in value:
         return value
     target: Any = root
     match = REFERENCE.fullmatch(value)
     for name in match[1].split(".") if match else ():
         target = target.get(name, root) if isinstance(target, dict) else root
-    parts = target if isinstance(target, list) else [target]
-    if any(isinstance(part, dict | list) or "${" in str(part) for part in parts):
-        raise ValueError(f"expected a reference to a value of the configuration, got {value[:60]}")
+    for part in target if isinstance(target, list) else [target]:
+        allowance.take(part)  # before it is looked through: no reference takes time beyond that
+        if isinstance(part, dict | list) or (isinstance(part, str) and "${" in part):
+            expected = "expected a reference to a value of the configuration"
+            raise ValueError(f"{expected}, got {value[:60]}")
     return target
 
 

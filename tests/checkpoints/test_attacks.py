@@ -87,6 +87,21 @@ def test_only_a_reference_to_a_plain_value_is_resolved(content, tmp_path):
         assert "expected a reference to a value of the configuration" in refusal(path)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"a": "x" * 20_000, "b": ["${a}"] * 100},
+        {"a": ["x"] * 1_000, "b": ["${a}"] * 1_000},
+        {"a": "x" * 2_000_000},
+        {"a" * 2_000_000: 1},
+    ],
+    ids=["text many times", "list many times", "long text", "long name"],
+)
+def test_the_whole_size_is_counted_before_anything_is_looked_through(content, tmp_path):
+    path = save(tmp_path / "evil.pt", checkpoint(cfg=checkpoint()["cfg"] | content))
+    assert "expected a configuration of at most" in refusal(path)
+
+
 def test_a_part_is_not_larger_than_its_file(tmp_path):
     """Breaks if a few bytes, unpacked, fill the memory."""
     with zipfile.ZipFile(tmp_path / "evil.pt", "w", zipfile.ZIP_DEFLATED) as archive:
