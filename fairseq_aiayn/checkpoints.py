@@ -16,6 +16,7 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 from typing import Any
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
@@ -75,6 +76,7 @@ SAFE_GLOBALS: list[Any] = [
     *((Unread, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")),
     *((Unread, f"fairseq.meters.{name}Meter") for name in ("Average", "Time", "Stopwatch")),
 ]
+LOADING = RLock()  # what torch.load may read is one list for all threads
 REFUSED = re.compile(r"(?:Unsupported global: GLOBAL|unsupported GLOBAL) (\S+)")
 
 
@@ -140,14 +142,15 @@ def require_intact(path: Path, weights: bool) -> None:
 def only_safe_globals(*more: Any) -> Iterator[None]:
     """Let torch.load read what SAFE_GLOBALS lists, and `more`, and nothing that others allowed; at
     the end it is as before."""
-    before = torch.serialization.get_safe_globals()
-    torch.serialization.clear_safe_globals()
-    torch.serialization.add_safe_globals([*SAFE_GLOBALS, *more])
-    try:
-        yield
-    finally:
+    with LOADING:
+        before = torch.serialization.get_safe_globals()
         torch.serialization.clear_safe_globals()
-        torch.serialization.add_safe_globals(before)
+        torch.serialization.add_safe_globals([*SAFE_GLOBALS, *more])
+        try:
+            yield
+        finally:
+            torch.serialization.clear_safe_globals()
+            torch.serialization.add_safe_globals(before)
 
 
 def require_contents(state: Any) -> None:

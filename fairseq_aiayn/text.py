@@ -200,9 +200,15 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _new_folder_beside(path: Path) -> Iterator[Path]:
-    """Yield a new folder, in which no file of the user can be, and remove it at the end."""
+    """Yield a new folder, in which no file of the user can be, and remove it at the end.
+
+    A recipe that calls the command gives its own folder for this, which it empties after a kill.
+    """
+    parts = os.environ.get("AIAYN_PARTS", "")
     try:
-        folder = TemporaryDirectory(prefix="aiayn-", suffix=".part", dir=path.parent)
+        is_near = os.path.isdir(parts) and os.stat(parts).st_dev == path.parent.stat().st_dev
+        where = parts if is_near else path.parent
+        folder = TemporaryDirectory(prefix="aiayn-", suffix=".part", dir=where)
     except OSError as error:
         error.filename = str(path)
         raise

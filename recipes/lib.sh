@@ -120,6 +120,7 @@ begin() {
     echo "$HOSTNAME $$ 0" >"$locked"
     rm -rf "$parts" # what a killed command left
     mkdir "$parts"
+    export AIAYN_PARTS=$parts # what `aiayn` and modules have not finished, too
 }
 
 # Let others work in the directory, and write the marker of its last stage.

@@ -44,6 +44,18 @@ def test_a_folder_appears_when_its_block_ends(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path.parent]
 
 
+def test_unfinished_files_of_a_recipes_command_are_in_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".part").mkdir()
+    for parts in ("", str(tmp_path / "none"), str(tmp_path / ".part"), "/dev/shm"):
+        monkeypatch.setenv("AIAYN_PARTS", parts)
+        with whole_file(tmp_path / "out"):
+            begun = [*(tmp_path / ".part").iterdir()]
+        assert bool(begun) == parts.endswith(".part")
+    assert [path.name for path in sorted(tmp_path.rglob("*"))] == [".part", "out"]
+
+
 def test_no_file_of_the_user_is_taken_for_a_temporary_one(tmp_path: Path) -> None:
     """A file that is called like the output stays as it is. The output has a new file's rights."""
     mine = (".out", "out.tmp", "out.part", "out~")
