@@ -75,10 +75,11 @@ call() {
     if [[ $dry_run == true ]]; then "$run_sh" "$@"; else run "$run_sh" "$@"; fi
 }
 
-if [[ -z $task ]] && ((stage <= 1 && stop_stage >= 2)); then
+if [[ -z $task ]] && ((stage <= 1 && stop_stage != 1)); then
     row=${runs[-1]#*-} # the last row is the largest
     call --exp "$exp" --stop_stage 0 --row "${row%-*}" "${passed[@]}" || exit
 fi
+((stop_stage >= 1)) || exit 0
 if ((stage <= 1)); then # tasks of an array share the text
     call --exp "$exp" --stop_stage 4 "${passed[@]}" ${task:+--force false} || exit
 fi

@@ -8,6 +8,7 @@ import pytest
 from recipe_runs import RECIPES, call, failure, finish, write_tool
 
 MULTI30K = (RECIPES / "multi30k/run.sh", "--device", "cpu")
+TABLE3 = (RECIPES / "table3/run.sh", "--corpus", "multi30k", "--rows", "base")
 MADE_AT_ONCE = {".done", ".lock", ".part", "options.txt", "recipe.log"}
 
 
@@ -42,10 +43,11 @@ def test_a_dry_run_begins_with_stage_0(tmp_path, recipe):
     assert recipe != "table3" or "--row big" in first[1]
 
 
-def test_stage_0_alone_makes_nothing_and_may_be_asked_for_at_any_time(tmp_path):
+@pytest.mark.parametrize("recipe", [MULTI30K, TABLE3])
+def test_stage_0_alone_makes_nothing_and_may_be_asked_for_at_any_time(tmp_path, recipe):
     exp = tmp_path / "exp"
     for _ in range(2):
-        assert "GiB free" in finish([*MULTI30K, "--exp", exp, "--stop_stage", "0"]).stderr
+        assert "GiB free" in finish([*recipe, "--exp", exp, "--stop_stage", "0"]).stderr
         assert {path.name for path in exp.iterdir()} <= MADE_AT_ONCE
         (exp / ".done").mkdir(exist_ok=True)
         (exp / ".done/4-binarize").touch()
