@@ -17,6 +17,12 @@ import torch
 from fairseq import checkpoint_utils, models, utils
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
+    LabelSmoothedCrossEntropyCriterionWithAlignment,
+)
+from fairseq.criterions.label_smoothed_cross_entropy_with_rdrop import (
+    RdropLabelSmoothedCrossEntropyCriterion,
+)
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
@@ -37,7 +43,12 @@ SENT_BETWEEN_PROCESSES = (distributed_utils._TensorPlaceholder, Unread)
 REVIEWED = {
     "model": {TransformerModel},
     "task": {TranslationTask, TranslationMultiSimpleEpochTask},
-    "criterion": {CrossEntropyCriterion, LabelSmoothedCrossEntropyCriterion},
+    "criterion": {
+        CrossEntropyCriterion,
+        LabelSmoothedCrossEntropyCriterion,
+        RdropLabelSmoothedCrossEntropyCriterion,
+        LabelSmoothedCrossEntropyCriterionWithAlignment,
+    },
 }
 # What a model may make beside the bytes of its file, in numbers: tables of sinusoids, which no file
 # has, and what they are computed from. That is 20,000 positions of the big model.
@@ -140,9 +151,10 @@ def require_known_names(state: Mapping[str, Any]) -> None:
         ours = known is not None and known.__module__.startswith("fairseq_aiayn.")
         if known is None or not (ours or known in REVIEWED.get(kind, {known})):
             raise ValueError(
-                f"asks for the {kind} {str(name)[:60]!r}, which is not known to be harmless; this"
+                f"{kind} {str(name)[:60]!r} is not known to be harmless in a checkpoint: this"
                 " plugin loads its own classes, and fairseq's transformer, translation,"
-                " translation_multi_simple_epoch, cross_entropy and label_smoothed_cross_entropy"
+                " translation_multi_simple_epoch, cross_entropy and label_smoothed_cross_entropy,"
+                " also with_rdrop and with_alignment"
             )
 
 

@@ -143,7 +143,7 @@ def test_names_are_those_of_harmless_classes(kind, content, tmp_path):
         forms.append({"cfg": None, "args": argparse.Namespace(**args)})
     for form in forms:
         line = refusal(save(tmp_path / "evil.pt", checkpoint() | form))
-        assert f"asks for the {kind} " in line and "not known to be harmless" in line
+        assert f"evil.pt: {kind} " in line and "not known to be harmless" in line
 
 
 def test_a_model_has_a_name(tmp_path):
