@@ -21,6 +21,7 @@ from fairseq.dataclass.configs import OptimizationConfig
 from fairseq.logging import progress_bar
 from fairseq.utils import xm
 
+from fairseq_aiayn.plugin.checkpoints import require_known_names
 from fairseq_aiayn.text import shortened
 
 TRAIN = "fairseq_cli.train"
@@ -82,7 +83,8 @@ def one_line_for_ours(command: str, previous: Callable) -> Callable:
 
 def checking_options(parse_args_and_arch: Callable) -> Callable:
     """Wrap the parser of options: without torch_xla, --bf16 does not ask for a TPU. It raises
-    ValueError without the --task that a command needs, and as `require_matching` does."""
+    ValueError without the --task that a command needs, and as `require_matching` and, before a
+    training, `require_known_names` do."""
 
     @wraps(parse_args_and_arch)
     def wrapped(*arguments: object, **named: object) -> object:
@@ -94,6 +96,8 @@ def checking_options(parse_args_and_arch: Callable) -> Callable:
             raise ValueError("expected --task, such as --task aiayn_translation") from error
         if isinstance(parsed, Namespace):  # not also the options that are unknown
             require_matching(vars(parsed))
+            if "arch" in parsed and not parsed.no_save:  # else nothing could load its checkpoints
+                require_known_names({"args": parsed})
             if xm is None and "tpu" in parsed and parsed.bf16:  # fairseq sets both
                 parsed.tpu = False
         return parsed
