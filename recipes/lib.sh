@@ -26,11 +26,6 @@ recipes=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 root=$(dirname "$recipes") # the checkout, or where `aiayn recipes` wrote this
 # python "$module" NAME is python -m NAME without imports from the user's directory.
 module=$recipes/module.py
-[[ -n ${VIRTUAL_ENV:-} || ! -d $root/.venv/bin ]] || export PATH=$root/.venv/bin:$PATH
-plugin=$root/fairseq_aiayn
-[[ -d $plugin ]] || plugin=$(aiayn user-dir)
-PYTHONPATH=$(tr -s : <<<"${plugin%/*}:${PYTHONPATH:-}") # an empty part would be the current directory
-export PYTHONPATH=${PYTHONPATH%:}
 export PYTHONUTF8=1 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} # threads that wait leave shared cores
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=110 # seconds for workers to end; an older torchrun gives 30
 unset PYTHONIOENCODING # it would override PYTHONUTF8
@@ -43,6 +38,7 @@ stop_stage=99   # last stage to run
 force=false     # begin again, also where that replaces text or a training made with other options
 dry_run=false   # print every command of every stage and run nothing
 mirror=${AIAYN_MIRROR:-} # directory with downloaded files, used before the network
+venv=           # environment to use instead of the active one: DIR/bin comes first in PATH
 # End of options
 
 option_files=("$recipe" "$recipes/lib.sh")

@@ -34,8 +34,21 @@ read_options() {
     [[ $force == false || $stage != 0 ]] || stage=1
     [[ -z $mirror || -d $mirror ]] || fatal "--mirror must be a directory, got '$mirror'"
     mirror=${mirror:+$(realpath -- "$mirror")}
+    find_package
     [[ $dry_run == false ]] || echo "export PATH=$(quoted "$PATH") PYTHONPATH=$(quoted "$PYTHONPATH")" \
         "PYTHONUTF8=1"
+}
+
+# Set plugin to the package of the environment that is active or that --venv names, and PYTHONPATH so
+# that python takes it, too. What lies beside the recipes may be anybody's.
+find_package() {
+    [[ -z $venv || -x $venv/bin/aiayn ]] || fatal "--venv must have bin/aiayn, got '$venv'"
+    [[ -z $venv ]] || PATH=$(realpath -- "$venv")/bin:$PATH
+    command -v aiayn >/dev/null || fatal "aiayn is not on PATH: activate its environment" \
+        "(after make setup: . .venv/bin/activate), name it by --venv DIR, or install it (pip install .)"
+    plugin=$(aiayn user-dir) || fatal "aiayn user-dir failed"
+    PYTHONPATH=$(tr -s : <<<"${plugin%/*}:${PYTHONPATH:-}") # an empty part would be the current directory
+    export PYTHONPATH=${PYTHONPATH%:}
 }
 
 # Print the comment at the head of the recipe, and the options as they are declared.

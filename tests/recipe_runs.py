@@ -111,8 +111,7 @@ def script(path: Path, *arguments: object) -> subprocess.CompletedProcess:
 def with_fork_server() -> dict[str, str]:
     """Return variables with which fairseq's commands are run by the fork server."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    # Where a virtual environment is active, recipes do not put another before it.
-    return in_front(fork_server.programs(), {"PATH": path, "VIRTUAL_ENV": sys.prefix})
+    return in_front(fork_server.programs(), {"PATH": path})
 
 
 def in_front(directory: Path, variables: dict[str, str]) -> dict[str, str]:

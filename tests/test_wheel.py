@@ -73,7 +73,8 @@ def test_its_recipes_run_without_a_checkout(wheel: zipfile.ZipFile, tmp_path: Pa
     modes = {one.filename: one.external_attr >> 16 for one in wheel.infolist()}
     assert modes["fairseq_aiayn/recipes/multi30k/run.sh"] & 0o111
     wheel.extractall(tmp_path / "site")
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "site"), "PATH": path}
     for command in (
         "python -m fairseq_aiayn recipes mine",
         "bash mine/multi30k/run.sh --dry_run > commands",

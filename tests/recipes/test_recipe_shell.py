@@ -19,6 +19,7 @@ from recipe_runs import (
     RECIPES,
     alive,
     call,
+    environment,
     failure,
     files_of,
     finish,
@@ -132,7 +133,7 @@ def test_other_options_do_not_replace_what_was_made_unless_forced(
 
 @pytest.mark.parametrize("word", ["a b", "x'y"])
 def test_a_dry_run_makes_nothing_and_what_it_prints_makes_the_same(sample, tmp_path, word):
-    script = finish([*sample, "--word", word, "--dry_run"], PATH=os.environ["PATH"]).stdout
+    script = finish([*sample, "--word", word, "--dry_run"]).stdout
     exp = tmp_path / "exp"
     assert not exp.exists()
     exp.mkdir()
@@ -269,6 +270,26 @@ def test_python_imports_nothing_from_the_users_directory(tmp_path):
     module = ["python", RECIPES / "module.py", "fairseq_aiayn.corpus.moses", "--language", "en"]
     result = call(["bash", "-c", f". {RECIPES}/lib.sh; {shlex.join(map(str, module))} </dev/null"])
     assert result.returncode == 0 and not (tmp_path / "mark").exists()
+
+
+def test_only_the_active_environment_or_the_one_that_is_named_is_used(tmp_path):
+    """Breaks if what lies beside copied recipes runs, whoever put it there."""
+    words = [shutil.copytree(RECIPES, tmp_path / "recipes") / "multi30k/run.sh", "--dry_run"]
+    for name in (".venv", "fairseq_aiayn", "mine"):
+        (tmp_path / name).mkdir()
+    write_tool(tmp_path / ".venv/bin/aiayn", f"touch {tmp_path}/mark\n")
+    shown = finish(words, tmp_path).stdout
+    assert f"--user-dir {RECIPES.parent}/fairseq_aiayn " in shown
+    assert not (tmp_path / "mark").exists() and f"{tmp_path}/." not in shown
+    real = shutil.which("aiayn", path=environment()["PATH"])
+    body = f'[[ $1 == user-dir ]] && echo /mine/fairseq_aiayn || exec {real} "$@"\n'
+    write_tool(tmp_path / "mine/bin/aiayn", body)
+    shown = finish([*words, "--venv", "mine"], tmp_path).stdout
+    assert shown.startswith(f"export PATH={tmp_path}/mine/bin:") and "--user-dir /mine/" in shown
+    assert "--venv must have bin/aiayn, got '.'" in refusal(call([*words, "--venv", "."], tmp_path))
+    without = {"PATH": "/usr/bin:/bin"}
+    assert ": aiayn is not on PATH: " in refusal(call(words, tmp_path, **without))
+    assert "--venv" in finish([*words, "--help"], **without).stdout
 
 
 @pytest.mark.parametrize("name", ["SLURM_RESTART_COUNT", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID"])
