@@ -33,7 +33,6 @@ EXTRAS = {
     "plot": ["matplotlib>=3.8"],
     "tensorboard": ["tensorboardX>=2.6"],
     "ctranslate2": ["ctranslate2>=4"],
-    "marian": ["transformers>=4.40"],
 }
 # What fairseq-fixed requires, but for torchaudio: only its speech tasks use that, and the build
 # that an index gives is one for CUDA, which fails beside a PyTorch without CUDA

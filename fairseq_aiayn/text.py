@@ -233,7 +233,6 @@ EXTRAS = {  # the extra of this package that brings another package
     "omegaconf": "fairseq",
     "matplotlib": "plot",
     "ctranslate2": "ctranslate2",
-    "transformers": "marian",
 }
 LONG_VALUE = re.compile(r"'[^']{200,}'|\"[^\"]{200,}\"|\S{200,}")  # a quoted text, a path, a number
 

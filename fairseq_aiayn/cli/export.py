@@ -20,13 +20,13 @@ from fairseq_aiayn.inference.export import to_fairseq
 from fairseq_aiayn.inference.folder import NONE, TRANSLATION, Model, Precision, write_folder
 from fairseq_aiayn.settings import option
 
-FOLDER, FAIRSEQ, CTRANSLATE2, MARIAN = TARGETS = ("folder", "fairseq", "ctranslate2", "marian")
+FOLDER, FAIRSEQ, CTRANSLATE2 = TARGETS = ("folder", "fairseq", "ctranslate2")
 TOLD = ("data", "scores", "licence")
 TARGETS_OF = {  # an option
     "precision": (FOLDER,),
     "quantization": (CTRANSLATE2,),
     "no_ctranslate2": (FOLDER,),
-    **{name: (FOLDER, MARIAN) for name in TOLD},
+    **{name: (FOLDER,) for name in TOLD},
 }
 
 
@@ -62,8 +62,8 @@ def run_export(arguments: argparse.Namespace) -> None:
     search's defaults. `aiayn translate FOLDER` and fairseq_aiayn.load("FOLDER") use it; they need
     torch and safetensors, and sacremoses, subword-nmt or sentencepiece for the text. Nothing in it
     is executed. From a run directory of the recipes, everything is found; a checkpoint needs the
-    data directory of its training, and the file that cut its text. --to marian writes what
-    transformers' MarianMTModel loads; --to fairseq makes a checkpoint of a folder.
+    data directory of its training, and the file that cut its text. --to fairseq makes a
+    checkpoint of a folder.
 
     Where CTranslate2, an engine in C++, is installed (pip install 'fairseq-aiayn[ctranslate2]'),
     the folder of a translation model also has its files, in float32, in FOLDER/ctranslate2, which
@@ -75,7 +75,6 @@ def run_export(arguments: argparse.Namespace) -> None:
           --output en-de
       aiayn export demo-en-de --to fairseq --output checkpoint.pt
       aiayn export demo-en-de --to ctranslate2 --quantization int8 --output demo-en-de-int8
-      aiayn export exp/demo/aiayn-tiny-1 --to marian --output marian-en-de
     """
     for name, targets in TARGETS_OF.items():
         if getattr(arguments, name) and arguments.to not in targets:
@@ -99,10 +98,6 @@ def run_export(arguments: argparse.Namespace) -> None:
         _write_folder(model, output, not arguments.no_ctranslate2)
     elif arguments.to == FAIRSEQ:
         to_fairseq(model, output)
-    elif arguments.to == MARIAN:
-        from fairseq_aiayn.inference.marian import write_marian
-
-        write_marian(model, output)
     else:
         from fairseq_aiayn.inference.ctranslate2_writer import write_ctranslate2
 

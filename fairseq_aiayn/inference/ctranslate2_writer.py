@@ -14,9 +14,12 @@ from typing import cast
 
 import torch
 from ctranslate2.specs import attention_spec, common_spec, model_spec, transformer_spec
+from torch import Tensor
+from torch.nn.functional import pad
 
 from fairseq_aiayn.inference.folder import (
     END,
+    LONGEST,
     OF_OTHERS,
     SPECIAL,
     Config,
@@ -24,7 +27,6 @@ from fairseq_aiayn.inference.folder import (
     copy_pieces_file,
     write_config,
 )
-from fairseq_aiayn.inference.marian import longest_sequence, wide_projections
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.layers import LAYER_NORM_EPSILON, AddAndNorm, LearnedPositions, sinusoids
 from fairseq_aiayn.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer
@@ -82,7 +84,7 @@ def _fill_stack(
     spec.position_encodings.encodings = (
         stack.position.weight
         if isinstance(stack.position, LearnedPositions)
-        else sinusoids(longest_sequence(config), config.sizes.d_model)
+        else sinusoids(LONGEST + config.search.extra_length + 1, config.sizes.d_model)
     )
     layers = cast("list[EncoderLayer | DecoderLayer]", stack.layers)
     for layer, ours in zip(spec.layer, layers, strict=True):
@@ -107,6 +109,16 @@ def _fill_attention(
         linear.weight = weight
     spec.queries_scale = 1 / math.sqrt(ours.projection_sizes[0] // ours.h)
     _fill_norm(spec.layer_norm, norm)
+
+
+def wide_projections(ours: MultiHeadAttention, size: int) -> list[Tensor]:
+    """Return W^Q, W^K and W^V [h·size, d_model] and W^O [d_model, h·size] of an attention, with
+    zeros after the d_k or d_v components of each head."""
+    wide = []
+    for rows in (*ours.W_QKV.weight.split(ours.projection_sizes), ours.W_O.weight.T):
+        heads = rows.unflatten(0, (ours.h, -1))
+        wide.append(pad(heads, (0, 0, 0, size - heads.size(1))).flatten(0, 1))
+    return [*wide[:3], wide[3].T]
 
 
 def _fill_norm(spec: common_spec.LayerNormSpec, ours: AddAndNorm) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 WEIGHTS, CONFIG, SOURCE, TARGET = "model.safetensors", "config.json", "source.txt", "target.txt"
 LONGEST = 1_024  # tokens of a sentence; attention and the search take far more time for more
-OF_OTHERS = "aiayn.json"  # the configuration in a directory of CTranslate2 or Marian
+OF_OTHERS = "aiayn.json"  # the configuration in a directory of CTranslate2
 FOR_CTRANSLATE2 = "ctranslate2"  # the part of a folder that CTranslate2 reads
 Precision = Literal["float32", "float16", "bfloat16"]
 TRANSLATION, PARSING = "translation", "parsing"
@@ -321,8 +321,8 @@ def read_vocabulary(path: Path) -> Vocabulary:
 NOT_TOLD = "not recorded"
 
 
-def model_card(model: Model, use: str = "") -> str:
-    """Return the text of the card; `use` says how to use the model, by default with `aiayn`."""
+def model_card(model: Model) -> str:
+    """Return the text of the card."""
     config, options = model.config, model.config.options
     parameters = sum(parameter.numel() for parameter in model.transformer.parameters())
     sizes = ", ".join(f"{name} {value:g}" for name, value in vars(config.sizes).items() if value)
@@ -340,13 +340,13 @@ def model_card(model: Model, use: str = "") -> str:
     }
     told = {name: config.told.get(name, NOT_TOLD) for name in ("data", "scores", "licence")}
     command = "translate" if config.task == "translation" else "parse --model"
-    use = use or f"    aiayn {command} THIS_FOLDER < text\n"
     return f"""# {config.source_lang} to {config.target_lang}, row {config.row}
 
 A Transformer as in [Attention Is All You Need](https://arxiv.org/abs/1706.03762), for
 {config.task}: {sizes}; {parameters:,} parameters, stored in {config.precision}.
 
-{use}
+    aiayn {command} THIS_FOLDER < text
+
 {_listed(told)}
 ## Training
 

@@ -276,7 +276,7 @@ def test_the_card_has_a_command_that_works(
         ("translate FOLDER --engine ctranslate2 --precision bfloat16", "--precision: goes with"),
         ("parse --checkpoint ROOT/bin x", "--checkpoint: goes with --data-bin"),
         ("export FOLDER --to fairseq --output ROOT", "must not exist yet"),
-        ("export FOLDER --to ctranslate2 --licence MIT --output OUT", "--to folder or marian"),
+        ("export FOLDER --to ctranslate2 --licence MIT --output OUT", "goes with --to folder"),
         ("export ROOT --lowercase --output OUT", "--lowercase: goes with --checkpoint"),
         ("export --checkpoint c --data-bin b --normalize --output OUT", "goes with --bpe-codes"),
         ("export ROOT --checkpoint c --data-bin b --output OUT", "must be given, only one"),

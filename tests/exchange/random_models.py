@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import random
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
-from subword_nmt.learn_bpe import learn_bpe
 
-from fairseq_aiayn.corpus.subwords import learn
 from fairseq_aiayn.inference.folder import (
-    BYTE_PAIRS,
     END,
     NONE,
     PADDING,
     SPECIAL,
-    WORD_PIECES,
     Config,
     Model,
     TextProcessing,
@@ -30,7 +24,6 @@ from fairseq_aiayn.paper import Decoding
 SIZES = Dimensions(N=2, d_model=16, d_ff=24, h=4, d_k=4, d_v=4, P_drop=0.1)
 SEARCH = Decoding(beam=4, alpha=0.6, extra_length=5)
 WORDS = tuple(f"w{number}" for number in range(30))
-LINES = ["The cat sat on the mat.", "A dog, a cat and a bird!", "Who sat there?", "the mat"]
 
 
 @dataclass(frozen=True)
@@ -43,30 +36,27 @@ class Kind:
     spread: float = 1.0  # of the embeddings
 
 
-COMMON = {  # what CTranslate2 and Marian both can compute
+KINDS = {
     "d_k < d_v": Kind(replace(SIZES, d_k=2)),
     "one head, d_k > d_v": Kind(replace(SIZES, h=1, d_k=16, d_v=9)),
     "two vocabularies": Kind(sharing="target"),
     "three matrices": Kind(sharing="none"),
     "small values": Kind(spread=1e-3),  # the layer norm's ε matters
+    "learned positions": Kind(learned=(20, 25)),
+    "odd sizes": Kind(Dimensions(N=1, d_model=10, d_ff=7, h=3, d_k=2, d_v=5, P_drop=0.1)),
 }
-LEARNED = {"learned positions": Kind(learned=(20, 25))}
-ODD = {"odd sizes": Kind(Dimensions(N=1, d_model=10, d_ff=7, h=3, d_k=2, d_v=5, P_drop=0.1))}
 
 
 def random_model(
     kind: Kind = Kind(),
     search: Decoding = SEARCH,
-    text: str = NONE,
-    words: tuple[str, ...] = WORDS,
-    pieces_file: Path | None = None,
     ends: float = 0.0,
 ) -> Model:
     """A model whose parameters are all random, also those that begin as 0 or 1; with `ends`, near
     their initial values, and outputs end the earlier the larger it is."""
     torch.manual_seed(1)
-    source = Vocabulary(SPECIAL + words)
-    target = source if kind.sharing == "all" else Vocabulary(SPECIAL + words[:-2])
+    source = Vocabulary(SPECIAL + WORDS)
+    target = source if kind.sharing == "all" else Vocabulary(SPECIAL + WORDS[:-2])
     transformer = create_transformer(
         kind.sizes, len(source), len(target), PADDING, kind.sharing, kind.learned
     )
@@ -88,10 +78,10 @@ def random_model(
         sizes=kind.sizes,
         sharing=kind.sharing,
         search=search,
-        text=TextProcessing(text, lowercase=True),
+        text=TextProcessing(NONE, lowercase=True),
         learned_lengths=kind.learned,
     )
-    return Model(config, transformer.eval(), source, target, pieces_file)
+    return Model(config, transformer.eval(), source, target, None)
 
 
 def preferring(model: Model, tokens: list[int], logit: float) -> Model:
@@ -109,15 +99,3 @@ def sentences(vocabulary: Vocabulary, lengths: list[int], seed: int = 2) -> list
     """Random sentences of a model's own types."""
     draw, types = random.Random(seed), vocabulary.types[len(SPECIAL) :]
     return [" ".join(draw.choices(types, k=length)) for length in lengths]
-
-
-def cut_text(kind: str, directory: Path) -> tuple[Path | None, tuple[str, ...]]:
-    """The file that cuts LINES, and the types of all but the last of them."""
-    file = directory / kind
-    if kind == WORD_PIECES:
-        file.write_bytes(learn(LINES * 10, 30))
-    elif kind == BYTE_PAIRS:
-        with file.open("w", encoding="utf-8") as output:
-            learn_bpe(io.StringIO("\n".join(LINES)), output, 20)
-    cut = TextProcessing(kind, lowercase=True).cutter("en", file)
-    return file, tuple(dict.fromkeys(piece for line in LINES[:-1] for piece in cut(line)))

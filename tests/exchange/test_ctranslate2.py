@@ -9,16 +9,7 @@ import ctranslate2
 import pytest
 import torch
 from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES
-from random_models import (
-    COMMON,
-    LEARNED,
-    ODD,
-    SEARCH,
-    Kind,
-    preferring,
-    random_model,
-    sentences,
-)
+from random_models import KINDS, SEARCH, Kind, preferring, random_model, sentences
 
 from fairseq_aiayn.cli.options import QUANTIZATIONS
 from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
@@ -26,8 +17,6 @@ from fairseq_aiayn.inference.ctranslate2_writer import write_ctranslate2
 from fairseq_aiayn.inference.folder import END, LONGEST, PADDING, SPECIAL, Model, read_folder
 from fairseq_aiayn.inference.pytorch import Translator
 from fairseq_aiayn.paper import Decoding
-
-KINDS = COMMON | LEARNED | ODD
 
 
 def written(model: Model, path: Path, quantization: str = "float32") -> Path:
