@@ -237,11 +237,22 @@ EXTRAS = {  # the extra of this package that brings another package
 LONG_VALUE = re.compile(r"'[^']{200,}'|\"[^\"]{200,}\"|\S{200,}")  # a quoted text, a path, a number
 
 
+def note(message: str) -> None:
+    """Print a message on standard error, `shortened`."""
+    print(shortened(message), file=sys.stderr)
+
+
 def shortened(message: str) -> str:
-    """Return a message on one line, without control characters and with long values shortened."""
-    line = "".join(map(_visible, " ".join(message.splitlines())))
+    """Return a message on one line as in `one_line`, with long values shortened."""
+    line = one_line(message)
     line = LONG_VALUE.sub(lambda value: f"{value[0][:100]}...{value[0][-60:]}", line)
     return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}..."
+
+
+def one_line(text: str) -> str:
+    """Return a text on one line; a character that is not seen, or that changes how others are seen,
+    such as U+202E, is written as in Python."""
+    return "".join(map(_visible, " ".join(text.splitlines())))
 
 
 def _visible(character: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from fairseq_aiayn.attention_maps.weights import KINDS, AttentionMap, Selection, merge_words
 from fairseq_aiayn.palette import LINE_COLOURS
+from fairseq_aiayn.text import one_line
 
 LEVELS = 4095  # a weight is stored as a whole number of 1/4095
 STYLES = ("page_style.css", "attention_page.css")
@@ -29,7 +30,7 @@ def attention_page(maps: Sequence[AttentionMap], title: str, start: str = "") ->
     script = _read("attention_page.js")
     content = {"colours": LINE_COLOURS, "maps": [_content(shown) for shown in maps], "start": start}
     parts = {
-        "title": html.escape(title),
+        "title": html.escape(one_line(title)),
         "style": "".join(_read(name) for name in STYLES),
         "data": json.dumps(content).replace("<", "\\u003c"),  # safe in a script element
         "script": script,
@@ -76,8 +77,8 @@ def _weights(shown: AttentionMap) -> dict[str, object]:
     weights = shown.weights.detach().cpu().double().numpy().clip(max=1)
     levels = np.rint(weights * LEVELS).astype("<u2")
     return {
-        "query": shown.queries,
-        "key": shown.keys,
+        "query": [*map(one_line, shown.queries)],
+        "key": [*map(one_line, shown.keys)],
         "layers": layers,
         "heads": heads,
         "weights": base64.b64encode(levels.tobytes()).decode(),

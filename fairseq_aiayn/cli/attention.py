@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 import warnings
 from collections.abc import Sequence
 from html import unescape
@@ -15,7 +14,7 @@ from fairseq_aiayn.cli.options import add_model, find_model, read_model
 from fairseq_aiayn.inference.export import Checkpoint, OtherModel
 from fairseq_aiayn.inference.folder import END, SPECIAL
 from fairseq_aiayn.paper import BASE
-from fairseq_aiayn.text import write_whole
+from fairseq_aiayn.text import note, one_line, write_whole
 
 if TYPE_CHECKING:
     from fairseq_aiayn.attention_maps.weights import AttentionMap
@@ -138,7 +137,7 @@ def _show_sentence(arguments: argparse.Namespace) -> None:
         ((best,),) = translator.search([arguments.source])
         sentences.append(best.pieces)
         words = words_of_pieces(shown_pieces(translator, best.pieces))
-        print(f"translation: {' '.join(word.text for word in words)}")
+        print(one_line(f"translation: {' '.join(word.text for word in words)}"))
     maps = attention_maps(translator, sentences)
     _write([shown for shown in maps if kind in (None, shown.kind)], arguments)
 
@@ -177,8 +176,7 @@ def attention_maps(
         if not pieces:
             raise ValueError("expected a sentence with words, got none")
         for piece in dict.fromkeys(piece for piece in pieces if piece not in vocabulary.number):
-            note = f"{piece!r} is not in the dictionary, the model reads <unk>"
-            print(f"aiayn attention: {note}", file=sys.stderr)
+            note(f"aiayn attention: {piece!r} is not in the dictionary, the model reads <unk>")
         numbers.append(vocabulary.numbers(pieces))
         labels.append((*shown_pieces(translator, pieces), SPECIAL[END]))
     weights, source = translator.attention_of(*numbers), labels[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +18,7 @@ from fairseq_aiayn.cli.options import (
 from fairseq_aiayn.inference.export import to_fairseq
 from fairseq_aiayn.inference.folder import NONE, TRANSLATION, Model, Precision, write_folder
 from fairseq_aiayn.settings import option
+from fairseq_aiayn.text import note
 
 FOLDER, FAIRSEQ, CTRANSLATE2 = TARGETS = ("folder", "fairseq", "ctranslate2")
 TOLD = ("data", "scores", "licence")
@@ -85,10 +85,9 @@ def run_export(arguments: argparse.Namespace) -> None:
     given = find_model(arguments)
     model = read_model(given)
     if model.config.text.pieces == NONE and not isinstance(given, Path):
-        print(
+        note(
             "nothing says how the text was cut (--bpe-codes, --sentencepiece-model):"
-            " the model takes text in pieces",
-            file=sys.stderr,
+            " the model takes text in pieces"
         )
     told = {name: getattr(arguments, name) for name in TOLD if getattr(arguments, name)}
     precision = cast(Precision, arguments.precision or FLOAT32)
@@ -113,4 +112,4 @@ def _write_folder(model: Model, output: Path, for_ctranslate2: bool) -> None:
     write_folder(model, output, is_there)
     needed = "" if is_there else ", which need pip install 'fairseq-aiayn[ctranslate2]'"
     with_or_without = "with" if is_there else "without"
-    print(f"wrote {output} {with_or_without} CTranslate2's files{needed}", file=sys.stderr)
+    note(f"wrote {output} {with_or_without} CTranslate2's files{needed}")

@@ -33,9 +33,9 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
-from typing import Any
+from typing import Any, NoReturn
 
-from fairseq_aiayn.text import missing_package, shortened
+from fairseq_aiayn.text import missing_package, note, shortened
 
 # Where each command is: a function that declares its options and one that runs it, whose docstring
 # is its help. Only the module of the command that runs is imported.
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = words[0] if words and not words[0].startswith("-") else None
     if command and command not in COMMANDS:
         nearest = difflib.get_close_matches(command, COMMANDS, 1) or ["--help"]
-        print(f"aiayn: no command {command!r}, try aiayn {nearest[0]}", file=sys.stderr)
+        note(f"aiayn: no command {command!r}, try aiayn {nearest[0]}")
         return BAD_INPUT
     arguments = build_parser([command] if command else COMMANDS).parse_args(words)
     try:
@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         message = _message(error)
         if message is None or os.environ.get("AIAYN_DEBUG") == "1":
             raise
-        print(f"aiayn {arguments.command}: {shortened(message)}", file=sys.stderr)
+        note(f"aiayn {arguments.command}: {message}")
         return BAD_INPUT
     return 0
 
@@ -106,7 +106,8 @@ def _flush_output() -> None:
 
 def _message(error: Exception) -> str | None:
     """Return what a user is told of an error; None for a fault of this program."""
-    if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY):
+    is_torchs = isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
+    if isinstance(error, MemoryError) or is_torchs:
         return "there is not enough memory for this"
     if isinstance(error, ImportError):
         return missing_package(error)
@@ -115,9 +116,24 @@ def _message(error: Exception) -> str | None:
     return str(error) if isinstance(error, ValueError | OSError | OverflowError) else None
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors show what was typed on one line."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(shortened(message))
+
+
+def utf_8(text: str) -> str:
+    """Return a text; raises ArgumentTypeError unless it was UTF-8."""
+    try:
+        return text.encode().decode()
+    except UnicodeEncodeError as error:
+        raise argparse.ArgumentTypeError(f"expected UTF-8, got {text!r}") from error
+
+
 def build_parser(names: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
     """Return the parser of `aiayn`, with the commands of these names."""
-    parser = argparse.ArgumentParser(prog="aiayn", **_help(sys.modules[__name__]))
+    parser = Parser(prog="aiayn", **_help(sys.modules[__name__]))
     parser.add_argument("--version", action="version", version=_versions())
     if len(names) > 1:
         import shtab  # takes a third of the time that a command takes to start
@@ -130,6 +146,8 @@ def build_parser(names: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
         run = getattr(module, f"run_{function}")
         texts = _help(run)
         command = commands.add_parser(name, help=texts["description"], **texts)
+        # Of arguments without a type; names of files have one, Path or str, as any bytes may be one
+        command.register("type", None, utf_8)
         getattr(module, f"declare_{function}")(command)
         command.set_defaults(run=run)
     return parser

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import sys
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairseq_aiayn.paper import OWN, find_row
-from fairseq_aiayn.text import SUBWORD_MARK, read_line_pairs, source_name
+from fairseq_aiayn.text import SUBWORD_MARK, note, one_line, read_line_pairs, source_name
 
 if TYPE_CHECKING:
     from fairseq_aiayn.diagnosis.diagnosis import Diagnosis
@@ -63,15 +62,21 @@ def run_average(arguments: argparse.Namespace) -> None:
     else:
         paths = last_checkpoints(arguments.dir, arguments.last)
     average(paths, arguments.output)
-    print(f"{arguments.output}: the mean of {', '.join(path.name for path in paths)}")
+    print(one_line(f"{arguments.output}: the mean of {', '.join(path.name for path in paths)}"))
 
 
 def declare_bleu(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn bleu`."""
     parser.add_argument(
-        "--hypothesis", required=True, metavar="FILE", help="the translation, - for standard input"
+        "--hypothesis",
+        type=str,
+        required=True,
+        metavar="FILE",
+        help="the translation, - for standard input",
     )
-    parser.add_argument("--reference", required=True, metavar="FILE", help="the reference")
+    parser.add_argument(
+        "--reference", type=str, required=True, metavar="FILE", help="the reference"
+    )
     parser.add_argument(
         "--target-lang", required=True, metavar="LANG", help="their language: de, fr, ..."
     )
@@ -85,6 +90,7 @@ def declare_bleu(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tokens",
+        type=str,
         nargs=2,
         metavar=("HYPOTHESIS", "REFERENCE"),
         help="the same sentences in tokens of any kind: also print the BLEU of these tokens, which"
@@ -116,7 +122,7 @@ def run_bleu(arguments: argparse.Namespace) -> None:
             warning = (
                 f"{left:,} sentences have marks of subwords, @@ or ▁, and are scored with them"
             )
-            print(f"aiayn bleu: warning: {source_name(path)}: {warning}", file=sys.stderr)
+            note(f"aiayn bleu: warning: {source_name(path)}: {warning}")
     options = arguments.target_lang, arguments.quotes, arguments.tokenized
     result = scores.score(hypothesis, reference, *options)
     if arguments.tokens:
@@ -192,7 +198,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
       aiayn compare exp/demo/aiayn-tiny-1 exp/demo/stock-tiny-1 --output exp/demo/table
       aiayn compare exp/wsj_parsing/gum/*-1/test --output exp/wsj_parsing/gum/table
     """
-    from fairseq_aiayn.report.document import blocks_as_markdown, one_line
+    from fairseq_aiayn.report.document import blocks_as_markdown
     from fairseq_aiayn.report.pages import RESULTS, sections, write_page
     from fairseq_aiayn.report.results import read_report
 
@@ -239,13 +245,13 @@ def run_diagnose(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps(as_json(diagnosis), indent=2, ensure_ascii=False))
     else:
-        print(*_diagnosis_lines(diagnosis), sep="\n")
+        print(*map(one_line, _diagnosis_lines(diagnosis)), sep="\n")
 
 
 def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield f"{diagnosis.name}: {diagnosis.arch}, beside row {diagnosis.row.name}"
     if diagnosis.events:
-        yield "\nwhat happened"
+        yield from ("", "what happened")
     for event in diagnosis.events:
         yield f"  {event.text}"
         if event.change:
@@ -253,7 +259,7 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
     whose = "row" if diagnosis.row in OWN else "paper"
     differing = {name: each for name, each in diagnosis.findings.items() if each.differs}
     for weight, group in groupby(differing.items(), key=lambda item: item[1].weight):
-        yield f"\n{HEADINGS[weight.name]}"
+        yield from ("", HEADINGS[weight.name])
         for name, finding in group:
             yield f"  {name}: {finding.here} ({whose}: {finding.paper})"
             if weight:
@@ -261,7 +267,7 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
             if weight and finding.change:
                 yield f"    change: {finding.change}"
     same = [name for name in diagnosis.findings if name not in differing]
-    yield f"\nas in the {whose}: {', '.join(same) or 'nothing'}"
+    yield from ("", f"as in the {whose}: {', '.join(same) or 'nothing'}")
     if diagnosis.not_known:
         yield f"not known: {', '.join(diagnosis.not_known)}"
     if diagnosis.other_options:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import codecs
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -33,7 +34,7 @@ from fairseq_aiayn.inference.folder import (
     Config,
 )
 from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION
-from fairseq_aiayn.text import read_dataclass
+from fairseq_aiayn.text import note, read_dataclass
 from fairseq_aiayn.treebank.trees import SYMBOLS, pretty, write_tree
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _translator(arguments: argparse.Namespace) -> Translator | CTranslate2Transl
         )
     translator = CTranslate2Translator(given, *settings, arguments.quantization)
     if arguments.engine == AUTO:
-        print("translating with CTranslate2; --engine aiayn is PyTorch", file=sys.stderr)
+        note("translating with CTranslate2; --engine aiayn is PyTorch")
     return translator
 
 
@@ -164,7 +165,9 @@ def _is_for_ctranslate2(arguments: argparse.Namespace, given: Path | Checkpoint)
 
 def declare_parse(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn parse`."""
-    parser.add_argument("sentences", nargs="*", metavar="SENTENCE", help="a sentence to parse")
+    parser.add_argument(
+        "sentences", type=os.fsencode, nargs="*", metavar="SENTENCE", help="a sentence to parse"
+    )
     add_model(parser, "--model")
     add_search(parser)
     form = parser.add_mutually_exclusive_group()
@@ -219,7 +222,7 @@ def run_parse(arguments: argparse.Namespace) -> None:
 
 
 def outputs_of(
-    engine: Engine[Any, Any, Output], sentences: Sequence[str], skip_invalid: bool
+    engine: Engine[Any, Any, Output], sentences: Sequence[bytes], skip_invalid: bool
 ) -> Iterator[Output | None]:
     """Yield the output of each sentence or, if there is none, of each line of standard input.
 
@@ -229,24 +232,22 @@ def outputs_of(
     """
     asks = not sentences and sys.stdin.isatty()
     where = "sentence " if sentences else "standard input:"
-    lines = asked_for() if asks else input_lines()
-    if sentences:
-        lines = (sentence.encode(errors="surrogateescape") for sentence in sentences)
+    lines = sentences or (asked_for() if asks else input_lines())
     of_lines = replace(engine, read=lambda line: engine.read(line.rstrip(b"\r\n").decode()))
     skipped = 0
     for number, output in enumerate(of_lines.outputs(lines, 1 if asks else AT_ONCE), start=1):
         if not isinstance(output, ValueError):
             yield output
         elif asks:
-            print(output, file=sys.stderr)
+            note(str(output))
         elif skip_invalid:
-            print(f"skipped: {where}{number}: {output}", file=sys.stderr)
+            note(f"skipped: {where}{number}: {output}")
             skipped += 1
             yield None
         else:
             raise ValueError(f"{where}{number}: {output}") from output
     if skipped:
-        print(f"skipped {skipped} invalid sentences", file=sys.stderr)
+        note(f"skipped {skipped} invalid sentences")
 
 
 def input_lines() -> Iterator[bytes]:

@@ -14,9 +14,9 @@ from typing import TextIO, get_args
 
 from fairseq_aiayn.text import (
     STANDARD_INPUT,
+    note,
     read_line_pairs,
     require_not_among,
-    shortened,
     source_name,
     whole_file,
 )
@@ -51,7 +51,9 @@ OUTPUTS = ("words", "trees", "source")  # of linearize, beside the sequences
 
 def declare_linearize(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn linearize`."""
-    parser.add_argument("trees_in", nargs="*", default=["-"], metavar="TREES", help="trees to read")
+    parser.add_argument(
+        "trees_in", type=str, nargs="*", default=["-"], metavar="TREES", help="trees to read"
+    )
     parser.add_argument(
         "--tags",
         choices=get_args(Tags),
@@ -138,7 +140,7 @@ def _read_trees(
         else:
             yield from normalized_trees(path, arguments.collapse_unary)
     for reason in refused[:LISTED]:
-        print(shortened(reason), file=sys.stderr)
+        note(reason)
     if refused:
         print(f"left out: {len(refused):,} lines that are no tree", file=sys.stderr)
 
@@ -146,9 +148,16 @@ def _read_trees(
 def declare_delinearize(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn delinearize`."""
     parser.add_argument(
-        "linearized", nargs="?", default=STANDARD_INPUT, metavar="LINEARISED", help="sequences"
+        "linearized",
+        type=str,
+        nargs="?",
+        default=STANDARD_INPUT,
+        metavar="LINEARISED",
+        help="sequences",
     )
-    parser.add_argument("--words", required=True, metavar="FILE", help="the words of each line")
+    parser.add_argument(
+        "--words", type=str, required=True, metavar="FILE", help="the words of each line"
+    )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the repairs as JSON")
     parser.add_argument(
         "--keep-tags", action="store_true", help="change no tag and no XX, in any language"
@@ -203,10 +212,11 @@ def run_delinearize(arguments: argparse.Namespace) -> None:
 
 def declare_evalb(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `aiayn evalb`."""
-    parser.add_argument("gold", metavar="GOLD", help="the correct trees, - for standard input")
-    parser.add_argument("predicted", metavar="PREDICTED", help="the trees to score")
+    parser.add_argument("gold", type=str, metavar="GOLD", help="the correct trees, - for stdin")
+    parser.add_argument("predicted", type=str, metavar="PREDICTED", help="the trees to score")
     parser.add_argument(
         *("-p", "--parameters"),
+        type=str,
         default="COLLINS",
         metavar="NAME",
         help="EVALB's parameters: COLLINS, new, or a .prm file (default: %(default)s)",
@@ -269,9 +279,9 @@ def _list_uncounted(sentences: Sequence[SentenceScore], name: str) -> None:
     ]
     for number, score in uncounted[:LISTED]:
         reason = f"{score.status.name.lower()}: {score.reason}"
-        print(shortened(f"{name}:{number}: {reason}"), file=sys.stderr)
+        note(f"{name}:{number}: {reason}")
     if len(uncounted) > LISTED:
-        print(f"{name}: {len(uncounted):,} sentences do not count", file=sys.stderr)
+        note(f"{name}: {len(uncounted):,} sentences do not count")
     if unbalanced := sum(not score.balanced for score in sentences):
         what = f"{unbalanced:,} lines are no whole tree, and nothing of them counts"
         print(f"warning: {what}: {ONE_LINE}", file=sys.stderr)
@@ -289,10 +299,9 @@ def _warn_of_roots(sentences: Sequence[SentenceScore], parameters: Parameters) -
         # A parser may write NP for S; half of the time, or for TOP, it is another format
         if 2 * count > len(valid) or not WRAPPERS.isdisjoint((gold, predicted)):
             counted = {gold, predicted} - parameters.deleted_constituents
-            print(
+            note(
                 f"warning: the root is {gold or 'no label'} in gold and {predicted or 'no label'} "
                 f"in the prediction, in {count:,} of {len(valid):,} sentences; "
                 f"{' and '.join(label or 'it' for label in sorted(counted))} counts as a "
-                "constituent: write the same in both",
-                file=sys.stderr,
+                "constituent: write the same in both"
             )

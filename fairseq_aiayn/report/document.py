@@ -6,11 +6,13 @@ A text is a string, in which nothing is markup, or several, some of which are Co
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from typing import cast
+
+from fairseq_aiayn.text import one_line
 
 # What Markdown or HTML take for markup: no underscore within a word, no "&" alone
 ACTIVE = re.compile(r"[\\`*\[\]<~|]|^[#>]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
@@ -67,12 +69,6 @@ def table_of(rows: Sequence[Mapping[str, str]], left: int = 1) -> Table:
     return Table([*rows[0]] if rows else [], [[*row.values()] for row in rows], left)
 
 
-def one_line(text: str) -> str:
-    """Replace line breaks and control characters by spaces."""
-    breaking = ("Cc", "Zl", "Zp")
-    return "".join(" " if unicodedata.category(c) in breaking else c for c in text)
-
-
 def escaped(text: str) -> str:
     """Return a text on one line in which neither HTML nor Markdown takes effect."""
     return ACTIVE.sub(lambda match: f"\\{match[0]}", one_line(text))
@@ -103,7 +99,9 @@ def _lines(block: Block, plain: Callable[[str], str]) -> list[str]:
         case Texts(title, texts):
             return [title, "", *(f"- {plain(name)}: {plain(text)}" for name, text in texts)]
         case Details(summary, facts, commands):
-            script = [line for pair in commands.items() for line in (f"# {pair[0]}", pair[1])]
+            script = [
+                one_line(line) for pair in commands.items() for line in (f"# {pair[0]}", pair[1])
+            ]
             fence = _backticks("\n".join(script), 3)
             return [
                 "<details>",
@@ -151,10 +149,19 @@ def as_html(title: str, sections: Sections) -> str:
 
     here = files("fairseq_aiayn.report")
     styles = files("fairseq_aiayn.attention_maps") / "page_style.css", here / "report.css"
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_visible
+    )
+    environment.filters["visible"] = _visible
     environment.filters["anchor"] = lambda name: re.sub(r"\W+", "-", name.lower())
-    environment.filters["one_line"] = one_line
     environment.tests["code"] = lambda part: isinstance(part, Code)
     template = environment.from_string((here / "report.html").read_text(encoding="utf-8"))
     style = "".join(sheet.read_text(encoding="utf-8") for sheet in styles)
     return template.render(title=title, sections=sections, style=Markup(style))
+
+
+def _visible(value: object) -> object:
+    """Return a text that is not markup yet as `one_line` does, but with its lines."""
+    if type(value) not in (str, Code):
+        return value
+    return "\n".join(map(one_line, cast(str, value).split("\n")))

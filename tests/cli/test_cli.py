@@ -58,6 +58,9 @@ def raising(error: BaseException) -> Callable[[object], None]:
         (RuntimeError("can't allocate memory: 9 bytes"), "there is not enough memory for this"),
         (RuntimeError("CUDA out of memory. Tried"), "there is not enough memory for this"),
         (OSError("cannot read"), "cannot read"),
+        (FileNotFoundError(2, "No", "out of memory.log"), "out of memory.log: No"),
+        (ValueError("a: out of memory"), "a: out of memory"),
+        (MemoryError(), "there is not enough memory for this"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
@@ -150,6 +153,22 @@ def test_help_and_completion_know_every_command_and_the_version_what_runs(capsys
         assert f"_shtab_aiayn_{name.replace('-', '_')}_" in printed[1]
     assert re.search(r"\bfairseq(-fixed)? \d.*, torch \d.*, Python \d", printed[2])
     assert printed[3] == printed[0] and "The usual order:" in printed[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("translate --x\x1b[31m\u202e", "--x\\x1b[31m\\u202e"),
+        ("attention --source caf\udce9", "argument --source: expected UTF-8, got 'caf\\udce9'"),
+        ("export run --output new --licence caf\udce9", "argument --licence: expected UTF-8"),
+        ("bleu --target-lang \udced", "argument --target-lang: expected UTF-8"),
+    ],
+)
+def test_a_wrong_argument_is_shown_as_it_is(words: str, shown: str, capsys: Printed) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(words.split())
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert shown in line and line.isprintable()
 
 
 def test_a_wrong_command_ends_with_the_nearest(capsys: Printed) -> None:

@@ -20,6 +20,7 @@ from fairseq_aiayn.report.curves import LINES, draw_learning_curves
 from fairseq_aiayn.report.document import Code, Details, Table, Texts, as_html, as_markdown
 from fairseq_aiayn.runs.logs import SECONDS
 from fairseq_aiayn.scores import score
+from fairseq_aiayn.text import one_line
 
 FILES = ["report.html", "table.json", "table.md"]
 HOSTILE = (
@@ -31,7 +32,11 @@ SECTIONS = {
         f"ours: on <X1> {HOSTILE}",
         Table(["", "<th>", HOSTILE], [["row", "1 < 2", HOSTILE]]),
         Texts("Sentence 1", [("source", HOSTILE)]),
-        Details("How a <b> was made", {"what": [Code("c"), ", <i>"]}, {"train": "x --lang '<de>'"}),
+        Details(
+            "How a <b> was made",
+            {"what": [Code("c"), ", <i> \u202e"]},
+            {"train": "x --lang '<de>' \u2066"},
+        ),
     ],
 }
 
@@ -41,19 +46,20 @@ def test_no_words_become_markup_in_html():
     page = as_html("a <b>", SECTIONS)
     assert not re.search("<(script|b|i|th|de|y)>", page)
     ours = ("a < b", "ours: on <X1>", "1 < 2", "<th>", "x --lang '<de>'", "--x <y>")
-    assert all(words in unescape(page) for words in (HOSTILE.replace("\r", " "), *ours))
+    assert all(words in unescape(page) for words in (one_line(HOSTILE), *ours))
+    assert all(map(str.isprintable, page.split("\n"))), "U+202E turns the words around it"
     assert page.count("<code>") == 3  # two of ours, and the command
 
 
 def test_no_words_become_markup_in_markdown():
     """Breaks if a name or an option can end a cell, or make code, a link, a heading or HTML."""
-    hostile = HOSTILE.replace("\r", " ").strip()
+    hostile = one_line(HOSTILE).strip()
     lines = as_markdown(SECTIONS).split("\n")
     texts = [line.strip("| ") for line in lines if "alert" in line]
     assert len(texts) == 5, "each on one line"
     for escaped in texts:
         assert not re.search(r"(?<!\\)[<*_\[\]~`]", escaped.replace("`--x <y>`", ""))
-        assert hostile in re.sub(r"\\(.)", r"\1", escaped)
+        assert hostile in re.sub(r"\\(.)", r"\1", escaped) and escaped.isprintable()
     (row,) = (line for line in lines if line.startswith("| row"))
     assert len(re.findall(r"(?<!\\)\|", row)) == 4
     assert "\\&amp;" in row and "- `c`, \\<i>" not in lines
