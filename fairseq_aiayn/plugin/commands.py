@@ -96,7 +96,8 @@ def checking_options(parse_args_and_arch: Callable) -> Callable:
             raise ValueError("expected --task, such as --task aiayn_translation") from error
         if isinstance(parsed, Namespace):  # not also the options that are unknown
             require_matching(vars(parsed))
-            if "arch" in parsed and not parsed.no_save:  # else nothing could load its checkpoints
+            # Else nothing could load its checkpoints; fairseq-generate has an --arch, too: wav2vec2
+            if "max_update" in parsed and not parsed.no_save:
                 require_known_names({"args": parsed})
             if xm is None and "tpu" in parsed and parsed.bf16:  # fairseq sets both
                 parsed.tpu = False
