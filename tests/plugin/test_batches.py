@@ -111,7 +111,7 @@ def test_pairs_in_no_batch_are_in_the_log_once_with_the_options_that_caused_it(
     pairs = dataset(np.array([8, 15, 22, 40]), np.array([9, 12, 25, 7]))
     positions = {name: n for name, n in limits.items() if name.endswith("positions")}
     config = AiaynTranslationConfig if task is AiaynTranslationTask else TranslationConfig
-    loaded = task(config(**positions), Dictionary(), Dictionary())
+    loaded = task(config(train_subset="train", **positions), Dictionary(), Dictionary())
     loaded.datasets["train"] = pairs
     model, tokens = limits.get("model"), limits.get("max_tokens")
     for epoch in (1, 2):
