@@ -82,7 +82,8 @@ open_exp() {
     [[ -e $exp/.lock || -e $exp/.done || -z $(ls -A "$exp" 2>/dev/null) ]] ||
         fatal "$exp holds other things than a recipe's: --exp must be another directory"
     # Another node may come before node 0, which must see that the directory is a recipe's.
-    ((node_rank == 0)) || [[ $dry_run == true ]] || { mkdir -p "$exp" && : >>"$exp/.lock"; }
+    ((node_rank == 0)) || [[ $dry_run == true ]] ||
+        { require_plain "$exp" && mkdir -p "$exp" && : >>"$exp/.lock"; }
     ((node_rank > 0)) || begin -w "$exp"
     [[ $node_rank$force$dry_run != 0truefalse ]] || rm -f "$exp/${system-}-${row-}-${seeds-}/.training"
 }
@@ -93,6 +94,7 @@ begin() {
     local host='' owner='' group='' status=0
     scope=${*: -1} parts=${*: -1}/.part commands=()
     [[ $dry_run == false ]] || return 0
+    require_plain "$scope"
     { mkdir -p "$scope" && : >>"$scope/recipe.log"; } || fatal "cannot write to $scope"
     log=$scope/recipe.log locked=$scope/.lock
     exec {lock_fd}<>"$locked"
@@ -101,8 +103,7 @@ begin() {
     if ((status == 9)); then
         read -r host owner group <"$locked" || true
         # Group 0 would be this process's own, and 1 all processes.
-        if [[ $host == "$HOSTNAME" && $group =~ ^[1-9][0-9]{1,9}$ ]] &&
-            ! kill -0 "$owner" 2>/dev/null; then
+        if [[ $host == "$HOSTNAME" && $group =~ ^[1-9][0-9]{1,9}$ && $(lock_groups) == "$group" ]]; then
             log "a killed recipe left a command in $scope running: it is stopped (group $group)"
             stop_group "$group"
             flock -w 10 "$lock_fd" || fatal "another process holds $locked"
@@ -119,6 +120,26 @@ begin() {
     export AIAYN_PARTS=$parts # what `aiayn` and modules have not finished, too
 }
 
+# require_plain DIRECTORY: end the recipe if a file there that is written in place is another's.
+require_plain() {
+    local file
+    for file in "$1"/{.lock,.training,recipe.log,train.log}; do
+        [[ ! -L $file && (! -e $file || -f $file) ]] ||
+            fatal "$file must be a plain file, which the recipe writes to, not a link or a directory"
+    done
+}
+
+# Print the process groups that hold the lock, of those visible here: another container's processes
+# have other numbers there, and a process that only waits for the lock has it open, too. A recipe that
+# lives holds it beside its command's group.
+lock_groups() {
+    local fd pid
+    find -L /proc/[0-9]*/fd -maxdepth 1 -samefile "$locked" 2>/dev/null | while read -r fd; do
+        pid=${fd#/proc/} pid=${pid%%/*}
+        ! grep -qs FLOCK "/proc/$pid/fdinfo/${fd##*/}" || ps -o pgid= -p "$pid"
+    done | sort -u | tr -d ' ' || true
+}
+
 # Let others work in the directory, and write the marker of its last stage.
 end() {
     finish_stage
@@ -128,13 +149,13 @@ end() {
 
 # End a process group: TERM, and KILL after 115 seconds; a job of slurm.sbatch has 120 to end.
 stop_group() {
-    local end=$((SECONDS + 115))
+    local tenths # counted, because a clock may be set
     if pgrep -g "$1" -x srun >/dev/null; then # it would kill its tasks instead of telling them
         scancel --signal=TERM "$SLURM_JOB_ID"
     else
         kill -TERM -- "-$1" 2>/dev/null || return 0
     fi
-    while ((SECONDS < end)); do
+    for ((tenths = 0; tenths < 1150; tenths++)); do
         kill -0 -- "-$1" 2>/dev/null || return 0
         sleep 0.1
     done

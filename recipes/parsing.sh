@@ -142,9 +142,9 @@ parse_and_score() {
     }
 
     stage "$2" score "$average" && {
-        run cp "$exp/bin/data.json" "$dir/data.json"
-        run cp "$exp/trees/$set.words" "$scope/words.txt"
-        run cp "$exp/trees/$set.trees" "$scope/gold.trees"
+        run -o "$dir/data.json" cat "$exp/bin/data.json"
+        run -o "$scope/words.txt" cat "$exp/trees/$set.words"
+        run -o "$scope/gold.trees" cat "$exp/trees/$set.trees"
         run -i "$scope/generate.txt" -o "$scope/linearised.txt" \
             sh -c 'grep -a ^D- | sort -V | cut -f 3-'
         # Outputs that are not trees are repaired, and counted.

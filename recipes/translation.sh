@@ -158,8 +158,8 @@ for system in $systems; do
         }
 
         stage 8 score "$subset" "$average" && {
-            run cp "$exp/text/$subset.$source_lang" "$dir/source.txt"
-            run cp "$exp/text/$subset.$target_lang" "$dir/reference.txt"
+            run -o "$dir/source.txt" cat "$exp/text/$subset.$source_lang"
+            run -o "$dir/reference.txt" cat "$exp/text/$subset.$target_lang"
             run -i "$dir/generate-$subset.txt" -o "$dir/hypothesis.txt" \
                 sh -c 'grep -a ^D- | sort -V | cut -f 3-'
             [[ $dry_run == true ]] || paste -d '\n' <(head -n 3 "$dir/source.txt") \

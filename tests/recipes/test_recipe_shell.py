@@ -236,17 +236,37 @@ def hold(lock: Path, content: str) -> subprocess.Popen:
 
 
 @pytest.mark.parametrize(
-    "content", ["{host} {me} 0", "other-host 4190000 4190001", "{host} x[$(touch mark)] 1"]
+    ("owner", "group"),
+    [
+        ("{host} {me}", 0),
+        ("other-host 4", 0),
+        ("{host} x[$(touch mark)]", 1),
+        ("{host} 4190000", 2),
+    ],
 )
-def test_a_run_that_somebody_works_in_is_left_alone(sample, tmp_path, content):
-    """Breaks if what stands in a lock is taken for arithmetic, or process group 1 for one."""
+def test_a_run_that_somebody_works_in_is_left_alone(sample, tmp_path, owner, group):
+    """Breaks if what stands in a lock is taken for arithmetic, process group 1 for one, or the
+    numbers of another container for those of processes here."""
     finish([*sample, "--stop_stage", "2"])
-    words = content.format(host=os.uname().nodename, me=os.getpid())
+    other = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    words = f"{owner.format(host=os.uname().nodename, me=os.getpid())} {(0, 1, other.pid)[group]}"
     holder = hold(tmp_path / "exp/run/.lock", words)
     result = call(sample, tmp_path, HOSTNAME="other-host")  # as of the shell that started it
     assert result.returncode == 1 and "is already running in" in result.stderr
-    assert alive(holder.pid) and not (tmp_path / "mark").exists()
-    kill_session(holder)
+    assert alive(holder.pid) and not (tmp_path / "mark").exists() and other.poll() is None
+    for process in (holder, other):
+        kill_session(process)
+
+
+@pytest.mark.parametrize("name", [".lock", "recipe.log", "run/.lock", "run/train.log"])
+def test_what_is_written_in_place_is_no_link(sample, tmp_path, name):
+    finish([*sample, "--stop_stage", "2"])
+    (tmp_path / "exp" / name).unlink(missing_ok=True)
+    (tmp_path / "exp" / name).symlink_to(tmp_path / "input")
+    result = call(sample)
+    line = f"exp/{name} must be a plain file, which the recipe writes to, not a link"
+    assert result.returncode == 1 and line in result.stderr.splitlines()[-1]
+    assert (tmp_path / "input").read_text() == "1\n"
 
 
 def test_text_that_another_recipe_makes_is_waited_for(sample, tmp_path):
