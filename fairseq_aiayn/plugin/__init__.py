@@ -2,6 +2,7 @@
 learning-rate schedule, the optimizer and the tasks, and mends what fairseq's commands lack."""
 
 from fairseq_aiayn.plugin import (
+    advice,
     checkpoints,
     commands,
     left_out,
@@ -12,6 +13,7 @@ from fairseq_aiayn.plugin import (
     translation,  # noqa: F401
 )
 
+advice.install()
 commands.install()
 checkpoints.install()
 left_out.install()

@@ -8,6 +8,7 @@ import resource
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import wraps
 from multiprocessing.util import Finalize
 from pathlib import Path
@@ -21,10 +22,10 @@ from fairseq.dataclass.configs import OptimizationConfig
 from fairseq.logging import progress_bar
 from fairseq.utils import xm
 
+from fairseq_aiayn.plugin.advice import TRAIN, advice
 from fairseq_aiayn.plugin.checkpoints import require_known_names
 from fairseq_aiayn.text import shortened
 
-TRAIN = "fairseq_cli.train"
 HIGHER_IS_BETTER = ("bleu", "f1", "accuracy")  # figures of a validation
 KIB, MIB = 2**10, 2**20
 logger = logging.getLogger(__name__)
@@ -32,12 +33,12 @@ logger = logging.getLogger(__name__)
 
 def install() -> None:
     """Put these changes around fairseq's functions."""
-    command = command_name(sys.argv[0])
+    command, given = command_name(sys.argv[0]), dict[str, Any]()
     if command is not None:
-        sys.excepthook = one_line_for_ours(command, sys.excepthook)
+        sys.excepthook = with_last_line(command, sys.excepthook, given)
     if command == "fairseq-train":
         Finalize(None, log_peak_memory, exitpriority=0)  # atexit does not run in forked processes
-    options.parse_args_and_arch = checking_options(options.parse_args_and_arch)
+    options.parse_args_and_arch = checking_options(options.parse_args_and_arch, given)
     progress_bar.progress_bar = opening_log_once(progress_bar.progress_bar)
 
 
@@ -60,10 +61,11 @@ def training_program() -> Any:
     return program if hasattr(program, "validate_and_save") else sys.modules.get(TRAIN)
 
 
-def one_line_for_ours(command: str, previous: Callable) -> Callable:
+def with_last_line(command: str, previous: Callable, given: Mapping[str, Any]) -> Callable:
     """Return a sys.excepthook that prints one line for a ValueError that this package raised.
 
-    Other errors, and with AIAYN_DEBUG=1 all of them, go to the `previous` hook.
+    Other errors, and with AIAYN_DEBUG=1 all of them, go to the `previous` hook; `advice` on the
+    options that were given follows, also in --log-file.
     """
 
     def report(
@@ -73,18 +75,24 @@ def one_line_for_ours(command: str, previous: Callable) -> Callable:
         for frame, _ in walk_tb(trace):
             raised_in = frame.f_globals.get("__name__", "")
         ours = isinstance(error, ValueError) and raised_in.startswith("fairseq_aiayn.")
-        if ours and not os.environ.get("AIAYN_DEBUG"):
-            print(f"{command}: error: {shortened(str(error))}", file=sys.stderr)
-        else:
+        line: str | None = str(error)
+        if not ours or os.environ.get("AIAYN_DEBUG"):
             previous(kind, error, error.__traceback__)
+            line = advice(command, error, given)
+        if line:
+            line = f"{command}: error: {shortened(line)}"
+            print(line, file=sys.stderr)
+            if not ours and given.get("log_file"):
+                with suppress(OSError), open(given["log_file"], "a", encoding="utf-8") as file:
+                    print(line, file=file)
 
     return report
 
 
-def checking_options(parse_args_and_arch: Callable) -> Callable:
+def checking_options(parse_args_and_arch: Callable, given: dict[str, Any]) -> Callable:
     """Wrap the parser of options: without torch_xla, --bf16 does not ask for a TPU. It raises
     ValueError without the --task that a command needs, and as `require_matching` and, before a
-    training, `require_known_names` do."""
+    training, `require_known_names` do. What was parsed is also in `given`."""
 
     @wraps(parse_args_and_arch)
     def wrapped(*arguments: object, **named: object) -> object:
@@ -95,6 +103,7 @@ def checking_options(parse_args_and_arch: Callable) -> Callable:
                 raise
             raise ValueError("expected --task, such as --task aiayn_translation") from error
         if isinstance(parsed, Namespace):  # not also the options that are unknown
+            given.update(vars(parsed))
             require_matching(vars(parsed))
             # Else nothing could load its checkpoints; fairseq-generate has an --arch, too: wav2vec2
             if "max_update" in parsed and not parsed.no_save:

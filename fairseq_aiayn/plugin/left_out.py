@@ -15,7 +15,8 @@ from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 
-from fairseq_aiayn.plugin.commands import TRAIN, training_program
+from fairseq_aiayn.plugin.advice import TRAIN
+from fairseq_aiayn.plugin.commands import training_program
 
 POSITIONS = ("--max-source-positions", "--max-target-positions")
 SKIP = "--skip-invalid-size-inputs-valid-test"

@@ -13,7 +13,7 @@ from building import parse
 from fairseq.logging import progress_bar
 
 from fairseq_aiayn.paper import find_row
-from fairseq_aiayn.plugin.commands import command_name, one_line_for_ours, training_program
+from fairseq_aiayn.plugin.commands import command_name, training_program, with_last_line
 
 
 def raised(action, *arguments: object) -> BaseException:
@@ -25,7 +25,7 @@ def raised(action, *arguments: object) -> BaseException:
 def test_only_our_value_errors_are_shortened(monkeypatch, capsys) -> None:
     """Breaks if a fault of fairseq, torch or Python loses its traceback, or if ours has one."""
     passed_on: list[BaseException] = []
-    hook = one_line_for_ours("fairseq-train", lambda *error: passed_on.append(error[1]))
+    hook = with_last_line("fairseq-train", lambda *error: passed_on.append(error[1]), {})
     ours, others = raised(find_row, "none"), [raised(int, "x"), raised({}.__getitem__, "x")]
     for error in (ours, *others):
         hook(type(error), error, error.__traceback__)

@@ -3,6 +3,7 @@ where."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +15,21 @@ from fairseq_cli import generate, train
 from fairseq_commands import PLUGIN, SMALL, TRANSLATE, Run, installed
 
 from fairseq_aiayn.checkpoints import read_checkpoint
-from fairseq_aiayn.plugin.commands import one_line_for_ours
+from fairseq_aiayn.plugin.commands import with_last_line
 
 LineOf = Callable[..., str]
+# A command of fairseq whose first batch asks for more memory than there is
+WITHOUT_MEMORY = """
+import torch
+from fairseq.tasks import FairseqTask
+from fairseq_cli.{command} import cli_main
+
+def {step}(*arguments, **options):
+    torch.empty(10**15)
+
+FairseqTask.{step} = {step}
+cli_main()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +54,7 @@ def line_of(data_bin: Path, checkpoint: Path, tmp_path: Path, monkeypatch, capsy
         with pytest.raises(ValueError) as caught:
             command.cli_main()
         capsys.readouterr()
-        one_line_for_ours("fairseq", sys.__excepthook__)(
+        with_last_line("fairseq", sys.__excepthook__, {})(
             caught.type, caught.value, caught.value.__traceback__
         )
         (line,) = capsys.readouterr().err.splitlines()
@@ -96,3 +109,25 @@ def test_the_command_itself_prints_that_line_and_fails(run: Run, data_bin, tmp_p
     done = run(*installed("fairseq-train"), data_bin, *PLUGIN, *bad, fails=True)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1].startswith("fairseq-train: error: d_model must be even")
+
+
+@pytest.mark.parametrize(
+    ("command", "step", "flags", "line"),
+    [
+        ("train", "train_step", SMALL, "--max-tokens 128 --update-freq 2 instead of --max-tokens"),
+        ("generate", "inference_step", TRANSLATE, "--max-tokens 128 instead of --max-tokens 256"),
+    ],
+)
+def test_a_command_without_memory_says_last_what_to_lower(
+    command, step, flags, line, run: Run, data_bin, checkpoint, tmp_path
+):
+    """Breaks if only a traceback says it, or if the file that is kept says nothing."""
+    program, log = tmp_path / f"fairseq-{command}.py", tmp_path / "log"
+    program.write_text(WITHOUT_MEMORY.format(command=command, step=step))
+    where = ["--save-dir", tmp_path] if command == "train" else ["--path", checkpoint]
+    words = [data_bin, *PLUGIN, *flags, *where, "--log-file", log]
+    done = run("python", program, *words, fails=True)
+    assert "Traceback" in done.stderr
+    for text in (done.stderr, log.read_text()):
+        (said,) = re.findall(r"^fairseq-.*", text, re.MULTILINE)
+        assert said.startswith(f"fairseq-{command}: error: out of memory: try {line}")

@@ -1,0 +1,122 @@
+"""What to change where a command of fairseq has not enough memory, or gradients are not finite."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from functools import wraps
+from traceback import extract_tb, format_exception, format_exception_only
+from typing import Any
+
+from fairseq.trainer import Trainer
+
+from fairseq_aiayn.settings import OURS, option
+
+TRAIN = "fairseq_cli.train"  # the logger that writes to --log-file, and a module
+# The last line of a traceback, also of one that fairseq quotes from a process that it started
+NO_MEMORY = re.compile(
+    r"^[\w.]*(?:MemoryError\b|OSError: \[Errno 12\]|(?:Runtime|Accelerator|Backend)Error: .*"
+    r"(?:out of memory|allocate memory|ALLOC_FAILED))",
+    re.MULTILINE,
+)
+NOT_FINITE = re.compile(r"^FloatingPointError: .*(?:Minimum loss scale|Nan/Inf)", re.MULTILINE)
+TOKENS_OF_GENERATE = 12_000  # of a batch, if no size is given
+LOST_IN_A_ROW = 10  # batches; a training that loses so many loses all of them, and would not end
+Changes = dict[str, str]  # words of a command line, by the words that they replace
+
+
+def install() -> None:
+    """Put this change around fairseq's function."""
+    Trainer._log_oom = counting_lost_batches(Trainer._log_oom)
+
+
+def advice(command: str, error: BaseException, given: Mapping[str, Any]) -> str | None:
+    """Return what to change of the options that were given; None for errors of other kinds."""
+    kind, trace = ("".join(form(error)) for form in (format_exception_only, format_exception))
+    if NO_MEMORY.search(kind):
+        return out_of_memory(smaller_batches(command, trace, given))
+    if NOT_FINITE.search(kind):
+        return f"the gradients are not finite: {instead(calmer(given))}, from a checkpoint before"
+    return None
+
+
+def out_of_memory(changes: Changes) -> str:
+    """Return the line that says so."""
+    return f"out of memory: {instead(changes) if changes else 'expected more, or a smaller model'}"
+
+
+def instead(changes: Changes) -> str:
+    """Return changes as words to type."""
+    return f"try {' '.join(changes.values())} instead of {' '.join(changes)}"
+
+
+def smaller_batches(command: str, trace: str, given: Mapping[str, Any]) -> Changes:
+    """Return batches of half the size, in a training with twice as many for an update; nothing if
+    the memory was not that of a batch, or if it cannot be smaller."""
+    is_training = command == "fairseq-train"
+    of_step = [
+        step for step in ("train", "valid") if is_training and f", in {step}_step\n" in trace
+    ]
+    if is_training and not of_step:
+        return {}
+    suffix = "_valid" * (of_step == ["valid"])
+    sizes = {
+        option(name + suffix): given.get(name + suffix) for name in ("max_tokens", "batch_size")
+    }
+    if command == "fairseq-generate" and not any(sizes.values()):
+        sizes["--max-tokens"] = TOKENS_OF_GENERATE
+    changes = halved(sizes)
+    if "train" in of_step and changes:
+        every = given["update_freq"]
+        both = (",".join(str(n * times) for n in every) for times in (1, 2))
+        before, after = (f"--update-freq {numbers}" for numbers in both)
+        changes[before] = after
+    return changes or halved({"--beam": given.get("beam")})
+
+
+def halved(numbers: Mapping[str, Any]) -> Changes:
+    """Return half of every number that can be smaller, by options."""
+    return {
+        f"{name} {number}": f"{name} {(int(number) + 1) // 2}"
+        for name, number in numbers.items()
+        if int(number or 1) > 1
+    }
+
+
+def calmer(given: Mapping[str, Any]) -> Changes:
+    """Return a lower learning rate, a longer warm-up, and bfloat16 in place of float16."""
+    if given.get("lr_scheduler") == OURS + "inverse_sqrt":
+        factor = given.get("lr_factor") or 1.0
+        changes = {f"--lr-factor {factor:g}": f"--lr-factor {factor / 2:g}"}
+    else:
+        changes = {f"--lr {rate:g}": f"--lr {rate / 2:g}" for rate in given["lr"][-1:]}
+    if warmup := int(given.get("warmup_updates") or 0):
+        changes[f"--warmup-updates {warmup}"] = f"--warmup-updates {2 * warmup}"
+    if given.get("fp16"):
+        ours = str(given.get("arch")).startswith(OURS)
+        changes["--fp16"] = "--autocast bfloat16" if ours else "--bf16"
+    return changes
+
+
+def counting_lost_batches(log_oom: Callable) -> Callable:
+    """Wrap the function that logs an error of memory. fairseq goes on after one in a batch of the
+    training: the log says what to change, once, and a training that loses all batches ends."""
+    lost: list[int] = []  # the updates that were done before each
+
+    @wraps(log_oom)
+    def wrapped(trainer: Trainer, error: RuntimeError) -> None:
+        log_oom(trainer, error)
+        steps = [frame.name for frame in extract_tb(error.__traceback__)].count("train_step")
+        if steps < 2:  # not within the task's: fairseq does not go on
+            return
+        lost.append(trainer.get_num_updates())
+        if lost[-LOST_IN_A_ROW:] == [lost[-1]] * LOST_IN_A_ROW:
+            raise error
+        if len(lost) == 1:
+            given = {**trainer.cfg.dataset, **trainer.cfg.optimization}
+            changes = smaller_batches("fairseq-train", ", in train_step\n", given)
+            logger = logging.getLogger(TRAIN)
+            logger.warning("%s; fairseq leaves such batches out", out_of_memory(changes))
+
+    return wrapped
