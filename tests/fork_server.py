@@ -197,16 +197,16 @@ def execute(name: str, words: list[str], environment: dict[str, str]) -> int:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
     except BaseException as error:  # noqa: BLE001
         sys.excepthook(type(error), error, error.__traceback__)
-        status = 1
+        status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
+    if status == -signal.SIGINT:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
     return status or 0
 
 

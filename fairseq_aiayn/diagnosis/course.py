@@ -156,7 +156,7 @@ def _progress(run: Evidence) -> Iterator[Event]:
     """Yield how many updates were done of those that were asked for, and how it ended."""
     errors = ERROR.findall("\n".join(run.log.lines[-200:]))
     if errors and not run.is_finished and GAVE_UP not in errors[-1]:
-        is_users = errors[-1].startswith("KeyboardInterrupt")
+        is_users = re.search(r"^KeyboardInterrupt|error: interrupted$", errors[-1])
         yield Event(f"ended with {errors[-1][:200]}", Weight.NONE if is_users else Weight.LARGE)
     if run.starts > 1:
         yield Event(f"started {run.starts} times, the later from its own checkpoints")

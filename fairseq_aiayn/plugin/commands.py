@@ -62,7 +62,7 @@ def training_program() -> Any:
 
 
 def with_last_line(command: str, previous: Callable, given: Mapping[str, Any]) -> Callable:
-    """Return a sys.excepthook that prints one line for a ValueError that this package raised.
+    """Return a sys.excepthook that prints `one_line` of an error if there is one.
 
     Other errors, and with AIAYN_DEBUG=1 all of them, go to the `previous` hook; `advice` on the
     options that were given follows, also in --log-file.
@@ -71,22 +71,30 @@ def with_last_line(command: str, previous: Callable, given: Mapping[str, Any]) -
     def report(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        raised_in = ""
-        for frame, _ in walk_tb(trace):
-            raised_in = frame.f_globals.get("__name__", "")
-        ours = isinstance(error, ValueError) and raised_in.startswith("fairseq_aiayn.")
-        line: str | None = str(error)
-        if not ours or os.environ.get("AIAYN_DEBUG"):
+        short = None if os.environ.get("AIAYN_DEBUG") else one_line(error, trace)
+        if short is None:
             previous(kind, error, error.__traceback__)
-            line = advice(command, error, given)
+        line = short or advice(command, error, given)
         if line:
             line = f"{command}: error: {shortened(line)}"
             print(line, file=sys.stderr)
-            if not ours and given.get("log_file"):
+            if short is None and given.get("log_file"):
                 with suppress(OSError), open(given["log_file"], "a", encoding="utf-8") as file:
                     print(line, file=file)
 
     return report
+
+
+def one_line(error: BaseException, trace: TracebackType | None) -> str | None:
+    """Return what to print of a ValueError that this package raised and of Ctrl-C; None for other
+    errors."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    raised_in = ""
+    for frame, _ in walk_tb(trace):
+        raised_in = frame.f_globals.get("__name__", "")
+    ours = isinstance(error, ValueError) and raised_in.startswith("fairseq_aiayn.")
+    return str(error) if ours else None
 
 
 def checking_options(parse_args_and_arch: Callable, given: dict[str, Any]) -> Callable:

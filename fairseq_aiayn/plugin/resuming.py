@@ -51,7 +51,7 @@ from fairseq_aiayn.plugin.commands import training_program
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.INFO)  # fairseq silences all processes but the first
 
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 # How long one process waits for the others: as long as NCCL does; gloo would wait for 30 minutes
 TIMEOUT = timedelta(minutes=10)
 PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
@@ -237,10 +237,10 @@ class AfterUpdate:
     """The function that fairseq calls after every update, also after one that overflowed and
     changed nothing.
 
-    TERM or USR1 ends the training there, with a checkpoint to go on from. Slurm sends them before
-    the time of a job is up, torchrun and the recipes send TERM. If any process has received one,
-    all of them write the checkpoint together, and end with status 128 + TERM. A validation that is
-    due comes after the checkpoint, because there may be no time for it.
+    TERM, USR1 or Ctrl-C ends the training there, with a checkpoint to go on from. Slurm sends the
+    first two before the time of a job is up, torchrun and the recipes send TERM. If any process has
+    received one, all of them write the checkpoint together, and end with status 128 + TERM. A
+    validation that is due comes after the checkpoint, because there may be no time for it.
 
     Where a checkpoint of the interval is due and none of the epoch, the update counts as one within
     the epoch. fairseq takes an update that ends an epoch for the epoch's alone: with
@@ -271,7 +271,8 @@ class AfterUpdate:
         if self.received is None:
             self.received = listen()
             if os.environ.get("LOCAL_RANK", "0") == "0":  # recipes/training.sh looks for it
-                logger.info("update %d is done; TERM now ends with a checkpoint", updates)
+                ends = "TERM now ends with a checkpoint, as does Ctrl-C; a second one ends at once"
+                logger.info("update %d is done; %s", updates, ends)
         stops = true_of_any_process(trainer, bool(self.received))
         if stops:
             checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
@@ -299,37 +300,52 @@ def only_interval_is_due(cfg: DictConfig, epoch: int, updates: int) -> bool:
     return interval > 0 and updates % interval == 0 and not of_epoch
 
 
-def listen(then: Callable[[int], object] = lambda number: None) -> list[int]:
+def listen(then: Callable[[], object] = lambda: None) -> list[int]:
     """Return a list to which the signals of this process are appended from now on, and call `then`
-    with each."""
+    after each.
+
+    A second Ctrl-C raises KeyboardInterrupt again. What a shell starts in the background ignores
+    Ctrl-C, and goes on ignoring it.
+    """
     received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        then(number)
+        if number == signal.SIGINT:
+            signal.signal(number, signal.default_int_handler)
+        then()
 
     for number in SIGNALS:
-        signal.signal(number, note)
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, note)
     return received
 
 
 def passing_signals_on(spawn: Callable) -> Callable:
     """Wrap the function that starts a process per GPU without torchrun: their parent passes signals
-    on and waits. fairseq's parent dies of one at once, and they with it, without a checkpoint."""
+    on and waits. fairseq's parent dies of one at once, and they with it, without a checkpoint.
+
+    It passes on TERM: a terminal sends Ctrl-C to all of them, and a second one would end them.
+    """
 
     @wraps(spawn)
     def wrapped(*arguments: object, **named: object) -> object:
-        def pass_on(number: int) -> None:
+        def pass_on() -> None:
             for process in torch.multiprocessing.active_children():
-                os.kill(cast(int, process.pid), number)
+                os.kill(cast(int, process.pid), signal.SIGTERM)
 
         passed = listen(pass_on)
         try:
-            return spawn(*arguments, **named)
+            result = spawn(*arguments, **named)
         except torch.multiprocessing.ProcessExitedException:
             if passed:
                 raise SystemExit(128 + signal.SIGTERM) from None
             raise
+        if (
+            signal.SIGINT in passed
+        ):  # torch lets a process that Ctrl-C ended look like a finished one
+            raise SystemExit(128 + signal.SIGTERM)
+        return result
 
     return wrapped
 
@@ -346,8 +362,8 @@ def true_of_any_process(trainer: Trainer, is_true: bool) -> bool:
 def keeping_workers(initialize: Callable) -> Callable:
     """Wrap the constructor of DataLoader: its workers end with their process only.
 
-    torchrun and Slurm send TERM to them, too, and their end would be an error of the running
-    update.
+    torchrun and Slurm send TERM to them, too, and a terminal Ctrl-C; their end would be an error of
+    the running update.
     """
 
     @wraps(initialize)
@@ -358,13 +374,14 @@ def keeping_workers(initialize: Callable) -> Callable:
 
 
 def heed_parent(worker: int) -> None:
-    """Make this worker end by TERM from its parent, and by no other TERM."""
+    """Make this worker end by TERM from its parent, and by no other TERM and no Ctrl-C."""
 
     def wait() -> None:
         while signal.sigwaitinfo({signal.SIGTERM}).si_pid != os.getppid():
             pass
         os._exit(0)
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "sigwaitinfo"):  # not on macOS
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         threading.Thread(target=wait, daemon=True).start()

@@ -77,7 +77,9 @@ def test_what_happened_comes_first(diagnosed, lines, first):
     assert re.match(first, found.events[0].text)
 
 
-@pytest.mark.parametrize("end", [[], [DONE], ["KeyboardInterrupt"]])
+@pytest.mark.parametrize(
+    "end", [[], [DONE], ["KeyboardInterrupt"], ["fairseq-train: error: interrupted"]]
+)
 def test_of_a_healthy_training_nothing_is_of_weight(diagnosed, end):
     assert not heavy(diagnosed(*HEALTHY, *end))
     assert not heavy(diagnosed(NAMESPACE, *curve(), *end))

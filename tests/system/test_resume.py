@@ -29,6 +29,25 @@ def killed(trainer, *arguments, **options):
 Trainer.train_step = killed
 cli_main()
 """
+# fairseq-train with Ctrl-C, which its workers get, too, before these updates
+INTERRUPTED = """
+import multiprocessing, os, signal
+from fairseq.trainer import Trainer
+from fairseq_cli.train import cli_main
+
+train_step, updates = Trainer.train_step, os.environ["INTERRUPTED"].split()
+
+def interrupted(trainer, *arguments, **options):
+    while str(trainer.get_num_updates()) in updates[:1]:
+        del updates[0]
+        for process in multiprocessing.active_children():
+            os.kill(process.pid, signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+    return train_step(trainer, *arguments, **options)
+
+Trainer.train_step = interrupted
+cli_main()
+"""
 WITHIN_EPOCHS = ["--max-update", "40", "--save-interval-updates", "5", "--update-freq", "2"]
 # One batch holds the whole text, so that every update ends an epoch.
 WHOLE_EPOCHS = ["--max-tokens", "8192", "--max-update", "16", "--save-interval-updates", "5"]
@@ -70,3 +89,23 @@ def test_kill_and_resume_gives_the_losses_of_an_undisturbed_run(
         written = {path.name for path in (tmp_path / "undisturbed").iterdir()}
         numbers = {f"checkpoint_{n}_{n}.pt" for n in (5, 10, 15)}
         assert numbers <= written, written
+
+
+@pytest.mark.parametrize(
+    ("updates", "status", "done"),
+    [("3", 128 + signal.SIGTERM, 4), ("0", -signal.SIGINT, None), ("3 3", -signal.SIGINT, None)],
+)
+def test_ctrl_c_ends_with_a_checkpoint_and_at_once_before_the_first_update_or_the_second_time(
+    run: Run, data_bin, tmp_path, monkeypatch, updates, status, done
+):
+    """Breaks if a worker's end is an error of the update, or if there is a traceback."""
+    program, last = tmp_path / "fairseq-train.py", tmp_path / "checkpoint_last.pt"
+    program.write_text(INTERRUPTED)
+    monkeypatch.setenv("INTERRUPTED", updates)
+    words = [data_bin, *PLUGIN, *SMALL, "--num-workers", "1", "--max-update", "9"]
+    ended = run("python", program, *words, "--save-dir", tmp_path, fails=True)
+    assert ended.returncode == status and "Traceback" not in ended.stderr
+    assert ("fairseq-train: error: interrupted" in ended.stderr) == (done is None)
+    assert last.exists() == (done is not None)
+    if done:
+        assert torch.load(last)["optimizer_history"][-1]["num_updates"] == done

@@ -42,7 +42,7 @@ def recorded(trainer, samples, *arguments, **options):
 Trainer.train_step = recorded
 cli_main()
 """
-# fairseq-train on two GPUs that it thinks it has; the first process sends USR1 to their parent
+# fairseq-train on two GPUs that it thinks it has, and Ctrl-C in their terminal
 SPAWNING = """
 import os, signal, torch
 from fairseq.trainer import Trainer
@@ -53,7 +53,7 @@ train_step = Trainer.train_step
 
 def signalled(trainer, *arguments, **options):
     if trainer.is_data_parallel_master and trainer.get_num_updates() == 2:
-        os.kill(os.getppid(), signal.SIGUSR1)
+        os.killpg(0, signal.SIGINT)
     return train_step(trainer, *arguments, **options)
 
 Trainer.train_step = signalled
