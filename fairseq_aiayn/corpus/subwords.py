@@ -80,8 +80,10 @@ def _cut(lines: Sequence[str], codes: Path | None, model: Path) -> list[str]:
 def sample(texts: Sequence[Path], pairs: int) -> Iterator[str]:
     """Yield all sides of every k-th line, with the smallest k that gives at most `pairs` of them.
 
-    Prints their number to standard error.
+    Prints their number to standard error. Raises ValueError for less than one pair.
     """
+    if pairs < 1:
+        raise ValueError(f"--sample: expected at least 1 pair, got {pairs}")
     total = sum(1 for _ in stream_lines(texts[0]))
     step = max(1, -(-total // pairs))
     print(f"learning from {-(-total // step):,} of {total:,} pairs", file=sys.stderr)

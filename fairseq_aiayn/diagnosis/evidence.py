@@ -30,14 +30,15 @@ STOCKS = {"task": "translation", "criterion": "label_smoothed_cross_entropy", "o
 DEVICES = re.compile(r"training on (\d+) (?:devices|GPUs)")
 MODEL_CLASS = re.compile(r"(?:^|\| )model: (?:\S+ \()?(\w+)\)?$", re.MULTILINE)
 ENDED = re.compile(r"done training in|early stop since|stopping training because", re.IGNORECASE)
-TRANSLATED = re.compile(r"Translated ([\d,]+) sentences")
+TRANSLATED = re.compile(r"Translated ([\d,]{1,20}) sentences")
 # What plugin/left_out.py logs of each set, and what fairseq logs of the training set at every epoch
-LEFT_OUT = re.compile(r"(\S+): ([\d,]+) of ([\d,]+) pairs are left out by (.*)")
-LIMIT = re.compile(r"(--[\w-]+) (\d+) \([\d,]+, of up to (\d+) tokens\)")
+LEFT_OUT = re.compile(r"(\S+): ([\d,]{1,20}) of ([\d,]{1,20}) pairs are left out by (.*)")
+LIMIT = re.compile(r"(--[\w-]+) (\d{1,20}) \([\d,]{1,20}, of up to (\d{1,20}) tokens\)")
 SKIPPED = re.compile(
-    r"([\d,]+) samples have invalid sizes and will be skipped(?:, max_positions=\(([\d, ]+)\))?"
+    r"([\d,]{1,20}) samples have invalid sizes and will be skipped"
+    r"(?:, max_positions=\(([\d, ]+)\))?"
 )
-EXAMPLES = re.compile(r"([\d,]+) examples")  # of one side of a part of the data
+EXAMPLES = re.compile(r"([\d,]{1,20}) examples")  # of one side of a part of the data
 LIMITS = ("max_tokens", "max_source_positions", "max_target_positions")
 RESULT = re.compile(r"Generate (\S+) with beam=(\d+): ([^,\n]*)")  # fairseq-generate's last line
 

@@ -14,16 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from fairseq_aiayn.text import NOT_GZIP
 
-PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")  # once per start
+PARAMETERS = re.compile(r"num\. shared model params: ([\d,]{1,20})")  # once per start
 DONE = "done training in"
 # What plugin/commands.py logs at the end of every start
-PEAK_MEMORY = re.compile(r"peak memory: (\d+) MiB(?:, of the GPU (\d+) MiB)?")
-TYPES = re.compile(r"\] dictionary: (\d+) types")
-LOADED = re.compile(r"[Ll]oaded checkpoint .*@ (\d+) updates\)")
+PEAK_MEMORY = re.compile(r"peak memory: (\d{1,15}) MiB(?:, of the GPU (\d{1,15}) MiB)?")
+TYPES = re.compile(r"\] dictionary: (\d{1,15}) types")
+LOADED = re.compile(r"[Ll]oaded checkpoint .*@ (\d{1,15}) updates\)")
 CONFIGURATION = re.compile(r"\{'_name'|\bNamespace\(")  # begins a printed one
 # Statistics of a part of an epoch, of a whole one, and of a validation
 STATISTICS = re.compile(r"epoch (\d+)(?: \| valid on '([^']+)' subset)?(:| \|)(.*)")
@@ -38,6 +37,7 @@ CURVES = {  # of a training, by what the log calls them
     "speed": "wps",  # target tokens per second
 }
 VALIDATED = {"loss": "loss", "perplexity": "ppl", "BLEU": "bleu", "F1": "f1"}  # of validations
+LARGEST = 10**15  # updates, tokens, seconds: more are none of a training
 SECONDS = "seconds"  # the curve of the time that an update was done at
 COLOUR = re.compile(r"\x1b\[[\d;]*m")  # what a terminal draws
 GZIP, UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")  # how such files begin
@@ -51,7 +51,7 @@ class Log:
     lines: Sequence[str]
 
     @cached_property
-    def statistics(self) -> list[dict]:
+    def statistics(self) -> list[dict[str, float]]:
         """The statistics of the log by their names in JSON; half-written objects are skipped."""
         return [found for line in self.lines if (found := statistics_of(line))]
 
@@ -119,13 +119,24 @@ def unwrapped(lines: list[str]) -> list[str]:
     return "".join(line if len(line) == len(first) else f"{line}\n" for line in lines).split("\n")
 
 
-def statistics_of(line: str) -> dict[str, Any]:
-    """Return what a line says of updates, an epoch or a validation; empty if it does not."""
+def statistics_of(line: str) -> dict[str, float]:
+    """Return what a line says of updates, an epoch or a validation; empty if it does not.
+
+    What is not a number is left out, and a line whose epoch or updates are no count says nothing.
+    """
+    found = {name: as_number(value) for name, value in _values_of(line).items()}
+    numbers = {name: value for name, value in found.items() if value is not None}
+    counts = (value for name, value in found.items() if name == "epoch" or "num_updates" in name)
+    is_sound = all(value is not None and 0 <= value < LARGEST for value in counts)
+    return numbers if is_sound else {}
+
+
+def _values_of(line: str) -> dict[str, object]:
     start = line.find("{")
     if start >= 0 and line.endswith("}"):
         try:
             return json.loads(line[start:])
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             return {}
     match = STATISTICS.search(line)
     if match is None:
@@ -146,7 +157,7 @@ def as_number(value: object) -> float | None:
         return None
     try:
         return float(value.replace(",", "") if isinstance(value, str) else value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -182,7 +193,7 @@ def training_of(log: Log) -> Training:
     for done, epoch in epochs.items():
         # An epoch of one update has no speed, or the speed 0
         of_update, in_updates, speed = (
-            as_number(epoch.get(f"train_{key}")) or 0.0 for key in ("wpb", "train_wall", "wps")
+            _amount(epoch, f"train_{key}") for key in ("wpb", "train_wall", "wps")
         )
         epoch_tokens = of_update * (done - updates)
         tokens += epoch_tokens
@@ -210,8 +221,7 @@ def _peak_memory(log: Log) -> Iterator[int | None]:
 
 def last_perplexity(log: Log) -> float:
     """Return that of the last validation in a valid.log; raises ValueError if there is none."""
-    found = (as_number(line.get("valid_ppl")) for line in log.statistics)
-    values = [value for value in found if value is not None]
+    values = [line["valid_ppl"] for line in log.statistics if "valid_ppl" in line]
     if not values:
         raise ValueError(f"{log.path}: must have a JSON line with 'valid_ppl', has none")
     return values[-1]
@@ -237,26 +247,31 @@ def curves_of(log: Log, subset: str = "valid") -> dict[str, Points]:
     return {**curves, SECONDS: _seconds(inner)}
 
 
-def _lines(log: Log, key: str) -> dict[int, dict]:
+def _lines(log: Log, key: str) -> dict[int, dict[str, float]]:
     """Return the statistics with `key`, the number of updates that were done, by it; those that a
     later start replaced are left out."""
-    kept: dict[int, dict] = {}
+    kept: dict[int, dict[str, float]] = {}
     for line in log.statistics:
-        update = as_number(line.get(key))
-        if update is None:
+        if key not in line:
             continue
+        update = int(line[key])
         while kept and next(reversed(kept)) >= update:
             kept.popitem()
-        kept[int(update)] = line
+        kept[update] = line
     return kept
 
 
-def _points(lines: Mapping[int, dict], key: str) -> Points:
-    found = {update: as_number(line.get(key)) for update, line in lines.items()}
-    return {update: value for update, value in found.items() if value is not None}
+def _points(lines: Mapping[int, Mapping[str, float]], key: str) -> Points:
+    return {update: line[key] for update, line in lines.items() if key in line}
 
 
-def _seconds(lines: Mapping[int, dict]) -> Points:
+def _amount(line: Mapping[str, float], key: str) -> float:
+    """Return tokens or seconds; 0 where a line does not say them, or something impossible."""
+    value = line.get(key, 0.0)
+    return value if 0 <= value < LARGEST else 0.0
+
+
+def _seconds(lines: Mapping[int, Mapping[str, float]]) -> Points:
     """Return the time until each update by fairseq's clock ("wall"), with validations and
     checkpoints.
 
@@ -265,9 +280,9 @@ def _seconds(lines: Mapping[int, dict]) -> Points:
     """
     seconds, total, before = {}, 0.0, 0.0
     for update, line in lines.items():
-        now = as_number(line.get("wall")) or 0.0
+        now = _amount(line, "wall")
         passed = now - before if now > before else now
-        total += passed or as_number(line.get("train_wall")) or 0.0
+        total += passed or _amount(line, "train_wall")
         seconds[update], before = total, now
     return seconds
 

@@ -48,7 +48,9 @@ class Display:
                 text = f"  update {done:>6}: development perplexity {values['valid_ppl']}"
                 self.bar.write(text, file=sys.stderr)
                 return
-            text = f"loss {values['loss']}, perplexity {values['ppl']}, {values['wps']} tokens/s"
+            text = (
+                f"loss {values['loss']}, perplexity {values['ppl']}, {values['wps']:.0f} tokens/s"
+            )
             self.bar.set_postfix_str(text, refresh=False)
             self.bar.update(done - self.bar.n)
         elif match := WARNING.search(line):

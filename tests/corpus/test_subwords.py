@@ -89,6 +89,8 @@ def test_the_sample_is_every_kth_pair(files, capsys, size, step):
     pairs = list(zip(*TEXTS, strict=True))[::step]
     assert list(sample(files, size)) == [line for pair in pairs for line in pair]
     assert capsys.readouterr().err == f"learning from {len(pairs)} of 70 pairs\n"
+    with pytest.raises(ValueError, match="at least 1 pair, got"):
+        next(sample(files, 1 - size))
 
 
 @pytest.mark.parametrize("read", [byte_pairs, sentence_pieces])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from run_directories import PARAMETERS, inner, train_log, valid, write_log
+from run_directories import MADE, PARAMETERS, inner, train_log, valid, write_log, write_run
 
 from fairseq_aiayn.runs.logs import curves_of, last_perplexity, read_log, training_of
 
@@ -49,3 +49,42 @@ def test_the_largest_peak_of_all_starts_is_the_runs(log, lines, peaks):
 def test_the_last_validation_of_a_log_counts(log):
     lines = [f'{{"valid_ppl": "{perplexity}"}}' for perplexity in (8.5, 7.25)]
     assert last_perplexity(log(*lines)) == 7.25
+
+
+COUNTS = ("epoch", "num_updates", "train_num_updates", "valid_num_updates")
+AMOUNTS = ("train_wpb", "train_train_wall", "train_wps", "train_wall", "wall", "loss", "valid_ppl")
+WRONG = (
+    "null",
+    "[]",
+    '["x"]',
+    "{}",
+    "true",
+    '"1/3"',
+    "NaN",
+    '"inf"',
+    "1e400",
+    "-1",
+    "1" + "0" * 5000,
+)
+DEEP = '{"a": ' * 20_000 + "1" + "}" * 20_000
+
+
+def test_a_line_whose_epoch_or_updates_are_no_count_says_nothing(log):
+    sound = [inner(50, 9.0), valid(50, 8.0), train_log(100)]
+    wrong = [f'{{"valid_ppl": 1, "{name}": {value}}}' for name in COUNTS for value in WRONG]
+    read, expected = log(DEEP, *wrong, *sound, *wrong), log(*sound)
+    for what in (training_of, curves_of, last_perplexity):
+        assert what(read) == what(expected)
+
+
+def test_what_is_no_amount_ends_no_command(tmp_path, aiayn):
+    lines = [DEEP, "num. shared model params: " + "9" * 5000, inner(50, 9.0), valid(50, 8.0)]
+    for name in AMOUNTS:
+        counts = '"epoch": 1, "num_updates": 60, "train_num_updates": 60, "valid_num_updates": 60'
+        lines += [f'{{{counts}, "{name}": {value}}}' for value in WRONG]
+    log = "\n".join([*lines, train_log(100)])
+    run = write_run(tmp_path / "run", MADE, **{"train.log": log})
+    assert aiayn("compare", run, "--output", tmp_path / "out")[0] == 0
+    assert (
+        aiayn("diagnose", run)[0] == aiayn("diagnose", run / "train.log", "--row", "base")[0] == 0
+    )
