@@ -16,7 +16,14 @@ LAYER_NORM_EPSILON = 1e-6  # not stated; as in the paper's own code
 
 
 class Linear(nn.Linear):
-    """The map xWᵀ + b."""
+    """The map xWᵀ + b, or xWᵀ; then there is no parameter b, not even one that is None, which
+    trainers take for shared."""
+
+    def __init__(self, k: int, n: int, bias: bool = True):
+        super().__init__(k, n, bias)
+        if not bias:
+            del self.bias
+            self.__dict__["bias"] = None
 
     def forward(self, x: Tensor) -> Tensor:
         """x [..., k] → [..., n]."""

@@ -4,6 +4,7 @@ import pytest
 import torch
 from building import build, count, dictionaries_task, dictionary, parse
 from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.trainer import _catalog_shared_params
 
 from fairseq_aiayn.plugin.model import AiaynModel
 
@@ -39,7 +40,12 @@ def test_explicit_flags_win_over_the_row() -> None:
 def test_embedding_matrices(flags: str, matrices: int) -> None:
     """Breaks if fairseq's options for shared embeddings have a different meaning here."""
     args = parse("--arch", "aiayn_tiny", *flags.split())
-    assert count(build(args, 112)) - count(build(args, 12)) == matrices * 100 * 256
+    model = build(args, 12)
+    assert count(build(args, 112)) - count(model) == matrices * 100 * 256
+    shared = [name for names in _catalog_shared_params(model) for name in names]
+    ends = ("embedding.weight", "projection.weight")
+    assert len(shared) == {1: 3, 2: 2, 3: 0}[matrices], "fairseq logs and sets what is shared"
+    assert all(name.endswith(ends) for name in shared), "and not the biases that do not exist"
 
 
 @pytest.mark.parametrize(
