@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, TypeVar
 
 from fairseq_aiayn.paper import PARSING_DECODING
@@ -41,6 +42,11 @@ class Search:
     nbest: int = 1
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            is_rate = name in ("alpha", "a")
+            if not isinstance(value, Real if is_rate else Integral):
+                kind = "number" if is_rate else "whole number"
+                raise ValueError(f"{name} must be a {kind}, got {value!r}")
         if self.beam < 1:
             raise ValueError(f"the beam size must be at least 1, got {self.beam}")
         if not 0 <= self.alpha <= 100:  # more overflows for long outputs

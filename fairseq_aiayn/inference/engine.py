@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from fairseq_aiayn.inference.folder import Cut
 
 BATCH_TOKENS = 4_096  # source tokens per batch, with padding
+LONGEST_PIECE = 100  # characters; those of SentencePiece and subword-nmt are shorter
 AT_ONCE = 2_000  # sentences that a stream sorts by length
 
 Sentence = TypeVar("Sentence")
@@ -115,6 +116,10 @@ def pieces_of(sentence: str, cut: Cut, longest: int) -> list[str]:
     """Return the pieces of a sentence; raises ValueError for too many, TypeError for no str."""
     if not isinstance(sentence, str):
         raise TypeError(f"expected a sentence, a str, got {sentence!r:.60}")
+    if cut is not str.split and len(sentence) > longest * LONGEST_PIECE:  # cutting it takes long
+        characters = sum(map(len, sentence.split()))
+        if characters > longest * LONGEST_PIECE:
+            raise ValueError(f"expected at most {longest:,} tokens, got {characters:,} characters")
     pieces = cut(sentence)
     if len(pieces) > longest:
         raise ValueError(f"expected at most {longest:,} tokens, got {len(pieces):,}")

@@ -174,6 +174,9 @@ class Translator(TrainedModel):
         """
         for sentences in (sources, targets):
             require_sentences(sentences)
+        sources, targets = [*sources], [*targets]
+        if len(sources) != len(targets):
+            raise ValueError(f"expected {len(sources)} targets, one a source, got {len(targets)}")
 
         def longer_side(pair: Pair) -> int:
             return max(map(len, pair))

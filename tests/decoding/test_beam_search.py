@@ -156,10 +156,10 @@ def test_rows_without_a_hypothesis_may_be_no_number() -> None:
 
 def test_what_no_search_can_take_is_refused() -> None:
     """A beam beyond the vocabulary too; the paper's largest beam, 21, goes with any."""
-    wrong = {"beam": (0, 31), "alpha": (-0.1, math.nan, 1e6), "a": (math.nan,), "nbest": (5,)}
-    for option, values in wrong.items():
+    wrong = {"beam": (0, 31, 2.5, "4"), "alpha": (-0.1, math.nan, 1e6, None), "a": (math.nan,)}
+    for option, values in (wrong | {"nbest": (5, 1.0), "b": (0.5,)}).items():
         for value in values:
-            with pytest.raises(ValueError, match=f"got {value:.0f}|got {value}"):
+            with pytest.raises(ValueError, match=f"got {value!r}|got 1000000"):
                 Search(**{"beam": 4, "alpha": 0.6, "b": 50, option: value}).over(30)
     assert Search(21, 0.6, 50).over(5).beam == 21
     with pytest.raises(ValueError, match="minimum length 4 exceeds the maximum length 3"):

@@ -23,7 +23,7 @@ from small_models import SENTENCES, Small, small_model
 import fairseq_aiayn
 from fairseq_aiayn import load
 from fairseq_aiayn.cli.options import PRECISIONS
-from fairseq_aiayn.inference.engine import Engine
+from fairseq_aiayn.inference.engine import Engine, pieces_of
 from fairseq_aiayn.inference.folder import read_folder
 from fairseq_aiayn.inference.pytorch import Translator, find_device
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES
@@ -66,6 +66,15 @@ def test_an_engine_maps_each_sentence_in_its_place(
     else:
         with pytest.raises(ValueError, match=f"^sentence {before + 1}: too long"):
             next(stream)
+
+
+def test_a_text_too_long_for_its_tokens_is_refused_before_it_is_cut():
+    """Cutting takes seconds; white space and words that are not cut may be of any length."""
+    for text in ("a" * 300_000, "a b " * 100_000):
+        with pytest.raises(ValueError, match="at most 1,024 tokens, got [23]00,000 characters"):
+            pieces_of(text, pytest.fail, 1_024)
+    assert pieces_of(" " * 300_000 + "a", str.strip, 1_024) == "a"
+    assert pieces_of("a" * 300_000, str.split, 1_024) == ["a" * 300_000]
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -177,6 +186,7 @@ def test_attention_without_a_target_is_that_of_the_pieces_that_the_model_wrote(f
         (lambda t: t.translate(["a b", "a " * 1025]), ValueError, "sentence 2: expected at most"),
         (lambda t: t.translate(["a"], beam=0), ValueError, "beam.* got 0"),
         (lambda t: t.score(["a", "b"], ["a", ""]), ValueError, "sentence 2: .* both sides"),
+        (lambda t: t.score(["a"], iter("bc")), ValueError, "expected 1 targets, .* got 2"),
         (lambda t: t.attention(""), ValueError, "the source: expected words"),
         (lambda t: find_device("nowhere"), ValueError, "^device nowhere: "),
     ],
