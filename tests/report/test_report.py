@@ -12,12 +12,23 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from faults import fault_of
 from matplotlib import rc_context
-from run_directories import MADE, inner, table_rows, train_log, valid, write_run
+from run_directories import (
+    MADE,
+    inner,
+    page,
+    table_rows,
+    train_log,
+    valid,
+    valid_log,
+    write_run,
+)
 
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.report.curves import LINES, draw_learning_curves
 from fairseq_aiayn.report.document import Code, Details, Table, Texts, as_html, as_markdown
+from fairseq_aiayn.report.results import read_report, read_results
 from fairseq_aiayn.runs.logs import SECONDS
 from fairseq_aiayn.scores import score
 from fairseq_aiayn.text import one_line
@@ -112,6 +123,21 @@ def test_two_systems_are_compared_in_three_files(make_run, tmp_path, capsys):
     (chrf,) = (row for row in table_rows((out / "table.md").read_text()) if row[0] == "chrF")
     assert float(chrf[1]) < 90 and chrf[2] == "100.00"
     assert [run["chrf"]["score"] for run in report["runs"]][1] == 100
+
+
+def test_results_come_from_the_json_again(make_run, tmp_path):
+    """Breaks if a figure of a table is not in its JSON, which has no infinity; another file is
+    named."""
+    run = make_run("ours", **{"valid.log": valid_log(math.inf)})
+    assert compare(run, "--output", tmp_path / "out", "--examples", 1) == 0
+    report, again = read_report([run], 1), read_results(tmp_path / "out" / "table.json")
+    assert again.examples == report.examples
+    assert again.runs[0].settings == report.runs[0].settings
+    assert again.runs[0].bleu == report.runs[0].bleu
+    rows = table_rows(page(again))
+    assert ["development perplexity", "nan"] in rows
+    (tmp_path / "x.json").write_text("{}")
+    assert "x.json: kind: missing key" in fault_of(read_results, tmp_path / "x.json")
 
 
 def test_chinese_is_compared_by_its_own_tokens(make_run, tmp_path, capsys):
