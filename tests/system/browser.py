@@ -1,19 +1,11 @@
-"""Headless Chromium for the tests of HTML pages.
-
-pytest_plugins = ["browser"]  # gives a test module the fixture `chromium`
-
-def test_a_page(chromium, tmp_path):
-    page = chromium.open(tmp_path / "page.html", width=360, scheme="dark")
-    page.tab.click("text=Next")  # playwright's own Page
-    page.assert_quiet()
-"""
+"""Headless Chromium for the tests of HTML pages, which name it in `pytest_plugins`."""
 
 from __future__ import annotations
 
 import io
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -64,41 +56,6 @@ class OpenPage:
         return len(picture.getcolors(maxcolors=picture.width * picture.height))
 
 
-class Chromium:
-    """A browser without network in which each file gets a fresh profile."""
-
-    def __init__(self, browser, folder: Path) -> None:
-        self._browser = browser
-        self._folder = folder
-        self._contexts: list = []
-
-    def open(
-        self, path: Path, width: int = 1200, scheme: str = "light", fragment: str = ""
-    ) -> OpenPage:
-        """Open a file in a window `width` px wide; `scheme` is light or dark, `fragment` #so."""
-        context = self._browser.new_context(
-            viewport={"width": width, "height": HEIGHT},
-            color_scheme=scheme,
-            reduced_motion="reduce",
-            offline=True,
-        )
-        self._contexts.append(context)
-        return OpenPage(context, path, fragment)
-
-    def show(
-        self, text: str, width: int = 1200, scheme: str = "light", fragment: str = ""
-    ) -> OpenPage:
-        """Open HTML text as `open` does, from a file of its own."""
-        path = self._folder / f"page-{len(self._contexts)}.html"
-        path.write_text(text, encoding="utf-8")
-        return self.open(path, width, scheme, fragment)
-
-    def close_pages(self) -> None:
-        """Close what `open` opened."""
-        while self._contexts:
-            self._contexts.pop().close()
-
-
 @pytest.fixture(scope="module")
 def _browser() -> Iterator:
     """One browser for a module; skips where Debian's chromium or playwright is not installed."""
@@ -117,8 +74,25 @@ def _browser() -> Iterator:
 
 
 @pytest.fixture
-def chromium(_browser, tmp_path: Path) -> Iterator[Chromium]:
-    """A browser that opens files; a test's pages are closed behind it."""
-    pages = Chromium(_browser, tmp_path)
-    yield pages
-    pages.close_pages()
+def show(_browser, tmp_path: Path) -> Iterator[Callable[..., OpenPage]]:
+    """Return a function that opens HTML text in a window of a fresh profile without network.
+
+    The window is `width` px wide, `scheme` is light or dark, and `fragment` ends the address, #so.
+    """
+
+    def show_text(
+        text: str, width: int = 1200, scheme: str = "light", fragment: str = ""
+    ) -> OpenPage:
+        path = tmp_path / f"page-{len(_browser.contexts)}.html"
+        path.write_text(text, encoding="utf-8")
+        context = _browser.new_context(
+            viewport={"width": width, "height": HEIGHT},
+            color_scheme=scheme,
+            reduced_motion="reduce",
+            offline=True,
+        )
+        return OpenPage(context, path, fragment)
+
+    yield show_text
+    for context in _browser.contexts:
+        context.close()

@@ -41,15 +41,15 @@ MAPS = {
 
 
 @pytest.fixture
-def open_page(chromium):
+def open_page(show):
     """Return a function that opens the page of all three kinds, or of one map."""
 
-    def show(fragment: str = "", width: int = 1200, scheme: str = "light", one=None, view=""):
+    def show_maps(fragment: str = "", width: int = 1200, scheme: str = "light", one=None, view=""):
         maps = [one] if one else list(MAPS.values())
         page = attention_page(maps, HOSTILE[0] if one else "We love recipes", view)
-        return chromium.show(page, width, scheme, fragment)
+        return show(page, width, scheme, fragment)
 
-    return show
+    return show_maps
 
 
 def lines(page) -> dict[tuple[int, int, int], float]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from run_directories import MADE, inner, train_log, valid, write_run
 
@@ -18,7 +16,7 @@ HOSTILE = (
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The page of two runs, one of which writes HTML as its translations."""
     folder = tmp_path_factory.mktemp("report")
     curves = [inner(10 * k, 9.0 / k, 60) for k in range(1, 9)] + [valid(80, 1.1)]
@@ -29,20 +27,20 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         texts = {"hypothesis.txt": f"{line}\n" * 4, "train.log": log}
         runs.append(str(write_run(folder / system, made, **texts)))
     assert main(["compare", *runs, "--output", str(folder)]) == 0
-    return folder / "report.html"
+    return (folder / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1200])
-def test_the_page_is_quiet_and_fits(chromium, page, width, scheme):
-    opened = chromium.open(page, width=width, scheme=scheme)
+def test_the_page_is_quiet_and_fits(show, page, width, scheme):
+    opened = show(page, width=width, scheme=scheme)
     opened.assert_quiet()
     opened.assert_fits()
     assert opened.colours() > 20, "curves, text and lines on a ground"
 
 
-def test_what_a_run_wrote_is_text_and_links_lead_to_their_sections(chromium, page):
-    opened = chromium.open(page)
+def test_what_a_run_wrote_is_text_and_links_lead_to_their_sections(show, page):
+    opened = show(page)
     opened.assert_quiet()
     assert opened.tab.locator("main script, main img").count() == 0
     assert opened.tab.title() == f"ours · {HOSTILE}"
@@ -59,8 +57,8 @@ def test_what_a_run_wrote_is_text_and_links_lead_to_their_sections(chromium, pag
     assert figures.is_visible() and "\t1.10\t" in figures.inner_text()
 
 
-def test_no_column_is_cut_off_on_paper(chromium, page):
-    opened = chromium.open(page, width=718)  # A4 without its margins
+def test_no_column_is_cut_off_on_paper(show, page):
+    opened = show(page, width=718)  # A4 without its margins
     opened.tab.emulate_media(media="print")
     opened.assert_fits()
     tables = opened.tab.locator("table:visible")
