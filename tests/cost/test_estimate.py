@@ -7,6 +7,7 @@ from unittest.mock import patch
 import pytest
 import torch
 import torch.nn.functional as F
+from building import build, parse
 from torch.utils.flop_counter import FlopCounterMode
 
 from fairseq_aiayn.cost import (
@@ -20,21 +21,10 @@ from fairseq_aiayn.cost import (
 )
 from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.attention import attention
-from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.nn.transformer import Transformer, create_transformer
-from fairseq_aiayn.paper import ROWS, SUSTAINED_TFLOPS, TABLE_2, TABLE_3, Row, find_row
+from fairseq_aiayn.paper import ROWS, SUSTAINED_TFLOPS, TABLE_2, TABLE_3, find_row
 
 V = 50
 SENTENCES = 3
-
-
-def build(row: Row) -> Transformer:
-    """The row's model over a small vocabulary."""
-    sizes = {name: getattr(row, name) for name in ("N", "d_model", "d_ff", "h", "d_k", "d_v")}
-    sharing = "all" if row.shared_vocabulary else "target"
-    return create_transformer(
-        Dimensions(**sizes, P_drop=row.P_drop), V, V, padding=1, sharing=sharing
-    )
 
 
 def count(run: Callable[[], object]) -> int:
@@ -70,8 +60,8 @@ def test_the_count_is_pytorchs_to_the_last_flop(
     # PyTorch counts the products of only some of its kernels
     monkeypatch.setattr(F, "scaled_dot_product_attention", lambda Q, K, V, **_: attention(Q, K, V))
     row, shape = find_row(name), (SENTENCES, length)
-    with torch.device("meta"):
-        model, tokens = build(row), torch.zeros(shape, dtype=torch.long)
+    model = build(parse("--arch", row.arch), V).transformer
+    tokens = torch.zeros(shape, dtype=torch.long, device="meta")
     forward = count(lambda: model(tokens, tokens))
     assert forward == tokens.numel() * sum(forward_flops(row, V, length))
     both = count(lambda: model(tokens, tokens).sum().backward())
