@@ -1,13 +1,11 @@
 """Section 5.4: label smoothing, and the criterion that reports it to fairseq."""
 
-import math
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 import torch
 from fairseq.data import Dictionary
-from fairseq.logging import metrics
 from torch import Tensor
 
 from fairseq_aiayn.plugin.training import AiaynLabelSmoothedCrossEntropy
@@ -51,40 +49,20 @@ def criterion(epsilon: float) -> AiaynLabelSmoothedCrossEntropy:
     return AiaynLabelSmoothedCrossEntropy(task, sentence_avg=False, label_smoothing=epsilon)
 
 
-def model_of(logits: Tensor) -> Mock:
-    """A model with given logits and the methods that a criterion calls."""
-    model = Mock(return_value=(logits,))
-    model.get_normalized_probs = lambda output, log_probs: output[0].log_softmax(-1)
-    model.get_targets = lambda sample, output: sample["target"]
-    return model
-
-
-def test_criterion_logs_bits_a_token_and_perplexity() -> None:
-    """The logs of two workers are summed before the division. Breaks if the loss is in nats,
-    padding counts as a token, the perplexity is that of the smoothed loss, or e^bits replaces
-    2^bits."""
+def test_criterion_sums_both_losses_over_real_tokens() -> None:
+    """fairseq makes bits a token and perplexity of them. Breaks if padding counts as a token, or if
+    the perplexity is that of the smoothed loss."""
     torch.manual_seed(0)
-    loss = nll = tokens = 0.0
-    logs = []
-    for length in (5, 3):
-        logits, target = torch.randn(2, length, K), torch.randint(2, K, (2, length))
-        target[1, 2:] = PAD
-        n = int(target.ne(PAD).sum())
-        net_input = {"prev_output_tokens": target}
-        sample = {"net_input": net_input, "target": target, "ntokens": n}
-        summed, sample_size, log = criterion(0.1)(model_of(logits), sample)
-        assert sample_size == n
-        logs.append(log)
-        log_p = logits.log_softmax(-1).flatten(0, 1)
-        parts = reference_smoothed_nll(log_p, target.flatten(), 0.1, PAD)
-        torch.testing.assert_close(summed, parts[0])
-        loss, nll, tokens = loss + parts[0].item(), nll + parts[1].item(), tokens + n
-    with metrics.aggregate() as logged:
-        AiaynLabelSmoothedCrossEntropy.reduce_metrics(logs)
-    values = logged.get_smoothed_values()
-    assert values["loss"] == pytest.approx(loss / tokens / math.log(2), abs=5e-4)
-    assert values["nll_loss"] == pytest.approx(nll / tokens / math.log(2), abs=5e-4)
-    assert values["ppl"] == pytest.approx(math.exp(nll / tokens), abs=1e-2)
+    logits, target = torch.randn(2, 5, K), torch.randint(2, K, (2, 5))
+    target[1, 2:] = PAD
+    log_p, n = logits.log_softmax(-1), 7
+    model = Mock(return_value=(logits,), get_normalized_probs=lambda *_, **__: log_p)
+    model.get_targets = lambda sample, output: sample["target"]
+    sample = {"net_input": {"prev_output_tokens": target}, "target": target, "ntokens": n}
+    loss, sample_size, log = criterion(0.1)(model, sample)
+    expected = reference_smoothed_nll(log_p.flatten(0, 1), target.flatten(), 0.1, PAD)
+    torch.testing.assert_close((loss, log["nll_loss"]), expected)
+    assert (log["loss"], sample_size, log["sample_size"], log["ntokens"]) == (loss, n, n, n)
 
 
 def test_criterion_refuses_an_impossible_epsilon() -> None:
