@@ -1,5 +1,5 @@
 """A reference implementation of section 3: one sentence at a time, float64, no nn.Module, no
-padding, no fused kernel.
+padding, no fused kernel; norm and loss are PyTorch's.
 
 It is written only from the paper's equations, so that the package's Transformer can be compared
 with it. Vectors are rows, as in the paper; a weight of nn.Linear is the transpose of the paper's
@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -31,76 +32,53 @@ class Reference:
         x = embed(source, E_source)
         for n in range(self.N):
             layer = f"encoder.layers.{n}"
-            x = self.sublayer(x, layer, "self_attention", x, everything(len(source), len(source)))
-            x = self.sublayer(x, layer, "feed_forward")
-        memory = x
+            x = self.multi_head(x, x, f"{layer}.self_attention")
+            x = self.feed_forward(x, f"{layer}.feed_forward")
         y = embed(target, E_target)
         for n in range(self.N):
             layer = f"decoder.layers.{n}"
-            y = self.sublayer(y, layer, "self_attention", y, up_to_itself(len(target)))
-            legal = everything(len(target), len(source))
-            y = self.sublayer(y, layer, "cross_attention", memory, legal)
-            y = self.sublayer(y, layer, "feed_forward")
+            y = self.multi_head(y, y, f"{layer}.self_attention", causal=True)
+            y = self.multi_head(y, x, f"{layer}.cross_attention")
+            y = self.feed_forward(y, f"{layer}.feed_forward")
         return y @ E_output.T
 
-    def sublayer(
-        self,
-        x: Tensor,
-        layer: str,
-        kind: str,
-        memory: Tensor | None = None,
-        legal: Tensor | None = None,
-    ) -> Tensor:
+    def add_and_norm(self, x: Tensor, out: Tensor, name: str) -> Tensor:
         """Section 3.1: LayerNorm(x + Sublayer(x))."""
-        name = f"{layer}.{kind}"
-        if memory is None:
-            out = self.feed_forward(x, name)
-        else:
-            out = self.multi_head(x, memory, legal, name)
         gain, bias = (self.weights[f"{name}_norm.norm.{part}"] for part in ("weight", "bias"))
-        return layer_norm(x + out, gain, bias)
+        return F.layer_norm(x + out, gain.shape, gain, bias, eps=1e-6)
 
-    def multi_head(self, x: Tensor, memory: Tensor, legal: Tensor, name: str) -> Tensor:
+    def multi_head(self, x: Tensor, memory: Tensor, name: str, causal: bool = False) -> Tensor:
         """Section 3.2.2: Concat(head_1, …, head_h)W^O, head by head."""
         W_QKV, W_O = (self.weights[f"{name}.W_{part}.weight"].T for part in ("QKV", "O"))
         values = W_O.size(0)  # h·d_v; the rest of W_QKV is twice h·d_k
         keys = (W_QKV.size(1) - values) // 2
         W_Q, W_K, W_V = W_QKV.split([keys, keys, values], dim=1)
         heads = [
-            attention(x @ W_Qi, memory @ W_Ki, memory @ W_Vi, legal)
+            attention(x @ W_Qi, memory @ W_Ki, memory @ W_Vi, causal)
             for W_Qi, W_Ki, W_Vi in zip(
                 *(W.chunk(self.h, dim=1) for W in (W_Q, W_K, W_V)), strict=True
             )
         ]
-        return torch.cat(heads, dim=1) @ W_O
+        return self.add_and_norm(x, torch.cat(heads, dim=1) @ W_O, name)
 
     def feed_forward(self, x: Tensor, name: str) -> Tensor:
         """Equation 2: max(0, xW_1 + b_1)W_2 + b_2."""
         W_1, b_1, W_2, b_2 = (
             self.weights[f"{name}.W_{i}.{part}"] for i in (1, 2) for part in ("weight", "bias")
         )
-        return torch.maximum(torch.tensor(0.0), x @ W_1.T + b_1) @ W_2.T + b_2
+        out = torch.maximum(torch.tensor(0.0), x @ W_1.T + b_1) @ W_2.T + b_2
+        return self.add_and_norm(x, out, name)
 
 
-def attention(Q: Tensor, K: Tensor, V: Tensor, legal: Tensor) -> Tensor:
-    """Equation 1 for one head of one sentence; `legal` [T, S] is True if the query may attend to
-    the key."""
+def attention(Q: Tensor, K: Tensor, V: Tensor, causal: bool) -> Tensor:
+    """Equation 1 for one head of one sentence; section 3.2.3 if `causal`: query i attends to the
+    keys 0 … i."""
     rows = []
-    for query, allowed in zip(Q, legal, strict=True):
-        scores = torch.stack([(query * key).sum() / math.sqrt(len(key)) for key in K])
-        e = torch.where(allowed, scores, -math.inf).exp()
-        rows.append(e / e.sum() @ V)
+    for i, query in enumerate(Q):
+        seen = slice(i + 1) if causal else slice(None)
+        e = torch.stack([(query * key).sum() / math.sqrt(len(key)) for key in K[seen]]).exp()
+        rows.append(e / e.sum() @ V[seen])
     return torch.stack(rows)
-
-
-def everything(queries: int, keys: int) -> Tensor:
-    """Every query may attend to every key."""
-    return torch.ones(queries, keys, dtype=torch.bool)
-
-
-def up_to_itself(length: int) -> Tensor:
-    """Section 3.2.3: position i may attend to positions 0 … i."""
-    return torch.tensor([[key <= query for key in range(length)] for query in range(length)])
 
 
 def embed(tokens: list[int], E: Tensor) -> Tensor:
@@ -123,21 +101,7 @@ def sinusoid(position: int, d_model: int) -> Tensor:
     return encoding
 
 
-def layer_norm(x: Tensor, gain: Tensor, bias: Tensor) -> Tensor:
-    """Ba et al. (2016): normalize every row to mean 0 and variance 1, then apply gain and bias."""
-    centred = x - x.mean(dim=1, keepdim=True)
-    variance = (centred**2).mean(dim=1, keepdim=True)
-    return centred / torch.sqrt(variance + 1e-6) * gain + bias
-
-
 def smoothed_loss(logits: Tensor, labels: list[int], epsilon_ls: float) -> Tensor:
-    """Section 5.4 after Szegedy et al. (2015): −Σ_k q'(k) log p(k) with q'(k) = (1 − ε)·δ(k, y) +
-    ε/K, summed."""
-    K = logits.size(1)
-    loss = torch.tensor(0.0, dtype=torch.float64)
-    for row, label in zip(logits, labels, strict=True):
-        log_p = row - row.exp().sum().log()
-        for k in range(K):
-            q = (1 - epsilon_ls) * (k == label) + epsilon_ls / K
-            loss = loss - q * log_p[k]
-    return loss
+    """Section 5.4 after Szegedy et al. (2015), which PyTorch has, summed."""
+    labels = torch.tensor(labels)
+    return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=epsilon_ls)
