@@ -35,34 +35,23 @@ def numbers(text: str) -> list[float]:
     return [float(found.replace(",", "")) for found in NUMBER.findall(text)]
 
 
-@pytest.fixture(scope="module")
-def outputs() -> list[str]:
-    """What each program writes now; trainings have 20 updates."""
-    written: list[str] = []
+def test_programs_write_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Breaks if a function that the notebook shows is changed and `make tour` is not run; trainings
+    have 20 updates here."""
+    shown: list[str] = []
     names: dict[str, object] = {}
-    with pytest.MonkeyPatch.context() as patch:
-        shown: list[str] = []
-        patch.setattr(IPython.display, "display", lambda markdown: shown.append(markdown.data))
-        patch.setattr(
-            "builtins.print", lambda *a, sep=" ": shown.append(sep.join(map(str, a)) + "\n")
-        )
-        patch.setattr(pyplot, "show", lambda: pyplot.close("all"))
-        matplotlib.use("Agg")
-        for cell in PROGRAMS:
-            source = re.sub(
-                r"updates, warmup = \d+, \d+", "updates, warmup = 20, 20", source_of(cell)
-            )
-            exec(compile(source, f"cell {cell['id']}", "exec"), names)  # noqa: S102
-            written.append("".join(shown))
-            shown.clear()
-    return written
-
-
-def test_programs_write_what_is_stored(outputs: list[str]) -> None:
-    """Breaks if a function that the notebook shows is changed and `make tour` is not run."""
-    for cell, written in zip(PROGRAMS, outputs, strict=True):
+    monkeypatch.setattr(IPython.display, "display", lambda markdown: shown.append(markdown.data))
+    monkeypatch.setattr(
+        "builtins.print", lambda *a, sep=" ": shown.append(sep.join(map(str, a)) + "\n")
+    )
+    monkeypatch.setattr(pyplot, "show", lambda: pyplot.close("all"))
+    matplotlib.use("Agg")
+    for cell in PROGRAMS:
+        shown.clear()
+        source = re.sub(r"updates, warmup = \d+, \d+", "updates, warmup = 20, 20", source_of(cell))
+        exec(compile(source, f"cell {cell['id']}", "exec"), names)  # noqa: S102
         if TRAINED not in cell["metadata"].get("tags", []):
-            stored = stored_texts(cell)
+            written, stored = "".join(shown), stored_texts(cell)
             assert NUMBER.sub("#", written).split() == NUMBER.sub("#", stored).split()
             assert numbers(written) == pytest.approx(numbers(stored), rel=0.02, abs=0.002)
 
