@@ -3,7 +3,6 @@ invented treebank."""
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import sys
@@ -13,20 +12,20 @@ import pytest
 from fairseq import options
 from fairseq_cli import generate, preprocess
 from fairseq_commands import PLUGIN, SMALL, Run
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
+from fairseq_aiayn.corpus.subwords import fairseq_dictionary, learn, sentence_pieces
 from fairseq_aiayn.treebank.evalb import score_sentence, summarize
 from fairseq_aiayn.treebank.linearization import linearize, source_text
-from fairseq_aiayn.treebank.trees import Constituent, parse_trees, words_of, write_tree
+from fairseq_aiayn.treebank.trees import parse_trees, words_of, write_tree
 
-UPDATES, EARLY = 100, 25  # after EARLY updates, most parses are wrong
+UPDATES, EARLY = 150, 25  # after EARLY updates, most parses are wrong
 NAMES, VERBS, THINGS = ("Ada", "Ben", "Cleo"), ("saw", "drew"), ("cat", "tree", "moon", "boat")
 TEMPLATES = (
     "(TOP (S (NP (NNP {name})) (VP (VBD {verb}) (NP (DT the) (NN {thing}))) (. .)))",
     "(TOP (S (NP (DT the) (NN {thing})) (VP (VBD fell)) (. .)))",
     "(TOP (S (NP (NNP {name})) (VP (VBD {verb}) (NP (DT a) (JJ red) (NN {thing}))) (. !)))",
 )
-TREES = [
+LINES = [
     template.format(name=name, verb=verb, thing=thing)
     for template in TEMPLATES
     for name in NAMES
@@ -35,31 +34,20 @@ TREES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def treebank() -> list[Constituent]:
-    """Sentences from a few templates."""
-    return list(parse_trees(TREES, "invented"))
+TREES = list(parse_trees(LINES, "invented"))
+SENTENCES = [[word.form for word in words_of(tree)] for tree in TREES]
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory, treebank: list[Constituent]) -> Path:
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The treebank as fairseq-preprocess writes it, with the word pieces next to it."""
     folder = tmp_path_factory.mktemp("treebank")
-    model = io.BytesIO()
-    sentences = [[word.form for word in words_of(tree)] for tree in treebank]
-    SentencePieceTrainer.train(
-        sentence_iterator=map(source_text, sentences),
-        model_writer=model,
-        model_type="bpe",
-        vocab_size=40,
-        normalization_rule_name="identity",
-        minloglevel=2,
-    )
-    pieces = SentencePieceProcessor(model_proto=model.getvalue())
-    words = [f"{pieces.id_to_piece(number)} 1\n" for number in range(3, len(pieces))]
-    (folder / "dict.txt").write_text("".join(words))
-    cut = [" ".join(pieces.encode(source_text(words), out_type=str)) for words in sentences]
-    sequences = [" ".join(linearize(tree, "pos")) for tree in treebank]
+    texts = [*map(source_text, SENTENCES)]
+    model = learn(texts, 40, "identity")
+    (folder / "dict.txt").write_text(fairseq_dictionary(model))
+    (folder / "pieces.model").write_bytes(model)
+    cut = [*map(sentence_pieces(folder / "pieces.model"), texts)]
+    sequences = [" ".join(linearize(tree, "pos")) for tree in TREES]
     for part, every in (("train", 1), ("valid", 12), ("test", 6)):
         for name, lines in (("words", cut), ("tree", sequences)):
             (folder / f"{part}.{name}").write_text("\n".join(lines[::every]) + "\n")
@@ -67,17 +55,20 @@ def data(tmp_path_factory: pytest.TempPathFactory, treebank: list[Constituent]) 
     arguments += ["-s", "words", "-t", "tree", "--destdir", f"{folder / 'bin'}"]
     arguments += ["--srcdict", f"{folder / 'dict.txt'}"]
     preprocess.main(options.get_preprocessing_parser().parse_args(arguments))
-    (folder / "bin" / "pieces.model").write_bytes(model.getvalue())
+    (folder / "pieces.model").rename(folder / "bin" / "pieces.model")
     held_out = folder / "bin" / "held_out"  # as the recipe writes it
     held_out.mkdir()
-    for name, lines in (("words", map(" ".join, sentences)), ("trees", map(write_tree, treebank))):
+    for name, lines in (("words", map(" ".join, SENTENCES)), ("trees", map(write_tree, TREES))):
         (held_out / f"valid.{name}").write_text("\n".join([*lines][::12]) + "\n")
     return folder / "bin"
 
 
 @pytest.fixture(scope="module")
-def training(tmp_path_factory: pytest.TempPathFactory, run: Run, data: Path) -> tuple[Path, str]:
-    """The checkpoints and the log of a model that learns the templates."""
+def training(
+    tmp_path_factory: pytest.TempPathFactory, run: Run, data: Path
+) -> tuple[str, Path, Path]:
+    """The log of a training, a model that has begun to learn the templates, and one that has
+    learned them."""
     folder = tmp_path_factory.mktemp("parser")
     done = run(
         *("fairseq-train", data, *PLUGIN, *SMALL, "--save-dir", folder, "--task", "aiayn_parsing"),
@@ -86,32 +77,18 @@ def training(tmp_path_factory: pytest.TempPathFactory, run: Run, data: Path) -> 
         *("--max-update", str(UPDATES), "--no-epoch-checkpoints", "--validate-interval", "1000"),
         *("--eval-f1", "--save-interval-updates", str(EARLY)),
     )
-    return folder, done.stdout + done.stderr
+    (early,) = folder.glob(f"checkpoint_*_{EARLY}.pt")
+    return done.stdout + done.stderr, early, folder / "checkpoint_last.pt"
 
 
-@pytest.fixture(scope="module")
-def checkpoint(training: tuple[Path, str]) -> Path:
-    """A model that has learned the templates."""
-    return training[0] / "checkpoint_last.pt"
-
-
-@pytest.fixture(scope="module")
-def early(training: tuple[Path, str]) -> Path:
-    """A model that has begun to learn them."""
-    (path,) = training[0].glob(f"checkpoint_*_{EARLY}.pt")
-    return path
-
-
-def test_the_log_of_a_training_has_the_f1_of_greedy_parses(
-    training, early, checkpoint, data, treebank, aiayn
-):
+def test_the_log_of_a_training_has_the_f1_of_greedy_parses(training, data, aiayn):
     """Breaks if sentences are compared with trees of others, or if outputs that are not trees are
     left out."""
-    _, log = training
+    log, early, checkpoint = training
     validations = [json.loads(line) for line in re.findall(r'\{.*"valid_f1".*\}', log)]
     logged = {int(one["valid_num_updates"]): float(one["valid_f1"]) for one in validations}
-    gold = [write_tree(tree) for tree in treebank[::12]]
-    lines = [" ".join(word.form for word in words_of(tree)) for tree in treebank[::12]]
+    gold = [write_tree(tree) for tree in TREES[::12]]
+    lines = [*map(" ".join, SENTENCES[::12])]
     for path, updates in ((early, EARLY), (checkpoint, UPDATES)):
         given = ("--checkpoint", path, "--data-bin", data, "--cpu", "--beam", "1", "--tokenized")
         _, out, _ = aiayn("parse", *given, *lines)
@@ -119,21 +96,20 @@ def test_the_log_of_a_training_has_the_f1_of_greedy_parses(
         assert logged[updates] == round(f1, 2) and f1 > 0
 
 
-def test_the_command_parses_what_it_has_learned_in_order(checkpoint, data, treebank, aiayn, give):
-    chosen = [treebank[0], treebank[-1], treebank[30], treebank[5]]
-    lines = [" ".join(word.form for word in words_of(tree)) for tree in chosen]
+def test_the_command_parses_what_it_has_learned_in_order(training, data, aiayn, give):
+    chosen = (0, -1, 30, 5)
+    lines = [" ".join(SENTENCES[number]) for number in chosen]
     lines[2:2] = ["", "  "]
-    expected = [write_tree(tree) for tree in chosen]
+    expected = [write_tree(TREES[number]) for number in chosen]
     expected[2:2] = ["", ""]
-    given = ("--checkpoint", checkpoint, "--data-bin", data, "--cpu", "--beam", "4")
+    given = ("--checkpoint", training[-1], "--data-bin", data, "--cpu", "--beam", "4")
     for more in ((), ("--tokenized",), ("--constrained",)):
         status, out, _ = aiayn("parse", *given, *more, *lines)
         assert (status, out.split("\n")) == (0, [*expected, ""])
     give("\n".join(lines))
     assert aiayn("parse", *given, "--batch-tokens", 9)[1].split("\n") == [*expected, ""]
-    assert aiayn("parse", *given, "--linearised", lines[0])[1].split() == linearize(
-        chosen[0], "pos"
-    )
+    symbols = aiayn("parse", *given, "--linearised", lines[0])[1].split()
+    assert symbols == linearize(TREES[0], "pos")
     drawn = aiayn("parse", *given, "--pretty", lines[0])[1].split("\n")
     assert drawn[0].strip() == "TOP" and drawn[-3].split() == lines[0].split()
     assert drawn[-2:] == ["", ""], "an empty line between trees"
@@ -141,11 +117,11 @@ def test_the_command_parses_what_it_has_learned_in_order(checkpoint, data, treeb
 
 @pytest.mark.parametrize("constrained", [(), ("--constrained",)])
 def test_a_folder_gives_the_trees_of_its_checkpoint(
-    early, checkpoint, data, tmp_path, monkeypatch, constrained, aiayn, capsys
+    training, data, tmp_path, monkeypatch, constrained, aiayn, capsys
 ):
     """By fairseq-generate, by the command with the checkpoint, and by the command with the
     folder."""
-    for path in (early, checkpoint):
+    for path in training[1:]:
         folder = tmp_path / path.stem
         export = ("--checkpoint", path, "--data-bin", data, "--output", folder)
         assert aiayn("export", *export)[0] == 0
