@@ -24,14 +24,6 @@ TEXTS = (Text("news", "news.{language}", sentences=30), Text("web", "web.{langua
 
 # --- Moses ---
 
-LINES = [
-    'He said: "Do it, now!" & left <b>| [x] {y}',
-    "Well-known, ill - advised -- and re-re-read; it's the dogs' 'own'.",
-    "„Ach“, sagte sie – „so—so…“ ‚nun’ ‘ja‘ don’t `x' ''y''",
-    "L'avion n’est «\u00a0pas\u00a0» là\u00a0: 3\u00a0000 nº\u00a07 20\u00a0% !",
-    "Dr. A. Bee, e.g. the U.S. one, pays 5,300.50 (No. 7) etc. wait.... what ?! a/b",
-    "",
-]
 SIGNS = [
     *"aZb .,;:!?-'\"`()[]{}<>|&%$#@/\\",
     *"„“”–—’‘´…«»\u00a0éß",
@@ -43,9 +35,9 @@ SIGNS = [
 @pytest.mark.parametrize("language", ["en", "de", "fr"])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_tokens_are_those_of_the_sacremoses_command(language, normalize):
-    """Also of nonsense that is rich in what the rules of Moses are about."""
+    """Of nonsense that is rich in what the rules of Moses are about."""
     chance = random.Random(1)
-    lines = LINES + ["".join(chance.choices(SIGNS, k=chance.randint(1, 30))) for _ in range(300)]
+    lines = ["".join(chance.choices(SIGNS, k=chance.randint(0, 30))) for _ in range(300)]
     commands = ["normalize"] * normalize + ["tokenize", "-a"]
     result = CliRunner().invoke(cli, ["-l", language, *commands], input="\n".join(lines) + "\n")
     tokenize = moses.moses_tokenizer(language, normalize)

@@ -6,7 +6,6 @@ from unittest.mock import Mock
 import pytest
 import torch
 from fairseq.data import Dictionary
-from torch import Tensor
 
 from fairseq_aiayn.plugin.training import AiaynLabelSmoothedCrossEntropy
 from fairseq_aiayn.training import reference_smoothed_nll, smoothed_nll
@@ -14,19 +13,14 @@ from fairseq_aiayn.training import reference_smoothed_nll, smoothed_nll
 PAD, K, N = 1, 7, 10
 
 
-def random_batch() -> tuple[Tensor, Tensor]:
-    """Log-probabilities [N, K] in float64 and targets [N], two of them padding."""
-    torch.manual_seed(0)
-    target = torch.randint(2, K, (N,))
-    target[[3, 7]] = PAD
-    return torch.randn(N, K, dtype=torch.float64).log_softmax(-1).requires_grad_(), target
-
-
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 def test_fast_loss_equals_the_defined_one(epsilon: float) -> None:
     """Breaks if the rearranged sum lacks a term, ε = 0 still smooths, the NLL depends on ε, or
     padding enters the loss or a gradient, even if a probability there is 0."""
-    log_p, target = random_batch()
+    torch.manual_seed(0)
+    log_p = torch.randn(N, K, dtype=torch.float64).log_softmax(-1).requires_grad_()
+    target = torch.randint(2, K, (N,))
+    target[[3, 7]] = PAD
     real = target.ne(PAD)
     nll = torch.nn.functional.nll_loss(log_p[real], target[real], reduction="sum")
     losses, gradients = [], []
