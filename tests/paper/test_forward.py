@@ -5,6 +5,7 @@ import pytest
 import torch
 from reference import Reference, sinusoid, smoothed_loss
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.layers import sinusoids
@@ -33,16 +34,7 @@ def random_transformer(sharing: Sharing, V_source: int) -> Transformer:
 
 def batch(sentences: list[list[int]], side: str) -> Tensor:
     """Sentences as one tensor [B, L], padded on the given side."""
-    longest = max(map(len, sentences))
-    fill = [[PAD] * (longest - len(sentence)) for sentence in sentences]
-    pairs = zip(sentences, fill, strict=True)
-    return torch.tensor([pad + tokens if side == "left" else tokens + pad for tokens, pad in pairs])
-
-
-def reference_of(model: Transformer) -> Reference:
-    """The reference with copies of the model's weights."""
-    weights = {name: w.detach().clone().requires_grad_() for name, w in model.named_parameters()}
-    return Reference(weights, DIMENSIONS.N, DIMENSIONS.h)
+    return pad_sequence([*map(torch.tensor, sentences)], True, PAD, side)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +50,9 @@ def test_logits_and_gradients_are_those_of_the_equations(sharing: Sharing, side:
     log_p, labels = logits.log_softmax(-1).flatten(0, 1), batch(LABELS, "right").flatten()
     loss, _ = smoothed_nll(log_p, labels, 0.1, PAD)
     loss.backward()
-    reference, expected_loss = reference_of(model), torch.zeros((), dtype=torch.float64)
+    weights = {name: w.detach().clone().requires_grad_() for name, w in model.named_parameters()}
+    reference = Reference(weights, DIMENSIONS.N, DIMENSIONS.h)
+    expected_loss = torch.zeros((), dtype=torch.float64)
     for row, source, target, labels in zip(logits, SOURCES, TARGETS, LABELS, strict=True):
         expected = reference.logits(source, target)
         torch.testing.assert_close(row[: len(target)], expected, **TOLERANCE)
