@@ -16,10 +16,6 @@ TRAINED = "trained"  # the tag of cells whose results depend on a training
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?")
 
 
-def source_of(cell: dict) -> str:
-    return "".join(cell["source"])
-
-
 def stored_texts(cell: dict) -> str:
     """Return what a cell printed, and the code it showed, when the notebook was executed."""
     printed = [part for output in cell["outputs"] for part in output.get("text", [])]
@@ -48,7 +44,8 @@ def test_programs_write_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     matplotlib.use("Agg")
     for cell in PROGRAMS:
         shown.clear()
-        source = re.sub(r"updates, warmup = \d+, \d+", "updates, warmup = 20, 20", source_of(cell))
+        source = "".join(cell["source"])
+        source = re.sub(r"updates, warmup = \d+, \d+", "updates, warmup = 20, 20", source)
         exec(compile(source, f"cell {cell['id']}", "exec"), names)  # noqa: S102
         if TRAINED not in cell["metadata"].get("tags", []):
             written, stored = "".join(shown), stored_texts(cell)
