@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 WEIGHTS, CONFIG, SOURCE, TARGET = "model.safetensors", "config.json", "source.txt", "target.txt"
 LONGEST = 1_024  # tokens of a sentence; attention and the search take far more time for more
+CARD = "README.md"
 OF_OTHERS = "aiayn.json"  # the configuration in a directory of CTranslate2
 FOR_CTRANSLATE2 = "ctranslate2"  # the part of a folder that CTranslate2 reads
 Precision = Literal["float32", "float16", "bfloat16"]
@@ -88,7 +89,7 @@ def write_folder(model: Model, path: Path, for_ctranslate2: bool = False) -> Non
             from fairseq_aiayn.inference.ctranslate2_writer import save_ctranslate2
 
             save_ctranslate2(model, "float32", part / FOR_CTRANSLATE2)
-        (part / "README.md").write_text(model_card(model), encoding="utf-8")
+        (part / CARD).write_text(model_card(model), encoding="utf-8")
         # Last: what a killed run leaves has no configuration, and is no model
         write_config(model.config, part / CONFIG)
 
@@ -139,7 +140,7 @@ class Config:
     text: TextProcessing
     precision: Precision = "float32"  # of the weights in the file
     learned_lengths: tuple[int, int] | None = None  # longest source and target; None: sinusoids
-    sha256: dict[str, str] = field(default_factory=dict)  # of every file that has one
+    sha256: dict[str, str] = field(default_factory=dict)  # of every file; in old folders, of texts
     versions: dict = field(default_factory=dict)  # of the packages that wrote the folder
     options: dict = field(default_factory=dict)  # of the training, under fairseq's names
     told: dict = field(default_factory=dict)  # data, scores, licence: for the model card
@@ -165,7 +166,7 @@ class Config:
 
 def write_config(config: Config, path: Path) -> None:
     """Write a configuration with the SHA-256 of the files that lie beside it."""
-    sums = sums_of(path.parent, (*TEXT_FILES, *CTRANSLATE2_FILES))
+    sums = sums_of(path.parent, (WEIGHTS, *TEXT_FILES, *CTRANSLATE2_FILES))
     content = asdict(replace(config, sha256=sums))
     path.write_text(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n", encoding="utf-8")
 
@@ -190,15 +191,22 @@ def sums_of(folder: Path, names: Sequence[str]) -> dict[str, str]:
     return sums
 
 
-def require_unchanged(folder: Path, config: Config, names: Sequence[str] = TEXT_FILES) -> None:
+def require_unchanged(
+    folder: Path, config: Config, names: Sequence[str] = (WEIGHTS, *TEXT_FILES)
+) -> None:
     """Raise ValueError if the SHA-256 of one of these files is not that of the configuration.
 
-    Half of the byte pairs, for example, would silently cut text wrongly.
+    Half of the byte pairs, for example, would silently cut text wrongly. Folders of earlier
+    versions have no SHA-256 of their weights.
     """
+    names = [name for name in names if name in config.sha256 or name != WEIGHTS]
     sums = sums_of(folder, names)
     for name in names:
         if config.sha256.get(name) != sums.get(name):
-            raise ValueError(f"{folder / name}: changed since the export, its SHA-256 is another")
+            raise ValueError(
+                f"{folder / name}: changed since the export, its SHA-256 is another: use a copy, or"
+                " export the model again"
+            )
 
 
 def require_task(config: Config, task: str, name: object) -> None:

@@ -183,8 +183,25 @@ def test_a_configuration_that_does_not_fit_is_named(
     assert message.startswith(str(folder)) and rule in message
 
 
+def test_changed_weights_are_noticed_but_in_a_folder_of_an_earlier_version(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    data = path.read_bytes()
+    path.write_bytes(data[:-8] + bytes(8))
+    assert refused(folder).startswith(f"{path}: changed since the export")
+    forget_sum_of_weights(folder)
+    read_folder(folder)
+
+
+def forget_sum_of_weights(folder: Path) -> None:
+    """Make this the folder of an earlier version."""
+    config = json.loads((folder / "config.json").read_text())
+    del config["sha256"]["model.safetensors"]
+    (folder / "config.json").write_text(json.dumps(config))
+
+
 def test_weights_that_do_not_fit_or_are_not_finite_are_named(folder: Path) -> None:
     path, name = folder / "model.safetensors", "encoder.layers.1.feed_forward.W_1.bias"
+    forget_sum_of_weights(folder)
     weights = load_file(path)
     for value in (
         torch.full_like(weights[name], torch.nan),
