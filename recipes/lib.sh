@@ -42,6 +42,8 @@ venv=           # environment to use instead of the active one: DIR/bin comes fi
 # End of options
 
 option_files=("$recipe" "$recipes/lib.sh")
+most=999999999  # of a number that has no limit of its own
+after_dashes=   # options that this recipe takes after -- for another
 node_rank=0     # of several machines, this one; all but 0 only train
 scope=          # directory of the markers, lock and log: EXP, or a run's
 parts=          # .part in it, with what is not finished: all that is removed unasked

@@ -4,11 +4,10 @@
 
 # Set the options that the command line gives as --NAME VALUE or --NAME=VALUE.
 read_options() {
-    local name names
+    local name
     local -A switch=() # options, and whether they may stand without a value
     given=("$@")
-    names=$(sed -nE '/^# Options$/,/^# End/s/^([a-z][a-z0-9_]*)=.*/\1/p' "${option_files[@]}")
-    for name in $names; do
+    for name in $(option_names "${option_files[@]}"); do
         switch[$name]=$([[ ${!name} == false ]] && echo true || echo false)
     done
     while (($#)); do
@@ -20,8 +19,10 @@ read_options() {
             name=${name%%=*}
         fi
         name=${name//-/_}
-        [[ -n ${switch[$name]:-} ]] ||
-            fatal "unknown option --$name: --help lists all"
+        [[ -n ${switch[$name]:-} || " $after_dashes " != *" $name "* ]] ||
+            fatal "--$name is an option of the corpus's recipe, it stands after --:" \
+                "${recipe#"$root"/} -- $(quoted "${@:1:2}")"
+        [[ -n ${switch[$name]:-} ]] || fatal "unknown option --$name: --help lists all"
         if [[ ${switch[$name]} == true && ${2:-} != true && ${2:-} != false ]]; then
             set -- "$1" true "${@:2}"
         fi
@@ -29,7 +30,7 @@ read_options() {
         printf -v "$name" '%s' "$2"
         shift 2
     done
-    require_whole stage stop_stage
+    require_whole 0 99 '' stage stop_stage
     [[ ${SLURM_RESTART_COUNT:-0} == 0 ]] || force=false stage=0 # a requeued job goes on
     [[ $force == false || $stage != 0 ]] || stage=1
     [[ -z $mirror || -d $mirror ]] || fatal "--mirror must be a directory, got '$mirror'"
@@ -38,6 +39,9 @@ read_options() {
     [[ $dry_run == false ]] || echo "export PATH=$(quoted "$PATH") PYTHONPATH=$(quoted "$PYTHONPATH")" \
         "PYTHONUTF8=1"
 }
+
+# Print the names of the options that scripts declare.
+option_names() { sed -nE '/^# Options$/,/^# End/s/^([a-z][a-z0-9_]*)=.*/\1/p' "$@"; }
 
 # Set plugin to the package of the environment that is active or that --venv names, and PYTHONPATH so
 # that python takes it, too. What lies beside the recipes may be anybody's.
@@ -62,12 +66,14 @@ help() {
     done
 }
 
-# End the recipe unless each named option is a whole number.
+# require_whole LEAST MOST WORD NAME...: end the recipe unless each named option is WORD or a whole
+# number from LEAST to MOST.
 require_whole() {
     local name
-    for name; do
-        [[ ${!name} =~ ^(0|[1-9][0-9]{0,17})$ ]] ||
-            fatal "--$name must be a whole number, got '${!name}'"
+    for name in "${@:4}"; do
+        [[ -n $3 && ${!name} == "$3" ]] ||
+            { [[ ${!name} =~ ^(0|[1-9][0-9]{0,8})$ ]] && ((${!name} >= $1 && ${!name} <= $2)); } ||
+            fatal "--$name must be ${3:+$3 or }a whole number from $1 to $2, got '${!name}'"
     done
 }
 

@@ -50,24 +50,22 @@ training_options=(text_sha256 row seed max_update warmup lr_factor batch_tokens 
 
 # Check the options of trainings, and choose what is auto by the hardware.
 check_training() {
-    local name
     require_one_of system aiayn stock both
     require_one_of subset test valid
     require_one_of device auto cpu cuda
     require_one_of precision auto fp32 fp16 bf16
     require_one_of initialization auto tensor2tensor fairseq-0.9 fairseq
-    [[ $patience == never || $patience =~ ^[1-9][0-9]*$ ]] ||
-        fatal "--patience must be never or a whole number from 1, got '$patience'"
-    for name in max_update warmup batch_tokens max_tokens interval average gpus workers; do
-        [[ ${!name} == auto ]] || require_whole "$name"
-        [[ ${!name} != 0 ]] || fatal "--$name must be at least 1, got '0'"
-    done
+    require_whole 1 "$most" never patience
+    require_whole 1 "$most" auto max_update warmup interval average
+    require_whole 64 "$most" auto batch_tokens max_tokens # fairseq leaves out what is longer
+    require_whole 1 4096 auto gpus workers
+    require_whole 1 4096 '' nodes
+    require_whole 0 $((nodes - 1)) '' node_rank
+    require_whole 0 "$most" '' restarts
     read -ra each <<<"$seeds"
     [[ $seeds =~ [0-9] && $(printf '%s\n' "${each[@]}" | sort -u |
-        grep -cxE '0|[1-9][0-9]{0,9}') == "${#each[@]}" ]] ||
-        fatal "--seeds must be different whole numbers, got '$seeds'"
-    require_whole nodes node_rank restarts
-    ((node_rank < nodes)) || fatal "--node_rank must be less than --nodes $nodes, got '$node_rank'"
+        grep -cxE '0|[1-9][0-9]{0,8}') == "${#each[@]}" ]] ||
+        fatal "--seeds must be different whole numbers up to $most, got '$seeds'"
     [[ -z ${SLURM_JOB_ID:-} || ${SLURM_NNODES:-1} == "$nodes" ]] ||
         fatal "--nodes must be the job's $SLURM_NNODES, got '$nodes'"
     [[ $nodes == 1 || -n ${SLURM_JOB_ID:-} || $master == *:* ]] ||

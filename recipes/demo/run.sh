@@ -27,13 +27,13 @@ side_by_side=false # train both systems at the same time, each with half of the 
 # End of options
 
 read_options "$@"
-require_whole held_out bpe_codes
+require_whole 1 "$most" '' held_out bpe_codes
+require_whole 1 1000 auto max_words
 [[ -n $corpus ]] || require_one_of source_lang en
 check_training
 if [[ $max_words == auto ]]; then
     [[ $device == cuda || -n $corpus ]] && max_words=40 || max_words=12
 fi
-require_whole max_words
 small_budget 6000 auto 500
 # Validations take a seventh of a training on a CPU: none in its first half.
 [[ $device$row$max_update != cputinyauto ]] ||

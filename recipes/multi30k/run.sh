@@ -27,6 +27,7 @@ read_options "$@"
 require_one_of source_lang en de fr
 require_one_of target_lang de fr en
 require_one_of text auto cased lc.norm.tok
+require_whole 1 "$most" auto bpe_codes
 check_training
 [[ $device != cuda ]] || row=${row/#auto/base}
 row=${row/#auto/tiny}
@@ -49,7 +50,6 @@ if [[ $text == lc.norm.tok ]]; then
     stock_training=(--clip-norm 25 --adam-eps 1e-8)
 fi
 bpe_codes=${bpe_codes/auto/8000}
-require_whole bpe_codes
 subwords=byte_pairs subword_flags=(--symbols "$bpe_codes") vocabulary=$bpe_codes
 # shellcheck source=recipes/translation.sh
 . "$recipes/translation.sh"; exit

@@ -26,18 +26,20 @@ max_update=auto    # updates of every row; auto: the default of the corpus's rec
 exp=auto           # output directory, which may be that of the corpus's recipe; auto: exp/table3/CORPUS
 # End of options
 
-own=()
+own=() set_here=" row seeds system exp subset average patience node_rank master force stage stop_stage "
 while (($#)) && [[ $1 != -- ]]; do own+=("$1") && shift; done
 passed=("${@:2}")
+asked=$(printf '%s\n' "${own[@]}" | sed -n '/^--corpus$/{n;p}; s/^--corpus=//p' | tail -n 1)
+for name in $(option_names "$recipes/training.sh" "$recipes/${asked:-$corpus}/run.sh" 2>/dev/null); do
+    [[ $set_here == *" $name "* ]] || after_dashes+=" $name "
+done
 read_options "${own[@]}"
 require_one_of system aiayn stock both
-[[ $max_update == auto ]] || require_whole max_update
+require_whole 1 "$most" auto max_update
 for word in "${passed[@]}"; do
-    case ${word%%=*} in
-    --row | --seeds | --system | --exp | --subset | --average | --patience | --node_rank | --master | \
-        --force | --stage | --stop_stage)
-        fatal "${word%%=*} cannot stand after --: this recipe sets it, the same for all runs" ;;
-    esac
+    name=${word%%=*}
+    [[ $name != --* || $set_here != *" $(tr - _ <<<"${name#--}") "* ]] ||
+        fatal "$name cannot stand after --: this recipe sets it, the same for all runs"
 done
 here=$(dirname "$recipe")
 run_sh=$recipes/$corpus/run.sh

@@ -24,7 +24,7 @@ manifest=$(dirname "$recipe")/corpus.toml # archives, their checksums, and the t
 read_options "$@"
 require_one_of source_lang en de
 require_one_of target_lang de en
-require_whole vocabulary min_count
+require_whole 1 "$most" '' vocabulary min_count
 check_training
 corpus_name=wmt14_${source_lang}_$target_lang
 tokenizer=moses normalize=(--normalize) limits=(--max-length 250 --max-ratio 1.5)

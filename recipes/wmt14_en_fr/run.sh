@@ -21,7 +21,7 @@ manifest=$(dirname "$recipe")/corpus.toml # archives, their checksums, and the t
 read_options "$@"
 require_one_of source_lang en fr
 require_one_of target_lang fr en
-require_whole vocabulary
+require_whole 1 "$most" '' vocabulary
 check_training
 corpus_name=wmt14_${source_lang}_$target_lang
 # Word pieces are learned from untokenized text: they split what Moses would split.

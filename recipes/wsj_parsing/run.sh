@@ -36,8 +36,8 @@ read_options "$@"
 require_one_of corpus wsj gum
 require_one_of tags pos XX
 require_one_of augment auto true false
-require_whole longest gold_copies
-[[ $gold_copies != 0 ]] || fatal "--gold_copies must be at least 1, got '0'"
+require_whole 1 "$most" '' longest gold_copies
+require_whole 1 "$most" auto vocabulary
 check_training
 if [[ $device == cuda ]]; then
     row=${row/#auto/parsing} dropouts=${dropouts/#auto/0.1 0.2 0.3}
@@ -67,6 +67,5 @@ else
 fi
 [[ -z $silver ]] || vocabulary=${vocabulary/auto/32000} corpus_name+=_semi_supervised
 augment=${augment/auto/false} vocabulary=${vocabulary/auto/16000}
-require_whole vocabulary
 # shellcheck source=recipes/parsing.sh
 . "$recipes/parsing.sh"; exit

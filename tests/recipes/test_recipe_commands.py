@@ -296,22 +296,34 @@ def test_a_job_ends_its_recipe_and_is_queued_again_if_its_time_is_up(tmp_path, n
 # --- wrong options ---
 
 WRONG = {
+    DEMO: [
+        (["--bpe_codes", "0"], "--bpe_codes must be a whole number from 1 to 999999999, got '0'"),
+        (
+            ["--max_words", "0"],
+            "--max_words must be auto or a whole number from 1 to 1000, got '0'",
+        ),
+        (["--held_out", "0"], "--held_out must be a whole number from 1 to 999999999, got '0'"),
+    ],
     GERMAN: [
         (["--gpu", "2"], "unknown option --gpu: --help lists all"),
         (["--row", "bsae"], "this training is not possible"),
         (["--system", "stok"], "--system must be one of aiayn stock both, got 'stok'"),
-        (["--seeds", "1 1"], "--seeds must be different whole numbers, got '1 1'"),
+        (["--seeds", "1 1"], "--seeds must be different whole numbers up to 999999999, got '1 1'"),
         (["--seeds", " "], "--seeds must be different whole numbers"),
-        (["--patience", "0"], "--patience must be never or a whole number from 1"),
+        (["--patience", "0"], "--patience must be never or a whole number from 1 to 999999999"),
+        (["--patience", "9" * 20], "--patience must be never or a whole number"),
+        (["--seeds", "4294967296"], "--seeds must be different whole numbers"),
+        (["--batch_tokens", "1"], "--batch_tokens must be auto or a whole number from 64"),
         (["--patience", "3"], "--average 5 needs more"),
         (["--max_update", "20", "--interval", "10"], "make 2"),
         (["--train_options", "--max-update 3", "--interval", "1"], "make 3"),
         (["--precision", "fp16"], "--precision fp16 needs a GPU"),
         (["--nodes", "2"], "needs --master HOST:PORT"),
         (["--nodes", "2", "--master", "a:1", "--seeds", "1 2"], "takes one system and one seed"),
-        (["--node_rank", "1"], "--node_rank must be less than --nodes 1"),
+        (["--node_rank", "1"], "--node_rank must be a whole number from 0 to 0"),
         (["--source_lang", "de"], "--source_lang and --target_lang must differ"),
-        (["--gpus", "x[$(touch mark)]"], "--gpus must be a whole number"),
+        (["--gpus", "x[$(touch mark)]"], "--gpus must be auto or a whole number from 1 to 4096"),
+        (["--gpus", "9" * 18], "--gpus must be auto or a whole number from 1 to 4096"),
         (["--manifest", "none.toml"], "none.toml: No such file or directory"),
     ],
     PARSING: [
@@ -327,7 +339,11 @@ WRONG = {
         (["--corpus", "../demo"], "--corpus must name a recipe"),
         (["--rows", "base", "--", "--patience", "3"], "--patience cannot stand after --"),
         (["--", "--row", "big"], "--row cannot stand after --"),
-        (["--", "--stop_stage=4"], "--stop_stage cannot stand after --"),
+        (["--", "--stop-stage=4"], "--stop-stage cannot stand after --"),
+        (["--gpus", "8"], "it stands after --: recipes/table3/run.sh -- --gpus 8"),
+        (["--corpus", "multi30k", "--bpe-codes=9"], "recipes/table3/run.sh -- --bpe-codes 9"),
+        (["--bpe_codes", "9"], "unknown option --bpe_codes"),
+        (["--row", "big"], "unknown option --row"),
     ],
 }
 

@@ -43,7 +43,7 @@ times=1      # how often
 loud=false   # a switch
 # End of options
 read_options "$@"
-require_whole times
+require_whole 0 9 '' times
 require_one_of word tea coffee "a b" "x'y"
 open_exp "$root/exp/sample"
 keep_options "$exp/options.txt" "$exp/.done" word
@@ -156,8 +156,8 @@ def test_help_names_every_option_with_its_default(sample):
         (["--wrod", "tea"], "unknown option --wrod: --help lists all"),
         (["--word"], "option --word needs a value"),
         (["tea"], "unexpected argument 'tea'"),
-        (["--times", "x[$(touch mark)]"], "--times must be a whole number, got 'x[$(touch mark)]'"),
-        (["--stage", "08"], "--stage must be a whole number"),
+        (["--times", "x[$(touch mark)]"], "--times must be a whole number from 0 to 9"),
+        (["--stage", "08"], "--stage must be a whole number from 0 to 99, got '08'"),
         (["--word", "a\nb"], "--word must be one of tea coffee a b x'y, got 'a b'"),
         (["--force=yes"], "unexpected argument 'yes'"),
         (["--dry_run", "true", "--force", "--mirror", "none"], "--mirror must be a directory"),
