@@ -135,6 +135,10 @@ def regime_options(row: Row, gpus: int, max_tokens: int | None = None) -> dict[s
     }
 
 
+# Of a small text, base has thousands of epochs; one of its checkpoints takes 0.6 GB
+REGIME_SWITCHES = ["--no-epoch-checkpoints"]
+
+
 def as_words(options: dict[str, object]) -> list[str]:
     """Return options and values as the words of a command line."""
     return [str(part) for option in options.items() for part in option]
@@ -154,7 +158,7 @@ def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
     }
     if not row.lr_factor == ROWS[row.name].lr_factor == 1.0:  # else --arch sets it
         model["--lr-factor"] = row.lr_factor
-    return as_words(model | regime_options(row, gpus, max_tokens))
+    return as_words(model | regime_options(row, gpus, max_tokens)) + REGIME_SWITCHES
 
 
 # --- the search of sections 6.1 and 6.3 -------------------------------------------------------
@@ -241,4 +245,4 @@ def stock_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
     switches = [f"--share-{shared}"]
     if row.learned_positions:
         switches += ["--encoder-learned-pos", "--decoder-learned-pos"]
-    return as_words(model | regime_options(row, gpus, max_tokens)) + switches
+    return as_words(model | regime_options(row, gpus, max_tokens)) + switches + REGIME_SWITCHES

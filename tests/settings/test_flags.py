@@ -46,6 +46,9 @@ def test_the_regime_of_a_row_reaches_fairseqs_configuration(system: str, name: s
     assert config.optimization.max_update == row.steps
     assert config.model.dropout == row.P_drop
     assert config.checkpoint.save_interval_updates == row.checkpoint_updates
+    assert config.checkpoint.no_epoch_checkpoints, "a small text has thousands of epochs"
+    again = convert_namespace_to_omegaconf(parse(*words, "--no-epoch-checkpoints"))
+    assert again == config, "as a recipe may give it, too"
     assert config.checkpoint.keep_interval_updates >= row.averaged
     tokens = 8 * config.dataset.max_tokens * config.optimization.update_freq[0]
     assert abs(tokens / row.batch_tokens - 1) < 0.01
