@@ -56,6 +56,7 @@ def option(name: str) -> str:
 
 TOLERANCE = 0.1  # a batch within this share of the paper's is "approximately" equal
 USUAL_MAX_TOKENS = 4_096  # the most tokens per GPU without --max-tokens
+LEAST_TOKENS = 16  # per GPU: fewer are no sentence, and rounded up more than TOLERANCE
 # A budget's options and their units, by the field of Row that each changes
 BUDGET_OPTIONS = {
     "batch_tokens": ("--batch-tokens", "T", "source tokens per batch, and target tokens per batch"),
@@ -92,10 +93,16 @@ def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]
     fairseq's --max-tokens counts the longer side of the padded pairs, so that it bounds both the
     source tokens and the target tokens. Without `max_tokens`, the product equals the row's batch
     (rounded up). Raises ValueError, with the arithmetic, if no update frequency comes within 10% of
-    the batch.
+    the batch, or if the GPUs would have no whole sentences.
     """
     if gpus < 1:
         raise ValueError(f"expected at least 1 GPU, got {gpus}")
+    most = max(1, row.batch_tokens // LEAST_TOKENS)
+    if gpus > most:
+        raise ValueError(
+            f"expected at most {most} GPUs, each with at least {LEAST_TOKENS} tokens of a"
+            f" batch of {row.batch_tokens:,} tokens (row {row.name}), got {gpus}"
+        )
     if max_tokens is None:
         update_freq = math.ceil(row.batch_tokens / (gpus * USUAL_MAX_TOKENS))
         return math.ceil(row.batch_tokens / (gpus * update_freq)), update_freq

@@ -92,8 +92,15 @@ def test_stock_fairseq_builds_the_rows_shape(name: str) -> None:
 @given(st.integers(1, 200), st.integers(1, 10**6))
 def test_a_batch_is_the_papers_on_any_number_of_gpus(gpus: int, batch_tokens: int) -> None:
     """Breaks if tokens are lost, a GPU gets more than the usual 4,096, or there are more updates of
-    the gradients than that needs."""
-    max_tokens, update_freq = batch(replace(ROWS["base"], batch_tokens=batch_tokens), gpus)
+    the gradients than that needs; if a batch is refused although its GPUs have sentences, or none
+    is although it is far from the paper's."""
+    row = replace(ROWS["base"], batch_tokens=batch_tokens)
+    if gpus > max(1, batch_tokens // 16):
+        with pytest.raises(ValueError, match=f"at most {max(1, batch_tokens // 16)} GPUs"):
+            batch(row, gpus)
+        return
+    max_tokens, update_freq = batch(row, gpus)
+    assert gpus == 1 or gpus * max_tokens * update_freq <= 1.1 * batch_tokens
     assert 0 <= gpus * max_tokens * update_freq - batch_tokens < gpus * update_freq
     assert 1 <= max_tokens <= 4096
     assert update_freq == 1 or gpus * 4096 * (update_freq - 1) < batch_tokens
@@ -111,6 +118,11 @@ def test_a_given_max_tokens_comes_near_or_is_refused() -> None:
         with pytest.raises(ValueError, match=message) as refusal:
             batch(ROWS["base"], gpus, max_tokens)
         batch(ROWS["base"], gpus, int(re.search(r"try --max-tokens (\d+)", str(refusal.value))[1]))
+    for gpus, max_tokens in ((20_000, None), (int("9" * 400), None), (int("9" * 400), 4096)):
+        with pytest.raises(
+            ValueError, match="expected at most 1562 GPUs.* a batch of 25,000 tokens"
+        ):
+            batch(ROWS["base"], gpus, max_tokens)
     for gpus, max_tokens in ((0, None), (1, 0)):
         with pytest.raises(ValueError, match="expected at least 1"):
             batch(ROWS["base"], gpus, max_tokens)
