@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -82,7 +83,7 @@ def _minutes(curves: Curves, updates: Sequence[int]) -> np.ndarray:
 
 def _thinned(values: Sequence, most: int) -> Sequence:
     """Return about `most` of the values or fewer, with the last one."""
-    step = -(-len(values) // most) or 1
+    step = max(1, math.ceil(len(values) / most))
     return values[::-step][::-1]
 
 

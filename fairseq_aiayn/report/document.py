@@ -23,6 +23,7 @@ class Code(str):
 
 
 Text = str | Sequence[str]
+Cell = tuple[str, object, str]  # of a table: its column, its value or None, and the value's format
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,16 @@ Block = Text | Table | Figure | Texts | Details  # a text of ours is a paragraph
 Sections = Mapping[str, Sequence[Block]]  # the blocks of a page by their headings
 
 
-def table_of(rows: Sequence[Mapping[str, str]], left: int = 1) -> Table:
-    """Return a table of rows that have the same cells by the names of the columns."""
-    return Table([*rows[0]] if rows else [], [[*row.values()] for row in rows], left)
+def table_of(rows: Sequence[Sequence[Cell]], left: int = 1) -> Table:
+    """Return a table of rows, at least one, that have the same columns; None is an empty cell."""
+    texts = [["" if cell[1] is None else format(*cell[1:]) for cell in row] for row in rows]
+    return Table([column for column, _, _ in rows[0]], texts, left)
+
+
+def turned(table: Table) -> Table:
+    """Return a table with the columns as rows, without those that are empty but for their name."""
+    header, *rows = zip(table.header, *table.rows, strict=True)
+    return Table(header, [row for row in rows if any(row[1:])])
 
 
 def escaped(text: str) -> str:

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 
+from fairseq_aiayn import scores
 from fairseq_aiayn.diagnosis.aspects import Weight
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose, unequal_aspects
 from fairseq_aiayn.diagnosis.evidence import evidence_of_run
@@ -16,6 +17,7 @@ from fairseq_aiayn.paper import ROWS, SEMI_SUPERVISED, TABLE_4, WSJ_ONLY, Publis
 from fairseq_aiayn.report.curves import curves_blocks
 from fairseq_aiayn.report.document import (
     Block,
+    Cell,
     Code,
     Details,
     Sections,
@@ -26,6 +28,7 @@ from fairseq_aiayn.report.document import (
     as_markdown,
     escaped,
     table_of,
+    turned,
 )
 from fairseq_aiayn.report.results import (
     TABLE3,
@@ -40,26 +43,21 @@ from fairseq_aiayn.runs.logs import Log
 from fairseq_aiayn.runs.record import TRAIN, Place
 from fairseq_aiayn.runs.run import ParserRun, Run, TranslationRun
 from fairseq_aiayn.runs.seeds import OverSeeds, against, deviation
-from fairseq_aiayn.scores import (
-    CONFIDENCE,
-    FEWEST,
-    LEVEL,
-    SAMPLES_OF_DIFFERENCE,
-    EstimatedDifference,
-    Significance,
-)
 from fairseq_aiayn.settings import EN_DE, ENCODER_AND_DECODER, SIDES, option
 from fairseq_aiayn.text import write_whole
 
 RESULTS = "Results"
 WSJ = ("wsj", "wsj_semi_supervised")  # as the recipe calls the paper's corpora
 SECTION_23 = 2_416  # sentences
-SYMBOLS = {  # columns of Table 3, and the options of fairseq-train that change them
-    symbol: [option(f"{side}_{name}") for side in SIDES]
+SIZES = {  # columns of Table 3: a field of Row, and the options of fairseq-train that change it
+    symbol: (symbol, *(option(f"{side}_{name}") for side in SIDES))
     for name, symbol in ENCODER_AND_DECODER.items()
+} | {
+    "d_k": ("d_k", "--d-k"),
+    "d_v": ("d_v", "--d-v"),
+    "P_drop": ("P_drop", "--dropout"),
+    "ε_ls": ("epsilon_ls", "--label-smoothing"),
 }
-SYMBOLS |= {"d_k": ["--d-k"], "d_v": ["--d-v"]}
-SYMBOLS |= {"P_drop": ["--dropout"], "ε_ls": ["--label-smoothing"]}
 CONDITIONS = ("updates", "vocabulary", "averaging")  # of the paper's figures, as diagnosed
 # Measured in tensor2tensor#317 on the authors' checkpoint of 3.8 million steps.
 OTHER_MEASURE = (
@@ -115,45 +113,32 @@ def sections(results: Results) -> Sections:
     return {heading: blocks for heading, blocks in found.items() if blocks}
 
 
-def cell(value: float | None, form: str = ".2f") -> str:
-    """Return a figure as a cell, which is empty for None."""
-    return "" if value is None else format(value, form)
-
-
-def turned_table(columns: Sequence[Mapping[str, str]]) -> Table:
-    """Return a table with a column for each run, whose cells have the names of the lines; a line
-    that is empty for all runs is left out."""
-    header, *rows = ([name, *(column[name] for column in columns)] for name in columns[0])
-    return Table(header, [row for row in rows if any(row[1:])])
-
-
 def clock(seconds: float) -> str:
     """Return seconds as 1:23:45, with days in front if there are any."""
     return str(timedelta(seconds=round(seconds)))
 
 
-def _training_cells(run: Run) -> dict[str, str]:
-    """Return the cost of a training by the labels of a table, and its perplexity."""
+def _cost(run: Run) -> list[Cell]:
+    """Return the cost of a training, and its perplexity."""
     training = run.training
-    return {
-        "parameters": f"{training.parameters:,}",
-        "updates": f"{training.updates:,}",
-        "target tokens/s in training": f"{training.tokens_per_second:,.0f}",
-        "seconds of training": f"{training.seconds:,.0f}",
-        "wall time of training": clock(training.wall_seconds),
-        "peak memory of training, MiB": cell(training.peak_memory, ","),
-        "peak GPU memory of training, MiB": cell(training.peak_gpu_memory or None, ","),
-        "development perplexity": f"{run.dev_perplexity:.2f}",
-    }
+    return [
+        ("parameters", training.parameters, ","),
+        ("updates", training.updates, ","),
+        ("target tokens/s in training", training.tokens_per_second, ",.0f"),
+        ("seconds of training", training.seconds, ",.0f"),
+        ("wall time of training", clock(training.wall_seconds), ""),
+        ("peak memory of training, MiB", training.peak_memory, ","),
+        ("peak GPU memory of training, MiB", training.peak_gpu_memory or None, ","),
+        ("development perplexity", run.dev_perplexity, ".2f"),
+    ]
 
 
 # Translations (Table 2)
 
 
 def translations_blocks(runs: Sequence[TranslationRun]) -> list[Block]:
-    """Return a column per run, with the paper's figures of its row, and what must be known to read
-    it: which conditions of the paper a run does not meet, and how all runs were scored."""
-    blocks: list[Block] = [turned_table([_translation_cells(run) for run in runs])]
+    """Return a column per run, and notes on how to read it."""
+    blocks: list[Block] = [turned(table_of([*map(_translation_cells, runs)]))]
     printed = [run for run in runs if published(run.settings)]
     for row in dict.fromkeys(run.settings.row for run in printed):
         of_row = [run for run in printed if run.settings.row == row]
@@ -164,15 +149,14 @@ def translations_blocks(runs: Sequence[TranslationRun]) -> list[Block]:
 
 
 def unmet_conditions(runs: Sequence[TranslationRun], corpus: str, subset: str) -> str:
-    """Return which conditions of the paper's figures of a corpus and a subset runs do not meet; the
-    text is empty if they meet all."""
+    """List where runs depart from the conditions of the paper's figures; empty if nowhere."""
     unmet = []
     for run in runs:
         own = run.settings
         if (own.corpus, own.subset) != (corpus, subset):
             unmet.append(f"corpus {own.corpus}, subset {own.subset} (paper: {corpus}, {subset})")
-        row, here = symbols_of(run, {}), symbols_of(run, own.options(TRAIN))
-        changed = (name for name in SYMBOLS if here[name] != row[name])
+        row, here = sizes_of(run, {}), sizes_of(run, own.options(TRAIN))
+        changed = (name for name in SIZES if here[name] != row[name])
         unmet += [f"{name} {here[name]} (paper: {row[name]})" for name in changed]
         findings = diagnose(evidence_of_run(run, Log(Path(), ()))).findings
         for name in CONDITIONS:
@@ -185,28 +169,29 @@ def unmet_conditions(runs: Sequence[TranslationRun], corpus: str, subset: str) -
     return f"Not as for the paper's figures: {text}." if unmet else ""
 
 
-def _translation_cells(run: TranslationRun) -> dict[str, str]:
+def _translation_cells(run: TranslationRun) -> list[Cell]:
     bleu, paper = run.bleu, published(run.settings) or Published()
-    return {
-        "": run.name,
-        **_training_cells(run),
-        **{name: cell(score.score if score else None) for name, score in run.measures.items()},
-        "translation ÷ reference, tokens": f"{bleu.length_ratio:.3f}" if bleu else "",
-        "brevity penalty": f"{bleu.brevity_penalty:.3f}" if bleu else "",
-        "BLEU, the paper's own": cell(paper.bleu, ".1f"),
-        "perplexity, the paper's own": cell(paper.ppl),
-        "10⁶ parameters, the paper's own": cell(paper.parameters, ""),
-    }
+    return [
+        ("", run.name, ""),
+        *_cost(run),
+        *((name, score and score.score, ".2f") for name, score in run.measures.items()),
+        ("translation ÷ reference, tokens", bleu and bleu.length_ratio, ".3f"),
+        ("brevity penalty", bleu and bleu.brevity_penalty, ".3f"),
+        ("BLEU, the paper's own", paper.bleu, ".1f"),
+        ("perplexity, the paper's own", paper.ppl, ".2f"),
+        ("10⁶ parameters, the paper's own", paper.parameters, ""),
+    ]
 
 
 def _signatures(run: TranslationRun) -> list[Block]:
-    """Return how the run, and each run beside it, was scored."""
-    names = {"BLEU as the paper's": "Paper's BLEU"}  # in a sentence, not in a table
-    return [
-        [f"{names.get(name, name)}: ", Code(score.signature)]
-        for name, score in run.measures.items()
-        if score
-    ]
+    """Return how the run, and each run compared with it, was scored."""
+    measures = {
+        "Paper's BLEU": run.bleu,
+        "sacreBLEU": run.sacrebleu,
+        "chrF": run.chrf,
+        "BLEU of tokens": run.token_bleu,
+    }
+    return [[f"{name}: ", Code(score.signature)] for name, score in measures.items() if score]
 
 
 # Table 3
@@ -215,61 +200,59 @@ def _signatures(run: TranslationRun) -> list[Block]:
 def table3_blocks(
     runs: Sequence[TranslationRun], unfinished: Sequence[Mapping[str, str]]
 ) -> list[Block]:
-    """Return the table in the paper's order of rows, and what must be known to read it."""
+    """Return the table in the paper's order of rows, and notes on how to read it."""
     blocks: list[Block] = []
     if runs:
-        groups = groupby(runs, key=lambda run: (run.settings.row, run.settings.system))
-        first, *others = (_table3_cells([*group]) for _, group in groups)
-        for cells in others:
-            cells |= {name: "" for name in SYMBOLS if cells[name] == first[name]}
-        blocks += [
-            table_of([first, *others], left=2),
-            "An empty size is that of the first row.",
-        ]
+        blocks += [_table3(runs), "An empty size is that of the first row."]
         blocks += filter(None, (unmet_conditions(runs, EN_DE, "valid"), OTHER_MEASURE))
         blocks += _signatures(runs[0])
     if unfinished:
         blocks.append(Texts("Not finished:", [(run["name"], run["reason"]) for run in unfinished]))
-    finished: dict[str, set] = {}
-    for run in runs:
-        finished.setdefault(run.settings.system, set()).add(run.settings.row)
-    for system, rows in finished.items():
+    for system in dict.fromkeys(run.settings.system for run in runs):
+        rows = {run.settings.row for run in runs if run.settings.system == system}
         if missing := [row for row in TABLE_3_ROWS if row not in rows]:
             blocks.append(f"Rows without a finished run of {system}: {', '.join(missing)}")
     return blocks
 
 
-def _table3_cells(runs: Sequence[TranslationRun]) -> dict[str, str]:
+def _table3(runs: Sequence[TranslationRun]) -> Table:
+    groups = groupby(runs, key=lambda run: (run.settings.row, run.settings.system))
+    first, *others = (_table3_cells([*group]) for _, group in groups)
+    empty = {cell: (cell[0], None, "") for cell in first if cell[0] in SIZES}
+    return table_of([first, *([empty.get(cell, cell) for cell in row] for row in others)], left=2)
+
+
+def _table3_cells(runs: Sequence[TranslationRun]) -> list[Cell]:
     """Return what Table 3 says of the runs of one row, beside what the paper prints of it."""
     first = runs[0]
     row = ROWS[str(first.settings.row)]
-    paper = row.published
-    return {
-        "row": row.name,
-        "system": first.settings.system,
-        **symbols_of(first, first.settings.options(TRAIN)),
-        "updates": f"{first.training.updates:,}",
-        "PPL, paper": cell(paper.ppl),
-        "PPL, ours": _mean([run.dev_perplexity for run in runs]),
-        "BLEU, paper": cell(paper.bleu, ".1f"),
-        "BLEU, ours": _mean([run.bleu.score for run in runs if run.bleu]),
-        "sacreBLEU, ours": _mean([run.sacrebleu.score for run in runs]),
-        "10⁶ params, paper": cell(paper.parameters, ".0f"),
-        "10⁶ params, ours": f"{first.training.parameters / 1e6:.1f}",
-        "seeds": str(len(runs)),
-    }
+    sizes = sizes_of(first, first.settings.options(TRAIN))
+    return [
+        ("row", row.name, ""),
+        ("system", first.settings.system, ""),
+        *((name, size, "") for name, size in sizes.items()),
+        ("updates", first.training.updates, ","),
+        ("PPL, paper", row.published.ppl, ".2f"),
+        ("PPL, ours", _mean([run.dev_perplexity for run in runs]), ""),
+        ("BLEU, paper", row.published.bleu, ".1f"),
+        ("BLEU, ours", _mean([run.bleu.score for run in runs if run.bleu]), ""),
+        ("sacreBLEU, ours", _mean([run.sacrebleu.score for run in runs]), ""),
+        ("10⁶ params, paper", row.published.parameters, ".0f"),
+        ("10⁶ params, ours", first.training.parameters / 1e6, ".1f"),
+        ("seeds", len(runs), ""),
+    ]
 
 
-def symbols_of(run: Run, options: Mapping[str, str]) -> dict[str, str]:
+def sizes_of(run: Run, options: Mapping[str, str]) -> dict[str, float]:
     """Return the sizes and rates of a run's row, with those that options of a training change."""
     row, found = ROWS[str(run.settings.row)], {}
-    for name, changing in SYMBOLS.items():
-        value = getattr(row, name.replace("ε", "epsilon"))
+    for symbol, (field, *changing) in SIZES.items():
+        value = getattr(row, field)
         given = next((options[each] for each in changing if each in options), value)
-        found[name] = type(value)(given)
+        found[symbol] = type(value)(given)
     if run.settings.system == "stock" and options:  # whose heads divide d_model
         found["d_k"] = found["d_v"] = found["d_model"] // found["h"]
-    return {name: str(value) for name, value in found.items()}
+    return found
 
 
 def _mean(values: Sequence[float]) -> str:
@@ -282,15 +265,14 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def parsers_blocks(
-    runs: Sequence[ParserRun], differences: Mapping[str, EstimatedDifference]
+    runs: Sequence[ParserRun], differences: Mapping[str, scores.EstimatedDifference]
 ) -> list[Block]:
-    """Return the paper's Table 4 with a row per run below it, how sure differences are, and a
-    column per run with its training, its scores and its repairs."""
+    """Return the paper's Table 4 with a row per run, tests of differences, and a column per run."""
     repairs = dict.fromkeys(name for run in runs for name in run.repairs.repairs)
     return [
         *_table4(runs),
         *_f1_blocks(runs[0], differences),
-        turned_table([_parsing_cells(run, repairs) for run in runs]),
+        turned(table_of([_parsing_cells(run, repairs) for run in runs])),
         f"Parameters of EVALB: {runs[0].scores.parameters}",
     ]
 
@@ -300,7 +282,7 @@ def _table4(runs: Sequence[ParserRun]) -> list[Block]:
     rows = [[row.parser, row.training, f"{row.f1:.1f}", ""] for row in TABLE_4]
     rows += [[run.name, _trained_on(run), "", f"{run.scores.all.f1:.2f}"] for run in runs]
     parsers = Table(["parser", "training", "F1, paper", "F1, ours"], rows, left=2)
-    others = dict.fromkeys(_parsed(run) for run in runs if not _is_section_23(run))
+    others = dict.fromkeys(filter(None, map(_other_set, runs)))
     if not others:
         return [parsers]
     ours = " and of ".join(others)
@@ -317,74 +299,69 @@ def _trained_on(run: ParserRun) -> str:
     return f"{corpus}: {trees.gold:,} gold{silver} sentences"
 
 
-def _parsed(run: ParserRun) -> str:
-    corpus, subset = (each or "not recorded" for each in (run.settings.corpus, run.settings.subset))
-    return f"corpus {corpus}, subset {subset}, {run.sentences:,} sentences"
+def _other_set(run: ParserRun) -> str:
+    """Return what a run parsed if it is not the paper's test set."""
+    corpus, subset = run.settings.corpus, run.settings.subset
+    if corpus in WSJ and (subset, run.sentences) == ("test", SECTION_23):
+        return ""
+    unknown = "not recorded"
+    return f"corpus {corpus or unknown}, subset {subset or unknown}, {run.sentences:,} sentences"
 
 
-def _is_section_23(run: ParserRun) -> bool:
-    """Return whether a run parsed the paper's test set."""
-    settings = run.settings
-    is_test = settings.corpus in WSJ and settings.subset == "test"
-    return is_test and run.sentences == SECTION_23
-
-
-def _f1_blocks(first: ParserRun, differences: Mapping[str, EstimatedDifference]) -> list[Block]:
+def _f1_blocks(first: ParserRun, tests: Mapping[str, scores.EstimatedDifference]) -> list[Block]:
     """Return each search against the first, over resampled sentences; nothing for one search."""
-    rows = [
-        {
-            f"F1 against {first.name}": name,
-            "difference": f"{found.difference:+.2f}",
-            f"{CONFIDENCE:.0%} interval": _interval(found),
-            "p": f"{found.p_value:.4f}",
-            "verdict": verdict(found.p_value, first.sentences),
-        }
-        for name, found in differences.items()
+    rows: list[list[Cell]] = [
+        [
+            (f"F1 against {first.name}", name, ""),
+            ("difference", found.difference, "+.2f"),
+            (f"{scores.CONFIDENCE:.0%} interval", _interval(found), ""),
+            ("p", found.p_value, ".4f"),
+            ("verdict", verdict(found.p_value, first.sentences), ""),
+        ]
+        for name, found in tests.items()
     ]
-    samples = f"over {SAMPLES_OF_DIFFERENCE:,} samples"
+    samples = f"over {scores.SAMPLES_OF_DIFFERENCE:,} samples"
     text = f"Paired bootstrap (Koehn, 2004) {samples}: {MEANING_OF_P}"
     return [table_of(rows), text] if rows else []
 
 
-def _parsing_cells(run: ParserRun, repairs: Mapping[str, None]) -> dict[str, str]:
-    """Return what a table says of a run that parses, by its labels, with these repairs."""
-    trees, scores, search = run.trees, run.scores, run.search
-    every, counts = scores.all, run.repairs.repairs
-    options = run.settings.options(TRAIN)
-    has_copies, is_tagged = trees.silver or trees.augmented, trees.tags != "XX"
-    return {
-        "": run.name,
-        "row": run.settings.row or "",
-        "gold trees": f"{trees.gold:,}",
-        "silver trees": cell(trees.silver or None, ","),
-        "phrases and pairs of gold trees": cell(trees.augmented or None, ","),
-        "copies of the gold trees": options.get("--upsample-primary", "") if has_copies else "",
-        "in a word's place": trees.tags,
-        "word pieces": cell(run.vocabulary or None, ","),
-        "dropout": options.get("--dropout", ""),
-        "attention dropout": options.get("--attention-dropout", ""),
-        **_training_cells(run),
-        "recall": f"{every.recall:.2f}",
-        "precision": f"{every.precision:.2f}",
-        "F1": f"{every.f1:.2f}",
-        f"F1, at most {scores.cutoff} words": f"{scores.short.f1:.2f}",
-        "complete match, %": f"{every.complete_match:.2f}",
-        "crossing brackets per sentence": f"{every.average_crossing:.2f}",
-        "no crossing brackets, %": f"{every.no_crossing:.2f}",
-        "tagging accuracy": f"{every.tagging_accuracy:.2f}" if is_tagged else "",
-        "errors of EVALB, which do not count": f"{every.errors:,}",
-        "well-formed before repair, %": f"{run.repairs.share_well_formed:.2f}",
-        **{f"repairs: {name}": cell(counts.get(name) or None, ",") for name in repairs},
-        "sentences parsed/s": f"{search.sentences / search.seconds:.1f}" if search.seconds else "",
-    }
+def _parsing_cells(run: ParserRun, repairs: Iterable[str]) -> list[Cell]:
+    """Return what a table says of a run that parses, with these repairs."""
+    trees, every, search = run.trees, run.scores.all, run.search
+    counts, options = run.repairs.repairs, run.settings.options(TRAIN)
+    speed = search.sentences / search.seconds if search.seconds else None
+    return [
+        ("", run.name, ""),
+        ("row", run.settings.row, ""),
+        ("gold trees", trees.gold, ","),
+        ("silver trees", trees.silver or None, ","),
+        ("phrases and pairs of gold trees", trees.augmented or None, ","),
+        ("copies of the gold trees", options.get("--upsample-primary"), ""),
+        ("in a word's place", trees.tags, ""),
+        ("word pieces", run.vocabulary or None, ","),
+        ("dropout", options.get("--dropout"), ""),
+        ("attention dropout", options.get("--attention-dropout"), ""),
+        *_cost(run),
+        ("recall", every.recall, ".2f"),
+        ("precision", every.precision, ".2f"),
+        ("F1", every.f1, ".2f"),
+        (f"F1, at most {run.scores.cutoff} words", run.scores.short.f1, ".2f"),
+        ("complete match, %", every.complete_match, ".2f"),
+        ("crossing brackets per sentence", every.average_crossing, ".2f"),
+        ("no crossing brackets, %", every.no_crossing, ".2f"),
+        ("tagging accuracy", every.tagging_accuracy if trees.tags != "XX" else None, ".2f"),
+        ("errors of EVALB, which do not count", every.errors, ","),
+        ("well-formed before repair, %", run.repairs.share_well_formed, ".2f"),
+        *((f"repairs: {name}", counts.get(name) or None, ",") for name in repairs),
+        ("sentences parsed/s", speed, ".1f"),
+    ]
 
 
 # Several seeds, and how sure differences are
 
 
 def over_seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
-    """Return a table with mean ± deviation of each group, and how the others differ from the first;
-    nothing if there are no groups."""
+    """Return mean ± deviation of each group, and tests of the differences from the first."""
     if not groups:
         return []
     first, *others = groups
@@ -399,40 +376,41 @@ def over_seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
         )
         rows.append([f"{other.name}, difference", "", *(text or "" for text in cells)])
     text = (
-        f"Differences are from {first.name}, with their {CONFIDENCE:.0%} confidence interval "
-        "and p by Welch's t-test: p is how often seeds alone would make so large a difference. "
+        f"Differences are from {first.name}, with their {scores.CONFIDENCE:.0%} confidence "
+        "interval and p by Welch's t-test: p is how often seeds alone would make so large a "
+        "difference. "
     )
     shown = "Where only one run of a group is shown, it is that of the first seed."
     header = ["mean ± standard deviation", "seeds", *first.figures]
     return [Table(header, rows, left=2), text + shown if others else shown]
 
 
-def _interval(found: EstimatedDifference) -> str:
+def _interval(found: scores.EstimatedDifference) -> str:
     """Return the confidence interval of a difference."""
     return f"{found.low:+.2f} to {found.high:+.2f}"
 
 
-def verdict(p_value: float, sentences: int) -> str:
+def verdict(p_value: float | None, sentences: int) -> str:
     """Say whether a difference on so many sentences is significant."""
-    if sentences < FEWEST:
-        return f"fewer than {FEWEST} sentences are too few to say"
-    return "significant" if p_value < LEVEL else "may be chance"
+    if p_value is None:
+        return "the one that others are tested against"
+    if sentences < scores.FEWEST:
+        return f"fewer than {scores.FEWEST} sentences are too few to say"
+    return "significant" if p_value < scores.LEVEL else "may be chance"
 
 
-def significance_blocks(significance: Significance | None, sentences: int) -> list[Block]:
+def significance_blocks(significance: scores.Significance | None, sentences: int) -> list[Block]:
     """Return each translation against the first, over resampled test sets."""
     if not significance:
         return []
-    rows = [
-        {
-            "": name,
-            "sacreBLEU": f"{tested.score:.2f}",
-            "mean of the samples, 95%": f"{tested.mean:.2f} ± {tested.interval:.2f}",
-            "p": "" if tested.p_value is None else f"{tested.p_value:.3f}",
-            "difference": "the one that others are tested against"
-            if tested.p_value is None
-            else verdict(tested.p_value, sentences),
-        }
+    rows: list[list[Cell]] = [
+        [
+            ("", name, ""),
+            ("sacreBLEU", tested.score, ".2f"),
+            ("mean of the samples, 95%", f"{tested.mean:.2f} ± {tested.interval:.2f}", ""),
+            ("p", tested.p_value, ".3f"),
+            ("difference", verdict(tested.p_value, sentences), ""),
+        ]
         for name, tested in significance.systems.items()
     ]
     return [
@@ -445,10 +423,7 @@ def significance_blocks(significance: Significance | None, sentences: int) -> li
 def differences_blocks(
     differences: Sequence[Difference], diagnoses: Mapping[str, Diagnosis]
 ) -> list[Block]:
-    """Return what went wrong in trainings, and where runs differ from their rows and each other.
-
-    `diagnoses` has every run by its name.
-    """
+    """Return what went wrong in trainings, and where runs differ from their rows and each other."""
     wrong = [
         f"{found.name}: {event.text}"
         for found in diagnoses.values()
@@ -481,8 +456,7 @@ def _aspect_cells(aspect: str, diagnoses: Iterable[Diagnosis]) -> list[str]:
 
 
 def examples_blocks(text: str, examples: Sequence[Example], names: Sequence[str]) -> list[Block]:
-    """Return a text and sentences with the translations of these runs and, where it is known, their
-    chrF; nothing if there are no sentences."""
+    """Return a text and sentences, if any, with the translations of runs and their chrF."""
     blocks: list[Block] = [text]
     for example in examples:
         texts = [("source", example.source), ("reference", example.reference)]
@@ -528,8 +502,8 @@ def how_made(run: Run) -> Details:
         "resumed": "; ".join(_elsewhere(settings, settings.resumed)),
         "evaluated by commit": evaluated_by if evaluated_by != settings.commit else None,
     }
-    given = {name: text for name, text in facts.items() if text}
-    return Details(f"How {run.name} was made", given, settings.commands)
+    known = {name: text for name, text in facts.items() if text}
+    return Details(f"How {run.name} was made", known, settings.commands)
 
 
 def _elsewhere(first: Place, later: Sequence[Place]) -> list[str]:

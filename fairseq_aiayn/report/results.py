@@ -175,20 +175,10 @@ def read_table3(directories: Sequence[Path]) -> Results:
             )
         finished[directory] = run
     require_comparable(list(finished), list(finished.values()))
-    runs = tuple(in_papers_order([*finished.values()]))
-    return Results(TABLE3, runs, unfinished=tuple(unfinished))
-
-
-def in_papers_order(runs: Sequence[TranslationRun]) -> list[TranslationRun]:
-    """Sort runs by their rows in Table 3 and, for a row, by the order of the systems."""
-    systems = list(dict.fromkeys(run.settings.system for run in runs))
-    return sorted(
-        runs,
-        key=lambda run: (
-            TABLE_3_ROWS.index(str(run.settings.row)),
-            systems.index(run.settings.system),
-        ),
-    )
+    systems = list(dict.fromkeys(run.settings.system for run in finished.values()))
+    runs = sorted(finished.values(), key=lambda run: systems.index(run.settings.system))
+    runs.sort(key=lambda run: TABLE_3_ROWS.index(str(run.settings.row)))
+    return Results(TABLE3, tuple(runs), unfinished=tuple(unfinished))
 
 
 def read_results(path: Path) -> Results:
