@@ -17,13 +17,13 @@ from functools import cache
 from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
-from fairseq_aiayn.treebank.evalb import Counts
-
 if TYPE_CHECKING:
     import numpy as np
     from sacrebleu.metrics import BLEU
     from sacrebleu.significance import Result
     from sacremoses import MosesPunctNormalizer
+
+    from fairseq_aiayn.treebank.evalb import Counts
 
 Quotes = Literal["ascii", "keep"]
 HYPHEN = " @-@ "  # how the tokenizer of Moses writes a hyphen with its option -a
