@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from fairseq_aiayn import paper
 from fairseq_aiayn.inference.folder import (
     PARSING,
     TRANSLATION,
@@ -20,8 +21,6 @@ from fairseq_aiayn.inference.folder import (
     read_vocabulary,
     text_of_data,
 )
-from fairseq_aiayn.paper import PARSING_DECODING
-from fairseq_aiayn.paper import TRANSLATION as TRANSLATION_DECODING
 from fairseq_aiayn.runs.logs import flat_options
 from fairseq_aiayn.runs.record import SEARCH, packages, read_settings
 from fairseq_aiayn.settings import ENCODER_AND_DECODER, OURS, PARSING_TASK, SHARING
@@ -87,7 +86,7 @@ class Checkpoint:
             "target_lang": target_lang,
             "sizes": _sizes(options),
             "sharing": next((kind for name, kind in SHARING.items() if options.get(name)), "all"),
-            "search": asdict(PARSING_DECODING if is_parser else TRANSLATION_DECODING),
+            "search": asdict(paper.PARSING_DECODING if is_parser else paper.TRANSLATION),
             "text": asdict(self.text),
             "learned_lengths": lengths if options.get("learned_positions") else None,
             "versions": packages(),
