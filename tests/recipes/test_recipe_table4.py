@@ -177,9 +177,11 @@ def test_one_search_and_one_sentence_need_no_test(make_part):
 
 
 def test_details_have_a_column_a_run(make_part):
+    files = {"data.json": json.dumps(DATA | {"tags": "XX"}), "repairs.json": repairs(4, too_deep=2)}
+    files["seconds.json"] = json.dumps({"sentences": SENTENCES, "seconds": 0})
     runs = [
         make_part("a", **{"repairs.json": repairs(missing_words=1_200)}),
-        make_part("b", "test-constrained", **{"repairs.json": repairs(4, too_deep=2)}),
+        make_part("b", "test-constrained", **files),
     ]
     text = markdown(read_report(runs, 0))
     assert tables_of(text)[-1][0] == ["", "a", "b test-constrained"]
@@ -202,6 +204,7 @@ def test_details_have_a_column_a_run(make_part):
         assert ours[label] == f"{all_of_it[label.replace(' ', '_')]:.2f}"
     assert (other["repairs: missing words"], other["repairs: too deep"]) == ("", "2")
     assert other["well-formed before repair, %"] == "100.00"
+    assert (other["tagging accuracy"], other["sentences parsed/s"]) == ("", "")
 
 
 @pytest.mark.parametrize(
