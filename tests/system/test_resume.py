@@ -108,4 +108,4 @@ def test_ctrl_c_ends_with_a_checkpoint_and_at_once_before_the_first_update_or_th
     assert ("fairseq-train: error: interrupted" in ended.stderr) == (done is None)
     assert last.exists() == (done is not None)
     if done:
-        assert torch.load(last)["optimizer_history"][-1]["num_updates"] == done
+        assert read_checkpoint(last)["optimizer_history"][-1]["num_updates"] == done
