@@ -101,7 +101,7 @@ def test_checkpoints(root: Path, kind: str, data: Data) -> None:
 def damage_file(data: Data, path: Path, mark: Path) -> None:
     """Damage a file, or one of a folder: its bytes, or what is in a well-formed one."""
     if path.is_dir():
-        path = data.draw(st.sampled_from(sorted(path.iterdir())))
+        path = data.draw(st.sampled_from(sorted(filter(Path.is_file, path.rglob("*")))))
     if path.suffix == ".pt" and data.draw(st.integers(0, 3)):
         state = torch.load(path, weights_only=False)
         state = with_cfg(state) if data.draw(st.booleans()) else state
