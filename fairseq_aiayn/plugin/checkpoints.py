@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, cast
@@ -31,7 +32,9 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from fairseq.tasks.translation import TranslationTask
 from fairseq.tasks.translation_multi_simple_epoch import TranslationMultiSimpleEpochTask
-from torch.overrides import TorchFunctionMode
+from torch import nn
+from torch.nn.modules.module import register_module_buffer_registration_hook as of_buffers
+from torch.nn.modules.module import register_module_parameter_registration_hook as of_parameters
 
 from fairseq_aiayn.checkpoints import Unread, only_safe_globals, plain, read_checkpoint
 
@@ -50,9 +53,9 @@ REVIEWED = {
         LabelSmoothedCrossEntropyCriterionWithAlignment,
     },
 }
-# What a model may make beside the bytes of its file, in numbers: tables of sinusoids, which no file
-# has, and what they are computed from. That is 20,000 positions of the big model.
-TABLES = 2**28
+# Numbers a model may have beside two for each byte of its file (in float16, a shared matrix counts
+# three times): tables of sinusoids, which no file has. That is 32,000 positions of the big model.
+TABLES = 2**26
 EACH_TENSOR = 2**14  # numbers that take as much time as making an empty tensor
 
 
@@ -108,34 +111,28 @@ class Loading:
         def build(cfg: Any, task: FairseqTask, from_checkpoint: bool = False) -> Any:
             if from_checkpoint:
                 require_no_vectors(plain(cfg))
-                with torch.device("meta"), AtMost(self.size + TABLES):
+                with torch.device("meta"), at_most(2 * self.size + TABLES):
                     build_model(cfg, task, from_checkpoint)
             return build_model(cfg, task, from_checkpoint)
 
         return build
 
 
-class AtMost(TorchFunctionMode):
-    """Raises ValueError as soon as torch has made more than so many numbers."""
+@contextmanager
+def at_most(numbers: int) -> Iterator[None]:
+    """Raise ValueError as soon as modules have got more than so many numbers."""
+    left = numbers
 
-    def __init__(self, numbers: int) -> None:
-        super().__init__()
-        self.left = numbers
-
-    def __torch_function__(
-        self, function: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
-        """Call the function and count what it made."""
-        given = kwargs or {}
-        made = function(*args, **given)
-        is_new = not any(made is one for one in (*args, *given.values()))
-        if isinstance(made, torch.Tensor) and is_new:
-            self.left -= made.numel() + EACH_TENSOR
-        if self.left < 0:
+    def count(module: nn.Module, name: str, tensor: torch.Tensor | None) -> None:
+        nonlocal left
+        left -= EACH_TENSOR + (0 if tensor is None else tensor.numel())
+        if left < 0:
             raise ValueError(
                 "the configuration of the checkpoint asks for a larger model than its file holds"
             )
-        return made
+
+    with of_parameters(count), of_buffers(count):
+        yield
 
 
 def require_known_names(state: Mapping[str, Any]) -> None:
