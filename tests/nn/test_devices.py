@@ -88,6 +88,7 @@ def test_a_product_by_onednn_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -
     """Of tensors of any layout, with its gradients, and in autocast's bfloat16."""
     monkeypatch.setattr(cpu_kernels, "mkl_is_slow", lambda: True)
     x, W, b = torch.randn(3, 5, 16), torch.randn(97, 16), torch.randn(97)
+    near = {"rtol": 1e-5, "atol": 1e-5}  # gradients are sums of 97 products of about 10
     for part in (x, x[0, 0], x.transpose(0, 1)[:, :2], x[:, ::2]):
         for given in ((part, W), (part, W, b)):
             found, expected = ([t.clone().requires_grad_() for t in given] for _ in range(2))
@@ -98,7 +99,7 @@ def test_a_product_by_onednn_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -
             plain.square().sum().backward()
             torch.testing.assert_close(ours, plain)
             for tensor, other in zip(found, expected, strict=True):
-                torch.testing.assert_close(tensor.grad, other.grad)
+                torch.testing.assert_close(tensor.grad, other.grad, **near)
             with torch.no_grad():
                 torch.testing.assert_close(linear(*given), F.linear(*given))
     for other in (x.double(), x.to("meta"), x[:0]):

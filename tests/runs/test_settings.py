@@ -43,6 +43,7 @@ def write(tmp_path):
 
 
 def test_settings_are_written_as_they_are_read(tmp_path, write, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     text = f"fairseq-train {recording.ROOT}/exp/bin --user-dir '{recording.ROOT}/my exp'"
     training, path = tmp_path / "training.json", tmp_path / "settings.json"
     write(training, "training", *FIRST, "--corpus=x", "--nodes=2", "--command", "train", text)
