@@ -73,7 +73,8 @@ def environment(**values: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("AIAYN_", "CUDA_", "SLURM_")) and not name.lower().endswith("_proxy")
+        if not name.startswith(("AIAYN_", "CUDA_", "SLURM_"))
+        and not name.lower().endswith("_proxy")
     }
     return {**kept, "OMP_NUM_THREADS": "1", **with_fork_server(), **values}
 
