@@ -17,15 +17,21 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from fairseq import options
+from fairseq import checkpoint_utils, options, utils
+from fairseq.data import data_utils
 from fairseq.dataclass.configs import OptimizationConfig
 from fairseq.logging import progress_bar
-from fairseq.utils import xm
+from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks.translation import TranslationTask
 
+from fairseq_aiayn.checkpoints import plain_configuration, read_checkpoint
 from fairseq_aiayn.plugin.advice import TRAIN, advice
 from fairseq_aiayn.plugin.checkpoints import require_known_names
+from fairseq_aiayn.runs.logs import flat_options
 from fairseq_aiayn.text import shortened
 
+LANGUAGES = ("source_lang", "target_lang")
+SEARCHING = ("fairseq-generate", "fairseq-interactive", "fairseq-validate")
 HIGHER_IS_BETTER = ("bleu", "f1", "accuracy")  # figures of a validation
 KIB, MIB = 2**10, 2**20
 logger = logging.getLogger(__name__)
@@ -38,6 +44,10 @@ def install() -> None:
         sys.excepthook = with_last_line(command, sys.excepthook, given)
     if command == "fairseq-train":
         Finalize(None, log_peak_memory, exitpriority=0)  # atexit does not run in forked processes
+    if command in SEARCHING:
+        checkpoint_utils.load_model_ensemble_and_task = checking_direction(
+            checkpoint_utils.load_model_ensemble_and_task, given
+        )
     options.parse_args_and_arch = checking_options(options.parse_args_and_arch, given)
     progress_bar.progress_bar = opening_log_once(progress_bar.progress_bar)
 
@@ -111,16 +121,31 @@ def checking_options(parse_args_and_arch: Callable, given: dict[str, Any]) -> Ca
                 raise
             raise ValueError("expected --task, such as --task aiayn_translation") from error
         if isinstance(parsed, Namespace):  # not also the options that are unknown
+            if training_program() is not None:
+                name_languages(parsed)
             given.update(vars(parsed))
             require_matching(vars(parsed))
             # Else nothing could load its checkpoints; fairseq-generate has an --arch, too: wav2vec2
             if "max_update" in parsed and not parsed.no_save:
                 require_known_names({"args": parsed})
-            if xm is None and "tpu" in parsed and parsed.bf16:  # fairseq sets both
+            if utils.xm is None and "tpu" in parsed and parsed.bf16:  # fairseq sets both
                 parsed.tpu = False
         return parsed
 
     return wrapped
+
+
+def name_languages(parsed: Namespace) -> None:
+    """Set the languages that the task would find in the names of the data's files, in place, so
+    that checkpoints have them."""
+    task = TASK_REGISTRY.get(getattr(parsed, "task", None))
+    if task is None or not issubclass(task, TranslationTask):
+        return
+    directory = utils.split_paths(parsed.data)[0]
+    if None in (parsed.source_lang, parsed.target_lang) and os.path.isdir(directory):
+        languages = data_utils.infer_language_pair(directory)
+        if None not in languages:
+            parsed.source_lang, parsed.target_lang = languages
 
 
 def require_matching(given: Mapping[str, object]) -> None:
@@ -135,12 +160,38 @@ def require_matching(given: Mapping[str, object]) -> None:
         )
     if given.get("memory_efficient_fp16") and given.get("optimizer") == "aiayn_adam":
         raise ValueError("--memory-efficient-fp16: expected --optimizer adam, or --fp16 instead")
-    languages = (given.get("source_lang"), given.get("target_lang"))
-    if given.get("tokenizer") == "moses" and None in languages:
+    if given.get("tokenizer") == "moses" and None in map(given.get, LANGUAGES):
         raise ValueError("--tokenizer moses: expected --source-lang and --target-lang, got none")
     rate = given.get("lr")
     if given.get("lr_scheduler") == "aiayn_inverse_sqrt" and rate != OptimizationConfig().lr:
         logger.warning("--lr is not read by aiayn_inverse_sqrt, only --lr-factor is: got %s", rate)
+
+
+def checking_direction(load_models: Callable, given: Mapping[str, Any]) -> Callable:
+    """Wrap the function that loads models: it raises ValueError for one that translates the other
+    way round, unless --model-overrides names the languages."""
+
+    @wraps(load_models)
+    def wrapped(
+        filenames: list[str], arg_overrides: Any = None, task: Any = None, *rest: Any, **named: Any
+    ) -> object:
+        models = load_models(filenames, arg_overrides, task, *rest, **named)
+        options = Namespace(**given) if task is None else task.cfg
+        used = [getattr(options, name, None) for name in LANGUAGES]
+        is_pair = task is None or isinstance(task, TranslationTask)
+        if is_pair and len({*used, None}) == 3 and "_lang" not in given.get("model_overrides", ""):
+            for path in filter(os.path.isfile, filenames):
+                configuration = flat_options(
+                    plain_configuration(read_checkpoint(Path(path), False))
+                )
+                trained = [configuration.get(name) for name in LANGUAGES]
+                if trained == used[::-1]:
+                    raise ValueError(
+                        "{}: expected -s {} -t {}, got -s {} -t {}".format(path, *trained, *used)
+                    )
+        return models
+
+    return wrapped
 
 
 def opening_log_once(make_bar: Callable) -> Callable:

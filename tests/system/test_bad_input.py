@@ -131,3 +131,19 @@ def test_a_command_without_memory_says_last_what_to_lower(
     for text in (done.stderr, log.read_text()):
         (said,) = re.findall(r"^fairseq-.*", text, re.MULTILINE)
         assert said.startswith(f"fairseq-{command}: error: out of memory: try {line}")
+
+
+@pytest.mark.parametrize("name", ["generate", "interactive", "validate"])
+def test_a_model_of_the_other_direction_is_refused_unless_that_is_overridden(
+    name, run: Run, data_bin, checkpoint
+):
+    """Breaks if all that says so is a BLEU of 0."""
+    words = [f"fairseq-{name}", data_bin, *TRANSLATE, "--path", checkpoint]
+    reverse = [*words, "-s", "de", "-t", "en"]
+    done = run(*reverse, fails=True)
+    line = f"fairseq-{name}: error: {checkpoint}: expected -s en -t de, got -s de -t en"
+    assert done.stderr.splitlines()[-1] == line
+    if name == "generate":
+        run(*reverse, "--model-overrides", "{'source_lang': 'de', 'target_lang': 'en'}")
+    if name == "validate":
+        run(*words, "-s", "en", "-t", "de")
