@@ -116,11 +116,18 @@ def pieces_of(sentence: str, cut: Cut, longest: int) -> list[str]:
     """Return the pieces of a sentence; raises ValueError for too many, TypeError for no str."""
     if not isinstance(sentence, str):
         raise TypeError(f"expected a sentence, a str, got {sentence!r:.60}")
-    if cut is not str.split and len(sentence) > longest * LONGEST_PIECE:  # cutting it takes long
-        characters = sum(map(len, sentence.split()))
-        if characters > longest * LONGEST_PIECE:
-            raise ValueError(f"expected at most {longest:,} tokens, got {characters:,} characters")
+    if cut is not str.split:
+        require_short(sentence, longest)
     pieces = cut(sentence)
     if len(pieces) > longest:
         raise ValueError(f"expected at most {longest:,} tokens, got {len(pieces):,}")
     return pieces
+
+
+def require_short(sentence: str, longest: int) -> None:
+    """Raise ValueError for more characters than `longest` pieces have: splitting megabytes takes
+    seconds."""
+    if len(sentence) > longest * LONGEST_PIECE:
+        characters = sum(map(len, sentence.split()))
+        if characters > longest * LONGEST_PIECE:
+            raise ValueError(f"expected at most {longest:,} tokens, got {characters:,} characters")

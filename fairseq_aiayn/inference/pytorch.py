@@ -35,6 +35,7 @@ from fairseq_aiayn.inference.engine import (
     Translation,
     pieces_of,
     require_sentences,
+    require_short,
 )
 from fairseq_aiayn.inference.folder import (
     END,
@@ -309,6 +310,7 @@ class Parser(TrainedModel):
         """Return the words and the tokens of a sentence."""
         words = sentence
         if isinstance(sentence, str):
+            require_short(sentence, self.config.most_tokens[0])
             words = penn_words(" ".join(SPACED.findall(sentence)))
         if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
             raise TypeError(f"expected a sentence or a list of words, got {sentence!r:.60}")

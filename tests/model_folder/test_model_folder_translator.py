@@ -77,6 +77,12 @@ def test_a_text_too_long_for_its_tokens_is_refused_before_it_is_cut():
     assert pieces_of("a" * 300_000, str.split, 1_024) == ["a" * 300_000]
 
 
+def test_a_parser_refuses_a_text_before_it_is_split(parser_folder, monkeypatch):
+    monkeypatch.setattr("fairseq_aiayn.inference.pytorch.penn_words", pytest.fail)
+    with pytest.raises(ValueError, match="sentence 1: .* got 200,000 characters"):
+        load(parser_folder, "cpu").parse(["a b " * 100_000])
+
+
 @pytest.fixture(scope="module", params=MODELS)
 def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Small:
     return small_model(tmp_path_factory.mktemp("model"), request.param)
