@@ -132,6 +132,7 @@ parse_and_score() {
 
     stage "$1" parse "$average" && {
         run mkdir -p "$scope"
+        run -o "$dir/model.json" printf '{"checkpoint": "%s", "data": "../bin"}\n' "${checkpoint#"$dir/"}"
         run -q -n validate -o "$dir/valid.log" fairseq-validate "${data[@]}" "${cpu[@]}" \
             --path "$checkpoint" --max-tokens 4096 --num-workers 0 --log-format json
         run -n generate -o "$scope/generate.txt" -e "$scope/generate.log" fairseq-generate \

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -22,14 +20,14 @@ from fairseq_aiayn.inference.folder import (
     text_of_data,
 )
 from fairseq_aiayn.runs.logs import flat_options
-from fairseq_aiayn.runs.record import SEARCH, packages, read_settings
+from fairseq_aiayn.runs.record import packages, read_settings
 from fairseq_aiayn.settings import ENCODER_AND_DECODER, OURS, PARSING_TASK, SHARING
-from fairseq_aiayn.text import dataclass_of, read_json
+from fairseq_aiayn.text import dataclass_of, read_dataclass, read_json
 
 # Where things lay on the machine of the training; a folder goes elsewhere
 PLACES = ("data", "user_dir", "save_dir", "log_file", "tensorboard_logdir", "restore_file")
 PAIR = re.compile(r"[^.]+\.([^.-]+)-([^.-]+)\.")  # train.en-de.en.bin
-CHECKPOINTS = "checkpoints"  # directory of a run
+MODEL = "model.json"
 PARSING_LANGUAGES = ("words", "tree")
 
 
@@ -100,43 +98,36 @@ class Checkpoint:
         return dataclass_of(content, Config, self.path)
 
 
-def find_run(run: Path) -> Checkpoint:
-    """Return the checkpoint of a finished run of the recipes; its settings.json tells its data, its
-    scores are beside it. A parser's run has its searches in directories of its own; one of these
-    will do, too.
+@dataclass(frozen=True)
+class ModelOfRun:
+    """The files of a run's model, relative to the run; recipes write it as model.json."""
 
-    Raises OSError or ValueError for a run without a search, or whose text has been replaced.
+    checkpoint: str
+    data: str
+
+
+def find_run(run: Path) -> Checkpoint:
+    """Return the checkpoint of a run of the recipes. A parser's run has its searches in directories
+    of its own; one of these will do, too.
+
+    Raises OSError or ValueError for a run without a model, or whose text has been replaced.
     """
-    parts = run.glob("*/settings.json") if (run / "training.json").exists() else []
-    found = [*run.glob("settings.json"), *sorted(parts)]
-    if not found:
-        raise ValueError(f"{run}: expected a model folder, or a run with its settings.json")
-    path, search = found[0], found[0].parent
-    settings = read_settings(path)
-    words = shlex.split(settings.commands.get(SEARCH, ""))
-    options = settings.options(SEARCH)
-    if len(words) < 2 or "--path" not in options:
-        raise ValueError(f"{path}: expected the command of a search, got none")
-    data, checkpoint = _moved(search, Path(words[1]), Path(options["--path"]))
+    places = [place for place in (run, run.absolute().parent) if (place / MODEL).exists()]
+    if not places:
+        raise ValueError(
+            f"{run}: expected a model folder, or a run with its {MODEL}; --checkpoint and"
+            " --data-bin name the model of an earlier recipe's run, which has none"
+        )
+    model = read_dataclass(ModelOfRun, places[0] / MODEL)
+    settings = read_settings(places[0] / "training.json")
+    data = places[0] / model.data
     seal = data / "sha256"
     text_sha256 = seal.read_text(encoding="utf-8").split(" ")[0] if seal.exists() else None
     if text_sha256 and settings.text_sha256 not in (None, text_sha256):
         raise ValueError(f"{data}: expected the text of {run}, but it has been made anew since")
-    told = {"data": settings.corpus, "scores": _scores(search / "score.json")}
+    told = {"data": settings.corpus, "scores": _scores(run / "score.json")}
     told = {name: words for name, words in told.items() if words}
-    return Checkpoint(checkpoint, data, *text_of_data(data), told)
-
-
-def _moved(search: Path, data: Path, checkpoint: Path) -> tuple[Path, Path]:
-    """Return where the data and the checkpoint of a recorded search are now.
-
-    Recorded paths begin at the root of a checkout, and a run may have been moved with its data.
-    """
-    in_run = 2 if checkpoint.parent.name == CHECKPOINTS else 1  # not averaged, or RUN/average.pt
-    then, inside = checkpoint.parents[in_run - 1], Path(*checkpoint.parts[-in_run:])
-    run = search if (search / inside).exists() else search.absolute().parent  # RUN/PART
-    beside = run / os.path.relpath(data, then)
-    return beside if beside.exists() else data, run / inside
+    return Checkpoint(places[0] / model.checkpoint, data, *text_of_data(data), told)
 
 
 def to_fairseq(model: Model, path: Path) -> None:

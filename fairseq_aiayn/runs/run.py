@@ -3,7 +3,8 @@
 The directory of a training is also that of its evaluation on a translation's test set:
 
     settings.json        how it was made, see record.py; only {"system": name} is required
-    training.json        the part of it that is known when the training starts (not read)
+    model.json           where its checkpoint and its data are, for inference/export.py
+    training.json        the part of it that is known when the training starts
     train.log            fairseq-train's --log-file with --log-format json, of a finished training
     valid.log            what fairseq-validate --log-format json prints for the evaluated checkpoint
     generate-SUBSET.txt  fairseq-generate's output (kept for the record, not read)

@@ -36,9 +36,8 @@ def training(tmp_path: Path) -> Path:
     small.codes.rename(small.data / "codes")
     note = {"pieces": "byte_pairs", "normalize": False, "lowercase": True}
     (small.data / "text.json").write_text(json.dumps(note))
-    search = f"fairseq-generate {small.data} --path {run}/average.pt"
-    settings = {"system": "aiayn", "corpus": "invented", "commands": {"generate": search}}
-    (run / "settings.json").write_text(json.dumps(settings))
+    (run / "model.json").write_text('{"checkpoint": "average.pt", "data": "../bin"}')
+    (run / "training.json").write_text('{"system": "aiayn", "corpus": "invented"}')
     return tmp_path / "exp"
 
 

@@ -96,11 +96,8 @@ def test_every_kind_of_model_comes_back(kind: str, precision: str, tmp_path: Pat
     built.load_state_dict(after["model"], strict=True)
 
 
-def test_a_run_that_has_been_moved_has_everything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Recorded paths are relative to the root of a checkout, which need not be the current
-    directory; and an EXP may have been moved since. A parser's search has its own directory."""
+def test_a_run_says_where_its_model_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the run's own directory. A parser's search has one within it."""
     small = small_model(tmp_path / "prepared")
     run, inside = tmp_path / "exp of mine" / "tiny-1", Path("checkpoints/checkpoint_last.pt")
     for directory in ("checkpoints", "test"):
@@ -111,25 +108,24 @@ def test_a_run_that_has_been_moved_has_everything(
     (small.data / "text.json").write_text(json.dumps(note))
     (small.data / "sha256").write_text("0ff  -\n")
     small.data.rename(run.parent / "bin")
-    (tmp_path / "old exp" / "bin").mkdir(parents=True)  # of another training
-    monkeypatch.chdir(tmp_path)
-    search = f"fairseq-generate 'old exp/bin' --path 'old exp/tiny-1/{inside}' --beam 4"
+    (run / "model.json").write_text(json.dumps({"checkpoint": str(inside), "data": "../bin"}))
     settings = {"system": "aiayn", "corpus": "invented", "text_sha256": "0ff"}
-    settings["commands"] = {"generate": search}
-    (run / "test" / "settings.json").write_text(json.dumps(settings))
-    (run / "training.json").touch()
+    (run / "training.json").write_text(json.dumps(settings))
     score = {"score": 24.2345, "signature": "case:mixed"}
-    (run / "test" / "score.json").write_text(json.dumps({"paper": score, "sacrebleu": "none"}))
-    for given in (run, run / "test"):
+    (run / "score.json").write_text(json.dumps({"paper": score, "sacrebleu": "none"}))
+    monkeypatch.chdir(run / "test")
+    for given in (run, run / "test", Path("..", "test"), Path()):
         model = find_run(given).read()
         assert model.config.text == TextProcessing(BYTE_PAIRS, normalize=True)
-        assert model.config.told == {"data": "invented", "scores": "BLEU 24.23 (case:mixed)"}
-    assert "BLEU 24.23" in model_card(model)
+        assert model.config.told["data"] == "invented"
+    assert "BLEU 24.23 (case:mixed)" in model_card(find_run(run).read())
     (run.parent / "bin" / "sha256").write_text("0dd  -\n")
     with pytest.raises(ValueError, match="has been made anew since"):
         find_run(run)
-    (run / "training.json").unlink()  # as where EXP is given, which may have several runs
-    with pytest.raises(ValueError, match="expected a model folder, or a run"):
+    (run / "model.json").unlink()
+    with pytest.raises(
+        ValueError, match="model folder, or a run with .* --checkpoint and --data-bin"
+    ):
         find_run(run)
 
 
