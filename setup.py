@@ -18,6 +18,7 @@ RUN = [
     "sentencepiece>=0.2",
     "sacremoses>=0.1",
     "sacrebleu>=2.3",
+    "lxml>=4.9",
     "nltk>=3.8",
     "jinja2>=3",
     "scipy>=1.15",

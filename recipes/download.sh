@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # files here share variables
 # Downloads: checked, resumed, and complete or absent. Sourced by lib.sh.
 
-# download URL FILE CHECKSUM
+# download URL FILE CHECKSUM [BYTES]
 #
 # CHECKSUM is sha256:HEX or md5:HEX. FILE appears only with this checksum. A file of the same name in
 # --mirror is linked instead.
@@ -15,18 +15,18 @@ download() {
     if [[ -n $mirror && -e $mirror/$name ]]; then
         run ln -sfn "$mirror/$name" "$file.part"
     else
-        fetch "$url" "$file.part" "$sum"
+        fetch "$url" "$file.part" "$sum" "${4-}"
     fi
     check "$file.part" "$sum"
     run mv "$file.part" "$file"
 }
 
-# fetch URL PART CHECKSUM: download to PART, going on where it stopped, as often as it grows.
+# fetch URL PART CHECKSUM BYTES: download to PART, going on where it stopped, as often as it grows.
 fetch() {
     local before size=-1
     [[ ! -L $2 ]] || rm -f "$2"
-    until run curl --fail --location --retry 3 --connect-timeout 30 --speed-limit 1 --speed-time 60 \
-        --continue-at - --output "$2" "$1"; do
+    until run curl --fail --location --proto =http,https ${4:+--max-filesize "$4"} --retry 3 \
+        --connect-timeout 30 --speed-limit 1 --speed-time 60 --continue-at - --output "$2" "$1"; do
         (($? != 33)) || rm -f "$2" # the server cannot resume
         ! fits "$2" "$3" || return 0
         before=$size size=$(stat -c %s "$2" 2>/dev/null || echo 0)

@@ -6,7 +6,7 @@
 #
 #   stage NUMBER NAME [VALUE...] && { ... }     run a block unless it was done with these values
 #   run [-q] [-n NAME] [-i INPUT] [-o OUTPUT] COMMAND...     run one command of a block
-#   download URL FILE CHECKSUM                  get a file from --mirror or the web, and check it
+#   download URL FILE CHECKSUM [BYTES]          get a file from --mirror or the web, and check it
 #
 # With --dry_run, all three print the commands that they would run. Recipes need bash 4.4.
 
@@ -56,13 +56,13 @@ locked=         # lock that is held
 lock_fd=        # its descriptor
 declare -A commands=() # of a run, by the names that settings.json gives them
 
-log() { echo "$(date '+%F %T') $*" | tee -a "$log" >&2; }
+log() { echo "$(date '+%F %T') $*" | tee -a "$log" >&2 2>/dev/null || true; } # a full disk has no log
 
 # End the recipe with one line.
 fatal() {
     local line="${recipe#"$root"/}: ${at:+stage $at: }$*"
     at=
-    echo "${line//[[:cntrl:]]/ }" | tee -a "$log" >&2 # a user's values may have line ends
+    echo "${line//[[:cntrl:]]/ }" | tee -a "$log" >&2 2>/dev/null # a user's values may have line ends
     exit 1
 }
 
@@ -169,7 +169,7 @@ on_exit() {
     trap - EXIT
     [[ -z $job ]] || stop_group "$job"
     ((status == 0)) || [[ -z $at || $status == 130 || $status == 143 ]] ||
-        log "stage $at failed with status $status: $(last_line); log: $log"
+        log "stage $at failed with status $status: $(reason); log: $log"
     exit "$status"
 }
 
@@ -182,8 +182,20 @@ trap 'on_exit $?' EXIT
 trap 'on_signal 130' INT
 trap 'on_signal 143' TERM
 
-# Print the last line of the log that says something; fairseq-train's last one is its peak memory.
-last_line() { grep -v -e '^[[:space:]]*$' -e ' | peak memory: ' "$log" | tail -n 1 | cut -c 1-300; }
+# Print why a stage failed: the disk is full, or the last line of the log that says something;
+# fairseq-train's last one is its peak memory.
+reason() {
+    ! disk_is_full || { echo "the disk of $scope is full" && return; }
+    grep -v -e '^[[:space:]]*$' -e ' | peak memory: ' "$log" | tail -n 1 | cut -c 1-300
+}
+
+# Try to write a MiB: df knows no quotas.
+disk_is_full() {
+    local status=0
+    head -c 1048576 /dev/zero 2>/dev/null >"$parts/room" || status=$?
+    rm -f "$parts/room"
+    ((status != 0))
+}
 
 # stage NUMBER NAME [VALUE...]: say whether a stage is to run now. It is done when its marker stands
 # in the directory with the same VALUEs; the marker is written when the next stage, or `end`, is
@@ -254,7 +266,7 @@ run() {
         echo "$shown"
         return
     fi
-    echo "$(date '+%F %T') $shown" >>"$log"
+    { echo "$(date '+%F %T') $shown" >>"$log"; } 2>/dev/null || true
     set -m # a process group of its own, so that the whole job can be stopped, even while bash waits
     execute "$@" &
     job=$!

@@ -241,6 +241,8 @@ launch() {
     last=$(last_written)
     while ((status != 0)) && node_0_trains; do
         status=0 begun=$(trainings_begun)
+        # A checkpoint for which there was no room would take that of the next
+        [[ $node_rank != 0 || $dry_run == true ]] || rm -f "$dir"/checkpoints/checkpoint*.pt.tmp
         run -p "${train[@]}" || status=$?
         ((status != 0)) || break
         now=$(last_written)
@@ -251,7 +253,7 @@ launch() {
                 log "no update was made: did every node start within $node_wait s and reach $master?"
             exit "$status"
         fi
-        ((tries <= restarts)) || exit "$status"
+        ((tries <= restarts)) && ! disk_is_full || exit "$status"
         log "training ended with status $status: it is started again"
     done
     [[ $node_rank != 0 || $dry_run == true ]] || rm -f "$dir/.training"

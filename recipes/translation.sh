@@ -39,8 +39,8 @@ stage 1 download && {
         make_text # defined by the demo: writes EXP/downloads/{train,valid,test}.*
     else
         downloads=$(python "$module" fairseq_aiayn.corpus.manifest --manifest "$manifest" "${pair[@]}")
-        while IFS=$'\t' read -r url file checksum <&3; do
-            [[ -z $url ]] || download "$url" "$exp/downloads/$file" "$checksum"
+        while IFS=$'\t' read -r url file checksum bytes <&3; do
+            [[ -z $url ]] || download "$url" "$exp/downloads/$file" "$checksum" "$bytes"
         done 3<<<"$downloads"
     fi
 }

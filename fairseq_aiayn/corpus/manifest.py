@@ -7,7 +7,7 @@ the language and {side} for src or ref. Without [downloads], the files must be t
 
     python -m fairseq_aiayn.corpus.manifest --manifest corpus.toml --source-lang en --target-lang de
 
-prints URL, file and checksum, separated by tabs, for each file to download.
+prints URL, file, checksum and size, separated by tabs, for each file to download.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def main() -> None:
         arguments = parser.parse_args()
         manifest = read_manifest(arguments.manifest)
         for file, download in manifest.used((arguments.source_lang, arguments.target_lang)):
-            print(download.url, file, download.checksum, sep="\t")
+            print(download.url, file, download.checksum, download.size or "", sep="\t")
 
 
 if __name__ == "__main__":

@@ -74,14 +74,14 @@ def test_wmt14_is_scored_on_all_3003_sentences_of_newstest2014_in_either_directi
             assert members == [f"{name}-src.{one}.sgm", f"{name}-ref.{other}.sgm"]
 
 
-def test_the_command_prints_a_line_of_three_columns_for_each_file_used(path):
+def test_the_command_prints_a_line_of_four_columns_for_each_file_used(path):
     languages = ("--source-lang", "en", "--target-lang", "de")
     result = script(manifest.__file__, "--manifest", path, *languages)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout == (
-        "http://localhost:9/a.tgz\ta.tgz\tmd5:2c2c\n"
-        "http://localhost:9/valid.en\tvalid.en\tsha256:0a0a\n"
-        "http://localhost:9/valid.de\tvalid.de\tmd5:1b1b\n"
+        "http://localhost:9/a.tgz\ta.tgz\tmd5:2c2c\t\n"
+        "http://localhost:9/valid.en\tvalid.en\tsha256:0a0a\t7\n"
+        "http://localhost:9/valid.de\tvalid.de\tmd5:1b1b\t\n"
     )
 
 

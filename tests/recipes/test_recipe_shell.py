@@ -190,6 +190,16 @@ def test_a_failing_command_leaves_no_output_and_no_marker(sample, tmp_path):
     assert stages_run(finish(sample).stderr)[0] == "1-make"
 
 
+def test_a_full_disk_is_named_as_such(sample, tmp_path):
+    """A limit on the size of files stands in for it; the log takes nothing more, either."""
+    finish(sample)
+    (tmp_path / "exp/run/recipe.log").write_bytes(bytes(99_999))
+    limited = ("bash", "-c", "trap '' XFSZ; ulimit -f 40; exec \"$@\"", "-", *sample)
+    result = call([*limited, "--stage", "4"], LAST=f"head -c 99999 /dev/zero >{tmp_path}/big")
+    end = rf" stage 4-last failed with status \d: the disk of {tmp_path}/exp/run is full; log: "
+    assert re.search(end, result.stderr.splitlines()[-1]) and result.returncode != 0
+
+
 def start_last(sample: list, tmp_path: Path) -> tuple[subprocess.Popen, int, Path]:
     """Start a recipe; return it when its last command runs, with that process and its messages."""
     errors, sign = tmp_path / "errors", tmp_path / "sign"
@@ -360,10 +370,11 @@ def fetch(tmp_path):
 # Options
 url= # address
 sum= # checksum
+size= # bytes
 # End of options
 read_options "$@"
 open_exp x
-stage 1 download && download "$url" "$exp/downloads/file" "$sum"
+stage 1 download && download "$url" "$exp/downloads/file" "$sum" "$size"
 end
 """
     script = write_tool(tmp_path / "tools" / "get", body) / "get"
@@ -372,6 +383,14 @@ end
         return call([script, "--exp", tmp_path / "exp", "--url", url, "--sum", total, *options])
 
     return get
+
+
+def test_only_the_web_is_asked_and_for_no_more_than_the_manifest_says(served, fetch, tmp_path):
+    url, ranges = served
+    for words in ((url, SUM, "--size", "9999"), (f"file://{tmp_path}/tools/get", SUM)):
+        assert "cannot download" in fetch(*words).stderr.splitlines()[-1]
+        assert not [*(tmp_path / "exp/downloads").glob("file*")]
+    assert fetch(url, SUM, "--size", "10000").returncode == 0 and ranges
 
 
 @pytest.mark.parametrize("there", [0, 5000, len(CONTENT)])
