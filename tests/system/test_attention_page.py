@@ -10,6 +10,7 @@ import torch
 
 from fairseq_aiayn.attention_maps.page import attention_page, view_of
 from fairseq_aiayn.attention_maps.weights import AttentionMap, merge_words, select
+from fairseq_aiayn.text import one_line
 
 pytest_plugins = ["browser"]
 
@@ -190,7 +191,7 @@ def test_a_phone_shows_it_and_hostile_words_stay_text(open_page, scheme: str, vi
     """Without scrolling sideways."""
     page = open_page(f"#view={view}", 360, scheme, invented("encoder", HOSTILE, HOSTILE))
     shown = "#query button" if view == "lines" else "figure >> nth=0 >> .queries span"
-    assert page.tab.locator(shown).all_text_contents() == [*HOSTILE]
+    assert page.tab.locator(shown).all_text_contents() == [*map(one_line, HOSTILE)]
     assert page.tab.locator("h1").text_content() == page.tab.title() == HOSTILE[0]
     assert page.tab.locator("img, b:not(li b), script:not([id]):not([type])").count() == 0
     ground = page.tab.evaluate("getComputedStyle(document.body).backgroundColor")
