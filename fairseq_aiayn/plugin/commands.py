@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import re
 import resource
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import wraps
+from difflib import get_close_matches
+from functools import partial, wraps
 from multiprocessing.util import Finalize
 from pathlib import Path
 from traceback import walk_tb
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from fairseq import checkpoint_utils, options, utils
@@ -33,6 +36,12 @@ from fairseq_aiayn.text import shortened
 LANGUAGES = ("source_lang", "target_lang")
 SEARCHING = ("fairseq-generate", "fairseq-interactive", "fairseq-validate")
 HIGHER_IS_BETTER = ("bleu", "f1", "accuracy")  # figures of a validation
+# What is wrong with a file that an option names; fairseq's own errors have no number
+NO_SUCH_FILE = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES)
+# Functions of fairseq within which an error is none of the options'
+WORK = {"train", "validate_and_save", "train_step", "valid_step", "inference_step"}
+CHOICES = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)$")
+LONGEST_CHOICES = 200  # characters
 KIB, MIB = 2**10, 2**20
 logger = logging.getLogger(__name__)
 
@@ -96,15 +105,29 @@ def with_last_line(command: str, previous: Callable, given: Mapping[str, Any]) -
 
 
 def one_line(error: BaseException, trace: TracebackType | None) -> str | None:
-    """Return what to print of a ValueError that this package raised and of Ctrl-C; None for other
-    errors."""
+    """Return what to print of a ValueError that this package raised, of Ctrl-C, and of what fairseq
+    says of options and files before the work begins; None for other errors."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
-    raised_in = ""
-    for frame, _ in walk_tb(trace):
-        raised_in = frame.f_globals.get("__name__", "")
-    ours = isinstance(error, ValueError) and raised_in.startswith("fairseq_aiayn.")
-    return str(error) if ours else None
+    frames = [frame for frame, _ in walk_tb(trace)]
+    raised_in = frames[-1].f_globals.get("__name__", "") if frames else ""
+    if isinstance(error, ValueError):
+        return str(error) if raised_in.startswith("fairseq_aiayn.") else None
+    of_files = isinstance(error, OSError) and error.errno in NO_SUCH_FILE
+    of_options = isinstance(error, AssertionError | NotImplementedError)
+    if of_files or (of_options and raised_in.partition(".")[0] in ("fairseq", "fairseq_cli")):
+        return None if WORK & {frame.f_code.co_name for frame in frames} else str(error) or None
+    return None
+
+
+def refuse(parser: ArgumentParser, message: str) -> NoReturn:
+    """End a command with one line on its options; of many choices, it has the nearest."""
+    if match := CHOICES.search(message):
+        names = re.findall(r"[^',\s]+", match[2])
+        if len(match[2]) > LONGEST_CHOICES:
+            near = ", ".join(get_close_matches(match[1], names)) or f"one of {len(names)}"
+            message = f"{message[: match.start()]}expected {near}, got {match[1]!r}"
+    parser.exit(2, f"{parser.prog}: error: {shortened(message)}\n")
 
 
 def checking_options(parse_args_and_arch: Callable, given: dict[str, Any]) -> Callable:
@@ -113,9 +136,10 @@ def checking_options(parse_args_and_arch: Callable, given: dict[str, Any]) -> Ca
     training, `require_known_names` do. What was parsed is also in `given`."""
 
     @wraps(parse_args_and_arch)
-    def wrapped(*arguments: object, **named: object) -> object:
+    def wrapped(parser: ArgumentParser, *arguments: object, **named: object) -> object:
+        setattr(parser, "error", partial(refuse, parser))  # noqa: B010
         try:
-            parsed = parse_args_and_arch(*arguments, **named)
+            parsed = parse_args_and_arch(parser, *arguments, **named)
         except KeyError as error:
             if error.args != (None,):  # the key with which fairseq looks for the task
                 raise

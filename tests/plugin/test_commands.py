@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,12 @@ from building import parse
 from fairseq.logging import progress_bar
 
 from fairseq_aiayn.paper import find_row
-from fairseq_aiayn.plugin.commands import command_name, training_program, with_last_line
+from fairseq_aiayn.plugin.commands import (
+    command_name,
+    one_line,
+    training_program,
+    with_last_line,
+)
 
 
 def raised(action, *arguments: object) -> BaseException:
@@ -34,6 +40,52 @@ def test_only_our_value_errors_are_shortened(monkeypatch, capsys) -> None:
     monkeypatch.setenv("AIAYN_DEBUG", "1")
     hook(type(ours), ours, ours.__traceback__)
     assert passed_on[-1] is ours
+
+
+def raising(name: str, error: Exception, module: str) -> BaseException:
+    """The error, raised by a function of this name in a module."""
+    code = f"def {name}(error):\n    raise error"
+    namespace: dict = {"__name__": module}
+    exec(code, namespace)  # noqa: S102
+    return raised(namespace[name], error)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "module", "is_short"),
+    [
+        ("load", FileNotFoundError(2, "No such file or directory", "bin/dict.fr.txt"), "os", True),
+        ("load", OSError("Model file not found: x.pt"), "fairseq.checkpoint_utils", True),
+        ("main", AssertionError("--path required for generation!"), "fairseq_cli.generate", True),
+        ("process", NotImplementedError("Unknown post_process option: x"), "fairseq.data", True),
+        ("main", AssertionError(), "fairseq_cli.generate", False),
+        ("init", AssertionError("Torch not compiled with CUDA enabled"), "torch.cuda", False),
+        ("load", OSError(28, "No space left on device"), "fairseq.checkpoint_utils", False),
+        ("train", FileNotFoundError(2, "No such file", "train.bin"), "fairseq_cli.train", False),
+        ("load", KeyError("x"), "fairseq.checkpoint_utils", False),
+    ],
+)
+def test_a_wrong_option_or_file_is_one_line_until_the_work_begins(
+    name: str, error: Exception, module: str, is_short: bool
+) -> None:
+    """Breaks if an error in the middle of the work, or one without words, loses its traceback."""
+    found = raising(name, error, module)
+    assert one_line(found, found.__traceback__) == (str(error) if is_short else None)
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        ("--arch aiayn_bas", "argument --arch/-a: expected aiayn_base, .*, got 'aiayn_bas'"),
+        ("--arch qqqq", r"argument --arch/-a: expected one of \d+, got 'qqqq'"),
+        ("--log-format jsn", "argument --log-format: invalid choice: 'jsn' .*json.*"),
+        ("--arch aiayn_base --no-such", "unrecognized arguments: --no-such"),
+    ],
+)
+def test_wrong_words_are_one_line_with_the_nearest_right_ones(flags, line, capsys) -> None:
+    with pytest.raises(SystemExit) as end:
+        parse(*flags.split())
+    assert end.value.code == 2
+    assert re.fullmatch(rf"\S+: error: {line}\n", capsys.readouterr().err)
 
 
 def test_the_commands_of_fairseq_are_known() -> None:
