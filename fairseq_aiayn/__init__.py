@@ -65,7 +65,7 @@ class RegisterAfterFairseq:
         return spec
 
 
-if "fairseq" in sys.modules:
+if sys.modules.get("fairseq"):  # None where a program blocks it
     register()
 else:
     sys.meta_path.insert(0, RegisterAfterFairseq())

@@ -186,7 +186,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 def whole_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder, which becomes `path`, readable by everyone, when the block ends; if
     the block fails, it is removed. Raises ValueError if `path` exists."""
-    if path.exists():
+    if os.path.lexists(path):  # a link that leads nowhere, too
         raise ValueError(f"{path}: must not exist yet")
     path.parent.mkdir(parents=True, exist_ok=True)
     with _new_folder_beside(path) as folder:

@@ -80,7 +80,7 @@ def run_export(arguments: argparse.Namespace) -> None:
         if getattr(arguments, name) and arguments.to not in targets:
             raise ValueError(f"{option(name)}: goes with --to {' or '.join(targets)}")
     output: Path = arguments.output
-    if output.exists():
+    if output.exists() or output.is_symlink():
         raise ValueError(f"--output {output}: must not exist yet")
     given = find_model(arguments)
     model = read_model(given)

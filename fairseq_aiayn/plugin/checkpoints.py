@@ -205,7 +205,7 @@ def literal(evaluate: Callable) -> Callable:
         if isinstance(value, str):
             try:
                 value = ast.literal_eval(value)
-            except (SyntaxError, ValueError) as error:
+            except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
                 raise ValueError(f"expected a list, a dict or a number, got {value!r}") from error
             if evaluate.__name__ == "eval_bool":
                 return bool(value)

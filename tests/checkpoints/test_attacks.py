@@ -155,8 +155,9 @@ def test_no_string_is_evaluated(tmp_path):
     """Stock fairseq's Transformer has two options that it evaluates."""
     mark = tmp_path / "mark"
     for evaluate in (utils.eval_str_list, utils.eval_str_dict, utils.eval_bool):
-        with pytest.raises(ValueError, match="expected a list, a dict or a number, got"):
-            evaluate(expression(mark))
+        for text in (expression(mark), "-" * 200_000 + "1", "[" * 100_000):
+            with pytest.raises(ValueError, match="expected a list, a dict or a number, got"):
+                evaluate(text)
     assert not mark.exists()
     assert utils.eval_str_list("[1, 2]", type=int) == [1, 2] == utils.eval_str_list("1,2", type=int)
     assert utils.eval_str_list(None) is None and utils.eval_str_list(7.0, type=int) == [7]

@@ -37,8 +37,11 @@ def test_a_folder_appears_when_its_block_ends(tmp_path: Path) -> None:
     made = [path, path / "inner", path / "inner" / "file"]
     assert [path, *path.rglob("*")] == made
     assert [each.stat().st_mode & 0o777 for each in made] == [0o755, 0o755, 0o644]
-    with pytest.raises(ValueError, match="must not exist yet"), whole_folder(path):
-        pass
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for there in (path, tmp_path / "link"):
+        with pytest.raises(ValueError, match="must not exist yet"), whole_folder(there):
+            pass
+    (tmp_path / "link").unlink()
     with pytest.raises(KeyboardInterrupt), whole_folder(tmp_path / "other") as part:
         raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == [path.parent]
