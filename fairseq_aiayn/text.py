@@ -200,20 +200,22 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _new_folder_beside(path: Path) -> Iterator[Path]:
-    """Yield a new folder, in which no file of the user can be, and remove it at the end.
+    """Yield a new folder, in which no file of the user can be, and remove it at the end; an OSError
+    of a file in it names `path`.
 
     A recipe that calls the command gives its own folder for this, which it empties after a kill.
     """
-    parts = os.environ.get("AIAYN_PARTS", "")
+    folder, parts = "", os.environ.get("AIAYN_PARTS", "")
     try:
         is_near = os.path.isdir(parts) and os.stat(parts).st_dev == path.parent.stat().st_dev
         where = parts if is_near else path.parent
-        folder = TemporaryDirectory(prefix="aiayn-", suffix=".part", dir=where)
+        with TemporaryDirectory(prefix="aiayn-", suffix=".part", dir=where) as name:
+            folder = str(Path(name))
+            yield Path(folder)
     except OSError as error:
-        error.filename = str(path)
+        if str(error.filename).startswith(folder):
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
-    with folder as name:
-        yield Path(name)
 
 
 def require_not_among(
@@ -234,7 +236,8 @@ EXTRAS = {  # the extra of this package that brings another package
     "matplotlib": "plot",
     "ctranslate2": "ctranslate2",
 }
-LONG_VALUE = re.compile(r"'[^']{200,}'|\"[^\"]{200,}\"|\S{200,}")  # a quoted text, a path, a number
+# A quoted text, a path, a number; an apostrophe within a word quotes nothing
+LONG_VALUE = re.compile(r"(?<!\w)'[^']{200,}'(?!\w)|\"[^\"]{200,}\"|\S{200,}")
 
 
 def note(message: str) -> None:

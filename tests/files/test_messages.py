@@ -85,6 +85,11 @@ def test_a_long_value_is_shortened_and_the_rule_stays(value: str) -> None:
     assert len(line) < 300
 
 
+def test_an_apostrophe_quotes_nothing() -> None:
+    message = f"the sentence's length{' and its' * 40} beam don't fit"
+    assert shortened(message) == message
+
+
 def test_a_script_ends_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """An extra brings a package that is missing, or pip does; one that fails says why."""
     monkeypatch.setattr("sys.argv", ["dir/tool.py"])

@@ -44,7 +44,14 @@ def test_a_folder_appears_when_its_block_ends(tmp_path: Path) -> None:
     (tmp_path / "link").unlink()
     with pytest.raises(KeyboardInterrupt), whole_folder(tmp_path / "other") as part:
         raise KeyboardInterrupt
+    failing = whole_folder(tmp_path / "other")
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path}/other'"), failing as part:
+        (part / "none" / "file").touch()  # the message would speak of a folder that is gone
     assert list(tmp_path.iterdir()) == [path.parent]
+    path = tmp_path / "link"
+    path.symlink_to(tmp_path / "none" / "folder")
+    with pytest.raises(ValueError, match=f"{path}: must not exist yet"), whole_folder(path):
+        pass
 
 
 def test_unfinished_files_of_a_recipes_command_are_in_its_folder(
