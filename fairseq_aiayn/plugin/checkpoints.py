@@ -8,6 +8,7 @@ Python, open files that it names, or take as much memory as it says.
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
@@ -53,6 +54,18 @@ REVIEWED = {
         LabelSmoothedCrossEntropyCriterionWithAlignment,
     },
 }
+# What these options of a checkpoint may give, up to which value
+ALLOWED_OPTIONS: dict[str, dict[str, float]] = {
+    "eval_bleu_args": {"beam": 100, "max_len_a": 100.0, "max_len_b": 10_000, "min_len": 1}
+    | {"lenpen": 100.0, "unnormalized": True},
+    "eval_bleu_detok_args": {"moses_no_dash_splits": True, "moses_no_escape": True},
+}
+METERS = {  # of fairseq, with the numbers that they need
+    "AverageMeter": {"sum", "count"},
+    "SumMeter": {"sum"},
+    "TimeMeter": {"init", "n"},
+    "StopwatchMeter": {"sum", "n"},
+}
 # Numbers a model may have beside two for each byte of its file (in float16, a shared matrix counts
 # three times): tables of sinusoids, which no file has. That is 32,000 positions of the big model.
 TABLES = 2**26
@@ -95,10 +108,18 @@ class Loading:
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from error
             self.size = local.stat().st_size
-            with only_safe_globals():
-                loaded = load_checkpoint_to_cpu(path, *arguments, **options)
-            # Nothing reads the sums over all validations, and --eval-bleu's are arrays of NumPy.
-            loaded["extra_state"].get("metrics", {}).pop("valid", None)
+            try:
+                with only_safe_globals():
+                    loaded = load_checkpoint_to_cpu(path, *arguments, **options)
+                # Drop the validation sums: nothing reads them, and --eval-bleu stores arrays there.
+                loaded["extra_state"].get("metrics", {}).pop("valid", None)
+                require_numbers(loaded)
+            except OSError:
+                raise
+            except Exception as error:  # any value of the wrong type can raise any error
+                reason = str(error) or type(error).__name__
+                message = f"{path}: fairseq cannot load this checkpoint: {reason}"
+                raise ValueError(message) from error
             return loaded
 
         return load
@@ -111,6 +132,7 @@ class Loading:
         def build(cfg: Any, task: FairseqTask, from_checkpoint: bool = False) -> Any:
             if from_checkpoint:
                 require_no_vectors(plain(cfg))
+                require_plain_search(getattr(task, "cfg", None))
                 with torch.device("meta"), at_most(2 * self.size + TABLES):
                     build_model(cfg, task, from_checkpoint)
             return build_model(cfg, task, from_checkpoint)
@@ -178,6 +200,61 @@ def require_no_vectors(model: Any) -> None:
                 " fairseq-generate, fairseq-interactive and fairseq-validate take"
                 f" --model-overrides \"{{'{name}': None}}\""
             )
+
+
+def require_plain_search(cfg: Any) -> None:
+    """Raise ValueError if the --eval-bleu of a checkpoint asks for anything but a small beam
+    search; fairseq takes its options as they are."""
+    if not getattr(cfg, "eval_bleu", False):
+        return
+    for name, largest in ALLOWED_OPTIONS.items():
+        text: Any = getattr(cfg, name, None)
+        try:
+            given = json.loads(text)
+            plain_search = all(
+                type(value) in (type(largest[option]), int, bool)
+                and (option == "beam") <= value <= largest[option]
+                for option, value in given.items()
+            )
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            plain_search = False
+        if not plain_search or cfg.eval_bleu_detok not in REGISTRIES["tokenizer"]["registry"]:
+            expected = ", ".join(f"{option} up to {most}" for option, most in largest.items())
+            raise ValueError(
+                f"{name} is {str(text)[:60]!r}, expected {expected}: fairseq-validate takes"
+                " --model-overrides \"{'eval_bleu': False}\""
+            )
+
+
+def require_numbers(state: Mapping[str, Any]) -> None:
+    """Raise ValueError unless what a training takes from a checkpoint as it is, the place in the
+    epoch, scores and meters, are numbers."""
+    extra, newest = state["extra_state"], state["optimizer_history"][-1]
+    place = extra.get("train_iterator", {})
+    counts = [place.get(name, 0) for name in ("epoch", "iterations_in_epoch", "processes")]
+    counts.append(newest.get("num_updates", 0))
+    scores = [extra.get(name) for name in ("best", "val_loss", "previous_training_time")]
+    meters = [meter for group in extra.get("metrics", {}).values() for meter in group]
+    are_numbers = (
+        all(type(count) is int and 0 <= count < 2**31 for count in counts)
+        and all(map(is_numeric, (place.get("patience", {}), *scores)))
+        and isinstance(newest.get("lr_scheduler_state", {}), dict)
+    )
+    for priority, name, kind, content in meters:
+        needed = [content.get(part) for part in METERS.get(kind, {""})]  # "": of no meter
+        are_numbers &= type(priority) is int and isinstance(name, str) and None not in needed
+        are_numbers &= is_numeric(content) and content.get("round") in (None, *range(10))
+    if not are_numbers:
+        raise ValueError("expected numbers as its place in the epoch, its scores and its meters")
+
+
+def is_numeric(value: Any) -> bool:
+    """Return whether a value is a number of at most 64 bits, or has nothing else in it."""
+    if isinstance(value, dict | list):
+        return all(map(is_numeric, value.values() if isinstance(value, dict) else value))
+    if isinstance(value, torch.Tensor):
+        return value.numel() == 1
+    return isinstance(value, float | None) or (isinstance(value, int) and abs(value) < 2**63)
 
 
 def of_a_command(setup_task: Callable) -> Callable:

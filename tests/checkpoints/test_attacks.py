@@ -174,15 +174,18 @@ def test_a_pipe_and_a_device_are_not_waited_for(tmp_path):
 # --- what a configuration builds --------------------------------------------------------------
 
 
-def stock(directory: Path, task: str = "translation", **options: object) -> str:
-    """Write the checkpoint of a small stock model, whose dictionaries lie in `directory`."""
+def stock(
+    directory: Path, task: str = "translation", search: dict | None = None, **options: object
+) -> str:
+    """Write the checkpoint of a small stock model, whose dictionaries lie in `directory`; `search`
+    has options of its task."""
     for language in ("en", "de"):
         (directory / f"dict.{language}.txt").write_text("x 1\n")
     sizes = {"encoder_embed_dim": 8, "decoder_embed_dim": 8, "encoder_layers": 1}
     sizes |= {"decoder_layers": 1, "share_all_embeddings": True}
     model = argparse.Namespace(_name="transformer", arch="transformer", **sizes | options)
     state = checkpoint(model)
-    languages = {"source_lang": "en", "target_lang": "de"}
+    languages = {"source_lang": "en", "target_lang": "de"} | (search or {})
     state["cfg"]["task"] = argparse.Namespace(task=task, data=str(directory), **languages)
     state["model"] = {"encoder.embed_tokens.weight": torch.ones(len(Dictionary()) + 1, 8)}
     return str(save(directory / "evil.pt", state))
@@ -217,6 +220,69 @@ def test_word_vectors_that_a_checkpoint_names_are_not_opened(tmp_path):
         checkpoint_utils.load_model_ensemble_and_task(
             [stock(tmp_path, **vectors)], {**vectors, "encoder_embed_path": None}
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("eval_bleu_args", "[" * 100_000),
+        ("eval_bleu_args", "{"),
+        ("eval_bleu_args", '{"sampling": true, "print_alignment": "x"}'),
+        ("eval_bleu_args", '{"prefix_allowed_tokens_fn": 1}'),
+        ("eval_bleu_args", '{"beam": 100000}'),
+        ("eval_bleu_args", '{"beam": 2.5}'),
+        ("eval_bleu_args", '{"max_len_b": Infinity}'),
+        ("eval_bleu_detok_args", '{"tokenizer": "x"}'),
+        ("eval_bleu_detok", "x"),
+    ],
+)
+def test_a_checkpoint_has_a_small_search(name, value, tmp_path):
+    """With fairseq-validate, whose advice works."""
+    search = {"eval_bleu": True, "eval_bleu_args": '{"beam": 5, "max_len_a": 1.2}'}
+    with pytest.raises(RuntimeError, match="Missing key"):  # it is built
+        checkpoint_utils.load_model_ensemble_and_task([stock(tmp_path, search=search)])
+    path = stock(tmp_path, search=search | {name: value})
+    with pytest.raises(ValueError, match="eval_bleu.* expected .*--model-overrides"):
+        checkpoint_utils.load_model_ensemble_and_task([path])
+    with pytest.raises(RuntimeError, match="Missing key"):
+        checkpoint_utils.load_model_ensemble_and_task([path], {"eval_bleu": False})
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"train_iterator": {"epoch": 1, "iterations_in_epoch": 10**18}},
+        {"train_iterator": {"epoch": "x"}},
+        {"train_iterator": {"epoch": 1, "patience": {"num_runs": "x"}}},
+        {"best": "x"},
+        {"previous_training_time": "x"},
+        {"metrics": 3},
+        {"metrics": {"train": [1, 2]}},
+        {"metrics": {"train": [(1, "loss", "safe_round", {})]}},
+        {"metrics": {"train": [(1, "loss", "MetersDict", [(1, "a", "AverageMeter", {})])]}},
+        {"metrics": {"train": [(1, "loss", "AverageMeter", {"val": 1, "sum": "x", "count": 1})]}},
+        {"metrics": {"train": [(1, "loss", "AverageMeter", {"val": 1})]}},
+    ],
+)
+def test_a_place_and_meters_are_numbers(extra, tmp_path):
+    """fairseq-train calls the function of fairseq that a meter names."""
+    state = checkpoint()
+    state["extra_state"] |= extra
+    assert "fairseq cannot load this checkpoint: " in refusal(save(tmp_path / "evil.pt", state))
+
+
+@pytest.mark.parametrize("updates", [10**400, "x", -1])
+def test_updates_are_a_number(updates, tmp_path):
+    path = save(tmp_path / "evil.pt", checkpoint(updates=updates))
+    assert "fairseq cannot load this checkpoint: " in refusal(path)
+
+
+def test_no_option_takes_the_memory_or_the_name_of_a_parameter_the_terminal(tmp_path):
+    args = argparse.Namespace(arch="aiayn_tiny", task="translation", max_update="-" * 200_000 + "1")
+    path = save(tmp_path / "evil.pt", checkpoint(args=args, cfg=None))
+    assert "fairseq cannot load this checkpoint: " in refusal(path)
+    path = save(tmp_path / "evil.pt", checkpoint() | {"model": {"\x1b[2J": torch.ones(1)}})
+    assert "expected dense tensors by their names" in refusal(path)
 
 
 def test_a_task_that_opens_many_files_is_named_by_a_checkpoint_but_not_made(tmp_path):
