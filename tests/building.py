@@ -61,8 +61,8 @@ def sharp_model(
     """A small untrained model, whose output distributions are sharp, like those of a trained
     one."""
     torch.manual_seed(seed)
-    args = Namespace(encoder_embed_dim=16, encoder_attention_heads=2, d_k=8, **sizes)
-    args.max_source_positions = args.max_target_positions = 64
+    lengths = {"max_source_positions": 64, "max_target_positions": 64}
+    args = Namespace(encoder_embed_dim=16, encoder_attention_heads=2, d_k=8, **lengths | sizes)
     apply_row(row, args)
     model = AiaynModel.build_model(args, task).eval()
     with torch.no_grad():

@@ -26,7 +26,7 @@ from fairseq_aiayn.attention_maps.weights import weights_of_call
 from fairseq_aiayn.nn.attention import EncoderDecoderAttention
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.decoder_state import DecoderState
-from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.dimensions import LONGEST_SINUSOIDS, Dimensions
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS
 from fairseq_aiayn.nn.transformer import (
     Decoder,
@@ -90,6 +90,7 @@ class AiaynEncoder(FairseqEncoder):
     def __init__(self, dictionary: Dictionary, transformer: Transformer):
         super().__init__(dictionary)
         self.stack = transformer.encoder
+        self.longest = LONGEST_SINUSOIDS
         self.encode = transformer.encode
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> EncoderOut:
@@ -107,8 +108,8 @@ class AiaynEncoder(FairseqEncoder):
         }
 
     def max_positions(self) -> int:
-        """Return the maximum length of a source."""
-        return self.stack.position.weight.size(0)
+        """Return the maximum length of a source, --max-source-positions of the training."""
+        return min(self.longest, self.stack.position.weight.size(0))
 
 
 class AiaynDecoder(FairseqIncrementalDecoder):
@@ -117,6 +118,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
     def __init__(self, dictionary: Dictionary, stack: Decoder):
         super().__init__(dictionary)
         self.stack = stack
+        self.longest = LONGEST_SINUSOIDS
         self.aligns = False  # whether the attention of a whole target is also returned
 
     def forward(
@@ -170,8 +172,8 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         state.keep_sources(new_order)
 
     def max_positions(self) -> int:
-        """Return the maximum length of a target."""
-        return self.stack.position.weight.size(0)
+        """Return the maximum length of a target, --max-target-positions of the training."""
+        return min(self.longest, self.stack.position.weight.size(0))
 
 
 @register_model(MODEL_NAME)
@@ -275,7 +277,9 @@ class AiaynModel(FairseqEncoderDecoderModel):
             learned_lengths=lengths if args.learned_positions else None,
             initialization=args.initialization,
         )
-        return cls(transformer, source, target, PRODUCT_TYPES[args.autocast or "float32"])
+        model = cls(transformer, source, target, PRODUCT_TYPES[args.autocast or "float32"])
+        model.encoder.longest, model.decoder.longest = lengths
+        return model
 
 
 # --- the rows of paper.py ---------------------------------------------------------------------

@@ -62,6 +62,20 @@ def test_agrees_with_fairseqs_own_search_without_a_length_penalty(task, seed, be
         )
 
 
+@pytest.mark.parametrize("learned", [False, True])
+def test_the_positions_of_the_training_bound_sources_and_outputs(task, learned):
+    """As with stock models, whatever positions there are."""
+    limits = {"max_source_positions": 6, "max_target_positions": 5}
+    model = sharp_model(task, TINY, 0, 3.0, learned_positions=learned, **limits)
+    assert model.max_positions() == (6, 5)  # fairseq refuses longer pairs, or skips them
+    for generator in (
+        task.build_generator([model], Namespace(beam=2, min_len=4)),
+        SequenceGenerator([model], task.target_dictionary, beam_size=2, min_len=4),
+    ):
+        found = generator.generate([model], sample(task, B=3))
+        assert {len(sentence[0]["tokens"]) for sentence in found} == {5}  # with the end
+
+
 def log_p_after(models: list[AiaynModel], source: torch.Tensor, end: int, written: tuple) -> list:
     """log P of every next token, from full forward passes and the mean of the models'
     probabilities."""
