@@ -191,7 +191,8 @@ class Epochs(iterators.EpochBatchIterator):
         vars(training_program().should_stop_early).update(state.pop("patience", {}))
         seen = state.get("iterations_in_epoch", 0) * state.pop("processes", self.num_shards)
         then, now = state.pop("batches", None), self.order_of_batches()
-        if seen and then not in (None, now):
+        is_beyond = seen >= now["number"] and state.get("version", 1) > 1  # 1: the epoch had ended
+        if seen and (then not in (None, now) or is_beyond):
             seen = 0
             logger.warning(
                 "epoch %d begins again, with other batches: %s, not %s", state["epoch"], now, then

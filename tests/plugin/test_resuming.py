@@ -125,12 +125,21 @@ def test_float32_weights_survive_where_the_model_has_16_bits(monkeypatch):
     assert weights_of(flat) == [flat.fp32_params[3]]
 
 
-@pytest.mark.parametrize("other", [{"batches": 9}, {"batches": 10, "seed": 2}])
-def test_with_other_batches_the_epoch_begins_again_and_says_so(other, caplog):
+@pytest.mark.parametrize(
+    ("other", "place"),
+    [
+        ({"batches": 9}, {}),
+        ({"batches": 10, "seed": 2}, {}),
+        ({"batches": 10}, {"iterations_in_epoch": 10}),
+        ({"batches": 10}, {"processes": 3}),
+    ],
+)
+def test_with_other_batches_the_epoch_begins_again_and_says_so(other, place, caplog):
+    """Also from a place that no epoch of these batches has."""
     (stored,) = iterators(1, 10)
     take([stored], 4)
     (shard,) = iterators(1, **other)
-    shard.load_state_dict(stored.state_dict())
+    shard.load_state_dict(stored.state_dict() | place)
     assert "epoch 1 begins again" in caplog.text
     assert len(take([shard])) == other["batches"]
 
