@@ -66,6 +66,7 @@ def install() -> None:
         return
     loader = cast(Any, DataLoader)
     PathManager.copy = copied_whole(PathManager.copy)
+    checkpoint_utils.torch_persistent_save = into_new_file(checkpoint_utils.torch_persistent_save)
     iterators.EpochBatchIterator, iterators.GroupedIterator = Epochs, Groups
     HalfPrecision.state_dict = with_weights(HalfPrecision.state_dict)
     HalfPrecision.load_state_dict = loading_weights(HalfPrecision.load_state_dict)
@@ -98,6 +99,19 @@ def copied_whole(copy: Callable) -> Callable:
         if copied:
             os.replace(part, target)
         return copied
+
+    return wrapped
+
+
+def into_new_file(save: Callable) -> Callable:
+    """Wrap the function that writes a checkpoint: with --write-checkpoints-asynchronously, fairseq
+    writes into the file of that name, which `copied_whole` may have linked to others."""
+
+    @wraps(save)
+    def wrapped(content: object, path: str, async_write: bool = False) -> None:
+        if async_write and PathManager.supports_rename(path):
+            Path(path).unlink(missing_ok=True)
+        save(content, path, async_write)
 
     return wrapped
 

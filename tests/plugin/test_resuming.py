@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from fairseq.checkpoint_utils import torch_persistent_save
 from fairseq.data.iterators import CountingIterator
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.file_io import PathManager
@@ -27,6 +28,7 @@ from fairseq_aiayn.plugin.resuming import (
     Epochs,
     Groups,
     copied_whole,
+    into_new_file,
     loading_weights,
     unless_done,
     weights_of,
@@ -219,6 +221,17 @@ def test_half_a_copy_replaces_no_checkpoint(tmp_path, monkeypatch):
         assert last.read_bytes() == b"of update 20" and not last.samefile(source)
     assert copied_whole(killed)(str(source), str(last), overwrite=True)
     assert last.samefile(source) and source.read_bytes() == b"of update 20"
+
+
+def test_a_checkpoint_that_is_written_over_changes_no_copy_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(PathManager, "opena", open)  # as with iopath's, the file is written into
+    first, last = tmp_path / "checkpoint_1_20.pt", tmp_path / "checkpoint_last.pt"
+    save = into_new_file(torch_persistent_save)
+    for asynchronous in (False, True):
+        save([20], str(first))
+        copied_whole(PathManager.copy)(str(first), str(last), overwrite=True)
+        save([30], str(last), async_write=asynchronous)
+        assert torch.load(first) == [20] and torch.load(last) == [30]
 
 
 def test_an_update_that_overflows_is_no_second_validation(monkeypatch):
