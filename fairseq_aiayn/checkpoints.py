@@ -11,13 +11,14 @@ import collections
 import enum
 import errno
 import os
+import pickletools
 import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import IO, Any
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import numpy
@@ -33,6 +34,7 @@ REFERENCE = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")  # ${optimization.lr}
 # A configuration of fairseq, its references resolved, has about 500 values in 50,000 characters.
 # Ten references in each of nine nested lists would make 10⁹ values.
 LARGEST, EACH_VALUE = 1_000_000, 10  # characters, and what a value counts beside its own
+MOST_PARTS, DEEPEST = 10**7, 1_000  # of a value, its parts counted as often as they occur
 PLAIN = (bool, int, float, str, bytes, enum.Enum)
 
 
@@ -110,6 +112,10 @@ def _load(path: Path, weights: bool) -> Any:
     try:
         if is_zip:
             require_intact(path, weights)
+        else:
+            with path.open("rb") as file:
+                for _ in range(5):  # a number, a version, the machine, the state, names of tensors
+                    require_hashable(file)
         with only_safe_globals():
             return torch.load(path, "cpu", weights_only=True, mmap=is_utf8 and is_zip)
     except Exception as error:  # broken bytes can make the unpickler raise any error
@@ -119,6 +125,8 @@ def _load(path: Path, weights: bool) -> Any:
         reason = "truncated, or not a PyTorch checkpoint"
         if isinstance(error, BadZipFile):
             reason = f"damaged, use another checkpoint or a copy of this one: {error}"
+        if isinstance(error, RecursionError):
+            reason = f"refused, {error}"
         if refused := REFUSED.search(str(error)):
             reason = f"refused, it asks for {refused[1]}, which is not plain data"
         raise ValueError(f"{path}: {reason}") from error
@@ -136,6 +144,36 @@ def require_intact(path: Path, weights: bool) -> None:
                 with archive.open(part) as content:
                     while content.read(2**20):
                         pass
+            if part.filename.endswith("/data.pkl"):
+                with archive.open(part) as content:
+                    require_hashable(content)
+
+
+def require_hashable(pickled: IO[bytes]) -> None:
+    """Raise RecursionError for a value whose hash, as the key of a dict, would take hours or more
+    than the stack: tuples within tuples, the same ones again and again."""
+    stack: list[tuple[int, int]] = []  # of each value: its parts, and how deep they lie
+    marks: list[int] = []
+    seen: dict[int, tuple[int, int]] = {}
+    for operation, index, _ in pickletools.genops(pickled):
+        if "GET" in operation.name:
+            stack.append(seen[index])
+        elif "PUT" in operation.name:
+            seen[index] = stack[-1]
+        elif operation.name == "MARK":
+            marks.append(len(stack))
+        else:
+            taken = operation.stack_before
+            first = len(stack) - len(taken)
+            if pickletools.markobject in taken:
+                first = marks.pop() - taken.index(pickletools.markobject)
+            parts = stack[first:]
+            del stack[first:]
+            size = 1 + sum(size for size, _ in parts)
+            depth = 1 + max((depth for _, depth in parts), default=0)
+            if size > MOST_PARTS or depth > DEEPEST:
+                raise RecursionError("it has values within values without end")
+            stack += [(size, depth)] * len(operation.stack_after)
 
 
 @contextmanager

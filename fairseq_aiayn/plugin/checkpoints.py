@@ -37,7 +37,13 @@ from torch import nn
 from torch.nn.modules.module import register_module_buffer_registration_hook as of_buffers
 from torch.nn.modules.module import register_module_parameter_registration_hook as of_parameters
 
-from fairseq_aiayn.checkpoints import Unread, only_safe_globals, plain, read_checkpoint
+from fairseq_aiayn.checkpoints import (
+    Allowance,
+    Unread,
+    only_safe_globals,
+    plain,
+    read_checkpoint,
+)
 
 # When a training resumes, the first process loads the checkpoint and sends it to the others by
 # torch.save and torch.load. A placeholder, which holds one index, then replaces each tensor.
@@ -229,6 +235,7 @@ def require_plain_search(cfg: Any) -> None:
 def require_numbers(state: Mapping[str, Any]) -> None:
     """Raise ValueError unless what a training takes from a checkpoint as it is, the place in the
     epoch, scores and meters, are numbers."""
+    allowance = Allowance()
     extra, newest = state["extra_state"], state["optimizer_history"][-1]
     place = extra.get("train_iterator", {})
     counts = [place.get(name, 0) for name in ("epoch", "iterations_in_epoch", "processes")]
@@ -237,21 +244,23 @@ def require_numbers(state: Mapping[str, Any]) -> None:
     meters = [meter for group in extra.get("metrics", {}).values() for meter in group]
     are_numbers = (
         all(type(count) is int and 0 <= count < 2**31 for count in counts)
-        and all(map(is_numeric, (place.get("patience", {}), *scores)))
+        and is_numeric([place.get("patience", {}), *scores], allowance)
         and isinstance(newest.get("lr_scheduler_state", {}), dict)
     )
     for priority, name, kind, content in meters:
         needed = [content.get(part) for part in METERS.get(kind, {""})]  # "": of no meter
         are_numbers &= type(priority) is int and isinstance(name, str) and None not in needed
-        are_numbers &= is_numeric(content) and content.get("round") in (None, *range(10))
+        are_numbers &= is_numeric(content, allowance) and content.get("round") in (None, *range(10))
     if not are_numbers:
         raise ValueError("expected numbers as its place in the epoch, its scores and its meters")
 
 
-def is_numeric(value: Any) -> bool:
+def is_numeric(value: Any, allowance: Allowance) -> bool:
     """Return whether a value is a number of at most 64 bits, or has nothing else in it."""
+    allowance.take(value)
     if isinstance(value, dict | list):
-        return all(map(is_numeric, value.values() if isinstance(value, dict) else value))
+        parts = value.values() if isinstance(value, dict) else value
+        return all(is_numeric(part, allowance) for part in parts)
     if isinstance(value, torch.Tensor):
         return value.numel() == 1
     return isinstance(value, float | None) or (isinstance(value, int) and abs(value) < 2**63)

@@ -8,6 +8,8 @@ import os
 import pickle
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import IO
 
 import numpy
 import pytest
@@ -117,6 +119,30 @@ def test_lists_within_lists_end(tmp_path):
     loop.append(loop)
     for value in (wide, loop):
         refusal(save(tmp_path / "evil.pt", checkpoint(args=argparse.Namespace(arch=value))))
+        state = checkpoint()
+        state["extra_state"]["best"] = value
+        refusal(save(tmp_path / "evil.pt", state))
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])
+@pytest.mark.parametrize(
+    "value", [b")" + 40 * b"q\0h\0\x86", b")" + 200_000 * b"\x85"], ids=["wide", "deep"]
+)
+def test_no_key_takes_hours_or_the_stack(value, zipped, tmp_path):
+    """Breaks if PyTorch hashes tuples within tuples: it then hangs, or the process dies."""
+
+    class Key(pickle.Pickler):
+        def __init__(self, file: IO, **options: object) -> None:
+            self.file = file
+
+        def dump(self, state: object) -> None:
+            self.file.write(b"\x80\x02}" + value + b"K\x01s.")
+
+    path, zipped = tmp_path / "evil.pt", {"_use_new_zipfile_serialization": zipped}
+    torch.save(
+        {}, path, SimpleNamespace(__name__="pickle", dump=pickle.dump, Pickler=Key), 2, **zipped
+    )
+    assert "refused, it has values within values without end" in refusal(path)
 
 
 @pytest.mark.parametrize(
