@@ -68,7 +68,7 @@ def ctranslate2(words: list[str]) -> Iterator[Callable[[], float]]:
     model = Checkpoint(Path(checkpoint), Path(data), TextProcessing("none"), None).read()
     sources = test_sources(Path(data), model.config.source_lang, model.config.target_lang)
     with TemporaryDirectory() as work:
-        write_ctranslate2(model, "float32", Path(work) / "model")
+        write_ctranslate2(model, Path(work) / "model")
         threads = torch.get_num_threads()
         engine = Translator(str(Path(work) / "model"), intra_threads=threads)
 

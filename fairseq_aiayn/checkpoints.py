@@ -154,7 +154,7 @@ def require_hashable(pickled: IO[bytes]) -> None:
     than the stack: tuples within tuples, the same ones again and again."""
     stack: list[tuple[int, int]] = []  # of each value: its parts, and how deep they lie
     marks: list[int] = []
-    seen: dict[int, tuple[int, int]] = {}
+    seen: dict[Any, tuple[int, int]] = {}
     for operation, index, _ in pickletools.genops(pickled):
         if "GET" in operation.name:
             stack.append(seen[index])

@@ -1,4 +1,4 @@
-"""The command that writes a trained model for use without fairseq, or for other programs."""
+"""The command that writes a trained model for use without fairseq, or back to fairseq."""
 
 from __future__ import annotations
 
@@ -8,26 +8,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import cast, get_args
 
-from fairseq_aiayn.cli.options import (
-    FLOAT32,
-    QUANTIZATIONS,
-    add_model,
-    find_model,
-    read_model,
-)
+from fairseq_aiayn.cli.options import FLOAT32, add_model, find_model, read_model
 from fairseq_aiayn.inference.export import to_fairseq
 from fairseq_aiayn.inference.folder import NONE, TRANSLATION, Model, Precision, write_folder
 from fairseq_aiayn.settings import option
 from fairseq_aiayn.text import note
 
-FOLDER, FAIRSEQ, CTRANSLATE2 = TARGETS = ("folder", "fairseq", "ctranslate2")
+FOLDER, FAIRSEQ = TARGETS = ("folder", "fairseq")
 TOLD = ("data", "scores", "licence")
-TARGETS_OF = {  # an option
-    "precision": (FOLDER,),
-    "quantization": (CTRANSLATE2,),
-    "no_ctranslate2": (FOLDER,),
-    **{name: (FOLDER,) for name in TOLD},
-}
 
 
 def declare_export(parser: argparse.ArgumentParser) -> None:
@@ -43,11 +31,6 @@ def declare_export(parser: argparse.ArgumentParser) -> None:
         help="of the weights in the folder (default: float32)",
     )
     parser.add_argument(
-        "--quantization",
-        choices=QUANTIZATIONS,
-        help="of the weights, with --to ctranslate2 (default: float32)",
-    )
-    parser.add_argument(
         "--no-ctranslate2", action="store_true", help="leave CTranslate2's files out of the folder"
     )
     card = parser.add_argument_group("for the model card")
@@ -56,7 +39,7 @@ def declare_export(parser: argparse.ArgumentParser) -> None:
 
 
 def run_export(arguments: argparse.Namespace) -> None:
-    """write a trained model as one folder for use without fairseq, or for other programs
+    """write a trained model as one folder for use without fairseq, or as a checkpoint
 
     A folder has all that raw text needs: weights, vocabularies, byte pairs or word pieces, and the
     search's defaults. `aiayn translate FOLDER` and fairseq_aiayn.load("FOLDER") use it; they need
@@ -67,18 +50,17 @@ def run_export(arguments: argparse.Namespace) -> None:
 
     Where CTranslate2, an engine in C++, is installed (pip install 'fairseq-aiayn[ctranslate2]'),
     the folder of a translation model also has its files, in float32, in FOLDER/ctranslate2, which
-    `aiayn translate` uses. --to ctranslate2 writes these alone, for other programs or quantized.
+    `aiayn translate` and other programs use.
 
     examples:
       aiayn export exp/demo/aiayn-tiny-1 --output demo-en-de
       aiayn export --checkpoint average.pt --data-bin bin --bpe-codes codes --normalize \\
           --output en-de
       aiayn export demo-en-de --to fairseq --output checkpoint.pt
-      aiayn export demo-en-de --to ctranslate2 --quantization int8 --output demo-en-de-int8
     """
-    for name, targets in TARGETS_OF.items():
-        if getattr(arguments, name) and arguments.to not in targets:
-            raise ValueError(f"{option(name)}: goes with --to {' or '.join(targets)}")
+    for name in ("precision", "no_ctranslate2", *TOLD):
+        if getattr(arguments, name) and arguments.to != FOLDER:
+            raise ValueError(f"{option(name)}: goes with --to {FOLDER}")
     output: Path = arguments.output
     if output.exists() or output.is_symlink():
         raise ValueError(f"--output {output}: must not exist yet")
@@ -95,12 +77,8 @@ def run_export(arguments: argparse.Namespace) -> None:
     model = replace(model, config=config)
     if arguments.to == FOLDER:
         _write_folder(model, output, not arguments.no_ctranslate2)
-    elif arguments.to == FAIRSEQ:
-        to_fairseq(model, output)
     else:
-        from fairseq_aiayn.inference.ctranslate2_writer import write_ctranslate2
-
-        write_ctranslate2(model, arguments.quantization or FLOAT32, output)
+        to_fairseq(model, output)
 
 
 def _write_folder(model: Model, output: Path, for_ctranslate2: bool) -> None:

@@ -28,7 +28,6 @@ from fairseq_aiayn.inference.export import Checkpoint
 from fairseq_aiayn.inference.folder import (
     CONFIG,
     FOR_CTRANSLATE2,
-    OF_OTHERS,
     PIECES_FILES,
     WORD_PIECES,
     Config,
@@ -80,8 +79,7 @@ def run_translate(arguments: argparse.Namespace) -> None:
     Reads a sentence per line from standard input, or asks for one after the other in a terminal,
     and prints one translation per line, in the same order; an empty line stays empty. Text is
     tokenized and cut into pieces as in the model's training, and put together again. The beam
-    search is the paper's (section 6.1). A FOLDER needs no fairseq; it may also be what `aiayn
-    export --to ctranslate2` wrote; outputs are ranked in the same way.
+    search is the paper's (section 6.1). A FOLDER needs no fairseq.
 
     CTranslate2 (pip install 'fairseq-aiayn[ctranslate2]') searches by default on a CPU where
     FOLDER has its files, which `aiayn export` writes, and its outputs are the same: with a beam
@@ -98,7 +96,7 @@ def run_translate(arguments: argparse.Namespace) -> None:
       aiayn translate demo-en-de --precision bfloat16 < text.en
       aiayn translate demo-en-de --engine ctranslate2 --quantization int8 < text.en
       aiayn translate demo-en-de --nbest 3 --scores < text.en
-      aiayn translate demo-en-de-int8 --skip-invalid < text.en
+      aiayn translate demo-en-de --skip-invalid < text.en
       aiayn translate demo-en-de
     """
     engine = _translator(arguments).engine(arguments.beam, arguments.alpha, arguments.nbest)
@@ -138,16 +136,12 @@ def _translator(arguments: argparse.Namespace) -> Translator | CTranslate2Transl
 
 
 def _is_for_ctranslate2(arguments: argparse.Namespace, given: Path | Checkpoint) -> bool:
-    """Return whether a model is for CTranslate2 alone, or has files for CTranslate2, which is there
-    and would give the output of our own search.
+    """Return whether a model has files for CTranslate2, which is there and would give the output of
+    our own search.
 
     Its search ends earlier, which changes outputs for a small beam or a large α (docs/export.md).
     """
-    if not isinstance(given, Path):
-        return False
-    if (given / OF_OTHERS).is_file():
-        return True
-    if not (given / FOR_CTRANSLATE2).is_dir():
+    if not isinstance(given, Path) or not (given / FOR_CTRANSLATE2).is_dir():
         return False
     search = read_dataclass(Config, given / CONFIG).search
     beam = search.beam if arguments.beam is None else arguments.beam

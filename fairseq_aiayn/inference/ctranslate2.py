@@ -1,10 +1,4 @@
-"""A model for CTranslate2, an engine in C++ that searches on CPUs and GPUs without PyTorch.
-
-config.json, model.bin, *_vocabulary.json   what CTranslate2 reads
-aiayn.json                                  config.json of a model folder: the search, the text
-codes or pieces.model                       as in a model folder
-
-The first ones are also in ctranslate2/ of a model folder.
+"""A model folder in CTranslate2, an engine in C++ that searches on CPUs and GPUs without PyTorch.
 
 Nothing here imports torch: an import takes longer than the translation of many sentences.
 """
@@ -27,7 +21,6 @@ from fairseq_aiayn.inference.folder import (
     BEGIN,
     END,
     FOR_CTRANSLATE2,
-    OF_OTHERS,
     PADDING,
     SPECIAL,
     VOCABULARIES,
@@ -39,8 +32,7 @@ FINISHED_PER_BEAM = 2
 
 
 class CTranslate2Translator:
-    """A model folder with CTranslate2's files, or what `write_ctranslate2` wrote: text in, text
-    out, ranked as in section 6.1.
+    """A model folder with CTranslate2's files: text in, text out, ranked as in section 6.1.
 
     CTranslate2 divides log P by |Y|^α, the paper by ((5 + |Y|)/6)^α. So CTranslate2 is asked for
     all outputs that its search finished, with plain log P, and they are ranked here. Its search
@@ -63,16 +55,15 @@ class CTranslate2Translator:
         """
         self.config, self.cut, self.join = read_text_processing(path)
         self.batch_tokens = batch_tokens
-        if not (path / OF_OTHERS).is_file():
-            if not (path / FOR_CTRANSLATE2).is_dir():
-                raise ValueError(
-                    f"{path}: expected CTranslate2's files in it, got none; a folder with them is"
-                    f" made by: aiayn export {quote(str(path))} --output NEW"
-                )
-            path /= FOR_CTRANSLATE2
+        files = path / FOR_CTRANSLATE2
+        if not files.is_dir():
+            raise ValueError(
+                f"{path}: expected CTranslate2's files in it, got none; a folder with them is"
+                f" made by: aiayn export {quote(str(path))} --output NEW"
+            )
         try:
             self.translator = ctranslate2.Translator(
-                str(path),
+                str(files),
                 device or "auto",
                 compute_type=quantization or "default",
                 intra_threads=threads or 0,
@@ -80,8 +71,8 @@ class CTranslate2Translator:
             if self.translator.device != "cpu":  # the first search loads the libraries of a GPU
                 self.translator.translate_batch([[SPECIAL[END]]], max_decoding_length=1)
         except (RuntimeError, ValueError) as error:  # a damaged model is a RuntimeError
-            raise ValueError(f"{path}: {error}") from error
-        target = [path / name for name in VOCABULARIES if (path / name).exists()][-1]
+            raise ValueError(f"{files}: {error}") from error
+        target = [files / name for name in VOCABULARIES if (files / name).exists()][-1]
         self.V = len(cast(list, read_json(target)))
 
     def engine(

@@ -1,4 +1,4 @@
-"""A model as a directory of CTranslate2, which ctranslate2.py reads.
+"""The files for CTranslate2 in a model folder, which ctranslate2.py reads.
 
 CTranslate2 has the paper's model: norms after the residual sums, ReLU, no bias where there is none.
 Its layer norm takes our epsilon. Its heads have one size, so that the smaller of d_k and d_v is
@@ -20,37 +20,21 @@ from torch.nn.functional import pad
 from fairseq_aiayn.inference.folder import (
     END,
     LONGEST,
-    OF_OTHERS,
     SPECIAL,
     Config,
     Model,
-    copy_pieces_file,
-    write_config,
 )
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.layers import LAYER_NORM_EPSILON, AddAndNorm, LearnedPositions, sinusoids
 from fairseq_aiayn.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer
-from fairseq_aiayn.text import whole_folder
 
 
-def write_ctranslate2(model: Model, quantization: str, path: Path) -> None:
-    """Write a directory for CTranslate2; it appears whole or not at all.
-
-    `quantization` is CTranslate2's name of the type of the weights. Raises ValueError if `path`
-    exists, and OSError if a file cannot be read or written.
-    """
-    with whole_folder(path) as part:
-        save_ctranslate2(model, quantization, part)
-        copy_pieces_file(model, part)
-        write_config(model.config, part / OF_OTHERS)
-
-
-def save_ctranslate2(model: Model, quantization: str, folder: Path) -> None:
-    """Write CTranslate2's own files into a folder, which is made if there is none."""
-    folder.mkdir(exist_ok=True)
+def write_ctranslate2(model: Model, folder: Path) -> None:
+    """Write CTranslate2's files into a new folder, in float32; raises OSError if it cannot be."""
+    folder.mkdir()
     specification = _specification(model)
     specification.validate()
-    specification.optimize(quantization)
+    specification.optimize("float32")
     specification.save(str(folder))
 
 

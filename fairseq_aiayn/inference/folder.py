@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 WEIGHTS, CONFIG, SOURCE, TARGET = "model.safetensors", "config.json", "source.txt", "target.txt"
 LONGEST = 1_024  # tokens of a sentence; attention and the search take far more time for more
 CARD = "README.md"
-OF_OTHERS = "aiayn.json"  # the configuration in a directory of CTranslate2
 FOR_CTRANSLATE2 = "ctranslate2"  # the part of a folder that CTranslate2 reads
 Precision = Literal["float32", "float16", "bfloat16"]
 TRANSLATION, PARSING = "translation", "parsing"
@@ -46,10 +45,9 @@ NONE: Final = "none"
 PIECES_FILES = {BYTE_PAIRS: "codes", WORD_PIECES: "pieces.model"}
 TEXT_FILES = (SOURCE, TARGET, *PIECES_FILES.values())
 VOCABULARIES = tuple(f"{kind}_vocabulary.json" for kind in ("shared", "source", "target"))
-CTRANSLATE2_FILES = (
-    *(in_directory := ("model.bin", *VOCABULARIES)),
-    *(f"{FOR_CTRANSLATE2}/{name}" for name in ("config.json", *in_directory)),
-)
+CTRANSLATE2_FILES = [
+    f"{FOR_CTRANSLATE2}/{name}" for name in ("config.json", "model.bin", *VOCABULARIES)
+]
 NOTE = "text.json"  # beside the binaries of a recipe: how their text was made
 WORD_BEGINS = "▁"  # how sentencepiece marks the beginning of a word
 CONTINUED = "@@ "  # how subword-nmt marks that a word goes on
@@ -84,14 +82,19 @@ def write_folder(model: Model, path: Path, for_ctranslate2: bool = False) -> Non
         save_weights(model.transformer, model.config.precision, part / WEIGHTS)
         for vocabulary, name in ((model.source, SOURCE), (model.target, TARGET)):
             shutil.copyfile(vocabulary.file, part / name)
-        copy_pieces_file(model, part)
+        copy = model.config.text.file_in(part)
+        if copy and model.pieces_file:
+            shutil.copyfile(model.pieces_file, copy)
         if for_ctranslate2:
-            from fairseq_aiayn.inference.ctranslate2_writer import save_ctranslate2
+            from fairseq_aiayn.inference.ctranslate2_writer import write_ctranslate2
 
-            save_ctranslate2(model, "float32", part / FOR_CTRANSLATE2)
+            write_ctranslate2(model, part / FOR_CTRANSLATE2)
         (part / CARD).write_text(model_card(model), encoding="utf-8")
         # Last: what a killed run leaves has no configuration, and is no model
-        write_config(model.config, part / CONFIG)
+        sums = sums_of(part, (WEIGHTS, *TEXT_FILES, *CTRANSLATE2_FILES))
+        content = asdict(replace(model.config, sha256=sums))
+        text = json.dumps(content, indent=2, ensure_ascii=False)
+        (part / CONFIG).write_text(f"{text}\n", encoding="utf-8")
 
 
 def read_folder(path: Path) -> Model:
@@ -104,8 +107,6 @@ def read_folder(path: Path) -> Model:
 
     if not path.is_dir():
         raise ValueError(f"{path}: expected the folder of a model, which aiayn export writes")
-    if (path / OF_OTHERS).is_file():
-        raise ValueError(f"{path}: is for another program, give the model it was made from")
     config = read_dataclass(Config, path / CONFIG)
     require_unchanged(path, config)
     source, target = (read_vocabulary(path / name) for name in (SOURCE, TARGET))
@@ -117,8 +118,7 @@ def read_folder(path: Path) -> Model:
 def read_text_processing(path: Path) -> tuple[Config, Cut, Join]:
     """Return the configuration of a translation model, the function that cuts its sources and the
     one that joins its outputs, without reading its weights; raises as `read_folder` does."""
-    is_of_others = (path / OF_OTHERS).is_file()
-    config = read_dataclass(Config, path / (OF_OTHERS if is_of_others else CONFIG))
+    config = read_dataclass(Config, path / CONFIG)
     require_task(config, TRANSLATION, path)
     require_unchanged(path, config, (*TEXT_FILES, *CTRANSLATE2_FILES))
     cut = config.text.cutter(config.source_lang, config.text.file_in(path))
@@ -162,20 +162,6 @@ class Config:
         beam = self.search.beam if beam is None else beam
         alpha = self.search.alpha if alpha is None else alpha
         return Search(beam, alpha, self.search.extra_length, nbest=nbest).over(V)
-
-
-def write_config(config: Config, path: Path) -> None:
-    """Write a configuration with the SHA-256 of the files that lie beside it."""
-    sums = sums_of(path.parent, (WEIGHTS, *TEXT_FILES, *CTRANSLATE2_FILES))
-    content = asdict(replace(config, sha256=sums))
-    path.write_text(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n", encoding="utf-8")
-
-
-def copy_pieces_file(model: Model, folder: Path) -> None:
-    """Copy the file that cuts a model's text, if there is one."""
-    copy = model.config.text.file_in(folder)
-    if copy and model.pieces_file:
-        shutil.copyfile(model.pieces_file, copy)
 
 
 def sums_of(folder: Path, names: Sequence[str]) -> dict[str, str]:
