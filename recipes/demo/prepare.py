@@ -5,8 +5,8 @@
         --max-words 40 --held-out 1000
 
 LibreOffice's help packages hold the same HTML files in each language, with the same ids for
-paragraphs and headings, by which the text is aligned. Left out are pairs of which one side is
-empty, of markup, mostly not letters, shorter than 3 or longer than 40 words, equal to the other or
+paragraphs and headings, by which the text is aligned. Left out are pairs of which one side is of
+markup, mostly not letters, shorter than 3 words or longer than --max-words, equal to the other or
 more than twice as long, and repeated pairs. DIR has text of one's own: either three pairs of files,
 train.*, valid.* and test.*, which stay separate, or one pair with any name; all may end in .gz.
 
@@ -19,17 +19,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lxml import etree, html
-from tqdm import tqdm
 
-from fairseq_aiayn.text import read_parallel, script, write_whole
+from fairseq_aiayn.text import note, read_line_pairs, script, write_whole
 
 Pair = tuple[str, str]  # source and target
+Splits = dict[str, list[Pair]]  # by the names in SPLITS
 Page = tuple[str, dict[str, str], dict[str, str]]  # name, source and target texts by id
 
 SPLITS = ("train", "valid", "test")
@@ -41,7 +40,7 @@ HELP_DIRECTORY = {"en": "en-US"}  # others are called as the language
 SKIPPED_CLASSES = ("code", "example", "image", "youtube")
 BLOCK_IDS = ("par_", "hd_")
 
-MIN_WORDS, MAX_WORDS = 3, 40
+MIN_WORDS = 3
 MAX_LENGTH_RATIO = 2.0
 MIN_LETTER_SHARE = 0.5
 MARKUP = re.compile(r"[{}\\_]|://")
@@ -101,29 +100,27 @@ def sentence_pairs(source: str, target: str) -> list[Pair]:
     sides = sentences(source), sentences(target)
     if len(sides[0]) == len(sides[1]):
         return list(zip(*sides, strict=True))
-    return [(" ".join(sides[0]), " ".join(sides[1]))]
+    return [(source, target)]
 
 
 def sentences(paragraph: str) -> list[str]:
-    """Split a paragraph into sentences and normalize its white space."""
-    text = " ".join(paragraph.split())
+    """Split a paragraph into sentences."""
     found, start = [], 0
-    for end in SENTENCE_END.finditer(text):
-        sentence = text[start : end.end()].strip()
+    for end in SENTENCE_END.finditer(paragraph):
+        sentence = paragraph[start : end.end()].strip()
         if not ABBREVIATION.search(sentence):
             found.append(sentence)
             start = end.end()
-    found.append(text[start:])
-    return [sentence for sentence in found if sentence]
+    return [*found, paragraph[start:]]
 
 
-def is_clean(source: str, target: str) -> bool:
+def is_clean(source: str, target: str, max_words: int) -> bool:
     """Return whether a pair breaks none of the rules."""
     lengths = len(source.split()), len(target.split())
     return (
         source != target
         and MIN_WORDS <= min(lengths)
-        and max(lengths) <= min(MAX_WORDS, MAX_LENGTH_RATIO * min(lengths))
+        and max(lengths) <= min(max_words, MAX_LENGTH_RATIO * min(lengths))
         and not any(MARKUP.search(text) for text in (source, target))
         and min(letter_share(source), letter_share(target)) >= MIN_LETTER_SHARE
     )
@@ -135,15 +132,15 @@ def letter_share(text: str) -> float:
     return sum(map(str.isalpha, characters)) / max(1, len(characters))
 
 
-def clean_lines(pages: Iterable[Page]) -> Iterator[tuple[str, str, str]]:
-    """Yield source, target and page of each clean pair, of repeated ones the first."""
+def clean_lines(pages: Iterable[Page], max_words: int) -> Iterator[tuple[Pair, str]]:
+    """Yield each clean pair with the name of its page, of repeated ones the first."""
     seen: set[Pair] = set()
     for name, source, target in pages:
         for key in source:
             for pair in sentence_pairs(source[key], target[key]) if key in target else ():
-                if pair not in seen and is_clean(*pair):
+                if pair not in seen and is_clean(*pair, max_words):
                     seen.add(pair)
-                    yield (*pair, name)
+                    yield pair, name
 
 
 def find_files(corpus: Path, languages: Pair) -> dict[str, tuple[Path, Path]]:
@@ -166,11 +163,6 @@ def find_files(corpus: Path, languages: Pair) -> dict[str, tuple[Path, Path]]:
             f"valid and test; found {', '.join(found) or 'none'}"
         )
     return {split: found[split] for split in SPLITS}
-
-
-def has_words(pair: Pair, most: int) -> bool:
-    """Return whether both sides have 1 to `most` words."""
-    return all(1 <= len(text.split()) <= most for text in pair)
 
 
 def split_by_document(documents: list[str], size: int) -> list[str]:
@@ -197,9 +189,7 @@ def without_sentences_of(pairs: list[Pair], held_out: list[Pair]) -> list[Pair]:
     return [pair for pair in pairs if pair[0] not in sources and pair[1] not in targets]
 
 
-def hold_out(
-    pairs: list[Pair], documents: list[str] | None, held_out: int
-) -> dict[str, list[Pair]]:
+def hold_out(pairs: list[Pair], documents: list[str] | None, held_out: int) -> Splits:
     """Split one text into train, valid and test, which share no sentence.
 
     Raises ValueError if the text is too small or too repetitive, or is one document.
@@ -207,12 +197,11 @@ def hold_out(
     size = max(1, min(held_out, int(HELD_OUT_SHARE * len(pairs))))
     blocks = ["train"] * (len(pairs) - 2 * size) + ["valid"] * size + ["test"] * size
     assigned = split_by_document(documents, size) if documents else blocks
-    splits: dict[str, list[Pair]] = {name: [] for name in SPLITS}
+    splits: Splits = {name: [] for name in SPLITS}
     for pair, split in zip(pairs, assigned, strict=True):
         splits[split].append(pair)
     splits["valid"] = without_sentences_of(splits["valid"], splits["test"])
-    for name in ("valid", "test"):
-        splits["train"] = without_sentences_of(splits["train"], splits[name])
+    splits["train"] = without_sentences_of(splits["train"], splits["valid"] + splits["test"])
     if not all(splits.values()):
         raise ValueError(
             "the corpus must have several documents of similar size, and not repeat its sentences: "
@@ -221,40 +210,31 @@ def hold_out(
     return splits
 
 
-def read_help(root: Path, languages: Pair, max_words: int, held_out: int) -> dict[str, list[Pair]]:
+def read_help(root: Path, languages: Pair, max_words: int, held_out: int) -> Splits:
     """Return the sets made of the help pages, of pairs of at most `max_words` words."""
-    pages = tqdm(help_pages(root, languages), desc="pages", leave=False)
-    lines = list(clean_lines(pages))
-    print(f"{len(lines):,} different pairs in the help", file=sys.stderr)
-    lines = [line for line in lines if has_words(line[:2], max_words)]
-    pairs, names = [(source, target) for source, target, _ in lines], [line[2] for line in lines]
-    return hold_out(pairs, names, held_out)
+    lines = list(clean_lines(help_pages(root, languages), max_words))
+    note(f"{len(lines):,} different pairs of at most {max_words} words in the help")
+    return hold_out([pair for pair, _ in lines], [name for _, name in lines], held_out)
 
 
-def read_files(
-    corpus: Path, languages: Pair, max_words: int, held_out: int
-) -> dict[str, list[Pair]]:
+def read_files(corpus: Path, languages: Pair, max_words: int, held_out: int) -> Splits:
     """Return the sets of a user's own text, of pairs of at most `max_words` words."""
     splits = {}
     for name, paths in find_files(corpus, languages).items():
-        pairs = list(zip(*read_parallel(*paths), strict=True))
+        pairs = list(read_line_pairs(*paths))
         most = LONGEST_HELD_OUT if name in ("valid", "test") else max_words
-        splits[name] = [pair for pair in pairs if has_words(pair, most)]
-        print(
-            f"{name}: {len(splits[name]):,} of {len(pairs):,} pairs have 1 to {most} words",
-            file=sys.stderr,
-        )
-        if not splits[name]:
+        lengths = range(1, most + 1)
+        kept = [pair for pair in pairs if all(len(text.split()) in lengths for text in pair)]
+        note(f"{name}: {len(kept):,} of {len(pairs):,} pairs have 1 to {most} words")
+        if not kept:
             raise ValueError(f"{name}: must have pairs of 1 to {most} words, got none")
+        splits[name] = kept
     if "text" in splits:
         return hold_out(splits["text"], None, held_out)
     for name in ("valid", "test"):
         shared = len(splits["train"]) - len(without_sentences_of(splits["train"], splits[name]))
         if shared:
-            print(
-                f"train: {shared:,} pairs have a sentence of {name}: scores may be too good",
-                file=sys.stderr,
-            )
+            note(f"train: {shared:,} pairs have a sentence of {name}: scores may be too good")
     return splits
 
 
@@ -273,7 +253,7 @@ def main() -> None:
         read, path = (read_help, given.help_root) if given.help_root else (read_files, given.corpus)
         splits = read(path, languages, given.max_words, given.held_out)
         sizes = ", ".join(f"{name} {len(pairs):,}" for name, pairs in splits.items())
-        print(f"{sizes} pairs", file=sys.stderr)
+        note(f"{sizes} pairs")
         given.output.mkdir(parents=True, exist_ok=True)
         for name, pairs in splits.items():
             for language, lines in zip(languages, zip(*pairs, strict=True), strict=True):

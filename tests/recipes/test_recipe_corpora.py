@@ -67,10 +67,10 @@ def test_help_is_aligned_by_file_and_id(tmp_path):
     )
     write_pages(tmp_path, "z.html", *again)
     (tmp_path / "de" / "text" / "german.html").write_bytes(page('<p id="par_1">Nur hier.</p>'))
-    assert [*prepare.clean_lines(prepare.help_pages(tmp_path, LANGUAGES))] == [
-        ("Open the first file.", "Die erste Datei.", "a/one.html"),
-        ("Close the file now.", "Datei jetzt zu.", "two.html"),
-        ("Save it first.", "Vorher bitte sichern.", "two.html"),
+    assert [*prepare.clean_lines(prepare.help_pages(tmp_path, LANGUAGES), 40)] == [
+        (("Open the first file.", "Die erste Datei."), "a/one.html"),
+        (("Close the file now.", "Datei jetzt zu."), "two.html"),
+        (("Save it first.", "Vorher bitte sichern."), "two.html"),
     ]
     with pytest.raises(ValueError, match=r"must have \*.html files in common"):
         next(prepare.help_pages(tmp_path / "absent", LANGUAGES))
@@ -93,7 +93,7 @@ def test_help_is_aligned_by_file_and_id(tmp_path):
     ],
 )
 def test_pairs_that_are_kept(source, target, clean):
-    assert prepare.is_clean(source, target) == clean
+    assert prepare.is_clean(source, target, 40) == clean
 
 
 def test_sentences_are_split_where_they_end_and_only_where_the_counts_agree():
