@@ -99,12 +99,6 @@ def read_line_pairs(first: str | Path, second: str | Path) -> Iterator[tuple[str
         raise ValueError(f"{names[0]}: expected a line for each sentence, got an empty file")
 
 
-def read_parallel(first: str | Path, second: str | Path) -> tuple[list[str], list[str]]:
-    """Return the lines of two parallel files; raises the errors of `read_line_pairs`."""
-    left, right = zip(*read_line_pairs(first, second), strict=True)
-    return list(left), list(right)
-
-
 def source_name(path: str | Path) -> str:
     """Return the name of an input for messages."""
     return "standard input" if path == STANDARD_INPUT else str(path)

@@ -12,7 +12,7 @@ from faults import fault_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_aiayn.text import read_line_pairs, read_lines, read_parallel, stream_lines
+from fairseq_aiayn.text import read_line_pairs, read_lines, stream_lines
 
 ODD = ["\ufeff", "\u2028", "\x85", "\x0b", "\x1c", "\r", "\u00a0", "\t", "ß", "a", " ", ""]
 LINES = st.lists(st.lists(st.sampled_from(ODD)).map(lambda parts: "".join(parts).rstrip("\r")))
@@ -61,7 +61,7 @@ def test_lines_are_read_in_pairs(tmp_path: Path, give: Callable[..., None]) -> N
     assert [next(pairs), next(pairs)] == [("a", "1"), ("b", "2")]
     assert fault_of(list, pairs) == f"{two}: expected as many lines as in {three}, got 2"
     for first, second in ((empty, three), (three, empty), (empty, empty)):
-        assert fault_of(read_parallel, first, second).startswith(f"{empty}: expected ")
-    assert "standard input" in fault_of(read_parallel, "-", "-")
+        assert fault_of(list, read_line_pairs(first, second)).startswith(f"{empty}: expected ")
+    assert "standard input" in fault_of(list, read_line_pairs("-", "-"))
     give("1\n2\n3\n")
-    assert read_parallel(three, "-") == (["a", "b", "c"], ["1", "2", "3"])
+    assert [*read_line_pairs(three, "-")] == [("a", "1"), ("b", "2"), ("c", "3")]
