@@ -1,4 +1,3 @@
-# shellcheck shell=bash disable=SC2034,SC2154  # files here share variables
 # Downloads: checked, resumed, and complete or absent. Sourced by lib.sh.
 
 # download URL FILE CHECKSUM [BYTES]

@@ -1,4 +1,3 @@
-# shellcheck shell=bash disable=SC2034,SC2154  # files here share variables
 # What every recipe uses: options, stages, commands, downloads and locks.
 #
 # A run.sh sources this file, declares its options as commented assignments between "# Options" and
@@ -66,9 +65,7 @@ fatal() {
     exit 1
 }
 
-# shellcheck source=recipes/options.sh
 . "$recipes/options.sh"
-# shellcheck source=recipes/download.sh
 . "$recipes/download.sh"
 
 # open_exp DIRECTORY: work in --exp or, where that is auto, in DIRECTORY.

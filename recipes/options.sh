@@ -1,4 +1,3 @@
-# shellcheck shell=bash disable=SC2034,SC2154  # files here share variables
 # The options of a recipe: read from the command line, shown by --help, kept beside what they made.
 # Sourced by lib.sh.
 

@@ -1,4 +1,3 @@
-# shellcheck shell=bash disable=SC2034,SC2154  # files here share variables
 # A parsing experiment from its trees to labelled F1 (section 6.3). The run.sh of a recipe makes its
 # choices and sources this script, which leaves
 #

@@ -1,8 +1,6 @@
-# shellcheck shell=bash disable=SC2034,SC2154  # files here share variables
 # How recipes train: the options of a training, the hardware, the processes that train together, and
 # going on after a failure. translation.sh and parsing.sh run `launch fairseq-train ...`.
 
-# shellcheck source=recipes/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Options

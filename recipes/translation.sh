@@ -1,4 +1,3 @@
-# shellcheck shell=bash disable=SC2034,SC2154  # files here share variables
 # A translation experiment from its text to its scores (sections 5 and 6). A recipe's run.sh sets the
 # variables below and sources this script, which writes
 #   EXP/text               the validation and test set, not cleaned: the references of BLEU

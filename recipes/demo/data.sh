@@ -1,4 +1,3 @@
-# shellcheck shell=bash disable=SC2034,SC2154  # files here share variables
 # The demo's text: with --corpus the user's own, otherwise that of Debian's LibreOffice help packages
 # (MPL-2.0), which are downloaded and unpacked into EXP, not installed.
 

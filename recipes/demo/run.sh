@@ -7,7 +7,6 @@
 #   recipes/demo/run.sh --corpus DIR --max_update 6000 --exp exp/mine    your own text, more updates
 #   recipes/demo/run.sh --stage 7                    translate and score again
 
-# shellcheck source=recipes/training.sh disable=SC2034,SC2154
 . "$(dirname "$0")/../training.sh"
 
 # Options
@@ -42,7 +41,6 @@ small_budget 6000 auto 500
 [[ -z $corpus ]] || { require_outside corpus "$corpus" && corpus=$(realpath -- "$corpus"); }
 
 here=$(dirname "$recipe")
-# shellcheck source=recipes/demo/data.sh
 . "$here/data.sh"
 corpus_name=demo_${source_lang}_$target_lang manifest=$here/corpus.toml min_count=1
 text_options=(corpus max_words held_out)
@@ -54,5 +52,4 @@ if [[ $dry_run == false && $system$device$max_update == bothcpuauto && $row == t
     log "the demo trains two models of 7 million parameters, ours and stock fairseq's, on sentences of" \
         "software documentation: about 11 minutes on two cores, most of it training"
 fi
-# shellcheck source=recipes/translation.sh
 . "$recipes/translation.sh"; exit

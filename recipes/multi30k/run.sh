@@ -7,7 +7,6 @@
 #                                                            repeat a published result of stock fairseq
 #   recipes/multi30k/run.sh --mirror DIR                     take the files from DIR
 
-# shellcheck source=recipes/training.sh disable=SC2034,SC2154
 . "$(dirname "$0")/../training.sh"
 
 # Options
@@ -51,5 +50,4 @@ if [[ $text == lc.norm.tok ]]; then
 fi
 bpe_codes=${bpe_codes/auto/8000}
 subwords=byte_pairs subword_flags=(--symbols "$bpe_codes") vocabulary=$bpe_codes
-# shellcheck source=recipes/translation.sh
 . "$recipes/translation.sh"; exit

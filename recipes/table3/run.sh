@@ -14,7 +14,6 @@
 # Options after -- are passed to the corpus's recipe; recipes/CORPUS/run.sh --help lists them.
 # Stages: 1 prepares the text, 2 trains and scores, 3 prints the table.
 
-# shellcheck source=recipes/lib.sh disable=SC2034,SC2154
 . "$(dirname "$0")/../lib.sh"
 
 # Options

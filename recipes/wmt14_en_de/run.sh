@@ -8,7 +8,6 @@
 #
 # recipes/README.md has the stages, several nodes and Slurm.
 
-# shellcheck source=recipes/training.sh disable=SC2034,SC2154
 . "$(dirname "$0")/../training.sh"
 
 # Options
@@ -29,5 +28,4 @@ check_training
 corpus_name=wmt14_${source_lang}_$target_lang
 tokenizer=moses normalize=(--normalize) limits=(--max-length 250 --max-ratio 1.5)
 subwords=byte_pairs subword_flags=(--symbols "$vocabulary" --total-symbols)
-# shellcheck source=recipes/translation.sh
 . "$recipes/translation.sh"; exit

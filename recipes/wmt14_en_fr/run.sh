@@ -7,7 +7,6 @@
 #   recipes/wmt14_en_fr/run.sh --gpus 8 --subset valid --average 1    as Table 3 measures
 # recipes/README.md has the stages, several nodes and Slurm.
 
-# shellcheck source=recipes/training.sh disable=SC2034,SC2154
 . "$(dirname "$0")/../training.sh"
 
 # Options
@@ -27,5 +26,4 @@ corpus_name=wmt14_${source_lang}_$target_lang
 # Word pieces are learned from untokenized text: they split what Moses would split.
 tokenizer=none limits=(--max-length 250 --max-ratio 1.5)
 min_count=1 subwords=word_pieces subword_flags=(--vocabulary "$vocabulary" --sample 1000000)
-# shellcheck source=recipes/translation.sh
 . "$recipes/translation.sh"; exit

@@ -7,7 +7,6 @@
 #   recipes/wsj_parsing/run.sh --corpus gum                  the GUM corpus, freely available
 #   recipes/wsj_parsing/run.sh --corpus gum --constrained --stage 10    search only among trees
 
-# shellcheck source=recipes/training.sh disable=SC2034,SC2154
 . "$(dirname "$0")/../training.sh"
 
 # Options
@@ -67,5 +66,4 @@ else
 fi
 [[ -z $silver ]] || vocabulary=${vocabulary/auto/32000} corpus_name+=_semi_supervised
 augment=${augment/auto/false} vocabulary=${vocabulary/auto/16000}
-# shellcheck source=recipes/parsing.sh
 . "$recipes/parsing.sh"; exit
