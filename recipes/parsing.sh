@@ -154,9 +154,7 @@ parse_and_score() {
             --per-sentence
         run -q -n score -o "$scope/score.json" aiayn evalb "$scope/gold.trees" \
             "$scope/predicted.trees" --json
-        set_record ${averaged:+average} validate generate score
-        run -q -o "$scope/settings.json" python "$module" fairseq_aiayn.runs.record evaluation \
-            --training "$dir/training.json" --subset "$set" --average "$average" "${record[@]}"
+        record_evaluation "$set"
     }
     finish_stage
     searched=$scope scope=$dir
@@ -165,14 +163,8 @@ parse_and_score() {
 # use_run DROPOUT: work in the run of $system with $seed and this dropout.
 use_run() {
     dropout=$1
-    begin_run "$( ((${#grid[@]} == 1)) || echo "-dropout$dropout")"
-    task=aiayn_parsing measure=()
-    [[ $system == aiayn ]] || task=translation
-    # fairseq cuts batches to multiples of 8 sentences by default, and drops the rest of the last.
-    data=("$exp/bin" --user-dir "$plugin" "${pair[@]}" --task "$task"
-        --required-batch-size-multiple 1)
-    checkpoint=$dir/checkpoints/checkpoint_last.pt averaged=
-    ((average == 1)) || checkpoint=$dir/average.pt averaged=true # section 6.1
+    begin_run aiayn_parsing "$( ((${#grid[@]} == 1)) || echo "-dropout$dropout")"
+    measure=()
     [[ $device == cpu || $system == stock ]] || measure+=(--eval-f1)
     [[ -z ${further_sets[*]} ]] || measure+=(--upsample-primary "$gold_copies")
 }
@@ -185,12 +177,9 @@ for system in $systems; do
             use_run "$dropout"
 
             stage 5 train && launch fairseq-train "${data[@]}" "${flags[@]}" --seed "$seed" \
-                --dropout "$dropout" --attention-dropout "$dropout" "${measure[@]}" \
-                --max-tokens-valid 4096 --validate-interval 1000000 --save-interval 1000000 \
-                --no-epoch-checkpoints --save-dir "$dir/checkpoints" \
-                --log-file "$dir/train.log" --log-format json
+                --dropout "$dropout" --attention-dropout "$dropout" "${measure[@]}"
 
-            [[ -z $averaged ]] || {
+            ((average == 1)) || {
                 stage 6 average "$average" && run -n average aiayn average --last "$average" \
                     --dir "$dir/checkpoints" --output "$checkpoint"
             }

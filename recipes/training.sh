@@ -196,11 +196,19 @@ find_processes() {
     start=("${on_each[@]}" torchrun "${together[@]}" --nproc-per-node "$gpus" --no-python)
 }
 
-# begin_run [ENDING]: work in the directory $dir of the run of $system with $seed, on the text in EXP/bin.
+# begin_run TASK [ENDING]: work in the directory $dir of the run of $system with $seed, on the text in
+# EXP/bin. Sets data, the first words of fairseq's commands, and checkpoint, the one to evaluate.
 begin_run() {
-    dir=$exp/$system-$row-$seed${1-}
+    local task=$1
+    dir=$exp/$system-$row-$seed${2-}
+    [[ $system == aiayn ]] || task=translation
+    # By default, fairseq rounds the number of sentences of a batch down to a multiple of 8.
+    data=("$exp/bin" --user-dir "$plugin" "${pair[@]}" --task "$task"
+        --required-batch-size-multiple 1)
     find_flags
     find_processes
+    checkpoint=$dir/average.pt # section 6.1
+    ((average > 1)) || checkpoint=$dir/checkpoints/checkpoint_last.pt
     if ((node_rank > 0)); then
         begin "$dir/node-$node_rank"
         return
@@ -227,12 +235,16 @@ side_by_side() {
     return "$status"
 }
 
-# launch COMMAND...: train with COMMAND on all processes until the training is done. A try that fails,
+# launch COMMAND...: train with COMMAND on all processes until the training is done; fairseq validates
+# at every checkpoint. A try that fails,
 # as after the loss of a node or a GPU, is followed by another, which goes on from the last
 # checkpoint: up to --restarts times without a new one. A try without an update is the last, such as
 # one with a wrong option or one that a lost node did not join. A signal ends the recipe.
 launch() {
-    local train=("${start[@]}" "$@" "${hardware[@]}") tries=0 status=1 begun last now
+    local train=("${start[@]}" "$@" --max-tokens-valid 4096 --validate-interval 1000000
+        --save-interval 1000000 --no-epoch-checkpoints --save-dir "$dir/checkpoints"
+        --log-file "$dir/train.log" --log-format json "${hardware[@]}")
+    local tries=0 status=1 begun last now
     [[ $tensorboard == false ]] || train+=(--tensorboard-logdir "$dir/tensorboard")
     train+=("${further[@]}")
     ((node_rank > 0)) || prepare_training
@@ -290,12 +302,14 @@ node_0_trains() {
     done
 }
 
-# set_record NAME...: set record to the options with which settings.json gets the commands of a run.
-set_record() {
-    local name text
-    record=()
-    for name; do # an earlier call of the recipe may have run it
+# record_evaluation SET: write settings.json, which says how the score on a set was made.
+record_evaluation() {
+    local name text names=(validate generate score) how=()
+    ((average == 1)) || names=(average "${names[@]}")
+    for name in "${names[@]}"; do # an earlier call of the recipe may have run it
         text=${commands[$name]:-$(cat {"$scope","$dir"}"/commands/$name" 2>/dev/null | head -n 1)} || true
-        [[ -z $text ]] || record+=(--command "$name" "$text")
+        [[ -z $text ]] || how+=(--command "$name" "$text")
     done
+    run -q -o "$scope/settings.json" python "$module" fairseq_aiayn.runs.record evaluation \
+        --training "$dir/training.json" --subset "$1" --average "$average" "${how[@]}"
 }

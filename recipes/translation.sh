@@ -14,7 +14,8 @@
 #   vocabulary                  its size, about
 #   text_options                names of its own options that change the text
 #   our_search, stock_search    only where the search is not the paper's
-# training.sh sets flags, search (`aiayn flags`) and cpu: --cpu or nothing; lib.sh has stage, run, end.
+# training.sh sets flags, search (`aiayn flags`), data, checkpoint and cpu (--cpu or nothing); lib.sh has
+# stage, run, end.
 
 manifest_sha256=$(sha256sum <"$manifest")
 [[ $source_lang != "$target_lang" ]] ||
@@ -117,11 +118,11 @@ fi
 runs=()
 for system in $systems; do
     for seed in $seeds; do
-        begin_run
+        begin_run aiayn_translation
         runs+=("$dir")
-        task=aiayn_translation beam=("${our_search[@]}") bpe=sentencepiece
+        beam=("${our_search[@]}") bpe=sentencepiece
         if [[ $system == stock ]]; then
-            task=translation beam=("${stock_search[@]}")
+            beam=("${stock_search[@]}")
             [[ -n ${beam[*]} ]] || beam=("${search[@]}") # stock's defaults are not the paper's
         fi
         [[ $subwords == word_pieces ]] || bpe=subword_nmt
@@ -131,19 +132,11 @@ for system in $systems; do
         [[ $device == cpu ]] || measure+=(--eval-bleu --eval-bleu-remove-bpe "$bpe"
             --eval-bleu-args '{"beam": 1, "max_len_a": 1, "max_len_b": 50}'
             --eval-bleu-detok "${tokenizer/none/space}")
-        # By default, fairseq rounds the number of sentences of a batch down to a multiple of 8.
-        data=("$exp/bin" --user-dir "$plugin" "${pair[@]}" --task "$task"
-            --required-batch-size-multiple 1)
 
-        # launch adds precision, processes, --train_options; fairseq validates at every checkpoint.
-        stage 5 train && launch fairseq-train "${data[@]}" "${flags[@]}" --seed "$seed" "${measure[@]}" \
-            --max-tokens-valid 4096 --validate-interval 1000000 --save-interval 1000000 \
-            --no-epoch-checkpoints --save-dir "$dir/checkpoints" \
-            --log-file "$dir/train.log" --log-format json
+        # launch adds where files go, precision, processes and --train_options.
+        stage 5 train && launch fairseq-train "${data[@]}" "${flags[@]}" --seed "$seed" "${measure[@]}"
 
-        checkpoint=$dir/checkpoints/checkpoint_last.pt averaged=
-        if ((average > 1)); then # section 6.1
-            checkpoint=$dir/average.pt averaged=true
+        if ((average > 1)); then
             stage 6 average "$average" && run -n average aiayn average --last "$average" \
                 --dir "$dir/checkpoints" --output "$checkpoint"
         fi
@@ -171,9 +164,7 @@ for system in $systems; do
             fi
             run -q -n score -o "$dir/score.json" aiayn bleu --hypothesis "$dir/hypothesis.txt" \
                 --reference "$dir/reference.txt" --target-lang "$target_lang" "${tokens[@]}" --json
-            set_record ${averaged:+average} validate generate score
-            run -q -o "$dir/settings.json" python "$module" fairseq_aiayn.runs.record evaluation \
-                --training "$dir/training.json" --subset "$subset" --average "$average" "${record[@]}"
+            record_evaluation "$subset"
             run aiayn compare "$dir" --output "$dir"
         }
         end
