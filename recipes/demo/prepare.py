@@ -29,7 +29,6 @@ from fairseq_aiayn.text import note, read_line_pairs, script, write_whole
 
 Pair = tuple[str, str]  # source and target
 Splits = dict[str, list[Pair]]  # by the names in SPLITS
-Page = tuple[str, dict[str, str], dict[str, str]]  # name, source and target texts by id
 
 SPLITS = ("train", "valid", "test")
 LONGEST_HELD_OUT = 250  # words; in a given test set, a longer line is not a sentence
@@ -54,15 +53,16 @@ ABBREVIATION = re.compile(
 )
 
 
-def help_pages(root: Path, languages: Pair) -> Iterator[Page]:
-    """Yield the pages that both languages have; raises ValueError if there are none."""
+def help_blocks(root: Path, languages: Pair) -> Iterator[tuple[Pair, str]]:
+    """Yield the paragraphs and headings that both languages have, with the name of their page;
+    raises ValueError if no page is in both."""
     roots = [root / HELP_DIRECTORY.get(language, language) / "text" for language in languages]
     names = [{page.relative_to(side).as_posix() for page in side.rglob("*.html")} for side in roots]
     if not names[0] & names[1]:
         raise ValueError(f"{roots[0]} and {roots[1]} must have *.html files in common: none")
     for name in sorted(names[0] & names[1]):
         source, target = (blocks((side / name).read_bytes()) for side in roots)
-        yield name, source, target
+        yield from (((source[key], target[key]), name) for key in source if key in target)
 
 
 def blocks(page: bytes) -> dict[str, str]:
@@ -85,8 +85,7 @@ def visible_text(element: html.HtmlElement) -> Iterator[str]:
     For some passages, a page has one hidden variant per system or application; the variant whose id
     starts with "default" is shown.
     """
-    hidden = element.get("hidden") is not None
-    if hidden and not element.get("id", "").startswith("default"):
+    if "hidden" in element.attrib and not element.get("id", "").startswith("default"):
         return
     if isinstance(element.tag, str):  # comments have no text to show
         yield " " if element.tag == "br" else element.text or ""
@@ -132,15 +131,14 @@ def letter_share(text: str) -> float:
     return sum(map(str.isalpha, characters)) / max(1, len(characters))
 
 
-def clean_lines(pages: Iterable[Page], max_words: int) -> Iterator[tuple[Pair, str]]:
-    """Yield each clean pair with the name of its page, of repeated ones the first."""
+def clean_lines(aligned: Iterable[tuple[Pair, str]], max_words: int) -> Iterator[tuple[Pair, str]]:
+    """Yield each clean pair of sentences with the name of its page, of repeated ones the first."""
     seen: set[Pair] = set()
-    for name, source, target in pages:
-        for key in source:
-            for pair in sentence_pairs(source[key], target[key]) if key in target else ():
-                if pair not in seen and is_clean(*pair, max_words):
-                    seen.add(pair)
-                    yield pair, name
+    for block, name in aligned:
+        for pair in sentence_pairs(*block):
+            if pair not in seen and is_clean(*pair, max_words):
+                seen.add(pair)
+                yield pair, name
 
 
 def find_files(corpus: Path, languages: Pair) -> dict[str, tuple[Path, Path]]:
@@ -212,7 +210,7 @@ def hold_out(pairs: list[Pair], documents: list[str] | None, held_out: int) -> S
 
 def read_help(root: Path, languages: Pair, max_words: int, held_out: int) -> Splits:
     """Return the sets made of the help pages, of pairs of at most `max_words` words."""
-    lines = list(clean_lines(help_pages(root, languages), max_words))
+    lines = list(clean_lines(help_blocks(root, languages), max_words))
     note(f"{len(lines):,} different pairs of at most {max_words} words in the help")
     return hold_out([pair for pair, _ in lines], [name for _, name in lines], held_out)
 

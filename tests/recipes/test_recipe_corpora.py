@@ -67,13 +67,13 @@ def test_help_is_aligned_by_file_and_id(tmp_path):
     )
     write_pages(tmp_path, "z.html", *again)
     (tmp_path / "de" / "text" / "german.html").write_bytes(page('<p id="par_1">Nur hier.</p>'))
-    assert [*prepare.clean_lines(prepare.help_pages(tmp_path, LANGUAGES), 40)] == [
+    assert [*prepare.clean_lines(prepare.help_blocks(tmp_path, LANGUAGES), 40)] == [
         (("Open the first file.", "Die erste Datei."), "a/one.html"),
         (("Close the file now.", "Datei jetzt zu."), "two.html"),
         (("Save it first.", "Vorher bitte sichern."), "two.html"),
     ]
     with pytest.raises(ValueError, match=r"must have \*.html files in common"):
-        next(prepare.help_pages(tmp_path / "absent", LANGUAGES))
+        next(prepare.help_blocks(tmp_path / "absent", LANGUAGES))
 
 
 @pytest.mark.parametrize(
