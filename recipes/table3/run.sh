@@ -46,9 +46,7 @@ run_sh=$recipes/$corpus/run.sh
     fatal "--corpus must name a recipe, there is no recipes/$corpus/run.sh"
 [[ $exp != auto ]] || exp=$root/exp/table3/$corpus
 [[ $exp == /* ]] || exp=$PWD/$exp
-[[ -z $mirror ]] || passed+=(--mirror "$mirror")
-[[ $dry_run == false ]] || passed+=(--dry_run)
-[[ $force == false ]] || passed+=(--force)
+passed+=(--mirror "$mirror" --dry_run "$dry_run" --force "$force")
 
 table=" $(python "$here/table.py" --rows) " runs=()
 for one in ${system/both/aiayn stock}; do

@@ -21,9 +21,7 @@ def main() -> None:
     with script(__doc__) as parser:
         parser.add_argument("runs", nargs="*", type=Path, metavar="RUN_DIRECTORY")
         parser.add_argument("--output", type=Path, default=".", metavar="DIR")
-        parser.add_argument(
-            "--rows", action="store_true", help="print the names of the rows instead"
-        )
+        parser.add_argument("--rows", action="store_true", help="only print the names of the rows")
         arguments = parser.parse_args()
         if arguments.rows:
             print(*(row.name for row in TABLE_3))
