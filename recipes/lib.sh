@@ -71,7 +71,6 @@ fatal() {
 # open_exp DIRECTORY: work in --exp or, where that is auto, in DIRECTORY.
 open_exp() {
     [[ $exp != auto ]] || exp=$1
-    # shellcheck disable=SC2016  # a literal dollar sign
     if [[ -z $exp || $exp == *[:,[:cntrl:]]* || $exp == *'${'* ]] ||
         ! iconv -f UTF-8 -t UTF-8 <<<"$exp" &>/dev/null; then
         fatal "--exp must be a path in UTF-8 without : , \${ and line ends, which mean something to" \

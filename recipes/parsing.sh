@@ -78,7 +78,6 @@ stage 3 subwords && {
         --normalization identity --vocabulary "$vocabulary" --sample 1000000 \
         --dictionary "$exp/subwords/dict.words.txt" --output "$exp/subwords/pieces.model"
     run rm "$exp/subwords/text"
-    # shellcheck disable=SC2016  # awk's dollar sign
     run -o "$exp/subwords/counts" awk -F '[ ]' \
         '{ for (i = 1; i <= NF; i++) n[$i]++ } END { for (s in n) print s, n[s] }' \
         "${learned[@]/%/.tree}"
@@ -109,7 +108,6 @@ stage 4 binarize && {
     done
     # What aiayn parse and aiayn export need, and what --eval-f1 compares with.
     run cp "$exp/subwords/pieces.model" "$exp/bin"
-    # shellcheck disable=SC2016  # for the inner shell
     run -o "$exp/bin/data.json" env -C "$exp/trees" sh -c 'count() { cat "$1.tree" 2>&- | wc -l; }
         printf "{\"gold\": %d, \"silver\": %d, \"augmented\": %d, \"tags\": \"%s\"}\n" \
             $(count train) $(count silver) $(count augmented) "$1"' count "$tags"
@@ -195,7 +193,6 @@ for system in $systems; do
             ((stop_stage >= 9)) || continue
             chosen=${tried[0]%/*} chosen=${chosen%-dropout*}.chosen
             begin -w "$exp"
-            # shellcheck disable=SC2016  # awk's dollar sign
             stage 9 "choose-${chosen##*/}" "${tried[*]}" && run -o "$chosen" awk \
                 '/^Bracketing FMeasure/ && FILENAME != last { print FILENAME, $4; last = FILENAME }' \
                 "${tried[@]/%//evalb.txt}"

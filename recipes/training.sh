@@ -6,10 +6,8 @@
 # Options
 row=base          # configuration to train; aiayn rows lists them
 system=aiayn      # aiayn, stock (stock fairseq's nearest model, loss, schedule and search) or both
-seeds=1           # seeds of the weights, the order of batches and dropout, separated by spaces;
-                  # each is a run of its own
-subset="test"     # set to evaluate on: test (Table 2) or valid (Table 3); the scores of one replace
-                  # those of the other
+seeds=1           # seeds of weights, order of batches and dropout, separated by spaces; each is a run
+subset="test"     # set to evaluate on: test (Table 2) or valid (Table 3), whose scores replace each other
 max_update=auto   # updates of the training; auto: the row's. On a GPU, the demo, Multi30k and GUM have
                   # their own, also of the three below: small_budget in run.sh
 warmup=auto       # updates of the warm-up; auto: the row's
@@ -17,14 +15,11 @@ lr_factor=auto    # factor on Equation 3, the learning rate; auto: the row's (th
 batch_tokens=auto # tokens per batch on each side; auto: the row's (section 5.1)
 max_tokens=auto   # tokens that a GPU processes at once; auto: at most 4096
 interval=auto     # updates between checkpoints; auto: the row's, in proportion to --max_update
-patience=never    # stop early after this many checkpoints in a row without a better validation
-                  # loss; never: train up to --max_update
-initialization=auto # initial values of our models: tensor2tensor, fairseq-0.9 or fairseq
-                  # (docs/deviations.md); auto: the row's
+patience=never    # checkpoints without a better validation loss after which to stop early; or never
+initialization=auto # of our models: tensor2tensor, fairseq-0.9, fairseq (docs/deviations.md); auto: the row's
 train_options=    # further options of fairseq-train, which override all others
 tensorboard=false # write curves for TensorBoard to RUN/tensorboard
-average=auto      # number of last checkpoints to average; 1: use the final one; auto: the row's
-                  # (section 6.1)
+average=auto      # last checkpoints to average (section 6.1); 1: use the final one; auto: the row's
 device=auto       # cpu, cuda or auto: cuda if there is a GPU
 precision=auto    # fp32, fp16, bf16 or auto: fp16 on a GPU, fp32 on a CPU; for our models, bf16 is for
                   # matrix products only; it works on a CPU, fast if that has AVX512
@@ -203,8 +198,7 @@ begin_run() {
     dir=$exp/$system-$row-$seed${2-}
     [[ $system == aiayn ]] || task=translation
     # By default, fairseq rounds the number of sentences of a batch down to a multiple of 8.
-    data=("$exp/bin" --user-dir "$plugin" "${pair[@]}" --task "$task"
-        --required-batch-size-multiple 1)
+    data=("$exp/bin" --user-dir "$plugin" "${pair[@]}" --task "$task" --required-batch-size-multiple 1)
     find_flags
     find_processes
     checkpoint=$dir/average.pt # section 6.1
@@ -235,15 +229,14 @@ side_by_side() {
     return "$status"
 }
 
-# launch COMMAND...: train with COMMAND on all processes until the training is done; fairseq validates
-# at every checkpoint. A try that fails,
+# launch COMMAND...: train with COMMAND on all processes until the training is done. A try that fails,
 # as after the loss of a node or a GPU, is followed by another, which goes on from the last
 # checkpoint: up to --restarts times without a new one. A try without an update is the last, such as
 # one with a wrong option or one that a lost node did not join. A signal ends the recipe.
 launch() {
-    local train=("${start[@]}" "$@" --max-tokens-valid 4096 --validate-interval 1000000
-        --save-interval 1000000 --no-epoch-checkpoints --save-dir "$dir/checkpoints"
-        --log-file "$dir/train.log" --log-format json "${hardware[@]}")
+    local train=("${start[@]}" "$@" --max-tokens-valid 4096 # at every checkpoint
+        --validate-interval 1000000 --save-interval 1000000 --no-epoch-checkpoints
+        --save-dir "$dir/checkpoints" --log-file "$dir/train.log" --log-format json "${hardware[@]}")
     local tries=0 status=1 begun last now
     [[ $tensorboard == false ]] || train+=(--tensorboard-logdir "$dir/tensorboard")
     train+=("${further[@]}")

@@ -14,8 +14,7 @@
 #   vocabulary                  its size, about
 #   text_options                names of its own options that change the text
 #   our_search, stock_search    only where the search is not the paper's
-# training.sh sets flags, search (`aiayn flags`), data, checkpoint and cpu (--cpu or nothing); lib.sh has
-# stage, run, end.
+# training.sh sets flags, search (`aiayn flags`), data, checkpoint, cpu; lib.sh has stage, run, end.
 
 manifest_sha256=$(sha256sum <"$manifest")
 [[ $source_lang != "$target_lang" ]] ||
@@ -76,7 +75,6 @@ stage 3 subwords && { # one vocabulary for both languages (section 5.1)
     if [[ $subwords == byte_pairs ]]; then
         run -o "$exp/subwords/text" cat "${languages[@]/#/"$exp/tokens/train."}"
         run -i "$exp/subwords/text" -o "$exp/subwords/counts" subword-nmt get-vocab
-        # shellcheck disable=SC2016  # awk's dollar sign
         run -i "$exp/subwords/counts" -o "$exp/subwords/words" \
             awk -v least="$min_count" '$2 >= least'
         run -i "$exp/subwords/words" -o "$learned" \

@@ -10,11 +10,9 @@
 . "$(dirname "$0")/../training.sh"
 
 # Options
-exp=auto          # output directory; auto: exp/multi30k_SOURCE_TARGET, with _lc added for lower-cased
-                  # text
-text=auto         # cased, or lc.norm.tok: lower-cased like the corpus's own files of that name, on
-                  # which published results are measured; auto: lc.norm.tok for the row
-                  # multi30k_tiny, otherwise cased
+exp=auto          # output directory; auto: exp/multi30k_SOURCE_TARGET, with _lc for lower-cased text
+text=auto         # cased, or lc.norm.tok: lower-cased like the corpus's files of that name, on which results
+                  # are published; auto: lc.norm.tok for the row multi30k_tiny, otherwise cased
 row=auto          # configuration to train; auto: base on a GPU, tiny on a CPU
 source_lang=en    # language to translate from
 target_lang=de    # language to translate to

@@ -5,7 +5,6 @@
 #   recipes/wmt14_en_de/run.sh --gpus 8 --system both        compare with stock fairseq
 #   recipes/wmt14_en_de/run.sh --mirror DIR --stop_stage 4   only prepare the text, archives from DIR
 #   recipes/wmt14_en_de/run.sh --gpus 8 --subset valid --average 1    as Table 3 measures
-#
 # recipes/README.md has the stages, several nodes and Slurm.
 
 . "$(dirname "$0")/../training.sh"
@@ -15,8 +14,7 @@ row=base          # configuration to train: base or big in Table 2
 source_lang=en    # language to translate from
 target_lang=de    # language to translate to
 vocabulary=37000  # byte pairs and characters of both languages together (section 5.1)
-min_count=2       # byte pairs are learned from words that occur at least this often; 1 takes three
-                  # times the memory
+min_count=2       # learn byte pairs from words that occur this often; 1 takes three times the memory
 manifest=$(dirname "$recipe")/corpus.toml # archives, their checksums, and the texts in each
 # End of options
 

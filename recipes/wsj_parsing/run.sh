@@ -15,16 +15,13 @@ corpus=wsj        # wsj (needs --treebank) or gum (downloaded)
 treebank=         # directory of bracketed trees, plain or .gz
 lists=            # directory with the lists train, valid and test of files below --treebank;
                   # default: sections 02-21, 22 and 23 of Treebank-3's wsj
-silver=           # files, or patterns of files, of automatically parsed trees, separated by spaces
-                  # (semi-supervised)
+silver=           # files of automatically parsed trees (semi-supervised), or patterns, separated by spaces
 tags=pos          # symbol for each word: its part of speech (pos) or always the same (XX)
 augment=auto      # true: learn also from the phrases of the gold trees and from pairs of them (not in
                   # the paper); auto: true for GUM alone, or else false
 longest=512       # longest training tree, in symbols
-vocabulary=auto   # number of word pieces; auto: 16000, with --silver 32000 (section 6.3), for GUM
-                  # alone 4000
-gold_copies=1     # how often the training data has each gold tree; it has each tree of --silver and
-                  # of --augment once
+vocabulary=auto   # word pieces; auto: 16000, with --silver 32000 (section 6.3), for GUM alone 4000
+gold_copies=1     # copies of each gold tree in the training data; one of each of --silver and --augment
 dropouts=auto     # P_drop of sub-layers and attention weights; of several, separated by spaces, the
                   # best on the validation set is used; auto: 0.1 0.2 0.3 on a GPU, 0.1 on a CPU
 constrained=false # search only among trees over the words; not for --system stock
