@@ -1,8 +1,6 @@
 """Options, dictionaries and models as fairseq's commands build them, but in the process of the test
 and in small, or without memory for weights."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Iterable
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What fairseq writes into checkpoints, in small, and what an attacker would put there."""
 
-from __future__ import annotations
-
 import os
 from argparse import Namespace
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """How bad input is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

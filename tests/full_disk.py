@@ -1,7 +1,5 @@
 """A limit on the size of files stands in for a full disk: a write fails halfway."""
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager

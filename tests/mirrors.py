@@ -3,8 +3,6 @@
 The archives have the real names and members, so that a recipe runs on them without a network.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import html

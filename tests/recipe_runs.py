@@ -1,7 +1,5 @@
 """Recipes as a user starts them, on miniatures of what they download."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

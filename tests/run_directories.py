@@ -1,7 +1,5 @@
 """Invented run directories, as a recipe leaves them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small random models with the files that a folder is made of."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from argparse import Namespace

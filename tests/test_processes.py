@@ -1,7 +1,5 @@
 """Work for several processes: its order, its errors, and what is left of it."""
 
-from __future__ import annotations
-
 import itertools
 import multiprocessing
 import os

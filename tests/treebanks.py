@@ -1,7 +1,5 @@
 """A miniature of a treebank, invented: brackets over several lines, function tags and traces."""
 
-from __future__ import annotations
-
 import gzip
 import random
 from pathlib import Path

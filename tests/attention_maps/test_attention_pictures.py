@@ -1,7 +1,5 @@
 """Pictures of attention have the weights in their lines; the page has them in its data block."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

@@ -1,7 +1,5 @@
 """Attention weights are those that a running model uses; words are merged, heads selected."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from faults import fault_of

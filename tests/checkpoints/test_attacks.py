@@ -1,8 +1,6 @@
 """Checkpoints that somebody made to run code, to read what is not theirs, or to take memory and
 time without end: each is refused, with its name, before anything is built from it."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import pickle

@@ -1,7 +1,5 @@
 """`aiayn average` against means by hand, and on checkpoints that cannot be averaged."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable

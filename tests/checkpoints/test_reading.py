@@ -1,8 +1,6 @@
 """Plain data of fairseq's checkpoints loads with weights_only on; anything else is refused,
 unrun."""
 
-from __future__ import annotations
-
 import argparse
 import collections
 import os

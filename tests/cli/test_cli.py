@@ -1,7 +1,5 @@
 """What every `aiayn` subcommand has in common: help, errors, exit status, start-up."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """aiayn attention: pictures and pages of a small model, and what is refused."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

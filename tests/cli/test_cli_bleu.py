@@ -1,7 +1,5 @@
 """`aiayn bleu` on good and bad input; the scores are tested in scores/test_bleu.py."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """`aiayn check`: what a training lacks is said before it begins, all at once."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

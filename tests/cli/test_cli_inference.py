@@ -1,8 +1,6 @@
 """aiayn translate, parse and export: what goes in and out, which engine, which options go
 together."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """`aiayn rows`: the rows with what they cost."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

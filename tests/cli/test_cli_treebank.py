@@ -1,8 +1,6 @@
 """`aiayn linearize`, `delinearize` and `evalb` on good and bad input; their rules are tested in
 treebank/."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

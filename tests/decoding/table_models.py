@@ -1,7 +1,5 @@
 """A model that is a random table, for searches and for their plain reference."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """diagnosis/: what happened in a training comes first, and nothing is claimed that no file says."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """diagnosis/: where a training differs from the paper. Its options are fairseq's own parse."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

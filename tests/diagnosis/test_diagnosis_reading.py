@@ -1,7 +1,5 @@
 """diagnosis/evidence.py: what the files of trainings say, whole, cut off or unsafe."""
 
-from __future__ import annotations
-
 import json
 from argparse import Namespace
 

@@ -1,7 +1,5 @@
 """Trainings as fairseq writes them down, for the tests of diagnosis/."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from copy import deepcopy
 from functools import cache

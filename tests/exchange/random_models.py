@@ -1,7 +1,5 @@
 """Small models with random weights, without a file."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """CTranslate2 computes our log P of an exported model; its translations are ours, in our order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Lines of text: what ends one, gzip, and the place of a fault."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections.abc import Callable

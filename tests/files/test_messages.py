@@ -1,7 +1,5 @@
 """JSON that becomes a dataclass or is refused with the file and the key; errors of one line."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 

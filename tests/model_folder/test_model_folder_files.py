@@ -1,7 +1,5 @@
 """A checkpoint becomes a folder and a checkpoint again, bit for bit; what is damaged is named."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Plain text becomes the pieces that fairseq-interactive makes of it, and pieces the text."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """A model folder in use: search, scores, encoder outputs and attention are those of the plugin's
 model, in order, and without fairseq."""
 
-from __future__ import annotations
-
 import os
 import re
 import runpy

@@ -1,7 +1,5 @@
 """plugin/advice.py: what a command says to change is what it was given, and works when typed."""
 
-from __future__ import annotations
-
 import logging
 import re
 from types import SimpleNamespace

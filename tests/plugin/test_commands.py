@@ -1,7 +1,5 @@
 """How fairseq's commands end and log: one line for errors of this package, each line once."""
 
-from __future__ import annotations
-
 import logging
 import re
 import sys

@@ -1,8 +1,6 @@
 """The parsing task: the search of section 6.3, the names of the languages, and trees over exactly
 the words of the source."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser, Namespace
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """How a training resumes: its place in the epoch, its patience, and whole copies of checkpoints."""
 
-from __future__ import annotations
-
 import os
 from copy import deepcopy
 from itertools import chain

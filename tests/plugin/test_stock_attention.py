@@ -1,7 +1,5 @@
 """The attention of a stock Transformer, run in fairseq, is Equation 1's of its own projections."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from pathlib import Path
 

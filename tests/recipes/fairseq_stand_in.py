@@ -7,8 +7,6 @@ STAND_IN_SPOILS a part of the path of models that translate badly.
     python fairseq_stand_in.py fairseq-train DATA --arch ...
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Stage 0 of recipes: what a later stage would lack ends them before they make anything."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

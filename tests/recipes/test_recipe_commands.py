@@ -1,7 +1,5 @@
 """The commands that recipes run, as their dry runs print them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

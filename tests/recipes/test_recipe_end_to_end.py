@@ -1,8 +1,6 @@
 """Recipes from their archives and trees to their scores, in miniature: whole, killed in every
 stage, and pasted from a dry run. The text goes through the same steps in every split."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

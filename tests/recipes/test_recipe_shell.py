@@ -1,7 +1,5 @@
 """The shell library of all recipes: options, stages, commands, locks, downloads."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """fairseq_aiayn/report: pages on runs, as HTML, Markdown and JSON, by `aiayn compare`."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

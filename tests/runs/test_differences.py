@@ -1,7 +1,5 @@
 """What differs between runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What logs say of how a training went."""
 
-from __future__ import annotations
-
 import pytest
 from run_directories import MADE, PARAMETERS, inner, train_log, valid, write_log, write_run
 

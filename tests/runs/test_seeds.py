@@ -1,7 +1,5 @@
 """Runs that differ in the seed alone: their means, and tests of differences between such groups."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The paper's BLEU against arithmetic done by hand, and its compound splitting."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Quotes as the authors' script has them: against Moses's Perl script, and Unicode's own list."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import subprocess

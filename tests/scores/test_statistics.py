@@ -1,7 +1,5 @@
 """How sure a difference between systems is, and in which sentences it lies."""
 
-from __future__ import annotations
-
 import random
 import statistics
 

@@ -1,7 +1,5 @@
 """Headless Chromium for the tests of HTML pages, which name it in `pytest_plugins`."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A tiny invented language pair, binarized by fairseq-preprocess."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Run fairseq's commands as a user does, and read their logs."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The HTML page of attention in a browser: its drawings, its controls, hostile words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

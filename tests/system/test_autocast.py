@@ -1,7 +1,5 @@
 """fairseq-train with products in bfloat16."""
 
-from __future__ import annotations
-
 import torch
 from fairseq_commands import PLUGIN, SMALL, losses
 

@@ -1,8 +1,6 @@
 """A user's mistake on a fairseq command line ends with one line that says what is wrong and
 where."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """Parsing (section 6.3) as a user does it: preprocess, train, generate and `aiayn parse`, on an
 invented treebank."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

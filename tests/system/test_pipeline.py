@@ -1,7 +1,5 @@
 """Preprocess, train, average, generate, score and export, with the commands that a user types."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The page of `aiayn compare` in a browser: it needs no other file, and it fits the window."""
 
-from __future__ import annotations
-
 import pytest
 from run_directories import MADE, inner, train_log, valid, write_run
 

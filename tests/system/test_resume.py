@@ -1,7 +1,5 @@
 """Trainings that are killed and resumed, and checkpoints of --save-interval-updates."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,8 +1,6 @@
 """Data-parallel training on a CPU, by torchrun and gloo: what several processes write is what one
 process with a larger update frequency would, and can be used and continued like it."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections import Counter

@@ -1,8 +1,6 @@
 """A process of its own: it may import the package before fairseq, and end while fairseq still reads
 batches ahead."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,8 +1,6 @@
 """How a recipe's training goes on after a failure, on one node and on two: with the real
 fairseq-train, whose processes kill themselves."""
 
-from __future__ import annotations
-
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress

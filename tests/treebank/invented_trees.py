@@ -1,7 +1,5 @@
 """Random trees for the properties of fairseq_aiayn.treebank, the same in every run."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from fairseq_aiayn.treebank.trees import ROOT_LABEL, Constituent, Word

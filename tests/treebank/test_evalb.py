@@ -1,7 +1,5 @@
 """EVALB's rules, against a slow reference and on trees small enough to count by hand; its table."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """From a treebank's tree to a normalized one, to a sequence and back: exact both ways."""
 
-from __future__ import annotations
-
 import pytest
 from faults import fault_of
 from hypothesis import assume, given

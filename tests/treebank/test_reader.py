@@ -1,8 +1,6 @@
 """Reading trees: every layout of treebanks, and the faults that are refused, with their place; and
 the uses of nltk."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Repair of any sequence: the result is always a tree over the words, and every rule works."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
