@@ -39,11 +39,7 @@ def invented_pairs(count: int, seed: int) -> Pair:
 
 
 def build_mirror(
-    manifest_path: Path,
-    directory: Path,
-    pairs: dict[str, Pair],
-    source_lang: str,
-    target_lang: str,
+    manifest_path: Path, directory: Path, pairs: dict[str, Pair], source_lang: str, target_lang: str
 ) -> Path:
     """Write a miniature of every file that a corpus.toml downloads for two languages.
 

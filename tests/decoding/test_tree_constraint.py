@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 from table_models import TableModels
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import (
-    Search,
-    Symbols,
-    beam_search,
-    plain_beam_search,
-)
+from fairseq_aiayn.decoding.beam_search import Search, Symbols, beam_search, plain_beam_search
 from fairseq_aiayn.decoding.tree_constraint import (
     ConstrainedContinuations,
     Forest,

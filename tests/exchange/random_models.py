@@ -45,11 +45,7 @@ KINDS = {
 }
 
 
-def random_model(
-    kind: Kind = Kind(),
-    search: Decoding = SEARCH,
-    ends: float = 0.0,
-) -> Model:
+def random_model(kind: Kind = Kind(), search: Decoding = SEARCH, ends: float = 0.0) -> Model:
     """A model whose parameters are all random, also those that begin as 0 or 1; with `ends`, near
     their initial values, and outputs end the earlier the larger it is."""
     torch.manual_seed(1)

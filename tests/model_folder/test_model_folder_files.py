@@ -197,10 +197,7 @@ def test_weights_that_do_not_fit_or_are_not_finite_are_named(folder: Path) -> No
     path, name = folder / "model.safetensors", "encoder.layers.1.feed_forward.W_1.bias"
     forget_sum_of_weights(folder)
     weights = load_file(path)
-    for value in (
-        torch.full_like(weights[name], torch.nan),
-        weights[name][:-1].clone(),
-    ):
+    for value in (torch.full_like(weights[name], torch.nan), weights[name][:-1].clone()):
         save_file(weights | {name: value}, path)
         message = refused(folder)
         assert name in message and message.startswith(str(path))

@@ -13,12 +13,7 @@ from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
 from small_models import SENTENCES, write_codes
 
 from fairseq_aiayn.corpus.subwords import learn
-from fairseq_aiayn.inference.folder import (
-    BYTE_PAIRS,
-    NONE,
-    WORD_PIECES,
-    TextProcessing,
-)
+from fairseq_aiayn.inference.folder import BYTE_PAIRS, NONE, WORD_PIECES, TextProcessing
 
 LINES = (
     *SENTENCES,

@@ -67,8 +67,7 @@ def test_steps_of_a_search(meta: None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "trains"),
-    [(torch.float32, True), (torch.bfloat16, True), (torch.bfloat16, False)],
+    ("dtype", "trains"), [(torch.float32, True), (torch.bfloat16, True), (torch.bfloat16, False)]
 )
 @pytest.mark.parametrize("legal", ["everything", "no padding", "the past"])
 def test_attention_is_equation_1(dtype: torch.dtype, trains: bool, legal: str) -> None:

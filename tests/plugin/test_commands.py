@@ -12,12 +12,7 @@ from building import parse
 from fairseq.logging import progress_bar
 
 from fairseq_aiayn.paper import find_row
-from fairseq_aiayn.plugin.commands import (
-    command_name,
-    one_line,
-    training_program,
-    with_last_line,
-)
+from fairseq_aiayn.plugin.commands import command_name, one_line, training_program, with_last_line
 
 
 def raised(action, *arguments: object) -> BaseException:

@@ -12,16 +12,7 @@ from pathlib import Path
 import pytest
 from faults import fault_of
 from matplotlib import rc_context
-from run_directories import (
-    MADE,
-    inner,
-    page,
-    table_rows,
-    train_log,
-    valid,
-    valid_log,
-    write_run,
-)
+from run_directories import MADE, inner, page, table_rows, train_log, valid, valid_log, write_run
 
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.report.curves import LINES, draw_learning_curves
@@ -46,7 +37,7 @@ SECTIONS = {
             {"what": [Code("c"), ", <i> \u202e"]},
             {"train": "x --lang '<de>' \u2066"},
         ),
-    ],
+    ]
 }
 
 
@@ -187,10 +178,7 @@ def test_development_scores_are_drawn_and_printed_where_they_were_measured(make_
 
 @pytest.mark.parametrize(
     ("files", "message"),
-    [
-        ({"reference.txt": "other\n" * 4}, ": .* test set"),
-        ({"gold.trees": ""}, "/score.json: "),
-    ],
+    [({"reference.txt": "other\n" * 4}, ": .* test set"), ({"gold.trees": ""}, "/score.json: ")],
 )
 def test_what_cannot_be_compared_is_one_line_and_leaves_nothing(
     make_run, tmp_path, refused, files, message

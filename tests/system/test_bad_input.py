@@ -85,11 +85,7 @@ def test_a_truncated_checkpoint_stops_the_resuming_of_a_training(line_of, checkp
 
 @pytest.mark.parametrize(
     ("command", "option"),
-    [
-        (train, "--restore-file"),
-        (train, "--finetune-from-model"),
-        (generate, "--path"),
-    ],
+    [(train, "--restore-file"), (train, "--finetune-from-model"), (generate, "--path")],
 )
 def test_a_checkpoint_with_anything_but_data_is_refused_unread(
     command, option, line_of: LineOf, checkpoint, tmp_path

@@ -26,8 +26,7 @@ def gradients(loss: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
 
 
 @pytest.mark.parametrize(
-    ("budget", "largest"),
-    [(V - 1, 1), (5 * V - 1, 4), (5 * V, 5), (100 * V, N - 3), (None, N - 3)],
+    ("budget", "largest"), [(V - 1, 1), (5 * V - 1, 4), (5 * V, 5), (100 * V, N - 3), (None, N - 3)]
 )
 def test_chunks_equal_the_reference(
     monkeypatch: pytest.MonkeyPatch, budget: int | None, largest: int

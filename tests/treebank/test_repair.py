@@ -7,13 +7,7 @@ from invented_trees import chain, forms, normalized
 
 from fairseq_aiayn.treebank.linearization import MAX_OPEN, linearize
 from fairseq_aiayn.treebank.repair import REPAIRS, RepairReport, Rule, repair
-from fairseq_aiayn.treebank.trees import (
-    Constituent,
-    Word,
-    parse_trees,
-    words_of,
-    write_tree,
-)
+from fairseq_aiayn.treebank.trees import Constituent, Word, parse_trees, words_of, write_tree
 
 sequences = st.lists(
     st.sampled_from(["(S", "(NP", "(VP", ")S", ")NP", ")VP", "NN", "DT", "XX"])
