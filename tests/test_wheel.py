@@ -7,7 +7,6 @@ import subprocess
 import sys
 import zipfile
 from email import message_from_string
-from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+def wheel(tmp_path_factory):
     """The wheel of a copy, so that no build folder stays in the checkout; an earlier version was
     built there before."""
     copy = tmp_path_factory.mktemp("wheel")
@@ -37,12 +36,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 @pytest.fixture(scope="module")
-def metadata(wheel: zipfile.ZipFile) -> Message:
+def metadata(wheel):
     (name,) = [name for name in wheel.namelist() if name.endswith("METADATA")]
     return message_from_string(wheel.read(name).decode())
 
 
-def test_a_plain_install_replaces_neither_torch_nor_fairseq(metadata: Message) -> None:
+def test_a_plain_install_replaces_neither_torch_nor_fairseq(metadata):
     plain = [text for text in metadata.get_all("Requires-Dist") if "extra ==" not in text]
     assert not any("==" in text.partition(";")[0] for text in plain)
     names = {re.match(r"[\w-]+", text)[0] for text in plain}
@@ -50,26 +49,26 @@ def test_a_plain_install_replaces_neither_torch_nor_fairseq(metadata: Message) -
     assert not {"fairseq", "fairseq-fixed", "torchaudio", "matplotlib", "ctranslate2"} & names
 
 
-def test_each_extra_that_a_message_names_exists(metadata: Message) -> None:
+def test_each_extra_that_a_message_names_exists(metadata):
     assert set(EXTRAS.values()) <= set(metadata.get_all("Provides-Extra"))
 
 
-def test_the_description_has_no_link_into_the_checkout(metadata: Message) -> None:
+def test_the_description_has_no_link_into_the_checkout(metadata):
     text = metadata.get_payload()
     assert "fairseq-train" in text
     assert all(target.startswith("http") for target in re.findall(r"\]\(([^)]+)\)", text))
 
 
-def test_files_that_are_not_python_are_in_it(wheel: zipfile.ZipFile) -> None:
+def test_files_that_are_not_python_are_in_it(wheel):
     endings = {Path(name).suffix for name in wheel.namelist()}
     assert {".typed", ".html", ".css", ".js", ".json"} <= endings
 
 
-def test_a_second_build_has_nothing_of_the_first(wheel: zipfile.ZipFile) -> None:
+def test_a_second_build_has_nothing_of_the_first(wheel):
     assert not [name for name in wheel.namelist() if "gone" in name]
 
 
-def test_its_recipes_run_without_a_checkout(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+def test_its_recipes_run_without_a_checkout(wheel, tmp_path):
     modes = {one.filename: one.external_attr >> 16 for one in wheel.infolist()}
     assert modes["fairseq_aiayn/recipes/multi30k/run.sh"] & 0o111
     wheel.extractall(tmp_path / "site")

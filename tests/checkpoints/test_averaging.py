@@ -42,7 +42,7 @@ def refusal(refused: Callable[..., str], directory: Path, last: int) -> str:
     return line
 
 
-def test_mean_of_the_last_by_update_whatever_the_time(tmp_path: Path) -> None:
+def test_mean_of_the_last_by_update_whatever_the_time(tmp_path):
     """What translating needs is kept, and the rest dropped. Integers and booleans have no mean."""
     equal = {"steps": FIVE, "mask": torch.tensor([True, False])}
     for when, (updates, values) in enumerate(
@@ -59,7 +59,7 @@ def test_mean_of_the_last_by_update_whatever_the_time(tmp_path: Path) -> None:
     assert "last_optimizer_state" not in state
 
 
-def test_any_checkpoints_can_be_named(tmp_path: Path, refused: Callable[..., str]) -> None:
+def test_any_checkpoints_can_be_named(tmp_path, refused):
     """As with --keep-best-checkpoints, whose names do not say the number of updates."""
     names = ["checkpoint.best_bleu_1.0.pt", "checkpoint.best_bleu_2.0.pt"]
     for name, updates in zip(names, (20, 10), strict=True):
@@ -75,7 +75,7 @@ def test_any_checkpoints_can_be_named(tmp_path: Path, refused: Callable[..., str
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_means_are_float32_at_least_and_sums_do_not_round(dtype: torch.dtype, tmp_path: Path):
+def test_means_are_float32_at_least_and_sums_do_not_round(dtype, tmp_path):
     """In float16, 60000 + 60000 is infinite; in every dtype the mean of equal values is that
     value; and between 1 and 1 + eps there is no number of half precision."""
     torch.manual_seed(1)
@@ -94,8 +94,8 @@ def test_means_are_float32_at_least_and_sums_do_not_round(dtype: torch.dtype, tm
 
 
 def test_tied_parameters_are_saved_once_and_views_of_one_storage_are_not_tied(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     for updates in (1, 3):
         matrix = torch.full((300, 100), float(updates))
         save(tmp_path, updates, encoder=matrix, decoder=matrix, output=matrix, own=matrix.clone())
@@ -127,15 +127,13 @@ FIRST = {"w": ONES, "v": ONES, "n": FIVE}
         ({"v": -math.inf * ONES}, "v has values that are NaN or infinite"),
     ],
 )
-def test_other_parameters_and_lost_numbers_are_refused(
-    change: dict, message: str, tmp_path: Path, refused: Callable[..., str]
-) -> None:
+def test_other_parameters_and_lost_numbers_are_refused(change, message, tmp_path, refused):
     first, second = save(tmp_path, 1, **FIRST), save(tmp_path, 2, **FIRST | change)
     line = refusal(refused, tmp_path, 2)
     assert line.startswith(f"aiayn average: {second}: {message.format(first=first)}")
 
 
-def test_flipped_bytes_are_noticed(tmp_path: Path, refused: Callable[..., str]) -> None:
+def test_flipped_bytes_are_noticed(tmp_path, refused):
     """A file mapped into memory loads without its checksums being compared."""
     path = save(tmp_path, 1, weight=torch.full((1000,), 3.0))
     data, value = path.read_bytes(), torch.full((100,), 3.0).numpy().tobytes()
@@ -145,8 +143,8 @@ def test_flipped_bytes_are_noticed(tmp_path: Path, refused: Callable[..., str]) 
 
 
 def test_an_output_that_cannot_be_written_or_is_an_input_is_noticed_before_averaging(
-    tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, refused, monkeypatch
+):
     path, link = save(tmp_path, 1, weight=torch.ones(2)), tmp_path / "link"
     link.symlink_to(path)
     monkeypatch.setattr(checkpoints, "mean_parameters", lambda paths: pytest.fail("averages"))

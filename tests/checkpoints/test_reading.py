@@ -8,7 +8,6 @@ import pickle
 import sys
 import typing
 import zipfile
-from pathlib import Path
 from types import ModuleType
 
 import numpy
@@ -38,14 +37,14 @@ VALUES = {
 
 
 @pytest.mark.parametrize("name", [b"checkpoint.pt", b"mod\xe8le.pt"], ids=["ASCII", "not UTF-8"])
-def test_plain_data_survives_saving_and_loading(name: bytes, tmp_path: Path) -> None:
+def test_plain_data_survives_saving_and_loading(name, tmp_path):
     """Breaks if PyTorch, which takes every name for UTF-8, has to find the file."""
     path = save(tmp_path / os.fsdecode(name), checkpoint(value=VALUES))
     assert read_checkpoint(path)["value"] == VALUES
 
 
 @pytest.mark.parametrize("kind", [typing.Any, typing.Dict])  # noqa: UP006
-def test_configurations_survive_with_objects_in_them(kind: object, tmp_path: Path) -> None:
+def test_configurations_survive_with_objects_in_them(kind, tmp_path):
     """As plain data, since OmegaConf 2.0 cannot compare them; old files name typing.Dict."""
     content = {"task": {"data": "x"}, "lr": [0.1], "model": argparse.Namespace(arch="aiayn_base")}
     cfg = configuration(content, kind)
@@ -53,7 +52,7 @@ def test_configurations_survive_with_objects_in_them(kind: object, tmp_path: Pat
     assert isinstance(loaded, omegaconf.DictConfig) and plain(loaded) == plain(cfg)
 
 
-def test_meters_of_fairseq_0_8_load_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_meters_of_fairseq_0_8_load_unread(tmp_path, monkeypatch):
     module = ModuleType("fairseq.meters")
     module.TimeMeter = type("TimeMeter", (), {"__module__": "fairseq.meters"})
     monkeypatch.setitem(sys.modules, "fairseq.meters", module)
@@ -63,7 +62,7 @@ def test_meters_of_fairseq_0_8_load_unread(tmp_path: Path, monkeypatch: pytest.M
     assert isinstance(read_checkpoint(path)["meter"], Unread)
 
 
-def test_the_names_of_numpy_1_load_and_arrays_are_not_read(tmp_path: Path) -> None:
+def test_the_names_of_numpy_1_load_and_arrays_are_not_read(tmp_path):
     state = checkpoint(array=numpy.arange(4), scalar=numpy.float64(2.5))
     path = save(tmp_path / "checkpoint.pt", state)
     with zipfile.ZipFile(path) as archive:
@@ -76,7 +75,7 @@ def test_the_names_of_numpy_1_load_and_arrays_are_not_read(tmp_path: Path) -> No
     assert loaded["scalar"] == 2.5 and isinstance(loaded["array"], Unread)
 
 
-def test_references_to_values_are_resolved(tmp_path: Path) -> None:
+def test_references_to_values_are_resolved(tmp_path):
     """fairseq 0.10 to 0.12 write them."""
     content = {"lr": [0.1], "a": {"b": None}, "optimizer": {"lr": "${lr}", "c": "${a.b}"}}
     for cfg in (content, configuration(content)):
@@ -86,7 +85,7 @@ def test_references_to_values_are_resolved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("load", [read_checkpoint, lambda path: load_checkpoint_to_cpu(str(path))])
 @pytest.mark.parametrize(("part", "offset"), [("data.pkl", 90), ("data/0", 0), ("data/1", 3999)])
-def test_one_changed_bit_is_noticed(part: str, offset: int, load, tmp_path: Path) -> None:
+def test_one_changed_bit_is_noticed(part, offset, load, tmp_path):
     """torch.load compares no checksums, whether it maps the file into memory or not."""
     model = {"w": torch.ones(1000), "b": torch.zeros(1000)}
     path = save(tmp_path / "checkpoint.pt", checkpoint() | {"model": model})
@@ -102,7 +101,7 @@ def test_one_changed_bit_is_noticed(part: str, offset: int, load, tmp_path: Path
 
 
 @pytest.mark.parametrize("share", [0, 0.02, 0.5])
-def test_broken_files_are_named(share: float, tmp_path: Path) -> None:
+def test_broken_files_are_named(share, tmp_path):
     path = save(tmp_path / "checkpoint.pt", checkpoint())
     data = path.read_bytes()
     path.write_bytes(data[: int(share * len(data))])
@@ -125,13 +124,13 @@ def test_broken_files_are_named(share: float, tmp_path: Path) -> None:
         ({"optimizer_history": [None]}, "it has no 'optimizer_history'"),
     ],
 )
-def test_other_data_is_not_a_checkpoint(change: dict, message: str, tmp_path: Path) -> None:
+def test_other_data_is_not_a_checkpoint(change, message, tmp_path):
     save(tmp_path / "other.pt", checkpoint() | change)
     with pytest.raises(ValueError, match=f"other.pt: .*{message}"):
         read_checkpoint(tmp_path / "other.pt")
 
 
-def test_order_is_by_update_not_by_name(tmp_path: Path) -> None:
+def test_order_is_by_update_not_by_name(tmp_path):
     """Those of epochs serve where none of updates were saved, and copies never do."""
     for epoch in (2, 9, 10):
         save(tmp_path / f"checkpoint{epoch}.pt", checkpoint(updates=50 * epoch))
@@ -147,7 +146,7 @@ def test_order_is_by_update_not_by_name(tmp_path: Path) -> None:
     assert last_checkpoints(tmp_path, 3) == [nine, ninety, hundred]
 
 
-def test_too_few_none_and_two_runs_are_refused(tmp_path: Path) -> None:
+def test_too_few_none_and_two_runs_are_refused(tmp_path):
     save(tmp_path / "checkpoint_1_10.pt", checkpoint(updates=10))
     with pytest.raises(ValueError, match=f"{tmp_path}: expected at least 2 checkpoints, got 1"):
         last_checkpoints(tmp_path, 2)
@@ -161,9 +160,7 @@ def test_too_few_none_and_two_runs_are_refused(tmp_path: Path) -> None:
         last_checkpoints(tmp_path, 1)
 
 
-def test_a_loaded_checkpoint_can_be_sent_to_other_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loaded_checkpoint_can_be_sent_to_other_processes(tmp_path, monkeypatch):
     """Resuming on several GPUs: fairseq sends what it loaded by torch.save and torch.load."""
 
     def sent(content: object, *_: object) -> object:
@@ -180,7 +177,7 @@ def test_a_loaded_checkpoint_can_be_sent_to_other_processes(
     assert received["model"] == loaded["model"]
 
 
-def test_what_a_program_may_read_by_torch_load_stays_its_own(tmp_path: Path) -> None:
+def test_what_a_program_may_read_by_torch_load_stays_its_own(tmp_path):
     """Also a class that the program itself allows, and that checkpoints need."""
     before, own = torch.serialization.get_safe_globals(), [argparse.Namespace]
     array = save(tmp_path / "array.pt", numpy.arange(3.0))

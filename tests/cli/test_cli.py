@@ -21,12 +21,9 @@ ENVIRONMENT = {
 }
 AIAYN = f"{sys.executable} -m fairseq_aiayn"
 
-Printed = pytest.CaptureFixture[str]
-RunCommand = Callable[[Callable[[object], None]], int]
-
 
 @pytest.fixture
-def run_command(monkeypatch: pytest.MonkeyPatch) -> RunCommand:
+def run_command(monkeypatch):
     """Return a function that runs its argument as a subcommand."""
 
     def run(function: Callable[[object], None]) -> int:
@@ -61,16 +58,14 @@ def raising(error: BaseException) -> Callable[[object], None]:
         (MemoryError(), "there is not enough memory for this"),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(
-    run_command: RunCommand, capsys: Printed, error: Exception, message: str
-) -> None:
+def test_bad_input_is_one_line_and_status_2(run_command, capsys, error, message):
     assert run_command(raising(error)) == 2
     assert capsys.readouterr() == ("", f"aiayn do-it: {message}\n")
 
 
 def test_an_interrupt_is_quiet_and_a_fault_of_ours_keeps_its_traceback(
-    run_command: RunCommand, capsys: Printed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    run_command, capsys, monkeypatch
+):
     assert run_command(raising(KeyboardInterrupt())) == 130
     assert capsys.readouterr().err == ""
     with pytest.raises(KeyError):
@@ -88,9 +83,7 @@ def test_an_interrupt_is_quiet_and_a_fault_of_ours_keeps_its_traceback(
         ("delinearize b --words b --report new >/dev/full", 2, "aiayn delinearize: No space left "),
     ],
 )
-def test_a_full_disk_is_no_traceback(
-    command: str, status: int, message: str, tmp_path: Path
-) -> None:
+def test_a_full_disk_is_no_traceback(command, status, message, tmp_path):
     """No file appears if standard output cannot be written."""
     (tmp_path / "a").write_text("(S (NN dog))\n")
     (tmp_path / "b").write_text("dog\n")
@@ -102,7 +95,7 @@ def test_a_full_disk_is_no_traceback(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_reader_that_leaves_is_no_error() -> None:
+def test_a_reader_that_leaves_is_no_error():
     reader, writer = os.pipe()
     os.close(reader)
     command = [*AIAYN.split(), "user-dir"]
@@ -111,9 +104,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-def test_output_is_utf_8_in_any_locale_and_a_files_name_is_its_bytes(
-    run_command: RunCommand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_is_utf_8_in_any_locale_and_a_files_name_is_its_bytes(run_command, monkeypatch):
     output = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding="latin-1"))
     assert run_command(lambda arguments: print("Grüße 好", os.fsdecode(b"\xff.png"))) == 0
@@ -123,7 +114,7 @@ def test_output_is_utf_8_in_any_locale_and_a_files_name_is_its_bytes(
 @pytest.mark.parametrize(
     "program", ["main.build_parser(); main.main(['rows'])", "main.main(['cost', 'base'])"]
 )
-def test_a_command_imports_no_other_and_none_needs_torch_to_start(program: str) -> None:
+def test_a_command_imports_no_other_and_none_needs_torch_to_start(program):
     heavy = "{'torch', 'fairseq', 'sacrebleu', 'numpy', 'pydantic'}"
     loaded = "{name for name, module in sys.modules.items() if module}"
     modules = f"[name for name in {loaded} if name in {heavy} or '.cli.' in name]"
@@ -135,14 +126,14 @@ def test_a_command_imports_no_other_and_none_needs_torch_to_start(program: str) 
     assert imported == {f"fairseq_aiayn.cli.{name}" for name in needed | {"main"}}
 
 
-def test_every_command_explains_itself_with_an_example(capsys: Printed) -> None:
+def test_every_command_explains_itself_with_an_example(capsys):
     for name in cli.COMMANDS:
         with pytest.raises(SystemExit, match="0"):
             cli.main([name, "--help"])
         assert f"aiayn {name}" in capsys.readouterr().out.partition("options:")[2]
 
 
-def test_help_and_completion_know_every_command_and_the_version_what_runs(capsys: Printed) -> None:
+def test_help_and_completion_know_every_command_and_the_version_what_runs(capsys):
     printed = []
     for words in (["--help"], ["--print-completion", "bash"], ["--version"], []):
         with pytest.raises(SystemExit, match="0"):
@@ -164,13 +155,13 @@ def test_help_and_completion_know_every_command_and_the_version_what_runs(capsys
         ("bleu --target-lang \udced", "argument --target-lang: expected UTF-8"),
     ],
 )
-def test_a_wrong_argument_is_shown_as_it_is(words: str, shown: str, capsys: Printed) -> None:
+def test_a_wrong_argument_is_shown_as_it_is(words, shown, capsys):
     with pytest.raises(SystemExit, match="2"):
         cli.main(words.split())
     line = capsys.readouterr().err.splitlines()[-1]
     assert shown in line and line.isprintable()
 
 
-def test_a_wrong_command_ends_with_the_nearest(capsys: Printed) -> None:
+def test_a_wrong_command_ends_with_the_nearest(capsys):
     assert cli.main(["tranlsate"]) == 2
     assert capsys.readouterr().err == "aiayn: no command 'tranlsate', try aiayn translate\n"

@@ -3,17 +3,15 @@
 import json
 import math
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-Aiayn = Callable[..., tuple[int, str, str]]
 COMMAND = ("bleu", "--hypothesis", "hyp", "--reference", "ref", "--target-lang", "de")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def folder(tmp_path, monkeypatch):
     """A hypothesis with an empty line, its reference, and tokens."""
     monkeypatch.chdir(tmp_path)
     Path("hyp").write_text("Das ist ein Haus.\n\n")
@@ -22,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("ref.tok").write_text("a-b c,d e g f\n\n")
 
 
-def test_both_scores_are_printed(aiayn: Aiayn, give: Callable[..., None]) -> None:
+def test_both_scores_are_printed(aiayn, give):
     printed = aiayn(*COMMAND)[1]
     score = 100 * math.exp(1 - 7 / 5)
     assert f"the paper's BLEU  {score:.2f}  100.0/100.0/100.0/100.0" in printed
@@ -37,7 +35,7 @@ def test_both_scores_are_printed(aiayn: Aiayn, give: Callable[..., None]) -> Non
     assert [content[part]["score"] for part in ("paper", "sacrebleu")] == [pytest.approx(score)] * 2
 
 
-def test_options_say_what_is_done_with_quotes_and_tokens(aiayn: Aiayn) -> None:
+def test_options_say_what_is_done_with_quotes_and_tokens(aiayn):
     """Breaks if given tokens are tokenized again, or compounds are split in them."""
     Path("hyp").write_text('Das ist ein "Haus" hier.\n\n')
     Path("ref").write_text("Das ist ein „Haus“ hier.\nx\n", encoding="utf-8")
@@ -63,16 +61,14 @@ def test_options_say_what_is_done_with_quotes_and_tokens(aiayn: Aiayn) -> None:
         ("one", b"x\n", ("--tokens", "one", "one"), "--tokens: expected the 2 sentences"),
     ],
 )
-def test_bad_input_is_one_line(
-    refused: Callable[..., str], name: str, content: bytes, options: tuple[str, ...], message: str
-) -> None:
+def test_bad_input_is_one_line(refused, name, content, options, message):
     Path(name).write_bytes(content)
     assert refused(*COMMAND, *options).startswith(f"aiayn bleu: {message}")
 
 
 def test_output_of_fairseq_generate_is_refused_with_the_command_that_extracts_it(
-    refused: Callable[..., str],
-) -> None:
+    refused,
+):
     """Whole or in part; the numbers of its lines do not matter. The command works as it is."""
     parts = ("S-{}\ta b", "T-{}\tJa .", "H-{}\t-0.1\tJa .", "D-{}\t-0.1\tJa.", "P-{}\t-0.1 -0.1")
     log = [part.format(number) for number in (1, 0) for part in parts]
@@ -91,7 +87,7 @@ def test_output_of_fairseq_generate_is_refused_with_the_command_that_extracts_it
         assert Path(command.split()[-1]).read_text() == f"{text}\n" * 2
 
 
-def test_marks_of_subwords_are_warned_of_on_standard_error(aiayn: Aiayn) -> None:
+def test_marks_of_subwords_are_warned_of_on_standard_error(aiayn):
     for text, marked in (
         ("Das i@@ st ein Haus.\nNe@@\n", 2),
         ("▁Das ▁ist\nNein\n", 1),

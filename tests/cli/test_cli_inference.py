@@ -7,8 +7,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from small_models import KINDS, SENTENCES, SHARED, small_model
@@ -17,15 +15,12 @@ from fairseq_aiayn import load
 from fairseq_aiayn.cli.sentences import ENGINES
 from fairseq_aiayn.inference.folder import read_folder
 
-Aiayn = Callable[..., tuple[int, str, str]]
-Give = Callable[..., None]
-Refused = Callable[..., str]
 LINES = ["", *SENTENCES, "", "the cat saw"]
 TEXT = "".join(f"{line}\n" for line in LINES)
 
 
 @pytest.fixture
-def training(tmp_path: Path) -> Path:
+def training(tmp_path):
     """What a recipe leaves: the data with a note of its text, and a run."""
     small = small_model(tmp_path / "exp")
     run = tmp_path / "exp" / "tiny-1"
@@ -40,7 +35,7 @@ def training(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def translate(aiayn: Aiayn, give: Give) -> Aiayn:
+def translate(aiayn, give):
     """Return a function that translates TEXT on a CPU."""
 
     def run(*words: object) -> tuple[int, str, str]:
@@ -50,7 +45,7 @@ def translate(aiayn: Aiayn, give: Give) -> Aiayn:
     return run
 
 
-def test_translations_are_the_apis_in_order(folder: Path, aiayn: Aiayn, give: Give) -> None:
+def test_translations_are_the_apis_in_order(folder, aiayn, give):
     expected = load(folder, "cpu").search(LINES, beam=3, alpha=0.2, nbest=3)
     options = ("--cpu", "--beam", 3, "--alpha", 0.2)
     give(b"\xef\xbb\xbf" + TEXT.encode())  # a byte order mark is no word
@@ -72,7 +67,7 @@ def test_translations_are_the_apis_in_order(folder: Path, aiayn: Aiayn, give: Gi
 
 
 @pytest.fixture
-def fast_folder(tmp_path: Path) -> Path:
+def fast_folder(tmp_path):
     """A model folder with CTranslate2's files."""
     return small_model(tmp_path / "fast").export(tmp_path / "en-de", for_ctranslate2=True)
 
@@ -81,9 +76,7 @@ def fast_folder(tmp_path: Path) -> Path:
     ("kind", "precision"),
     [*((kind, "float32") for kind in KINDS if kind != "parser"), (SHARED, "bfloat16")],
 )
-def test_both_engines_write_the_same(
-    kind: str, precision: str, tmp_path: Path, translate: Aiayn
-) -> None:
+def test_both_engines_write_the_same(kind, precision, tmp_path, translate):
     """Of the weights that the folder has, rounded or not."""
     folder = small_model(tmp_path / "exp", kind).export(tmp_path / "folder", precision, True)
     ours = translate(folder, "--engine", "aiayn")
@@ -97,8 +90,8 @@ def test_both_engines_write_the_same(
 
 
 def test_ctranslate2_translates_with_the_folders_own_files_and_settings(
-    fast_folder: Path, translate: Aiayn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    fast_folder, translate, monkeypatch
+):
     """Breaks if a changed file is used, or if the search's defaults come from elsewhere; without
     the files or the package, our own search translates."""
     expected = translate(fast_folder)
@@ -134,9 +127,7 @@ def test_ctranslate2_translates_with_the_folders_own_files_and_settings(
         ("--batch-tokens", (0, -1)),
     ],
 )
-def test_every_engine_has_the_same_limits(
-    option: str, numbers: tuple, fast_folder: Path, refused: Refused
-) -> None:
+def test_every_engine_has_the_same_limits(option, numbers, fast_folder, refused):
     for number in numbers:
         words = ("translate", fast_folder, "--cpu", option, number)
         (message,) = {refused(*words, "--engine", engine) for engine in ENGINES}
@@ -144,8 +135,8 @@ def test_every_engine_has_the_same_limits(
 
 
 def test_without_its_files_ctranslate2_is_refused_with_the_command_that_writes_them(
-    training: Path, folder: Path, aiayn: Aiayn, translate: Aiayn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    training, folder, aiayn, translate, monkeypatch
+):
     checkpoint = ("--checkpoint", training / "tiny-1/average.pt", "--data-bin", training / "bin")
     cut = ("--bpe-codes", training / "bin/codes", "--lowercase")
     for model in ((folder,), (training / "tiny-1",), (*checkpoint, *cut)):
@@ -157,7 +148,7 @@ def test_without_its_files_ctranslate2_is_refused_with_the_command_that_writes_t
         shutil.rmtree(training / "new")
 
 
-def test_ctranslate2_needs_neither_torch_nor_fairseq(fast_folder: Path, translate: Aiayn) -> None:
+def test_ctranslate2_needs_neither_torch_nor_fairseq(fast_folder, translate):
     program = (
         "import sys; from fairseq_aiayn.cli.main import main; main(sys.argv[1:]);"
         "print({'torch', 'fairseq', 'omegaconf'} & set(sys.modules))"
@@ -168,9 +159,7 @@ def test_ctranslate2_needs_neither_torch_nor_fairseq(fast_folder: Path, translat
 
 
 @pytest.mark.parametrize("bad", [b"caf\xe9", b"the " * 1025])
-def test_an_invalid_line_comes_after_what_is_done_or_is_skipped(
-    bad: bytes, folder: Path, aiayn: Aiayn, give: Give
-) -> None:
+def test_an_invalid_line_comes_after_what_is_done_or_is_skipped(bad, folder, aiayn, give):
     good = [line.encode() for line in LINES]
     expected = load(folder, "cpu").translate(LINES)
     text = b"\n".join([*good[:2], bad, *good[2:], bad])
@@ -185,9 +174,7 @@ def test_an_invalid_line_comes_after_what_is_done_or_is_skipped(
     assert "standard input:3: " in err and f"standard input:{last}: " in err and "2 invalid" in err
 
 
-def test_a_sentence_that_cannot_be_a_tree_is_named_or_skipped(
-    parser_folder: Path, aiayn: Aiayn, give: Give
-) -> None:
+def test_a_sentence_that_cannot_be_a_tree_is_named_or_skipped(parser_folder, aiayn, give):
     options = ("--model", parser_folder, "--cpu", "--tokenized", "--beam", 1)
     sentences = ["the cat", "", "a (b c", "the cat"]
     tree = aiayn("parse", *options, "the cat")[1]
@@ -202,8 +189,8 @@ def test_a_sentence_that_cannot_be_a_tree_is_named_or_skipped(
 
 
 def test_a_terminal_is_asked_again_after_an_invalid_line(
-    folder: Path, parser_folder: Path, aiayn: Aiayn, give: Give, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    folder, parser_folder, aiayn, give, monkeypatch
+):
     give(b"caf\xe9\n" + b"x " * 1025 + b"\n\nthe cat\n", terminal=True)
     status, out, err = aiayn("translate", folder, "--scores", "--beam", 1, "--cpu")
     empty, translation = out.splitlines()
@@ -217,8 +204,8 @@ def test_a_terminal_is_asked_again_after_an_invalid_line(
 
 
 def test_a_folder_a_run_and_a_checkpoint_are_the_same_model(
-    training: Path, aiayn: Aiayn, translate: Aiayn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    training, aiayn, translate, monkeypatch
+):
     root, run, data = training, training / "tiny-1", training / "bin"
     checkpoint = ("--checkpoint", run / "average.pt", "--data-bin", data)
     cut = ("--bpe-codes", data / "codes", "--lowercase")
@@ -251,9 +238,7 @@ def test_a_folder_a_run_and_a_checkpoint_are_the_same_model(
 
 
 @pytest.mark.parametrize("task", ["translation", "parsing"])
-def test_the_card_has_a_command_that_works(
-    task: str, folder: Path, parser_folder: Path, aiayn: Aiayn, give: Give
-) -> None:
+def test_the_card_has_a_command_that_works(task, folder, parser_folder, aiayn, give):
     model = folder if task == "translation" else parser_folder
     words = re.search(r"(?m)^    aiayn (.*) < text$", (model / "README.md").read_text())[1]
     give("the cat\n")
@@ -279,8 +264,8 @@ def test_the_card_has_a_command_that_works(
     ],
 )
 def test_options_that_do_not_fit_are_one_line_and_write_nothing(
-    given: str, rule: str, folder: Path, parser_folder: Path, tmp_path: Path, refused: Refused
-) -> None:
+    given, rule, folder, parser_folder, tmp_path, refused
+):
     root = tmp_path
     places = {"FOLDER": folder, "PARSER": parser_folder, "ROOT": root, "OUT": root / "out"}
 

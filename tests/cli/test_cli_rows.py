@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import asdict
 
 import pytest
@@ -12,16 +11,15 @@ from fairseq_aiayn.paper import ROWS, TRANSLATION
 
 V = 50
 WIDEST = 160
-Printed = Callable[..., str]
 
 
 @pytest.fixture
-def printed(aiayn: Callable[..., tuple[int, str, str]]) -> Printed:
+def printed(aiayn):
     """Return a function that returns what `aiayn rows ARGUMENTS` prints."""
     return lambda *arguments: aiayn("rows", *arguments)[1]
 
 
-def test_every_row_is_a_line_that_a_wide_terminal_holds(printed: Printed) -> None:
+def test_every_row_is_a_line_that_a_wide_terminal_holds(printed):
     lines = printed("--vocab", "500").splitlines()
     assert [line.split()[0] for line in lines] == ["name", *ROWS]
     assert max(map(len, printed().splitlines())) <= WIDEST
@@ -29,7 +27,7 @@ def test_every_row_is_a_line_that_a_wide_terminal_holds(printed: Printed) -> Non
     assert names == ["name", "big", "base"]
 
 
-def test_the_figures_of_base(printed: Printed) -> None:
+def test_the_figures_of_base(printed):
     """Breaks if a column holds another's figure: all are known from the paper or counted in
     cost/test_estimate.py. Breaks if 5.00 becomes 5.0, or a row without a figure gets base's."""
     header, base, a_h4, tiny = (
@@ -44,7 +42,7 @@ def test_the_figures_of_base(printed: Printed) -> None:
     assert a_h4[-3:] == ["65.13M", "5.00", "25.5"] and tiny[-1] == "0.22 GiB"
 
 
-def test_json_has_every_cell_in_full(printed: Printed) -> None:
+def test_json_has_every_cell_in_full(printed):
     rows = json.loads(printed("--vocab", str(V), "--json"))
     assert [row["name"] for row in rows] == list(ROWS)
     for found in rows:

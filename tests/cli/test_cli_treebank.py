@@ -4,7 +4,7 @@ treebank/."""
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -13,8 +13,6 @@ import pytest
 
 from fairseq_aiayn.text import whole_file
 from fairseq_aiayn.treebank.repair import REPAIRS
-
-Aiayn = Callable[..., tuple[int, str, str]]
 
 TREES = """( (S (NP-SBJ (NP (DT The) (NN board))) (VP (VBD met)
       (NP-TMP (-NONE- *T*-1))) (. .) ))
@@ -32,7 +30,7 @@ SKIPPED = "p:3: skipped: no words to score\n"
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def folder(tmp_path, monkeypatch):
     """A directory to work in, with a small treebank and what becomes of it, and trees to score."""
     monkeypatch.chdir(tmp_path)
     files = {"a.mrg": TREES, "a.tree": LINEARIZED, "a.words": WORDS, "g": GOLD, "p": PREDICTED}
@@ -41,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_trees_become_sequences_and_these_trees(aiayn: Aiayn, end: str) -> None:
+def test_trees_become_sequences_and_these_trees(aiayn, end):
     for name in os.listdir():
         Path(name).write_bytes(Path(name).read_bytes().replace(b"\n", end.encode()))
     assert aiayn("linearize", "a.mrg", "--words", "w", "--trees", "t") == (0, LINEARIZED, "")
@@ -51,9 +49,7 @@ def test_trees_become_sequences_and_these_trees(aiayn: Aiayn, end: str) -> None:
     assert aiayn("delinearize", "a.tree", "--words", "a.words") == (0, NORMALIZED, report)
 
 
-def test_linearize_has_options_and_reads_standard_input_and_directories(
-    aiayn: Aiayn, give: Callable[..., None]
-) -> None:
+def test_linearize_has_options_and_reads_standard_input_and_directories(aiayn, give):
     without_tags = "(S (NP (NP XX XX )NP )NP (VP XX )VP XX )S\n"
     assert aiayn("linearize", "a.mrg", "--tags", "XX")[1].startswith(without_tags)
     collapsed = "(S (NP DT NN )NP (VP VBD )VP . )S\n"
@@ -62,7 +58,7 @@ def test_linearize_has_options_and_reads_standard_input_and_directories(
     assert aiayn("linearize", "a.mrg", "-", ".") == (0, LINEARIZED * 3, "")
 
 
-def test_linearize_leaves_out_what_a_parser_failed_on(aiayn: Aiayn) -> None:
+def test_linearize_leaves_out_what_a_parser_failed_on(aiayn):
     lines = ["(TOP (NN a))", "(())", "", "(TOP (NN b)", "(S (-NONE- *))", "(TOP (NP (NN c)))"]
     Path("silver").write_text("".join(f"{line}\n" for line in lines))
     status, printed, errors = aiayn("linearize", "--skip", "silver", "--words", "w")
@@ -73,9 +69,7 @@ def test_linearize_leaves_out_what_a_parser_failed_on(aiayn: Aiayn) -> None:
     assert aiayn("linearize", "silver")[0] == 2
 
 
-def test_an_output_beside_the_trees_is_not_read(
-    aiayn: Aiayn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_beside_the_trees_is_not_read(aiayn, monkeypatch):
     """While it is written, it is a file in a folder of the directory that is read."""
 
     @contextmanager
@@ -88,7 +82,7 @@ def test_an_output_beside_the_trees_is_not_read(
     assert aiayn("linearize", ".", "--trees", "all.mrg") == (0, LINEARIZED, "")
 
 
-def test_delinearize_repairs_and_says_so(aiayn: Aiayn, give: Callable[..., None]) -> None:
+def test_delinearize_repairs_and_says_so(aiayn, give):
     give("(S (NP XX XX )NP XX XX\n\n")  # the second sequence is empty
     status, printed, report = aiayn("delinearize", "--words", "a.words", "--report", "r.json")
     trees = "(TOP (S (NP (XX The) (XX board)) (XX met) (. .)))\n(TOP (XX 10\u00a0000) (XX -RRB-))\n"
@@ -98,7 +92,7 @@ def test_delinearize_repairs_and_says_so(aiayn: Aiayn, give: Callable[..., None]
     assert (content["sentences"], list(content["repairs"])) == (2, list(REPAIRS))
 
 
-def test_trees_of_other_languages_survive(aiayn: Aiayn) -> None:
+def test_trees_of_other_languages_survive(aiayn):
     """Also those over several lines, by the command that evalb's message names."""
     trees = (
         "(TOP (S (NP (PPER Er)) ($( -) (VVFIN bellt) ($, ,) (ADV laut) ($. .)))\n"
@@ -113,9 +107,7 @@ def test_trees_of_other_languages_survive(aiayn: Aiayn) -> None:
     assert "FMeasure       = 100.00" in aiayn("evalb", "g", "p")[1]
 
 
-def test_evalb_reads_gzip_and_standard_input_and_prints_the_table_before_the_summary(
-    aiayn: Aiayn, give: Callable[..., None]
-) -> None:
+def test_evalb_reads_gzip_and_standard_input_and_prints_the_table_before_the_summary(aiayn, give):
     status, summary, errors = aiayn("evalb", "g", "p")
     assert (status, errors) == (0, SKIPPED)
     assert summary.count("Bracketing FMeasure       =  83.33\n") == 2
@@ -129,7 +121,7 @@ def test_evalb_reads_gzip_and_standard_input_and_prints_the_table_before_the_sum
     assert lines[-1].split()[:2] == ["83.33", "83.33"]
 
 
-def test_evalbs_json_has_the_figures_of_the_table(aiayn: Aiayn) -> None:
+def test_evalbs_json_has_the_figures_of_the_table(aiayn):
     Path("p").write_text(PREDICTED[:-1] + TREE.replace(")))", "))"))
     content = json.loads(aiayn("evalb", "g", "p", "--json", "--per-sentence")[1])
     right, wrong, unbalanced = content.pop("sentences")
@@ -147,7 +139,7 @@ def test_evalbs_json_has_the_figures_of_the_table(aiayn: Aiayn) -> None:
     assert unbalanced["reason"] == "brackets that this line does not close: 1"
 
 
-def test_evalb_lists_the_first_ten_that_do_not_count(aiayn: Aiayn) -> None:
+def test_evalb_lists_the_first_ten_that_do_not_count(aiayn):
     """Of trees over several lines, only what happens to be a whole tree would be scored."""
     Path("g").write_text(TREE * 1500)
     Path("p").write_text(TREE + TREE.replace("rain", "snow") * 1499)
@@ -159,7 +151,7 @@ def test_evalb_lists_the_first_ten_that_do_not_count(aiayn: Aiayn) -> None:
 
 
 @pytest.mark.parametrize("root", ["", "ROOT", "S1"])
-def test_another_root_is_warned_of_if_it_counts(aiayn: Aiayn, root: str) -> None:
+def test_another_root_is_warned_of_if_it_counts(aiayn, root):
     Path("g").write_text(TREE.replace("TOP", root))
     Path("p").write_text(TREE)
     for pair in (("g", "p"), ("p", "g")):
@@ -183,7 +175,7 @@ def test_another_root_is_warned_of_if_it_counts(aiayn: Aiayn, root: str) -> None
         ("evalb g p -p absent.prm", "absent.prm: No such file"),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_no_file(aiayn: Aiayn, command: str, message: str) -> None:
+def test_bad_input_is_one_line_and_leaves_no_file(aiayn, command, message):
     Path("bad").write_text("(S (A b))\n(S (A b)\n")
     Path("traces").write_text("(S (-NONE- *))\n")
     Path("empty").touch()
@@ -195,7 +187,7 @@ def test_bad_input_is_one_line_and_leaves_no_file(aiayn: Aiayn, command: str, me
     assert {name: Path(name).read_bytes() for name in os.listdir()} == before
 
 
-def test_a_treebank_is_not_replaced_by_an_output(aiayn: Aiayn) -> None:
+def test_a_treebank_is_not_replaced_by_an_output(aiayn):
     for command in (
         "linearize a.mrg --words a.mrg",
         "delinearize a.tree --words a.words --report a.words",

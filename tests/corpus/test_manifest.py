@@ -1,7 +1,5 @@
 """What a corpus.toml says, and how a wrong one is refused."""
 
-from pathlib import Path
-
 import pytest
 from faults import fault_of
 from recipe_runs import RECIPES, script
@@ -37,7 +35,7 @@ FRENCH = ["un", "news-commentary-v9", "giga-fren"]
 
 
 @pytest.fixture
-def path(tmp_path) -> Path:
+def path(tmp_path):
     text = SMALL.replace("\n", "\r\n")
     (tmp_path / "corpus.toml").write_text(text, encoding="utf-8-sig", newline="")
     return tmp_path / "corpus.toml"

@@ -2,7 +2,6 @@
 
 import io
 import random
-from pathlib import Path
 
 import pytest
 import sentencepiece
@@ -29,7 +28,7 @@ LINES = [*TEXTS[0], *TEXTS[1]]
 
 
 @pytest.fixture
-def files(tmp_path) -> list[Path]:
+def files(tmp_path):
     paths = [tmp_path / "train.en", tmp_path / "train.de"]
     for path, lines in zip(paths, TEXTS, strict=True):
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -37,7 +36,7 @@ def files(tmp_path) -> list[Path]:
 
 
 @pytest.fixture
-def codes(tmp_path) -> Path:
+def codes(tmp_path):
     with (tmp_path / "codes").open("w", encoding="utf-8") as output:
         learn_bpe(io.StringIO("\n".join(LINES)), output, 60)
     return tmp_path / "codes"

@@ -37,7 +37,7 @@ def count(run: Callable[[], object]) -> int:
     return counter.get_total_flops()
 
 
-def test_ten_rows_have_the_printed_parameters_in_the_authors_code_and_big_has_not() -> None:
+def test_ten_rows_have_the_printed_parameters_in_the_authors_code_and_big_has_not():
     """Breaks if a part of the authors' model is left out: without the biases d_ff = 1024 is 52.49M,
     printed as 53M; or if d_v, or d_model, is taken for d_k: 18 attentions, two biases of 8 keys of
     16."""
@@ -52,9 +52,7 @@ def test_ten_rows_have_the_printed_parameters_in_the_authors_code_and_big_has_no
 
 
 @pytest.mark.parametrize(("name", "length"), [("tiny", 30), ("b_dk16", 7), ("parsing", 7)])
-def test_the_count_is_pytorchs_to_the_last_flop(
-    name: str, length: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_count_is_pytorchs_to_the_last_flop(name, length, monkeypatch):
     """Breaks if a product is forgotten or counted twice, d_v follows d_k, a multiply-add is one
     FLOP, attention is not quadratic in the length or the backward pass not twice the forward."""
     # PyTorch counts the products of only some of its kernels
@@ -70,7 +68,7 @@ def test_the_count_is_pytorchs_to_the_last_flop(
     assert longer.attention == 4 * forward_flops(row, V, length).attention
 
 
-def test_the_estimate_is_the_papers() -> None:
+def test_the_estimate_is_the_papers():
     """Breaks if a variation inherits base's 12 hours, or if time, number or rate of the GPUs is not
     the paper's."""
     stated = {name for name, row in ROWS.items() if paper_estimate(row, 1) is not None}
@@ -82,7 +80,7 @@ def test_the_estimate_is_the_papers() -> None:
     assert SUSTAINED_TFLOPS == {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
 
 
-def test_the_table_and_json_show_the_estimate(aiayn: Callable[..., tuple[int, str, str]]) -> None:
+def test_the_table_and_json_show_the_estimate(aiayn):
     status, printed, _ = aiayn("cost", "base")
     lines = {" ".join(line.split()) for line in printed.splitlines()}
     assert status == 0 and lines >= {
@@ -97,7 +95,7 @@ def test_the_table_and_json_show_the_estimate(aiayn: Callable[..., tuple[int, st
     assert content["paper"] is None
 
 
-def test_a_number_without_sense_is_refused(refused: Callable[..., str]) -> None:
+def test_a_number_without_sense_is_refused(refused):
     """Breaks if a wrong number gives a wrong cost."""
     for words in (["--vocab", 0], ["--length", 0]):
         assert "at least one" in refused("cost", "base", *words)

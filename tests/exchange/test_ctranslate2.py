@@ -41,7 +41,7 @@ def log_p(
 @pytest.mark.parametrize(
     ("kind", "quantization"), [*((kind, "float32") for kind in KINDS), ("d_k < d_v", "int8")]
 )
-def test_log_p_is_ours(kind: str, quantization: str, tmp_path: Path) -> None:
+def test_log_p_is_ours(kind, quantization, tmp_path):
     model = random_model(KINDS[kind])
     before = [parameter.clone() for parameter in model.transformer.parameters()]
     sources = [*sentences(model.source, [1, 3, 8, 11]), "w1 never w2"]
@@ -54,7 +54,7 @@ def test_log_p_is_ours(kind: str, quantization: str, tmp_path: Path) -> None:
     assert all(map(torch.equal, before, model.transformer.parameters()))
 
 
-def test_positions_reach_as_far_as_our_longest_translation(tmp_path: Path) -> None:
+def test_positions_reach_as_far_as_our_longest_translation(tmp_path):
     directory = written(random_model(), tmp_path)
     longest = LONGEST + SEARCH.extra_length
     log_p(directory, ["w1 " * LONGEST], ["w1 " * longest])
@@ -65,9 +65,7 @@ def test_positions_reach_as_far_as_our_longest_translation(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("beam", "alpha", "longer", "nbest"), [(1, 0.0, 20, 1), (4, 0.6, 20, 4), (4, 0.6, 2, 1)]
 )
-def test_the_outputs_are_ours_and_in_our_order(
-    beam: int, alpha: float, longer: int, nbest: int, tmp_path: Path
-) -> None:
+def test_the_outputs_are_ours_and_in_our_order(beam, alpha, longer, nbest, tmp_path):
     """With beam 1 only for α = 0: there, CTranslate2 never goes on after an end token. Breaks if
     outputs of the maximum length are lost, which CTranslate2 leaves without an end."""
     model = random_model(search=Decoding(4, 0.6, extra_length=longer), ends=0.5)
@@ -89,9 +87,7 @@ def test_the_outputs_are_ours_and_in_our_order(
 
 @pytest.mark.parametrize("tokens", [[END], [PADDING, END], [len(SPECIAL)]])
 @pytest.mark.parametrize("beam", [1, 4])
-def test_no_output_is_empty_has_padding_or_exceeds_the_longest(
-    tokens: list[int], beam: int, tmp_path: Path
-) -> None:
+def test_no_output_is_empty_has_padding_or_exceeds_the_longest(tokens, beam, tmp_path):
     """And its log P is that of the model, whatever the search excluded."""
     model = preferring(random_model(), tokens, 4.8)
     texts = sentences(model.source, [1, 2, 5])
@@ -103,7 +99,7 @@ def test_no_output_is_empty_has_padding_or_exceeds_the_longest(
         assert best.log_p == pytest.approx(log_p_of_it, abs=1e-4)
 
 
-def test_learned_positions_end(tmp_path: Path) -> None:
+def test_learned_positions_end(tmp_path):
     model = random_model(Kind(learned=(20, 10)))
     translator = CTranslate2Translator(written(model, tmp_path), "cpu")
     outputs = translator.engine(nbest=4)(sentences(model.source, [8, 3, 12, 19]))
@@ -112,7 +108,7 @@ def test_learned_positions_end(tmp_path: Path) -> None:
         translator.engine()(["w1 " * 20])
 
 
-def test_what_cannot_be_searched_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_searched_is_refused(tmp_path):
     model = random_model(KINDS["two vocabularies"])
     directory = written(model, tmp_path)
     with pytest.raises(ValueError, match="unsupported device"):

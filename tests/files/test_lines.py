@@ -2,8 +2,6 @@
 
 import gzip
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from faults import fault_of
@@ -18,9 +16,7 @@ LINES = st.lists(st.lists(st.sampled_from(ODD)).map(lambda parts: "".join(parts)
 
 @pytest.mark.parametrize("name", ["a", "A.GZ"])
 @given(lines=LINES, end=st.sampled_from(["\n", "\r\n"]), mark=st.booleans())
-def test_line_feeds_alone_end_lines(
-    tmp_path_factory: pytest.TempPathFactory, name: str, lines: list[str], end: str, mark: bool
-) -> None:
+def test_line_feeds_alone_end_lines(tmp_path_factory, name, lines, end, mark):
     """The line end of Windows goes, as does a byte order mark, and the last one may be missing."""
     mark = bool(lines) and (mark or lines[0].startswith("\ufeff"))
     text = "\ufeff" * mark + "".join(f"{line}{end}" for line in lines)
@@ -31,7 +27,7 @@ def test_line_feeds_alone_end_lines(
         assert read_lines(path) == lines
 
 
-def test_dash_is_standard_input_and_a_line_is_given_out_before_the_next_is_read(give) -> None:
+def test_dash_is_standard_input_and_a_line_is_given_out_before_the_next_is_read(give):
     give("ü\na\u2028b\n".encode() + b"\xff")
     lines = stream_lines("-")
     assert [next(lines), next(lines)] == ["ü", "a\u2028b"]
@@ -43,14 +39,14 @@ PACKED = gzip.compress(b"the\n" * 1000, mtime=0)
 
 
 @pytest.mark.parametrize("content", [PACKED[:-20], PACKED[:-8] + bytes(8), b"the\n"])
-def test_damaged_gzip_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_damaged_gzip_is_refused(tmp_path, content):
     path = tmp_path / "a.gz"
     path.write_bytes(content)
     message = rf"{re.escape(str(path))}:\d+: cut short or not gzip"
     assert re.fullmatch(message, fault_of(read_lines, path))
 
 
-def test_lines_are_read_in_pairs(tmp_path: Path, give: Callable[..., None]) -> None:
+def test_lines_are_read_in_pairs(tmp_path, give):
     three, two, empty = (tmp_path / name for name in ("three", "two.gz", "empty"))
     three.write_text("a\nb\nc")
     two.write_bytes(gzip.compress(b"1\n2\n"))

@@ -2,14 +2,13 @@
 
 import os
 import stat
-from pathlib import Path
 
 import pytest
 
 from fairseq_aiayn.text import require_not_among, whole_file, whole_folder, write_whole
 
 
-def test_a_file_appears_when_its_block_ends_and_not_if_it_fails(tmp_path: Path) -> None:
+def test_a_file_appears_when_its_block_ends_and_not_if_it_fails(tmp_path):
     """What is in the way is named and kept."""
     path = tmp_path / "a.txt"
     path.write_text("old")
@@ -27,7 +26,7 @@ def test_a_file_appears_when_its_block_ends_and_not_if_it_fails(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_appears_when_its_block_ends(tmp_path: Path) -> None:
+def test_a_folder_appears_when_its_block_ends(tmp_path):
     path = tmp_path / "in" / "folder"
     with whole_folder(path) as part:
         (part / "inner").mkdir(mode=0o700)
@@ -54,9 +53,7 @@ def test_a_folder_appears_when_its_block_ends(tmp_path: Path) -> None:
         pass
 
 
-def test_unfinished_files_of_a_recipes_command_are_in_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unfinished_files_of_a_recipes_command_are_in_its_folder(tmp_path, monkeypatch):
     (tmp_path / ".part").mkdir()
     for parts in ("", str(tmp_path / "none"), str(tmp_path / ".part"), "/dev/shm"):
         monkeypatch.setenv("AIAYN_PARTS", parts)
@@ -66,7 +63,7 @@ def test_unfinished_files_of_a_recipes_command_are_in_its_folder(
     assert [path.name for path in sorted(tmp_path.rglob("*"))] == [".part", "out"]
 
 
-def test_no_file_of_the_user_is_taken_for_a_temporary_one(tmp_path: Path) -> None:
+def test_no_file_of_the_user_is_taken_for_a_temporary_one(tmp_path):
     """A file that is called like the output stays as it is. The output has a new file's rights."""
     mine = (".out", "out.tmp", "out.part", "out~")
     for name in mine:
@@ -79,7 +76,7 @@ def test_no_file_of_the_user_is_taken_for_a_temporary_one(tmp_path: Path) -> Non
     assert kept == {**dict.fromkeys(mine, "mine"), "out": "new"}
 
 
-def test_what_is_no_plain_file_is_written_to_and_stays_what_it_is(tmp_path: Path) -> None:
+def test_what_is_no_plain_file_is_written_to_and_stays_what_it_is(tmp_path):
     """A device is as a pipe: it must never become a file. Of a link, the file is replaced. A file
     that was private stays so."""
     pipe, file, link = (tmp_path / name for name in ("pipe", "file", "link"))
@@ -98,7 +95,7 @@ def test_what_is_no_plain_file_is_written_to_and_stays_what_it_is(tmp_path: Path
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_an_input_is_not_replaced(tmp_path: Path) -> None:
+def test_an_input_is_not_replaced(tmp_path):
     path, link = tmp_path / "trees", tmp_path / "link"
     path.write_text("x")
     link.symlink_to(path)

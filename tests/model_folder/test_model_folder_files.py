@@ -11,7 +11,7 @@ import torch
 from fairseq.data import Dictionary
 from full_disk import full_disk
 from safetensors.torch import load_file, save_file
-from small_models import KINDS, SHARED, Small, small_model
+from small_models import KINDS, SHARED, small_model
 
 from fairseq_aiayn.checkpoints import read_checkpoint
 from fairseq_aiayn.inference.export import find_run, to_fairseq
@@ -37,17 +37,17 @@ DICTIONARY = (
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+def small(tmp_path_factory):
     return small_model(tmp_path_factory.mktemp("model") / "exp")
 
 
 @pytest.fixture(scope="module")
-def exported(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(small, tmp_path_factory):
     return small.export(tmp_path_factory.mktemp("exported") / "folder")
 
 
 @pytest.fixture
-def folder(exported: Path, tmp_path: Path) -> Path:
+def folder(exported, tmp_path):
     """A copy to damage."""
     return shutil.copytree(exported, tmp_path / "folder")
 
@@ -63,7 +63,7 @@ def refused(path: Path) -> str:
     ("kind", "precision"),
     [*((kind, "float32") for kind in KINDS), *((SHARED, half) for half in ("float16", "bfloat16"))],
 )
-def test_every_kind_of_model_comes_back(kind: str, precision: str, tmp_path: Path) -> None:
+def test_every_kind_of_model_comes_back(kind, precision, tmp_path):
     """From a checkpoint to a folder, whose parameters are shared as before, to a checkpoint: bit
     for bit, but for what a precision of the folder rounds."""
     small, dtype = small_model(tmp_path / "model", kind), getattr(torch, precision)
@@ -94,7 +94,7 @@ def test_every_kind_of_model_comes_back(kind: str, precision: str, tmp_path: Pat
     built.load_state_dict(after["model"], strict=True)
 
 
-def test_a_run_says_where_its_model_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_says_where_its_model_is(tmp_path, monkeypatch):
     """From the run's own directory. A parser's search has one within it."""
     small = small_model(tmp_path / "prepared")
     run, inside = tmp_path / "exp of mine" / "tiny-1", Path("checkpoints/checkpoint_last.pt")
@@ -127,7 +127,7 @@ def test_a_run_says_where_its_model_is(tmp_path: Path, monkeypatch: pytest.Monke
         find_run(run)
 
 
-def test_numbers_and_pieces_are_fairseqs(tmp_path: Path) -> None:
+def test_numbers_and_pieces_are_fairseqs(tmp_path):
     path = tmp_path / "dict.txt"
     path.write_text(DICTIONARY)
     mine, stock = read_vocabulary(path), Dictionary.load(str(path))
@@ -143,7 +143,7 @@ def test_numbers_and_pieces_are_fairseqs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["model.safetensors", "config.json", "source.txt", "target.txt", "codes"]
 )
-def test_a_file_that_is_cut_off_or_missing_is_named(name: str, folder: Path) -> None:
+def test_a_file_that_is_cut_off_or_missing_is_named(name, folder):
     path = folder / name
     for end in (path.stat().st_size - 3, 0):
         path.write_bytes(path.read_bytes()[:end])
@@ -162,9 +162,7 @@ def test_a_file_that_is_cut_off_or_missing_is_named(name: str, folder: Path) -> 
         ("sha256", {}, "SHA-256"),
     ],
 )
-def test_a_configuration_that_does_not_fit_is_named(
-    names: str, value: object, rule: str, folder: Path
-) -> None:
+def test_a_configuration_that_does_not_fit_is_named(names, value, rule, folder):
     """Sizes that no memory could hold are refused before any memory is taken for them."""
     config = json.loads((folder / "config.json").read_text())
     *outer, last = names.split(".")
@@ -177,7 +175,7 @@ def test_a_configuration_that_does_not_fit_is_named(
     assert message.startswith(str(folder)) and rule in message
 
 
-def test_changed_weights_are_noticed_but_in_a_folder_of_an_earlier_version(folder: Path) -> None:
+def test_changed_weights_are_noticed_but_in_a_folder_of_an_earlier_version(folder):
     path = folder / "model.safetensors"
     data = path.read_bytes()
     path.write_bytes(data[:-8] + bytes(8))
@@ -193,7 +191,7 @@ def forget_sum_of_weights(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def test_weights_that_do_not_fit_or_are_not_finite_are_named(folder: Path) -> None:
+def test_weights_that_do_not_fit_or_are_not_finite_are_named(folder):
     path, name = folder / "model.safetensors", "encoder.layers.1.feed_forward.W_1.bias"
     forget_sum_of_weights(folder)
     weights = load_file(path)
@@ -213,9 +211,7 @@ def test_weights_that_do_not_fit_or_are_not_finite_are_named(folder: Path) -> No
         ({"d_k": None}, "sizes.d_k"),
     ],
 )
-def test_a_checkpoint_that_cannot_be_a_folder_is_named(
-    changes: dict, rule: str, small: Small, tmp_path: Path
-) -> None:
+def test_a_checkpoint_that_cannot_be_a_folder_is_named(changes, rule, small, tmp_path):
     state = read_checkpoint(small.checkpoint)
     vars(state["args"]).update(changes)
     torch.save(state, tmp_path / "checkpoint.pt")
@@ -224,9 +220,7 @@ def test_a_checkpoint_that_cannot_be_a_folder_is_named(
     assert rule in str(caught.value)
 
 
-def test_what_a_failed_export_leaves_is_no_model_and_in_nobodys_way(
-    small: Small, tmp_path: Path
-) -> None:
+def test_what_a_failed_export_leaves_is_no_model_and_in_nobodys_way(small, tmp_path):
     with full_disk(1_000), pytest.raises(OSError, match="File too large"):
         small.export(tmp_path / "folder")
     state = read_checkpoint(small.checkpoint)

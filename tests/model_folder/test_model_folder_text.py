@@ -4,7 +4,6 @@ import random
 import subprocess
 import sys
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
 from fairseq.data.encoders.moses_tokenizer import MosesTokenizer
@@ -31,7 +30,7 @@ def moses(language: str) -> MosesTokenizer:
 
 @pytest.mark.parametrize("language", ["en", "de", "fr"])
 @pytest.mark.parametrize("kind", [BYTE_PAIRS, WORD_PIECES])
-def test_text_is_cut_and_joined_as_by_fairseq(kind: str, language: str, tmp_path: Path) -> None:
+def test_text_is_cut_and_joined_as_by_fairseq(kind, language, tmp_path):
     """Pieces are joined in any order, as a model may write them: words and quotes do not match."""
     file, text = tmp_path / "file", TextProcessing(kind)
     if kind == BYTE_PAIRS:
@@ -51,13 +50,13 @@ def test_text_is_cut_and_joined_as_by_fairseq(kind: str, language: str, tmp_path
         assert join(line) == decode(bpe.decode(" ".join(line)))
 
 
-def test_text_in_pieces_stays_as_it_is() -> None:
+def test_text_in_pieces_stays_as_it_is():
     text = TextProcessing(NONE)
     assert text.cutter("en", None)(" the  ca@@ t\u2028") == ["the", "ca@@", "t"]
     assert text.joiner("en")(["the", "ca@@", "t"]) == "the ca@@ t"
 
 
-def test_text_is_cut_as_the_recipes_cut_it(tmp_path: Path) -> None:
+def test_text_is_cut_as_the_recipes_cut_it(tmp_path):
     text = "„Gut-Gemeint“,  don't say: 3.5\u00a0% of it's\u2028rosy-red\u200b!"
     codes = tmp_path / "codes"
     codes.write_text("#version: 0.2\ng u\nd o\nr o\ns a\n", encoding="utf-8")

@@ -34,9 +34,7 @@ MODELS = ("no embeddings shared", "learned positions")  # two vocabularies, one 
 
 
 @given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 30), st.integers(1, 25))
-def test_an_engine_maps_each_sentence_in_its_place(
-    lengths: list[int], batch_tokens: int, at_once: int
-) -> None:
+def test_an_engine_maps_each_sentence_in_its_place(lengths, batch_tokens, at_once):
     """Whatever the batches, which have no more tokens than allowed, with padding; the error of an
     invalid sentence, here one of more than 7 tokens, comes after the outputs before it."""
 
@@ -83,17 +81,17 @@ def test_a_parser_refuses_a_text_before_it_is_split(parser_folder, monkeypatch):
 
 
 @pytest.fixture(scope="module", params=MODELS)
-def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Small:
+def small(request, tmp_path_factory):
     return small_model(tmp_path_factory.mktemp("model"), request.param)
 
 
 @pytest.fixture(scope="module")
-def exported(small: Small, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(small, tmp_path_factory):
     return small.export(tmp_path_factory.mktemp("folder") / "folder")
 
 
 @pytest.fixture(scope="module")
-def translator(exported: Path) -> Translator:
+def translator(exported):
     return load(exported, "cpu")
 
 

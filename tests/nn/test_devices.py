@@ -3,7 +3,6 @@ meta, where an operation fails that creates a tensor on the CPU or reads a value
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -29,12 +28,12 @@ DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.25)
 
 
 @pytest.fixture
-def meta() -> Iterator[None]:
+def meta():
     with torch.device("meta"):
         yield
 
 
-def test_a_training_step(meta: None) -> None:
+def test_a_training_step(meta):
     model, tokens = create_transformer(DIMENSIONS, V, V, PAD), torch.zeros(B, T, dtype=torch.long)
     mask = padding_mask(tokens, PAD)
     x = model.decoder(tokens, model.encode(tokens, mask), mask).flatten(0, 1)
@@ -47,7 +46,7 @@ def test_a_training_step(meta: None) -> None:
 
 
 @torch.no_grad()
-def test_steps_of_a_search(meta: None) -> None:
+def test_steps_of_a_search(meta):
     """Too few steps for a removal of unseen nodes, which needs their number."""
     model, source = create_transformer(DIMENSIONS, V, V, PAD), torch.zeros(B, S, dtype=torch.long)
     mask, options = padding_mask(source, PAD), Search(k, 0.6, 50)
@@ -70,7 +69,7 @@ def test_steps_of_a_search(meta: None) -> None:
     ("dtype", "trains"), [(torch.float32, True), (torch.bfloat16, True), (torch.bfloat16, False)]
 )
 @pytest.mark.parametrize("legal", ["everything", "no padding", "the past"])
-def test_attention_is_equation_1(dtype: torch.dtype, trains: bool, legal: str) -> None:
+def test_attention_is_equation_1(dtype, trains, legal):
     """Breaks with another scale, polarity of the mask or causality, in PyTorch's kernel or where a
     CPU computes the equation as written: in bfloat16 with gradients. tests/paper has the heads."""
     torch.manual_seed(0)
@@ -83,7 +82,7 @@ def test_attention_is_equation_1(dtype: torch.dtype, trains: bool, legal: str) -
     torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
 
 
-def test_a_product_by_onednn_is_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_product_by_onednn_is_the_plain_one(monkeypatch):
     """Of tensors of any layout, with its gradients, and in autocast's bfloat16."""
     monkeypatch.setattr(cpu_kernels, "mkl_is_slow", lambda: True)
     x, W, b = torch.randn(3, 5, 16), torch.randn(97, 16), torch.randn(97)
@@ -126,7 +125,7 @@ print((pages() - before) * 4096 // 2**20)
 """
 
 
-def test_products_of_many_shapes_take_no_more_memory() -> None:
+def test_products_of_many_shapes_take_no_more_memory():
     """Breaks if oneDNN keeps something for each of them: 1,185 MiB for these 500."""
     grown = subprocess.run(
         [sys.executable, "-c", SHAPES], capture_output=True, text=True, check=True

@@ -10,7 +10,7 @@ from torch import Tensor
 from fairseq_aiayn.nn import attention
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.nn.initialization import INITIALIZATIONS, Initialization
+from fairseq_aiayn.nn.initialization import INITIALIZATIONS
 from fairseq_aiayn.nn.layers import (
     LONGEST_SINUSOIDS,
     Dropout,
@@ -51,9 +51,7 @@ def transformer(sizes: Dimensions = DIMENSIONS) -> Transformer:
 
 
 @pytest.mark.parametrize("attention_dropout", [0.0, 0.4])
-def test_exactly_the_tensors_of_section_5_4(
-    monkeypatch: pytest.MonkeyPatch, attention_dropout: float
-) -> None:
+def test_exactly_the_tensors_of_section_5_4(monkeypatch, attention_dropout):
     """Breaks if dropout is inside the feed-forward layer, on embeddings before the positions are
     added, after the norm or after the sum, if a sub-layer or an embedding sum has none, or if
     evaluation drops; and if attention weights are dropped without being asked for, as section 6.3
@@ -80,7 +78,7 @@ def test_exactly_the_tensors_of_section_5_4(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_dropped_attention_weights_are_0_and_the_others_larger(dtype: torch.dtype) -> None:
+def test_dropped_attention_weights_are_0_and_the_others_larger(dtype):
     """Breaks if weights are dropped before the softmax, at another rate, or not scaled. With Q = 0
     all weights are equal, and with V the identity the output is the weights."""
     torch.manual_seed(0)
@@ -92,7 +90,7 @@ def test_dropped_attention_weights_are_0_and_the_others_larger(dtype: torch.dtyp
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_dropout_drops_and_scales_every_element_by_itself(dtype: torch.dtype) -> None:
+def test_dropout_drops_and_scales_every_element_by_itself(dtype):
     """Breaks if another share is dropped, what is kept is scaled otherwise (rounding 1/0.9 to
     bfloat16 alone makes it 0.16% too small), or neighbours that share random bits go together."""
     torch.manual_seed(0)
@@ -118,7 +116,7 @@ QK, VALUES = 4 * 8, 4 * 16
 
 
 @pytest.mark.parametrize("scheme", INITIALIZATIONS)
-def test_a_scheme_draws_what_its_implementation_draws(scheme: Initialization) -> None:
+def test_a_scheme_draws_what_its_implementation_draws(scheme):
     """Breaks if a matrix is drawn with another one's bound, W^Q with W^K and W^V or apart, or if
     words or learned positions do not have a standard deviation of d_model^−½."""
     torch.manual_seed(1)
@@ -151,7 +149,7 @@ def test_a_scheme_draws_what_its_implementation_draws(scheme: Initialization) ->
 # Positions
 
 
-def test_sinusoids_of_a_model_are_no_part_of_its_checkpoint() -> None:
+def test_sinusoids_of_a_model_are_no_part_of_its_checkpoint():
     """They have a fixed length, beyond which a sequence is refused."""
     position = SinusoidalPositions(6)
     assert not position.state_dict() and not list(position.parameters())

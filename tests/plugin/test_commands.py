@@ -3,8 +3,6 @@
 import logging
 import re
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -21,7 +19,7 @@ def raised(action, *arguments: object) -> BaseException:
     return caught.value
 
 
-def test_only_our_value_errors_are_shortened(monkeypatch, capsys) -> None:
+def test_only_our_value_errors_are_shortened(monkeypatch, capsys):
     """Breaks if a fault of fairseq, torch or Python loses its traceback, or if ours has one."""
     passed_on: list[BaseException] = []
     hook = with_last_line("fairseq-train", lambda *error: passed_on.append(error[1]), {})
@@ -57,9 +55,7 @@ def raising(name: str, error: Exception, module: str) -> BaseException:
         ("load", KeyError("x"), "fairseq.checkpoint_utils", False),
     ],
 )
-def test_a_wrong_option_or_file_is_one_line_until_the_work_begins(
-    name: str, error: Exception, module: str, is_short: bool
-) -> None:
+def test_a_wrong_option_or_file_is_one_line_until_the_work_begins(name, error, module, is_short):
     """Breaks if an error in the middle of the work, or one without words, loses its traceback."""
     found = raising(name, error, module)
     assert one_line(found, found.__traceback__) == (str(error) if is_short else None)
@@ -74,20 +70,20 @@ def test_a_wrong_option_or_file_is_one_line_until_the_work_begins(
         ("--arch aiayn_base --no-such", "unrecognized arguments: --no-such"),
     ],
 )
-def test_wrong_words_are_one_line_with_the_nearest_right_ones(flags, line, capsys) -> None:
+def test_wrong_words_are_one_line_with_the_nearest_right_ones(flags, line, capsys):
     with pytest.raises(SystemExit) as end:
         parse(*flags.split())
     assert end.value.code == 2
     assert re.fullmatch(rf"\S+: error: {line}\n", capsys.readouterr().err)
 
 
-def test_the_commands_of_fairseq_are_known() -> None:
+def test_the_commands_of_fairseq_are_known():
     assert command_name("/usr/bin/fairseq-train") == "fairseq-train"
     assert command_name("/site-packages/fairseq_cli/eval_lm.py") == "fairseq-eval-lm"
     assert command_name("/usr/bin/pytest") is None and command_name("") is None
 
 
-def test_a_program_started_by_its_module_is_a_training_too(monkeypatch) -> None:
+def test_a_program_started_by_its_module_is_a_training_too(monkeypatch):
     """Breaks if `python -m fairseq_cli.train` or torchrun start a training that forgets."""
     program = ModuleType("__main__")
     program.validate_and_save = None
@@ -107,7 +103,7 @@ MAXIMIZE = "--maximize-best-checkpoint-metric"
         ("--tokenizer moses", "--source-lang", "--source-lang en --target-lang de"),
     ],
 )
-def test_an_option_that_needs_another_names_it(flags: str, missing: str, given: str) -> None:
+def test_an_option_that_needs_another_names_it(flags, missing, given):
     """Breaks if it fails in the first validation, without a word of the other option, or never: the
     checkpoint with the least BLEU would be the best one."""
     words = ["--arch", "aiayn_tiny", *flags.split()]
@@ -117,7 +113,7 @@ def test_an_option_that_needs_another_names_it(flags: str, missing: str, given: 
 
 
 @pytest.mark.parametrize("flags", ["ctc", "sentence_ranking", "cross_entropy --task denoising"])
-def test_a_training_whose_checkpoints_would_be_refused_does_not_begin(flags: str) -> None:
+def test_a_training_whose_checkpoints_would_be_refused_does_not_begin(flags):
     words = ["--arch", "aiayn_tiny", "--criterion", *flags.split()]
     with pytest.raises(ValueError, match="is not known to be harmless in a checkpoint"):
         parse(*words)
@@ -127,13 +123,13 @@ def test_a_training_whose_checkpoints_would_be_refused_does_not_begin(flags: str
     parse("--arch", "transformer", "--criterion", "label_smoothed_cross_entropy_with_rdrop")
 
 
-def test_bf16_does_not_ask_for_a_tpu() -> None:
+def test_bf16_does_not_ask_for_a_tpu():
     """Breaks if it ends with an error on a GPU, because fairseq takes it for a TPU's option."""
     assert not parse("--arch", "transformer", "--bf16").tpu
 
 
 @pytest.fixture
-def own_handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[logging.Handler]]:
+def own_handlers(monkeypatch):
     """The handlers of fairseq's progress bar, closed after the test."""
     handlers: list[logging.Handler] = []
     monkeypatch.setattr(progress_bar.logger, "handlers", handlers)
@@ -143,7 +139,7 @@ def own_handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[logging.Handl
         handler.close()
 
 
-def test_each_line_of_a_training_is_in_its_log_once(own_handlers, tmp_path: Path) -> None:
+def test_each_line_of_a_training_is_in_its_log_once(own_handlers, tmp_path):
     first, other = tmp_path / "first.log", tmp_path / "other.log"
     for epoch, path in enumerate([first, first, other, first], start=1):
         bar = progress_bar.progress_bar(

@@ -12,7 +12,6 @@ from torch.nn.parallel import DistributedDataParallel
 from fairseq_aiayn.nn.cpu_kernels import warn_if_slow
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.paper import TINY
-from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.training import AiaynLabelSmoothedCrossEntropy
 from fairseq_aiayn.training import smoothed_nll
 
@@ -22,7 +21,7 @@ WORDS = dictionary("abcd")
 
 
 @pytest.fixture
-def model() -> AiaynModel:
+def model():
     return plain_model(WORDS, DIMENSIONS).eval()
 
 
@@ -35,7 +34,7 @@ def sample() -> dict:
     return {"net_input": inputs, "target": target, "ntokens": 7}
 
 
-def test_accuracy_is_that_of_the_most_probable_types(model) -> None:
+def test_accuracy_is_that_of_the_most_probable_types(model):
     """Breaks if --report-accuracy looks for the largest feature of the decoder."""
     batch = sample()
     best = model(**batch["net_input"])[0].argmax(dim=-1)
@@ -51,7 +50,7 @@ def test_accuracy_is_that_of_the_most_probable_types(model) -> None:
     torch.testing.assert_close(loss, plain(model, batch)[0])
 
 
-def test_a_prefix_is_left_out_of_the_loss(model) -> None:
+def test_a_prefix_is_left_out_of_the_loss(model):
     """Breaks if --ignore-prefix-size is ignored where the loss computes the projection itself."""
     batch = sample()
     criterion = AiaynLabelSmoothedCrossEntropy(
@@ -95,8 +94,8 @@ SOURCE, TARGET = torch.tensor([[1, 4, 5, 2], [6, 7, 5, 2]]), torch.tensor([[2, 5
 
 
 def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """Breaks if autocast does not reach the layers, or if sums and norms lose 16 bits, too."""
     types = product_types(monkeypatch)
     features, _ = plain_model(WORDS, DIMENSIONS, torch.bfloat16)(
@@ -109,7 +108,7 @@ def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(
     assert set(types) == {torch.float32}
 
 
-def test_one_warning_where_bfloat16_is_slow(monkeypatch, caplog) -> None:
+def test_one_warning_where_bfloat16_is_slow(monkeypatch, caplog):
     """Breaks if a training that is 20 times slower than it need be says nothing, or says it for
     every batch, or where the CPU is fast."""
     warn_if_slow.cache_clear()
@@ -124,7 +123,7 @@ def test_one_warning_where_bfloat16_is_slow(monkeypatch, caplog) -> None:
         assert len(caplog.messages) == warnings
 
 
-def test_an_autocast_around_the_model_stays_on() -> None:
+def test_an_autocast_around_the_model_stays_on():
     """Breaks if fairseq's --amp, which is such an autocast, trains in float32 after all."""
     with torch.autocast("cpu", torch.bfloat16):
         logits, _ = plain_model(WORDS, DIMENSIONS)(SOURCE, None, TARGET)
@@ -134,9 +133,7 @@ def test_an_autocast_around_the_model_stays_on() -> None:
 @pytest.mark.parametrize(
     ("product_type", "projects"), [(torch.float16, False), (torch.bfloat16, True)]
 )
-def test_in_float16_the_loss_leaves_its_gradient_to_autograd(
-    product_type: torch.dtype, projects: bool
-) -> None:
+def test_in_float16_the_loss_leaves_its_gradient_to_autograd(product_type, projects):
     """Breaks if --amp computes a gradient before the loss is scaled: small values would be lost."""
     task = dictionaries_task(dictionary("abcd"))
     criterion = AiaynLabelSmoothedCrossEntropy(task, sentence_avg=False, label_smoothing=0.1)
@@ -147,7 +144,7 @@ def test_in_float16_the_loss_leaves_its_gradient_to_autograd(
     assert criterion.projects(half) is projects
 
 
-def test_a_copy_of_a_model_searches_with_its_own_weights() -> None:
+def test_a_copy_of_a_model_searches_with_its_own_weights():
     """Breaks if fairseq's moving average of a model, a copy, encodes with the model's weights."""
     ours = plain_model(WORDS, DIMENSIONS)
     copied = copy.deepcopy(ours)

@@ -1,7 +1,6 @@
 """The attention of a stock Transformer, run in fairseq, is Equation 1's of its own projections."""
 
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
 import torch
@@ -21,7 +20,7 @@ N, H, D_MODEL = 2, 4, 32
 
 
 @pytest.fixture(scope="module")
-def args() -> Namespace:
+def args():
     sides = {"layers": N, "attention_heads": H, "embed_dim": D_MODEL, "ffn_embed_dim": 48}
     sizes = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in sides.items()}
     args = Namespace(arch="transformer", task="translation", **sizes)
@@ -31,7 +30,7 @@ def args() -> Namespace:
 
 
 @pytest.fixture(scope="module")
-def model(args: Namespace) -> TransformerModel:
+def model(args):
     """A model that fairseq builds, in evaluation mode, whose attention is far from even."""
     torch.manual_seed(1)
     task = TranslationTask(TranslationConfig(), dictionary(WORDS), dictionary(WORDS))
@@ -51,7 +50,7 @@ def attended(module: torch.nn.Module, weights: Tensor, memory: Tensor) -> Tensor
 
 
 @torch.no_grad()
-def test_the_output_of_every_layer_is_that_of_its_weights(model) -> None:
+def test_the_output_of_every_layer_is_that_of_its_weights(model):
     """Breaks if heads are averaged, kinds or layers change places, or the causal mask is lost."""
     calls = {}
     modules = [
@@ -76,7 +75,7 @@ def test_the_output_of_every_layer_is_that_of_its_weights(model) -> None:
             torch.testing.assert_close(output, expected, atol=1e-5, rtol=1e-4)
 
 
-def test_a_checkpoint_is_translated_and_looked_at(model, args, aiayn, tmp_path: Path) -> None:
+def test_a_checkpoint_is_translated_and_looked_at(model, args, aiayn, tmp_path):
     for language in ("en", "de"):
         dictionary(WORDS).save(str(tmp_path / f"dict.{language}.txt"))
     checkpoint, page = tmp_path / "checkpoint.pt", tmp_path / "page.html"

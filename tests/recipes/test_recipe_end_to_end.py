@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -72,7 +71,7 @@ def weights(exp: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.fixture(scope="module")
-def german(tmp_path_factory) -> Iterator[tuple[Path, list[str]]]:
+def german(tmp_path_factory):
     """EXP of a whole run of both systems, and the command."""
     directory = tmp_path_factory.mktemp("german")
     mirror = make_corpus("wmt14_en_de", directory / "mirror", "de", 300)
@@ -259,7 +258,7 @@ PARSING = (
 
 
 @pytest.fixture(scope="module")
-def trees(tmp_path_factory) -> list[object]:
+def trees(tmp_path_factory):
     """The command of a parser on an invented treebank."""
     directory = tmp_path_factory.mktemp("trees")
     treebank = treebanks.write_treebank(directory / "wsj")

@@ -18,7 +18,7 @@ QUOTES = regex.findall(r"\p{Quotation_Mark}", "".join(map(chr, range(0x10000))))
 
 
 @pytest.mark.skipif(shutil.which("perl") is None, reason="needs perl")
-def test_perl_replaces_the_same_in_a_hypothesis() -> None:
+def test_perl_replaces_the_same_in_a_hypothesis():
     fairseq = importlib.util.find_spec("fairseq").origin
     lines = [f"a {chr(first + place)} b" for first in BLOCKS for place in range(128)]
     done = subprocess.run(
@@ -40,19 +40,17 @@ def test_perl_replaces_the_same_in_a_hypothesis() -> None:
         ("Andreas’ Hund geht’s gut…", "Andreas' Hund geht's gut...", "Andreas' Hund geht's gut..."),
     ],
 )
-def test_the_reference_loses_the_quotes_that_the_script_leaves(
-    plain: str, hypothesis: str, reference: str
-) -> None:
+def test_the_reference_loses_the_quotes_that_the_script_leaves(plain, hypothesis, reference):
     assert replace_in_hypothesis(plain) == hypothesis
     assert replace_in_reference(plain) == reference
 
 
-def test_no_quote_of_unicode_stays_in_the_reference() -> None:
+def test_no_quote_of_unicode_stays_in_the_reference():
     for quote in QUOTES:
         assert replace_in_reference(f"a{quote}b") == ("a'b" if quote in "'’" else 'a"b')
 
 
-def test_tokens_are_escaped_once() -> None:
+def test_tokens_are_escaped_once():
     assert escape("\" ' < > [ ] &amp; &quot;") == (
         "&quot; &apos; &lt; &gt; &#91; &#93; &amp; &quot;"
     )

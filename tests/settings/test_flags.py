@@ -3,7 +3,6 @@ and the paper's batch on any number of GPUs."""
 
 import ast
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -28,7 +27,7 @@ SHAPES += ["e_learned", "parsing", "tiny"]
 
 @pytest.mark.parametrize("name", ["base", "big_en_fr", "c_dmodel256", "d_ls0", "parsing", "tiny"])
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_regime_of_a_row_reaches_fairseqs_configuration(system: str, name: str) -> None:
+def test_the_regime_of_a_row_reaches_fairseqs_configuration(system, name):
     """Breaks if a row trains as base, if fairseq drops an option, or if the two systems train
     differently where stock fairseq could do as the paper."""
     row = ROWS[name]
@@ -63,7 +62,7 @@ def test_the_regime_of_a_row_reaches_fairseqs_configuration(system: str, name: s
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_stock_fairseq_builds_the_rows_shape(name: str) -> None:
+def test_stock_fairseq_builds_the_rows_shape(name):
     """Breaks if a size is left to the --arch, the heads have another size, positions are of the
     wrong kind or the matrices of section 3.4 are not tied."""
     row = ROWS[name]
@@ -90,7 +89,7 @@ def test_stock_fairseq_builds_the_rows_shape(name: str) -> None:
 
 
 @given(st.integers(1, 200), st.integers(1, 10**6))
-def test_a_batch_is_the_papers_on_any_number_of_gpus(gpus: int, batch_tokens: int) -> None:
+def test_a_batch_is_the_papers_on_any_number_of_gpus(gpus, batch_tokens):
     """Breaks if tokens are lost, a GPU gets more than the usual 4,096, or there are more updates of
     the gradients than that needs; if a batch is refused although its GPUs have sentences, or none
     is although it is far from the paper's."""
@@ -106,7 +105,7 @@ def test_a_batch_is_the_papers_on_any_number_of_gpus(gpus: int, batch_tokens: in
     assert update_freq == 1 or gpus * 4096 * (update_freq - 1) < batch_tokens
 
 
-def test_a_given_max_tokens_comes_near_or_is_refused() -> None:
+def test_a_given_max_tokens_comes_near_or_is_refused():
     """Breaks if the frequency is rounded down (8 · 410 · 7.6) or up (4 · 2000 · 3.1), or if another
     batch than the paper's is trained with in silence; the advice of the refusal works."""
     for gpus, max_tokens, update_freq in ((8, 3125, 1), (1, 3125, 8), (4, 2000, 3), (8, 410, 8)):
@@ -128,7 +127,7 @@ def test_a_given_max_tokens_comes_near_or_is_refused() -> None:
             batch(ROWS["base"], gpus, max_tokens)
 
 
-def test_a_budget_changes_what_it_names_and_scales_checkpoints() -> None:
+def test_a_budget_changes_what_it_names_and_scales_checkpoints():
     """5,000 of 100,000 updates have checkpoints every 75 instead of 1,500; never every 0."""
     base = ROWS["base"]
     assert with_budget(base, steps=None, lr_factor=None) == base
@@ -139,9 +138,7 @@ def test_a_budget_changes_what_it_names_and_scales_checkpoints() -> None:
     assert with_budget(base, steps=5_000, checkpoint_updates=7).checkpoint_updates == 7
 
 
-def test_the_command_prints_the_flags_of_the_system_asked_for(
-    aiayn: Callable[..., tuple[int, str, str]], refused: Callable[..., str]
-) -> None:
+def test_the_command_prints_the_flags_of_the_system_asked_for(aiayn, refused):
     """Breaks if stock's flags become the default, an option gets lost on the way, or base is
     trained in silence in place of heads that stock fairseq does not have."""
     row = replace(ROWS["base"], lr_factor=0.5)
@@ -157,9 +154,7 @@ def test_the_command_prints_the_flags_of_the_system_asked_for(
         assert line.startswith(f"aiayn flags: {option}: expected ")
 
 
-def test_the_search_is_that_of_the_rows_task(
-    aiayn: Callable[..., tuple[int, str, str]], refused: Callable[..., str]
-) -> None:
+def test_the_search_is_that_of_the_rows_task(aiayn, refused):
     """Breaks if parsing is searched as translations are (section 6.3)."""
     for row, beam, alpha, extra in (("base", 4, 0.6, 50), ("parsing", 21, 0.3, 300)):
         words = f"--beam {beam} --lenpen {alpha} --max-len-a 1 --max-len-b {extra}\n"

@@ -3,19 +3,17 @@ where."""
 
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from checkpoint_states import Intruder
 from fairseq_cli import generate, train
-from fairseq_commands import PLUGIN, SMALL, TRANSLATE, Run, installed
+from fairseq_commands import PLUGIN, SMALL, TRANSLATE, installed
 
 from fairseq_aiayn.checkpoints import read_checkpoint
 from fairseq_aiayn.plugin.commands import with_last_line
 
-LineOf = Callable[..., str]
 # A command of fairseq whose first batch asks for more memory than there is
 WITHOUT_MEMORY = """
 import torch
@@ -31,7 +29,7 @@ cli_main()
 
 
 @pytest.fixture(scope="module")
-def checkpoint(data_bin: Path, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(data_bin, run, tmp_path_factory):
     """A model after one update."""
     folder = tmp_path_factory.mktemp("one")
     run("fairseq-train", data_bin, *PLUGIN, *SMALL, "--max-update", "1", "--save-dir", folder)
@@ -39,7 +37,7 @@ def checkpoint(data_bin: Path, run: Run, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def line_of(data_bin: Path, checkpoint: Path, tmp_path: Path, monkeypatch, capsys) -> LineOf:
+def line_of(data_bin, checkpoint, tmp_path, monkeypatch, capsys):
     """Return a function that runs a command in this process: the line with which it ends."""
     options = {
         train: [*PLUGIN, *SMALL, "--max-update", "2", "--save-dir", tmp_path / "save"],
@@ -70,7 +68,7 @@ def line_of(data_bin: Path, checkpoint: Path, tmp_path: Path, monkeypatch, capsy
         (generate, ["--no-repeat-ngram-size", "2"], "use --task translation"),
     ],
 )
-def test_wrong_options_are_refused(command, flags, message, line_of: LineOf, tmp_path):
+def test_wrong_options_are_refused(command, flags, message, line_of, tmp_path):
     assert message in line_of(command, *flags)
     assert not list((tmp_path / "save").glob("*.pt"))
 
@@ -88,7 +86,7 @@ def test_a_truncated_checkpoint_stops_the_resuming_of_a_training(line_of, checkp
     [(train, "--restore-file"), (train, "--finetune-from-model"), (generate, "--path")],
 )
 def test_a_checkpoint_with_anything_but_data_is_refused_unread(
-    command, option, line_of: LineOf, checkpoint, tmp_path
+    command, option, line_of, checkpoint, tmp_path
 ):
     state = read_checkpoint(checkpoint)
     state["extra_state"]["intruder"] = Intruder(tmp_path / "mark")
@@ -98,7 +96,7 @@ def test_a_checkpoint_with_anything_but_data_is_refused_unread(
     assert not (tmp_path / "mark").exists()
 
 
-def test_the_command_itself_prints_that_line_and_fails(run: Run, data_bin, tmp_path):
+def test_the_command_itself_prints_that_line_and_fails(run, data_bin, tmp_path):
     bad = [*SMALL, "--encoder-embed-dim", "33", "--save-dir", tmp_path]
     done = run(*installed("fairseq-train"), data_bin, *PLUGIN, *bad, fails=True)
     assert done.returncode == 1 and "Traceback" not in done.stderr
@@ -113,7 +111,7 @@ def test_the_command_itself_prints_that_line_and_fails(run: Run, data_bin, tmp_p
     ],
 )
 def test_a_command_without_memory_says_last_what_to_lower(
-    command, step, flags, line, run: Run, data_bin, checkpoint, tmp_path
+    command, step, flags, line, run, data_bin, checkpoint, tmp_path
 ):
     """Breaks if only a traceback says it, or if the file that is kept says nothing."""
     program, log = tmp_path / f"fairseq-{command}.py", tmp_path / "log"
@@ -129,7 +127,7 @@ def test_a_command_without_memory_says_last_what_to_lower(
 
 @pytest.mark.parametrize("name", ["generate", "interactive", "validate"])
 def test_a_model_of_the_other_direction_is_refused_unless_that_is_overridden(
-    name, run: Run, data_bin, checkpoint
+    name, run, data_bin, checkpoint
 ):
     """Breaks if all that says so is a BLEU of 0."""
     words = [f"fairseq-{name}", data_bin, *TRANSLATE, "--path", checkpoint]

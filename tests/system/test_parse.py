@@ -4,12 +4,11 @@ invented treebank."""
 import json
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from fairseq import options
 from fairseq_cli import generate, preprocess
-from fairseq_commands import PLUGIN, SMALL, Run
+from fairseq_commands import PLUGIN, SMALL
 
 from fairseq_aiayn.corpus.subwords import fairseq_dictionary, learn, sentence_pieces
 from fairseq_aiayn.treebank.evalb import score_sentence, summarize
@@ -37,7 +36,7 @@ SENTENCES = [[word.form for word in words_of(tree)] for tree in TREES]
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     """The treebank as fairseq-preprocess writes it, with the word pieces next to it."""
     folder = tmp_path_factory.mktemp("treebank")
     texts = [*map(source_text, SENTENCES)]
@@ -62,9 +61,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def training(
-    tmp_path_factory: pytest.TempPathFactory, run: Run, data: Path
-) -> tuple[str, Path, Path]:
+def training(tmp_path_factory, run, data):
     """The log of a training, a model that has begun to learn the templates, and one that has
     learned them."""
     folder = tmp_path_factory.mktemp("parser")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq_commands import PLUGIN, SMALL, Run, losses
+from fairseq_commands import PLUGIN, SMALL, losses
 
 from fairseq_aiayn.checkpoints import read_checkpoint
 
@@ -60,9 +60,7 @@ def validated(output: str) -> list[int]:
 
 
 @pytest.mark.parametrize("options", [WITHIN_EPOCHS, WHOLE_EPOCHS], ids=["within", "whole"])
-def test_kill_and_resume_gives_the_losses_of_an_undisturbed_run(
-    run: Run, data_bin, tmp_path, options
-):
+def test_kill_and_resume_gives_the_losses_of_an_undisturbed_run(run, data_bin, tmp_path, options):
     """Breaks if fairseq takes an update that ends an epoch for no interval's."""
     arguments: list[str | Path] = [data_bin, *PLUGIN, *SMALL, *options, "--dropout", "0.1"]
     undisturbed = run("fairseq-train", *arguments, "--save-dir", tmp_path / "undisturbed")
@@ -94,7 +92,7 @@ def test_kill_and_resume_gives_the_losses_of_an_undisturbed_run(
     [("3", 128 + signal.SIGTERM, 4), ("0", -signal.SIGINT, None), ("3 3", -signal.SIGINT, None)],
 )
 def test_ctrl_c_ends_with_a_checkpoint_and_at_once_before_the_first_update_or_the_second_time(
-    run: Run, data_bin, tmp_path, monkeypatch, updates, status, done
+    run, data_bin, tmp_path, monkeypatch, updates, status, done
 ):
     """Breaks if a worker's end is an error of the update, or if there is a traceback."""
     program, last = tmp_path / "fairseq-train.py", tmp_path / "checkpoint_last.pt"

@@ -28,9 +28,7 @@ def gradients(loss: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
 @pytest.mark.parametrize(
     ("budget", "largest"), [(V - 1, 1), (5 * V - 1, 4), (5 * V, 5), (100 * V, N - 3), (None, N - 3)]
 )
-def test_chunks_equal_the_reference(
-    monkeypatch: pytest.MonkeyPatch, budget: int | None, largest: int
-) -> None:
+def test_chunks_equal_the_reference(monkeypatch, budget, largest):
     """On a device without a budget of its own, too. Breaks if a chunk is lost, counted twice or
     larger than its budget, padding counts, or the gradient belongs to another loss."""
     if budget is None:
@@ -47,7 +45,7 @@ def test_chunks_equal_the_reference(
     torch.testing.assert_close(gradients(loss, x, E), gradients(expected[0], x, E))
 
 
-def test_only_the_first_derivative_exists() -> None:
+def test_only_the_first_derivative_exists():
     """Breaks if a second derivative silently lacks what the gradient's own terms contribute."""
     x, E, target = tensors()
     loss, _ = projected_smoothed_nll(x, E, target, 0.1, PAD, torch.float64)
@@ -56,7 +54,7 @@ def test_only_the_first_derivative_exists() -> None:
         gradient.square().sum().backward()
 
 
-def test_certain_and_impossible_classes_give_finite_numbers() -> None:
+def test_certain_and_impossible_classes_give_finite_numbers():
     """Breaks if the normalizer is computed from a probability that rounds to 0."""
     x = torch.tensor([[300.0, 0.0]], requires_grad=True)
     E = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [-1.0, 0.0]], requires_grad=True)
@@ -66,7 +64,7 @@ def test_certain_and_impossible_classes_give_finite_numbers() -> None:
         assert all(gradient.isfinite().all() for gradient in gradients(sums[0], x, E))
 
 
-def test_bfloat16_products_keep_the_loss_and_the_type_of_gradients() -> None:
+def test_bfloat16_products_keep_the_loss_and_the_type_of_gradients():
     """Breaks if sums over chunks, or the softmax, are computed in bfloat16."""
     x, E, target = tensors(torch.float32)
     loss, _ = projected_smoothed_nll(x, E, target, 0.1, PAD, torch.bfloat16)
@@ -78,7 +76,7 @@ def test_bfloat16_products_keep_the_loss_and_the_type_of_gradients() -> None:
     torch.testing.assert_close(ours, references, rtol=0.02, atol=0.02)
 
 
-def test_a_batch_of_padding_costs_nothing() -> None:
+def test_a_batch_of_padding_costs_nothing():
     """fairseq's dummy batches may contain only padding. Breaks with NaN or an error."""
     x, E, _ = tensors()
     loss, nll = projected_smoothed_nll(x, E, torch.full((N,), PAD), 0.1, PAD, torch.float64)
@@ -86,7 +84,7 @@ def test_a_batch_of_padding_costs_nothing() -> None:
     assert all(gradient.eq(0).all() for gradient in gradients(loss, x, E))
 
 
-def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_gradient_is_computed_where_none_is_wanted(monkeypatch):
     """Breaks if validation computes two matrix products that nothing uses."""
     monkeypatch.setattr(training, "minus_targets", lambda *arguments: pytest.fail("computed"))
     x, E, target = tensors()

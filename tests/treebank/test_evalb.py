@@ -75,7 +75,7 @@ def random_tree(rng: random.Random, words: list[tuple[str, bool]]) -> Constituen
     return Constituent(rng.choice(["S", "NP"]), (tree,)) if rng.random() < 0.3 else tree
 
 
-def test_sentences_are_scored_as_by_the_rules() -> None:
+def test_sentences_are_scored_as_by_the_rules():
     """Breaks if a constituent is counted twice or not at all, a span includes deleted words, or
     crossing is not what each pair of constituents says."""
     rng = random.Random(7)
@@ -117,7 +117,7 @@ def test_sentences_are_scored_as_by_the_rules() -> None:
         (CAT.replace("(S", "").replace("(. .))", ""), (3, 4, 3)),  # several trees
     ],
 )
-def test_what_matches(predicted: str, expected: tuple[int, int, int]) -> None:
+def test_what_matches(predicted, expected):
     assert counts(CAT, predicted) == expected
 
 
@@ -136,7 +136,7 @@ def test_what_matches(predicted: str, expected: tuple[int, int, int]) -> None:
         ("", "", Status.SKIPPED),
     ],
 )
-def test_a_sentence_that_does_not_count(gold: str, predicted: str, status: Status) -> None:
+def test_a_sentence_that_does_not_count(gold, predicted, status):
     scored = score_sentence(gold, predicted)
     assert scored.status is status and scored.reason and scored.counts == (0, 0, 0)
     assert scored.length == (6 if gold else 0)
@@ -146,13 +146,13 @@ def test_a_sentence_that_does_not_count(gold: str, predicted: str, status: Statu
 
 
 @pytest.mark.parametrize("tree", ["dog", "(NP dog (X y))", "(TOP (NN a dog))"])
-def test_text_outside_of_a_word_is_refused(tree: str) -> None:
+def test_text_outside_of_a_word_is_refused(tree):
     for pair, side in (((tree, CAT), "gold"), ((CAT, tree), "predicted")):
         with pytest.raises(ValueError, match=rf"^{side} tree: .*'(dog|a)'"):
             score_sentence(*pair)
 
 
-def test_length_has_punctuation_and_no_traces() -> None:
+def test_length_has_punctuation_and_no_traces():
     def sentence(words: int, more: str) -> str:
         return "(TOP (S" + " (NN x)" * words + f" {more}))"
 
@@ -163,7 +163,7 @@ def test_length_has_punctuation_and_no_traces() -> None:
     assert (scores.all.words, scores.short.words) == (160, 79)
 
 
-def test_there_are_no_limits() -> None:
+def test_there_are_no_limits():
     words = " ".join(f"(NP (NN {'word' * 50}{number}))" for number in range(1000))
     assert counts(f"(TOP (S {words}))", f"(TOP (S {words}))") == (1001, 1001, 1001)
     deep = "(X " * 100_000 + "(NN a)" + ")" * 100_000
@@ -178,7 +178,7 @@ TWO = "(TOP (S (X a) (Q (Q (X b) (X c))) (X d) (. .)))"
 MORE = "(TOP (S (X a) (Q (Q (Q (X b) (X c)))) (Y d) (. .)))"
 
 
-def test_both_summaries_have_the_figures_of_the_valid_sentences() -> None:
+def test_both_summaries_have_the_figures_of_the_valid_sentences():
     scores = score(*[(THREE, predicted) for predicted in (THREE, TWO, MORE, "(X a)", "")])
     lines = list(summary_lines(scores))
     assert lines[:16] == [
@@ -204,7 +204,7 @@ def test_both_summaries_have_the_figures_of_the_valid_sentences() -> None:
     assert (nothing.recall, nothing.precision, nothing.f1) == (0.0, 0.0, 0.0)
 
 
-def test_the_table_is_laid_out_as_by_the_c_program() -> None:
+def test_the_table_is_laid_out_as_by_the_c_program():
     """Errors and skips keep the gold length."""
     line = "  12    5    0   33.33  25.00     1      3    4      3      4     3    75.00"
     assert sentence_line(12, score_sentence(THREE, MORE)) == line
@@ -216,7 +216,7 @@ def test_the_table_is_laid_out_as_by_the_c_program() -> None:
     assert list(totals_lines(score((THREE, "")).all))[1] == "      0     0     0.00"
 
 
-def test_labels_are_counted_and_prt_as_advp() -> None:
+def test_labels_are_counted_and_prt_as_advp():
     gold = "(TOP (S (NP (PRP we)) (VP (VB give) (PRT (RP up)) (ADVP (RB now)))))"
     predicted = "(TOP (S (NP (PRP we)) (X (VB give) (ADVP (RP up)) (RB now))))"
     labels = score((gold, predicted), (CAT, "")).labels  # gold, predicted, matched
@@ -234,9 +234,7 @@ NEW_FILE = "## EVALB's newer file ##\nDEBUG 0\n\n# EQ_WORD colour color\nCUTOFF_
 )
 
 
-def test_a_file_says_what_evalbs_own_does_and_hides_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_says_what_evalbs_own_does_and_hides_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("COLLINS.prm").mkdir()
     assert find_parameters("COLLINS.prm") == COLLINS
@@ -254,7 +252,7 @@ def test_a_file_says_what_evalbs_own_does_and_hides_it(
         assert fault_of(read_parameters, file).startswith("COLLINS:2: ")
 
 
-def test_parameters_change_the_rules() -> None:
+def test_parameters_change_the_rules():
     unlabeled = replace(COLLINS, labeled=False)
     other = CAT.replace("(VP", "(X").replace("(NP", "(Y")
     assert len(score_sentence(CAT, other, unlabeled).matched) == 4
@@ -293,9 +291,7 @@ IN_A_ROW = "(S (`` ') ('' {}) (NP (NN a)))"
         (POSSESSIVE.replace("'", "``"), POSSESSIVE.replace("POS ')", "'' ``)"), (), 0),
     ],
 )
-def test_a_quote_deleted_on_one_side_is_put_back(
-    gold: str, predicted: str, matched: tuple[str, ...], words: int
-) -> None:
+def test_a_quote_deleted_on_one_side_is_put_back(gold, predicted, matched, words):
     assert score_sentence(gold, predicted).status is Status.ERROR
     scored = score_sentence(gold, predicted, QUOTES)
     assert (scored.matched, scored.words) == (matched, words)

@@ -33,7 +33,7 @@ def words_in(tree: Constituent) -> list[str]:
 
 
 @given(normalized)
-def test_repair_is_the_inverse_of_linearizing(tree: Constituent) -> None:
+def test_repair_is_the_inverse_of_linearizing(tree):
     """Under XX only the tags are lost."""
     assert repair(linearize(tree, "pos"), words_in(tree), keep_tags=True) == (tree, {})
     symbols = linearize(tree, "XX")
@@ -44,7 +44,7 @@ def test_repair_is_the_inverse_of_linearizing(tree: Constituent) -> None:
 
 
 @given(forms)
-def test_a_word_is_one_word_of_the_source(form: str) -> None:
+def test_a_word_is_one_word_of_the_source(form):
     """Breaks if it is split at white space, or contains the mark of a word's beginning, which only
     the word-piece model may add."""
     text = source_text([form, "board"])
@@ -68,9 +68,7 @@ def test_a_word_is_one_word_of_the_source(form: str) -> None:
         ("(NN (NN x))", "(NN (NN x))", ""),  # a word is no constituent
     ],
 )
-def test_one_root_without_function_tags_and_traces(
-    treebank: str, expected: str, collapsed: str
-) -> None:
+def test_one_root_without_function_tags_and_traces(treebank, expected, collapsed):
     """Collapsing makes one constituent of a label over itself alone."""
     tree = parse(treebank)
     assert write_tree(normalize(tree)) == f"(TOP {expected})"
@@ -78,7 +76,7 @@ def test_one_root_without_function_tags_and_traces(
 
 
 @given(from_treebanks, st.booleans())
-def test_normalizing_twice_is_normalizing_once(tree: Constituent, collapse_unary: bool) -> None:
+def test_normalizing_twice_is_normalizing_once(tree, collapse_unary):
     words = [word for word in words_of(tree) if word.tag != "-NONE-"]
     assume(words)
     once = normalize(tree, collapse_unary)
@@ -86,7 +84,7 @@ def test_normalizing_twice_is_normalizing_once(tree: Constituent, collapse_unary
     assert normalize(once, collapse_unary) == once
 
 
-def test_what_no_sequence_can_stand_for_is_refused() -> None:
+def test_what_no_sequence_can_stand_for_is_refused():
     """The deepest tree has a sequence; TOP and words have brackets too."""
     deepest = normalize(chain(MAX_OPEN))
     assert write_tree(deepest).count("(") == MAX_DEPTH

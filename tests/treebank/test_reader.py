@@ -4,7 +4,6 @@ the uses of nltk."""
 import gzip
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from faults import fault_of
@@ -31,7 +30,7 @@ def parse(text: str) -> list[Constituent]:
 
 
 @given(st.lists(trees(labels, tags), max_size=3), st.randoms(use_true_random=False))
-def test_what_is_written_is_read_in_any_layout(found: list[Constituent], random) -> None:
+def test_what_is_written_is_read_in_any_layout(found, random):
     """Any white space, or none next to a bracket; several trees on a line, and trees over several
     lines."""
     text, last = "", "("
@@ -43,7 +42,7 @@ def test_what_is_written_is_read_in_any_layout(found: list[Constituent], random)
     assert list(parse_trees(re.split("(?<=\n)", text), "t.mrg")) == found
 
 
-def test_a_tree_is_given_out_as_soon_as_it_is_closed() -> None:
+def test_a_tree_is_given_out_as_soon_as_it_is_closed():
     """Breaks if memory grows with the file, or if a fault takes the trees before it."""
 
     def lines() -> Iterator[str]:
@@ -65,11 +64,11 @@ def test_a_tree_is_given_out_as_soon_as_it_is_closed() -> None:
         ("(A\n\nb)", 3),  # a word without a constituent around it
     ],
 )
-def test_malformed_trees_are_refused_with_their_line(text: str, line: int) -> None:
+def test_malformed_trees_are_refused_with_their_line(text, line):
     assert fault_of(parse, text).startswith(f"t.mrg:{line}: ")
 
 
-def test_a_directory_is_read_in_order_of_paths(tmp_path: Path) -> None:
+def test_a_directory_is_read_in_order_of_paths(tmp_path):
     contents = {
         "03/c.mrg": b"(S (A 4))",
         "02/b.mrg.gz": gzip.compress(b"(S (A 2))"),
@@ -85,19 +84,19 @@ def test_a_directory_is_read_in_order_of_paths(tmp_path: Path) -> None:
     assert str(tmp_path / "04/e.mrg") in fault_of(input_files, tmp_path / "04/e.mrg")
 
 
-def test_words_are_those_of_the_treebank() -> None:
+def test_words_are_those_of_the_treebank():
     words = penn_words('He\t(really) said “no” and "I can\'t"\u00a0!\n')
     assert " ".join(words) == "He -LRB- really -RRB- said `` no '' and `` I ca n't '' !"
 
 
 @given(st.text(st.characters() | st.sampled_from("()[]{}\"'“”.,-" + WHITE_SPACE)))
-def test_words_of_any_sentence_can_stand_in_a_tree(sentence: str) -> None:
+def test_words_of_any_sentence_can_stand_in_a_tree(sentence):
     words = penn_words(sentence)
     if words:
         require_words(words)
 
 
-def test_a_drawing_has_every_label_and_word_in_order() -> None:
+def test_a_drawing_has_every_label_and_word_in_order():
     (tree,) = parse("(TOP (NP (DT the) (NN board)) (. .))")
     rows = pretty(tree).split("\n")
     named = [row.split() for row in rows if not set(row) <= set(" _|")]
@@ -105,6 +104,6 @@ def test_a_drawing_has_every_label_and_word_in_order() -> None:
     assert pretty(Constituent("TOP", (chain(MAX_OPEN),))).count("NP") == MAX_OPEN
 
 
-def test_the_german_tag_of_brackets_and_brackets_under_it_are_escaped() -> None:
+def test_the_german_tag_of_brackets_and_brackets_under_it_are_escaped():
     (tree,) = parse("(S ($( () (NN a) ($( )) ($(  -) ($ $) ($. .))")
     assert write_tree(tree) == ("(S ($*LRB* -LRB-) (NN a) ($*LRB* -RRB-) ($*LRB* -) ($ $) ($. .))")

@@ -19,9 +19,7 @@ sentences = st.lists(forms, min_size=1, max_size=6)
 
 
 @given(sequences, sentences)
-def test_any_sequence_becomes_a_tree_over_exactly_the_words(
-    symbols: list[str], words: list[str]
-) -> None:
+def test_any_sequence_becomes_a_tree_over_exactly_the_words(symbols, words):
     """That tree needs no repair, and what was no tree over the words is counted."""
     tree, repairs = repair(symbols, words)
     assert [word.form for word in words_of(tree)] == words
@@ -33,7 +31,7 @@ def test_any_sequence_becomes_a_tree_over_exactly_the_words(
 
 
 @given(normalized)
-def test_of_a_well_formed_sequence_only_punctuation_tags_change(tree: Constituent) -> None:
+def test_of_a_well_formed_sequence_only_punctuation_tags_change(tree):
     found = repair(linearize(tree, "pos"), [word.form for word in words_of(tree)])
     assert found.well_formed and linearize(found.tree, "XX") == linearize(tree, "XX")
     changed = sum(a != b for a, b in zip(words_of(tree), words_of(found.tree), strict=True))
@@ -41,7 +39,7 @@ def test_of_a_well_formed_sequence_only_punctuation_tags_change(tree: Constituen
 
 
 @given(st.sampled_from(["PU", "$.", "$,", "$*LRB*", "NOUN", "PONCT", "NN-SB"]), sentences)
-def test_tags_of_other_treebanks_stay(tag: str, words: list[str]) -> None:
+def test_tags_of_other_treebanks_stay(tag, words):
     """English rules would make XX of a German comma, or of a comma that is tagged "." as in the
     universal tags. Alternatives of Penn tags are Penn tags."""
     symbols = ["(S", tag, *["."] * (len(words) - 1), ")S"]
@@ -73,7 +71,7 @@ def test_tags_of_other_treebanks_stay(tag: str, words: list[str]) -> None:
         ("-NONE-", ",", ","),
     ],
 )
-def test_evalb_deletes_punctuation_and_nothing_else(tag: str, those: str, fitting: str) -> None:
+def test_evalb_deletes_punctuation_and_nothing_else(tag, those, fitting):
     """Breaks if a sequence that is off by one tag makes the sentence an error for EVALB. A word
     without a symbol has the tag of one under XX."""
     for form in those.split(" "):
@@ -107,14 +105,12 @@ def test_evalb_deletes_punctuation_and_nothing_else(tag: str, those: str, fittin
         ("(S <unk> DT ( ) NN )S </s>", "(TOP (S (DT the) (NN board)))", {"unknown symbols": 4}),
     ],
 )
-def test_each_repair_does_what_its_rule_says(
-    symbols: str, tree: str, repairs: dict[str, int]
-) -> None:
+def test_each_repair_does_what_its_rule_says(symbols, tree, repairs):
     found = repair(symbols.split(), ["the", "board"])
     assert (write_tree(found.tree), found.repairs) == (tree, repairs)
 
 
-def test_what_is_too_deep_is_left_out_with_its_closing_brackets() -> None:
+def test_what_is_too_deep_is_left_out_with_its_closing_brackets():
     """Breaks if the depth of trees is the depth of calls. What is too deep and not closed counts
     once."""
     symbols = [*["(NP"] * (MAX_OPEN + 3), "NN", *[")NP"] * (MAX_OPEN + 3)]
@@ -125,7 +121,7 @@ def test_what_is_too_deep_is_left_out_with_its_closing_brackets() -> None:
     assert repair(symbols[:-1], ["board"]).repairs == {"unclosed": MAX_OPEN, "too deep": 2}
 
 
-def test_a_report_adds_up_repairs_and_sentences() -> None:
+def test_a_report_adds_up_repairs_and_sentences():
     report = RepairReport()
     for symbols in ("(S DT NN )S", "(S (NP DT NN", "(S DT NN", "DT NN NN"):
         report.add(repair(symbols.split(), ["the", "board"]))
