@@ -24,11 +24,7 @@ logging.raiseExceptions = False
 # A shell lets what it starts in the background ignore Ctrl-C, and so would what a test starts
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LONGEST_FIRST = (
-    "recipes",
-    "system",
-    "benchmarks",
-)  # folders; pytest-xdist keeps the order of files
+LONGEST_FIRST = ("recipes", "system", "benchmarks")  # pytest-xdist keeps the order of files
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -76,22 +76,17 @@ def test_an_interrupt_is_quiet_and_a_fault_of_ours_keeps_its_traceback(
 
 
 @pytest.mark.parametrize(
-    ("command", "status", "message"),
-    [
-        ("user-dir > /dev/full", 2, "aiayn user-dir: No space left on device\n"),
-        ("linearize a --words new >/dev/full", 2, "aiayn linearize: No space left on device\n"),
-        ("delinearize b --words b --report new >/dev/full", 2, "aiayn delinearize: No space left "),
-    ],
+    "command", ["user-dir", "linearize a --words new", "delinearize b --words b --report new"]
 )
-def test_a_full_disk_is_no_traceback(command, status, message, tmp_path):
+def test_a_full_disk_is_no_traceback(command, tmp_path):
     """No file appears if standard output cannot be written."""
     (tmp_path / "a").write_text("(S (NN dog))\n")
     (tmp_path / "b").write_text("dog\n")
-    command = ["bash", "-c", f"{AIAYN} {command}"]
+    words = ["bash", "-c", f"{AIAYN} {command} > /dev/full"]
     options = {"capture_output": True, "text": True, "env": ENVIRONMENT, "cwd": tmp_path}
-    done = subprocess.run(command, check=False, **options)
-    assert done.returncode == status and done.stderr.startswith(message)
-    assert done.stderr.count("\n") == bool(message)
+    done = subprocess.run(words, check=False, **options)
+    line = f"aiayn {command.split()[0]}: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, line)
     assert not (tmp_path / "new").exists()
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from building import dictionary, sharp_model
+from building import dictionaries_task, dictionary, sharp_model
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
@@ -29,14 +29,7 @@ def translate(model: AiaynModel, **options: object) -> list[list[dict]]:
 
 def build_model(**rates: float) -> AiaynModel:
     sizes = {"encoder_layers": 2, "encoder_ffn_embed_dim": 32, "d_v": 4}
-    return sharp_model(
-        SimpleNamespace(source_dictionary=WORDS, target_dictionary=WORDS),
-        TINY,
-        1,
-        3.0,
-        **sizes,
-        **rates,
-    )
+    return sharp_model(dictionaries_task(WORDS), TINY, 1, 3.0, **sizes, **rates)
 
 
 def test_alignments_are_where_the_last_layer_attends_to() -> None:

@@ -150,13 +150,6 @@ def test_tokens_are_sacrebleus_for_the_language_or_are_missing_and_named(languag
             score(["a"], ["a"], language)
 
 
-def test_lines_of_fairseq_generate_are_not_scored() -> None:
-    for line in ("H-0\t-0.1\ta", "D-7\t-1\ta"):
-        for sides, kind in (((["a", line], ["a", "a"]), line[0]), ((["a", "a"], ["a", line]), "T")):
-            with pytest.raises(ValueError, match=rf"grep \^{kind}- OUTPUT"):
-                score(*sides, "de")
-
-
 def test_a_german_reference_is_scored_with_ascii_quotes() -> None:
     """Breaks if „ stays in the reference, or if what Moses leaves in a hypothesis is replaced."""
     reference = ["Er sagt „ja“, sie nein"]  # er sagt &quot; ja &quot; , sie nein: 8 tokens
@@ -184,3 +177,6 @@ def test_what_cannot_be_scored_is_refused() -> None:
     for reference in (["a", "b"], []):
         with pytest.raises(ValueError, match="same number of sentences .* at least one"):
             score(["a"] * min(1, len(reference)), reference, "de")
+    for sides, kind in (((["a", "H-0\t-0.1\ta"], ["a", "a"]), "H"), ((["a"], ["D-7\t-1\ta"]), "T")):
+        with pytest.raises(ValueError, match=rf"grep \^{kind}- OUTPUT"):
+            score(*sides, "de")
