@@ -25,6 +25,31 @@ SMALL = [
 TRANSLATE = [*PLUGIN, "--task", "aiayn_translation", "--cpu", "--num-workers", "0"]
 TRANSLATE += ["--max-tokens", "256"]
 
+# fairseq-train in which the process of a rank and its workers get a signal before these updates
+SIGNALLED = """
+import json, multiprocessing, os, signal
+from fairseq.trainer import Trainer
+from fairseq_cli.train import cli_main
+
+train_step = Trainer.train_step
+name, rank, *updates = os.environ.get("SIGNAL", "none none").split()
+
+def signalled(trainer, samples, *arguments, **options):
+    update = trainer.get_num_updates()
+    if "RECORD" in os.environ:  # the sentences of each update
+        ids = [number for sample in samples if sample for number in sample["id"].tolist()]
+        with open(os.environ["RECORD"], "a") as file:
+            print(json.dumps([update, ids]), file=file)
+    while os.environ.get("RANK", "0") == rank and str(update) in updates[:1]:
+        del updates[0]
+        for pid in (*(one.pid for one in multiprocessing.active_children()), os.getpid()):
+            os.kill(pid, getattr(signal, name))
+    return train_step(trainer, samples, *arguments, **options)
+
+Trainer.train_step = signalled
+cli_main()
+"""
+
 Run = Callable[..., subprocess.CompletedProcess]
 
 

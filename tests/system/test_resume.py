@@ -3,49 +3,13 @@
 import json
 import re
 import signal
-from pathlib import Path
 
 import pytest
 import torch
-from fairseq_commands import PLUGIN, SMALL, losses
+from fairseq_commands import PLUGIN, SIGNALLED, SMALL, losses
 
 from fairseq_aiayn.checkpoints import read_checkpoint
 
-# fairseq-train that kills itself before an update, without a chance to clean up.
-KILLED = """
-import os, signal
-from fairseq.trainer import Trainer
-from fairseq_cli.train import cli_main
-
-train_step = Trainer.train_step
-
-def killed(trainer, *arguments, **options):
-    if trainer.get_num_updates() == 12:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return train_step(trainer, *arguments, **options)
-
-Trainer.train_step = killed
-cli_main()
-"""
-# fairseq-train with Ctrl-C, which its workers get, too, before these updates
-INTERRUPTED = """
-import multiprocessing, os, signal
-from fairseq.trainer import Trainer
-from fairseq_cli.train import cli_main
-
-train_step, updates = Trainer.train_step, os.environ["INTERRUPTED"].split()
-
-def interrupted(trainer, *arguments, **options):
-    while str(trainer.get_num_updates()) in updates[:1]:
-        del updates[0]
-        for process in multiprocessing.active_children():
-            os.kill(process.pid, signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
-    return train_step(trainer, *arguments, **options)
-
-Trainer.train_step = interrupted
-cli_main()
-"""
 WITHIN_EPOCHS = ["--max-update", "40", "--save-interval-updates", "5", "--update-freq", "2"]
 # One batch holds the whole text, so that every update ends an epoch.
 WHOLE_EPOCHS = ["--max-tokens", "8192", "--max-update", "16", "--save-interval-updates", "5"]
@@ -60,12 +24,15 @@ def validated(output: str) -> list[int]:
 
 
 @pytest.mark.parametrize("options", [WITHIN_EPOCHS, WHOLE_EPOCHS], ids=["within", "whole"])
-def test_kill_and_resume_gives_the_losses_of_an_undisturbed_run(run, data_bin, tmp_path, options):
+def test_kill_and_resume_gives_the_losses_of_an_undisturbed_run(
+    run, data_bin, tmp_path, monkeypatch, options
+):
     """Breaks if fairseq takes an update that ends an epoch for no interval's."""
-    arguments: list[str | Path] = [data_bin, *PLUGIN, *SMALL, *options, "--dropout", "0.1"]
+    arguments = [data_bin, *PLUGIN, *SMALL, *options, "--dropout", "0.1"]
     undisturbed = run("fairseq-train", *arguments, "--save-dir", tmp_path / "undisturbed")
     arguments += ["--save-dir", tmp_path / "disturbed"]
-    (tmp_path / "killed.py").write_text(KILLED)
+    (tmp_path / "killed.py").write_text(SIGNALLED)
+    monkeypatch.setenv("SIGNAL", "SIGKILL 0 12")  # without a chance to clean up
     killed = run("python", tmp_path / "killed.py", *arguments, fails=True)
     assert killed.returncode == -signal.SIGKILL
     resumed = run("fairseq-train", *arguments)
@@ -96,8 +63,8 @@ def test_ctrl_c_ends_with_a_checkpoint_and_at_once_before_the_first_update_or_th
 ):
     """Breaks if a worker's end is an error of the update, or if there is a traceback."""
     program, last = tmp_path / "fairseq-train.py", tmp_path / "checkpoint_last.pt"
-    program.write_text(INTERRUPTED)
-    monkeypatch.setenv("INTERRUPTED", updates)
+    program.write_text(SIGNALLED)
+    monkeypatch.setenv("SIGNAL", f"SIGINT 0 {updates}")
     words = [data_bin, *PLUGIN, *SMALL, "--num-workers", "1", "--max-update", "9"]
     ended = run("python", program, *words, "--save-dir", tmp_path, fails=True)
     assert ended.returncode == status and "Traceback" not in ended.stderr

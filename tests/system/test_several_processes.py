@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq_commands import PLUGIN, SMALL, TRANSLATE, Run, command, losses
+from fairseq_commands import PLUGIN, SIGNALLED, SMALL, TRANSLATE, Run, command, losses
 
 from fairseq_aiayn.checkpoints import read_checkpoint
 
@@ -19,27 +19,6 @@ OPTIONS += ["--no-epoch-checkpoints", "--save-interval", "1000", "--log-format",
 OPTIONS += ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 5}']
 # 15 batches an epoch: of the last update's four on two processes, one is empty
 OPTIONS += ["--max-tokens", "280", "--update-freq", "2"]
-# fairseq-train that writes down the sentences of each update, and may get a signal with its workers
-SCRIPT = """
-import json, multiprocessing, os, subprocess
-from fairseq.trainer import Trainer
-from fairseq_cli.train import cli_main
-
-train_step = Trainer.train_step
-
-def recorded(trainer, samples, *arguments, **options):
-    ids = [number for sample in samples if sample for number in sample["id"].tolist()]
-    with open(os.environ["RECORD"], "a") as file:
-        print(json.dumps([trainer.get_num_updates(), ids]), file=file)
-    rank, update, name = os.environ.get("SIGNAL", "9 0 TERM").split()
-    if os.environ["RANK"] == rank and trainer.get_num_updates() == int(update):
-        processes = [os.getpid(), *(one.pid for one in multiprocessing.active_children())]
-        subprocess.run(["kill", "-s", name, *map(str, processes)], check=True)
-    return train_step(trainer, samples, *arguments, **options)
-
-Trainer.train_step = recorded
-cli_main()
-"""
 # fairseq-train on two GPUs that it thinks it has, and Ctrl-C in their terminal
 SPAWNING = """
 import os, signal, torch
@@ -83,9 +62,8 @@ def two(run: Run, data_bin: Path, tmp_path_factory) -> Path:
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch) -> list[str]:
     """The program that records sentences in tmp_path/seen."""
-    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "train.py").write_text(SIGNALLED)
     monkeypatch.setenv("RECORD", str(tmp_path / "seen"))
-    monkeypatch.setenv("RANK", "0")  # where torchrun sets no other
     return command("python", tmp_path / "train.py")
 
 
@@ -135,7 +113,7 @@ def test_a_signal_to_one_of_two_ends_both_with_a_checkpoint_that_continues_to_th
     run: Run, data_bin, two, tmp_path, script, monkeypatch
 ):
     arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path / "ck"]
-    monkeypatch.setenv("SIGNAL", "1 6 TERM")
+    monkeypatch.setenv("SIGNAL", "SIGTERM 1 6")
     ended = run(*processes(2, script, *arguments, "--num-workers", "1"), fails=True)
     assert "update 1 is done; TERM now ends with a checkpoint" in ended.stdout + ended.stderr
     assert updates(tmp_path / "ck") == 7, "the running update ends"
@@ -185,7 +163,7 @@ def test_on_a_gpu_two_processes_in_fp16_are_ended_and_continued(
         *(*PLUGIN, *options, "--distributed-world-size", "2", "--distributed-backend", "gloo"),
     ]
     run(*train, "--save-dir", tmp_path / "undisturbed")
-    monkeypatch.setenv("SIGNAL", "1 6 TERM")
+    monkeypatch.setenv("SIGNAL", "SIGTERM 1 6")
     run(*train, "--save-dir", tmp_path / "ended", fails=True)
     assert updates(tmp_path / "ended") == 7
     monkeypatch.delenv("SIGNAL")
