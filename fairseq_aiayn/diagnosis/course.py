@@ -23,6 +23,7 @@ WMT14_PAIRS = 4_500_000
 LESS = "a smaller --lr, a longer warm-up or a larger batch; go back to a checkpoint before"
 PREPARED = "look whether the lines of both languages belong together and were prepared alike"
 MULTIPLE = "--required-batch-size-multiple"
+LOOK = "look at the first of them"
 # What a log says, in the words of all versions of fairseq from 0.8 on
 OVERFLOW = re.compile("overflow detected")
 LOST_BATCH = re.compile(r"recover from OOM in forward|memory, skipping|(?m:^ ?Skipping batch)")
@@ -140,16 +141,13 @@ def _of_pairs(left_out: LeftOut) -> tuple[str, str]:
     """Return what is said of pairs that were left out, and what to change."""
     of_all = f" of {left_out.of:,}" if left_out.of else ""
     given = " ".join(f"{option} {value}" for option, (value, _) in left_out.limits.items())
-    text = f"{of_all} pairs of the {left_out.subset} set were left out" + f" by {given}" * bool(
-        given
-    )
-    changes = [
-        f"{option} {1 if option == MULTIPLE else longest or f'above {value}'}"
-        for option, (value, longest) in left_out.limits.items()
-    ]
+    text = f"{of_all} pairs of the {left_out.subset} set were left out"
+    changes = []
+    for option, (value, longest) in left_out.limits.items():
+        changes.append(f"{option} {1 if option == MULTIPLE else longest or f'above {value}'}")
     if "--max-tokens" in left_out.limits:
         changes += ["with a smaller --update-freq or fewer GPUs, for the same batch"]
-    return text, ", ".join(changes) or "look at the first of them"
+    return f"{text} by {given}" if given else text, ", ".join(changes) or LOOK
 
 
 def _progress(run: Evidence) -> Iterator[Event]:

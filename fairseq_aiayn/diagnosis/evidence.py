@@ -33,7 +33,7 @@ ENDED = re.compile(r"done training in|early stop since|stopping training because
 TRANSLATED = re.compile(r"Translated ([\d,]{1,20}) sentences")
 # What plugin/left_out.py logs of each set, and what fairseq logs of the training set at every epoch
 LEFT_OUT = re.compile(r"(\S+): ([\d,]{1,20}) of ([\d,]{1,20}) pairs are left out by (.*)")
-LIMIT = re.compile(r"(--[\w-]+) (\d{1,20}) \([\d,]{1,20}, of up to (\d{1,20}) tokens\)")
+LIMIT = re.compile(r"(--[\w-]+) (\d{1,20})(?: \([\d,]{1,20}, of up to (\d{1,20}) tokens\))?")
 SKIPPED = re.compile(
     r"([\d,]{1,20}) samples have invalid sizes and will be skipped"
     r"(?:, max_positions=\(([\d, ]+)\))?"
@@ -49,9 +49,7 @@ class LeftOut(NamedTuple):
     subset: str
     pairs: int
     of: int  # 0: not known
-    limits: Mapping[
-        str, tuple[int, int]
-    ]  # by option: its value, and the longest pair, 0: not known
+    limits: Mapping[str, tuple[int, int]]  # by option: its value; the longest pair or 0
 
 
 @dataclass(frozen=True)
@@ -101,26 +99,19 @@ class Evidence:
     def left_out(self) -> list[LeftOut]:
         """The pairs that were left out of each set; in a log without this plugin, of the largest,
         by the options that have the smallest of the limits."""
-        sets = {
-            subset: LeftOut(
-                subset,
-                _whole(pairs),
-                _whole(everything),
-                {name: (int(value), int(longest)) for name, value, longest in LIMIT.findall(why)},
-            )
-            for subset, pairs, everything, why in LEFT_OUT.findall(self.log.text)
-        }
-        skipped = [(_whole(pairs), most) for pairs, most in SKIPPED.findall(self.log.text)]
-        if sets or not skipped:
-            return [*sets.values()]
-        pairs, most = max(skipped)
-        least = min(map(int, re.findall(r"\d+", most)), default=0)
-        limits = {option(name): (least, 0) for name in LIMITS if self.number(name) == least}
-        return [
-            LeftOut(
-                "train", pairs, max(map(_whole, EXAMPLES.findall(self.log.text)), default=0), limits
-            )
-        ]
+        found = LEFT_OUT.findall(self.log.text)
+        skipped = SKIPPED.findall(self.log.text)
+        if skipped and not found:
+            pairs, most = max(skipped, key=lambda each: _whole(each[0]))
+            everything = max(EXAMPLES.findall(self.log.text), key=_whole, default="0")
+            least = min(map(int, re.findall(r"\d+", most)), default=0)
+            limits = [f"{option(name)} {least}" for name in LIMITS if self.number(name) == least]
+            found = [("train", pairs, everything, " ".join(limits))]
+        sets = {}
+        for subset, pairs, everything, why in found:
+            options = {name: (int(value), int(far or 0)) for name, value, far in LIMIT.findall(why)}
+            sets[subset] = LeftOut(subset, _whole(pairs), _whole(everything), options)
+        return [*sets.values()]
 
     @property
     def is_transformer(self) -> bool:
