@@ -185,13 +185,8 @@ def _translation_cells(run: TranslationRun) -> list[Cell]:
 
 def _signatures(run: TranslationRun) -> list[Block]:
     """Return how the run, and each run compared with it, was scored."""
-    measures = {
-        "Paper's BLEU": run.bleu,
-        "sacreBLEU": run.sacrebleu,
-        "chrF": run.chrf,
-        "BLEU of tokens": run.token_bleu,
-    }
-    return [[f"{name}: ", Code(score.signature)] for name, score in measures.items() if score]
+    scored = run.measures.items()
+    return [[f"{name}: ", Code(measure.signature)] for name, measure in scored if measure]
 
 
 # Table 3
