@@ -60,13 +60,6 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start(Place):
-    """A later start of a training, which went on from a checkpoint."""
-
-    command: str | None = None  # fairseq-train's
-
-
-@dataclass(frozen=True, kw_only=True)
 class Settings(Place):
     """What settings.json says of a run, and where its training was started first."""
 
@@ -79,14 +72,11 @@ class Settings(Place):
     averaged: int | None = None  # checkpoints
     seed: int | None = None
     commands: dict[str, str] = field(default_factory=dict)  # by the name of the stage
-    resumed: tuple[Start, ...] = ()
+    resumed: tuple[Place, ...] = ()  # of later starts, which went on from a checkpoint
     evaluated_by: str | None = None  # the commit whose code translated and scored
 
     def options(self, stage: str) -> dict[str, str]:
-        """Return the options of a stage's command with their values; the last value counts.
-
-        An option without a value is "yes". Words that belong to no option are left out.
-        """
+        """Return the options of a stage's command with their last values; "yes" stands for none."""
         options: dict[str, str] = {}
         name = None
         for word in shlex.split(self.commands.get(stage, "")):
@@ -188,8 +178,7 @@ def training(arguments: argparse.Namespace) -> Settings:
     }
     if arguments.resumes and arguments.resumes.exists():
         first = read_settings(arguments.resumes)
-        start = dataclass_of(made | {"command": made["commands"].get(TRAIN)}, Start, "start")
-        return replace(first, resumed=(*first.resumed, start))
+        return replace(first, resumed=(*first.resumed, dataclass_of(made, Place, "start")))
     return dataclass_of(made, Settings, "training")
 
 
