@@ -24,14 +24,11 @@ def attention_parameters(row: Row) -> int:
 
 
 def parameters(row: Row, vocabulary: int) -> int:
-    """Return the number of parameters of a row, with `vocabulary` entries on each side.
-
-    Embeddings are one matrix if the row shares it between both sides, otherwise two (source; target
-    and projection).
-    """
+    """Return the number of parameters of a row, with `vocabulary` entries on each side."""
     feed_forward = 2 * row.d_model * row.d_ff + row.d_ff + row.d_model  # Equation 2
     # An encoder layer has one attention, a decoder layer two; a norm follows every sublayer
     layers = row.N * (3 * attention_parameters(row) + 2 * feed_forward + 5 * 2 * row.d_model)
+    # Without a shared vocabulary, two matrices: of the source; of the target and the projection
     embeddings = (1 if row.shared_vocabulary else 2) * vocabulary * row.d_model
     learned = 2 * LEARNED_POSITIONS * row.d_model if row.learned_positions else 0
     return layers + embeddings + learned

@@ -74,13 +74,11 @@ def score(
     quotes: Quotes | None = None,
     tokenized: bool = False,
 ) -> Scores:
-    """Score plain detokenized text, one sentence per item, or Moses tokens separated by spaces.
+    """Score plain detokenized text, one sentence per item, or Moses tokens separated by spaces;
+    `quotes` is only of the paper's BLEU, by default what `quotes_of` says.
 
-    Moses tokens are detokenized for sacreBLEU. `quotes` is only of the paper's BLEU; None is what
-    `quotes_of` says of the language.
-
-    Hyphens written @-@ are undone. Raises ValueError if there are no rules for `target_lang`, no
-    sentences, different numbers of them, or lines of fairseq-generate.
+    Raises ValueError if there are no rules for `target_lang`, no sentences, different numbers of
+    them, or lines of fairseq-generate.
     """
     from sacremoses import MosesDetokenizer, MosesTokenizer
 

@@ -57,11 +57,8 @@ def diagnose(run: Evidence, row: Row | None = None) -> Diagnosis:
 
 
 def row_of(run: Evidence) -> Row:
-    """Return the row that a training is of, or else the nearest one.
-
-    A recipe or an aiayn architecture names it. Otherwise it is a row with the model's sizes, if
-    possible with its number of vocabularies and its dropout; if no row has its sizes, base.
-    """
+    """Return the row that a recipe or an aiayn architecture names, or else one with the model's
+    sizes, if possible with its vocabularies and its dropout; if no row has its sizes, base."""
     named = ROWS.get(run.row or str(run.options.get("arch")).removeprefix(OURS))
     if named and (run.row or run.is_ours("arch")):
         return named

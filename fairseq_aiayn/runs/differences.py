@@ -41,11 +41,8 @@ class Difference:
 def run_differences(
     runs: Sequence[Run], logged: Sequence[Mapping[str, object]] = ()
 ) -> list[Difference]:
-    """List all that differs between runs, in the order in which a run is made.
-
-    `logged` has the options that the log of each training shows, defaults included. An option that
-    only some systems have is listed if a command asked for it.
-    """
+    """List all that differs between runs, in the order in which a run is made; `logged` has the
+    options that the log of each training shows, defaults included."""
     settings = [run.settings for run in runs]
     facts = [{name: getattr(each, name) for name in FACTS} for each in settings]
     for run, known in zip(runs, facts, strict=True):
@@ -90,10 +87,8 @@ def _keys(mappings: Sequence[Mapping[str, object]]) -> list[str]:
 
 
 def published(settings: Settings) -> Published | None:
-    """Return Table 2's BLEU for a test set, and Table 3's results for newstest2013.
-
-    The result is None if the paper prints nothing of this row, corpus and subset.
-    """
+    """Return Table 2's BLEU for a test set, and Table 3's results for newstest2013; None if the
+    paper prints nothing of this row, corpus and subset."""
     row = settings.row or ""
     if settings.subset == "test":
         bleu = TABLE_2_BLEU.get((row, settings.corpus or ""))

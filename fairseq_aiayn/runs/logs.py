@@ -97,10 +97,8 @@ class Log:
 
 
 def read_log(path: Path) -> Log:
-    """Read a log, unpacked if it is gzip; a redrawn bar is a line each time.
-
-    Bytes that are not UTF-8 are replaced. Raises OSError, or ValueError for a damaged gzip file.
-    """
+    """Read a log, unpacked if it is gzip; a redrawn bar is a line each time. Raises OSError, or
+    ValueError for a damaged gzip file."""
     content = path.read_bytes()
     try:
         content = gzip.decompress(content) if content.startswith(GZIP) else content
@@ -120,10 +118,8 @@ def unwrapped(lines: list[str]) -> list[str]:
 
 
 def statistics_of(line: str) -> dict[str, float]:
-    """Return what a line says of updates, an epoch or a validation; empty if it does not.
-
-    What is not a number is left out, and a line whose epoch or updates are no count says nothing.
-    """
+    """Return the numbers that a line says of updates, an epoch or a validation; none if its epoch
+    or updates are no count."""
     found = {name: as_number(value) for name, value in _values_of(line).items()}
     numbers = {name: value for name, value in found.items() if value is not None}
     counts = (value for name, value in found.items() if name == "epoch" or "num_updates" in name)
@@ -175,12 +171,9 @@ class Training:
 
 
 def training_of(log: Log) -> Training:
-    """Return what a train.log says; several starts of a resumed training may have written it.
+    """Return what the ends of epochs in a train.log say, for "wall" stands at 0 after a resume;
+    what a killed start had done after its checkpoint is not counted.
 
-    fairseq writes its --log-file without times, and its "wall" stands at 0 after a resume. But at
-    the end of every epoch it prints the updates so far, the epoch's mean target tokens per update,
-    its seconds and its tokens per second of wall time. An epoch that was resumed ends once, and
-    counts go on from its checkpoint: what a killed start had done after that is not in them.
     Raises ValueError if the training is not finished.
     """
     parameters = _parameters_of_finished(log)
@@ -232,11 +225,7 @@ Points = Mapping[int, float]  # values by update
 
 def curves_of(log: Log, subset: str = "valid") -> dict[str, Points]:
     """Return the curves of a training, or of its epochs if that is all, of its validations, and of
-    its time, each in the order of the updates.
-
-    A later start replaces the updates that it did again. A value that is no number is left out; nan
-    and infinity are numbers.
-    """
+    its time, each in the order of the updates; a later start replaces those that it did again."""
     inner = _lines(log, "num_updates")
     epochs, validations = (_lines(log, f"{part}_num_updates") for part in ("train", subset))
     curves = {
@@ -272,12 +261,8 @@ def _amount(line: Mapping[str, float], key: str) -> float:
 
 
 def _seconds(lines: Mapping[int, Mapping[str, float]]) -> Points:
-    """Return the time until each update by fairseq's clock ("wall"), with validations and
-    checkpoints.
-
-    The clock restarts with a training. After a resume it stands at 0: then the time is that of the
-    updates alone.
-    """
+    """Return the time until each update by fairseq's clock ("wall"), which restarts with a
+    training; after a resume it stands at 0, and the time is that of the updates alone."""
     seconds, total, before = {}, 0.0, 0.0
     for update, line in lines.items():
         now = _amount(line, "wall")
@@ -327,11 +312,8 @@ class Start:
 
 
 def _configuration(lines: Sequence[str], number: int) -> tuple[dict[str, object], int]:
-    """Return the configuration that begins in a line, or nothing, and the number of the line after.
-
-    One that is broken over lines goes on until its brackets are closed. One that is cut off is
-    skipped. Nothing in it is evaluated.
-    """
+    """Return the configuration that begins in a line, or nothing, and the number of the line after
+    its last bracket; nothing in it is evaluated."""
     for mark in CONFIGURATION.finditer(lines[number]):
         text, end = lines[number][mark.start() :], number + 1
         left = _open_brackets(text)
@@ -372,12 +354,9 @@ def _plain(node: ast.expr) -> object:
 
 
 def flat_options(configuration: Mapping) -> dict[str, object]:
-    """Return the options of a plain configuration by fairseq's argument names, such as max_tokens.
-
-    fairseq before 0.10 has a Namespace with every option. Since then it has groups of options, such
-    as "optimization", and in the group "model" often still a Namespace with every option. An option
-    that several groups have gets the value that fairseq-train uses.
-    """
+    """Return the options of a plain configuration by fairseq's argument names, such as max_tokens;
+    one that several groups have gets the value that fairseq-train uses."""
+    # Before 0.10, a Namespace has every option; since then "model" often has one beside the groups
     model = configuration.get("model")
     if not isinstance(model, Mapping) and "generation" not in configuration:  # no groups
         return {name: value for name, value in configuration.items() if name[:1] != "_"}

@@ -29,11 +29,8 @@ class OverSeeds:
 
 
 def over_seeds(runs: Sequence[ScoredRun]) -> list[OverSeeds]:
-    """Group runs that differ only in their seed, and describe each group of two or more by the
-    figures that all runs have.
-
-    The first of several runs with one seed counts.
-    """
+    """Describe each group of runs that differ only in their seed by the figures that all runs have;
+    the first of several with one seed counts."""
     groups: list[list[ScoredRun]] = []
     for candidate in runs:
         home = next((group for group in groups if _alike(group[0], candidate)), None)
@@ -77,11 +74,8 @@ def deviation(values: Sequence[float]) -> float:
 
 
 def against(first: OverSeeds, other: OverSeeds) -> list[EstimatedDifference | None]:
-    """Test each mean of `other` against that of `first` by Welch's t-test: would other seeds show
-    the difference, too?
-
-    None stands for a figure that does not vary at all, or is not always a number.
-    """
+    """Test each mean of `other` against that of `first` by Welch's t-test; None stands for a figure
+    that does not vary at all, or is not always a number."""
     return [_welch(first.figures[name], other.figures[name]) for name in first.figures]
 
 
