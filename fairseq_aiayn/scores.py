@@ -169,11 +169,8 @@ def paper_bleu(
 
 
 def token_bleu(hypothesis: Sequence[str], reference: Sequence[str], name: str = "as-given") -> Bleu:
-    """Return BLEU of the given tokens, whose signature calls them `name`.
-
-    It depends on how the reference was tokenized. fairseq-generate prints it in its last line
-    without --tokenizer, and many papers report it.
-    """
+    """Return BLEU of the given tokens, whose signature calls them `name`; fairseq-generate prints
+    it in its last line without --tokenizer, and many papers report it."""
     from sacrebleu.metrics import BLEU
 
     metric = BLEU(tokenize="none", smooth_method="none", force=True)  # force: no warning of tokens
@@ -183,11 +180,8 @@ def token_bleu(hypothesis: Sequence[str], reference: Sequence[str], name: str = 
 
 
 def _perl_words(sentence: str) -> str:
-    """Replace each word by its bytes in hexadecimal.
-
-    multi-bleu.perl splits bytes at ASCII white space only. sacrebleu also splits at no-break
-    spaces, which a tokenizer may leave inside a word.
-    """
+    """Replace each word by its bytes in hexadecimal: multi-bleu.perl splits at ASCII white space
+    only, sacrebleu also at no-break spaces within a word."""
     return " ".join(word.hex() for word in sentence.encode().split())
 
 
@@ -221,24 +215,18 @@ SPLIT_COMPOUND = rb"\1 ##AT##-##AT## \2"
 
 
 def split_compounds(sentence: str) -> str:
-    """Split hyphenated words as earlier work did: `rich-text` to `rich ##AT##-##AT## text`.
-
-    The published scores come from perl's s{(\\S)-(\\S)}{$1 ##AT##-##AT## $2}g on bytes. A match
-    consumes the byte after its hyphen. So `a-b-c` becomes `a ##AT##-##AT## b-c`, but `a-ü-c` is
-    split twice, because `ü` has two bytes.
-    """
+    """Split hyphenated words as perl's s{(\\S)-(\\S)}{$1 ##AT##-##AT## $2}g, which made the paper's
+    scores: a match consumes the byte after its hyphen, so that `a-b-c` is split once."""
     return COMPOUND.sub(SPLIT_COMPOUND, sentence.encode()).decode()
 
 
-# Quotes as ASCII, as the authors had them when they computed the English-German BLEU of Table 2.
+# --- quotes as ASCII, as the authors had them when they computed the English-German BLEU ---------
+
 # Their script passes a translation through Moses's replace-unicode-punctuation, which knows “, ”
 # and ’ but not the low „. Their reference, newstest2014.tok.de, has no Unicode quote at all.
-
-
 # What has Unicode's property Quotation_Mark and is not replaced by replace-unicode-punctuation.
 OTHER_QUOTES = "„‟‘‚‛«»‹›⹂『』〝〞〟﹁﹂﹃﹄＂＇｢｣"
 AS_ASCII = str.maketrans(dict.fromkeys(OTHER_QUOTES, '"'))
-
 # Moses tokens escape what the replacements write; "&" is not among it, so nothing is escaped twice.
 ESCAPED = str.maketrans(
     {'"': "&quot;", "'": "&apos;", "<": "&lt;", ">": "&gt;", "[": "&#91;", "]": "&#93;"}
@@ -272,12 +260,15 @@ def _moses() -> MosesPunctNormalizer:
     return MosesPunctNormalizer()
 
 
-# Whether a difference between translations is significant or chance
-
+# --- whether a difference is significant or chance ----------------------------------------------
 
 SAMPLES = 1_000  # of the test set; sacrebleu's default
 LEVEL = 0.05
 FEWEST = 100  # sentences; resampling fewer says little about the difference
+CONFIDENCE = 0.95  # of intervals
+SAMPLES_OF_DIFFERENCE = 10_000  # of the test set
+SEED = 12345  # of the samples; sacrebleu's
+EVEN = 0.005  # chrF points; a smaller difference is invisible in the two digits shown
 
 
 @dataclass(frozen=True)
@@ -298,18 +289,26 @@ class Significance:
     systems: dict[str, SystemScore]  # by name
 
 
+@dataclass(frozen=True)
+class EstimatedDifference:
+    """A difference with its confidence interval, and how often chance alone makes one as large."""
+
+    difference: float
+    low: float  # of the interval
+    high: float
+    p_value: float
+
+
 def paired_bootstrap(
     translations: Mapping[str, Sequence[str]], reference: Sequence[str], tokenizer: str = "13a"
 ) -> Significance:
-    """Test systems against the first by sacreBLEU's paired bootstrap (Koehn, 2004).
+    """Test two systems or more against the first by sacreBLEU's paired bootstrap (Koehn, 2004).
 
     Samples are drawn with sacrebleu's seed (12345 unless SACREBLEU_SEED is set), so that the same
-    texts give the same result. Raises ValueError for fewer than two systems.
+    texts give the same result.
     """
     from sacrebleu.significance import PairedTest, Result
 
-    if len(translations) < 2:
-        raise ValueError(f"expected two systems to compare, got {len(translations)}")
     named: list[tuple[str, Sequence[str]]] = list(translations.items())
     metric = {"BLEU": sacrebleu_metric(tokenizer)}
     test = PairedTest(named, metric, [list(reference)], "bs", n_samples=SAMPLES)
@@ -330,97 +329,45 @@ def _system_score(result: Result, first: Result) -> SystemScore:
     return SystemScore(float(result.score), float(mean), float(interval), p_value)
 
 
-CONFIDENCE = 0.95  # of intervals
-SAMPLES_OF_DIFFERENCE = 10_000  # of the test set
-SEED = 12345  # of the samples; sacrebleu's
-BATCH = 100  # samples that are in memory together
-
-
-@dataclass(frozen=True)
-class EstimatedDifference:
-    """A difference with its confidence interval, and how often chance alone makes one as large."""
-
-    difference: float
-    low: float  # of the interval
-    high: float
-    p_value: float
-
-
 def f1_difference(first: Sequence[Counts], other: Sequence[Counts]) -> EstimatedDifference:
     """Return F1 of `other` minus F1 of `first`, in per cent, by the paired bootstrap (Koehn, 2004).
 
-    Each parser has the counts of the same sentences, in the same order. The interval has the middle
-    95% of the differences over resampled sentences, and p is the share of them that are at least as
-    far from their mean as the difference is from 0. Raises ValueError for different numbers of
-    sentences and for fewer than two.
+    Each has the counts of the same sentences. p is the share of resampled test sets whose
+    difference is at least as far from their mean as the difference is from 0.
     """
     import numpy as np
-    from scipy.stats import bootstrap
 
-    if len(first) != len(other) or len(first) < 2:
-        counts = f"{len(first):,} and {len(other):,}"
-        raise ValueError(f"expected the same two sentences or more to compare, got {counts}")
-    columns = [*np.array(first, dtype=float).T, *np.array(other, dtype=float).T]
-    result = bootstrap(
-        columns,
-        _f1_difference,
-        paired=True,
-        vectorized=True,
-        method="percentile",
-        n_resamples=SAMPLES_OF_DIFFERENCE,
-        batch=BATCH,
-        confidence_level=CONFIDENCE,
-        rng=np.random.default_rng(SEED),
-    )
-    difference = float(_f1_difference(*columns))
-    samples = result.bootstrap_distribution
+    counts = np.column_stack([first, other])
+    sentences, generator = len(counts), np.random.default_rng(SEED)
+    difference, samples = _f1_gain(counts.sum(axis=0)), np.empty(SAMPLES_OF_DIFFERENCE)
+    for k in range(SAMPLES_OF_DIFFERENCE):
+        drawn = generator.integers(sentences, size=sentences)
+        samples[k] = _f1_gain(np.bincount(drawn, minlength=sentences) @ counts)
+    outside = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(samples, (outside, 1 - outside))
     extreme = np.abs(samples - samples.mean()) >= abs(difference)
-    return EstimatedDifference(
-        difference=difference,
-        low=float(result.confidence_interval.low),
-        high=float(result.confidence_interval.high),
-        p_value=(int(extreme.sum()) + 1) / (SAMPLES_OF_DIFFERENCE + 1),  # as sacrebleu estimates it
-    )
+    p_value = (int(extreme.sum()) + 1) / (SAMPLES_OF_DIFFERENCE + 1)  # as sacrebleu estimates it
+    return EstimatedDifference(difference, float(low), float(high), p_value)
 
 
-def _f1_difference(*counts: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Return the difference of F1; counts are matched, gold and predicted of each system."""
-    matched, gold, predicted, *of_other = (count.sum(axis=axis) for count in counts)
-    return _f1(*of_other) - _f1(matched, gold, predicted)
+def _f1_gain(counts: np.ndarray) -> float:
+    """Return the difference of F1, which is 0 where there are no constituents; counts are matched,
+    gold and predicted of each system."""
+    first, other = (200 * part[0] / max(1, part[1] + part[2]) for part in (counts[:3], counts[3:]))
+    return float(other - first)
 
 
-def _f1(matched: np.ndarray, gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Return F1 in per cent; it is 0 where there are no constituents."""
-    return 200 * matched / (gold + predicted).clip(1)
-
-
-# The sentences whose translations differ most between systems
-
-
-EVEN = 0.005  # chrF points; a smaller difference is invisible in the two digits shown
-
-
-def sentence_chrf(
-    translations: Mapping[str, Sequence[str]], reference: Sequence[str]
-) -> dict[str, list[float]]:
-    """Return chrF of every sentence, by system; unlike BLEU, it is meaningful for one sentence."""
+def sentence_chrf(lines: Sequence[str], reference: Sequence[str]) -> list[float]:
+    """Return chrF of every sentence; unlike BLEU, it is meaningful for one sentence."""
     from sacrebleu.metrics import CHRF
 
-    metric = CHRF()
-    return {
-        name: [
-            metric.sentence_score(line, [right]).score
-            for line, right in zip(lines, reference, strict=True)
-        ]
-        for name, lines in translations.items()
-    }
+    metric, pairs = CHRF(), zip(lines, reference, strict=True)
+    return [metric.sentence_score(line, [right]).score for line, right in pairs]
 
 
 def largest_disagreements(chrf: Mapping[str, Sequence[float]], count: int) -> list[int]:
-    """Return the indices of the `count` sentences with the largest gap between best and worst chrF.
-
-    Sentences on which all systems are even are left out.
-    """
+    """Return the indices of the `count` sentences with the largest gap between best and worst chrF,
+    without those on which all systems are even."""
     gaps = [max(scores) - min(scores) for scores in zip(*chrf.values(), strict=True)]
-    order = sorted(range(len(gaps)), key=lambda k: (-gaps[k], k))
+    order = sorted(range(len(gaps)), key=lambda k: -gaps[k])
     return [k for k in order[:count] if gaps[k] >= EVEN]

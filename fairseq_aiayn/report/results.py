@@ -140,7 +140,8 @@ def _with_texts(report: Report, directories: Sequence[Path], count: int) -> Repo
     report = replace(report, runs=tuple(runs), examples=examples)
     if len(runs) == 1:
         return report
-    chrf = sentence_chrf({run.name: translations[run.name] for run in report.first_runs}, reference)
+    firsts = [run.name for run in report.first_runs]
+    chrf = {name: sentence_chrf(translations[name], reference) for name in firsts}
     return replace(
         report,
         significance=paired_bootstrap(translations, reference, tokenizer=runs[0].tokenizer),

@@ -17,6 +17,7 @@ from fairseq_aiayn.scores import (
 WORDS = [f"w{k}" for k in range(40)]
 REFERENCE = [" ".join(WORDS[k % 20 : k % 20 + 6 + k % 9]) for k in range(60)]
 SPOILT = [" ".join(["no", *line.split()[1:]]) for line in REFERENCE]  # one word of each is wrong
+LINES = (["the cat sat", ""], ["the dog", "x y"])
 RARELY = [*SPOILT[:1], *REFERENCE[1:]]
 
 
@@ -64,9 +65,8 @@ def test_equal_parsers_differ_by_nothing_and_no_sentence_may_be_missing():
     assert (f1_difference(same, same).difference, f1_difference(same, same).p_value) == (0.0, 1.0)
     nothing = [(0, 0, 0)] * 60
     assert f1_difference(nothing, same).difference == pytest.approx(25.0)
-    for other in (same[1:], []):
-        with pytest.raises(ValueError, match="two sentences or more .*, got 60 and "):
-            f1_difference(same, other)
+    with pytest.raises(ValueError):
+        f1_difference(same, same[1:])
 
 
 def test_the_largest_differences_come_first_and_no_difference_never():
@@ -77,8 +77,6 @@ def test_the_largest_differences_come_first_and_no_difference_never():
 
 
 def test_chrf_of_a_sentence_knows_a_good_one():
-    chrf = sentence_chrf(
-        {"a": ["the cat sat", ""], "b": ["the dog", "x y"]}, ["the cat sat", "x y"]
-    )
-    assert chrf["a"][0] == chrf["b"][1] == 100.0
-    assert chrf["a"][1] == 0.0 and 0.0 < chrf["b"][0] < 100.0
+    first, second = (sentence_chrf(lines, ["the cat sat", "x y"]) for lines in LINES)
+    assert first[0] == second[1] == 100.0
+    assert first[1] == 0.0 and 0.0 < second[0] < 100.0
