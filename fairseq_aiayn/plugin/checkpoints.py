@@ -17,21 +17,11 @@ from typing import Any, cast
 
 import torch
 from fairseq import checkpoint_utils, models, utils
-from fairseq.criterions.cross_entropy import CrossEntropyCriterion
-from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
-    LabelSmoothedCrossEntropyCriterionWithAlignment,
-)
-from fairseq.criterions.label_smoothed_cross_entropy_with_rdrop import (
-    RdropLabelSmoothedCrossEntropyCriterion,
-)
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
-from fairseq.models.transformer import TransformerModel
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
-from fairseq.tasks.translation import TranslationTask
 from fairseq.tasks.translation_multi_simple_epoch import TranslationMultiSimpleEpochTask
 from torch import nn
 from torch.nn.modules.module import register_module_buffer_registration_hook as of_buffers
@@ -48,17 +38,15 @@ from fairseq_aiayn.checkpoints import (
 # When a training resumes, the first process loads the checkpoint and sends it to the others by
 # torch.save and torch.load. A placeholder, which holds one index, then replaces each tensor.
 SENT_BETWEEN_PROCESSES = (distributed_utils._TensorPlaceholder, Unread)
-# Classes of fairseq that were reviewed: they evaluate strings only through functions that `literal`
+# Modules of fairseq that were reviewed: they evaluate strings only through functions that `literal`
 # wraps, run no other code, and open no files but dictionaries in the directory of the data.
 REVIEWED = {
-    "model": {TransformerModel},
-    "task": {TranslationTask, TranslationMultiSimpleEpochTask},
-    "criterion": {
-        CrossEntropyCriterion,
-        LabelSmoothedCrossEntropyCriterion,
-        RdropLabelSmoothedCrossEntropyCriterion,
-        LabelSmoothedCrossEntropyCriterionWithAlignment,
-    },
+    "model": ("transformer.transformer_legacy",),
+    "task": ("translation", "translation_multi_simple_epoch"),
+    "criterion": (
+        *("cross_entropy", "label_smoothed_cross_entropy"),
+        *(f"label_smoothed_cross_entropy_with_{name}" for name in ("rdrop", "alignment")),
+    ),
 }
 # What these options of a checkpoint may give, up to which value
 ALLOWED_OPTIONS: dict[str, dict[str, float]] = {
@@ -173,13 +161,14 @@ def require_known_names(state: Mapping[str, Any]) -> None:
         raise ValueError("expected a configuration with the name of a model, got none")
     for kind, name in selected:
         known = registries[kind].get(name) if isinstance(name, str) else None
-        ours = known is not None and known.__module__.startswith("fairseq_aiayn.")
-        if known is None or not (ours or known in REVIEWED.get(kind, {known})):
+        home = known.__module__ if known is not None else "none"
+        modules = REVIEWED.get(kind, ())
+        is_reviewed = kind not in REVIEWED or home in [f"fairseq.{kind}s.{one}" for one in modules]
+        if known is None or not (is_reviewed or home.startswith("fairseq_aiayn.")):
+            expected = ", ".join(module.partition(".")[0] for module in modules)
             raise ValueError(
-                f"{kind} {str(name)[:60]!r} is not known to be harmless in a checkpoint: this"
-                " plugin loads its own classes, and fairseq's transformer, translation,"
-                " translation_multi_simple_epoch, cross_entropy and label_smoothed_cross_entropy,"
-                " also with_rdrop and with_alignment"
+                f"{kind} {str(name)[:60]!r} is not known to be harmless in a checkpoint, expected"
+                f" one of this plugin or of fairseq's {expected or 'registered ones'}"
             )
 
 

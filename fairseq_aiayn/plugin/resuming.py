@@ -356,9 +356,7 @@ def passing_signals_on(spawn: Callable) -> Callable:
             if passed:
                 raise SystemExit(128 + signal.SIGTERM) from None
             raise
-        if (
-            signal.SIGINT in passed
-        ):  # torch lets a process that Ctrl-C ended look like a finished one
+        if signal.SIGINT in passed:  # torch takes a process that Ctrl-C ended for a finished one
             raise SystemExit(128 + signal.SIGTERM)
         return result
 
