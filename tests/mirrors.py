@@ -70,15 +70,6 @@ def build_mirror(
     return path
 
 
-def drop_member(path: Path, member: str) -> None:
-    """Write an archive again without one of its members."""
-    with tarfile.open(path) as archive:
-        files = {entry.name: archive.extractfile(entry) for entry in archive if entry.isreg()}
-        members = {name: stream.read() for name, stream in files.items()}
-    del members[member]
-    path.write_bytes(_archive(path.name, members))
-
-
 def _fill(template: str, side: str, language: str) -> str:
     return template.replace("{side}", side).replace("{language}", language)
 

@@ -14,9 +14,11 @@ def test_explicit_flags_win_over_the_row() -> None:
     option to the same value."""
     flags = ["--encoder-layers", "2", "--decoder-embed-dim", "32", "--encoder-ffn-embed-dim", "48"]
     flags += ["--encoder-attention-heads", "3", "--d-k", "5", "--d-v", "7", "--dropout", "0"]
-    flags += ["--attention-dropout", "0.2"]
+    flags += ["--attention-dropout", "0.2", "--autocast", "bfloat16"]
     args = parse("--arch", "aiayn_big", *flags)
-    stack = build(args).decoder.stack
+    model = build(args)
+    stack = model.decoder.stack
+    assert model.autocast is torch.bfloat16
     layer, _ = stack.layers
     for attention in (layer.self_attention, layer.cross_attention):
         assert attention.projection_sizes == (15, 15, 21)
