@@ -40,15 +40,8 @@ MADE = {
 
 def epoch(number: int, updates: int, tokens: float, seconds: int, speed: float) -> str:
     """fairseq's statistics at the end of an epoch: its tokens an update, and its tokens/s."""
-    return json.dumps(
-        {
-            "epoch": number,
-            "train_num_updates": str(updates),
-            "train_wpb": str(tokens),
-            "train_wps": str(speed),
-            "train_train_wall": str(seconds),
-        }
-    )
+    numbers = {"num_updates": updates, "wpb": tokens, "wps": speed, "train_wall": seconds}
+    return json.dumps({"epoch": number} | {f"train_{key}": str(n) for key, n in numbers.items()})
 
 
 def train_log(updates: int) -> str:
@@ -58,18 +51,9 @@ def train_log(updates: int) -> str:
 
 def inner(update: int, loss: float, seconds: int = 5, wall: int = 0) -> str:
     """What fairseq logs every --log-interval updates."""
-    return json.dumps(
-        {
-            "epoch": 1,
-            "update": 0.5,
-            "loss": str(loss),
-            "ppl": str(2 * loss),
-            "num_updates": str(update),
-            "lr": str(update / 1e6),
-            "train_wall": str(seconds),
-            "wall": str(wall),
-        }
-    )
+    numbers = {"loss": loss, "ppl": 2 * loss, "num_updates": update, "lr": update / 1e6}
+    numbers |= {"train_wall": seconds, "wall": wall}
+    return json.dumps({"epoch": 1, "update": 0.5} | {key: str(n) for key, n in numbers.items()})
 
 
 def valid(update: int, loss: float) -> str:

@@ -28,16 +28,9 @@ SENTENCES = (
     "the cat saw the hat",
     "Naïve café: <b>bold</b> text!",
 )
-SIZES = {
-    "encoder_layers": 2,
-    "encoder_embed_dim": 16,
-    "encoder_ffn_embed_dim": 24,
-    "encoder_attention_heads": 2,
-    "d_k": 8,
-    "d_v": 8,
-    "max_source_positions": 1024,
-    "max_target_positions": 1024,
-}
+SIZES = {"encoder_layers": 2, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 24}
+SIZES |= {"encoder_attention_heads": 2, "d_k": 8, "d_v": 8}
+SIZES |= {"max_source_positions": 1024, "max_target_positions": 1024}
 SHARED = "all embeddings shared"
 KINDS = {  # what each kind of model has beside the sizes
     SHARED: {},

@@ -195,12 +195,7 @@ def test_a_pipe_and_a_device_are_not_waited_for(tmp_path):
         assert "a plain file" in refusal(path)
 
 
-# --- what a configuration builds --------------------------------------------------------------
-
-
-def stock(
-    directory: Path, task: str = "translation", search: dict | None = None, **options: object
-) -> str:
+def stock(directory, task="translation", search=None, **options):
     """Write the checkpoint of a small stock model, whose dictionaries lie in `directory`; `search`
     has options of its task."""
     for language in ("en", "de"):

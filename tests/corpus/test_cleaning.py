@@ -22,8 +22,6 @@ MOSES = Settings(LANGUAGES, "moses", True, max_length=20, max_ratio=None)
 TEXTS = (Text("news", "news.{language}", sentences=30), Text("web", "web.{language}.gz"))
 
 
-# --- Moses ---
-
 SIGNS = [
     *"aZb .,;:!?-'\"`()[]{}<>|&%$#@/\\",
     *"„“”–—’‘´…«»\u00a0éß",
@@ -54,9 +52,6 @@ def test_a_line_stays_a_line(filtered):
     tokens = tokens.lower().replace(" @-@ ", "-")
     assert filtered(moses, lines, *options, "--lowercase") == tokens
     assert filtered(moses, "Wort\u00adteil", *options[:2]) == "Wort \u00ad teil\n"
-
-
-# --- pairs ---
 
 
 @given(*(st.integers(0, 8),) * 2, st.integers(1, 6), st.sampled_from([None, 1.0, 1.5, 2.0]))
@@ -94,9 +89,6 @@ def test_what_is_kept_of_a_pair(tokenizer, source, target, kept):
     pairs, counts = clean([(source, target)], settings)
     assert pairs == ([kept] if isinstance(kept, tuple) else [])
     assert isinstance(kept, tuple) or counts[kept] == 1
-
-
-# --- the corpus ---
 
 
 @pytest.fixture

@@ -50,9 +50,6 @@ def read(directory: Path, file: str, member: str | None = None) -> list[str]:
     return [*decode_lines(open_lines(directory, Location(file, member)), file)]
 
 
-# --- archives ---
-
-
 @pytest.mark.parametrize(("file", "member"), PACKED)
 def test_a_newline_alone_ends_a_line_in_every_kind_of_archive(tmp_path, file, member):
     """A byte order mark goes, and the last line end may be missing."""
@@ -68,11 +65,8 @@ def test_an_archive_that_is_cut_anywhere_is_refused_or_gives_the_whole_text(tmp_
     path = pack(tmp_path, file, member, "".join(f"{line}\n" for line in lines).encode())
     whole = path.read_bytes()
     refused = 0
-    cuts = {
-        len(whole) - 1,
-        *range(997, len(whole), 997),
-        *range(tarfile.BLOCKSIZE, len(whole), tarfile.BLOCKSIZE),
-    }
+    cuts = {len(whole) - 1, *range(997, len(whole), 997)}
+    cuts |= {*range(tarfile.BLOCKSIZE, len(whole), tarfile.BLOCKSIZE)}
     for cut in cuts:
         path.write_bytes(whole[:cut])
         try:
@@ -102,9 +96,6 @@ def test_memory_does_not_grow_with_the_text_and_nothing_is_unpacked(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-# --- SGML ---
-
-
 @pytest.mark.parametrize(
     ("markup", "lines"),
     [
@@ -127,9 +118,6 @@ def test_sgml_that_is_not_utf_8_is_named_with_its_line(tmp_path):
     path = pack(tmp_path, "x.tar", "x.sgm", "<seg>\nGrüße</seg>\n".encode("latin-1"))
     expected = f"{path}/x.sgm:2: byte 3 (0xfc) is not UTF-8"
     assert fault_of(read, tmp_path, "x.tar", "x.sgm") == expected
-
-
-# --- validation and test sets ---
 
 
 def unpack(manifest: Path, output: Path, *options: str):

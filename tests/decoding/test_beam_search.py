@@ -19,7 +19,6 @@ from fairseq_aiayn.decoding.beam_search import (
     plain_beam_search,
     top_tokens,
 )
-from fairseq_aiayn.decoding.hypotheses import Hypothesis
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer
 
@@ -42,9 +41,7 @@ def limits(prefix: Sequence[int], min_length: int) -> Callable[[tuple[int, ...],
     return allows
 
 
-def search(
-    models: TableModels, lengths: list[int], prefix: list[list[int]] | None = None, **options: float
-) -> list[list[Hypothesis]]:
+def search(models, lengths, prefix=None, **options):
     forced = torch.tensor(prefix) if prefix else None
     options = {"beam": 3, "alpha": 0.6, "b": 0} | options
     return beam_search(models, torch.tensor(lengths), SYMBOLS, Search(**options), forced)

@@ -47,9 +47,7 @@ def all_forests(words: int, max_length: int, deepest: int = DEEP) -> list[Forest
     return list(forests(words, max_length, ("A", "B"), ("x", "y"), deepest))
 
 
-def constrained(
-    model: TableModels, words: list[int], lengths: list[int], deepest: int = DEEP
-) -> ConstrainedContinuations:
+def constrained(model, words, lengths, deepest=DEEP):
     sizes = torch.tensor(words), torch.tensor(lengths)
     return ConstrainedContinuations(model, SYMBOLS, *sizes, deepest)
 

@@ -146,9 +146,6 @@ def test_a_scheme_draws_what_its_implementation_draws(scheme):
         assert values.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
 
 
-# Positions
-
-
 def test_sinusoids_of_a_model_are_no_part_of_its_checkpoint():
     """They have a fixed length, beyond which a sequence is refused."""
     position = SinusoidalPositions(6)

@@ -88,14 +88,10 @@ def test_every_gradient_comes_once(one_process_of_many, untied):
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
-# --- precisions -------------------------------------------------------------------------------
-
 SOURCE, TARGET = torch.tensor([[1, 4, 5, 2], [6, 7, 5, 2]]), torch.tensor([[2, 5, 4], [2, 6, 7]])
 
 
-def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(
-    monkeypatch,
-):
+def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(monkeypatch):
     """Breaks if autocast does not reach the layers, or if sums and norms lose 16 bits, too."""
     types = product_types(monkeypatch)
     features, _ = plain_model(WORDS, DIMENSIONS, torch.bfloat16)(

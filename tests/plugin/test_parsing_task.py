@@ -14,16 +14,14 @@ from fairseq_aiayn.paper import PARSING_TINY
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.parsing import AiaynParsingConfig, AiaynParsingTask
 from fairseq_aiayn.plugin.translation import AiaynTranslationTask
-from fairseq_aiayn.treebank.repair import Repair, repair
+from fairseq_aiayn.treebank.repair import repair
 
 # "▁a" to "▁h" begin a word, "s" and "t" continue one; "madeupword0000" is fairseq's filler
 PIECES = [*(f"\u2581{letter}" for letter in "abcdefgh"), "s", "t"]
 SYMBOLS = ["(NP", ")NP", "(S", ")S", "(VP", ")VP", "NN", "VB", "-LRB-", "madeupword0000"]
 
 
-def task(
-    constrained: bool = True, pieces: list[str] = PIECES, symbols: list[str] = SYMBOLS
-) -> AiaynParsingTask:
+def task(constrained=True, pieces=PIECES, symbols=SYMBOLS):
     config = AiaynParsingConfig(constrained=constrained)
     return AiaynParsingTask(config, dictionary(pieces), dictionary(symbols))
 
@@ -48,9 +46,7 @@ def sample(task: AiaynParsingTask, words: tuple[int, ...], seed: int = 0) -> dic
     return {"id": torch.arange(len(rows)), "net_input": {"src_tokens": tokens}}
 
 
-def parse(
-    task: AiaynParsingTask, models: list[AiaynModel], batch: dict, words: tuple[int, ...], **options
-) -> list[list[Repair]]:
+def parse(task, models, batch, words, **options):
     """Every hypothesis of every sentence, repaired if necessary."""
     generator = task.build_generator(models, Namespace(**options))
     return [

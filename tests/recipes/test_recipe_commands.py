@@ -17,14 +17,8 @@ DEMO, MULTI30K, GERMAN, FRENCH, PARSING, TABLE3 = (
     RECIPES / name / "run.sh"
     for name in ("demo", "multi30k", "wmt14_en_de", "wmt14_en_fr", "wsj_parsing", "table3")
 )
-RECIPE = {
-    DEMO: (),
-    MULTI30K: (),
-    GERMAN: (),
-    FRENCH: (),
-    PARSING: ("--corpus", "gum"),
-    TABLE3: ("--rows", "base", "--"),
-}
+RECIPE = {DEMO: (), MULTI30K: (), GERMAN: (), FRENCH: ()}
+RECIPE |= {PARSING: ("--corpus", "gum"), TABLE3: ("--rows", "base", "--")}
 CPU, EIGHT = ("--device", "cpu"), ("--gpus", "8")
 LEARN = f"python {RECIPES}/module.py fairseq_aiayn.corpus.subwords learn"
 
@@ -296,10 +290,7 @@ def test_a_job_ends_its_recipe_and_is_queued_again_if_its_time_is_up(tmp_path, n
 WRONG = {
     DEMO: [
         (["--bpe_codes", "0"], "--bpe_codes must be a whole number from 1 to 999999999, got '0'"),
-        (
-            ["--max_words", "0"],
-            "--max_words must be auto or a whole number from 1 to 1000, got '0'",
-        ),
+        (["--max_words", "0"], "--max_words must be auto or a whole number from 1 to 1000"),
         (["--held_out", "0"], "--held_out must be a whole number from 1 to 999999999, got '0'"),
     ],
     GERMAN: [

@@ -26,9 +26,6 @@ def write(directory: Path, name: str, lines: list[str]) -> None:
     (directory / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
-# --- the help pages ---
-
-
 def test_help_text_is_what_a_reader_sees():
     content = page(
         '<h1 id="hd_id1">A <b>bold</b><br>title</h1>',
@@ -106,9 +103,6 @@ def test_sentences_are_split_where_they_end_and_only_where_the_counts_agree():
     pairs = prepare.sentence_pairs
     assert pairs("One. Two.", "Eins. Zwei.") == [("One.", "Eins."), ("Two.", "Zwei.")]
     assert pairs("One. Two.", "Eins, zwei.") == [("One. Two.", "Eins, zwei.")]
-
-
-# --- holding out ---
 
 
 def test_held_out_documents_and_sentences_never_stay_in_training():

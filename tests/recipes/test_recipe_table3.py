@@ -21,16 +21,9 @@ def make_run(tmp_path):
 
     def make(row: str, seed: int = 1, system: str = "aiayn", made: dict | None = None, **files):
         name = f"{system}-{row}-{seed}"
-        settings = {
-            "name": name,
-            "system": system,
-            "row": row,
-            "seed": seed,
-            "corpus": "wmt14_en_de",
-            "subset": "valid",
-            "averaged": 1,
-            "commands": {"train": f"fairseq-train --seed {seed}"},
-        }
+        settings = {"name": name, "system": system, "row": row, "seed": seed}
+        settings |= {"corpus": "wmt14_en_de", "subset": "valid", "averaged": 1}
+        settings |= {"commands": {"train": f"fairseq-train --seed {seed}"}}
         steps = BIG.steps if row == "big" else BASE.steps
         files = {"train.log": train_log(steps)} | files
         return write_run(tmp_path / name, settings | (made or {}), **files)
@@ -60,11 +53,8 @@ def test_rows_stand_in_the_papers_order_with_its_cells(make_run):
     assert printed("d_ls0") == {"ε_ls": "0.0"}
     assert printed("e_learned") == {}
     assert by_row["big"]["updates"] == "300,000"
-    assert [by_row["c_n2"][f"{what}, paper"] for what in ("PPL", "BLEU", "10⁶ params")] == [
-        "6.11",
-        "23.7",
-        "36",
-    ]
+    figures = [by_row["c_n2"][f"{what}, paper"] for what in ("PPL", "BLEU", "10⁶ params")]
+    assert figures == ["6.11", "23.7", "36"]
     assert not by_row["a_h1"]["10⁶ params, paper"].strip()
 
 
@@ -90,11 +80,8 @@ def test_systems_stand_beside_one_another(make_run):
     runs = [make_run("c_n2"), make_run("base"), make_run("base", system="stock", made=four)]
     text = markdown(read_table3(runs))
     assert cells_of(text)[1]["d_k"] == "128", "d_model / h"
-    assert [(line["row"], line["system"]) for line in cells_of(text)] == [
-        ("base", "aiayn"),
-        ("base", "stock"),
-        ("c_n2", "aiayn"),
-    ]
+    lines = [(line["row"], line["system"]) for line in cells_of(text)]
+    assert lines == [("base", "aiayn"), ("base", "stock"), ("c_n2", "aiayn")]
     assert "Rows without a finished run of stock: a_h1," in text
 
 

@@ -52,13 +52,7 @@ def make_part(tmp_path):
     """Return a function that writes RUN/PART as the recipe does; `files` replaces what is in some
     of them, or leaves them out."""
 
-    def make(
-        run: str = "aiayn-parsing-1",
-        part: str = "test",
-        made: dict | None = None,
-        sentences: int = SENTENCES,
-        **files: str | None,
-    ) -> Path:
+    def make(run="aiayn-parsing-1", part="test", made=None, sentences=SENTENCES, **files):
         settings = MADE | {"name": run, "row": "parsing", "corpus": "gum", "commands": {}}
         settings |= {"subset": part.split("-")[0], "commands": {"train": TRAIN}}
         seconds = {"sentences": sentences, "seconds": 0.5}

@@ -76,9 +76,7 @@ def show(_browser, tmp_path: Path) -> Iterator[Callable[..., OpenPage]]:
     The window is `width` px wide, `scheme` is light or dark, and `fragment` ends the address, #so.
     """
 
-    def show_text(
-        text: str, width: int = 1200, scheme: str = "light", fragment: str = ""
-    ) -> OpenPage:
+    def show_text(text, width=1200, scheme="light", fragment=""):
         path = tmp_path / f"page-{len(_browser.contexts)}.html"
         path.write_text(text, encoding="utf-8")
         context = _browser.new_context(

@@ -14,9 +14,7 @@ def run() -> Run:
     """Run a tool to its end; if it fails unexpectedly (see `fails`), the exception has its
     output."""
 
-    def run_tool(
-        *arguments: str | Path, fails: bool = False, stdin: str = ""
-    ) -> subprocess.CompletedProcess:
+    def run_tool(*arguments, fails=False, stdin=""):
         done = subprocess.run(
             command(*arguments),
             capture_output=True,

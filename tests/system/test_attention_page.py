@@ -21,9 +21,7 @@ HOSTILE = (
 )
 
 
-def invented(
-    kind: str, queries: Sequence[str], keys: Sequence[str], shape: tuple[int, int] = (LAYERS, HEADS)
-) -> AttentionMap:
+def invented(kind, queries, keys, shape=(LAYERS, HEADS)):
     """Random weights; in a decoder none of what comes later."""
     size = (*shape, len(queries), len(keys))
     scores = torch.randn(size, generator=torch.Generator().manual_seed(len(kind)))

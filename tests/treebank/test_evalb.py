@@ -224,9 +224,6 @@ def test_labels_are_counted_and_prt_as_advp():
     assert labels == {label: LabelCount(*each) for label, each in figures.items()}
 
 
-# Parameters and their files
-
-
 NEW_FILE = "## EVALB's newer file ##\nDEBUG 0\n\n# EQ_WORD colour color\nCUTOFF_LEN 40\n" + "".join(
     [f"DELETE_LABEL {label}\n" for label in (*DELETED, "TOP", "S1", "?", "!")]
     + ["DELETE_LABEL_FOR_LENGTH -NONE-\n", "EQ_LABEL ADVP PRT\n"]
