@@ -52,10 +52,8 @@ class Settings:
 def clean_corpus(
     texts: Sequence[Text], directory: Path, settings: Settings, output: Path, workers: int
 ) -> dict[str, Counts]:
-    """Write the clean pairs of all texts; return the counts of each text by its name.
-
-    Raises ValueError if a text is broken, with its name and the fault, or if no pair is kept.
-    """
+    """Write the clean pairs of all texts and return the counts of each text by its name; raises
+    ValueError for a broken text, or if no pair is kept."""
     output.mkdir(parents=True, exist_ok=True)
     counts = {}
     source, target = (output / f"train.{language}" for language in settings.languages)
@@ -156,14 +154,9 @@ def main() -> None:
         parser.add_argument("--max-length", type=int, required=True, metavar="TOKENS")
         parser.add_argument("--max-ratio", type=float)
         given = parser.parse_args()
-        settings = Settings(
-            (given.source_lang, given.target_lang),
-            given.tokenizer,
-            given.normalize,
-            given.max_length,
-            given.max_ratio,
-            given.lowercase,
-        )
+        languages = given.source_lang, given.target_lang
+        limits = given.max_length, given.max_ratio
+        settings = Settings(languages, given.tokenizer, given.normalize, *limits, given.lowercase)
         texts = read_manifest(given.manifest).train
         counts = clean_corpus(texts, given.directory, settings, given.output, given.workers)
         print(table(counts), file=sys.stderr)

@@ -95,10 +95,8 @@ class Manifest:
     downloads: dict[str, Download] = field(default_factory=dict)  # by file
 
     def used(self, languages: tuple[str, str]) -> Iterator[tuple[str, Download]]:
-        """Yield the downloads that two languages use, in the order of the texts.
-
-        Raises ValueError for a file that is not among them.
-        """
+        """Yield the downloads that two languages use, in the order of the texts; raises ValueError
+        for a file that is not among them."""
         texts = (*self.train, self.valid, self.test)
         files = [location.file for text in texts for location in text.sides(languages)]
         for file in dict.fromkeys(files) if self.downloads else ():

@@ -19,14 +19,10 @@ from fairseq_aiayn.text import STANDARD_INPUT, script, stream_lines
 def moses_tokenizer(
     language: str, normalize: bool, lowercase: bool = False
 ) -> Callable[[str], str]:
-    """Return a function that turns a line into tokens separated by spaces.
-
-    It does what `sacremoses -l LANGUAGE tokenize -a` does (tokenizer.perl -a). With `normalize`, it
-    first does what normalize-punctuation.perl and remove-non-printing-char.perl do, in the order of
-    the published recipes for WMT. With `lowercase`, it lower-cases the text before everything else
-    and keeps hyphenated words whole (tokenizer.perl without -a), as in Multi30k's files
-    "lc.norm.tok".
-    """
+    """Return a function that turns a line into tokens separated by spaces, as `sacremoses -l
+    LANGUAGE tokenize -a` does; `normalize` runs normalize-punctuation.perl and
+    remove-non-printing-char.perl first, as the recipes for WMT do; `lowercase` lower-cases before
+    that and keeps hyphenated words whole, as in Multi30k's files "lc.norm.tok"."""
     tokenizer = MosesTokenizer(lang=language)
     normalizer = MosesPunctNormalizer(lang=language) if normalize else None
 
@@ -42,11 +38,8 @@ def moses_tokenizer(
 
 
 def without_nonprinting(line: str) -> str:
-    """Replace every character of the Unicode categories C* by a space.
-
-    These are control characters, format characters (including soft hyphens), and private-use and
-    unassigned code points.
-    """
+    """Replace every character of the Unicode categories C*, such as a soft hyphen or an unassigned
+    code point, by a space."""
     if line.isprintable():  # the common case; false for some white space, too
         return line
     return "".join(" " if unicodedata.category(c).startswith("C") else c for c in line)

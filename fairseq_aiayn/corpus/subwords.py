@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stderr
 from functools import cache, lru_cache, partial
@@ -31,10 +31,8 @@ CHUNK_LINES = 20_000  # lines per task of a worker
 
 
 def byte_pairs(codes: Path) -> Cut:
-    """Return a function that does to a line what `subword-nmt apply-bpe --codes` does.
-
-    Raises OSError or ValueError if the codes cannot be read.
-    """
+    """Return a function that does to a line what `subword-nmt apply-bpe --codes` does; raises
+    OSError or ValueError if the codes cannot be read."""
     from subword_nmt.apply_bpe import BPE
 
     try:
@@ -54,10 +52,8 @@ def byte_pairs(codes: Path) -> Cut:
 
 
 def sentence_pieces(model: Path) -> Cut:
-    """Return a function that cuts a line into a SentencePiece model's pieces, separated by spaces.
-
-    Raises OSError or ValueError if the model cannot be read.
-    """
+    """Return a function that cuts a line into a SentencePiece model's pieces, separated by spaces;
+    raises OSError or ValueError if the model cannot be read."""
     from sentencepiece import SentencePieceProcessor
 
     processor = SentencePieceProcessor()  # given an empty file, its constructor loads no model
@@ -78,10 +74,8 @@ def _cut(lines: Sequence[str], codes: Path | None, model: Path) -> list[str]:
 
 
 def sample(texts: Sequence[Path], pairs: int) -> Iterator[str]:
-    """Yield all sides of every k-th line, with the smallest k that gives at most `pairs` of them.
-
-    Prints their number to standard error. Raises ValueError for less than one pair.
-    """
+    """Yield all sides of every k-th line, with the smallest k that gives at most `pairs` of them,
+    and print their number on standard error; raises ValueError for less than one pair."""
     if pairs < 1:
         raise ValueError(f"--sample: expected at least 1 pair, got {pairs}")
     total = sum(1 for _ in stream_lines(texts[0]))
@@ -92,11 +86,8 @@ def sample(texts: Sequence[Path], pairs: int) -> Iterator[str]:
 
 
 def learn(sentences: Iterable[str], vocabulary: int, normalization: str = "nmt_nfkc") -> bytes:
-    """Return a SentencePiece model of at most `vocabulary` pieces.
-
-    `normalization` names one of SentencePiece's rules. Raises ValueError if there are no sentences
-    or more distinct characters than pieces.
-    """
+    """Return a SentencePiece model of at most `vocabulary` pieces, by one of its `normalization`
+    rules; raises ValueError for no sentences or more distinct characters than pieces."""
     from sentencepiece import SentencePieceTrainer
 
     model = io.BytesIO()  # a model written to a file would contain the file's name
@@ -146,27 +137,23 @@ def _learn(given: Namespace) -> None:
     write_whole(given.output, model)
 
 
-def _add_options(parser: ArgumentParser) -> None:
-    commands = parser.add_subparsers(required=True)
-    apply = commands.add_parser("apply", help="cut standard input")
-    files = apply.add_mutually_exclusive_group(required=True)
-    files.add_argument("--codes", type=Path, help="codes of subword-nmt learn-bpe")
-    files.add_argument("--model", type=Path, help="SentencePiece model")
-    apply.add_argument("--workers", type=int, default=1, metavar="PROCESSES")
-    apply.set_defaults(run=_apply)
-    learning = commands.add_parser("learn", help="learn a SentencePiece model")
-    learning.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE")
-    learning.add_argument("--vocabulary", type=int, required=True, metavar="SUBWORDS")
-    learning.add_argument("--sample", type=int, required=True, metavar="PAIRS")
-    learning.add_argument("--normalization", default="nmt_nfkc", help="a rule of SentencePiece")
-    learning.add_argument("--dictionary", type=Path, metavar="FILE", help="for fairseq")
-    learning.add_argument("--output", type=Path, required=True)
-    learning.set_defaults(run=_learn)
-
-
 def main() -> None:
     with script(__doc__) as parser:
-        _add_options(parser)
+        commands = parser.add_subparsers(required=True)
+        apply = commands.add_parser("apply", help="cut standard input")
+        files = apply.add_mutually_exclusive_group(required=True)
+        files.add_argument("--codes", type=Path, help="codes of subword-nmt learn-bpe")
+        files.add_argument("--model", type=Path, help="SentencePiece model")
+        apply.add_argument("--workers", type=int, default=1, metavar="PROCESSES")
+        apply.set_defaults(run=_apply)
+        learning = commands.add_parser("learn", help="learn a SentencePiece model")
+        learning.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE")
+        learning.add_argument("--vocabulary", type=int, required=True, metavar="SUBWORDS")
+        learning.add_argument("--sample", type=int, required=True, metavar="PAIRS")
+        learning.add_argument("--normalization", default="nmt_nfkc", help="a rule of SentencePiece")
+        learning.add_argument("--dictionary", type=Path, metavar="FILE", help="for fairseq")
+        learning.add_argument("--output", type=Path, required=True)
+        learning.set_defaults(run=_learn)
         given = parser.parse_args()
         given.run(given)
 

@@ -21,17 +21,9 @@ from pathlib import Path
 from typing import IO
 
 from fairseq_aiayn.corpus.manifest import Location, Text, add_manifest_options, read_manifest
-from fairseq_aiayn.text import (
-    NOT_GZIP,
-    decode_lines,
-    script,
-    unpacked,
-    write_whole,
-)
+from fairseq_aiayn.text import NOT_GZIP, decode_lines, script, unpacked, write_whole
 
 Pair = tuple[bytes, bytes]
-
-BUFFER_BYTES = 1 << 20
 
 # WMT's test sets come as SGML
 SEGMENT = re.compile(r"<seg(?:\s[^>]*)?>(.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
@@ -41,11 +33,8 @@ WHITE_SPACE = re.compile(r"[ \t\n\r\f\v]+")
 
 
 def read_pairs(directory: Path, text: Text, languages: tuple[str, str]) -> Iterator[Pair]:
-    """Yield the pairs of a text, each side as in `open_lines`.
-
-    Raises ValueError after the last pair if there is none, if one side has more lines, or if the
-    number differs from the manifest's.
-    """
+    """Yield the pairs of a text; raises what `open_lines` does, and ValueError after the last pair
+    if there is none, if one side has more lines, or if the manifest has another number."""
     count = 0
     sides = [open_lines(directory, side) for side in text.sides(languages)]
     for source, target in zip_longest(*sides):
@@ -60,12 +49,9 @@ def read_pairs(directory: Path, text: Text, languages: tuple[str, str]) -> Itera
 
 
 def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
-    """Yield the lines of a text in `directory`, with their ends, or the segments of SGML.
-
-    Each call reads the archive anew, up to the end of the member, in constant memory, and unpacks
-    nothing to disk. Raises OSError for a missing file, ValueError for a missing member, a damaged
-    archive or SGML that is not UTF-8; an error may come after some lines.
-    """
+    """Yield the lines of a text in `directory`, with their ends, or the segments of SGML, in
+    constant memory; raises OSError for a missing file, ValueError for a missing member, a damaged
+    archive or SGML that is not UTF-8, perhaps after some lines."""
     path = directory / location.file
     try:
         with _open_text(path, location.member) as stream:
@@ -79,7 +65,7 @@ def open_lines(directory: Path, location: Location) -> Iterator[bytes]:
 @contextmanager
 def _open_text(path: Path, member: str | None) -> Iterator[IO[bytes]]:
     with ExitStack() as opened:
-        stream: IO[bytes] = opened.enter_context(path.open("rb", buffering=BUFFER_BYTES))
+        stream: IO[bytes] = opened.enter_context(path.open("rb", buffering=1 << 20))
         if path.suffix in (".gz", ".tgz"):
             stream = unpacked(stream)
         if member is not None:
