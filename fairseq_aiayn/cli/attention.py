@@ -162,13 +162,9 @@ def _read_translator(arguments: argparse.Namespace) -> Translator:
 def attention_maps(
     translator: Translator, sentences: Sequence[Sequence[str]]
 ) -> list[AttentionMap]:
-    """Return the attention maps of the pieces of a source and of its translation; without a
-    translation, only that of the encoder.
-
-    A query of the decoder is labelled with the token written there, a key with the token read
-    there. Pieces that are not in the dictionary are named on standard error. Raises ValueError for
-    a sentence without words.
-    """
+    """Return the attention maps of the pieces of a source and of its translation, or only the
+    encoder's without one; name pieces that are not in the dictionary on standard error. Raises
+    ValueError for a sentence without words."""
     from fairseq_aiayn.attention_maps.weights import AttentionMap
 
     numbers, labels = [], []

@@ -20,19 +20,16 @@ TOLD = ("data", "scores", "licence")
 
 def declare_export(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn export`."""
+    add = parser.add_argument
     add_model(parser)
-    parser.add_argument(
-        "--to", choices=TARGETS, default=FOLDER, help="what to write (default: folder)"
-    )
-    parser.add_argument("--output", type=Path, required=True, help="must not exist yet")
-    parser.add_argument(
+    add("--to", choices=TARGETS, default=FOLDER, help="what to write (default: folder)")
+    add("--output", type=Path, required=True, help="must not exist yet")
+    add(
         "--precision",
         choices=get_args(Precision),
         help="of the weights in the folder (default: float32)",
     )
-    parser.add_argument(
-        "--no-ctranslate2", action="store_true", help="leave CTranslate2's files out of the folder"
-    )
+    add("--no-ctranslate2", action="store_true", help="leave CTranslate2's files out of the folder")
     card = parser.add_argument_group("for the model card")
     for name in TOLD:
         card.add_argument(f"--{name}", metavar="TEXT")

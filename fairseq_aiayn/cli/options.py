@@ -87,11 +87,9 @@ def add_search(parser: argparse.ArgumentParser) -> None:
 
 
 def find_model(arguments: argparse.Namespace) -> Path | Checkpoint:
-    """Return the model that is given: a model folder, or the checkpoint of a run or of the options.
-
-    Raises ValueError unless one model is given, with options that belong to it, and the errors of
-    inference/{folder,export}.py.
-    """
+    """Return the model that is given: a model folder, or the checkpoint of a run or of the options;
+    raises ValueError unless it is one model with options that belong to it, and the errors of
+    inference/{folder,export}.py."""
     if (arguments.model is None) == (arguments.checkpoint is None):
         raise ValueError("a run directory, a model folder or --checkpoint must be given, only one")
     for name, other in GOES_WITH:

@@ -27,14 +27,11 @@ HEADINGS = {
 
 def declare_average(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn average`."""
-    parser.add_argument("--last", type=int, metavar="N", help="how many checkpoints to average")
-    parser.add_argument("--dir", type=Path, metavar="DIR", help="the run's --save-dir")
-    parser.add_argument(
-        "--inputs", type=Path, nargs="+", metavar="FILE", help="the checkpoints to average"
-    )
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="FILE", help="where to write the average"
-    )
+    add = parser.add_argument
+    add("--last", type=int, metavar="N", help="how many checkpoints to average")
+    add("--dir", type=Path, metavar="DIR", help="the run's --save-dir")
+    add("--inputs", type=Path, nargs="+", metavar="FILE", help="the checkpoints to average")
+    add("--output", type=Path, required=True, metavar="FILE", help="where to write the average")
 
 
 def run_average(arguments: argparse.Namespace) -> None:
@@ -67,28 +64,23 @@ def run_average(arguments: argparse.Namespace) -> None:
 
 def declare_bleu(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn bleu`."""
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--hypothesis",
         type=str,
         required=True,
         metavar="FILE",
         help="the translation, - for standard input",
     )
-    parser.add_argument(
-        "--reference", type=str, required=True, metavar="FILE", help="the reference"
-    )
-    parser.add_argument(
-        "--target-lang", required=True, metavar="LANG", help="their language: de, fr, ..."
-    )
-    parser.add_argument(
-        "--tokenized", action="store_true", help="the files are already in Moses tokens"
-    )
-    parser.add_argument(
+    add("--reference", type=str, required=True, metavar="FILE", help="the reference")
+    add("--target-lang", required=True, metavar="LANG", help="their language: de, fr, ...")
+    add("--tokenized", action="store_true", help="the files are already in Moses tokens")
+    add(
         "--quotes",
         choices=("ascii", "keep"),
         help="what the paper's BLEU does with Unicode quotes (default: ascii for de, else keep)",
     )
-    parser.add_argument(
+    add(
         "--tokens",
         type=str,
         nargs=2,
@@ -96,7 +88,7 @@ def declare_bleu(parser: argparse.ArgumentParser) -> None:
         help="the same sentences in tokens of any kind: also print the BLEU of these tokens, which"
         " fairseq-generate prints and many papers report",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add("--json", action="store_true", help="print JSON")
 
 
 def run_bleu(arguments: argparse.Namespace) -> None:
@@ -119,10 +111,8 @@ def run_bleu(arguments: argparse.Namespace) -> None:
     hypothesis, reference = _sentences(arguments.hypothesis, arguments.reference)
     for path, lines in ((arguments.hypothesis, hypothesis), (arguments.reference, reference)):
         if left := sum(bool(SUBWORD_MARK.search(line)) for line in lines):
-            warning = (
-                f"{left:,} sentences have marks of subwords, @@ or ▁, and are scored with them"
-            )
-            note(f"aiayn bleu: warning: {source_name(path)}: {warning}")
+            marks = "marks of subwords, @@ or ▁, and are scored with them"
+            note(f"aiayn bleu: warning: {source_name(path)}: {left:,} sentences have {marks}")
     options = arguments.target_lang, arguments.quotes, arguments.tokenized
     result = scores.score(hypothesis, reference, *options)
     if arguments.tokens:
@@ -168,11 +158,10 @@ def _sentences(hypothesis: str, reference: str, kind: str = "D") -> tuple[list[s
 
 def declare_compare(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn compare`."""
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run's directory")
-    parser.add_argument(
-        "--output", required=True, type=Path, metavar="DIR", help="where the files go"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("runs", nargs="+", type=Path, metavar="RUN", help="a run's directory")
+    add("--output", required=True, type=Path, metavar="DIR", help="where the files go")
+    add(
         "--examples",
         type=int,
         default=5,
@@ -211,13 +200,12 @@ def run_compare(arguments: argparse.Namespace) -> None:
 
 def declare_diagnose(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `aiayn diagnose`."""
-    parser.add_argument("training", type=Path, metavar="CHECKPOINT|LOG|DIR", help="what to read")
-    parser.add_argument("--row", help="compare with this row (default: the one with its sizes)")
-    parser.add_argument(
-        "--generate", type=Path, metavar="LOG", help="output of fairseq-generate with the model"
-    )
-    parser.add_argument("--bleu", metavar="SIGNATURE", help="signature of the score")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add = parser.add_argument
+    add("training", type=Path, metavar="CHECKPOINT|LOG|DIR", help="what to read")
+    add("--row", help="compare with this row (default: the one with its sizes)")
+    add("--generate", type=Path, metavar="LOG", help="output of fairseq-generate with the model")
+    add("--bleu", metavar="SIGNATURE", help="signature of the score")
+    add("--json", action="store_true", help="print JSON")
 
 
 def run_diagnose(arguments: argparse.Namespace) -> None:

@@ -47,25 +47,20 @@ Output = TypeVar("Output")
 
 def declare_translate(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn translate`."""
+    add = parser.add_argument
     add_model(parser)
     add_search(parser)
-    parser.add_argument(
-        "--alpha", type=float, metavar="A", help="length penalty (default: the model's)"
-    )
-    parser.add_argument(
-        "--nbest", type=int, default=1, metavar="N", help="lines per sentence (default: 1)"
-    )
-    parser.add_argument(
-        "--scores", action="store_true", help="print score and log P before each output, with tabs"
-    )
-    parser.add_argument(
+    add("--alpha", type=float, metavar="A", help="length penalty (default: the model's)")
+    add("--nbest", type=int, default=1, metavar="N", help="lines per sentence (default: 1)")
+    add("--scores", action="store_true", help="print score and log P before each output, with tabs")
+    add(
         "--engine",
         choices=ENGINES,
         default=AUTO,
         help="aiayn is the search of this package, in PyTorch; ctranslate2 is faster; auto (the "
         "default) takes ctranslate2 where the folder has its files and its outputs are the same",
     )
-    parser.add_argument(
+    add(
         "--quantization",
         choices=QUANTIZATIONS,
         help="of the weights, with --engine ctranslate2; int8 is faster, and changes some outputs "
@@ -137,10 +132,8 @@ def _translator(arguments: argparse.Namespace) -> Translator | CTranslate2Transl
 
 def _is_for_ctranslate2(arguments: argparse.Namespace, given: Path | Checkpoint) -> bool:
     """Return whether a model has files for CTranslate2, which is there and would give the output of
-    our own search.
-
-    Its search ends earlier, which changes outputs for a small beam or a large α (docs/export.md).
-    """
+    our own search; with a small beam or a large α, it ends earlier and would not
+    (docs/export.md)."""
     if not isinstance(given, Path) or not (given / FOR_CTRANSLATE2).is_dir():
         return False
     search = read_dataclass(Config, given / CONFIG).search
@@ -159,9 +152,8 @@ def _is_for_ctranslate2(arguments: argparse.Namespace, given: Path | Checkpoint)
 
 def declare_parse(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn parse`."""
-    parser.add_argument(
-        "sentences", type=os.fsencode, nargs="*", metavar="SENTENCE", help="a sentence to parse"
-    )
+    add = parser.add_argument
+    add("sentences", type=os.fsencode, nargs="*", metavar="SENTENCE", help="a sentence to parse")
     add_model(parser, "--model")
     add_search(parser)
     form = parser.add_mutually_exclusive_group()
@@ -169,12 +161,8 @@ def declare_parse(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--linearised", action="store_true", help="print the model's output without repairs"
     )
-    parser.add_argument(
-        "--tokenized", action="store_true", help="white space already separates all words"
-    )
-    parser.add_argument(
-        "--constrained", action="store_true", help="search only among trees over the words"
-    )
+    add("--tokenized", action="store_true", help="white space already separates all words")
+    add("--constrained", action="store_true", help="search only among trees over the words")
 
 
 def run_parse(arguments: argparse.Namespace) -> None:
@@ -218,12 +206,10 @@ def run_parse(arguments: argparse.Namespace) -> None:
 def outputs_of(
     engine: Engine[Any, Any, Output], sentences: Sequence[bytes], skip_invalid: bool
 ) -> Iterator[Output | None]:
-    """Yield the output of each sentence or, if there is none, of each line of standard input.
-
-    An invalid sentence raises ValueError with its number, after all outputs before it. With
-    `skip_invalid`, the error is printed on standard error and the output is None. A terminal is
-    asked for one sentence after the other, and told the errors.
-    """
+    """Yield the output of each sentence or, if there is none, of each line of standard input;
+    raises ValueError with the number of an invalid one, after the outputs before it. With
+    `skip_invalid`, its output is None. A terminal is asked for one sentence after the other, and
+    told the errors."""
     asks = not sentences and sys.stdin.isatty()
     where = "sentence " if sentences else "standard input:"
     lines = sentences or (asked_for() if asks else input_lines())

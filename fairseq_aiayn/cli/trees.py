@@ -51,25 +51,20 @@ OUTPUTS = ("words", "trees", "source")  # of linearize, beside the sequences
 
 def declare_linearize(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn linearize`."""
-    parser.add_argument(
-        "trees_in", type=str, nargs="*", default=["-"], metavar="TREES", help="trees to read"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("trees_in", type=str, nargs="*", default=["-"], metavar="TREES", help="trees to read")
+    add(
         "--tags",
         choices=get_args(Tags),
         default="pos",
         help="each word's symbol (default: %(default)s)",
     )
-    parser.add_argument(
-        "--collapse-unary", action="store_true", help="merge an NP over a single NP into one NP"
-    )
-    parser.add_argument(
-        "--skip", action="store_true", help="skip and count lines that are not a tree"
-    )
-    parser.add_argument("--words", type=Path, metavar="FILE", help="write the words here")
-    parser.add_argument("--trees", type=Path, metavar="FILE", help="write normalized trees here")
-    parser.add_argument("--source", type=Path, metavar="FILE", help="write a parser's input here")
-    parser.add_argument("--longest", type=int, metavar="SYMBOLS", help="leave out longer trees")
+    add("--collapse-unary", action="store_true", help="merge an NP over a single NP into one NP")
+    add("--skip", action="store_true", help="skip and count lines that are not a tree")
+    add("--words", type=Path, metavar="FILE", help="write the words here")
+    add("--trees", type=Path, metavar="FILE", help="write normalized trees here")
+    add("--source", type=Path, metavar="FILE", help="write a parser's input here")
+    add("--longest", type=int, metavar="SYMBOLS", help="leave out longer trees")
 
 
 def run_linearize(arguments: argparse.Namespace) -> None:
@@ -147,7 +142,8 @@ def _read_trees(
 
 def declare_delinearize(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `aiayn delinearize`."""
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "linearized",
         type=str,
         nargs="?",
@@ -155,13 +151,9 @@ def declare_delinearize(parser: argparse.ArgumentParser) -> None:
         metavar="LINEARISED",
         help="sequences",
     )
-    parser.add_argument(
-        "--words", type=str, required=True, metavar="FILE", help="the words of each line"
-    )
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write the repairs as JSON")
-    parser.add_argument(
-        "--keep-tags", action="store_true", help="change no tag and no XX, in any language"
-    )
+    add("--words", type=str, required=True, metavar="FILE", help="the words of each line")
+    add("--report", type=Path, metavar="FILE", help="write the repairs as JSON")
+    add("--keep-tags", action="store_true", help="change no tag and no XX, in any language")
 
 
 def run_delinearize(arguments: argparse.Namespace) -> None:
@@ -212,17 +204,18 @@ def run_delinearize(arguments: argparse.Namespace) -> None:
 
 def declare_evalb(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `aiayn evalb`."""
-    parser.add_argument("gold", type=str, metavar="GOLD", help="the correct trees, - for stdin")
-    parser.add_argument("predicted", type=str, metavar="PREDICTED", help="the trees to score")
-    parser.add_argument(
+    add = parser.add_argument
+    add("gold", type=str, metavar="GOLD", help="the correct trees, - for stdin")
+    add("predicted", type=str, metavar="PREDICTED", help="the trees to score")
+    add(
         *("-p", "--parameters"),
         type=str,
         default="COLLINS",
         metavar="NAME",
         help="EVALB's parameters: COLLINS, new, or a .prm file (default: %(default)s)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, with counts per label")
-    parser.add_argument(
+    add("--json", action="store_true", help="print JSON, with counts per label")
+    add(
         "--per-sentence",
         action="store_true",
         help='print one line per sentence before the summary; with --json, add "sentences"',
@@ -278,8 +271,7 @@ def _list_uncounted(sentences: Sequence[SentenceScore], name: str) -> None:
         if score.status is not Status.VALID
     ]
     for number, score in uncounted[:LISTED]:
-        reason = f"{score.status.name.lower()}: {score.reason}"
-        note(f"{name}:{number}: {reason}")
+        note(f"{name}:{number}: {score.status.name.lower()}: {score.reason}")
     if len(uncounted) > LISTED:
         note(f"{name}: {len(uncounted):,} sentences do not count")
     if unbalanced := sum(not score.balanced for score in sentences):
