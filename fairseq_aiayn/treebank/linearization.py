@@ -49,10 +49,7 @@ NOT_IN_SOURCE = re.compile(r"[\u2581\s]")
 
 
 def linearize(tree: Constituent, tags: Tags) -> list[str]:
-    """Return the symbols of a normalized tree, with the tag of each word ("pos") or with XX.
-
-    The tags must pass `require_tag`; those of normalized trees do.
-    """
+    """Return the symbols of a normalized tree, with the tag of each word ("pos") or with XX."""
     symbols: list[str] = []
     for node in walk(tree):
         if isinstance(node, str):
@@ -89,11 +86,9 @@ def require_words(words: Sequence[str]) -> None:
 
 
 def source_text(words: Sequence[str]) -> str:
-    """Return a sentence for a word-piece model: one space between words, and none inside a word.
-
-    "_" replaces "\u2581", which marks the beginning of a word in pieces, and any white space inside
-    a word, because fairseq would split the word there.
-    """
+    """Return a sentence for a word-piece model, with one space between words; "_" replaces
+    "\u2581", which begins a word in pieces, and white space inside a word, where fairseq would
+    split it."""
     return " ".join(NOT_IN_SOURCE.sub("_", word) for word in words)
 
 
@@ -108,11 +103,8 @@ CATEGORY = re.compile(r"[^-=|]+")
 
 
 def normalized_trees(path: str | Path, collapse_unary: bool = False) -> Iterator[Constituent]:
-    """Yield the trees of a file in the form used for training, one at a time.
-
-    Raises OSError and ValueError like `read_trees`, and ValueError with the number of the tree if
-    `normalize` refuses it.
-    """
+    """Yield the trees of a file in the form used for training; raises OSError and ValueError like
+    `read_trees`, and ValueError with the number of a tree that `normalize` refuses."""
     for number, tree in enumerate(read_trees(path), start=1):
         try:
             yield normalize(tree, collapse_unary)
@@ -123,11 +115,8 @@ def normalized_trees(path: str | Path, collapse_unary: bool = False) -> Iterator
 def normalized_lines(
     path: str | Path, collapse_unary: bool, refused: list[str]
 ) -> Iterator[Constituent]:
-    """Yield the normalized trees of a file with one tree per line, as parsers write it.
-
-    A line that is not a tree is skipped, and the reason is appended to `refused`. Raises OSError,
-    and ValueError if the text is not UTF-8.
-    """
+    """Yield the normalized trees of a file with one tree per line, as parsers write it, and append
+    to `refused` why a line is none; raises OSError, and ValueError if the text is not UTF-8."""
     name = source_name(path)
     for number, line in enumerate(stream_lines(path), start=1):
         try:
@@ -141,14 +130,10 @@ def normalized_lines(
 
 
 def normalize(tree: Constituent, collapse_unary: bool = False) -> Constituent:
-    """Return a tree with one root, TOP, and without function tags, traces and constituents that
-    hold only traces.
-
-    TOP replaces one or several of the wrappers "", ROOT, TOP and S1; it may have one child or many,
-    and they may be words. `collapse_unary` replaces an X whose only child is an X by that child.
-    Raises ValueError if no word is left, if the tree is deeper than MAX_DEPTH brackets, and like
-    `require_tag`.
-    """
+    """Return a tree with one root, TOP, in place of one or several wrappers, without function tags,
+    traces and constituents that hold only traces and, with `collapse_unary`, without an X whose
+    only child is an X. Raises ValueError if no word is left, if the tree is deeper than MAX_DEPTH
+    brackets, and like `require_tag`."""
     kept = _clean(Constituent(ROOT_LABEL, _unwrapped(tree)), collapse_unary, MAX_DEPTH)
     if kept is None:
         rule = "a tree must have a word besides traces, has none"

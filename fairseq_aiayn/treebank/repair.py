@@ -59,17 +59,14 @@ class Repair(NamedTuple):
 
     @property
     def well_formed(self) -> bool:
-        """Whether the sequence was a tree over the words without any repair, apart from punctuation
-        tags."""
+        """Whether the sequence was a tree over the words but for punctuation tags."""
         return not self.repairs.keys() - {Rule.PUNCTUATION_TAGS}
 
 
 def repair(tokens: Sequence[str], words: Sequence[str], keep_tags: bool = False) -> Repair:
-    """Turn any sequence of symbols into a tree over exactly `words`, in linear time.
-
-    This reverses `linearize`, except for punctuation tags, which `keep_tags` keeps too. Raises
-    ValueError if there is no word, or a word that contains white space or a bracket.
-    """
+    """Turn any sequence of symbols into a tree over exactly `words`, in linear time, the reverse of
+    `linearize` except for punctuation tags, which `keep_tags` keeps too; raises ValueError if there
+    is no word, or a word that contains white space or a bracket."""
     require_words(words)
     symbols = [split_symbol(token) for token in tokens]
     tags = {name for bracket, name in symbols if name and not bracket}
@@ -200,8 +197,7 @@ class RepairReport:
         }
 
     def lines(self) -> list[str]:
-        """Return the counts as text: one line of totals, and a line for each repair that was
-        needed."""
+        """Return the counts as text: a line of totals, and one for each repair that was needed."""
         well_formed = f"{self.well_formed:,} well-formed ({self.share_well_formed:.2f}%)"
         lines = [f"{self.sentences:,} sentences, {well_formed}"]
         for name in REPAIRS:
@@ -257,14 +253,7 @@ def are_penn_tags(tags: Iterable[str]) -> bool:
 
 
 def fitting_tag(tag: str, form: str) -> str:
-    """Return a word's Penn tag, or a different one if EVALB would count a punctuation mark or
-    delete a word because of it; of XX, the tag of a punctuation mark.
-
-    One tag too many or too few in a sequence shifts all tags that follow. If EVALB then deletes
-    words that it keeps in the gold tree, or keeps words that it deletes there, the sentence is an
-    error and its brackets do not count. In gold trees this function changes the tags of 5 of
-    233,926 words in GUM and of 1 of 81,793 words in the part of the WSJ; no two of them are in the
-    same sentence.
-    """
+    """Return a word's Penn tag, or another one if EVALB would delete a word or count a punctuation
+    mark because of it, which makes the sentence an error; of XX, the tag of a punctuation mark."""
     is_wrong = form not in EITHER and (form in TAG_OF) != (tag in FORMS)
     return TAG_OF.get(form, ANY_WORD) if is_wrong or tag in NOT_OF_WORDS else tag
