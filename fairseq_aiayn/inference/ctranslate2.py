@@ -28,16 +28,12 @@ from fairseq_aiayn.inference.folder import (
 )
 from fairseq_aiayn.text import read_json
 
-FINISHED_PER_BEAM = 2
-
 
 class CTranslate2Translator:
     """A model folder with CTranslate2's files: text in, text out, ranked as in section 6.1.
 
     CTranslate2 divides log P by |Y|^α, the paper by ((5 + |Y|)/6)^α. So CTranslate2 is asked for
-    all outputs that its search finished, with plain log P, and they are ranked here. Its search
-    ends when twice as many outputs are finished as there are beams; ours, when no open one could
-    become better.
+    all outputs that its search finished, with plain log P, and they are ranked here.
     """
 
     def __init__(
@@ -48,11 +44,9 @@ class CTranslate2Translator:
         threads: int | None = None,
         quantization: str | None = None,
     ):
-        """Load a model; CTranslate2 chooses the device or the number of threads that is None.
-        Without a quantization, weights are as in the file.
-
-        Raises OSError or ValueError for a directory, a device or a number that cannot be used.
-        """
+        """Load a model; CTranslate2 chooses a device or a number of threads that is None, and
+        weights are as in the file without a quantization; raises OSError or ValueError for what
+        cannot be used."""
         self.config, self.cut, self.join = read_text_processing(path)
         self.batch_tokens = batch_tokens
         files = path / FOR_CTRANSLATE2
@@ -90,9 +84,9 @@ class CTranslate2Translator:
         """Search sources of equal length together: CTranslate2 has one longest output per call.
 
         CTranslate2 excludes a token by a softmax over the others, which would change log P. So
-        what our search excludes, empty outputs and padding, is left out afterwards; if nothing
-        remains, it is excluded after all, and log P of what is found computed alone. So is that of
-        an output of the maximum length, which CTranslate2 leaves without its end token.
+        empty outputs and padding are left out afterwards, or excluded after all if nothing remains,
+        with log P computed alone. So is that of an output of the maximum length, which has no end
+        token.
         """
         for _, group in groupby(sources, key=len):
             sources = list(group)
@@ -121,7 +115,7 @@ class CTranslate2Translator:
         self, sources: Sequence[Sequence[str]], beam: int, restricted: bool = False
     ) -> list[list[tuple[Sequence[str], float]]]:
         """Return all outputs of CTranslate2's search for sources of one length, with log P."""
-        more = FINISHED_PER_BEAM if beam > 1 else 1  # with one beam, it takes the best token
+        more = 2 if beam > 1 else 1  # outputs per beam; with one beam, it takes the best token
         results = self.translator.translate_batch(
             sources,
             beam_size=beam,

@@ -43,10 +43,8 @@ class Engine(Generic[Sentence, Source, Output]):
         self, sentences: Iterable[Sentence], at_once: int | None = AT_ONCE
     ) -> Iterator[Output]:
         """Yield the output of each sentence; `at_once` of them are read and sorted by length.
-
         Raises ValueError with the number of an invalid sentence, after the outputs before it, and
-        TypeError unless `sentences` is an iterable of sentences, which a str is not.
-        """
+        TypeError for what is not an iterable of sentences."""
         for number, output in enumerate(self.outputs(sentences, at_once), start=1):
             if isinstance(output, ValueError):
                 raise ValueError(f"sentence {number}: {output}") from output

@@ -47,11 +47,9 @@ class Checkpoint:
     told: dict = field(default_factory=dict)  # as in Config
 
     def read(self) -> Model:
-        """Read the model.
-
-        Raises OSError or ValueError, with the file and the rule, for files that are missing,
-        unusable or do not belong together, and OtherModel for a model that is not this plugin's.
-        """
+        """Read the model; raises OSError or ValueError, with the file and the rule, for files that
+        are missing, unusable or do not belong together, and OtherModel for a model that is not this
+        plugin's."""
         from fairseq_aiayn.checkpoints import plain_configuration, read_checkpoint
         from fairseq_aiayn.inference.pytorch import build_transformer
 
@@ -107,11 +105,9 @@ class ModelOfRun:
 
 
 def find_run(run: Path) -> Checkpoint:
-    """Return the checkpoint of a run of the recipes. A parser's run has its searches in directories
-    of its own; one of these will do, too.
-
-    Raises OSError or ValueError for a run without a model, or whose text has been replaced.
-    """
+    """Return the checkpoint of a run of the recipes, whose directory is given or that of one of a
+    parser's searches in it; raises OSError or ValueError for a run without a model, or whose text
+    has been replaced."""
     places = [place for place in (run, run.absolute().parent) if (place / MODEL).exists()]
     if not places:
         raise ValueError(

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 WEIGHTS, CONFIG, SOURCE, TARGET = "model.safetensors", "config.json", "source.txt", "target.txt"
 LONGEST = 1_024  # tokens of a sentence; attention and the search take far more time for more
-CARD = "README.md"
 FOR_CTRANSLATE2 = "ctranslate2"  # the part of a folder that CTranslate2 reads
 Precision = Literal["float32", "float16", "bfloat16"]
 TRANSLATION, PARSING = "translation", "parsing"
@@ -71,11 +70,9 @@ class Model:
 
 
 def write_folder(model: Model, path: Path, for_ctranslate2: bool = False) -> None:
-    """Write a folder, with copies of the vocabularies' files; it appears whole or not at all.
-
-    Raises ValueError if `path` exists or a parameter is not finite in the folder's precision, and
-    OSError if a file cannot be read or written.
-    """
+    """Write a folder, with copies of the vocabularies' files, whole or not at all; raises
+    ValueError if `path` exists or a parameter is not finite in the folder's precision, and OSError
+    if a file cannot be read or written."""
     from fairseq_aiayn.inference.pytorch import save_weights
 
     with whole_folder(path) as part:
@@ -89,7 +86,7 @@ def write_folder(model: Model, path: Path, for_ctranslate2: bool = False) -> Non
             from fairseq_aiayn.inference.ctranslate2_writer import write_ctranslate2
 
             write_ctranslate2(model, part / FOR_CTRANSLATE2)
-        (part / CARD).write_text(model_card(model), encoding="utf-8")
+        (part / "README.md").write_text(model_card(model), encoding="utf-8")
         # Last: what a killed run leaves has no configuration, and is no model
         sums = sums_of(part, (WEIGHTS, *TEXT_FILES, *CTRANSLATE2_FILES))
         content = asdict(replace(model.config, sha256=sums))
@@ -98,11 +95,8 @@ def write_folder(model: Model, path: Path, for_ctranslate2: bool = False) -> Non
 
 
 def read_folder(path: Path) -> Model:
-    """Read a folder.
-
-    Raises OSError for a file that is missing, and ValueError, with the file and the rule, for one
-    that is damaged, of another version, or does not fit the others.
-    """
+    """Read a folder; raises OSError for a file that is missing, and ValueError, with the file and
+    the rule, for one that is damaged, of another version, or does not fit the others."""
     from fairseq_aiayn.inference.pytorch import build_transformer, read_weights
 
     if not path.is_dir():
@@ -180,11 +174,9 @@ def sums_of(folder: Path, names: Sequence[str]) -> dict[str, str]:
 def require_unchanged(
     folder: Path, config: Config, names: Sequence[str] = (WEIGHTS, *TEXT_FILES)
 ) -> None:
-    """Raise ValueError if the SHA-256 of one of these files is not that of the configuration.
-
-    Half of the byte pairs, for example, would silently cut text wrongly. Folders of earlier
-    versions have no SHA-256 of their weights.
-    """
+    """Raise ValueError if the SHA-256 of one of these files is not that of the configuration; half
+    of the byte pairs, for example, would silently cut text wrongly."""
+    # Folders of earlier versions have no SHA-256 of their weights
     names = [name for name in names if name in config.sha256 or name != WEIGHTS]
     sums = sums_of(folder, names)
     for name in names:
@@ -211,11 +203,8 @@ Join = Callable[[list[str]], str]  # from pieces to plain text
 
 @dataclass(frozen=True)
 class TextProcessing:
-    """How a model's text is cut.
-
-    pieces: byte pairs after Moses tokens, sentencepiece's pieces of plain text, or none, where the
-    text is in pieces already; normalize and lowercase: what is done before Moses tokens.
-    """
+    """How a model's text is cut: `pieces` are byte pairs after Moses tokens, sentencepiece's of
+    plain text, or none, where the text is in pieces; the other two are done before Moses tokens."""
 
     pieces: Literal["byte_pairs", "word_pieces", "none"]
     normalize: bool = False
@@ -227,9 +216,7 @@ class TextProcessing:
 
     def cutter(self, language: str, file: Path | None) -> Cut:
         """Return the function that cuts a sentence; `file` has the byte pairs or the word pieces.
-
-        Raises OSError or ValueError if the file cannot be read.
-        """
+        Raises OSError or ValueError if it cannot be read."""
         if self.pieces == NONE:
             return str.split
         from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
@@ -256,11 +243,9 @@ class TextProcessing:
 
 
 def text_of_data(data: Path) -> tuple[TextProcessing, Path | None]:
-    """Return how the text of a recipe's data directory was made, and the file that cut it.
-
-    Without the recipe's note, a parser's pieces.model is recognized, and other text is taken to be
-    in pieces already. Raises OSError or ValueError for a note that cannot be read.
-    """
+    """Return how the text of a recipe's data directory was made, in pieces already unless its note
+    or a parser's pieces.model says otherwise, and the file that cut it; raises OSError or
+    ValueError for a note that cannot be read."""
     note = data / NOTE
     if note.exists():
         text = read_dataclass(TextProcessing, note)
@@ -297,10 +282,8 @@ class Vocabulary:
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """Read lines of a type and its count; the special types come first.
-
-    Raises OSError, or ValueError with the file and the line for another line.
-    """
+    """Read lines of a type and its count, after the special types; raises OSError, or ValueError
+    with the file and the line for another line."""
     types = list(SPECIAL)
     for number, line in enumerate(stream_lines(path), start=1):
         match = VOCABULARY_LINE.fullmatch(line)

@@ -17,11 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.overrides import TorchFunctionMode
 
 from fairseq_aiayn.attention_maps.weights import all_attention_weights
-from fairseq_aiayn.decoding.beam_search import (
-    Continuations,
-    EnsembleContinuations,
-    beam_search,
-)
+from fairseq_aiayn.decoding.beam_search import Continuations, EnsembleContinuations, beam_search
 from fairseq_aiayn.decoding.hypotheses import Hypothesis
 from fairseq_aiayn.decoding.search import Search, Symbols
 from fairseq_aiayn.decoding.tree_constraint import (
@@ -54,6 +50,7 @@ from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.layers import Positions, SinusoidalPositions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer, needed_mask
 from fairseq_aiayn.treebank.linearization import MAX_OPEN, require_words, source_text, split_symbol
+from fairseq_aiayn.treebank.repair import repair
 from fairseq_aiayn.treebank.trees import SYMBOLS as SPACED
 from fairseq_aiayn.treebank.trees import Constituent, penn_words, write_tree
 
@@ -74,11 +71,8 @@ class TrainedModel:
         precision: str = "float32",
     ):
         """`threads`, if given, are those of PyTorch from now on; `precision` is that of the
-        search's matrix products, float32 or bfloat16.
-
-        Raises ValueError for a device that PyTorch does not have, for another precision, and for a
-        model of another task.
-        """
+        search's matrix products, float32 or bfloat16. Raises ValueError for a device that PyTorch
+        does not have, for another precision, and for a model of another task."""
         require_task(model.config, self.task, model.name)
         if precision not in PRODUCT_TYPES:
             expected = " or ".join(PRODUCT_TYPES)
@@ -130,11 +124,9 @@ Pair = tuple[list[int], list[int]]  # the tokens of a source and of a target
 
 
 class Translator(TrainedModel):
-    """A trained model that translates: text in, text out.
-
-    All functions raise TypeError for what is not a sentence or a list of sentences, and ValueError
-    for an option out of range or a sentence of more than 1,024 tokens.
-    """
+    """A trained model that translates, text in, text out; all functions raise TypeError for what is
+    not a sentence or a list of sentences, and ValueError for an option out of range or a sentence
+    of more than 1,024 tokens."""
 
     task = TRANSLATION
 
@@ -151,10 +143,8 @@ class Translator(TrainedModel):
     def translate(
         self, sentences: Iterable[str], beam: int | None = None, alpha: float | None = None
     ) -> list[str]:
-        """Return the best translation of each sentence; that of an empty sentence is empty.
-
-        Beam and α are by default those of the model's task (section 6.1).
-        """
+        """Return the best translation of each sentence, empty for an empty one; beam and α are by
+        default those of the model's task (section 6.1)."""
         return [outputs[0].text for outputs in self.search(sentences, beam, alpha)]
 
     def search(
@@ -169,10 +159,8 @@ class Translator(TrainedModel):
         return self.engine(beam, alpha, nbest)(sentences)
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[float]:
-        """Return log P(target | source) of each pair in nats, the end token included.
-
-        Raises ValueError if the numbers of sentences differ, or for an empty one.
-        """
+        """Return log P(target | source) of each pair in nats, the end token included; raises
+        ValueError if the numbers of sentences differ, or for an empty one."""
         for sentences in (sources, targets):
             require_sentences(sentences)
         sources, targets = [*sources], [*targets]
@@ -187,10 +175,8 @@ class Translator(TrainedModel):
 
     def attention(self, source: str, target: str | None = None) -> dict[str, Tensor]:
         """Return what every head attends to, for a pair of sentences or, without a target, the best
-        translation: "encoder" [N, h, S, S], "decoder" [N, h, T, T] and "cross" [N, h, T, S].
-
-        Raises ValueError for an empty sentence.
-        """
+        translation: "encoder" [N, h, S, S], "decoder" [N, h, T, T] and "cross" [N, h, T, S]; raises
+        ValueError for an empty sentence."""
         tokens = self.source_tokens(source)
         if not tokens:
             raise ValueError("the source: expected words, got none")
@@ -268,8 +254,6 @@ class Parse:
 
     def tree(self) -> Constituent:
         """Return the tree over the words; what is not a tree is repaired."""
-        from fairseq_aiayn.treebank.repair import repair
-
         return repair(self.symbols, self.words).tree
 
 
@@ -287,11 +271,9 @@ class Parser(TrainedModel):
         beam: int | None = None,
         constrained: bool = False,
     ) -> list[str]:
-        """Return the tree of each sentence in Penn Treebank brackets; that of an empty sentence is
-        empty. A sentence is a str, which is split as in the WSJ, or a list of words.
-
-        Raises ValueError for a word that cannot stand in a tree, and for a beam out of range.
-        """
+        """Return the tree of each sentence, a str that is split as in the WSJ or a list of words,
+        in Penn Treebank brackets, empty for an empty sentence; raises ValueError for a word that
+        cannot stand in a tree, and for a beam out of range."""
         parses = self.engine(beam, constrained)(sentences)
         return [write_tree(parse.tree()) if parse.words else "" for parse in parses]
 
@@ -329,10 +311,8 @@ class Parser(TrainedModel):
 
 
 def find_device(name: str | None) -> torch.device:
-    """Return the device; without a name, a GPU if there is one.
-
-    Raises ValueError for a device that PyTorch does not have.
-    """
+    """Return the device; without a name, a GPU if there is one. Raises ValueError for a device that
+    PyTorch does not have."""
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         return torch.zeros(1, device=name).device
@@ -364,13 +344,10 @@ def build_transformer(
     weights: Mapping[str, Tensor],
     where: object,
 ) -> Transformer:
-    """Build the model that a Config describes, with these parameters as float32; a shared matrix
-    may have one of its names or all of them.
-
-    Takes no memory for what the parameters do not have. Raises ValueError, with `where`, for sizes
-    that no Transformer can have, for parameters or shapes that are not the model's, and for a value
-    that is not finite.
-    """
+    """Build the model that a Config describes with these parameters as float32, in no more memory
+    than theirs; a shared matrix may have one of its names or all of them. Raises ValueError, with
+    `where`, for sizes that no Transformer can have, for other parameters or shapes than the
+    model's, and for a value that is not finite."""
     sizes, learned = config.sizes, config.learned_lengths
     try:
         with torch.device("meta"), NoInitialValues():
