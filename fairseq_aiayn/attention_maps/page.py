@@ -22,11 +22,8 @@ STYLES = ("page_style.css", "attention_page.css")
 
 
 def attention_page(maps: Sequence[AttentionMap], title: str, start: str = "") -> str:
-    """Return a self-contained HTML page of the maps, each of another kind.
-
-    The page opens with the view `start`, a fragment from `view_of`, unless its address has a
-    fragment. Most of its size are the weights, at 8/3 bytes each.
-    """
+    """Return a self-contained HTML page of the maps, each of another kind, at 8/3 bytes per weight;
+    it opens with the view `start`, a fragment from `view_of`, unless its address has a fragment."""
     script = _read("attention_page.js")
     content = {"colours": LINE_COLOURS, "maps": [_content(shown) for shown in maps], "start": start}
     parts = {
@@ -41,10 +38,7 @@ def attention_page(maps: Sequence[AttentionMap], title: str, start: str = "") ->
 
 
 def view_of(selection: Selection, view: str, words: str) -> str:
-    """Return a view of the page as a fragment of its address.
-
-    `view` is lines or heat, `words` is whole or pieces.
-    """
+    """Return a view of the page (lines or heat, whole or pieces) as its address's fragment."""
     chosen = {
         "kind": selection.map.kind,
         "layer": selection.layer + 1,

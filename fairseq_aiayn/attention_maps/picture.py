@@ -43,11 +43,8 @@ NOTE = "words on the left attend to words on the right; the opacity of a line is
 
 @in_our_style
 def draw_lines(selection: Selection) -> Figure:
-    """Draw the selected heads: queries on the left, keys on the right, a colour for each head.
-
-    The opacity of a line is its weight. The figure is of the space between the columns; the words
-    beside it, and the title above, are in the picture that `save_picture` writes.
-    """
+    """Draw the selected heads, each in its colour, from the queries on the left to the keys on the
+    right, whose words stand beside the figure; the opacity of a line is its weight."""
     shown = selection.map
     height = ROW * max(len(shown.queries), len(shown.keys))
     figure = Figure(figsize=(WIDTH, height), facecolor="white")
@@ -117,10 +114,8 @@ def _write(
 
 @in_our_style
 def save_picture(figure: Figure, path: Path) -> None:
-    """Write a figure in the format of the path's suffix, one of NO_DATE, whole or not at all.
-
-    The same figure gives the same bytes at any time. Raises OSError if the file cannot be written.
-    """
+    """Write a figure in the format of the path's suffix, one of NO_DATE, whole or not at all, with
+    the same bytes at any time; raises OSError if the file cannot be written."""
     suffix = path.suffix.lower()
     with whole_path(path) as part:
         figure.savefig(
@@ -142,11 +137,9 @@ def sinusoid_table(d_model: int) -> dict[str, Tensor]:
 
 
 def position_tables(transformer: Transformer) -> dict[str, Tensor]:
-    """Return a model's positional encodings by the name to show.
-
-    These are the sinusoids of the model's size and, if positions are learned (row E), those of the
-    encoder and of the decoder. Each table is [at most POSITIONS, d_model].
-    """
+    """Return a model's positional encodings, each [at most POSITIONS, d_model], by the name to
+    show: the sinusoids and, if positions are learned (row E), those of the encoder and of the
+    decoder."""
     stacks = {"encoder": transformer.encoder, "decoder": transformer.decoder}
     tables = sinusoid_table(transformer.encoder.embedding.weight.size(1))
     for name, stack in stacks.items():
@@ -158,10 +151,7 @@ def position_tables(transformer: Transformer) -> dict[str, Tensor]:
 @in_our_style
 def draw_positions(tables: Mapping[str, Tensor]) -> Figure:
     """Draw each table's encodings [L, d_model] beside the dot products of its positions [L, L]
-    (section 3.5).
-
-    Values below 0 are blue, values above 0 red; each picture has its own scale.
-    """
+    (section 3.5), below 0 blue, above 0 red, each picture on its own scale."""
     figure = Figure(figsize=(15.0, 4.4 * len(tables)), layout="constrained", facecolor="white")
     axes = figure.subplots(len(tables), 2, squeeze=False, width_ratios=(9, 4))
     for (name, table), (left, right) in zip(tables.items(), axes, strict=True):

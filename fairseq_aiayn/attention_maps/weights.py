@@ -19,12 +19,10 @@ from fairseq_aiayn.nn.transformer import DecoderLayer, EncoderLayer, Transformer
 def all_attention_weights(
     transformer: Transformer, source: Tensor, target: Tensor
 ) -> dict[str, Tensor]:
-    """Run a model over a sentence pair and return what every head of every layer attends to.
-
-    source is [S], target is [T], shifted right. Returns "encoder" [N, h, S, S], "decoder"
-    [N, h, T, T] and "cross" [N, h, T, S]. Each row sums to 1 and is exactly 0 at source padding and
-    at later target positions. Dropout is off during the call.
-    """
+    """Run a model without dropout over a source [S] and a target [T], shifted right, and return
+    what every head of every layer attends to: "encoder" [N, h, S, S], "decoder" [N, h, T, T] and
+    "cross" [N, h, T, S], whose rows sum to 1 and are 0 at source padding and at later target
+    positions."""
     kinds = attentions(transformer)
     return record_weights(transformer, kinds, weights_of_call, source[None], target[None])
 
@@ -105,10 +103,8 @@ KINDS = {
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """One of KINDS in all layers and heads of a model, for one sentence and its translation.
-
-    weights is [N, h, Q, K]; each row, the weights of one of the Q queries, sums to 1.
-    """
+    """One of KINDS in all layers and heads of a model, for one sentence and its translation:
+    weights [N, h, Q, K], whose rows, one for each of the Q queries, sum to 1."""
 
     kind: str
     queries: tuple[str, ...]
@@ -150,10 +146,8 @@ def _text(pieces: tuple[str, ...]) -> str:
 
 
 def merge_words(pieces: AttentionMap) -> AttentionMap:
-    """Return the map of words: weights are summed over a word's keys and averaged over its queries.
-
-    Rows still sum to 1. Pieces without marks of subword-nmt or sentencepiece are words already.
-    """
+    """Return the map of words: weights are summed over a word's keys and averaged over its queries,
+    so that rows still sum to 1; pieces without marks of their words are words already."""
     queries, keys = words_of_pieces(pieces.queries), words_of_pieces(pieces.keys)
     from_keys = _membership(keys).to(pieces.weights)  # [K, words]
     from_queries = _membership(queries).to(pieces.weights)
@@ -185,12 +179,9 @@ class Selection(NamedTuple):
 def select(
     shown: AttentionMap, layer: int | None, heads: Sequence[int] | None, word: str | None
 ) -> Selection:
-    """Select what to draw; layer and heads count from 1, as in the paper.
-
-    The default layer is the second to last, as in Figures 3-5 (5 of 6), or the only one. By
-    default, all heads and all queries are selected; with a word, the queries of its occurrences.
-    Raises ValueError for a layer, head or word that the map does not have.
-    """
+    """Select what to draw, with layer and heads from 1, as in the paper: by default the second to
+    last layer, as in Figures 3-5 (5 of 6), all heads, and without a word all queries. Raises
+    ValueError for a layer, head or word that the map does not have."""
     N, h = shown.weights.shape[:2]
     layer = max(1, N - 1) if layer is None else layer
     heads = tuple(range(1, h + 1)) if heads is None else tuple(dict.fromkeys(heads))
