@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):  # a notebook has another
         # As what is read, in any locale; names of files may have other bytes
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
-    command = words[0] if words and not words[0].startswith("-") else None
+    command = words[0] if not words[0].startswith("-") else None
     if command and command not in COMMANDS:
         nearest = difflib.get_close_matches(command, COMMANDS, 1) or ["--help"]
         note(f"aiayn: no command {command!r}, try aiayn {nearest[0]}")

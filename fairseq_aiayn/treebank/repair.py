@@ -207,15 +207,13 @@ class RepairReport:
         return lines
 
 
-# The Penn Treebank's tags of punctuation, by which EVALB leaves it out of a predicted tree
+# The Penn Treebank's tags of punctuation
 #
-# EVALB deletes the words tagged , : `` '' and . from both trees. If different words are left in the
-# two trees, the sentence is an error and does not count. So the most important thing is to delete a
-# form exactly where the treebank's tag deletes it. Which of the five tags it gets matters only for
-# tagging accuracy.
+# EVALB deletes the words tagged , : `` '' and . from both trees. If different words are left, the
+# sentence is an error and does not count. So a form must be deleted exactly where the treebank's
+# tag deletes it; which of the five tags it gets matters only for tagging accuracy.
 #
-# These forms are doubtful. Their tags were counted in a part of the WSJ (3,396 sentences) and in
-# all of GUM (13,263 sentences):
+# These forms are doubtful; their tags were counted in 3,396 sentences of the WSJ and all of GUM:
 #
 # "  opens and closes equally often; both of its tags are deleted
 # '  has no tag here: it is a possessive six times in seven in the WSJ, and a quotation mark three
