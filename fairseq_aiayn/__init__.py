@@ -38,11 +38,9 @@ def register() -> None:
 
 
 class RegisterAfterFairseq:
-    """A finder on sys.meta_path that lets the import of fairseq end with `register`.
-
-    `--user-dir fairseq_aiayn` only imports this package, and does nothing if it was imported
-    before, for example to translate with a model folder. Importing fairseq here would take seconds.
-    """
+    """A finder on sys.meta_path that lets the import of fairseq end with `register`. `--user-dir
+    fairseq_aiayn` only imports this package, and does nothing if it was imported before, for
+    example to translate with a model folder. Importing fairseq here would take seconds."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

@@ -240,10 +240,8 @@ class Allowance:
 
 
 def plain(value: Any, allowance: Allowance | None = None) -> Any:
-    """Return a configuration, or a part of one, as dicts, lists and values, not resolved.
-
-    Raises ValueError for one that is too large, RecursionError for a list within itself.
-    """
+    """Return a configuration, or a part of one, as dicts, lists and values, not resolved; raises
+    ValueError for one that is too large, RecursionError for a list within itself."""
     allowance = allowance or Allowance()
     if isinstance(value, omegaconf.Container):
         return plain(value._content, allowance)
@@ -262,11 +260,9 @@ def plain(value: Any, allowance: Allowance | None = None) -> Any:
 
 
 def _resolved(value: Any, root: Any, allowance: Allowance) -> Any:
-    """Return a plain value with the references in it replaced by values of `root`.
-
-    Raises ValueError for a reference to anything but one value, or a list of values, of `root`:
-    OmegaConf would look in the environment (${oc.env:HOME}), or follow references without end.
-    """
+    """Return a plain value with the references in it replaced by values of `root`; raises
+    ValueError for a reference to anything but one value, or a list of values, of `root`: OmegaConf
+    would look in the environment (${oc.env:HOME}), or follow references without end."""
     if isinstance(value, dict):
         return {name: _resolved(part, root, allowance) for name, part in value.items()}
     if isinstance(value, list):
@@ -330,11 +326,9 @@ KEPT_EXTRA_STATE = ("train_iterator", "epoch", "batch_offset")  # the last two: 
 
 
 def average(paths: Sequence[Path], output: Path) -> None:
-    """Write the mean of checkpoints to `output`, with the options of the last one.
-
-    Raises ValueError if checkpoints are broken or differ in their parameters, OSError if a file
-    cannot be read or written; `output` is then left unchanged.
-    """
+    """Write the mean of checkpoints to `output`, with the options of the last one; raises
+    ValueError if checkpoints are broken or differ in their parameters, OSError if a file cannot be
+    read or written; `output` is then left unchanged."""
     if not output.parent.is_dir():  # before the minutes that averaging takes
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(output))
     require_not_among("--output", output, paths)

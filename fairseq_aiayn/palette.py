@@ -15,9 +15,7 @@ LINE_COLOURS = (
 
 
 def line_colour(place: int) -> str:
-    """Return the colour of a head or a run, counted from 0, as #rrggbb.
-
-    Colours repeat after eight: sixteen could not be told apart. So pictures write the head's number
-    beside its colour, and a ninth run has other dashes.
-    """
+    """Return the colour of a head or a run, counted from 0, as #rrggbb. Colours repeat after eight:
+    sixteen could not be told apart. So pictures write the head's number beside its colour, and a
+    ninth run has other dashes."""
     return LINE_COLOURS[place % len(LINE_COLOURS)]

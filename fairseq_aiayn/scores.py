@@ -151,10 +151,8 @@ def sacrebleu_metric(tokenizer: str) -> BLEU:
 def paper_bleu(
     hypothesis: Sequence[str], reference: Sequence[str], target_lang: str, quotes: Quotes = "keep"
 ) -> Bleu:
-    """Return the BLEU of Table 2, from Moses tokens separated by spaces.
-
-    `quotes` says what was done with them before they were tokenized; the signature names it.
-    """
+    """Return the BLEU of Table 2, from Moses tokens separated by spaces. `quotes` says what was
+    done with them before they were tokenized; the signature names it."""
     import sacremoses
 
     compounds = "kept"
@@ -303,10 +301,8 @@ def paired_bootstrap(
     translations: Mapping[str, Sequence[str]], reference: Sequence[str], tokenizer: str = "13a"
 ) -> Significance:
     """Test two systems or more against the first by sacreBLEU's paired bootstrap (Koehn, 2004).
-
     Samples are drawn with sacrebleu's seed (12345 unless SACREBLEU_SEED is set), so that the same
-    texts give the same result.
-    """
+    texts give the same result."""
     from sacrebleu.significance import PairedTest, Result
 
     named: list[tuple[str, Sequence[str]]] = list(translations.items())
@@ -331,10 +327,8 @@ def _system_score(result: Result, first: Result) -> SystemScore:
 
 def f1_difference(first: Sequence[Counts], other: Sequence[Counts]) -> EstimatedDifference:
     """Return F1 of `other` minus F1 of `first`, in per cent, by the paired bootstrap (Koehn, 2004).
-
     Each has the counts of the same sentences. p is the share of resampled test sets whose
-    difference is at least as far from their mean as the difference is from 0.
-    """
+    difference is at least as far from their mean as the difference is from 0."""
     import numpy as np
 
     counts = np.column_stack([first, other])

@@ -121,10 +121,8 @@ def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]
 
 
 def regime_options(row: Row, gpus: int, max_tokens: int | None = None) -> dict[str, object]:
-    """Return the row's regime as options that stock fairseq's models and ours share.
-
-    Raises ValueError as `batch` does.
-    """
+    """Return the row's regime as options that stock fairseq's models and ours share; raises
+    ValueError as `batch` does."""
     max_tokens, update_freq = batch(row, gpus, max_tokens)
     return {
         "--label-smoothing": row.epsilon_ls,
@@ -152,11 +150,9 @@ def as_words(options: dict[str, object]) -> list[str]:
 
 
 def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]:
-    """Return the row's architecture and regime as arguments of fairseq-train.
-
-    No argument needs quoting. Data, task, precision and directories are not included. Raises
-    ValueError as `batch` does.
-    """
+    """Return the row's architecture and regime as arguments of fairseq-train. No argument needs
+    quoting. Data, task, precision and directories are not included. Raises ValueError as `batch`
+    does."""
     model: dict[str, object] = {
         "--arch": row.arch,
         "--criterion": "aiayn_label_smoothed_cross_entropy",
@@ -223,11 +219,9 @@ FIRST_RATE = 1e-7  # where the linear warm-up starts; Equation 3 starts at 0
 
 
 def stock_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]:
-    """Return stock fairseq's nearest model and the row's regime as arguments of fairseq-train.
-
-    No argument needs quoting. Data, task, precision and directories are not included. Raises
-    ValueError if d_k or d_v is not d_model / h, and as `batch` does.
-    """
+    """Return stock fairseq's nearest model and the row's regime as arguments of fairseq-train. No
+    argument needs quoting. Data, task, precision and directories are not included. Raises
+    ValueError if d_k or d_v is not d_model / h, and as `batch` does."""
     if {row.h * row.d_k, row.h * row.d_v} != {row.d_model}:
         raise ValueError(
             f"row {row.name} has d_k {row.d_k} and d_v {row.d_v}; a head of stock fairseq has"

@@ -42,10 +42,8 @@ def read_lines(path: str | Path) -> list[str]:
 
 
 def stream_lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, *.gz unpacked, or of standard input for "-".
-
-    Raises OSError, and ValueError like `decode_lines`.
-    """
+    """Yield the lines of a UTF-8 file, *.gz unpacked, or of standard input for "-"; raises OSError,
+    and ValueError like `decode_lines`."""
     if path == STANDARD_INPUT:
         yield from decode_lines(sys.stdin.buffer, source_name(path))
         return
@@ -60,11 +58,9 @@ def unpacked(file: IO[bytes]) -> IO[bytes]:
 
 
 def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
-    """Decode UTF-8 and drop line ends, "\\n" or "\\r\\n", and a byte order mark.
-
-    No other character ends a line: U+2028, U+0085 and the like may occur inside a sentence. Raises
-    ValueError, "NAME:LINE: what is wrong", for bytes that are not UTF-8 and for damaged gzip.
-    """
+    """Decode UTF-8 and drop line ends, "\\n" or "\\r\\n", and a byte order mark. No other character
+    ends a line: U+2028, U+0085 and the like may occur inside a sentence. Raises ValueError,
+    "NAME:LINE: what is wrong", for bytes that are not UTF-8 and for damaged gzip."""
     number = 1
     try:
         for line in lines:
@@ -81,10 +77,8 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 def read_line_pairs(first: str | Path, second: str | Path) -> Iterator[tuple[str, str]]:
     """Yield the lines of two parallel files in pairs; one of them may be "-", standard input.
-
     Raises the errors of `stream_lines`, and ValueError for files without a line and for different
-    numbers of lines.
-    """
+    numbers of lines."""
     names = source_name(first), source_name(second)
     if names[0] == names[1] == source_name(STANDARD_INPUT):
         raise ValueError("expected at most one of two files from standard input, got both")
@@ -117,10 +111,8 @@ def read_json(path: Path) -> object:
 
 def dataclass_of(content: object, kind: type[Kind], where: object) -> Kind:
     """Turn a JSON object into a dataclass, with nested dataclasses; unknown keys are ignored.
-
     Raises ValueError, with `where` and the key, for a value that is missing or has another type:
-    "3" is not an int, nor is true.
-    """
+    "3" is not an int, nor is true."""
     from pydantic import TypeAdapter, ValidationError  # aiayn starts without it
 
     try:
@@ -195,10 +187,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
 @contextmanager
 def _new_folder_beside(path: Path) -> Iterator[Path]:
     """Yield a new folder, in which no file of the user can be, and remove it at the end; an OSError
-    of a file in it names `path`.
-
-    A recipe that calls the command gives its own folder for this, which it empties after a kill.
-    """
+    of a file in it names `path`. A recipe that calls the command gives its own folder for this,
+    which it empties after a kill."""
     folder, parts = "", os.environ.get("AIAYN_PARTS", "")
     try:
         is_near = os.path.isdir(parts) and os.stat(parts).st_dev == path.parent.stat().st_dev
@@ -304,11 +294,9 @@ TASKS_PER_WORKER = 3  # one running, the others waiting, or done and waiting for
 def in_order(
     function: Callable[[Task], Result], tasks: Iterable[Task], workers: int
 ) -> Iterator[Result]:
-    """Yield the result of `function` for each task, which `workers` processes compute.
-
-    Tasks are drawn only as workers need them, so that few are in memory at a time. After the first
-    error of a task, or of drawing one, tasks that have not begun are dropped.
-    """
+    """Yield the result of `function` for each task, which `workers` processes compute. Tasks are
+    drawn only as workers need them, so that few are in memory at a time. After the first error of a
+    task, or of drawing one, tasks that have not begun are dropped."""
     # Otherwise each process gets a copy of the unflushed output, and prints it when it ends.
     sys.stdout.flush()
     pool = ProcessPoolExecutor(workers, initializer=end_with_parent)
@@ -323,11 +311,9 @@ def in_order(
 
 
 def end_with_parent() -> None:
-    """Make this worker process ignore Ctrl-C, which its parent handles, and exit with its parent.
-
-    A worker whose parent was killed would otherwise wait forever, or write files that the next run
-    uses.
-    """
+    """Make this worker process ignore Ctrl-C, which its parent handles, and exit with its parent. A
+    worker whose parent was killed would otherwise wait forever, or write files that the next run
+    uses."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:

@@ -65,11 +65,9 @@ OTHER = "any other value"
 
 
 class Aspect(NamedTuple):
-    """One line of the table; texts may name {row} and, of the row, its {task} and {search}.
-
-    `here` returns what the training had, alone or with weight, effect and change; True if it is as
-    in the paper, and None if no file says it.
-    """
+    """One line of the table; texts may name {row} and, of the row, its {task} and {search}. `here`
+    returns what the training had, alone or with weight, effect and change; True if it is as in the
+    paper, and None if no file says it."""
 
     name: str
     paper: str | Reading

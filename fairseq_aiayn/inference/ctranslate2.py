@@ -31,10 +31,8 @@ from fairseq_aiayn.text import read_json
 
 class CTranslate2Translator:
     """A model folder with CTranslate2's files: text in, text out, ranked as in section 6.1.
-
     CTranslate2 divides log P by |Y|^α, the paper by ((5 + |Y|)/6)^α. So CTranslate2 is asked for
-    all outputs that its search finished, with plain log P, and they are ranked here.
-    """
+    all outputs that its search finished, with plain log P, and they are ranked here."""
 
     def __init__(
         self,

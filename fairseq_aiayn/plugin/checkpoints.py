@@ -87,11 +87,9 @@ class Loading:
     size = 0
 
     def checked(self, load_checkpoint_to_cpu: Callable) -> Callable:
-        """Wrap the function through which all of fairseq reads checkpoints.
-
-        The wrapped function raises ValueError, with the name of the file, as `read_checkpoint` and
-        `require_known_names` do.
-        """
+        """Wrap the function through which all of fairseq reads checkpoints. The wrapped function
+        raises ValueError, with the name of the file, as `read_checkpoint` and `require_known_names`
+        do."""
 
         @wraps(load_checkpoint_to_cpu)
         def load(path: str, *arguments: object, **options: object) -> dict:

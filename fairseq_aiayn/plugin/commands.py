@@ -72,20 +72,16 @@ def command_name(program: str) -> str | None:
 
 
 def training_program() -> Any:
-    """Return the module whose functions fairseq-train calls; None in other commands.
-
-    A program started with `python -m fairseq_cli.train`, or by torchrun, is `__main__`.
-    """
+    """Return the module whose functions fairseq-train calls; None in other commands. A program
+    started with `python -m fairseq_cli.train`, or by torchrun, is `__main__`."""
     program = sys.modules["__main__"]
     return program if hasattr(program, "validate_and_save") else sys.modules.get(TRAIN)
 
 
 def with_last_line(command: str, previous: Callable, given: Mapping[str, Any]) -> Callable:
-    """Return a sys.excepthook that prints `one_line` of an error if there is one.
-
-    Other errors, and with AIAYN_DEBUG=1 all of them, go to the `previous` hook; `advice` on the
-    options that were given follows, also in --log-file.
-    """
+    """Return a sys.excepthook that prints `one_line` of an error if there is one. Other errors, and
+    with AIAYN_DEBUG=1 all of them, go to the `previous` hook; `advice` on the options that were
+    given follows, also in --log-file."""
 
     def report(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
@@ -220,10 +216,8 @@ def checking_direction(load_models: Callable, given: Mapping[str, Any]) -> Calla
 
 def opening_log_once(make_bar: Callable) -> Callable:
     """Wrap the function that makes the progress bar of an epoch: it opens --log-file only once.
-
     fairseq opens the file again at every epoch, so that a line of epoch 80 stands there 80 times,
-    and a training of a thousand epochs has no file descriptors left.
-    """
+    and a training of a thousand epochs has no file descriptors left."""
 
     @wraps(make_bar)
     def wrapped(iterator: Iterable, log_file: str | None = None, **named: object) -> object:

@@ -29,11 +29,9 @@ def install() -> None:
 
 
 def counting_pairs(get_batch_iterator: Callable) -> Callable:
-    """Wrap the function that makes batches: it logs which pairs are in none, once per data set.
-
-    It raises ValueError if all are, and for pairs that are too long where fairseq may leave none
-    out and ends with a traceback.
-    """
+    """Wrap the function that makes batches: it logs which pairs are in none, once per data set. It
+    raises ValueError if all are, and for pairs that are too long where fairseq may leave none out
+    and ends with a traceback."""
     form, counted = signature(get_batch_iterator), WeakSet[Any]()
 
     @wraps(get_batch_iterator)

@@ -220,9 +220,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
         **options: object,
     ) -> None:
         """Prepare for searches: without --autocast, with --print-alignment and --retain-dropout.
-
-        Raises ValueError for modules, which are the stock model's.
-        """
+        Raises ValueError for modules, which are the stock model's."""
         if retain_dropout_modules:
             raise ValueError("--retain-dropout-modules: aiayn models retain dropout everywhere")
         super().make_generation_fast_(**options)  # from now on, eval() changes no module
@@ -286,10 +284,8 @@ class AiaynModel(FairseqEncoderDecoderModel):
 
 
 def apply_row(row: Row, args: Namespace) -> None:
-    """Complete the options in `args` from a row, in place; options that were given win.
-
-    A second call changes nothing. Raises ValueError if options contradict each other.
-    """
+    """Complete the options in `args` from a row, in place; options that were given win. A second
+    call changes nothing. Raises ValueError if options contradict each other."""
     for name, symbol in ENCODER_AND_DECODER.items():
         share_size(args, name, symbol)
     for name, (symbol, _) in DIMENSIONS.items():

@@ -172,11 +172,9 @@ class Groups(iterators.GroupedIterator):
 
 
 class Epochs(iterators.EpochBatchIterator):
-    """fairseq's iterator over epochs, which goes on at the place where a training stopped.
-
-    A checkpoint stores its state: also the number of processes, what the order of the batches
-    depends on, and what should_stop_early has counted in its attributes.
-    """
+    """fairseq's iterator over epochs, which goes on at the place where a training stopped. A
+    checkpoint stores its state: also the number of processes, what the order of the batches depends
+    on, and what should_stop_early has counted in its attributes."""
 
     seen_in: tuple[int, int] = (0, 0)  # an epoch, and its batches that all processes have had
     denies_its_end = False  # the end of an epoch counts as an update within the epoch
@@ -215,12 +213,9 @@ class Epochs(iterators.EpochBatchIterator):
         super().load_state_dict(state | {"iterations_in_epoch": seen // self.num_shards})
 
     def ordered_batches(self, epoch: int, *options: bool) -> list[list[int]]:
-        """Return this process's batches of an epoch.
-
-        Process i of n has the batches i, n + i, 2n + i … If the number of batches seen is no
-        multiple of n, the first processes have had theirs of the next n: they get an empty one
-        instead, as fairseq gives at the end of an epoch.
-        """
+        """Return this process's batches of an epoch. Process i of n has the batches i, n + i, 2n +
+        i … If the number of batches seen is no multiple of n, the first processes have had theirs
+        of the next n: they get an empty one instead, as fairseq gives at the end of an epoch."""
         batches = super().ordered_batches(epoch, *options)
         row, seen = divmod(self.seen_in[1], self.num_shards)
         if epoch == self.seen_in[0] and self.shard_id < seen:
@@ -317,11 +312,8 @@ def only_interval_is_due(cfg: DictConfig, epoch: int, updates: int) -> bool:
 
 def listen(then: Callable[[], object] = lambda: None) -> list[int]:
     """Return a list to which the signals of this process are appended from now on, and call `then`
-    after each.
-
-    A second Ctrl-C raises KeyboardInterrupt again. What a shell starts in the background ignores
-    Ctrl-C, and goes on ignoring it.
-    """
+    after each. A second Ctrl-C raises KeyboardInterrupt again. What a shell starts in the
+    background ignores Ctrl-C, and goes on ignoring it."""
     received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -338,10 +330,8 @@ def listen(then: Callable[[], object] = lambda: None) -> list[int]:
 
 def passing_signals_on(spawn: Callable) -> Callable:
     """Wrap the function that starts a process per GPU without torchrun: their parent passes signals
-    on and waits. fairseq's parent dies of one at once, and they with it, without a checkpoint.
-
-    It passes on TERM: a terminal sends Ctrl-C to all of them, and a second one would end them.
-    """
+    on and waits. fairseq's parent dies of one at once, and they with it, without a checkpoint. It
+    passes on TERM: a terminal sends Ctrl-C to all of them, and a second one would end them."""
 
     @wraps(spawn)
     def wrapped(*arguments: object, **named: object) -> object:
@@ -373,11 +363,9 @@ def true_of_any_process(trainer: Trainer, is_true: bool) -> bool:
 
 
 def keeping_workers(initialize: Callable) -> Callable:
-    """Wrap the constructor of DataLoader: its workers end with their process only.
-
-    torchrun and Slurm send TERM to them, too, and a terminal Ctrl-C; their end would be an error of
-    the running update.
-    """
+    """Wrap the constructor of DataLoader: its workers end with their process only. torchrun and
+    Slurm send TERM to them, too, and a terminal Ctrl-C; their end would be an error of the running
+    update."""
 
     @wraps(initialize)
     def wrapped(*arguments: object, **named: object) -> None:

@@ -171,11 +171,8 @@ class AiaynAdam(FairseqOptimizer):
     def load_state_dict(
         self, state_dict: dict, optimizer_overrides: dict[str, object] | None = None
     ) -> None:
-        """Load the moments and the numbers of steps from a checkpoint.
-
-        Raises RuntimeError if the moments do not fit the parameters: the fused kernel would write
-        beyond their memory.
-        """
+        """Load the moments and the numbers of steps from a checkpoint; raises RuntimeError if the
+        moments do not fit the parameters: the fused kernel would write beyond their memory."""
         super().load_state_dict(state_dict, self.optimizer_config | (optimizer_overrides or {}))
         for parameter, state in self._optimizer.state.items():
             for name in ("exp_avg", "exp_avg_sq"):  # m and v of Algorithm 1

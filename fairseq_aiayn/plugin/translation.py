@@ -116,10 +116,8 @@ class AiaynTranslationTask(TranslationTask):
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
         """Declare the options; the defaults of --beam, --lenpen and --max-len-a/-b are the paper's.
-
         The default of --required-batch-size-multiple is 1. With fairseq's 8, up to seven sentences
-        of a test set, the longest ones, are silently left out of the last batch.
-        """
+        of a test set, the longest ones, are silently left out of the last batch."""
         super().add_args(parser)
         parser.set_defaults(**search_defaults(cls.decoding), required_batch_size_multiple=1)
 
@@ -135,10 +133,8 @@ class AiaynTranslationTask(TranslationTask):
 
     def can_reuse_epoch_itr(self, dataset: FairseqDataset) -> bool:
         """Return False: batches are drawn anew in every epoch, so that a resumed run has the same
-        batches as an undisturbed one.
-
-        fairseq would draw them once, with a seed that depends on the epoch when the process starts.
-        """
+        batches as an undisturbed one. fairseq would draw them once, with a seed that depends on the
+        epoch when the process starts."""
         return False
 
     def get_batch_iterator(self, *arguments: object, **named: object) -> EpochBatchIterator:
@@ -156,11 +152,9 @@ class AiaynTranslationTask(TranslationTask):
         extra_gen_cls_kwargs: dict | None = None,
         prefix_allowed_tokens_fn: Callable | None = None,
     ) -> BeamSearchGenerator | SequenceScorer:
-        """Build the search with these options (--lenpen is α).
-
-        Raises ValueError for an option that the paper's search does not have, a value out of range,
-        and a model that is not an aiayn_* model.
-        """
+        """Build the search with these options (--lenpen is α); raises ValueError for an option that
+        the paper's search does not have, a value out of range, and a model that is not an aiayn_*
+        model."""
         if getattr(args, "score_reference", False):
             return super().build_generator(models, args, seq_gen_cls, extra_gen_cls_kwargs)
         defaults = search_defaults(self.decoding)
@@ -196,11 +190,8 @@ class AiaynTranslationTask(TranslationTask):
 
 class PairsByLength(BaseWrapperDataset):
     """Training pairs in the order of `by_length`; pairs with equal lengths keep fairseq's random
-    order.
-
-    fairseq sorts by source length, then by target length. With that order, up to half of the target
-    positions can be padding in a batch of usual sentences that spans two source lengths.
-    """
+    order. fairseq sorts by source length, then by target length. With that order, up to half of the
+    target positions can be padding in a batch of usual sentences that spans two source lengths."""
 
     def ordered_indices(self) -> np.ndarray:
         """Return the numbers of all pairs, in the order in which batches are formed."""

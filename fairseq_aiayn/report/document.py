@@ -92,9 +92,7 @@ def as_markdown(sections: Sections, level: int = 2) -> str:
 
 def blocks_as_markdown(blocks: Sequence[Block], plain: Callable[[str], str] = escaped) -> str:
     """Return the Markdown of blocks without headings; `plain` makes a text one line without markup.
-
-    A terminal needs no escapes: its `plain` is `one_line`.
-    """
+    A terminal needs no escapes: its `plain` is `one_line`."""
     return "\n\n".join("\n".join(_lines(block, plain)) for block in blocks) + "\n"
 
 

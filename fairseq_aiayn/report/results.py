@@ -89,11 +89,9 @@ class Report(Results):
 
 
 def read_report(directories: Sequence[Path], examples: int) -> Report:
-    """Read run directories, at least one, and choose so many examples of either kind.
-
-    Raises OSError for a missing file, and ValueError with the file and the rule for a bad one, or
-    if runs do not compare.
-    """
+    """Read run directories, at least one, and choose so many examples of either kind; raises
+    OSError for a missing file, and ValueError with the file and the rule for a bad one, or if runs
+    do not compare."""
     runs, logs = zip(*map(read_run, directories), strict=True)
     require_comparable(directories, runs)
     known = {run.name: evidence_of_run(run, log) for run, log in zip(runs, logs)}
@@ -157,9 +155,7 @@ def equal_distances(length: int, count: int) -> list[int]:
 
 def read_table3(directories: Sequence[Path]) -> Results:
     """Read run directories, finished or not; an unfinished run keeps its name and the reason.
-
-    Raises ValueError for runs that are not of Table 3 or were not scored alike.
-    """
+    Raises ValueError for runs that are not of Table 3 or were not scored alike."""
     finished: dict[Path, TranslationRun] = {}
     unfinished = []
     for directory in directories:

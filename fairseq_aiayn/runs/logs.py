@@ -172,10 +172,8 @@ class Training:
 
 def training_of(log: Log) -> Training:
     """Return what the ends of epochs in a train.log say, for "wall" stands at 0 after a resume;
-    what a killed start had done after its checkpoint is not counted.
-
-    Raises ValueError if the training is not finished.
-    """
+    what a killed start had done after its checkpoint is not counted. Raises ValueError if the
+    training is not finished."""
     parameters = _parameters_of_finished(log)
     epochs = _lines(log, "train_num_updates")
     if not epochs:

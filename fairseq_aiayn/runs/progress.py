@@ -60,11 +60,9 @@ class Display:
 
 
 def show(lines: Iterable[str]) -> None:
-    """Move a bar with each line of training statistics; pass on what other bars print.
-
-    Whatever cannot be read or shown is passed over, so that a display never ends the training that
-    it shows.
-    """
+    """Move a bar with each line of training statistics; pass on what other bars print. Whatever
+    cannot be read or shown is passed over, so that a display never ends the training that it
+    shows."""
     display = Display()
     for line in lines:
         with suppress(Exception):
@@ -79,11 +77,9 @@ def show(lines: Iterable[str]) -> None:
 
 
 def copy_to_log(stream: Iterable[str], path: str) -> Iterator[str]:
-    """Yield what is read, chunk by chunk, after appending it to the log without redrawn bars.
-
-    A log that cannot be written to any more is named once, and what is read goes on. Raises OSError
-    for one that cannot be opened.
-    """
+    """Yield what is read, chunk by chunk, after appending it to the log without redrawn bars. A log
+    that cannot be written to any more is named once, and what is read goes on. Raises OSError for
+    one that cannot be opened."""
     with open(path, "ab", buffering=0) as log:
         is_complete = True
         for line in stream:

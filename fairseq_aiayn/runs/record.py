@@ -90,10 +90,8 @@ class Settings(Place):
 
 
 def read_settings(path: Path) -> Settings:
-    """Read a settings.json; only "system" is required, and is the name if there is none.
-
-    Raises OSError, or ValueError for a value that is missing or of the wrong type.
-    """
+    """Read a settings.json; only "system" is required, and is the name if there is none. Raises
+    OSError, or ValueError for a value that is missing or of the wrong type."""
     content = read_dataclass(dict, path)
     return dataclass_of({"name": content.get("system"), **content}, Settings, path)
 
@@ -164,10 +162,8 @@ def hardware() -> dict[str, Any]:
 
 
 def training(arguments: argparse.Namespace) -> Settings:
-    """Return how a training is made, here and now; if it goes on, after how it was begun.
-
-    Raises OSError or ValueError for a record that cannot be read.
-    """
+    """Return how a training is made, here and now; if it goes on, after how it was begun. Raises
+    OSError or ValueError for a record that cannot be read."""
     made = vars(arguments) | {
         "name": arguments.name or arguments.system,
         "commands": commands(arguments),
@@ -188,10 +184,8 @@ def commands(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def evaluation(arguments: argparse.Namespace) -> Settings:
-    """Return a training's record with that of an evaluation of its model.
-
-    Raises OSError or ValueError for a record that cannot be read.
-    """
+    """Return a training's record with that of an evaluation of its model; raises OSError or
+    ValueError for a record that cannot be read."""
     settings = read_settings(arguments.training)
     return replace(
         settings,

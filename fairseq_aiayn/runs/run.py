@@ -164,10 +164,8 @@ def read_texts(directory: Path) -> list[list[str]]:
 
 
 def read_run(directory: Path) -> tuple[ScoredRun, Log]:
-    """Read one run directory, and return the log of its training, too.
-
-    Raises OSError for a missing file, and ValueError with the file and the rule for a bad one.
-    """
+    """Read one run directory, and return the log of its training, too; raises OSError for a missing
+    file, and ValueError with the file and the rule for a bad one."""
     settings = read_settings(directory / "settings.json")
     is_parser = (directory / GOLD).exists()
     training = directory.absolute().parent if is_parser else directory

@@ -121,10 +121,7 @@ WITHOUT_EFFECT = ("DEBUG", "MAX_ERROR")  # accepted
 
 def find_parameters(name: str) -> Parameters:
     """Return the parameters of a file, or EVALB's own parameters of this name if there is no such
-    file.
-
-    Raises the errors of `read_parameters`.
-    """
+    file; raises the errors of `read_parameters`."""
     return NAMED[name] if name in NAMED and not Path(name).is_file() else read_parameters(name)
 
 
@@ -257,11 +254,8 @@ def without_function_tags(label: str) -> str:
 
 def put_back_quotes(gold: Bracketing, predicted: Bracketing) -> None:
     """Put back, in place, each deleted quote that has a different tag on the other side and counts
-    there.
-
-    Two quotes are counterparts if equally many words precede them. The quotes after one that is put
-    back move by one word, on that side only.
-    """
+    there. Two quotes are counterparts if equally many words precede them. The quotes after one that
+    is put back move by one word, on that side only."""
     for number, quote in enumerate(predicted.quotes):
         position = quote.position  # before any counterpart moves it
         for other_number, other in enumerate(gold.quotes):
@@ -470,11 +464,8 @@ def score_files(
     gold: str | Path, predicted: str | Path, parameters: Parameters = COLLINS
 ) -> Iterator[SentenceScore]:
     """Yield the scores of the lines of two files; either may be gzip and one may be "-", standard
-    input.
-
-    Raises the errors of `read_line_pairs`, and ValueError, with file and line, for text outside of
-    `(TAG word)`.
-    """
+    input. Raises the errors of `read_line_pairs`, and ValueError, with file and line, for text
+    outside of `(TAG word)`."""
     names = source_name(gold), source_name(predicted)
     balanced = True
     try:

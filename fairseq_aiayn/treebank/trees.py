@@ -99,11 +99,8 @@ def read_trees(path: str | Path) -> Iterator[Constituent]:
 
 def input_files(path: str | Path) -> list[str | Path]:
     """Return what to read for a path: the path or, of a directory, all TREE_FILES in it and below
-    it, sorted.
-
-    Links to directories are not followed. Raises ValueError for the name "" and for a directory
-    without such files.
-    """
+    it, sorted. Links to directories are not followed. Raises ValueError for the name "" and for a
+    directory without such files."""
     if path == "":  # an unset shell variable; Path would take it for the current directory
         raise ValueError("the name of a file must not be empty")
     if path == STANDARD_INPUT or not Path(path).is_dir():
@@ -123,10 +120,8 @@ class _Bracket(NamedTuple):
 
 
 def parse_trees(lines: Iterable[str], name: str) -> Iterator[Constituent]:
-    """Yield the trees in the lines of a file; only the root of a tree may have the label "".
-
-    Raises ValueError, "NAME:LINE: what is wrong"; of a tree that is not closed, LINE is its first.
-    """
+    """Yield the trees in the lines of a file; only the root of a tree may have the label "". Raises
+    ValueError, "NAME:LINE: what is wrong"; of a tree that is not closed, LINE is its first."""
     stack: list[_Bracket] = []
     first = 0
     for number, line in enumerate(lines, start=1):
