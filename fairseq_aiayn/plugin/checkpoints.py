@@ -27,13 +27,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_buffer_registration_hook as of_buffers
 from torch.nn.modules.module import register_module_parameter_registration_hook as of_parameters
 
-from fairseq_aiayn.checkpoints import (
-    Allowance,
-    Unread,
-    only_safe_globals,
-    plain,
-    read_checkpoint,
-)
+from fairseq_aiayn.checkpoints import Allowance, Unread, only_safe_globals, plain, read_checkpoint
 
 # When a training resumes, the first process loads the checkpoint and sends it to the others by
 # torch.save and torch.load. A placeholder, which holds one index, then replaces each tensor.

@@ -41,7 +41,6 @@ NO_SUCH_FILE = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES)
 # Functions of fairseq within which an error is none of the options'
 WORK = {"train", "validate_and_save", "train_step", "valid_step", "inference_step"}
 CHOICES = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)$")
-LONGEST_CHOICES = 200  # characters
 KIB, MIB = 2**10, 2**20
 logger = logging.getLogger(__name__)
 
@@ -117,12 +116,11 @@ def one_line(error: BaseException, trace: TracebackType | None) -> str | None:
 
 
 def refuse(parser: ArgumentParser, message: str) -> NoReturn:
-    """End a command with one line on its options; of many choices, it has the nearest."""
+    """End a command with one line on its options, with the nearest choices."""
     if match := CHOICES.search(message):
         names = re.findall(r"[^',\s]+", match[2])
-        if len(match[2]) > LONGEST_CHOICES:
-            near = ", ".join(get_close_matches(match[1], names)) or f"one of {len(names)}"
-            message = f"{message[: match.start()]}expected {near}, got {match[1]!r}"
+        near = ", ".join(get_close_matches(match[1], names) or names[:9])
+        message = f"{message[: match.start()]}expected {near}, got {match[1]!r}"
     parser.exit(2, f"{parser.prog}: error: {shortened(message)}\n")
 
 

@@ -19,7 +19,6 @@ from fairseq_aiayn.plugin.advice import TRAIN
 from fairseq_aiayn.plugin.commands import training_program
 
 POSITIONS = ("--max-source-positions", "--max-target-positions")
-SKIP = "--skip-invalid-size-inputs-valid-test"
 Limits = list[tuple[float, list[str]]]  # of both sides: the most tokens, and what says so
 
 
@@ -29,9 +28,8 @@ def install() -> None:
 
 
 def counting_pairs(get_batch_iterator: Callable) -> Callable:
-    """Wrap the function that makes batches: it logs which pairs are in none, once per data set. It
-    raises ValueError if all are, and for pairs that are too long where fairseq may leave none out
-    and ends with a traceback."""
+    """Wrap the function that makes batches: it logs which pairs are in none, once per data set, and
+    raises ValueError if all are."""
     form, counted = signature(get_batch_iterator), WeakSet[Any]()
 
     @wraps(get_batch_iterator)
@@ -43,14 +41,7 @@ def counting_pairs(get_batch_iterator: Callable) -> Callable:
             return get_batch_iterator(task, *arguments, **named)
         name = next((name for name, one in task.datasets.items() if one is dataset), "input")
         limits = limits_of(task, name, given)
-        try:
-            iterator = get_batch_iterator(task, *arguments, **named)
-        except Exception as error:
-            broken = lengths_by_limit(dataset, range(len(dataset)), limits)
-            if type(error) not in (Exception, AssertionError) or not broken:
-                raise
-            skip = f"; {SKIP} leaves them out" * all(one.startswith(POSITIONS) for one in broken)
-            raise ValueError(f"{name}: pairs exceed {described(broken)}{skip}") from error
+        iterator = get_batch_iterator(task, *arguments, **named)
         counted.add(dataset)
         left_out = np.ones(len(dataset), bool)
         left_out[np.concatenate([np.empty(0, int), *iterator.frozen_batches])] = False
@@ -83,7 +74,7 @@ def limits_of(task: FairseqTask, name: str, given: Mapping[str, Any]) -> Limits:
 
 
 def lengths_by_limit(
-    dataset: FairseqDataset, pairs: Iterable[int], limits: Limits, otherwise: str | None = None
+    dataset: FairseqDataset, pairs: Iterable[int], limits: Limits, otherwise: str
 ) -> dict[str, list[int]]:
     """Return the lengths of the pairs that exceed each limit; `otherwise` is of those that exceed
     none."""
@@ -96,7 +87,7 @@ def lengths_by_limit(
             for option in options
             if length > most
         }
-        if otherwise and not broken:
+        if not broken:
             broken[otherwise] = max(size)
         for option, length in broken.items():
             lengths.setdefault(option, []).append(length)

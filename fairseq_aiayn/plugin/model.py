@@ -37,12 +37,7 @@ from fairseq_aiayn.nn.transformer import (
     needed_mask,
 )
 from fairseq_aiayn.paper import ROWS, Row
-from fairseq_aiayn.settings import (
-    ENCODER_AND_DECODER,
-    SHARING,
-    SIDES,
-    option,
-)
+from fairseq_aiayn.settings import ENCODER_AND_DECODER, SHARING, SIDES, option
 
 MODEL_NAME = "aiayn"
 # A model's sizes and rates: the symbol in Dimensions and in a row, and what --help says
