@@ -34,7 +34,7 @@ REFERENCE = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")  # ${optimization.lr}
 # A configuration of fairseq, its references resolved, has about 500 values in 50,000 characters.
 # Ten references in each of nine nested lists would make 10⁹ values.
 LARGEST, EACH_VALUE = 1_000_000, 10  # characters, and what a value counts beside its own
-MOST_PARTS, DEEPEST = 10**7, 1_000  # of a value, its parts counted as often as they occur
+MOST_PARTS = 10_000  # of a tuple, counted as often as they occur in it
 PLAIN = (bool, int, float, str, bytes, enum.Enum)
 
 
@@ -152,9 +152,9 @@ def require_intact(path: Path, weights: bool) -> None:
 def require_hashable(pickled: IO[bytes]) -> None:
     """Raise RecursionError for a value whose hash, as the key of a dict, would take hours or more
     than the stack: tuples within tuples, the same ones again and again."""
-    stack: list[tuple[int, int]] = []  # of each value: its parts, and how deep they lie
+    stack: list[int] = []  # of each value: how many parts it has
     marks: list[int] = []
-    seen: dict[Any, tuple[int, int]] = {}
+    seen: dict[Any, int] = {}
     for operation, index, _ in pickletools.genops(pickled):
         if "GET" in operation.name:
             stack.append(seen[index])
@@ -167,13 +167,10 @@ def require_hashable(pickled: IO[bytes]) -> None:
             first = len(stack) - len(taken)
             if pickletools.markobject in taken:
                 first = marks.pop() - taken.index(pickletools.markobject)
-            parts = stack[first:]
-            del stack[first:]
-            size = 1 + sum(size for size, _ in parts)
-            depth = 1 + max((depth for _, depth in parts), default=0)
-            if size > MOST_PARTS or depth > DEEPEST:
+            size = 1 + sum(stack[first:])
+            if "TUPLE" in operation.name and size > MOST_PARTS:
                 raise RecursionError("it has values within values without end")
-            stack += [(size, depth)] * len(operation.stack_after)
+            stack[first:] = [size] * len(operation.stack_after)
 
 
 @contextmanager
