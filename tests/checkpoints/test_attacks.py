@@ -116,10 +116,10 @@ def test_lists_within_lists_end(tmp_path):
     loop: list = []
     loop.append(loop)
     for value in (wide, loop):
-        refusal(save(tmp_path / "evil.pt", checkpoint(args=argparse.Namespace(arch=value))))
-        state = checkpoint()
-        state["extra_state"]["best"] = value
+        state = checkpoint(args=argparse.Namespace(arch=value))
         refusal(save(tmp_path / "evil.pt", state))
+        state["extra_state"]["best"] = value
+        refusal(save(tmp_path / "evil.pt", state | {"args": None}))
 
 
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])

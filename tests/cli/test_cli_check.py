@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections import namedtuple
+from importlib.metadata import version
 
 import fork_server
 import pytest
@@ -55,8 +56,6 @@ def test_all_that_is_missing_is_said_at_once(aiayn, monkeypatch):
     ],
 )
 def test_fairseqs_python_must_have_this_package(aiayn, monkeypatch, tmp_path, answer, fault):
-    from importlib.metadata import version
-
     answer = answer.format(here=version("fairseq-aiayn"))
     write_tool(tmp_path / "python3.9", f"echo {answer}\n")
     program = write_tool(tmp_path / "fairseq-train", "") / "fairseq-train"

@@ -17,14 +17,12 @@ from fairseq_aiayn.paper import Decoding
 def written(model: Model, path: Path) -> Path:
     """The model in a folder with CTranslate2's files."""
     path.mkdir(exist_ok=True)
-    vocabularies = []
-    for side, vocabulary in (("source", model.source), ("target", model.target)):
-        (file := path / f"dict.{side}.txt").write_text(
-            "".join(f"{piece} 1\n" for piece in vocabulary.types[len(SPECIAL) :])
-        )
-        vocabularies.append(replace(vocabulary, file=file))
-    source, target = vocabularies
-    write_folder(replace(model, source=source, target=target), path / "folder", True)
+    sides = {"source": model.source, "target": model.target}
+    for side, vocabulary in sides.items():
+        types = vocabulary.types[len(SPECIAL) :]
+        (path / side).write_text("".join(f"{piece} 1\n" for piece in types))
+        sides[side] = replace(vocabulary, file=path / side)
+    write_folder(replace(model, **sides), path / "folder", True)
     return path / "folder"
 
 
