@@ -195,7 +195,7 @@ recipes: nodes_do_not_count_each_other
 recipes: other_options_replace_a_training
   [[ -e $made ]] && new= => [[ -e $made && ! -e $file ]] && new=
 recipes: held_out_sentences_stay_in_training
-  splits["train"] = without_sentences_of(splits["train"], splits[name]) => pass
+  splits["train"], splits["valid"] + splits["test"]) => splits["train"], [])
 """
 
 
