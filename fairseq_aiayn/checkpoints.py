@@ -28,7 +28,7 @@ from omegaconf.base import ContainerMetadata, Metadata
 from torch import Tensor
 from tqdm import tqdm
 
-from fairseq_aiayn.text import require_not_among, whole_path
+from fairseq_aiayn.text import require_not_among, require_plain, whole_path
 
 REFERENCE = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")  # ${optimization.lr}
 # A configuration of fairseq, its references resolved, has about 500 values in 50,000 characters.
@@ -91,15 +91,16 @@ def read_checkpoint(path: Path, weights: bool = True) -> dict[str, Any]:
     or damaged, asks for anything but plain data, has references that reach outside its
     configuration, or is not a checkpoint of fairseq.
     """
-    if path.exists() and not path.is_file():  # reading a pipe or a device may never end
-        raise ValueError(f"{path}: expected a plain file, got a directory, a pipe or a device")
+    require_plain(path)
     state = _load(path, weights)
     try:
         require_contents(state)
         configuration = plain(state.get("cfg"))
         _resolved(configuration, configuration, Allowance())
         _resolved(plain(state.get("args")), {}, Allowance())  # has no references
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise ValueError(f"{path}: expected a configuration, got one within itself") from error
+    except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     return state
 

@@ -10,10 +10,12 @@ Packages that take long to import are imported by the functions that use them.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
@@ -29,6 +31,7 @@ Quotes = Literal["ascii", "keep"]
 HYPHEN = " @-@ "  # how the tokenizer of Moses writes a hyphen with its option -a
 # A line of fairseq-generate: hypothesis, detokenized or in tokens, its scores, source or reference;
 # number; text of a hypothesis
+SUMMARY = re.compile(r"Generate \S+ with beam=\d+: ")
 GENERATED = re.compile(r"^([DHPST])-(\d+)\t(?:[^\t\n]*\t(.*))?", re.MULTILINE)
 # Of sacreBLEU; otherwise 13a
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
@@ -117,10 +120,15 @@ def require_sentences(
     name: str, lines: Sequence[str], file: str = "OUTPUT", kind: str = "D"
 ) -> None:
     """Raise ValueError if a line of what the message calls `name` is one of fairseq-generate; it
-    says how to extract those of a `kind` from the file."""
+    says how to extract those of a `kind` from the file, with --nbest the first of each sentence."""
+    if lines and SUMMARY.match(lines[0]):
+        raise ValueError(f"{name}: expected sentences, got what fairseq-generate --quiet prints")
     for match in filter(None, map(GENERATED.match, lines)):
         kind = "H" if kind + match[1] == "DH" else kind  # they were extracted already
-        command = f"grep ^{kind}- {quote(file)} | sort -V | cut -f {2 if kind == 'T' else 3}-"
+        same = re.compile(rf"^{kind}-{match[2]}\t".encode(), re.MULTILINE)
+        several = os.path.isfile(file) and len(same.findall(Path(file).read_bytes())) > 1
+        steps = " awk '!seen[$1]++' |" * several + " sort -V | cut -f"
+        command = f"grep ^{kind}- {quote(file)} |{steps} {2 if kind == 'T' else 3}-"
         line = f"{match[1]}-{match[2]} of fairseq-generate"
         raise ValueError(f"{name}: expected sentences, got {line}; try {command} > {name}.txt")
 

@@ -98,11 +98,18 @@ def source_name(path: str | Path) -> str:
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
+def require_plain(path: Path) -> None:
+    """Raise ValueError for a directory, a pipe or a device: reading one may never end."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: expected a plain file, got a directory, a pipe or a device")
+
+
 # --- structured data --------------------------------------------------------------------------
 
 
 def read_json(path: Path) -> object:
     """Read a JSON file; raises OSError if it is unreadable, ValueError if it is not JSON."""
+    require_plain(path)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

@@ -25,6 +25,7 @@ recipes=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 root=$(dirname "$recipes") # the checkout, or where `aiayn recipes` wrote this
 # python "$module" NAME is python -m NAME without imports from the user's directory.
 module=$recipes/module.py
+export PYTHONSAFEPATH=1 # nor from that of a script
 export PYTHONUTF8=1 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-10000} # threads that wait leave shared cores
 export TORCH_ELASTIC_SHUTDOWN_TIMEOUT=110 # seconds for workers to end; an older torchrun gives 30
 unset PYTHONIOENCODING # it would override PYTHONUTF8

@@ -36,7 +36,7 @@ read_options() {
     mirror=${mirror:+$(realpath -- "$mirror")}
     find_package
     [[ $dry_run == false ]] || echo "export PATH=$(quoted "$PATH") PYTHONPATH=$(quoted "$PYTHONPATH")" \
-        "PYTHONUTF8=1"
+        "PYTHONUTF8=1 PYTHONSAFEPATH=1"
 }
 
 # Print the names of the options that scripts declare.

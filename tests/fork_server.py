@@ -220,7 +220,8 @@ def run(name: str, words: list[str]) -> int | None:
         return importlib.import_module("torch.distributed.run").main()
     if name in ("python", WORKER):
         sys.argv = words
-        sys.path.insert(0, os.path.dirname(words[0]))
+        if "PYTHONSAFEPATH" not in os.environ:
+            sys.path.insert(0, os.path.dirname(words[0]))
         runpy.run_path(words[0], run_name="__main__")
         return 0
     command = importlib.import_module(MODULES[name])

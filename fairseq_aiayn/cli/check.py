@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fairseq_aiayn.paper import VOCABULARY_EN_DE, find_row
 from fairseq_aiayn.runs.record import BFLOAT16_UNITS, hardware, packages
+from fairseq_aiayn.settings import option
 from fairseq_aiayn.text import missing_package
 
 COMMANDS = [f"fairseq-{name}" for name in ("preprocess", "train", "validate", "generate")]
@@ -57,6 +58,10 @@ def run_check(arguments: argparse.Namespace) -> None:
       aiayn check --row big --gpus 8 --precision fp16 --directory exp
       recipes/wmt14_en_de/run.sh --gpus 8 --stop_stage 0
     """
+    for name, least in (("gpus", 0), ("runs", 1), ("vocab", 1), ("text_gib", 0)):
+        number = getattr(arguments, name)
+        if number is not None and not least <= number <= 10**9:
+            raise ValueError(f"{option(name)}: expected a number from {least}, got {number}")
     has = hardware()
     versions = [f"{name} {number}" for name, number in packages().items()]
     print(", ".join(versions))
@@ -144,8 +149,8 @@ def _gpus(arguments: argparse.Namespace) -> Iterator[str]:
 def _room(arguments: argparse.Namespace) -> Iterator[str]:
     """Yield a fault for a directory that cannot be written to, or has too little room."""
     directory = arguments.directory.absolute()
-    there = next(path for path in (directory, *directory.parents) if path.is_dir())
-    if not os.access(there, os.W_OK):
+    there = next(path for path in (directory, *directory.parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
         yield f"{there} cannot be written to, choose another directory"
     needed = arguments.text_gib
     if arguments.manifest:

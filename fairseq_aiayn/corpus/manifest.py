@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from fairseq_aiayn.text import dataclass_of, script
+from fairseq_aiayn.text import dataclass_of, require_plain, script
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -107,6 +107,7 @@ class Manifest:
 
 def read_manifest(path: Path) -> Manifest:
     """Read a corpus.toml; raises OSError, or ValueError with file, table and rule."""
+    require_plain(path)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 from fairseq_aiayn.decoding.search import Search
 from fairseq_aiayn.nn.dimensions import LONGEST_SINUSOIDS, Dimensions, Sharing
 from fairseq_aiayn.paper import Decoding
-from fairseq_aiayn.text import read_dataclass, stream_lines, whole_folder
+from fairseq_aiayn.text import read_dataclass, require_plain, stream_lines, whole_folder
 
 if TYPE_CHECKING:
     from fairseq_aiayn.nn.transformer import Transformer
@@ -162,6 +162,7 @@ def sums_of(folder: Path, names: Sequence[str]) -> dict[str, str]:
     """Return the SHA-256 of each of these files that is in a folder, in hexadecimal digits."""
     sums = {}
     for name in names:
+        require_plain(folder / name)
         if (folder / name).exists():
             digest = sha256()
             with (folder / name).open("rb") as file:

@@ -21,6 +21,7 @@ NO_MEMORY = re.compile(
     re.MULTILINE,
 )
 NOT_FINITE = re.compile(r"^FloatingPointError: .*(?:Minimum loss scale|Nan/Inf)", re.MULTILINE)
+NO_ROOM = re.compile(r"^OSError: \[Errno (?:28|122)\]", re.MULTILINE)  # the disk, or a quota
 TOKENS_OF_GENERATE = 12_000  # of a batch, if no size is given
 LOST_IN_A_ROW = 10  # batches; a training that loses so many loses all of them, and would not end
 Changes = dict[str, str]  # words of a command line, by the words that they replace
@@ -36,8 +37,10 @@ def advice(command: str, error: BaseException, given: Mapping[str, Any]) -> str 
     kind, trace = ("".join(form(error)) for form in (format_exception_only, format_exception))
     if NO_MEMORY.search(kind):
         return out_of_memory(smaller_batches(command, trace, given))
-    if NOT_FINITE.search(kind):
-        return f"the gradients are not finite: {instead(calmer(given))}, from a checkpoint before"
+    if NO_ROOM.search(trace):  # fairseq may fail again while it handles this or the next
+        return "no space left on the disk: make room, then the same command goes on"
+    if NOT_FINITE.search(trace):
+        return f"the gradients are not finite: {instead(calmer(given))}, from an earlier checkpoint"
     return None
 
 

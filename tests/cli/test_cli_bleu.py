@@ -66,16 +66,19 @@ def test_bad_input_is_one_line(refused, name, content, options, message):
     assert refused(*COMMAND, *options).startswith(f"aiayn bleu: {message}")
 
 
-def test_output_of_fairseq_generate_is_refused_with_the_command_that_extracts_it(
-    refused,
-):
+def test_output_of_fairseq_generate_is_refused_with_the_command_that_extracts_it(refused):
     """Whole or in part; the numbers of its lines do not matter. The command works as it is."""
     parts = ("S-{}\ta b", "T-{}\tJa .", "H-{}\t-0.1\tJa .", "D-{}\t-0.1\tJa.", "P-{}\t-0.1 -0.1")
     log = [part.format(number) for number in (1, 0) for part in parts]
     Path("raw it").write_text("\n".join([*log, "Generate test with beam=4: BLEU4 = 1.0", ""]))
     Path("grepped").write_text("".join(f"{line}\n" for line in log if line.startswith("H")))
+    second = [f"D-{number}\t-0.2\tNein." for number in (1, 0)]
+    Path("nbest").write_text("\n".join([*log, *second, ""]))
+    Path("quiet").write_text("Generate test with beam=4: BLEU4 = 1.0\n")
+    assert "expected sentences, got what" in refused(*COMMAND, "--hypothesis", "quiet")
     for option, name, text in (
         ("--hypothesis", "raw it", "Ja."),
+        ("--hypothesis", "nbest", "Ja."),
         ("--hypothesis", "grepped", "Ja ."),
         ("--reference", "raw it", "Ja ."),
         ("--tokens", "raw it", "Ja ."),

@@ -47,6 +47,13 @@ def test_all_that_is_missing_is_said_at_once(aiayn, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "words", ["--gpus -1", "--runs 0", "--vocab 0", "--text-gib nan", "--text-gib inf"]
+)
+def test_numbers_that_mean_nothing_are_refused(refused, words):
+    assert refused("check", *words.split()).startswith(f"aiayn check: {words.split()[0]}: expected")
+
+
+@pytest.mark.parametrize(
     ("answer", "fault"),
     [
         ("True 0.0.1", "which has fairseq-aiayn 0.0.1, here it is"),
@@ -70,6 +77,9 @@ def test_room_is_for_the_text_and_the_checkpoints_that_are_not_there_yet(aiayn, 
     enough = ("check", "--directory", tmp_path, "--row", "base")  # 8 files of 16 bytes a parameter
     assert aiayn(*enough)[0] == 0
     german = ("--manifest", RECIPES / "wmt14_en_de/corpus.toml", "--source-lang", "en")
+    (tmp_path / "file").touch()
+    below = aiayn("check", "--directory", tmp_path / "file/exp")
+    assert "file cannot be written to" in below[2]
     for more in (("--text-gib", 3), ("--runs", 2), (*german, "--target-lang", "de")):
         assert "has 9.0 GiB free" in aiayn(*enough, *more)[2]
     with (tmp_path / "made").open("wb") as file:

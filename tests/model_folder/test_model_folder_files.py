@@ -180,6 +180,11 @@ def test_changed_weights_are_noticed_but_in_a_folder_of_an_earlier_version(folde
     data = path.read_bytes()
     path.write_bytes(data[:-8] + bytes(8))
     assert refused(folder).startswith(f"{path}: changed since the export")
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert refused(folder).startswith(f"{path}: expected a plain file")
+    path.unlink()
+    path.write_bytes(data[:-8] + bytes(8))
     forget_sum_of_weights(folder)
     read_folder(folder)
 

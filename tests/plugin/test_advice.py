@@ -15,6 +15,8 @@ CUDA = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 CPU = RuntimeError("[enforce fail] err == 0. DefaultCPUAllocator: can't allocate memory: you tried")
 SCALE = FloatingPointError("Minimum loss scale reached (0.0001). Your loss is probably exploding.")
 NAN = FloatingPointError("gradients are Nan/Inf")
+WHILE_HANDLING = StopIteration()  # of fairseq's own detector
+WHILE_HANDLING.__context__ = NAN
 SPAWNED = torch.multiprocessing.ProcessRaisedException(
     '\n\n-- Process 1 terminated with the following error:\n  File "t.py", line 9, in train_step\n'
     f"torch.OutOfMemoryError: {CUDA}",
@@ -62,6 +64,12 @@ def test_without_memory_batches_are_halved_and_an_update_keeps_its_tokens(
     assert expected in said and said.startswith("out of memory: ")
 
 
+def test_a_full_disk_is_named_whatever_fails_after_it():
+    error = RuntimeError("PytorchStreamWriter failed writing file")
+    error.__context__ = OSError(28, "No space left on device")
+    assert advice("fairseq-train", error, given()).startswith("no space left on the disk")
+
+
 def test_of_a_process_that_fairseq_started_the_error_counts():
     assert "--max-tokens 2048 --update-freq 2" in advice("fairseq-train", SPAWNED, given())
 
@@ -73,7 +81,7 @@ def test_generate_without_a_size_has_fairseqs_own():
     assert "--beam 2 instead of --beam 4" in advice("fairseq-interactive", error, sizes)
 
 
-@pytest.mark.parametrize("error", [SCALE, NAN])
+@pytest.mark.parametrize("error", [SCALE, NAN, WHILE_HANDLING])
 @pytest.mark.parametrize(
     ("arch", "flags", "changes"),
     [

@@ -288,9 +288,14 @@ def test_text_that_another_recipe_makes_is_waited_for(sample, tmp_path):
     assert process.wait(PATIENCE) == 0
 
 
-def test_python_imports_nothing_from_the_users_directory(tmp_path):
-    for name in ("tqdm", "fairseq_aiayn", "json", "runpy"):
-        (tmp_path / f"{name}.py").write_text(f"open('{tmp_path}/mark', 'w')\n")
+def test_python_imports_nothing_from_the_users_directory_or_a_scripts(tmp_path):
+    copy = shutil.copytree(RECIPES, tmp_path / "copied/recipes")
+    for name in ("tqdm", "fairseq_aiayn", "json", "random", "runpy"):
+        for place in (tmp_path, copy, copy / "demo"):
+            (place / f"{name}.py").write_text(f"open('{tmp_path}/mark', 'w')\n")
+    prepare = f"python {copy}/demo/prepare.py --help"
+    for command in (f"{copy}/multi30k/run.sh --dry_run", f". {copy}/lib.sh; {prepare}"):
+        assert call(["bash", "-c", command]).returncode == 0
     words = [RECIPES / "multi30k/run.sh", "--dry_run", "--device", "cpu"]
     for path in ("", ":", "::"):
         finish(words, tmp_path, PYTHONPATH=path)
