@@ -93,9 +93,7 @@ def test_means_are_float32_at_least_and_sums_do_not_round(dtype, tmp_path):
         assert model["near"].item() == 1.0 + eps / 2
 
 
-def test_tied_parameters_are_saved_once_and_views_of_one_storage_are_not_tied(
-    tmp_path,
-):
+def test_tied_parameters_are_saved_once_and_views_of_one_storage_are_not_tied(tmp_path):
     for updates in (1, 3):
         matrix = torch.full((300, 100), float(updates))
         save(tmp_path, updates, encoder=matrix, decoder=matrix, output=matrix, own=matrix.clone())

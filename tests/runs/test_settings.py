@@ -74,10 +74,7 @@ def test_a_training_that_goes_on_keeps_the_record_of_its_first_start(tmp_path, w
         go_on = ("--resumes", record, "--command", "train", command)
         last = write(record, "training", *options, "--nodes=3", *go_on)
     assert {key: last[key] for key in MADE} == MADE
-    wheres = [
-        {"device": "cuda", "gpus": 2, "nodes": 3},
-        {"device": "cpu", "gpus": 0, "nodes": 3},
-    ]
+    wheres = [{"device": "cuda", "gpus": 2, "nodes": 3}, {"device": "cpu", "gpus": 0, "nodes": 3}]
     for start, where in zip(last["resumed"], wheres, strict=True):
         assert start.items() >= where.items() and start["hardware"] and start["packages"]
     evaluated = ["--training", record, "--command", "score", "bleu"]
