@@ -129,6 +129,7 @@ def test_a_signal_to_the_parent_of_the_processes_that_fairseq_starts_ends_them_w
 ):
     (tmp_path / "train.py").write_text(SPAWNING)
     several = ["--distributed-backend", "gloo", "--distributed-world-size", "2"]
+    several += ["--distributed-init-method", f"file://{tmp_path}/meeting"]  # no port can be taken
     arguments = [data_bin, *PLUGIN, *SMALL, *several, "--ddp-backend", "legacy_ddp"]
     most = ["--max-update", "5000", "--disable-validation", "--save-dir", tmp_path / "ck"]
     ended = run("python", tmp_path / "train.py", *arguments, *most, fails=True)
