@@ -1,8 +1,9 @@
 """Stands in for fairseq's commands where only what a recipe does around them is tested.
 
 Each leaves at once what the recipes read of the real one's results: "binaries" that are the text,
-translations that are the references. STAND_IN_FAILS names an architecture whose training fails,
-STAND_IN_SPOILS a part of the path of models that translate badly.
+translations that are the references, in subwords and tokens unless told otherwise. STAND_IN_FAILS
+names an architecture whose training fails, STAND_IN_SPOILS a part of the path of models that write
+one word for every other sentence.
 
     python fairseq_stand_in.py fairseq-train DATA --arch ...
 """
@@ -14,6 +15,8 @@ import sys
 import zipfile
 from itertools import pairwise
 from pathlib import Path
+
+from sacremoses import MosesDetokenizer
 
 PARTS = ("train", "valid", "test")
 
@@ -49,8 +52,17 @@ def generate(flags: dict[str, str]) -> None:
     text = Path(flags["data"]) / f"{subset}.{flags['--target-lang']}"
     lines = text.read_bytes().decode().split("\n")[:-1]
     if os.environ.get("STAND_IN_SPOILS", "no such path") in flags["--path"]:
-        lines = [line.split(" ")[0] for line in lines]
-    found = [f"D-{k}\t-0.1\t{line.replace('@@ ', '')}\n" for k, line in enumerate(lines)]
+        lines = [line if k % 2 else line.split(" ")[0] for k, line in enumerate(lines)]
+    found = []
+    for k, line in enumerate(lines):
+        if flags.get("--post-process") == "subword_nmt":
+            line = f"{line} ".replace("@@ ", "").strip()
+        elif flags.get("--post-process") == "sentencepiece":
+            line = line.replace(" ", "").replace("\u2581", " ").strip()
+        found.append(f"H-{k}\t-0.1\t{line}\n")
+        if "--tokenizer" in flags:
+            line = MosesDetokenizer(flags["--target-lang"]).detokenize(line.split())
+        found.append(f"D-{k}\t-0.1\t{line}\n")
     sys.stdout.buffer.write("".join(reversed(found)).encode())  # as batches are: in any order
     print(f"Translated {len(lines):,} sentences (9 tokens) in 1.0s (9/s)", file=sys.stderr)
 

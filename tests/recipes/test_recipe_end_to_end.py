@@ -30,9 +30,11 @@ from recipe_runs import (
     with_holds,
 )
 
+from fairseq_aiayn import scores
 from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
 from fairseq_aiayn.inference.export import find_run
 from fairseq_aiayn.inference.folder import text_of_data
+from fairseq_aiayn.treebank.evalb import score_files, summarize
 
 RUN = "aiayn-tiny-1"
 TEXT = ["1-download", "2-clean", "3-subwords", "4-binarize"]
@@ -182,6 +184,9 @@ def test_both_systems_side_by_side_end_as_one_after_the_other(tmp_path):
     assert "stage 9-table" in finish([*words, "--side_by_side"], **tools).stderr
     assert stages_run(finish([*words, "--side_by_side"], **tools).stderr) == []
     beside = results(tmp_path / "exp")
+    for run in (RUN, "stock-tiny-1"):  # translations are the references
+        score = json.loads((tmp_path / "exp" / run / "score.json").read_text())
+        assert score["paper"]["score"] == score["sacrebleu"]["score"] == pytest.approx(100)
     shutil.rmtree(tmp_path / "exp")
     alone = finish(words, **tools)
     assert "aiayn: " not in alone.stderr and results(tmp_path / "exp") == beside
@@ -208,6 +213,20 @@ def test_the_printed_demo_is_a_script_that_gets_the_same_scores(tmp_path):
 SAME = "Il a dit\u00a0: « Straße-NAME\u2019s » & «\u00adoui\u00ad» … 12.5"
 
 
+def scores_are_right(exp: Path, language: str) -> None:
+    """Every translation of ours is its reference, but for the first; of stock's, every other is one
+    word of it."""
+    references = lines_of(exp / f"text/test.{language}")
+    for run, first_words in (("aiayn-tiny-3", 0), ("stock-tiny-3", 7)):
+        hypotheses = lines_of(exp / run / "hypothesis.txt")
+        same = [*map(str.__eq__, hypotheses, references)][1:]
+        assert same.count(False) == max(0, first_words - 1) and len(same) == 12
+        score = json.loads((exp / run / "score.json").read_text())
+        expected = scores.score(hypotheses, references, language)
+        assert score["paper"]["score"] == expected.paper.score
+        assert score["sacrebleu"]["score"] == expected.sacrebleu.score
+
+
 @pytest.mark.parametrize(
     ("recipe", "language", "options"),
     [
@@ -224,7 +243,10 @@ def test_all_splits_go_through_the_same_steps_which_export_reads(
     corpus = make_corpus(recipe, tmp_path / "mirror", language, 40, SAME)
     tools = with_stand_ins(tmp_path / "tools")
     exp = tmp_path / "R&D"
-    finish(mirrored(corpus, exp, "--stop_stage", "4", *options), **tools)
+    run = ("--row", "tiny", "--average", "1", "--seeds", "3", "--system", "both")
+    spoils = {"STAND_IN_SPOILS": "stock-"}
+    finish(mirrored(corpus, exp, *run, *options), **tools | spoils)
+    scores_are_right(exp, language)
     for side in ("en", language):
         steps = set()
         for split in ("train", "valid", "test"):
@@ -322,10 +344,16 @@ def test_the_sets_of_trees_and_no_symbol_of_them_is_unknown(trees, tmp_path):
 
 def test_the_dropout_that_is_best_on_section_22_parses_section_23(trees, tmp_path):
     tools = with_stand_ins(tmp_path / "tools") | {"STAND_IN_SPOILS": "dropout0.1"}
-    words = [*trees, "--average", "1", "--exp", tmp_path / "an exp", "--dropouts", "0.1 0.3"]
+    words = [*trees, "--average", "1", "--exp", tmp_path / "an exp", "--dropouts", "0.3 0.1"]
     finish(words, **tools)
-    runs = {path.name for path in (tmp_path / "an exp").glob("aiayn-*") if (path / "test").exists()}
-    assert runs == {f"{PARSER}-dropout0.3"}
+    (run,) = (path for path in (tmp_path / "an exp").glob("aiayn-*") if (path / "test").exists())
+    assert run.name == f"{PARSER}-dropout0.3"
+    assert json.loads((run / "test/score.json").read_text())["all"]["f1"] == pytest.approx(100)
+    spoilt = run.with_name(f"{PARSER}-dropout0.1") / "valid"
+    expected = summarize(score_files(spoilt / "gold.trees", spoilt / "predicted.trees")).all
+    score = json.loads((spoilt / "score.json").read_text())["all"]
+    assert (score["recall"], score["precision"]) == (expected.recall, expected.precision)
+    assert score["recall"] < score["precision"] - 1
 
 
 def test_lists_that_share_a_file_are_refused(trees, tmp_path):

@@ -1,0 +1,212 @@
+"""What each command of an experiment must have, written once for all recipes, in dry runs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from recipe_runs import RECIPES, call
+from test_recipe_commands import value
+
+from fairseq_aiayn import paper
+from fairseq_aiayn.cli.main import main
+
+SYSTEMS, SEEDS = ("aiayn", "stock"), ("3", "7")
+MOSES = ("--tokenizer", "moses")
+NORMALIZED = ("--tokenizer", "moses", "--normalize")
+
+
+class Command(NamedTuple):
+    """The words of a command, and the files that it reads and writes."""
+
+    words: list[str]
+    reads: str | None
+    writes: str | None
+
+
+class Experiment(NamedTuple):
+    """A recipe, and what is its own."""
+
+    recipe: str
+    options: tuple[str, ...]
+    row: paper.Row
+    languages: tuple[str, str]
+    cleaning: tuple[str, ...] = ()
+    search: tuple[tuple[str, ...], ...] = ()  # of our system and of stock's, if not the row's
+
+    @property
+    def parses(self) -> bool:
+        return self.languages[1] == "tree"
+
+
+WORDS, PIECES = ("--max-length", "250"), ("--max-length", "250", "--max-ratio", "1.5")
+PUBLISHED = ("--beam", "5", "--lenpen", "1.4"), ("--beam", "5")
+EXPERIMENTS = [
+    Experiment("wmt14_en_de", (), paper.BASE, ("en", "de"), (*NORMALIZED, *PIECES)),
+    Experiment("wmt14_en_de", ("--source_lang", "de", "--target_lang", "en", "--row", "big"),
+               paper.ROWS["big"], ("de", "en"), (*NORMALIZED, *PIECES)),
+    Experiment("wmt14_en_fr", (), paper.ROWS["big_en_fr"], ("en", "fr"),
+               ("--tokenizer", "none", *PIECES)),
+    Experiment("multi30k", ("--target_lang", "fr"), paper.ROWS["tiny"], ("en", "fr"),
+               (*NORMALIZED, *PIECES)),
+    Experiment("multi30k", ("--row", "multi30k_tiny"), paper.ROWS["multi30k_tiny"], ("en", "de"),
+               (*NORMALIZED, "--lowercase", *WORDS), PUBLISHED),
+    Experiment("demo", (), paper.ROWS["tiny"], ("en", "de"), (*MOSES, "--max-length", "1000")),
+    Experiment("wsj_parsing", ("--corpus", "gum"), paper.ROWS["parsing_tiny"], ("words", "tree")),
+]  # fmt: skip
+
+
+@cache
+def plan(recipe: str, *options: str) -> list[Command]:
+    """Return the commands that a dry run of both systems shows."""
+    words = [RECIPES / recipe / "run.sh", "--dry_run", "--exp", "/E", "--device", "cpu"]
+    words += ["--system", "both", "--seeds", " ".join(SEEDS), *options]
+    result = call(words)
+    assert result.returncode == 0, result.stderr
+    found = []
+    for line in result.stdout.replace("\\\n", " ").splitlines():
+        if line.startswith(("fairseq-", "aiayn ", "python ", "subword-nmt ", "sh ", "cat ")):
+            words = shlex.split(line)
+            files = {name: words.index(name) for name in ("<", ">", "2>") if name in words}
+            reads, writes = (words[files[name] + 1] if name in files else None for name in "<>")
+            found.append(Command(words[: min(files.values(), default=None)], reads, writes))
+    return found
+
+
+def of(commands: list[Command], *begins: str) -> list[Command]:
+    """Return the commands that have these words at their beginning, or of a module of ours."""
+    modules = ["python", f"{RECIPES}/module.py"]
+    starts = [[*begins], [*modules, *begins]]
+    return [one for one in commands if any(one.words[: len(s)] == s for s in starts)]
+
+
+def flags(capsys: pytest.CaptureFixture, *words: str) -> list[str]:
+    """Return what `aiayn flags` prints."""
+    assert main(["flags", *words]) == 0
+    return capsys.readouterr().out.split()
+
+
+def require(words: list[str], expected: dict[str, str | None]) -> None:
+    assert {flag: value(words, flag) for flag in expected} == expected, words
+
+
+def has(words: Sequence[str], part: Sequence[str]) -> bool:
+    """Whether words have a part, in its order."""
+    return f" {shlex.join(part)} " in f" {shlex.join(words)} "
+
+
+def name_of(one: object) -> str:
+    return "".join((one.recipe, *one.options)) if isinstance(one, Experiment) else str(one)
+
+
+@pytest.mark.parametrize(
+    ("one", "average"),
+    [*((one, None) for one in EXPERIMENTS), (EXPERIMENTS[0], "1"), (EXPERIMENTS[-1], "9")],
+    ids=name_of,
+)
+def test_every_run_is_trained_averaged_searched_and_scored_as_its_own(one, average, capsys):
+    shown = plan(one.recipe, *one.options, *(("--average", average) if average else ()))
+    last = average or str(one.row.averaged)
+    source, target = one.languages
+    for system, seed in ((system, seed) for system in SYSTEMS for seed in SEEDS):
+        run = f"/E/{system}-{one.row.name}-{seed}"
+        mine = [each for each in shown if f"{run}/" in f"{each} "]
+        task = f"aiayn_{'parsing' if one.parses else 'translation'}"
+        data = {"--source-lang": source, "--target-lang": target}
+        data |= {"--task": task if system == "aiayn" else "translation"}
+        data |= {"--required-batch-size-multiple": "1"}
+        (train,) = of(mine, "fairseq-train", "/E/bin")
+        assert has(train.words, flags(capsys, one.row.name, "--system", system, "--gpus", "1"))
+        require(train.words, data | {"--seed": seed, "--max-tokens-valid": "4096"})
+        require(train.words, {"--save-dir": f"{run}/checkpoints"})
+        require(train.words, {"--keep-interval-updates": str(max(int(last), one.row.averaged))})
+        require(train.words, {"--log-file": f"{run}/train.log", "--log-format": "json"})
+        checkpoint = f"{run}/{'checkpoints/checkpoint_last' if last == '1' else 'average'}.pt"
+        averaged = ["aiayn", "average", "--last", last, "--dir", f"{run}/checkpoints"]
+        averages = [[*averaged, "--output", checkpoint]] if last != "1" else []
+        assert [each.words for each in of(mine, "aiayn", "average")] == averages
+        part = f"{run}/test" if one.parses else run
+        (validate,) = of(mine, "fairseq-validate", "/E/bin")
+        (generate,) = of(mine, "fairseq-generate", "/E/bin")
+        for each in (validate, generate):
+            require(each.words, data | {"--path": checkpoint})
+        search = flags(capsys, one.row.name, "--search")
+        if one.search:
+            search = [*one.search[SYSTEMS.index(system)]]
+        is_default = system == "aiayn" and not one.search  # of our tasks
+        assert is_default or has(generate.words, search)
+        assert not is_default or not {"--beam", "--lenpen", "--max-len-b"} & {*generate.words}
+        pieces = None if one.parses else "subword_nmt"
+        if "none" in one.cleaning:
+            pieces = "sentencepiece"
+        tokenizer = "moses" if "moses" in one.cleaning else None
+        require(generate.words, {"--gen-subset": "test", "--post-process": pieces})
+        require(generate.words, {"--tokenizer": tokenizer})
+        (in_order,) = [each for each in of(mine, "sh", "-c") if "^D-" in each.words[2]]
+        assert in_order.reads == generate.writes
+        assert in_order.words[2] == "grep -a ^D- | sort -V | cut -f 3-"
+        copies = {each.writes: each.words[1:] for each in of(mine, "cat")}
+        if one.parses:
+            assert copies[f"{part}/words.txt"] == ["/E/trees/test.words"]
+            assert copies[f"{part}/gold.trees"] == ["/E/trees/test.trees"]
+            (trees,) = of(mine, "aiayn", "delinearize", str(in_order.writes))
+            require(trees.words, {"--words": f"{part}/words.txt"})
+            score = ["aiayn", "evalb", f"{part}/gold.trees", str(trees.writes)]
+            assert [each.words[:4] for each in of(mine, "aiayn", "evalb")] == [score, score]
+        else:
+            assert copies[f"{part}/source.txt"] == [f"/E/text/test.{source}"]
+            assert copies[f"{part}/reference.txt"] == [f"/E/text/test.{target}"]
+            (score,) = (each.words for each in of(mine, "aiayn", "bleu"))
+            require(score, {"--hypothesis": in_order.writes, "--target-lang": target})
+            require(score, {"--reference": f"{part}/reference.txt"})
+        (begun,) = of(mine, "fairseq_aiayn.runs.record", "training")
+        require(begun.words, {"--name": Path(run).name, "--system": system, "--seed": seed})
+        require(begun.words, {"--row": one.row.name})
+        (record,) = of(mine, "fairseq_aiayn.runs.record", "evaluation")
+        require(record.words, {"--training": begun.writes, "--subset": "test", "--average": last})
+        assert record.writes == f"{part}/settings.json"
+    (table,) = of(shown, "aiayn", "compare")[-1:]
+    assert len(table.words) == 2 + len(SYSTEMS) * len(SEEDS) + 2
+
+
+@pytest.mark.parametrize("one", EXPERIMENTS[:-1], ids=name_of)
+def test_every_set_and_side_goes_through_the_same_steps(one):
+    shown = plan(one.recipe, *one.options)
+    (cleaning,) = of(shown, "fairseq_aiayn.corpus.cleaning")
+    assert has(cleaning.words, one.cleaning)
+    require(cleaning.words, dict(zip(("--source-lang", "--target-lang"), one.languages)))
+    require(cleaning.words, {"--max-ratio": "1.5" if "--max-ratio" in one.cleaning else None})
+    steps = [word for word in one.cleaning if word in ("--normalize", "--lowercase")]
+    sets = [(name, language) for name in ("valid", "test") for language in one.languages]
+    tokenized = [
+        [
+            *steps,
+            "--language",
+            language,
+            f"/E/text/{name}.{language}",
+            f"/E/tokens/{name}.{language}",
+        ]
+        for name, language in sets
+        if "moses" in one.cleaning
+    ]
+    moses = of(shown, "fairseq_aiayn.corpus.moses")
+    assert [[*each.words[3:], each.reads, each.writes] for each in moses] == tokenized
+    (texts,) = of(shown, "fairseq_aiayn.corpus.texts")
+    assert ("--lowercase" in texts.words) == ("--lowercase" in steps)
+    both = [f"/E/tokens/train.{language}" for language in one.languages]
+    assert any(has(each.words, both) for each in shown)  # subwords are learned from both sides
+    applied = of(shown, "fairseq_aiayn.corpus.subwords", "apply")
+    sets = [("train", language) for language in one.languages] + sets
+    assert [(each.reads, each.writes) for each in applied] == [
+        (f"/E/tokens/{name}.{language}", f"/E/subwords/{name}.{language}")
+        for name, language in sets
+    ]
+    assert len({tuple(each.words) for each in applied}) == 1
+    (binarize,) = of(shown, "fairseq-preprocess")
+    assert "--joined-dictionary" in binarize.words
+    for name in ("train", "valid", "test"):
+        require(binarize.words, {f"--{name}pref": f"/E/subwords/{name}"})
