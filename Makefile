@@ -17,13 +17,14 @@ BENCH_TEXT := exp/bench/multi30k_en_de
 MINUTES ?= 10
 SEED ?= 1
 
-.PHONY: help setup demo test torture lint bench tour clean
+.PHONY: help setup demo test torture faults lint bench tour clean
 
 help:
 	@echo "make setup   install everything into $(VENV) (PYTHON=python3.12 chooses the interpreter)"
 	@echo "make demo    train, translate and score on real English-German text, beside stock fairseq"
 	@echo "make test    run the tests"
 	@echo "make torture attack aiayn's commands at random, 10 minutes (MINUTES=60 SEED=2)"
+	@echo "make faults  put deliberate faults into a copy and see whether tests notice (FAULTS='--draw 12')"
 	@echo "make lint    check Python and shell files"
 	@echo "make bench   measure speed and memory beside stock fairseq, 10 minutes (BENCH_DEVICE=cuda)"
 	@echo "make tour    execute docs/tour.ipynb, 2 minutes"
@@ -65,6 +66,10 @@ torture: $(READY)
 		$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest tests/torture -q -n 2 \
 			--hypothesis-profile torture --hypothesis-seed $$seed $(TORTURE) || exit; \
 		seed=$$((seed + 1)); done
+
+# Each fault in a copy of its own; its tests first, then all
+faults: $(READY)
+	@$(IN_VENV) OMP_NUM_THREADS=1 python tests/deliberate_faults.py $(FAULTS)
 
 lint: $(READY)
 	@$(IN_VENV) ruff check .

@@ -1,32 +1,45 @@
 """Put deliberate faults into package and recipes, one at a time, and see whether tests notice.
 
-    python tests/deliberate_faults.py                            all faults, some hours
-    python tests/deliberate_faults.py --only smoothing           faults with such a name
+    make faults                                          all of them
+    python tests/deliberate_faults.py --only smoothing   those of such a name
+    python tests/deliberate_faults.py --draw 12          so many, which the date draws
 
-Each fault is what a careless change or a misreading of the paper would make. The tests run in a
-copy of what git has of the repository, with one fault in it: first those of the fault's room,
-tests/ROOM, then all. Exits with 1 if a fault was not caught, and with 2 if the text of a fault is
-not in the package (in the recipes) exactly once: then the code has changed, and so must the fault.
+Each fault is what a careless change or a misreading of the paper would make. A process that has
+imported the libraries forks for each fault, and runs tests in a copy of what git has of the
+repository, with one fault in it: first those of the fault's place, then all. Exits with 1 if a
+fault was not caught, and with 2 if the text of a fault is not in the package (in the recipes)
+exactly once: then the code has changed, and so must the fault.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
+import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PACKAGE, RECIPES = "fairseq_aiayn", "recipes"
-LONGEST = "3600"  # seconds; tests that a fault makes endless have not caught it
-FAILED = re.compile(r"^(?:FAILED|ERROR) ([^: ]+)", re.MULTILINE)
+LONGEST = 900  # seconds; tests that a fault makes endless have not caught it
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+LIBRARIES = ("torch", "torch._dynamo", "matplotlib.pyplot", "nltk", "sacrebleu", "sacremoses")
+LIBRARIES += ("scipy.stats", "hypothesis", "fairseq.tasks")
 
-# ROOM: NAME, then a text in the package => what replaces it
+# TESTS [FILE]: NAME, then a text in FILE, or anywhere, => what replaces it. TESTS below tests/ are
+# those to begin with
 FAULTS = r"""
 nn: attention_scores_divided_by_d_k
   / math.sqrt(Q.size(-1)) => / Q.size(-1)
@@ -196,75 +209,153 @@ recipes: other_options_replace_a_training
   [[ -e $made ]] && new= => [[ -e $made && ! -e $file ]] && new=
 recipes: held_out_sentences_stay_in_training
   splits["train"], splits["valid"] + splits["test"]) => splits["train"], [])
+recipes/test_recipe_plans translation.sh: hypotheses_sorted_as_text
+  'grep -a ^D- | sort -V | => 'grep -a ^D- | sort |
+recipes/test_recipe_plans parsing.sh: trees_sorted_as_text
+  'grep -a ^D- | sort -V | => 'grep -a ^D- | sort |
+recipes/test_recipe_plans: reference_is_the_source
+  cat "$exp/text/$subset.$target_lang" => cat "$exp/text/$subset.$source_lang"
+recipes/test_recipe_plans: reference_is_in_tokens
+  cat "$exp/text/$subset.$target_lang" => cat "$exp/tokens/$subset.$target_lang"
+recipes/test_recipe_plans: translations_stay_in_tokens
+  --post-process "$bpe" "${detokenize[@]}" => --post-process "$bpe"
+recipes/test_recipe_plans: translations_stay_in_subwords
+  "${beam[@]}" --post-process "$bpe" => "${beam[@]}"
+recipes/test_recipe_plans translation.sh: every_seed_is_one
+  --seed "$seed" => --seed 1
+recipes/test_recipe_plans parsing.sh: every_seed_of_a_parser_is_one
+  --seed "$seed" => --seed 1
+recipes/test_recipe_plans: mean_of_checkpoints_not_used
+  checkpoint=$dir/average.pt # section => checkpoint=$dir/checkpoints/checkpoint_last.pt # section
+recipes/test_recipe_plans parsing.sh: parser_averages_two
+  aiayn average --last "$average" => aiayn average --last 2
+recipes/test_recipe_plans: one_side_has_no_byte_pairs
+  cat "${languages[@]/#/"$exp/tokens/train."}" => cat "$exp/tokens/train.$source_lang"
+recipes/test_recipe_plans wmt14_en_de/run.sh: pairs_of_any_ratio_stay
+  --max-ratio 1.5 =>
+recipes/test_recipe_plans parsing.sh: precision_and_recall_exchanged
+  "$scope/gold.trees" "$scope/predicted.trees" \ => "$scope/predicted.trees" "$scope/gold.trees" \
+recipes/test_recipe_end_to_end: last_dropout_instead_of_the_best
+  [[ $dry_run == true ]] || # the first of equal ones => [[ $dry_run != none ]] ||
+recipes/test_recipe_end_to_end: new_text_with_the_old_training
+  training_options=(text_sha256 row => training_options=(row
+recipes/test_recipe_shell: requeued_job_deletes_its_training
+  == 0 ]] || force=false stage=0 # a => == 0 ]] || stage=0 # a
+plugin/test_installed: weights_of_fp16_not_stored
+  HalfPrecision.state_dict = with_weights(HalfPrecision.state_dict) => pass
+plugin/test_installed: weights_of_fp16_not_loaded
+  HalfPrecision.load_state_dict = loading_weights(HalfPrecision.load_state_dict) => pass
+plugin/test_installed: checkpoints_copied_in_place
+  PathManager.copy = copied_whole(PathManager.copy) => pass
+plugin/test_installed: workers_outlive_their_torchrun
+  if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform => if sys.platform
+plugin/test_installed: first_process_ends_before_the_checkpoint_is_whole
+  true_of_any_process(trainer, False) => pass
+plugin/test_installed: gloo_waits_half_an_hour
+  partial(getattr(distributed, name), timeout=TIMEOUT) => getattr(distributed, name)
+plugin/test_installed: training_that_is_done_has_failed
+  if stops and not is_done: => if stops:
+checkpoints checkpoints.py: one_finite_weight_is_enough
+  isfinite().all(): => isfinite().any():
+training: loss_of_one_chunk
+  range(0, x.size(0), rows) => range(0, min(rows, x.size(0)), rows)
+treebank: later_quotes_stay_where_they_were
+  moved.position += 1 => pass
+model_folder folder.py: line_of_a_vocabulary_counted_from_zero
+  in enumerate(stream_lines(path), start=1): => in enumerate(stream_lines(path)):
+exchange: error_of_ctranslate2_has_no_path
+  except (RuntimeError, ValueError) as error:  # a => except ValueError as error:  # a
+diagnosis: english_french_against_byte_pairs
+  return VOCABULARY_EN_FR if is_french else VOCABULARY_EN_DE => return VOCABULARY_EN_DE
 """
 
 
 class Fault(NamedTuple):
-    """A text in the package, what replaces it, and the room of the tests to try first."""
+    """A text in the package, what replaces it, and the tests to try first."""
 
-    room: str
+    tests: str
+    file: str
     name: str
     old: str
     new: str
 
+    def homes(self) -> list[Path]:
+        """Return the file with the text, once for every time that it is there."""
+        folder = ROOT / (RECIPES if self.tests.startswith(RECIPES) else PACKAGE)
+        files = [path for path in folder.rglob("*") if path.suffix in (".py", ".sh")]
+        files = [path for path in files if str(path).endswith(self.file)]
+        return [path for path in files for _ in range(path.read_text("utf-8").count(self.old))]
+
 
 def faults() -> Iterator[Fault]:
     """Yield the faults of FAULTS."""
-    for room, name, old, new in re.findall(r"(\w+): (\w+)\n  (.+) =>(?: (.+))?\n", FAULTS):
-        yield Fault(room, name, old, new)
+    form = r"(\S+?)(?: (\S+))?: (\w+)\n  (.+?) =>(?: (.+))?\n"
+    for found in re.findall(form, FAULTS):
+        yield Fault(*found)
 
 
-def homes_of(fault: Fault) -> list[Path]:
-    """Return the file with the text of a fault, once for every time that it is there."""
-    folder = ROOT / (RECIPES if fault.room == RECIPES else PACKAGE)
-    modules = [path for path in sorted(folder.rglob("*")) if path.suffix in (".py", ".sh")]
-    return [path for path in modules for _ in range(path.read_text("utf-8").count(fault.old))]
-
-
-def run_tests(directory: str, tests: str) -> str | None:
-    """Run tests in a copy of the repository; return the file of the first that fails, "" if all
-    pass, and None if pytest has another exit status, as after LONGEST seconds."""
-    command = ["timeout", LONGEST, sys.executable, "-m", "pytest", "-xq", "-p", "no:cacheprovider"]
-    environment = os.environ | {"PYTHONPATH": directory}
-    done = subprocess.run(
-        [*command, tests],
-        cwd=directory,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    failed = FAILED.search(done.stdout)
-    return {0: "", 1: failed and failed[1]}.get(done.returncode)
+def run_tests(copy: Path, tests: str) -> str | None:
+    """Run tests in a copy of the repository, in a fork of this process; return the first that
+    fails, "" if all pass, and None for another end, as after LONGEST seconds."""
+    log = copy / "log"
+    if not (child := os.fork()):
+        os.setpgid(0, 0)
+        signal.alarm(LONGEST)
+        with log.open("w") as file:
+            for stream in (1, 2):
+                os.dup2(file.fileno(), stream)
+        os.chdir(copy)
+        os.environ["PYTHONPATH"] = sys.path[0] = str(copy)
+        os._exit(pytest.main(["-xq", "-p", "no:cacheprovider", tests]))
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)  # what its tests have started
+    failed = FAILED.search(log.read_text("utf-8", "replace"))
+    return {0: "", 1: failed and failed[1]}.get(status)
 
 
 def is_caught(fault: Fault) -> bool:
     """Run tests in a copy that has the fault, until one catches it; print whether one did."""
-    with tempfile.TemporaryDirectory(prefix="fault-") as copy:
-        command = f"git ls-files -z | xargs -0 cp -t {copy} --parents"
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as name:
+        copy = Path(name)
+        command = f"git ls-files -co --exclude-standard -z | xargs -0 cp -t {copy} --parents"
         subprocess.run(command, shell=True, cwd=ROOT, check=False)  # a file may be gone
-        module = Path(copy) / homes_of(fault)[0].relative_to(ROOT)
-        content = module.read_text("utf-8")
-        module.write_text(content.replace(fault.old, fault.new), "utf-8")
-        failed = run_tests(copy, f"tests/{fault.room}") or run_tests(copy, "tests")
-        module.write_text(content, "utf-8")
+        home = copy / fault.homes()[0].relative_to(ROOT)
+        content = home.read_text("utf-8")
+        home.write_text(content.replace(fault.old, fault.new), "utf-8")
+        places = (f"tests/{fault.tests}", f"tests/{fault.tests}.py")
+        (own,) = (place for place in places if (copy / place).exists())
+        failed = run_tests(copy, own) or run_tests(copy, "tests")
+        home.write_text(content, "utf-8")
         caught = bool(failed) and run_tests(copy, failed) == ""  # it passes without the fault
-    print(f"{'caught' if caught else 'MISSED'}  {fault.name}  ({failed})", flush=True)
+    seconds = f"{time.monotonic() - begun:.0f} s"
+    print("caught" if caught else "MISSED", fault.name, seconds, failed, flush=True)
     return caught
 
 
 def main() -> int:
-    """Run the tests with each fault that was chosen; return the exit status."""
+    """Test the chosen faults, on every core some of them; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", metavar="PATTERN", help="faults of such a name")
+    parser.add_argument("--draw", type=int, metavar="N", help="so many of them, drawn by the date")
     given = parser.parse_args()
     chosen = [fault for fault in faults() if re.search(given.only, fault.name)]
-    if lost := [fault.name for fault in chosen if len(homes_of(fault)) != 1]:
+    if lost := [fault.name for fault in chosen if len(fault.homes()) != 1]:
         print("not in the package exactly once:", *lost, sep="\n  ")
         return 2
-    caught = sum(map(is_caught, chosen))
-    print(f"{caught} of {len(chosen)} faults were caught")
-    return 0 if caught == len(chosen) else 1
+    if given.draw:
+        chosen = random.Random(date.today().isoformat()).sample(chosen, given.draw)
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    cores, workers = os.cpu_count() or 1, []
+    for number in range(cores):
+        if not (worker := os.fork()):
+            os._exit(sum(not is_caught(fault) for fault in chosen[number::cores]))
+        workers.append(worker)
+    missed = sum(os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) for worker in workers)
+    print(f"{len(chosen) - missed} of {len(chosen)} faults were caught")
+    return int(missed > 0)
 
 
 if __name__ == "__main__":
