@@ -265,8 +265,8 @@ model_folder folder.py: line_of_a_vocabulary_counted_from_zero
   in enumerate(stream_lines(path), start=1): => in enumerate(stream_lines(path)):
 exchange: error_of_ctranslate2_has_no_path
   except (RuntimeError, ValueError) as error:  # a => except ValueError as error:  # a
-diagnosis: english_french_against_byte_pairs
-  return VOCABULARY_EN_FR if is_french else VOCABULARY_EN_DE => return VOCABULARY_EN_DE
+diagnosis: base_on_english_french_against_byte_pairs
+  row == BIG_EN_FR or corpus in (EN_FR, "wmt14_fr_en") => row == BIG_EN_FR
 """
 
 

@@ -121,7 +121,7 @@ FIRST = {"w": ONES, "v": ONES, "n": FIVE}
         ({"b": ONES}, "b is [2] of torch.float32, in {first} it is missing"),
         ({"v": 2 * ONES}, "v is not w, in {first} it is"),  # tied
         ({"n": FIVE + 1}, "n differs from {first}; integers have no mean"),
-        ({"w": math.nan * ONES}, "w has values that are NaN or infinite"),
+        ({"w": torch.tensor([1.0, math.nan])}, "w has values that are NaN or infinite"),
         ({"v": -math.inf * ONES}, "v has values that are NaN or infinite"),
     ],
 )

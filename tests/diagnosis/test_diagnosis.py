@@ -12,7 +12,7 @@ from fairseq_aiayn.diagnosis.aspects import Finding, Weight
 from fairseq_aiayn.diagnosis.diagnosis import DEFAULTS, as_json, diagnose, unequal_aspects
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import BASE, PARSING, ROWS, Row
-from fairseq_aiayn.settings import argument, task_of, train_flags
+from fairseq_aiayn.settings import argument, task_of, train_flags, vocabulary_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 # What stock fairseq cannot do otherwise, with any options
@@ -118,6 +118,7 @@ def test_what_the_paper_prints_is_the_effect():
         assert finding("vocabulary", run).differs is differs
         french = finding("vocabulary", run, ROWS["big_en_fr"])
         assert french.paper == "about 32,000" and french.differs
+    assert vocabulary_of(ROWS["base"], "wmt14_en_fr") == 32_000
 
 
 @pytest.mark.parametrize(

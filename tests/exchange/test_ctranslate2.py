@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import ctranslate2
 import pytest
@@ -106,7 +107,7 @@ def test_learned_positions_end(tmp_path):
         translator.engine()(["w1 " * 20])
 
 
-def test_what_cannot_be_searched_is_refused(tmp_path):
+def test_what_cannot_be_searched_is_refused(tmp_path, monkeypatch):
     model = random_model(KINDS["two vocabularies"])
     directory = written(model, tmp_path)
     with pytest.raises(ValueError, match="unsupported device"):
@@ -115,3 +116,6 @@ def test_what_cannot_be_searched_is_refused(tmp_path):
         weight.weight.data.fill_(3e38)  # finite, but no output is
     with pytest.raises(ValueError, match="not a number"):
         CTranslate2Translator(written(model, tmp_path / "nan"), "cpu").engine()(["w1 w2"])
+    monkeypatch.setattr(ctranslate2, "Translator", Mock(side_effect=RuntimeError("too new")))
+    with pytest.raises(ValueError, match=f"{directory}/ctranslate2: too new"):
+        CTranslate2Translator(directory)

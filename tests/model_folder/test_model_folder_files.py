@@ -138,6 +138,11 @@ def test_numbers_and_pieces_are_fairseqs(tmp_path):
     assert mine.numbers(pieces) == tokens
     every = [number for number in range(len(stock)) if " " not in stock[number]]
     assert mine.pieces(every) == stock.string(torch.tensor(every)).split(" ")
+    path.write_text(f"the 5\nno count\n{DICTIONARY}")
+    with pytest.raises(
+        ValueError, match=f"{path}:2: expected a word and its count, got 'no count'"
+    ):
+        read_vocabulary(path)
 
 
 @pytest.mark.parametrize(
