@@ -26,6 +26,7 @@ from importlib import metadata, util
 print(util.find_spec("fairseq") is not None, metadata.version("fairseq-aiayn"))"""
 # Of a checkpoint, a parameter takes its weight and Adam's two moments, and 2 or 4 bytes with fp16
 CHECKPOINT_BYTES = 16
+MOST = 10**9  # of any number
 TEXT_OF_ARCHIVES = 9  # the space of all stages, in archives: WMT14's take 8 to 9 times their own
 OTHER_CHECKPOINTS = 3  # the best, the last, and one that is being written
 
@@ -60,8 +61,9 @@ def run_check(arguments: argparse.Namespace) -> None:
     """
     for name, least in (("gpus", 0), ("runs", 1), ("vocab", 1), ("text_gib", 0)):
         number = getattr(arguments, name)
-        if number is not None and not least <= number <= 10**9:
-            raise ValueError(f"{option(name)}: expected a number from {least}, got {number}")
+        if number is not None and not least <= number <= MOST:
+            expected = f"expected a number from {least} to {MOST:,}"
+            raise ValueError(f"{option(name)}: {expected}, got {number}")
     has = hardware()
     versions = [f"{name} {number}" for name, number in packages().items()]
     print(", ".join(versions))

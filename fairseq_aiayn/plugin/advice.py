@@ -38,7 +38,7 @@ def advice(command: str, error: BaseException, given: Mapping[str, Any]) -> str 
     if NO_MEMORY.search(kind):
         return out_of_memory(smaller_batches(command, trace, given))
     if NO_ROOM.search(trace):  # fairseq may fail again while it handles this or the next
-        return "no space left on the disk: make room, then the same command goes on"
+        return "no space left on the disk: make room, and give the same command again"
     if NOT_FINITE.search(trace):
         return f"the gradients are not finite: {instead(calmer(given))}, from an earlier checkpoint"
     return None

@@ -213,9 +213,9 @@ class Epochs(iterators.EpochBatchIterator):
         super().load_state_dict(state | {"iterations_in_epoch": seen // self.num_shards})
 
     def ordered_batches(self, epoch: int, *options: bool) -> list[list[int]]:
-        """Return this process's batches of an epoch. Process i of n has the batches i, n + i, 2n +
-        i … If the number of batches seen is no multiple of n, the first processes have had theirs
-        of the next n: they get an empty one instead, as fairseq gives at the end of an epoch."""
+        """Return this process's batches of an epoch: process i of n has every n-th, from i on. If
+        the number of batches seen is no multiple of n, the first processes have had theirs of the
+        next n: they get an empty one instead, as fairseq gives at the end of an epoch."""
         batches = super().ordered_batches(epoch, *options)
         row, seen = divmod(self.seen_in[1], self.num_shards)
         if epoch == self.seen_in[0] and self.shard_id < seen:

@@ -21,9 +21,9 @@ from fairseq_aiayn.nn.attention import attention_weights
 def stock_attention_weights(
     model: TransformerModelBase, source: Tensor, target: Tensor
 ) -> dict[str, Tensor]:
-    """Return for a stock model what `all_attention_weights` returns for ours. source is [S], target
-    is [T], shifted right. Returns "encoder" [N, h, S, S], "decoder" [N, h, T, T] and "cross" [N, h,
-    T, S]."""
+    """Return for a stock model what `all_attention_weights` returns for ours, "encoder"
+    [N, h, S, S], "decoder" [N, h, T, T] and "cross" [N, h, T, S], of a source [S] and a target [T],
+    shifted right."""
     kinds = {
         "encoder": [layer.self_attn for layer in model.encoder.layers],
         "decoder": [layer.self_attn for layer in model.decoder.layers],

@@ -17,7 +17,7 @@ from fairseq_aiayn.cli.main import main
 
 SYSTEMS, SEEDS = ("aiayn", "stock"), ("3", "7")
 MOSES = ("--tokenizer", "moses")
-NORMALIZED = ("--tokenizer", "moses", "--normalize")
+NORMALIZED = (*MOSES, "--normalize")
 
 
 class Command(NamedTuple):
@@ -43,18 +43,18 @@ class Experiment(NamedTuple):
         return self.languages[1] == "tree"
 
 
-WORDS, PIECES = ("--max-length", "250"), ("--max-length", "250", "--max-ratio", "1.5")
+LENGTH, LENGTHS = ("--max-length", "250"), ("--max-length", "250", "--max-ratio", "1.5")
 PUBLISHED = ("--beam", "5", "--lenpen", "1.4"), ("--beam", "5")
 EXPERIMENTS = [
-    Experiment("wmt14_en_de", (), paper.BASE, ("en", "de"), (*NORMALIZED, *PIECES)),
+    Experiment("wmt14_en_de", (), paper.BASE, ("en", "de"), (*NORMALIZED, *LENGTHS)),
     Experiment("wmt14_en_de", ("--source_lang", "de", "--target_lang", "en", "--row", "big"),
-               paper.ROWS["big"], ("de", "en"), (*NORMALIZED, *PIECES)),
+               paper.ROWS["big"], ("de", "en"), (*NORMALIZED, *LENGTHS)),
     Experiment("wmt14_en_fr", (), paper.ROWS["big_en_fr"], ("en", "fr"),
-               ("--tokenizer", "none", *PIECES)),
+               ("--tokenizer", "none", *LENGTHS)),
     Experiment("multi30k", ("--target_lang", "fr"), paper.ROWS["tiny"], ("en", "fr"),
-               (*NORMALIZED, *PIECES)),
+               (*NORMALIZED, *LENGTHS)),
     Experiment("multi30k", ("--row", "multi30k_tiny"), paper.ROWS["multi30k_tiny"], ("en", "de"),
-               (*NORMALIZED, "--lowercase", *WORDS), PUBLISHED),
+               (*NORMALIZED, "--lowercase", *LENGTH), PUBLISHED),
     Experiment("demo", (), paper.ROWS["tiny"], ("en", "de"), (*MOSES, "--max-length", "1000")),
     Experiment("wsj_parsing", ("--corpus", "gum"), paper.ROWS["parsing_tiny"], ("words", "tree")),
 ]  # fmt: skip
@@ -111,66 +111,96 @@ def name_of(one: object) -> str:
 def test_every_run_is_trained_averaged_searched_and_scored_as_its_own(one, average, capsys):
     shown = plan(one.recipe, *one.options, *(("--average", average) if average else ()))
     last = average or str(one.row.averaged)
-    source, target = one.languages
     for system, seed in ((system, seed) for system in SYSTEMS for seed in SEEDS):
         run = f"/E/{system}-{one.row.name}-{seed}"
         mine = [each for each in shown if f"{run}/" in f"{each} "]
-        task = f"aiayn_{'parsing' if one.parses else 'translation'}"
-        data = {"--source-lang": source, "--target-lang": target}
-        data |= {"--task": task if system == "aiayn" else "translation"}
-        data |= {"--required-batch-size-multiple": "1"}
-        (train,) = of(mine, "fairseq-train", "/E/bin")
-        assert has(train.words, flags(capsys, one.row.name, "--system", system, "--gpus", "1"))
-        require(train.words, data | {"--seed": seed, "--max-tokens-valid": "4096"})
-        require(train.words, {"--save-dir": f"{run}/checkpoints"})
-        require(train.words, {"--keep-interval-updates": str(max(int(last), one.row.averaged))})
-        require(train.words, {"--log-file": f"{run}/train.log", "--log-format": "json"})
-        checkpoint = f"{run}/{'checkpoints/checkpoint_last' if last == '1' else 'average'}.pt"
-        averaged = ["aiayn", "average", "--last", last, "--dir", f"{run}/checkpoints"]
-        averages = [[*averaged, "--output", checkpoint]] if last != "1" else []
-        assert [each.words for each in of(mine, "aiayn", "average")] == averages
-        part = f"{run}/test" if one.parses else run
-        (validate,) = of(mine, "fairseq-validate", "/E/bin")
-        (generate,) = of(mine, "fairseq-generate", "/E/bin")
-        for each in (validate, generate):
-            require(each.words, data | {"--path": checkpoint})
+        trained = flags(capsys, one.row.name, "--system", system, "--gpus", "1")
+        checkpoint = trained_and_averaged(one, mine, run, trained, last)
         search = flags(capsys, one.row.name, "--search")
         if one.search:
             search = [*one.search[SYSTEMS.index(system)]]
-        is_default = system == "aiayn" and not one.search  # of our tasks
-        assert is_default or has(generate.words, search)
-        assert not is_default or not {"--beam", "--lenpen", "--max-len-b"} & {*generate.words}
-        pieces = None if one.parses else "subword_nmt"
-        if "none" in one.cleaning:
-            pieces = "sentencepiece"
-        tokenizer = "moses" if "moses" in one.cleaning else None
-        require(generate.words, {"--gen-subset": "test", "--post-process": pieces})
-        require(generate.words, {"--tokenizer": tokenizer})
-        (in_order,) = [each for each in of(mine, "sh", "-c") if "^D-" in each.words[2]]
-        assert in_order.reads == generate.writes
-        assert in_order.words[2] == "grep -a ^D- | sort -V | cut -f 3-"
-        copies = {each.writes: each.words[1:] for each in of(mine, "cat")}
-        if one.parses:
-            assert copies[f"{part}/words.txt"] == ["/E/trees/test.words"]
-            assert copies[f"{part}/gold.trees"] == ["/E/trees/test.trees"]
-            (trees,) = of(mine, "aiayn", "delinearize", str(in_order.writes))
-            require(trees.words, {"--words": f"{part}/words.txt"})
-            score = ["aiayn", "evalb", f"{part}/gold.trees", str(trees.writes)]
-            assert [each.words[:4] for each in of(mine, "aiayn", "evalb")] == [score, score]
-        else:
-            assert copies[f"{part}/source.txt"] == [f"/E/text/test.{source}"]
-            assert copies[f"{part}/reference.txt"] == [f"/E/text/test.{target}"]
-            (score,) = (each.words for each in of(mine, "aiayn", "bleu"))
-            require(score, {"--hypothesis": in_order.writes, "--target-lang": target})
-            require(score, {"--reference": f"{part}/reference.txt"})
-        (begun,) = of(mine, "fairseq_aiayn.runs.record", "training")
-        require(begun.words, {"--name": Path(run).name, "--system": system, "--seed": seed})
-        require(begun.words, {"--row": one.row.name})
-        (record,) = of(mine, "fairseq_aiayn.runs.record", "evaluation")
-        require(record.words, {"--training": begun.writes, "--subset": "test", "--average": last})
-        assert record.writes == f"{part}/settings.json"
+        translations = searched(one, mine, system, checkpoint, search)
+        scored(one, mine, f"{run}/test" if one.parses else run, translations)
+        recorded(one, mine, run, last)
     (table,) = of(shown, "aiayn", "compare")[-1:]
     assert len(table.words) == 2 + len(SYSTEMS) * len(SEEDS) + 2
+
+
+def data_of(one: Experiment, system: str) -> dict[str, str | None]:
+    """The flags of every command of fairseq that reads the data."""
+    task = f"aiayn_{'parsing' if one.parses else 'translation'}"
+    pair = dict(zip(("--source-lang", "--target-lang"), one.languages))
+    task = task if system == "aiayn" else "translation"
+    return pair | {"--task": task, "--required-batch-size-multiple": "1"}
+
+
+def trained_and_averaged(
+    one: Experiment, mine: list[Command], run: str, trained: list[str], last: str
+) -> str:
+    """Check the training and the average of a run; return the checkpoint that they end in."""
+    system, _, seed = Path(run).name.split("-")
+    (train,) = of(mine, "fairseq-train", "/E/bin")
+    assert has(train.words, trained)
+    require(train.words, data_of(one, system) | {"--seed": seed, "--max-tokens-valid": "4096"})
+    require(train.words, {"--keep-interval-updates": str(max(int(last), one.row.averaged))})
+    require(train.words, {"--save-dir": f"{run}/checkpoints", "--log-format": "json"})
+    require(train.words, {"--log-file": f"{run}/train.log"})
+    checkpoint = f"{run}/{'checkpoints/checkpoint_last' if last == '1' else 'average'}.pt"
+    averaged = ["aiayn", "average", "--last", last, "--dir", f"{run}/checkpoints"]
+    averages = [[*averaged, "--output", checkpoint]] if last != "1" else []
+    assert [each.words for each in of(mine, "aiayn", "average")] == averages
+    return checkpoint
+
+
+def searched(
+    one: Experiment, mine: list[Command], system: str, checkpoint: str, search: list[str]
+) -> str | None:
+    """Check the validation and the search of a run; return the file of its outputs, in order."""
+    (validate,) = of(mine, "fairseq-validate", "/E/bin")
+    (generate,) = of(mine, "fairseq-generate", "/E/bin")
+    for each in (validate, generate):
+        require(each.words, data_of(one, system) | {"--path": checkpoint})
+    is_default = system == "aiayn" and not one.search  # of our tasks
+    assert is_default or has(generate.words, search)
+    assert not is_default or not {"--beam", "--lenpen", "--max-len-b"} & {*generate.words}
+    pieces = "sentencepiece" if "none" in one.cleaning else "subword_nmt"
+    require(generate.words, {"--post-process": None if one.parses else pieces})
+    require(generate.words, {"--tokenizer": "moses" if "moses" in one.cleaning else None})
+    require(generate.words, {"--gen-subset": "test"})
+    (in_order,) = [each for each in of(mine, "sh", "-c") if "^D-" in each.words[2]]
+    assert in_order.reads == generate.writes
+    assert in_order.words[2] == "grep -a ^D- | sort -V | cut -f 3-"
+    return in_order.writes
+
+
+def scored(one: Experiment, mine: list[Command], part: str, outputs: str | None) -> None:
+    """Check that outputs are compared with what belongs to them."""
+    copies = {each.writes: each.words[1:] for each in of(mine, "cat")}
+    if one.parses:
+        assert copies[f"{part}/words.txt"] == ["/E/trees/test.words"]
+        assert copies[f"{part}/gold.trees"] == ["/E/trees/test.trees"]
+        (trees,) = of(mine, "aiayn", "delinearize", str(outputs))
+        require(trees.words, {"--words": f"{part}/words.txt"})
+        score = ["aiayn", "evalb", f"{part}/gold.trees", str(trees.writes)]
+        assert [each.words[:4] for each in of(mine, "aiayn", "evalb")] == [score, score]
+        return
+    source, target = one.languages
+    assert copies[f"{part}/source.txt"] == [f"/E/text/test.{source}"]
+    assert copies[f"{part}/reference.txt"] == [f"/E/text/test.{target}"]
+    (score,) = (each.words for each in of(mine, "aiayn", "bleu"))
+    require(score, {"--hypothesis": outputs, "--target-lang": target})
+    require(score, {"--reference": f"{part}/reference.txt"})
+
+
+def recorded(one: Experiment, mine: list[Command], run: str, last: str) -> None:
+    """Check what is written down of a run."""
+    system, _, seed = Path(run).name.split("-")
+    (begun,) = of(mine, "fairseq_aiayn.runs.record", "training")
+    require(begun.words, {"--name": Path(run).name, "--system": system, "--seed": seed})
+    require(begun.words, {"--row": one.row.name})
+    (record,) = of(mine, "fairseq_aiayn.runs.record", "evaluation")
+    require(record.words, {"--training": begun.writes, "--subset": "test", "--average": last})
+    assert record.writes == f"{run}{'/test' * one.parses}/settings.json"
 
 
 @pytest.mark.parametrize("one", EXPERIMENTS[:-1], ids=name_of)
@@ -181,30 +211,21 @@ def test_every_set_and_side_goes_through_the_same_steps(one):
     require(cleaning.words, dict(zip(("--source-lang", "--target-lang"), one.languages)))
     require(cleaning.words, {"--max-ratio": "1.5" if "--max-ratio" in one.cleaning else None})
     steps = [word for word in one.cleaning if word in ("--normalize", "--lowercase")]
-    sets = [(name, language) for name in ("valid", "test") for language in one.languages]
-    tokenized = [
-        [
-            *steps,
-            "--language",
-            language,
-            f"/E/text/{name}.{language}",
-            f"/E/tokens/{name}.{language}",
-        ]
-        for name, language in sets
-        if "moses" in one.cleaning
-    ]
+    sets = [f"{name}.{language}" for name in ("valid", "test") for language in one.languages]
     moses = of(shown, "fairseq_aiayn.corpus.moses")
-    assert [[*each.words[3:], each.reads, each.writes] for each in moses] == tokenized
+    assert [(each.reads, each.writes) for each in moses] == [
+        (f"/E/text/{name}", f"/E/tokens/{name}") for name in sets if "moses" in one.cleaning
+    ]
+    for each in moses:
+        assert each.words[3:] == [*steps, "--language", str(each.writes).rpartition(".")[2]]
     (texts,) = of(shown, "fairseq_aiayn.corpus.texts")
     assert ("--lowercase" in texts.words) == ("--lowercase" in steps)
     both = [f"/E/tokens/train.{language}" for language in one.languages]
     assert any(has(each.words, both) for each in shown)  # subwords are learned from both sides
     applied = of(shown, "fairseq_aiayn.corpus.subwords", "apply")
-    sets = [("train", language) for language in one.languages] + sets
-    assert [(each.reads, each.writes) for each in applied] == [
-        (f"/E/tokens/{name}.{language}", f"/E/subwords/{name}.{language}")
-        for name, language in sets
-    ]
+    sets = [f"train.{language}" for language in one.languages] + sets
+    places = [(f"/E/tokens/{name}", f"/E/subwords/{name}") for name in sets]
+    assert [(each.reads, each.writes) for each in applied] == places
     assert len({tuple(each.words) for each in applied}) == 1
     (binarize,) = of(shown, "fairseq-preprocess")
     assert "--joined-dictionary" in binarize.words
