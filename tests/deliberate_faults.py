@@ -18,6 +18,7 @@ import importlib
 import os
 import random
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -34,7 +35,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE, RECIPES = "fairseq_aiayn", "recipes"
 LONGEST = 900  # seconds; tests that a fault makes endless have not caught it
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 LIBRARIES = ("torch", "torch._dynamo", "matplotlib.pyplot", "nltk", "sacrebleu", "sacremoses")
 LIBRARIES += ("scipy.stats", "hypothesis", "fairseq.tasks")
 
@@ -57,7 +57,7 @@ paper: embeddings_not_scaled
   F.embedding(tokens, self.weight) * self.scale => F.embedding(tokens, self.weight)
 nn: target_embeddings_without_dropout
   return self.dropout(self.embedding(tokens) => return (self.embedding(tokens)
-plugin: attention_dropout_without_being_asked
+paper: attention_dropout_without_being_asked
   getattr(row, symbol, 0.0) => getattr(row, symbol, row.P_drop)
 nn: queries_of_every_attention_drawn_apart
   if isinstance(module, EncoderDecoderAttention): => if isinstance(module, MultiHeadAttention):
@@ -67,9 +67,9 @@ training: smoothing_gradient_over_the_other_classes
   p -= epsilon_ls / p.size(-1) => p -= epsilon_ls / (p.size(-1) - 1)
 training: smoothed_loss_keeps_the_whole_likelihood
   (1.0 - epsilon_ls) * nll + epsilon_ls * uniform, nll => nll + epsilon_ls * uniform, nll
-plugin: loss_per_sentence_instead_of_token
+training: loss_per_sentence_instead_of_token
   (task, sentence_avg, label_smoothing, => (task, True, label_smoothing,
-plugin: learning_rate_one_step_late
+training: learning_rate_one_step_late
   learning_rate(num_updates + 1, self.cfg => learning_rate(max(num_updates, 1), self.cfg
 paper: every_row_has_the_warmup_of_base
   "warmup_updates": "warmup", =>
@@ -89,7 +89,7 @@ decoding: forced_tokens_go_to_other_sentences
   self.forced.repeat_interleave(r)[rows] => self.forced.repeat(r)[rows]
 decoding: longest_output_counts_the_sources_end_token
   source.ne(symbols.padding) & source.ne(symbols.end) => source.ne(symbols.padding)
-decoding: ensemble_averages_log_probabilities
+plugin: ensemble_averages_log_probabilities
   torch.stack(log_p).logsumexp(dim=0) - math.log(len(log_p)) => torch.stack(log_p).mean(dim=0)
 decoding: tree_opens_a_bracket_without_room_to_close_it
   self.tokens_left.ge(needed + 2) => self.tokens_left.ge(needed + 1)
@@ -171,43 +171,43 @@ diagnosis: no_mean_of_checkpoints_for_the_test_set_either
   subset == "valid" and row in TABLE_3 => row in TABLE_3
 corpus: sample_is_larger_than_asked_for
   step = max(1, -(-total // pairs)) => step = max(1, total // pairs)
-recipes: validation_and_test_text_is_not_normalized
+recipes/test_recipe_plans: validation_and_test_text_is_not_normalized
   corpus.moses "${normalize[@]}" \ => corpus.moses \
-recipes: validation_and_test_text_keeps_its_case
+recipes/test_recipe_plans: validation_and_test_text_keeps_its_case
   "${lowercase[@]}" --language => --language
-recipes: french_side_tokenized_as_english
+recipes/test_recipe_plans: french_side_tokenized_as_english
   --language "$language" => --language "$source_lang"
-recipes: note_for_export_says_the_contrary
+recipes/test_recipe_end_to_end: note_for_export_says_the_contrary
   "$subwords" "$([[ -n ${normalize[*]} => "$subwords" "$([[ -z ${normalize[*]}
-recipes: marker_before_the_stage
+recipes/test_recipe_shell: marker_before_the_stage
   rm -f "$marker" => mkdir -p "${marker%/*}"; write_whole "$marker" "$marker_values"
-recipes: stages_after_one_that_runs_again_stay_done
+recipes/test_recipe_shell: stages_after_one_that_runs_again_stay_done
   ((${name%%-*} <= number)) || rm -f "$later" => true
-recipes: every_run_averages_one_checkpoint
+recipes/test_recipe_plans: every_run_averages_one_checkpoint
   average=${average/auto/"$kept"} => average=${average/auto/1}
-recipes: every_seed_trains_with_the_same
+recipes/test_recipe_plans: every_seed_trains_with_the_same
   "${flags[@]}" --seed "$seed" "${measure[@]}" => "${flags[@]}" "${measure[@]}"
-recipes: stock_fairseq_searches_with_its_own_defaults
+recipes/test_recipe_plans: stock_fairseq_searches_with_its_own_defaults
   [[ -n ${beam[*]} ]] || beam=("${search[@]}") => true
-recipes: searches_of_the_systems_swapped
+recipes/test_recipe_plans: searches_of_the_systems_swapped
   our_search=(--beam 5 --lenpen 1.4) stock => stock_search=(--beam 5 --lenpen 1.4) our
-recipes: long_trees_of_the_test_set_left_out
+recipes/test_recipe_plans: long_trees_of_the_test_set_left_out
   write_set test "${test[@]}" => write_set test "${test[@]}" --longest "$longest"
-recipes: model_of_another_number_of_checkpoints_is_scored
+recipes/test_recipe_end_to_end: model_of_another_number_of_checkpoints_is_scored
   stage 7 translate "$subset" "$average" && { => stage 7 translate "$subset" && {
-recipes: worst_dropout_chosen
+recipes/test_recipe_end_to_end: worst_dropout_chosen
   sort -s -k 1,1nr => sort -s -k 1,1n
-recipes: wrong_download_accepted
+recipes/test_recipe_shell: wrong_download_accepted
   elif ! fits "$1" "$2"; then => elif false; then
-recipes: command_of_a_killed_recipe_left_running
+recipes/test_recipe_shell: command_of_a_killed_recipe_left_running
   stop_group "$group" => true
-recipes: batch_is_not_shared_by_all_gpus
+recipes/test_recipe_commands: batch_is_not_shared_by_all_gpus
   --gpus $((gpus * nodes)) => --gpus "$nodes"
-recipes: nodes_do_not_count_each_other
+recipes/test_recipe_commands: nodes_do_not_count_each_other
   processes=$((gpus * nodes)) => processes=$gpus
-recipes: other_options_replace_a_training
+recipes/test_recipe_shell: other_options_replace_a_training
   [[ -e $made ]] && new= => [[ -e $made && ! -e $file ]] && new=
-recipes: held_out_sentences_stay_in_training
+recipes/test_recipe_corpora: held_out_sentences_stay_in_training
   splits["train"], splits["valid"] + splits["test"]) => splits["train"], [])
 recipes/test_recipe_plans translation.sh: hypotheses_sorted_as_text
   'grep -a ^D- | sort -V | => 'grep -a ^D- | sort |
@@ -294,24 +294,37 @@ def faults() -> Iterator[Fault]:
         yield Fault(*found)
 
 
+class FirstFailure:
+    """Writes the name of the first test that fails, or file that cannot be imported, to a file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.file.read_text("utf-8"):
+            self.file.write_text(report.nodeid, "utf-8")
+
+    pytest_collectreport = pytest_runtest_logreport
+
+
 def run_tests(copy: Path, tests: str) -> str | None:
     """Run tests in a copy of the repository, in a fork of this process; return the first that
     fails, "" if all pass, and None for another end, as after LONGEST seconds."""
-    log = copy / "log"
+    failed = copy / "failed"
+    failed.write_text("")
     if not (child := os.fork()):
         os.setpgid(0, 0)
-        signal.alarm(LONGEST)
-        with log.open("w") as file:
+        with (copy / "log").open("w") as file:
             for stream in (1, 2):
                 os.dup2(file.fileno(), stream)
         os.chdir(copy)
         os.environ["PYTHONPATH"] = sys.path[0] = str(copy)
-        os._exit(pytest.main(["-xq", "-p", "no:cacheprovider", tests]))
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os._exit(pytest.main(["-xq", "-p", "no:cacheprovider", tests], [FirstFailure(failed)]))
+    select.select([os.pidfd_open(child)], [], [], LONGEST)
     with suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # what its tests have started
-    failed = FAILED.search(log.read_text("utf-8", "replace"))
-    return {0: "", 1: failed and failed[1]}.get(status)
+        os.killpg(child, signal.SIGKILL)  # also what its tests have started
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return {0: "", 1: failed.read_text("utf-8")}.get(status)
 
 
 def is_caught(fault: Fault) -> bool:

@@ -43,6 +43,7 @@ WORKER = "python-with-fairseq"
 COMMANDS = (*MODULES, "aiayn", "torchrun", "python", WORKER)
 NEED_FAIRSEQ = (["attention"],)  # subcommands of aiayn
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+TEMPORARY = tempfile.gettempdir()  # of the server; tests have their own
 
 # It must start fast: no site packages, no modules that it does not need.
 PROGRAM = """#!{python} -SEs
@@ -72,7 +73,7 @@ def programs() -> Path:
     """Return the directory of the programs, whose server this starts for all workers of a run."""
     worker = "PYTEST_XDIST_WORKER" in os.environ
     run = os.environ["PYTEST_XDIST_TESTRUNUID"] if worker else uuid4().hex
-    directory = Path(tempfile.gettempdir()) / f"fork-server-{run}"
+    directory = Path(TEMPORARY) / f"fork-server-{run}"
     try:
         directory.mkdir(mode=0o700)
     except FileExistsError:  # another worker starts it
@@ -81,8 +82,9 @@ def programs() -> Path:
         start(directory, os.getppid() if worker else os.getpid())
     deadline = time.monotonic() + PATIENCE
     while not (directory / "socket").exists():
-        assert time.monotonic() < deadline, (directory / "log").read_text()
+        assert time.monotonic() < deadline, "the fork server does not start"
         time.sleep(0.05)
+    assert (directory / "socket").is_socket(), (directory / "log").read_text()
     return directory
 
 
@@ -102,14 +104,18 @@ def start(directory: Path, user: int) -> None:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"},
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1", "TMPDIR": TEMPORARY},
             start_new_session=True,
         )
 
 
 def serve(directory: Path, user: int) -> None:
     """Import fairseq, then fork a process for each order, as long as process `user` lives."""
-    import_fairseq()
+    try:
+        import_fairseq()
+    except BaseException:
+        (directory / "socket").touch()  # nobody needs to wait for it
+        raise
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the processes that wait
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(directory / "unready"))
@@ -155,10 +161,12 @@ def answer(client: socket.socket) -> None:
     while not message.endswith(b"\n"):
         message += client.recv(1 << 16)
     name, words, directory, environment = json.loads(message)
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # those that come before it is a group
     child = os.fork()
+    with contextlib.suppress(ProcessLookupError):  # the child may have ended already
+        os.setpgid(child, child)  # child and parent do it: neither knows which one is first
     if not child:
         client.close()
-        os.setpgid(0, 0)
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
@@ -192,6 +200,7 @@ def execute(name: str, words: list[str], environment: dict[str, str]) -> int:
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = [f"/bin/{name}", *words]
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
         status = run(name, words)
     except SystemExit as end:
         if isinstance(end.code, str):

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,10 +178,10 @@ def start(words: list[str], errors: Path, **values: str) -> subprocess.Popen:
         )
 
 
-def wait_for(path: Path, process: subprocess.Popen, errors: Path) -> None:
-    """Wait until a process has made a file."""
+def wait_until(ready: Callable[[], bool], process: subprocess.Popen, errors: Path) -> None:
+    """Wait until something is so while a process runs."""
     deadline = time.monotonic() + PATIENCE
-    while not path.exists():
+    while not ready():
         assert process.poll() is None and time.monotonic() < deadline, errors.read_text()
         time.sleep(0.005)
 

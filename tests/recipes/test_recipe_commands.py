@@ -5,13 +5,22 @@ import re
 import shlex
 import signal
 import subprocess
-import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from recipe_runs import RECIPES, call, environment, refusal, write_tool
+from patience import PATIENCE
+from recipe_runs import (
+    RECIPES,
+    call,
+    environment,
+    kill_session,
+    refusal,
+    start,
+    wait_until,
+    write_tool,
+)
 
 DEMO, MULTI30K, GERMAN, FRENCH, PARSING, TABLE3 = (
     RECIPES / name / "run.sh"
@@ -236,14 +245,13 @@ def test_a_job_ends_its_recipe_and_is_queued_again_if_its_time_is_up(tmp_path, n
     scontrol = write_tool(tmp_path / "slurm" / "scontrol", f'echo "$*" >{tmp_path}/queued\n')
     recipe = f"trap 'touch {tmp_path}/ended; exit' TERM\ntouch {tmp_path}/begun\nsleep 600 & wait\n"
     write_tool(tmp_path / "job" / "run.sh", recipe)
-    process = subprocess.Popen(
-        ["bash", RECIPES / "slurm.sbatch", tmp_path / "job" / "run.sh"],
-        env=environment(PATH=f"{scontrol}:{os.environ['PATH']}", SLURM_JOB_ID="7"),
-    )
-    while not (tmp_path / "begun").exists():
-        time.sleep(0.01)
+    words, errors = [RECIPES / "slurm.sbatch", tmp_path / "job" / "run.sh"], tmp_path / "errors"
+    path = f"{scontrol}:{os.environ['PATH']}"
+    process = start(["bash", *words], errors, PATH=path, SLURM_JOB_ID="7")
+    wait_until((tmp_path / "begun").exists, process, errors)
     process.send_signal(number)
-    process.wait(60)
+    process.wait(PATIENCE)
+    kill_session(process)
     assert (tmp_path / "ended").exists()
     assert (tmp_path / "queued").exists() == again
 

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ from recipe_runs import (
     mirrored,
     stages_run,
     start,
-    wait_for,
+    wait_until,
     with_holds,
 )
 
@@ -148,7 +147,7 @@ def test_a_run_killed_in_every_stage_ends_as_if_it_had_not_been(german, tmp_path
     said = ""
     for stage, sign in KILLS.items():
         process = start(words, errors, **holds, HELD=stage, HELD_COMMAND=ALONE.get(stage, ""))
-        wait_for(exp / sign, process, errors)
+        wait_until((exp / sign).exists, process, errors)
         if stage in ALONE:
             process.kill()
             process.wait()
@@ -297,7 +296,7 @@ def test_trees_end_as_f1_also_after_three_kills(trees, tmp_path):
     signs = ("trees/valid.tree", f"{PARSER}/checkpoints/checkpoint_1_2.pt", f"{PARSER}/average.pt")
     for sign in signs:
         process = start(words, errors)
-        wait_for(exp / sign, process, errors)
+        wait_until((exp / sign).exists, process, errors)
         kill_session(process)
     finish(words)
     assert parsed(exp) == parsed(tmp_path / "whole")
@@ -394,11 +393,10 @@ def test_table_3_lists_a_run_that_fails_and_does_not_stop_for_it(tmp_path):
 def test_a_node_may_come_before_node_0(tmp_path):
     corpus, exp = make_corpus("multi30k", tmp_path / "mirror", "de", 30), tmp_path / "exp"
     words = mirrored(corpus, exp, "--nodes", "2", "--master", "a:1", "--row", "tiny")
-    other = start([*words, "--node_rank", "1"], tmp_path / "errors")
-    while "waits for node 0" not in (tmp_path / "errors").read_text():
-        assert other.poll() is None
-        time.sleep(0.01)
+    errors = tmp_path / "errors"
+    other = start([*words, "--node_rank", "1"], errors)
     try:
+        wait_until(lambda: "waits for node 0" in errors.read_text(), other, errors)
         finish([*words, "--stop_stage", "1"])
     finally:
         kill_session(other)

@@ -6,12 +6,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
 import pytest
+from mirrors import UNREACHABLE
 from patience import PATIENCE
 from recipe_runs import (
     RECIPES,
@@ -26,7 +26,7 @@ from recipe_runs import (
     session_of,
     stages_run,
     start,
-    wait_for,
+    wait_until,
     write_tool,
 )
 
@@ -202,8 +202,7 @@ def start_last(sample: list, tmp_path: Path) -> tuple[subprocess.Popen, int, Pat
     """Start a recipe; return it when its last command runs, with that process and its messages."""
     errors, sign = tmp_path / "errors", tmp_path / "sign"
     process = start(list(map(str, sample)), errors, LAST=f"echo $$ >{sign}; sleep 600")
-    wait_for(sign, process, errors)
-    time.sleep(0.1)
+    wait_until(lambda: sign.exists() and sign.read_text() != "", process, errors)
     return process, int(sign.read_text()), errors
 
 
@@ -238,8 +237,7 @@ def hold(lock: Path, content: str) -> subprocess.Popen:
     lock.write_text(content)
     words = ["flock", lock, "sh", "-c", f"echo >{lock}.held; exec sleep 600"]
     process = subprocess.Popen(words, start_new_session=True)
-    while not Path(f"{lock}.held").exists():
-        time.sleep(0.01)
+    wait_until(Path(f"{lock}.held").exists, process, lock)
     return process
 
 
@@ -280,10 +278,9 @@ def test_what_is_written_in_place_is_no_link(sample, tmp_path, name):
 def test_text_that_another_recipe_makes_is_waited_for(sample, tmp_path):
     finish([*sample, "--stop_stage", "2"])
     holder = hold(tmp_path / "exp/.lock", f"{os.uname().nodename} {os.getpid()} 0")
-    process = start(list(map(str, sample)), tmp_path / "errors")
-    while "waits for process" not in (tmp_path / "errors").read_text():
-        assert process.poll() is None
-        time.sleep(0.01)
+    errors = tmp_path / "errors"
+    process = start(list(map(str, sample)), errors)
+    wait_until(lambda: "waits for process" in errors.read_text(), process, errors)
     kill_session(holder)
     assert process.wait(PATIENCE) == 0
 
@@ -363,6 +360,7 @@ def served():
     Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/file", ranges
     server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture
@@ -420,14 +418,14 @@ def test_a_file_of_the_mirror_is_linked_and_checked(fetch, tmp_path):
     mirror = tmp_path / "mirror"
     mirror.mkdir()
     (mirror / "file").write_bytes(CONTENT)
-    assert fetch("http://localhost:9/file", SUM, "--mirror", mirror).returncode == 0
+    assert fetch(f"{UNREACHABLE}/file", SUM, "--mirror", mirror).returncode == 0
     assert (tmp_path / "exp/downloads/file").resolve() == mirror / "file"
     (mirror / "file").write_bytes(CONTENT[:-1])
-    result = fetch("http://localhost:9/file", SUM, "--mirror", mirror, "--stage", "1")
+    result = fetch(f"{UNREACHABLE}/file", SUM, "--mirror", mirror, "--stage", "1")
     assert result.returncode == 1 and "the checksum is not" in result.stderr
     assert (mirror / "file").exists()
 
 
 def test_a_file_that_nobody_has_is_named_with_the_way_out(fetch):
-    line = fetch("http://localhost:9/file", SUM).stderr.splitlines()[-1]
-    assert "cannot download http://localhost:9/file" in line and "--mirror DIR" in line
+    line = fetch(f"{UNREACHABLE}/file", SUM).stderr.splitlines()[-1]
+    assert f"cannot download {UNREACHABLE}/file" in line and "--mirror DIR" in line

@@ -27,12 +27,13 @@ TRANSLATE += ["--max-tokens", "256"]
 
 # fairseq-train in which the process of a rank and its workers get a signal before these updates
 SIGNALLED = """
-import json, multiprocessing, os, signal
+import json, multiprocessing, os, signal, torch
 from fairseq.trainer import Trainer
 from fairseq_cli.train import cli_main
 
 train_step = Trainer.train_step
 name, rank, *updates = os.environ.get("SIGNAL", "none none").split()
+torch.cuda.current_device = lambda: None  # of which --fp16 asks the number; a CPU has none
 
 def signalled(trainer, samples, *arguments, **options):
     update = trainer.get_num_updates()

@@ -153,23 +153,16 @@ def test_with_another_number_of_processes_each_sentence_is_seen_once_an_epoch(
     assert seen == dict.fromkeys(range(600), 2)  # in two epochs
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU, which two processes share")
-def test_on_a_gpu_two_processes_in_fp16_are_ended_and_continued(
+def test_in_fp16_a_training_that_was_ended_goes_on_to_the_bit(
     run: Run, data_bin, tmp_path, script, monkeypatch
 ):
-    """By gloo, because NCCL takes one process a GPU."""
-    options = [option for option in OPTIONS if option != "--cpu"] + ["--fp16"]
-    train = [
-        *("torchrun", "--standalone", "--nproc-per-node", "2", "--no-python", *script, data_bin),
-        *(*PLUGIN, *options, "--distributed-world-size", "2", "--distributed-backend", "gloo"),
-    ]
-    run(*train, "--save-dir", tmp_path / "undisturbed")
+    """Breaks if what --fp16 keeps beside the model, as its float32 weights, is not restored."""
+    arguments = [data_bin, *PLUGIN, *OPTIONS, "--fp16", "--fp16-init-scale", "4", "--save-dir"]
+    run(*processes(2, script, *arguments, tmp_path / "undisturbed"))
     monkeypatch.setenv("SIGNAL", "SIGTERM 1 6")
-    run(*train, "--save-dir", tmp_path / "ended", fails=True)
+    run(*processes(2, script, *arguments, tmp_path / "ended"), fails=True)
     assert updates(tmp_path / "ended") == 7
     monkeypatch.delenv("SIGNAL")
-    run(*train, "--save-dir", tmp_path / "ended")
+    run(*processes(2, script, *arguments, tmp_path / "ended"))
     for key, value in parameters(tmp_path / "undisturbed").items():
-        torch.testing.assert_close(parameters(tmp_path / "ended")[key], value)
-    model = tmp_path / "average.pt"
-    run("aiayn", "average", "--last", "3", "--dir", tmp_path / "ended", "--output", model)
+        torch.testing.assert_close(parameters(tmp_path / "ended")[key], value, atol=0, rtol=0)

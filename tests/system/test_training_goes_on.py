@@ -10,6 +10,7 @@ import fork_server
 import pytest
 import torch
 from fairseq_commands import PLUGIN, SMALL
+from mirrors import UNREACHABLE
 from recipe_runs import TRAINING_SAMPLE, call, in_front, with_fork_server, write_tool
 
 from fairseq_aiayn.checkpoints import read_checkpoint
@@ -87,7 +88,9 @@ def test_two_nodes_go_on_when_one_loses_its_process(trains, tmp_path):
 
 def test_a_node_that_comes_when_the_training_is_over_ends(trains, tmp_path):
     assert trains().returncode == 0
-    late = trains("--nodes", "2", "--master", "127.0.0.1:9", "--node_rank", "1")
+    late = trains(
+        "--nodes", "2", "--master", UNREACHABLE.removeprefix("http://"), "--node_rank", "1"
+    )
     assert late.returncode == 0 and "started again" not in late.stderr
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import resource
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -71,13 +70,15 @@ def attempt(root: Path) -> Iterator[Attempt]:
 
 
 def in_a_fork(action: Callable[[], int | None], directory: Path, stdin: bytes) -> CompletedProcess:
-    """Do an action in another process; SIGALRM ends one that hangs."""
+    """Do an action in another process, which is killed if it hangs."""
     with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
         files = (given, output, errors)
         given.write(stdin)
         given.seek(0)
         process = get_context("fork").Process(target=do, args=(action, directory, files))
         process.start()
+        process.join(SECONDS)
+        process.kill()
         process.join()
         output.seek(0)
         errors.seek(0)
@@ -86,12 +87,11 @@ def in_a_fork(action: Callable[[], int | None], directory: Path, stdin: bytes) -
 
 
 def do(action: Callable[[], int | None], directory: Path, files: Sequence[IO[bytes]]) -> None:
-    """Do an action with other streams, in limits of time and memory, and exit with its status."""
+    """Do an action with other streams, in a limit of memory, and exit with its status."""
     for number, file in enumerate(files):
         os.dup2(file.fileno(), number)
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "w" if n else "r") for n in range(3))
     os.chdir(directory)
-    signal.alarm(SECONDS)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY,) * 2)
     sys.exit(action())
