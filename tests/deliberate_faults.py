@@ -38,8 +38,8 @@ LONGEST = 900  # seconds; tests that a fault makes endless have not caught it
 LIBRARIES = ("torch", "torch._dynamo", "matplotlib.pyplot", "nltk", "sacrebleu", "sacremoses")
 LIBRARIES += ("scipy.stats", "hypothesis", "fairseq.tasks")
 
-# TESTS [FILE]: NAME, then a text in FILE, or anywhere, => what replaces it. TESTS below tests/ are
-# those to begin with
+# TESTS [FILE]: NAME, then a text in FILE, or anywhere, => what replaces it. TESTS is what to begin
+# with: a folder in tests/ or a file there, with :PART those tests whose names have this part
 FAULTS = r"""
 nn: attention_scores_divided_by_d_k
   / math.sqrt(Q.size(-1)) => / Q.size(-1)
@@ -177,7 +177,7 @@ recipes/test_recipe_plans: validation_and_test_text_keeps_its_case
   "${lowercase[@]}" --language => --language
 recipes/test_recipe_plans: french_side_tokenized_as_english
   --language "$language" => --language "$source_lang"
-recipes/test_recipe_end_to_end: note_for_export_says_the_contrary
+recipes/test_recipe_end_to_end:export_reads: note_for_export_says_the_contrary
   "$subwords" "$([[ -n ${normalize[*]} => "$subwords" "$([[ -z ${normalize[*]}
 recipes/test_recipe_shell: marker_before_the_stage
   rm -f "$marker" => mkdir -p "${marker%/*}"; write_whole "$marker" "$marker_values"
@@ -191,11 +191,11 @@ recipes/test_recipe_plans: stock_fairseq_searches_with_its_own_defaults
   [[ -n ${beam[*]} ]] || beam=("${search[@]}") => true
 recipes/test_recipe_plans: searches_of_the_systems_swapped
   our_search=(--beam 5 --lenpen 1.4) stock => stock_search=(--beam 5 --lenpen 1.4) our
-recipes/test_recipe_plans: long_trees_of_the_test_set_left_out
+recipes/test_recipe_commands: long_trees_of_the_test_set_left_out
   write_set test "${test[@]}" => write_set test "${test[@]}" --longest "$longest"
-recipes/test_recipe_end_to_end: model_of_another_number_of_checkpoints_is_scored
+recipes/test_recipe_end_to_end:need_no_training: model_of_another_number_of_checkpoints_is_scored
   stage 7 translate "$subset" "$average" && { => stage 7 translate "$subset" && {
-recipes/test_recipe_end_to_end: worst_dropout_chosen
+recipes/test_recipe_end_to_end:dropout: worst_dropout_chosen
   sort -s -k 1,1nr => sort -s -k 1,1n
 recipes/test_recipe_shell: wrong_download_accepted
   elif ! fits "$1" "$2"; then => elif false; then
@@ -235,7 +235,7 @@ recipes/test_recipe_plans wmt14_en_de/run.sh: pairs_of_any_ratio_stay
   --max-ratio 1.5 =>
 recipes/test_recipe_plans parsing.sh: precision_and_recall_exchanged
   "$scope/gold.trees" "$scope/predicted.trees" \ => "$scope/predicted.trees" "$scope/gold.trees" \
-recipes/test_recipe_end_to_end: last_dropout_instead_of_the_best
+recipes/test_recipe_end_to_end:dropout: last_dropout_instead_of_the_best
   [[ $dry_run == true ]] || # the first of equal ones => [[ $dry_run != none ]] ||
 recipes/test_recipe_end_to_end: new_text_with_the_old_training
   training_options=(text_sha256 row => training_options=(row
@@ -307,7 +307,7 @@ class FirstFailure:
     pytest_collectreport = pytest_runtest_logreport
 
 
-def run_tests(copy: Path, tests: str) -> str | None:
+def run_tests(copy: Path, *tests: str) -> str | None:
     """Run tests in a copy of the repository, in a fork of this process; return the first that
     fails, "" if all pass, and None for another end, as after LONGEST seconds."""
     failed = copy / "failed"
@@ -319,7 +319,7 @@ def run_tests(copy: Path, tests: str) -> str | None:
                 os.dup2(file.fileno(), stream)
         os.chdir(copy)
         os.environ["PYTHONPATH"] = sys.path[0] = str(copy)
-        os._exit(pytest.main(["-xq", "-p", "no:cacheprovider", tests], [FirstFailure(failed)]))
+        os._exit(pytest.main(["-xq", "-p", "no:cacheprovider", *tests], [FirstFailure(failed)]))
     select.select([os.pidfd_open(child)], [], [], LONGEST)
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # also what its tests have started
@@ -337,9 +337,9 @@ def is_caught(fault: Fault) -> bool:
         home = copy / fault.homes()[0].relative_to(ROOT)
         content = home.read_text("utf-8")
         home.write_text(content.replace(fault.old, fault.new), "utf-8")
-        places = (f"tests/{fault.tests}", f"tests/{fault.tests}.py")
-        (own,) = (place for place in places if (copy / place).exists())
-        failed = run_tests(copy, own) or run_tests(copy, "tests")
+        place, _, part = fault.tests.partition(":")
+        place = f"tests/{place}" + ".py" * (copy / f"tests/{place}.py").exists()
+        failed = run_tests(copy, place, "-k", part) or run_tests(copy, "tests")
         home.write_text(content, "utf-8")
         caught = bool(failed) and run_tests(copy, failed) == ""  # it passes without the fault
     seconds = f"{time.monotonic() - begun:.0f} s"

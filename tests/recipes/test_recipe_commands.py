@@ -91,14 +91,20 @@ def every_name_of_the_scripts() -> dict[str, str]:
     return dict.fromkeys(names, "x[$(touch mark)]") | ends
 
 
-def test_the_systems_differ_only_where_they_should():
-    ours, stock = commands(dry_run([DEMO, *CPU]), "fairseq-train")
-    for flag in ("--max-update", "--max-tokens", "--update-freq", "--seed", "--warmup-updates"):
-        assert value(ours, flag) == value(stock, flag) or flag == "--max-tokens", flag
-    batches = [
-        int(value(w, "--max-tokens")) * int(value(w, "--update-freq")) for w in (ours, stock)
-    ]
-    assert batches[0] == batches[1]
+@pytest.mark.parametrize(
+    ("recipe", "updates", "warmup", "interval"),
+    [
+        (DEMO, "6000", "1000", "500"),
+        (MULTI30K, "4000", "2000", "200"),
+        (PARSING, "12000", "4000", "600"),
+    ],
+)
+def test_a_small_corpus_has_a_budget_of_its_own_on_gpus(recipe, updates, warmup, interval):
+    for words in commands(dry_run([recipe, *RECIPE[recipe], *EIGHT, "--system=both"]), "torchrun"):
+        assert value(words, "--max-update") == updates
+        assert value(words, "--warmup-updates") == warmup
+        assert value(words, "--save-interval-updates") == interval
+        assert 8 * int(value(words, "--max-tokens")) * int(value(words, "--update-freq")) == 4096
 
 
 @pytest.mark.parametrize(("gpus", "frequency"), [("8", "1"), ("1", "7"), ("4", "2")])
@@ -212,6 +218,8 @@ def test_bf16_is_each_systems_own():
     ours, stock = commands(shown, "fairseq-train")
     assert value(ours, "--autocast") == "bfloat16" and "--bf16" not in ours
     assert "--bf16" in stock and "--autocast" not in stock
+    checks = [["aiayn", "check", "--gpus", "1", "--precision", "bf16"]] * 2
+    assert commands(shown, "aiayn check")[1:] == checks  # before each training
 
 
 def test_processes_start_by_torchrun_on_one_node_and_on_several():

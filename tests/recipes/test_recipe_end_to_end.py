@@ -182,6 +182,8 @@ def test_both_systems_side_by_side_end_as_one_after_the_other(tmp_path):
     assert re.search("(?m)^stock: .* stage 5-train failed .* takes transformer;", failed.stderr)
     assert "stage 9-table" in finish([*words, "--side_by_side"], **tools).stderr
     assert stages_run(finish([*words, "--side_by_side"], **tools).stderr) == []
+    for option in ("--max_words", "--held_out", "--bpe_codes"):
+        assert "--force replaces it" in call([*words, option, "70"], **tools).stderr
     beside = results(tmp_path / "exp")
     for run in (RUN, "stock-tiny-1"):  # translations are the references
         score = json.loads((tmp_path / "exp" / run / "score.json").read_text())

@@ -203,6 +203,14 @@ def recorded(one: Experiment, mine: list[Command], run: str, last: str) -> None:
     assert record.writes == f"{run}{'/test' * one.parses}/settings.json"
 
 
+@pytest.mark.parametrize("one", EXPERIMENTS, ids=name_of)
+def test_what_later_stages_need_is_looked_for(one):
+    (check,) = of(plan(one.recipe, *one.options), "aiayn", "check")
+    runs = str(len(SYSTEMS) * len(SEEDS))
+    require(check.words, {"--row": one.row.name, "--runs": runs, "--gpus": "0"})
+    require(check.words, {"--target-lang": None if one.parses else one.languages[1]})
+
+
 @pytest.mark.parametrize("one", EXPERIMENTS[:-1], ids=name_of)
 def test_every_set_and_side_goes_through_the_same_steps(one):
     shown = plan(one.recipe, *one.options)

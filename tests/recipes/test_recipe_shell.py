@@ -97,6 +97,12 @@ def test_a_value_that_may_change_runs_what_depends_on_it(sample):
     assert stages_run(finish([*sample, "--loud", "true"]).stderr) == []
 
 
+@pytest.mark.parametrize("option", [["--force"], ["--stage", "1"]])
+def test_a_job_that_slurm_queued_again_goes_on_with_what_it_made(sample, option):
+    finish(sample)
+    assert stages_run(finish([*sample, *option], SLURM_RESTART_COUNT="1").stderr) == []
+
+
 def test_only_what_the_recipe_left_unfinished_is_removed(sample, tmp_path):
     finish([*sample, "--stop_stage", "3"])
     theirs = [tmp_path / "exp/a.part", tmp_path / "exp/run/made.part"]
