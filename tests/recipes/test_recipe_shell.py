@@ -30,7 +30,7 @@ from recipe_runs import (
     write_tool,
 )
 
-# Two stages of a text and two of a run; what it reads is in the directory above EXP.
+# Stages of a text, of a run and of all runs; what they read is in the directory above EXP.
 SAMPLE = f"""
 . {RECIPES}/lib.sh
 # Options
@@ -59,7 +59,11 @@ stage 3 count "$loud" && {{
 }}
 stage 4 last && run sh -c "${{LAST:-true}}"
 end
+begin "$exp"
+stage 5 table && run true
+end
 """
+LATER = ["2-copy", "3-count", "4-last", "5-table"]
 
 
 @pytest.fixture
@@ -71,29 +75,31 @@ def sample(tmp_path) -> list[str | Path]:
 
 
 def test_done_stages_are_skipped_and_a_second_run_changes_nothing(sample, tmp_path):
-    assert stages_run(finish(sample).stderr) == ["1-make", "2-copy", "3-count", "4-last"]
+    assert stages_run(finish(sample).stderr) == ["1-make", *LATER]
     assert (tmp_path / "exp/run/made/count").read_text() == "tea\n1\n"
     with (tmp_path / "exp/options.txt").open("a") as file:
         file.write("gone='an option that recipes had once'\n")
     before = files_of(tmp_path / "exp")
     again = finish(sample)
-    assert stages_run(again.stderr) == [] and again.stderr.count("is done, skipped") == 4
+    assert stages_run(again.stderr) == [] and again.stderr.count("is done, skipped") == 5
     assert files_of(tmp_path / "exp") == before
 
 
 def test_a_stage_that_is_asked_for_runs_again_with_all_that_follow(sample, tmp_path):
     finish(sample)
     (tmp_path / "input").write_text("2\n")
-    assert stages_run(finish([*sample, "--stage", "3"]).stderr) == ["3-count", "4-last"]
+    assert stages_run(finish([*sample, "--stage", "3"]).stderr) == LATER[1:]
     assert (tmp_path / "exp/first").read_text() == "1\n"
     stages = stages_run(finish([*sample, "--stage", "1", "--stop_stage", "1"]).stderr)
     assert stages == ["1-make"] and (tmp_path / "exp/first").read_text() == "2\n"
-    assert stages_run(finish(sample).stderr) == ["2-copy", "3-count", "4-last"]
+    assert stages_run(finish(sample).stderr) == LATER
+    assert stages_run(finish([*sample, "--stage", "3", "--stop_stage", "3"]).stderr) == LATER[1:2]
+    assert stages_run(finish(sample).stderr) == LATER[2:]
 
 
 def test_a_value_that_may_change_runs_what_depends_on_it(sample):
     finish(sample)
-    assert stages_run(finish([*sample, "--loud"]).stderr) == ["3-count", "4-last"]
+    assert stages_run(finish([*sample, "--loud"]).stderr) == LATER[1:]
     assert stages_run(finish([*sample, "--loud", "true"]).stderr) == []
 
 
@@ -222,7 +228,7 @@ def test_after_a_kill_no_command_is_left_and_the_same_command_goes_on(sample, tm
         process.wait()
         assert Path(f"/proc/{child}").exists()
     last = finish(sample)
-    assert stages_run(last.stderr) == ["4-last"]
+    assert stages_run(last.stderr) == LATER[2:]
     assert (how == "alone") == ("it is stopped (group" in last.stderr)
     assert session_of(child) is None
 
