@@ -135,19 +135,19 @@ paper: english_french_has_the_dropout_of_big
   BIG, name="big_en_fr", P_drop=0.1, => BIG, name="big_en_fr",
 paper: a_norm_of_the_decoder_not_counted
   5 * 2 * row.d_model => 4 * 2 * row.d_model
-model_folder: outputs_of_a_batch_in_another_order
+inference: outputs_of_a_batch_in_another_order
   outputs |= zip(batch, self.run( => outputs |= zip(sorted(batch), self.run(
-model_folder: empty_line_is_translated
+inference: empty_line_is_translated
   if not lengths[index]: => if lengths[index] < 0:
-model_folder: unfinished_last_piece_keeps_its_mark
+inference: unfinished_last_piece_keeps_its_mark
   detokenize(f"{' '.join(pieces)} ".replace => detokenize(f"{' '.join(pieces)}".replace
-model_folder: alpha_of_zero_is_ignored
+inference: alpha_of_zero_is_ignored
   alpha = self.search.alpha if alpha is None else alpha => alpha = alpha or self.search.alpha
 cli: changed_files_of_ctranslate2_are_used
   (path, config, (*TEXT_FILES, *CTRANSLATE2_FILES)) => (path, config)
-exchange: outputs_of_the_maximum_length_are_lost
+inference: outputs_of_the_maximum_length_are_lost
   found += self._scored(source, unscored) => found = found or self._scored(source, unscored)
-model_folder: unknown_pieces_become_padding
+inference: unknown_pieces_become_padding
   self.number.get(piece, UNKNOWN) => self.number.get(piece, PADDING)
 plugin: last_sentences_of_the_test_set_left_out
   , required_batch_size_multiple=1) => )
@@ -261,9 +261,9 @@ training: loss_of_one_chunk
   range(0, x.size(0), rows) => range(0, min(rows, x.size(0)), rows)
 treebank: later_quotes_stay_where_they_were
   moved.position += 1 => pass
-model_folder folder.py: line_of_a_vocabulary_counted_from_zero
+inference folder.py: line_of_a_vocabulary_counted_from_zero
   in enumerate(stream_lines(path), start=1): => in enumerate(stream_lines(path)):
-exchange: error_of_ctranslate2_has_no_path
+inference: error_of_ctranslate2_has_no_path
   except (RuntimeError, ValueError) as error:  # a => except ValueError as error:  # a
 diagnosis: base_on_english_french_against_byte_pairs
   row == BIG_EN_FR or corpus in (EN_FR, "wmt14_fr_en") => row == BIG_EN_FR

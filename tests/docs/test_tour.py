@@ -9,7 +9,7 @@ import matplotlib
 import pytest
 from matplotlib import pyplot
 
-TOUR = Path(__file__).parents[1] / "docs" / "tour.ipynb"
+TOUR = Path(__file__).parents[2] / "docs" / "tour.ipynb"
 CELLS = [cell for cell in json.loads(TOUR.read_text("utf-8"))["cells"] if cell["source"]]
 PROGRAMS = [cell for cell in CELLS if cell["cell_type"] == "code"]
 TRAINED = "trained"  # the tag of cells whose results depend on a training

@@ -1,4 +1,5 @@
-"""docs/table1/measure.py: Table 1 measured, against arithmetic."""
+"""Pages are made of the figures that are kept; docs/table1/measure.py: Table 1 measured, against
+arithmetic."""
 
 import importlib.util
 import json
@@ -6,6 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
+import results_page
 import torch
 
 from fairseq_aiayn.nn.attention import attention
@@ -63,3 +65,8 @@ def test_the_page_has_the_rows_of_the_figures_that_are_kept() -> None:
         for by in ("by length", "by width"):
             result[by] = {int(size): cost for size, cost in result[by].items()}
         assert [name, *table1.as_row(printed, result)] in cells
+
+
+def test_the_page_of_results_comes_from_the_files_of_results_and_from_nothing_else() -> None:
+    page = results_page.make_page(DOCS / "results", DOCS / "results.md")
+    assert page == (DOCS / "results.md").read_text()
