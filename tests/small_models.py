@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 from argparse import Namespace
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,6 +93,22 @@ def small_model(root: Path, kind: str = SHARED, seed: int = 1) -> Small:
         model.decoder.stack.projection.weight *= 3.0
     torch.save(state_of(model.state_dict(), 7, args=args), root / "checkpoint.pt")
     return Small(model, task, root / "checkpoint.pt", data, codes)
+
+
+def small_run(exp: Path) -> Path:
+    """Make what a recipe leaves in a directory: data with a note of its text, and the run that is
+    returned."""
+    small, run, inside = small_model(exp), exp / "tiny-1", "checkpoints/checkpoint_last.pt"
+    (run / inside).parent.mkdir(parents=True)
+    small.checkpoint.rename(run / inside)
+    small.codes.rename(small.data / "codes")
+    note = {"pieces": "byte_pairs", "normalize": False, "lowercase": True}
+    (small.data / "text.json").write_text(json.dumps(note))
+    (small.data / "sha256").write_text("0ff  -\n")
+    (run / "model.json").write_text(json.dumps({"checkpoint": inside, "data": "../bin"}))
+    settings = {"system": "aiayn", "corpus": "invented", "text_sha256": "0ff"}
+    (run / "training.json").write_text(json.dumps(settings))
+    return run
 
 
 def write_codes(path: Path) -> None:

@@ -1,7 +1,6 @@
 """aiayn translate, parse and export: what goes in and out, which engine, which options go
 together."""
 
-import json
 import re
 import shlex
 import shutil
@@ -9,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from small_models import KINDS, SENTENCES, SHARED, small_model
+from small_models import KINDS, SENTENCES, SHARED, small_model, small_run
 
 from fairseq_aiayn import load
 from fairseq_aiayn.cli.sentences import ENGINES
@@ -20,18 +19,9 @@ TEXT = "".join(f"{line}\n" for line in LINES)
 
 
 @pytest.fixture
-def training(tmp_path):
-    """What a recipe leaves: the data with a note of its text, and a run."""
-    small = small_model(tmp_path / "exp")
-    run = tmp_path / "exp" / "tiny-1"
-    run.mkdir()
-    small.checkpoint.rename(run / "average.pt")
-    small.codes.rename(small.data / "codes")
-    note = {"pieces": "byte_pairs", "normalize": False, "lowercase": True}
-    (small.data / "text.json").write_text(json.dumps(note))
-    (run / "model.json").write_text('{"checkpoint": "average.pt", "data": "../bin"}')
-    (run / "training.json").write_text('{"system": "aiayn", "corpus": "invented"}')
-    return tmp_path / "exp"
+def run(tmp_path):
+    """A run of a recipe."""
+    return small_run(tmp_path / "exp")
 
 
 @pytest.fixture
@@ -135,17 +125,18 @@ def test_every_engine_has_the_same_limits(option, numbers, fast_folder, refused)
 
 
 def test_without_its_files_ctranslate2_is_refused_with_the_command_that_writes_them(
-    training, folder, aiayn, translate, monkeypatch
+    run, folder, aiayn, translate, tmp_path
 ):
-    checkpoint = ("--checkpoint", training / "tiny-1/average.pt", "--data-bin", training / "bin")
-    cut = ("--bpe-codes", training / "bin/codes", "--lowercase")
-    for model in ((folder,), (training / "tiny-1",), (*checkpoint, *cut)):
+    data = run.parent / "bin"
+    checkpoint = ("--checkpoint", run / "checkpoints/checkpoint_last.pt", "--data-bin", data)
+    cut = ("--bpe-codes", data / "codes", "--lowercase")
+    for model in ((folder,), (run,), (*checkpoint, *cut)):
         status, out, err = translate(*model, "--engine", "ctranslate2")
         assert (status, out, err.count("\n")) == (2, "", 1)
         _, *words, _ = shlex.split(err[err.index("aiayn export") :])
-        assert aiayn(*words, training / "new")[0] == 0
-        assert translate(training / "new")[:2] == translate(*model)[:2]
-        shutil.rmtree(training / "new")
+        assert aiayn(*words, tmp_path / "new")[0] == 0
+        assert translate(tmp_path / "new")[:2] == translate(*model)[:2]
+        shutil.rmtree(tmp_path / "new")
 
 
 def test_ctranslate2_needs_neither_torch_nor_fairseq(fast_folder, translate):
@@ -204,10 +195,10 @@ def test_a_terminal_is_asked_again_after_an_invalid_line(
 
 
 def test_a_folder_a_run_and_a_checkpoint_are_the_same_model(
-    training, aiayn, translate, monkeypatch
+    run, aiayn, translate, tmp_path, monkeypatch
 ):
-    root, run, data = training, training / "tiny-1", training / "bin"
-    checkpoint = ("--checkpoint", run / "average.pt", "--data-bin", data)
+    root, data = tmp_path, run.parent / "bin"
+    checkpoint = ("--checkpoint", run / "checkpoints/checkpoint_last.pt", "--data-bin", data)
     cut = ("--bpe-codes", data / "codes", "--lowercase")
     card = ("--licence", "CC0", "--scores", "BLEU 1")
     back = ("--to", "fairseq", "--output", root / "again.pt")

@@ -1,25 +1,37 @@
-"""A checkpoint becomes a folder and a checkpoint again, bit for bit; what is damaged is named."""
+"""A checkpoint becomes a folder and a checkpoint again, bit for bit; what is damaged is named; text
+becomes the pieces that fairseq-interactive makes of it, and pieces the text."""
 
 import json
+import random
+import resource
 import shutil
-from collections.abc import Iterable
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from fairseq.data import Dictionary
-from full_disk import full_disk
+from fairseq.data.encoders.moses_tokenizer import MosesTokenizer
+from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
+from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
 from safetensors.torch import load_file, save_file
-from small_models import KINDS, SHARED, small_model
+from small_models import KINDS, SENTENCES, SHARED, small_model, small_run, write_codes
 
 from fairseq_aiayn.checkpoints import read_checkpoint
+from fairseq_aiayn.corpus.subwords import learn
 from fairseq_aiayn.inference.export import find_run, to_fairseq
 from fairseq_aiayn.inference.folder import (
     BYTE_PAIRS,
     END,
+    NONE,
     PADDING,
     UNKNOWN,
+    WORD_PIECES,
     TextProcessing,
     model_card,
     read_folder,
@@ -33,6 +45,12 @@ from fairseq_aiayn.plugin.model import AiaynModel, apply_row
 DICTIONARY = (
     "the 9\nca@@ 3\nmadeupword0000 0\n<unk> 2 #fairseq:overwrite\nb 2\n"
     "the 7 #fairseq:overwrite\na\u2028b 2\nc\x85d 1\ne f 4\n\u00a0g 1\n"
+)
+LINES = (
+    *SENTENCES,
+    "  two  spaces,\ta tab and\u00a0a no-break space ",
+    "Zürich's 漢字 (“quotes” – dashes) & <unk> @@ x@@ ▁y",
+    "",
 )
 
 
@@ -96,25 +114,14 @@ def test_every_kind_of_model_comes_back(kind, precision, tmp_path):
 
 def test_a_run_says_where_its_model_is(tmp_path, monkeypatch):
     """From the run's own directory. A parser's search has one within it."""
-    small = small_model(tmp_path / "prepared")
-    run, inside = tmp_path / "exp of mine" / "tiny-1", Path("checkpoints/checkpoint_last.pt")
-    for directory in ("checkpoints", "test"):
-        (run / directory).mkdir(parents=True)
-    small.checkpoint.rename(run / inside)
-    small.codes.rename(small.data / "codes")
-    note = {"pieces": "byte_pairs", "normalize": True, "lowercase": False}
-    (small.data / "text.json").write_text(json.dumps(note))
-    (small.data / "sha256").write_text("0ff  -\n")
-    small.data.rename(run.parent / "bin")
-    (run / "model.json").write_text(json.dumps({"checkpoint": str(inside), "data": "../bin"}))
-    settings = {"system": "aiayn", "corpus": "invented", "text_sha256": "0ff"}
-    (run / "training.json").write_text(json.dumps(settings))
+    run = small_run(tmp_path / "exp of mine")
+    (run / "test").mkdir()
     score = {"score": 24.2345, "signature": "case:mixed"}
     (run / "score.json").write_text(json.dumps({"paper": score, "sacrebleu": "none"}))
     monkeypatch.chdir(run / "test")
     for given in (run, run / "test", Path("..", "test"), Path()):
         model = find_run(given).read()
-        assert model.config.text == TextProcessing(BYTE_PAIRS, normalize=True)
+        assert model.config.text == TextProcessing(BYTE_PAIRS, lowercase=True)
         assert model.config.told["data"] == "invented"
     assert "BLEU 24.23 (case:mixed)" in model_card(find_run(run).read())
     (run.parent / "bin" / "sha256").write_text("0dd  -\n")
@@ -230,6 +237,17 @@ def test_a_checkpoint_that_cannot_be_a_folder_is_named(changes, rule, small, tmp
     assert rule in str(caught.value)
 
 
+@contextmanager
+def full_disk(free: int) -> Iterator[None]:
+    """Let this process write at most so many bytes into each file: a write fails halfway."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 def test_what_a_failed_export_leaves_is_no_model_and_in_nobodys_way(small, tmp_path):
     with full_disk(1_000), pytest.raises(OSError, match="File too large"):
         small.export(tmp_path / "folder")
@@ -243,3 +261,50 @@ def test_what_a_failed_export_leaves_is_no_model_and_in_nobodys_way(small, tmp_p
     path = large.export(tmp_path / "folder", "bfloat16")
     with pytest.raises(ValueError, match="must not exist yet"):
         write_folder(read_folder(path), path)
+
+
+def moses(language: str) -> MosesTokenizer:
+    """fairseq's --tokenizer moses for one language."""
+    both = {"source_lang": language, "target_lang": language}
+    return MosesTokenizer(Namespace(**both, moses_no_dash_splits=False, moses_no_escape=False))
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr"])
+@pytest.mark.parametrize("kind", [BYTE_PAIRS, WORD_PIECES])
+def test_text_is_cut_and_joined_as_by_fairseq(kind, language, tmp_path):
+    """Pieces are joined in any order, as a model may write them: words and quotes do not match."""
+    file, text = tmp_path / "file", TextProcessing(kind)
+    if kind == BYTE_PAIRS:
+        write_codes(file)
+        bpe = SubwordNMTBPE(Namespace(bpe_codes=str(file), bpe_separator="@@"))
+        encode, decode = moses(language).encode, moses(language).decode
+    else:
+        file.write_bytes(learn(SENTENCES, 70))
+        options = {"sentencepiece_enable_sampling": False, "sentencepiece_alpha": None}
+        bpe = SentencepieceBPE(Namespace(sentencepiece_model=str(file), **options))
+        encode = decode = str
+    cut, join = text.cutter(language, file), text.joiner(language)
+    lines = [bpe.encode(encode(line)).split() for line in LINES]
+    assert [cut(line) for line in LINES] == lines
+    draw, pieces = random.Random(1), [piece for line in lines for piece in line]
+    for line in [*lines, *(draw.choices(pieces, k=length) for length in (1, 5, 30, 30))]:
+        assert join(line) == decode(bpe.decode(" ".join(line)))
+
+
+def test_text_in_pieces_stays_as_it_is():
+    text = TextProcessing(NONE)
+    assert text.cutter("en", None)(" the  ca@@ t\u2028") == ["the", "ca@@", "t"]
+    assert text.joiner("en")(["the", "ca@@", "t"]) == "the ca@@ t"
+
+
+def test_text_is_cut_as_the_recipes_cut_it(tmp_path):
+    text = "„Gut-Gemeint“,  don't say: 3.5\u00a0% of it's\u2028rosy-red\u200b!"
+    codes = tmp_path / "codes"
+    codes.write_text("#version: 0.2\ng u\nd o\nr o\ns a\n", encoding="utf-8")
+    lines = f"{text}\n".encode()
+    moses = ("moses", "--language", "de", "--normalize", "--lowercase")
+    for words in (moses, ("subwords", "apply", "--codes", codes)):
+        command = [sys.executable, "-m", f"fairseq_aiayn.corpus.{words[0]}", *words[1:]]
+        lines = subprocess.run(command, input=lines, check=True, capture_output=True).stdout
+    found = TextProcessing(BYTE_PAIRS, normalize=True, lowercase=True).cutter("de", codes)(text)
+    assert found == lines.decode().split() and any("@@" in piece for piece in found)

@@ -3,7 +3,6 @@ model, in order, and without fairseq."""
 
 import os
 import re
-import runpy
 import subprocess
 import sys
 from argparse import Namespace
@@ -249,13 +248,6 @@ def test_neither_fairseq_nor_compilers_are_loaded(folder):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     printed = subprocess.check_output(command, text=True, env=environment)
     assert printed == f"{load(folder, 'cpu').translate([SENTENCES[0]])[0]}\n\n"
-
-
-def test_a_fairseq_that_somebody_blocked_is_as_none(monkeypatch):
-    for name in ("fairseq", "fairseq_aiayn.plugin"):
-        monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
-    runpy.run_path(str(ROOT / "fairseq_aiayn" / "__init__.py"))
 
 
 def test_the_page_runs(tmp_path, monkeypatch, capsys):
