@@ -1,4 +1,4 @@
-"""`aiayn bleu` on good and bad input; the scores are tested in scores/test_bleu.py."""
+"""`aiayn bleu` on good and bad input; the scores are tested in scores/."""
 
 import json
 import math

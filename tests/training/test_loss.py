@@ -1,13 +1,42 @@
-"""Projection, smoothed loss and gradient in chunks are equal to those of the whole batch."""
+"""Label smoothing (5.4); projection, loss and gradient in chunks are those of the whole batch."""
 
 import pytest
 import torch
 from torch import Tensor
 
 from fairseq_aiayn import training
-from fairseq_aiayn.training import projected_smoothed_nll, reference_projected_smoothed_nll
+from fairseq_aiayn.training import (
+    projected_smoothed_nll,
+    reference_projected_smoothed_nll,
+    reference_smoothed_nll,
+    smoothed_nll,
+)
 
 PAD, V, N, D_MODEL = 1, 23, 14, 8
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_fast_loss_equals_the_defined_one(epsilon: float) -> None:
+    """Breaks if the rearranged sum lacks a term, ε = 0 still smooths, the NLL depends on ε, or
+    padding enters the loss or a gradient, even if a probability there is 0."""
+    torch.manual_seed(0)
+    log_p = torch.randn(N, V, dtype=torch.float64).log_softmax(-1).requires_grad_()
+    target = torch.randint(2, V, (N,))
+    target[[3, 7]] = PAD
+    real = target.ne(PAD)
+    nll = torch.nn.functional.nll_loss(log_p[real], target[real], reduction="sum")
+    losses, gradients = [], []
+    for loss_of in (smoothed_nll, reference_smoothed_nll):
+        sums = loss_of(log_p, target, epsilon, PAD)
+        torch.testing.assert_close(sums, loss_of(log_p[real], target[real], epsilon, PAD))
+        torch.testing.assert_close(sums[1], nll)
+        losses.append(sums[0])
+        gradients.append(*torch.autograd.grad(sums[0], log_p))
+    torch.testing.assert_close(*losses)
+    torch.testing.assert_close(*gradients)
+    assert gradients[0].any(dim=1).tolist() == real.tolist()
+    if epsilon == 0.0:
+        torch.testing.assert_close(losses[0], nll)
 
 
 def tensors(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
