@@ -1,17 +1,20 @@
 """The search over real models: compared with fairseq's own generator and with full forward passes;
-ensembles; fairseq's options."""
+ensembles; fairseq's options; under --task translation, fairseq's own search of an aiayn model."""
 
 import math
 from argparse import Namespace
 from dataclasses import fields
+from types import SimpleNamespace
 
 import pytest
 import torch
 from building import dictionary, padded, product_types, sharp_model
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 import fairseq_aiayn.plugin  # noqa: F401
+from fairseq_aiayn.attention_maps.weights import all_attention_weights
 from fairseq_aiayn.decoding.beam_search import LOGITS, plain_beam_search
 from fairseq_aiayn.paper import TINY
 from fairseq_aiayn.plugin.model import AiaynModel
@@ -26,11 +29,11 @@ def task() -> AiaynTranslationTask:
     return AiaynTranslationTask(AiaynTranslationConfig(), joined, joined)
 
 
-def build_model(task: AiaynTranslationTask, seed: int) -> AiaynModel:
+def build_model(task: AiaynTranslationTask, seed: int, **rates: float) -> AiaynModel:
     # With other schemes, fairseq's search ends too early for one of these seeds.
     scheme = {"initialization": "fairseq-0.9"}
     sizes = {"encoder_layers": 2, "encoder_ffn_embed_dim": 32, "d_v": 4}
-    return sharp_model(task, TINY, seed, 3.0, **sizes, **scheme)
+    return sharp_model(task, TINY, seed, 3.0, **sizes, **scheme, **rates)
 
 
 def sample(task: AiaynTranslationTask, B: int = 6) -> dict:
@@ -186,3 +189,44 @@ def test_what_the_search_does_not_obey_is_refused_with_the_way_out(task):
             task.build_generator([], Namespace(**{other: 3}))
     with pytest.raises(ValueError, match="decodes aiayn_. models, not a Linear"):
         task.build_generator([torch.nn.Linear(1, 1)], Namespace())
+
+
+def translate(model: AiaynModel, batch: dict, **options: object) -> list[list[dict]]:
+    """The hypotheses that fairseq-generate --task translation finds with these options."""
+    generation = GenerationConfig(beam=2, max_len_b=6, **options)
+    model.prepare_for_inference_(SimpleNamespace(generation=generation))
+    words = model.decoder.dictionary
+    generator = TranslationTask(TranslationConfig(), words, words).build_generator(
+        [model], generation
+    )
+    return generator.generate([model], batch)
+
+
+def test_alignments_are_where_the_last_layer_attends_to(task) -> None:
+    """As for the stock model. Breaks if padding, a single head or another layer is taken."""
+    model, batch = build_model(task, 1), sample(task, B=2)
+    found = translate(model, batch, print_alignment="soft")
+    for source, hypotheses in zip(batch["net_input"]["src_tokens"], found, strict=True):
+        for hypothesis in hypotheses:
+            tokens = hypothesis["tokens"]
+            weights = all_attention_weights(model.transformer, source, tokens.roll(1))["cross"]
+            expected = weights[-1].mean(dim=0)[:, source != task.source_dictionary.pad()]
+            alignment = [[float(p) for p in row] for row in hypothesis["alignment"]]
+            torch.testing.assert_close(torch.tensor(alignment), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rate", ["dropout", "attention_dropout"])
+def test_retained_dropout_is_that_of_the_training(task, rate: str) -> None:
+    """Breaks if --retain-dropout changes nothing, or if dropout stays on without it."""
+    rates = {"dropout": 0.0, "attention_dropout": 0.0, rate: 0.5}
+    for retains in (True, False):
+        model, batch = build_model(task, 1, **rates), sample(task, B=2)
+        found = [translate(model, batch, retain_dropout=retains) for _ in range(3)]
+        scores = [hypotheses[0][0]["score"].item() for hypotheses in found]
+        assert (len(set(scores)) == 3) == retains
+
+
+def test_dropout_is_retained_in_the_whole_model(task) -> None:
+    options = {"retain_dropout": True, "retain_dropout_modules": ["TransformerDecoder"]}
+    with pytest.raises(ValueError, match="--retain-dropout-modules"):
+        translate(build_model(task, 1), sample(task), **options)
