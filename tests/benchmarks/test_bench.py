@@ -18,29 +18,13 @@ from figures import Figure, Spread, number, ratio, spread, table
 from mirrors import invented_pairs
 from patience import PATIENCE
 from recipe_runs import alive
-from workers import FEWEST, Worker, alternate
+from workers import Worker
 
 ROOT = Path(__file__).parents[2]
-# A worker that answers every order with what it was told and how often it was asked
-ECHO = """
-import json, sys
-for count, line in enumerate(sys.stdin):
-    print(json.dumps(json.loads(line) | {"count": count}), flush=True)
-"""
 
 
-def worker(tmp_path: Path, program: str, name: str = "worker") -> Worker:
-    return Worker(name, ["-c", program], tmp_path / f"{name}.log")
-
-
-def test_each_order_is_given_to_all_workers_and_the_first_round_does_not_count(tmp_path):
-    orders = [{"batch": 0}, {"batch": 1}]
-    with worker(tmp_path, ECHO, "one") as one, worker(tmp_path, ECHO, "other") as other:
-        answers = alternate([one, other], orders, 0.0, "echo")
-    counted = [
-        [{"batch": k, "count": 2 * turn + k} for k in (0, 1)] for turn in range(1, FEWEST + 1)
-    ]
-    assert answers == {"one": counted, "other": counted}
+def worker(tmp_path: Path, program: str) -> Worker:
+    return Worker("worker", ["-c", program], tmp_path / "worker.log")
 
 
 def test_a_worker_that_dies_is_one_line_with_the_end_of_its_log(tmp_path):

@@ -20,7 +20,6 @@ from fairseq_aiayn.decoding.tree_constraint import (
     forests,
 )
 from fairseq_aiayn.treebank.linearization import split_symbol
-from fairseq_aiayn.treebank.repair import repair
 
 PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 # (X has no closing bracket, )Y no opening one, and "(" no label: none of them may be written
@@ -87,19 +86,6 @@ def test_what_can_be_written_is_every_forest_within_the_budget_and_nothing_else(
     outputs = admitted(words, words + spare, deepest)
     assert sorted(outputs) == sorted(all_forests(words, words + spare, deepest))
     assert len(set(outputs)) == len(outputs)
-
-
-def test_the_longest_output_is_a_forest_too() -> None:
-    """Too many to list: this one prefers brackets, whenever they are allowed."""
-    model = random_model(1)
-    search = constrained(model, [40], [340])
-    newest, legal = torch.tensor([[SYMBOLS.end]]), ()
-    while legal != (END,):
-        legal = read(allowed(search, newest)[0].nonzero())
-        newest = torch.tensor([[ALPHABET.index("(A" if "(A" in legal else legal[0])]])
-    output = read(model.history[0, 1:])
-    assert repair(output, ["w"] * 40).repairs == {}
-    assert len(output) == 40 + 2 * DEEP
 
 
 @settings(max_examples=12)

@@ -1,0 +1,229 @@
+"""What logs say of a training; what differs between runs; runs that differ in the seed alone."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from run_directories import MADE, PARAMETERS, inner, score, train_log, valid, write_log, write_run
+from scipy.stats import t as student
+
+from fairseq_aiayn.runs.differences import Difference, run_differences
+from fairseq_aiayn.runs.logs import curves_of, last_perplexity, read_log, training_of
+from fairseq_aiayn.runs.run import read_run
+from fairseq_aiayn.runs.seeds import against, deviation, over_seeds
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Return a function that writes a train.log and reads it."""
+    return lambda *lines: read_log(write_log(tmp_path, *lines))
+
+
+def test_time_is_that_of_the_clock_where_it_runs(log):
+    """Validations and checkpoints count; a resumed start, whose clock stands at 0, has updates."""
+    clock = [inner(10, 9.0, 4, 7), inner(20, 8.0, 4, 17), inner(30, 7.0, 4, 21)]
+    stands = [inner(30, 7.5, 4), inner(40, 7.0, 5)]
+    seconds = curves_of(log(*clock, *stands))["seconds"]
+    assert seconds == {10: 7.0, 20: 17.0, 30: 21.0, 40: 26.0}
+
+
+def test_what_a_resumed_training_did_again_counts_once(log):
+    """Breaks if updates that a kill undid stay in the curves, or their time is counted."""
+    killed = [inner(10, 9.0), inner(20, 8.0), inner(30, 7.0), inner(40, 6.0), valid(40, 5.0)]
+    again = [PARAMETERS, inner(20, 8.5), valid(20, 8.4), inner(30, 7.5)]
+    curves = curves_of(log(*killed, *again))
+    assert curves["loss"] == {10: 9.0, 20: 8.5, 30: 7.5}
+    assert curves["perplexity"] == {10: 18.0, 20: 17.0, 30: 15.0}
+    assert curves["learning rate"] == {10: 1e-5, 20: 2e-5, 30: 3e-5}
+    assert curves["seconds"][30] == 15.0
+    assert curves["development loss"] == {20: 8.4}
+
+
+@pytest.mark.parametrize(
+    ("lines", "peaks"),
+    [
+        ([], (None, None)),
+        (["peak memory: 900 MiB", "peak memory: 800 MiB, of the GPU 5000 MiB"], (900, 5000)),
+    ],
+)
+def test_the_largest_peak_of_all_starts_is_the_runs(log, lines, peaks):
+    training = training_of(log(train_log(100), *lines))
+    assert (training.peak_memory, training.peak_gpu_memory) == peaks
+
+
+def test_the_last_validation_of_a_log_counts(log):
+    lines = [f'{{"valid_ppl": "{perplexity}"}}' for perplexity in (8.5, 7.25)]
+    assert last_perplexity(log(*lines)) == 7.25
+
+
+COUNTS = ("epoch", "num_updates", "train_num_updates", "valid_num_updates")
+AMOUNTS = ("train_wpb", "train_train_wall", "train_wps", "train_wall", "wall", "loss", "valid_ppl")
+WRONG = ["null", "[]", '["x"]', "{}", "true", '"1/3"', "NaN", '"inf"', "1e400", "-1", "9" * 5000]
+DEEP = '{"a": ' * 20_000 + "1" + "}" * 20_000
+
+
+def test_a_line_whose_epoch_or_updates_are_no_count_says_nothing(log):
+    sound = [inner(50, 9.0), valid(50, 8.0), train_log(100)]
+    wrong = [f'{{"valid_ppl": 1, "{name}": {value}}}' for name in COUNTS for value in WRONG]
+    read, expected = log(DEEP, *wrong, *sound, *wrong), log(*sound)
+    for what in (training_of, curves_of, last_perplexity):
+        assert what(read) == what(expected)
+
+
+def test_what_is_no_amount_ends_no_command(tmp_path, aiayn):
+    lines = [DEEP, "num. shared model params: " + "9" * 5000, inner(50, 9.0), valid(50, 8.0)]
+    for name in AMOUNTS:
+        counts = '"epoch": 1, "num_updates": 60, "train_num_updates": 60, "valid_num_updates": 60'
+        lines += [f'{{{counts}, "{name}": {value}}}' for value in WRONG]
+    log = "\n".join([*lines, train_log(100)])
+    run = write_run(tmp_path / "run", MADE, **{"train.log": log})
+    assert aiayn("compare", run, "--output", tmp_path / "out")[0] == 0
+    for words in ((run,), (run / "train.log", "--row", "base")):
+        assert aiayn("diagnose", *words)[0] == 0
+
+
+@pytest.fixture
+def two_runs(tmp_path):
+    """Two runs that differ in a few things."""
+    train = "fairseq-train bin --save-dir {} --arch {} --beam 4"
+    paths = [
+        write_run(
+            tmp_path / name,
+            MADE
+            | {"name": name, "commands": {"train": train.format(name, arch)}, "seed": seed}
+            | {"packages": {"torch": version}},
+        )
+        for name, arch, seed, version in (("a", "x", 1, "2.0"), ("b", "y", 2, "2.1"))
+    ]
+    return [read_run(path)[0] for path in paths]
+
+
+def test_only_what_differs_is_listed_and_no_places(two_runs):
+    expected = [
+        Difference("run", "seed", ("1", "2")),
+        Difference("train", "--arch", ("x", "y")),
+        Difference("package", "torch", ("2.0", "2.1")),
+    ]
+    assert run_differences(two_runs) == expected
+    assert run_differences(two_runs[:1]) == []
+    other = [two_runs[0], replace(two_runs[1], vocabulary=None)]
+    assert Difference("run", "vocabulary", ("37000", "")) in run_differences(other)
+
+
+def test_what_the_logs_know_takes_the_place_of_what_was_asked(two_runs):
+    """Breaks if an option that one command line left out looks different where it is not, or one
+    that only a single system has is lost."""
+    logged = [
+        {"arch": "x", "beam": "4", "_name": "m", "own": "1"},
+        {"arch": "y", "beam": "4", "_name": "n", "other": "2"},
+    ]
+    differences = run_differences(two_runs, logged)
+    of_training = [each for each in differences if each.where == "train"]
+    assert of_training == [Difference("train", "--arch", ("x", "y"))]
+    asked = replace(two_runs[0].settings, commands={"train": "fairseq-train --own 1"})
+    differences = run_differences([replace(two_runs[0], settings=asked), two_runs[1]], logged)
+    assert Difference("train", "--own", ("1", "")) in differences
+
+
+def test_the_papers_search_is_known_though_no_option_asks_for_it(two_runs):
+    commands = {
+        "aiayn": "fairseq-generate bin",
+        "stock": "fairseq-generate bin --beam 4 --lenpen 1.0 --max-len-b 50",
+    }
+    runs = [
+        replace(run, settings=replace(run.settings, system=system, commands={"generate": command}))
+        for run, (system, command) in zip(two_runs, commands.items(), strict=True)
+    ]
+    differences = run_differences(runs)
+    assert [each for each in differences if each.where == "generate"] == [
+        Difference("generate", "--lenpen", ("0.6", "1.0")),
+        Difference("generate", "--max-len-a", ("1", "")),
+    ]
+
+
+@pytest.fixture
+def make_runs(tmp_path):
+    """Return a function that reads runs of given seeds, BLEUs and other settings."""
+
+    def make(*given: tuple[int, float, dict]) -> list:
+        runs = []
+        for k, (seed, bleu, other) in enumerate(given):
+            settings = MADE | {"name": f"run-{k}", "seed": seed} | other
+            files = {"score.json": score(bleu), "train.log": train_log(settings.pop("updates", 9))}
+            runs.append(read_run(write_run(tmp_path / str(k), settings, **files))[0])
+        return runs
+
+    return make
+
+
+def test_seeds_of_one_training_are_a_group_with_a_sample_deviation(make_runs):
+    """The first run with a seed counts."""
+    others = (2, 9.0, {}), (4, 9.0, {"row": "big"})
+    (group,) = over_seeds(make_runs((1, 27.0, {}), (2, 28.0, {}), (3, 30.0, {}), *others))
+    assert group.name == "run-0, run-1, run-2", "no name ends with its seed"
+    assert group.runs == ("run-0", "run-1", "run-2")
+    assert group.figures == {
+        "BLEU as the paper's": (27, 28, 30),
+        "sacreBLEU": (26, 27, 29),
+        "development perplexity": (9.87,) * 3,
+    }
+    assert deviation(group.figures["sacreBLEU"]) == pytest.approx(math.sqrt(7 / 3))
+
+
+def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
+    """Breaks if the variances are pooled, the interval is one-sided or the sign is the other way.
+
+    Welch (1947): t is the difference over sqrt(s1²/n1 + s2²/n2), here 2 / sqrt(7/9 + 1/9), with
+    (7/9 + 1/9)² / ((7/9)²/2 + (1/9)²/1) degrees of freedom.
+    """
+    bleus = {"ours": (27.0, 28.0, 30.0), "stock": (30.0, 30.0 + 2 / 3)}
+    runs = make_runs(
+        *(
+            (seed, bleu, {"system": system, "name": f"{system}-{seed}"})
+            for system, scores in bleus.items()
+            for seed, bleu in enumerate(scores, 1)
+        )
+    )
+    ours, stock = over_seeds(runs)
+    assert (ours.name, stock.name) == ("ours", "stock")
+    assert (ours.seeds, stock.seeds) == ((1, 2, 3), (1, 2))
+    bleu, _, perplexity = against(ours, stock)
+    assert perplexity is None, "nothing varies"
+    error = (7 / 9 + 1 / 9) ** 0.5
+    freedom = (7 / 9 + 1 / 9) ** 2 / ((7 / 9) ** 2 / 2 + (1 / 9) ** 2)
+    assert bleu.difference == pytest.approx(2.0)
+    assert bleu.p_value == pytest.approx(2 * student.sf(2 / error, freedom))
+    half = student.ppf(0.975, freedom) * error
+    assert (bleu.low, bleu.high) == pytest.approx((2 - half, 2 + half))
+
+
+def test_a_seed_that_diverged_leaves_a_mean_without_deviation(make_runs):
+    """Breaks if infinity ends the page on all the other runs."""
+    (group,) = over_seeds(make_runs((1, 27.0, {}), (2, math.inf, {})))
+    assert math.isnan(deviation(group.figures["BLEU as the paper's"]))
+    assert against(group, group)[0] is None
+
+
+def trained(options: str, **other: int) -> dict:
+    return {"commands": {"train": f"fairseq-train {options}"}, **other}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "groups"),
+    [
+        ({}, {}, 1),
+        ({}, {"averaged": 1}, 0),
+        ({"text_sha256": "a"}, {"text_sha256": "b"}, 0),
+        ({}, {"gpus": 8}, 0),
+        (trained("bin"), trained("bin --fp16"), 0),
+        # Directories and ports are the run's own
+        (trained("a/bin --save-dir a --data 1"), trained("b/bin --save-dir b --data 2"), 1),
+        # With --patience each run has its own number of updates
+        (trained("bin", updates=300), trained("bin", updates=400), 0),
+        (trained("bin --patience 3", updates=300), trained("bin --patience 3", updates=400), 1),
+    ],
+)
+def test_a_group_differs_in_the_seed_and_in_what_changes_no_mathematics(
+    make_runs, first, second, groups
+):
+    assert len(over_seeds(make_runs((1, 27.0, first), (2, 28.0, second)))) == groups
