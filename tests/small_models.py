@@ -70,12 +70,12 @@ class Small:
         return path
 
 
-def small_model(root: Path, kind: str = SHARED, seed: int = 1) -> Small:
+def small_model(root: Path, kind: str = SHARED, **sizes: int) -> Small:
     """Make a model of one of KINDS, with sharp output distributions, in an empty directory."""
     codes, data = root / "codes", root / "bin"
     data.mkdir(parents=True)
     write_codes(codes)
-    options = {"arch": "aiayn_tiny", "task": "aiayn_translation", **SIZES, **KINDS[kind]}
+    options = {"arch": "aiayn_tiny", "task": "aiayn_translation", **SIZES, **KINDS[kind], **sizes}
     languages = ("words", "tree") if kind == "parser" else ("en", "de")
     source = target = dictionary_of(codes, SENTENCES)
     if kind in SEPARATE:
@@ -85,7 +85,7 @@ def small_model(root: Path, kind: str = SHARED, seed: int = 1) -> Small:
     for language, types in zip(languages, (source, target), strict=True):
         types.save(str(data / f"dict.{language}.txt"))
     task = AiaynTranslationTask(AiaynTranslationConfig(), source, target)
-    torch.manual_seed(seed)
+    torch.manual_seed(1)
     args = Namespace(**options, source_lang=languages[0], target_lang=languages[1])
     apply_row(ROWS[options["arch"].removeprefix("aiayn_")], args)
     model = AiaynModel.build_model(args, task).eval()

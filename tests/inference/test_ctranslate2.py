@@ -1,13 +1,14 @@
 """CTranslate2 computes our log P of an exported model; its translations are ours, in our order."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import ctranslate2
 import pytest
 import torch
+from small_models import KINDS, SHARED, small_model
 
 from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
 from fairseq_aiayn.inference.folder import (
@@ -16,74 +17,43 @@ from fairseq_aiayn.inference.folder import (
     NONE,
     PADDING,
     SPECIAL,
-    Config,
     Model,
-    TextProcessing,
     Vocabulary,
     write_folder,
 )
 from fairseq_aiayn.inference.pytorch import Translator
-from fairseq_aiayn.nn.dimensions import Dimensions
-from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.paper import Decoding
 
-SIZES = Dimensions(N=2, d_model=16, d_ff=24, h=4, d_k=4, d_v=4, P_drop=0.1)
 SEARCH = Decoding(beam=4, alpha=0.6, extra_length=5)
-WORDS = tuple(f"w{number}" for number in range(30))
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of model."""
-
-    sizes: Dimensions = SIZES
-    sharing: str = "all"
-    learned: tuple[int, int] | None = None
-    spread: float = 1.0  # of the embeddings
-
-
-KINDS = {
-    "d_k < d_v": Kind(replace(SIZES, d_k=2)),
-    "one head, d_k > d_v": Kind(replace(SIZES, h=1, d_k=16, d_v=9)),
-    "two vocabularies": Kind(sharing="target"),
-    "three matrices": Kind(sharing="none"),
-    "small values": Kind(spread=1e-3),  # the layer norm's ε matters
-    "learned positions": Kind(learned=(20, 25)),
-    "odd sizes": Kind(Dimensions(N=1, d_model=10, d_ff=7, h=3, d_k=2, d_v=5, P_drop=0.1)),
+SIZES = {  # of models; that the smaller of d_k and d_v is filled up, no other sizes show
+    "d_k < d_v": {"d_k": 2},
+    "one head, d_k > d_v": {"encoder_attention_heads": 1, "d_k": 16, "d_v": 9},
+    "odd sizes": {"encoder_layers": 1, "encoder_embed_dim": 10, "encoder_ffn_embed_dim": 7}
+    | {"encoder_attention_heads": 3, "d_k": 2, "d_v": 5},
 }
+CASES = [*SIZES, *(kind for kind in KINDS if kind != "parser"), "small values"]
 
 
-def random_model(kind: Kind = Kind(), search: Decoding = SEARCH, ends: float = 0.0) -> Model:
+def random_model(
+    root: Path, case: str = SHARED, search: Decoding = SEARCH, ends: float = 0.0
+) -> Model:
     """A model whose parameters are all random, also those that begin as 0 or 1; with `ends`, near
     their initial values, and outputs end the earlier the larger it is."""
+    kind = case if case in KINDS else SHARED
+    model = small_model(root / "exp", kind, **SIZES.get(case, {})).read(NONE)
     torch.manual_seed(1)
-    source = Vocabulary(SPECIAL + WORDS)
-    target = source if kind.sharing == "all" else Vocabulary(SPECIAL + WORDS[:-2])
-    transformer = create_transformer(
-        kind.sizes, len(source), len(target), PADDING, kind.sharing, kind.learned
-    )
+    transformer = model.transformer
     with torch.no_grad():
+        transformer.decoder.projection.weight /= 3.0  # less sharp again
         for parameter in transformer.parameters():
             noise = torch.randn_like(parameter)
             parameter.copy_(parameter + noise * 0.1 if ends else noise * 0.5)
-        for embedding in {transformer.encoder.embedding, transformer.decoder.embedding}:
-            embedding.weight *= kind.spread
+        if case == "small values":  # the layer norm's ε matters
+            transformer.encoder.embedding.weight *= 1e-3
         if ends:
             norm = transformer.decoder.layers[-1].feed_forward_norm.norm
             norm.bias += ends * transformer.decoder.projection.weight[END]
-    config = Config(
-        format=1,
-        task="translation",
-        row="base",
-        source_lang="en",
-        target_lang="de",
-        sizes=kind.sizes,
-        sharing=kind.sharing,
-        search=search,
-        text=TextProcessing(NONE, lowercase=True),
-        learned_lengths=kind.learned,
-    )
-    return Model(config, transformer.eval(), source, target, None)
+    return replace(model, config=replace(model.config, search=search))
 
 
 def preferring(model: Model, tokens: list[int], logit: float) -> Model:
@@ -105,13 +75,7 @@ def sentences(vocabulary: Vocabulary, lengths: list[int], seed: int = 2) -> list
 
 def written(model: Model, path: Path) -> Path:
     """The model in a folder with CTranslate2's files."""
-    path.mkdir(exist_ok=True)
-    sides = {"source": model.source, "target": model.target}
-    for side, vocabulary in sides.items():
-        types = vocabulary.types[len(SPECIAL) :]
-        (path / side).write_text("".join(f"{piece} 1\n" for piece in types))
-        sides[side] = replace(vocabulary, file=path / side)
-    write_folder(replace(model, **sides), path / "folder", True)
+    write_folder(model, path / "folder", True)
     return path / "folder"
 
 
@@ -126,13 +90,13 @@ def log_p(
 
 
 @pytest.mark.parametrize(
-    ("kind", "quantization"), [*((kind, "float32") for kind in KINDS), ("d_k < d_v", "int8")]
+    ("case", "quantization"), [*((case, "float32") for case in CASES), ("d_k < d_v", "int8")]
 )
-def test_log_p_is_ours(kind, quantization, tmp_path):
-    model = random_model(KINDS[kind])
+def test_log_p_is_ours(case, quantization, tmp_path):
+    model = random_model(tmp_path, case)
     before = [parameter.clone() for parameter in model.transformer.parameters()]
-    sources = [*sentences(model.source, [1, 3, 8, 11]), "w1 never w2"]
-    targets = [*sentences(model.target, [5, 1, 7, 4], seed=3), "w3 seen"]
+    sources = [*sentences(model.source, [1, 3, 8, 11]), "the never a"]
+    targets = [*sentences(model.target, [5, 1, 7, 4], seed=3), "the seen"]
     ours = torch.tensor(Translator(model, "cpu").score(sources, targets))
     theirs = log_p(written(model, tmp_path), sources, targets, quantization)
     # Products of whole numbers are coarser on a CPU with AVX2 only: 7% in one of these sentences
@@ -142,11 +106,11 @@ def test_log_p_is_ours(kind, quantization, tmp_path):
 
 
 def test_positions_reach_as_far_as_our_longest_translation(tmp_path):
-    directory = written(random_model(), tmp_path)
+    directory = written(random_model(tmp_path), tmp_path)
     longest = LONGEST + SEARCH.extra_length
-    log_p(directory, ["w1 " * LONGEST], ["w1 " * longest])
+    log_p(directory, ["the " * LONGEST], ["the " * longest])
     with pytest.raises(RuntimeError, match="position"):
-        log_p(directory, ["w1"], ["w1 " * (longest + 1)])
+        log_p(directory, ["the"], ["the " * (longest + 1)])
 
 
 @pytest.mark.parametrize(
@@ -155,7 +119,7 @@ def test_positions_reach_as_far_as_our_longest_translation(tmp_path):
 def test_the_outputs_are_ours_and_in_our_order(beam, alpha, longer, nbest, tmp_path):
     """With beam 1 only for α = 0: there, CTranslate2 never goes on after an end token. Breaks if
     outputs of the maximum length are lost, which CTranslate2 leaves without an end."""
-    model = random_model(search=Decoding(4, 0.6, extra_length=longer), ends=0.5)
+    model = random_model(tmp_path, search=Decoding(4, 0.6, extra_length=longer), ends=0.5)
     weight = model.transformer.decoder.projection.weight.data
     weight[PADDING] = -weight[END]  # CTranslate2's beam would hold padding, which ours never does
     texts = ["", *sentences(model.source, [*range(1, 11)] * 5), " "]
@@ -176,7 +140,7 @@ def test_the_outputs_are_ours_and_in_our_order(beam, alpha, longer, nbest, tmp_p
 @pytest.mark.parametrize("beam", [1, 4])
 def test_no_output_is_empty_has_padding_or_exceeds_the_longest(tokens, beam, tmp_path):
     """And its log P is that of the model, whatever the search excluded."""
-    model = preferring(random_model(), tokens, 4.8)
+    model = preferring(random_model(tmp_path), tokens, 4.8)
     texts = sentences(model.source, [1, 2, 5])
     outputs = CTranslate2Translator(written(model, tmp_path), "cpu").engine(beam)(texts)
     for text, (best,) in zip(texts, outputs, strict=True):
@@ -187,23 +151,24 @@ def test_no_output_is_empty_has_padding_or_exceeds_the_longest(tokens, beam, tmp
 
 
 def test_learned_positions_end(tmp_path):
-    model = random_model(Kind(learned=(20, 10)))
+    """Of 80 and 85 positions, the end token takes one."""
+    model = random_model(tmp_path, "learned positions", Decoding(4, 0.6, extra_length=50))
     translator = CTranslate2Translator(written(model, tmp_path), "cpu")
-    outputs = translator.engine(nbest=4)(sentences(model.source, [8, 3, 12, 19]))
-    assert max(len(output.pieces) for found in outputs for output in found) <= 9
-    with pytest.raises(ValueError, match="sentence 1: .* at most 19 tokens, got 20"):
-        translator.engine()(["w1 " * 20])
+    outputs = translator.engine(nbest=4)(sentences(model.source, [8, 70, 79]))
+    assert max(len(output.pieces) for found in outputs for output in found) == 84
+    with pytest.raises(ValueError, match="sentence 1: .* at most 79 tokens, got 80"):
+        translator.engine()(["the " * 80])
 
 
 def test_what_cannot_be_searched_is_refused(tmp_path, monkeypatch):
-    model = random_model(KINDS["two vocabularies"])
+    model = random_model(tmp_path, "target embeddings shared")
     directory = written(model, tmp_path)
     with pytest.raises(ValueError, match="unsupported device"):
         CTranslate2Translator(directory, "abacus")
     for weight in model.transformer.decoder.layers[-1].feed_forward.children():
         weight.weight.data.fill_(3e38)  # finite, but no output is
     with pytest.raises(ValueError, match="not a number"):
-        CTranslate2Translator(written(model, tmp_path / "nan"), "cpu").engine()(["w1 w2"])
+        CTranslate2Translator(written(model, tmp_path / "nan"), "cpu").engine()(["the cat"])
     monkeypatch.setattr(ctranslate2, "Translator", Mock(side_effect=RuntimeError("too new")))
     with pytest.raises(ValueError, match=f"{directory}/ctranslate2: too new"):
         CTranslate2Translator(directory)
