@@ -1,26 +1,84 @@
-"""The batched beam search compared with its plain reference, on small random models."""
+"""The batched beam search, and the constraint to trees alone and in it, compared with their plain
+references on small random models."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_models import TableModels
+from torch import Tensor
 
 from fairseq_aiayn.decoding import beam_search as module
 from fairseq_aiayn.decoding.beam_search import (
     BLOCK,
     EnsembleContinuations,
+    Model,
     Search,
     Symbols,
     beam_search,
     plain_beam_search,
     top_tokens,
 )
+from fairseq_aiayn.decoding.tree_constraint import (
+    ConstrainedContinuations,
+    Forest,
+    TreeSymbols,
+    classify_tokens,
+    continuations,
+    forests,
+)
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer
+from fairseq_aiayn.treebank.linearization import split_symbol
+
+LONGEST = 16  # lengths with a distribution of their own
+
+
+class TableModels:
+    """A table of next-token probabilities for each sentence, indexed by the length so far and the
+    last token; yields log P of `part` rows at a time.
+
+    Like the state of a real decoder, it tracks its own history of tokens in follow and
+    keep_sentences.
+    """
+
+    def __init__(self, B: int, V: int, end: int, seed: int, sharpness: float, part: int):
+        torch.manual_seed(seed)
+        self.tables = (sharpness * torch.randn(B, LONGEST, V, V)).log_softmax(-1)
+        self.end = end
+        self.sentence_of = torch.arange(B)
+        self.part = part
+        self.history = torch.empty(B, 0, dtype=torch.long)
+        self.steps = 0
+
+    def log_probabilities(self, tokens: Tensor) -> Iterator[Tensor]:
+        self.steps += 1
+        self.history = torch.cat([self.history, tokens], 1)
+        sentence = self.sentence_of.repeat_interleave(len(tokens) // len(self.sentence_of))
+        t = (self.history.size(1) - 1) % LONGEST
+        yield from self.tables[sentence, t, tokens[:, 0]].split(self.part)
+
+    def follow(self, parents: Tensor) -> None:
+        B = self.sentence_of.numel()
+        history = self.history.view(B, -1, self.history.size(1))
+        self.history = history[torch.arange(B)[:, None], parents].flatten(0, 1)
+
+    def keep_sentences(self, sentences: Tensor) -> None:
+        history = self.history.unflatten(0, (self.sentence_of.numel(), -1))
+        self.history = history[sentences].flatten(0, 1)
+        self.sentence_of = self.sentence_of[sentences]
+
+    def restricted(self, b: int, allows: Callable[[tuple[int, ...], int], bool]) -> Model:
+        """The model of sentence b alone, which after some tokens writes only what is allowed."""
+
+        def log_p(tokens: tuple[int, ...]) -> list[float]:
+            values = self.tables[b, len(tokens) % LONGEST, (self.end, *tokens)[-1]].tolist()
+            return [x if allows(tokens, y) else -math.inf for y, x in enumerate(values)]
+
+        return log_p
+
 
 PAD, END, V = 0, 1, 5
 SYMBOLS = Symbols(end=END, padding=PAD)
@@ -171,9 +229,9 @@ def test_an_ensemble_keeps_the_beams_of_its_sentences(monkeypatch: pytest.Monkey
     models = [create_transformer(sizes, V, V, PAD).double().eval() for _ in range(2)]
     source, kept = torch.tensor([[2, 3, 4], [3, 2, 2], [PAD, 4, 3]]), torch.tensor([0, 2])
     both, alone = (EnsembleContinuations(models, part) for part in (source, source[kept]))
-    for continuations, B in ((both, 3), (alone, 2)):
-        list(continuations.log_probabilities(torch.full((B, 1), END)))
-        continuations.follow(torch.zeros(B, 2, dtype=torch.long))
+    for each, B in ((both, 3), (alone, 2)):
+        list(each.log_probabilities(torch.full((B, 1), END)))
+        each.follow(torch.zeros(B, 2, dtype=torch.long))
     parts = list(both.log_probabilities(torch.tensor([[2], [3], [4], [2], [3], [4]])))
     assert [len(part) for part in parts] == [4, 2]
     expected = torch.cat([*alone.log_probabilities(torch.tensor([[2], [3], [3], [4]]))])
@@ -182,3 +240,123 @@ def test_an_ensemble_keeps_the_beams_of_its_sentences(monkeypatch: pytest.Monkey
     newest = torch.tensor([[4], [4], [2], [2]])
     found, expected = (torch.cat([*each.log_probabilities(newest)]) for each in (both, alone))
     torch.testing.assert_close(found, expected)
+
+
+# (X has no closing bracket, )Y no opening one, and "(" no label: none of them may be written
+ALPHABET = ("<pad>", "</s>", "<unk>", "(A", ")B", "x", "(B", ")A", "(X", "y", ")Y", "(", ")")
+DEEP = 100
+
+
+def symbols_of(alphabet: tuple[str, ...]) -> TreeSymbols:
+    return classify_tokens([split_symbol(symbol) for symbol in alphabet], alphabet.index("</s>"))
+
+
+TREE_SYMBOLS = symbols_of(ALPHABET)
+
+
+def tree_model(B: int, seed: int = 0) -> TableModels:
+    return TableModels(B, len(ALPHABET), TREE_SYMBOLS.end, seed, sharpness=2.0, part=3)
+
+
+def read(tokens: Tensor | tuple[int, ...]) -> Forest:
+    return tuple(ALPHABET[int(token)] for token in tokens)
+
+
+def all_forests(words: int, max_length: int, deepest: int = DEEP) -> list[Forest]:
+    return list(forests(words, max_length, ("A", "B"), ("x", "y"), deepest))
+
+
+def constrained(model, words, lengths, deepest=DEEP):
+    sizes = torch.tensor(words), torch.tensor(lengths)
+    return ConstrainedContinuations(model, TREE_SYMBOLS, *sizes, deepest)
+
+
+def allowed(search: ConstrainedContinuations, newest: Tensor) -> Tensor:
+    """The tokens that may follow, [R, V]; each keeps the probability of the model."""
+    log_p = torch.cat(list(search.log_probabilities(newest)))
+    return log_p.isfinite()
+
+
+def admitted(words: int, max_length: int, deepest: int) -> list[Forest]:
+    """Every output that can be written step by step; fails if one comes to a dead end."""
+    model = tree_model(1)
+    search = constrained(model, [words], [max_length], deepest)
+    newest, outputs = torch.tensor([[TREE_SYMBOLS.end]]), []
+    for _ in range(max_length + 1):
+        legal = allowed(search, newest)
+        assert legal.any(dim=1).all(), "a dead end"
+        rows, tokens = legal.nonzero().unbind(1)
+        ended = tokens == TREE_SYMBOLS.end
+        outputs += [read(model.history[row, 1:]) for row in rows[ended]]
+        search.follow(rows[~ended][None])
+        newest = tokens[~ended].unsqueeze(1)
+        if not newest.numel():
+            return outputs
+    raise AssertionError("longer than it may be")
+
+
+@pytest.mark.parametrize(
+    ("words", "spare", "deepest"),
+    [*((words, spare, DEEP) for words in (1, 2, 3) for spare in (0, 4, 5))]
+    + [(2, 6, deepest) for deepest in range(4)],
+)
+def test_what_can_be_written_is_every_forest_within_the_budget_and_nothing_else(
+    words: int, spare: int, deepest: int
+) -> None:
+    outputs = admitted(words, words + spare, deepest)
+    assert sorted(outputs) == sorted(all_forests(words, words + spare, deepest))
+    assert len(set(outputs)) == len(outputs)
+
+
+@settings(max_examples=12)
+@given(seed=st.integers(0, 10**6), beam=st.sampled_from([1, 3, 21, 400]))
+def test_the_search_equals_the_plain_search_over_forests(seed: int, beam: int) -> None:
+    """Every sentence has its own words and budget, and probabilities are not scaled up."""
+    sizes = [(1, 5), (2, 6), (3, 5), (3, 3), (1, 1)]
+    model = tree_model(len(sizes), seed)
+    if beam > 3 and seed % 2:  # all continuations of a beam may have probability 0
+        model.tables[:, :, ALPHABET.index("(A")] = -math.inf
+    words, lengths = map(list, zip(*sizes, strict=True))
+    tokens = Symbols(end=TREE_SYMBOLS.end, padding=ALPHABET.index("<pad>"))
+    options = Search(beam, 0.3, 0, nbest=beam)
+    search = constrained(model, words, lengths)
+    outputs = beam_search(search, torch.tensor(lengths), tokens, options)
+    for b, size in enumerate(sizes):
+        every = all_forests(*size)
+
+        def allows(tokens: tuple[int, ...], y: int, every: list[Forest] = every) -> bool:
+            return ("" if y == TREE_SYMBOLS.end else ALPHABET[y]) in continuations(
+                read(tokens), every
+            )
+
+        forest_model = model.restricted(b, allows)
+        expected = plain_beam_search(forest_model, TREE_SYMBOLS.end, beam, 0.3, size[1])[:beam]
+        assert [tuple(h.tokens.tolist()) for h in outputs[b]] == [tokens for _, tokens in expected]
+        scores = [score for score, _ in expected]
+        assert [h.score for h in outputs[b]] == pytest.approx(scores, abs=1e-4)
+
+
+@pytest.mark.parametrize("faulty", [")A", "</s>", "<pad>", "(X", ")Y"])
+def test_a_row_that_wrote_what_it_may_not_or_has_ended_stays_dead(faulty: str) -> None:
+    """A beam without a hypothesis continues with any token. Its row must stay dead and must not
+    affect others."""
+    search = constrained(tree_model(1), [1], [5])
+    allowed(search, torch.tensor([[TREE_SYMBOLS.end]]))
+    search.follow(torch.tensor([[0, 0]]))
+    newest = torch.tensor([[ALPHABET.index(faulty)], [ALPHABET.index("(A")]])
+    for token in ("x", ")A", "</s>"):
+        legal = allowed(search, newest)
+        assert not legal[0].any() and legal[1, ALPHABET.index(token)]
+        newest = torch.full((2, 1), ALPHABET.index(token))
+        search.follow(torch.tensor([[0, 1]]))
+    assert not allowed(search, newest).any(), "nothing follows the end"
+
+
+def test_what_no_tree_fits_is_refused() -> None:
+    with pytest.raises(ValueError, match="a tree over 5 words does not fit into 4 tokens"):
+        constrained(tree_model(2), [2, 5], [9, 4])
+    with pytest.raises(ValueError, match="at least 1 word, got a sentence of 0"):
+        constrained(tree_model(1), [0], [9])
+    for alphabet in (("</s>", "(A", ")A"), ("</s>", "x"), ("</s>", "x", "(A", ")B")):
+        with pytest.raises(ValueError, match="no target token stands for a word|both an opening"):
+            symbols_of(alphabet)
