@@ -112,7 +112,6 @@ def test_a_piece_that_the_dictionary_lacks_is_named_and_drawn(aiayn, small, tmp_
     [
         ("--output x.gif", "--output must end in"),
         ("--target \u2028 --output x.png", "a sentence with words, got none"),
-        ("--layer 4 --output x.png", "the layer must be 1 to 2, got 4"),
         ("--style heat --output x.png", "--output must end in .html"),
         ("--checkpoint nowhere --output x.png", "nowhere: No such file"),
     ],

@@ -189,7 +189,7 @@ def test_bad_input_is_one_line_and_leaves_no_file(aiayn, command, message):
 
 def test_a_treebank_is_not_replaced_by_an_output(aiayn):
     for command in (
-        "linearize a.mrg --words a.mrg",
+        "linearize - a.mrg --words a.mrg",
         "delinearize a.tree --words a.words --report a.words",
     ):
         status, _, errors = aiayn(*command.split())

@@ -106,14 +106,6 @@ def test_what_the_constraint_cannot_work_with_is_refused(changed, options, messa
     task(constrained=False, **changed).build_generator([], Namespace(**options))
 
 
-def test_a_sentence_longer_than_its_tree_may_be_is_refused():
-    parsing = task()
-    model = build_model(parsing, 0)
-    generator = parsing.build_generator([model], Namespace(beam=2, max_len_a=0, max_len_b=8))
-    with pytest.raises(ValueError, match="a tree over 9 words does not fit into 8"):
-        generator.generate([model], sample(parsing, (2, 9)))
-
-
 def test_trees_are_read_with_the_development_set(tmp_path, monkeypatch):
     """Breaks if a missing file ends a training only at its first validation, or if a word with a
     no-break space becomes two: its sentence would not count."""

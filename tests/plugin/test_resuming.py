@@ -16,7 +16,7 @@ from fairseq.file_io import PathManager
 from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.optim.fp16_optimizer import FP16Optimizer, _FP16OptimizerMixin
 from fairseq_cli.train import should_stop_early as fairseqs_should_stop_early
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
@@ -63,7 +63,6 @@ def take(shards: list[Epochs], updates: int | None = None) -> list[int]:
     return seen
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=2, max_size=3), st.integers(0, 4), st.integers(25, 40))
 def test_each_batch_of_an_epoch_is_seen_once_whatever_the_processes(processes, updates, batches):
     """Breaks if some are left out or seen twice after a resumption or two with more or fewer."""
@@ -81,7 +80,6 @@ def test_each_batch_of_an_epoch_is_seen_once_whatever_the_processes(processes, u
     assert sorted(seen) == list(range(batches))
 
 
-@settings(deadline=None)
 @given(st.integers(0, 9), st.integers(10, 20), st.integers(1, 5))
 def test_each_batch_left_is_in_an_update_whatever_the_update_frequency(seen, batches, frequency):
     """Breaks if the last ones are left out where those seen are no multiple of the frequency."""

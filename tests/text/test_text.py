@@ -28,7 +28,6 @@ from fairseq_aiayn.text import (
     read_json,
     read_line_pairs,
     read_lines,
-    require_not_among,
     script,
     shortened,
     stream_lines,
@@ -258,17 +257,6 @@ def test_what_is_no_plain_file_is_written_to_and_stays_what_it_is(tmp_path):
     file.chmod(0o600)
     write_whole(file, "private")
     assert file.stat().st_mode & 0o777 == 0o600
-
-
-def test_an_input_is_not_replaced(tmp_path):
-    path, link = tmp_path / "trees", tmp_path / "link"
-    path.write_text("x")
-    link.symlink_to(path)
-    for output in (path, link):
-        with pytest.raises(ValueError, match="--words .*: is also an input, and would be replaced"):
-            require_not_among("--words", output, ["-", str(path)])
-    require_not_among("--words", None, [str(path)])
-    require_not_among("--words", tmp_path / "new", [str(path), "-"])
 
 
 @pytest.fixture(autouse=True)
