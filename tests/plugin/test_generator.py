@@ -13,7 +13,6 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.attention_maps.weights import all_attention_weights
 from fairseq_aiayn.decoding.beam_search import LOGITS, plain_beam_search
 from fairseq_aiayn.paper import TINY
