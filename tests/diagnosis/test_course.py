@@ -97,11 +97,6 @@ STOCKS = "x | bin train en-de 900 examples", "789 samples have invalid sizes and
             "--max-tokens above 32",
         ),
         (
-            [f"{OURS}--max-source-positions 9 (789, of up to 35 tokens)"],
-            "--max-source-positions 9",
-            "--max-source-positions 35",
-        ),
-        (
             [STOCKS[0], f"{STOCKS[1]}max_positions=(9, 32), x"],
             "--max-source-positions 9",
             "--max-source-positions above 9",

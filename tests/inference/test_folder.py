@@ -60,15 +60,10 @@ def small(tmp_path_factory):
     return small_model(tmp_path_factory.mktemp("model") / "exp")
 
 
-@pytest.fixture(scope="module")
-def exported(small, tmp_path_factory):
-    return small.export(tmp_path_factory.mktemp("exported") / "folder")
-
-
 @pytest.fixture
-def folder(exported, tmp_path):
+def folder(folder, tmp_path):
     """A copy to damage."""
-    return shutil.copytree(exported, tmp_path / "folder")
+    return shutil.copytree(folder, tmp_path / "folder")
 
 
 def refused(path: Path) -> str:

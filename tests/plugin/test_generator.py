@@ -58,10 +58,8 @@ def test_agrees_with_fairseqs_own_search_without_a_length_penalty(task, seed, be
         stock.generate([model], sample(task)), ours.generate([model], sample(task)), strict=True
     ):
         assert found[0]["tokens"].tolist() == theirs[0]["tokens"].tolist()
-        torch.testing.assert_close(found[0]["score"], theirs[0]["score"], atol=1e-4, rtol=1e-4)
-        torch.testing.assert_close(
-            found[0]["positional_scores"], theirs[0]["positional_scores"], atol=1e-4, rtol=1e-4
-        )
+        for name in ("score", "positional_scores"):
+            torch.testing.assert_close(found[0][name], theirs[0][name], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("learned", [False, True])
