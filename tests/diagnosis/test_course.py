@@ -141,36 +141,28 @@ def test_the_papers_batch_is_not_advised_with_the_max_tokens_that_left_pairs_out
     assert batch in (None, (tokens, every, used))
 
 
-FORMS = ["tqdm", "0.8", "json", "gz", "wrapped", "colours"]
-FORMS += ["generated", "quiet", "validated", "bracket", "pipe"]
+NORMAL = [NAMESPACE, *curve()]
+WIDTH = NAMESPACE.index(")") + 1  # so that a bracket ends a line
+BARS = [line.replace("9 / 99 ", "0%| | 9/99 [00:01<3:22, 1.2s/it, ") + "]" for line in NORMAL[1:]]
+VALUES = [dict(pair.split("=") for pair in line.split("99 ")[1].split(", ")) for line in NORMAL[1:]]
+FORMS = {
+    "tqdm": [NAMESPACE, "\r".join(BARS)],
+    "0.8": [line.split(" | ")[-1] for line in NORMAL],
+    "json": [NAMESPACE, *(f"x | {json.dumps({'epoch': 1} | values)}" for values in VALUES)],
+    "gz": NORMAL,
+    "wrapped": [line[at : at + WIDTH] for line in NORMAL for at in range(0, len(line), WIDTH)],
+    "colours": [f"0: \x1b[32m{line}\x1b[0m" for line in NORMAL],
+    "generated": [*NORMAL, DONE, repr(GROUPS), "H-0\t-1\tb"],
+    "quiet": [*NORMAL, DONE, repr(GROUPS), "| Translated 9 sentences (99 tokens) in 1.0s"],
+    "validated": [*NORMAL, DONE, repr(GROUPS | {"generation": {"beam": 9}})],
+    "bracket": [NAMESPACE.replace("Namespace(", "Namespace(save_dir='run(1', "), *NORMAL[1:]],
+    "pipe": NORMAL,
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_logs_of_all_forms_say_the_same(diagnosed, tmp_path, form):
-    lines = healthy = [NAMESPACE, *curve()]
-    if form == "tqdm":
-        bars = (line.replace("9 / 99 ", "0%| | 9/99 [00:01<3:22, 1.2s/it, ") for line in lines[1:])
-        lines = [NAMESPACE, "\r".join(f"{bar}]" for bar in bars)]
-    elif form == "0.8":
-        lines = [line.split(" | ")[-1] for line in lines]
-    elif form == "json":
-        pairs = (line.split("99 ")[1].split(", ") for line in lines[1:])
-        objects = (dict(pair.split("=") for pair in each) for each in pairs)
-        lines = [NAMESPACE, *(f"x | {json.dumps({'epoch': 1} | each)}" for each in objects)]
-    elif form == "wrapped":
-        width = NAMESPACE.index(")") + 1  # so that a bracket ends a line
-        lines = [line[at : at + width] for line in lines for at in range(0, len(line), width)]
-    elif form == "colours":
-        lines = [f"0: \x1b[32m{line}\x1b[0m" for line in lines]
-    elif form == "generated":
-        lines = [*lines, DONE, repr(GROUPS), "H-0\t-1\tb"]
-    elif form == "quiet":
-        lines = [*lines, DONE, repr(GROUPS), "| Translated 9 sentences (99 tokens) in 1.0s"]
-    elif form == "validated":
-        lines = [*lines, DONE, repr(GROUPS | {"generation": {"beam": 9}})]
-    elif form == "bracket":
-        lines = [NAMESPACE.replace("Namespace(", "Namespace(save_dir='run(1', "), *lines[1:]]
-    expected, path = diagnosed(*healthy), write_log(tmp_path, *lines)
+    expected, path = diagnosed(*NORMAL), write_log(tmp_path, *FORMS[form])
     if form == "gz":
         path.write_bytes(gzip.compress(path.read_bytes()))
     with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as cat:
