@@ -251,12 +251,13 @@ def test_within_slurm_srun_starts_torchrun_on_each_node(tmp_path):
 @pytest.mark.parametrize(("number", "again"), [(signal.SIGTERM, False), (signal.SIGUSR1, True)])
 def test_a_job_ends_its_recipe_and_is_queued_again_if_its_time_is_up(tmp_path, number, again):
     scontrol = write_tool(tmp_path / "slurm" / "scontrol", f'echo "$*" >{tmp_path}/queued\n')
-    recipe = f"trap 'touch {tmp_path}/ended; exit' TERM\ntouch {tmp_path}/begun\nsleep 600 & wait\n"
+    recipe = f"trap 'touch {tmp_path}/ended; exit' TERM\ntouch \"$1\"\nsleep 600 & wait\n"
     write_tool(tmp_path / "job" / "run.sh", recipe)
-    words, errors = [RECIPES / "slurm.sbatch", tmp_path / "job" / "run.sh"], tmp_path / "errors"
+    begun, errors = tmp_path / "has begun", tmp_path / "errors"
+    words = [RECIPES / "slurm.sbatch", tmp_path / "job" / "run.sh", begun]
     path = f"{scontrol}:{os.environ['PATH']}"
     process = start(["bash", *words], errors, PATH=path, SLURM_JOB_ID="7")
-    wait_until((tmp_path / "begun").exists, process, errors)
+    wait_until(begun.exists, process, errors)
     process.send_signal(number)
     process.wait(PATIENCE)
     kill_session(process)
