@@ -250,12 +250,15 @@ def test_what_no_pixel_shows_is_not_drawn_and_a_rounding_error_is_no_error() -> 
     assert [opacity for opacity, *_ in drawn] == pytest.approx([1.0, 0.997])
 
 
-def test_each_head_has_its_colour_and_a_ninth_that_of_the_first() -> None:
-    figure = draw_lines(select(attention_map(h=9), None, None, None))
-    colours = [to_hex(drawn.get_colors()[0]) for drawn in figure.axes[0].collections]
-    assert colours == [*LINE_COLOURS, LINE_COLOURS[0]]
+@pytest.mark.parametrize("chosen", [range(1, 10), (2, 9, 5)])
+def test_each_head_has_its_colour_and_a_ninth_that_of_the_first(chosen) -> None:
+    """Breaks if the colour is that of the place among the heads that are drawn."""
+    figure = draw_lines(select(attention_map(h=9), None, [*chosen], None))
+    drawn = {lines.get_gid(): to_hex(lines.get_colors()[0]) for lines in figure.axes[0].collections}
+    every = [*LINE_COLOURS, LINE_COLOURS[0]]
+    assert drawn == {f"head-{head}": every[head - 1] for head in chosen}
     legend = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
-    assert [legend[str(head + 1)] for head in range(9)] == colours
+    assert {f"head-{head}": legend[str(head)] for head in chosen} == drawn
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
