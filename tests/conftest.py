@@ -45,6 +45,8 @@ def _nothing_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     temporary = tmp_path_factory.mktemp("temporary")
     tempfile.tempdir = os.environ["TMPDIR"] = str(temporary)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path_factory.getbasetemp())  # PyTorch makes it
+    for name, value in (("KMP_DUPLICATE_LIB_OK", "True"), ("KMP_INIT_AT_FORK", "FALSE")):
+        os.environ.setdefault(name, value)  # as scikit-learn does, which fairseq imports
     variables = dict(os.environ)
     yield
     os.environ["PYTEST_CURRENT_TEST"] = variables["PYTEST_CURRENT_TEST"]

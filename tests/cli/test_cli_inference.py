@@ -205,12 +205,14 @@ def test_a_folder_a_run_and_a_checkpoint_are_the_same_model(
         (*checkpoint, *cut, *card, "--output", root / "one"),
         (run, "--output", root / "two", "--no-ctranslate2"),
         (*checkpoint, "--output", root / "noted", "--no-ctranslate2"),
+        (root / "one", "--licence", "MIT", "--output", root / "free", "--no-ctranslate2"),
     ):
         wrote = f"wrote {root}/one with CTranslate2's files\n" if words[-1] == root / "one" else ""
         assert aiayn("export", *words) == (0, "", wrote)
     assert not (root / "two" / "ctranslate2").exists()
     one, two, noted = (read_folder(root / name).config for name in ("one", "two", "noted"))
     assert one.told == {"licence": "CC0", "scores": "BLEU 1"} and two.told == {"data": "invented"}
+    assert read_folder(root / "free").config.told == one.told | {"licence": "MIT"}
     assert "CC0" in (root / "one" / "README.md").read_text() and noted.text == two.text
     models = ((root / "one",), (root / "two",), (run,), (*checkpoint, *cut))
     outputs = [translate(*model, "--engine", "aiayn") for model in models]

@@ -211,9 +211,11 @@ def test_a_full_disk_is_named_as_such(sample, tmp_path):
 
 
 def start_last(sample: list, tmp_path: Path) -> tuple[subprocess.Popen, int, Path]:
-    """Start a recipe; return it when its last command runs, with that process and its messages."""
+    """Start a recipe; return it when its last command runs, with a process that this started, which
+    says when it is told to end, and the messages."""
     errors, sign = tmp_path / "errors", tmp_path / "sign"
-    process = start(list(map(str, sample)), errors, LAST=f"echo $$ >{sign}; sleep 600")
+    told = f"trap 'touch {tmp_path}/told; exit' TERM; echo $$ >{sign}; sleep 600 & wait"
+    process = start(list(map(str, sample)), errors, LAST=f"sh -c {shlex.quote(told)} & wait")
     wait_until(lambda: sign.exists() and sign.read_text() != "", process, errors)
     return process, int(sign.read_text()), errors
 
@@ -230,6 +232,7 @@ def test_after_a_kill_no_command_is_left_and_the_same_command_goes_on(sample, tm
     last = finish(sample)
     assert stages_run(last.stderr) == LATER[2:]
     assert (how == "alone") == ("it is stopped (group" in last.stderr)
+    assert (how == "alone") == (tmp_path / "told").exists()
     assert session_of(child) is None
 
 
@@ -238,7 +241,7 @@ def test_a_signal_stops_the_children_and_leaves_no_marker(sample, tmp_path, numb
     process, child, errors = start_last(sample, tmp_path)
     subprocess.run(["kill", f"-{number}", str(process.pid)], check=True)
     assert process.wait(PATIENCE) == {"INT": 130, "TERM": 143}[number]
-    assert session_of(child) is None
+    assert session_of(child) is None and (tmp_path / "told").exists()
     assert "interrupted in stage 4-last" in errors.read_text()
     assert not (tmp_path / "exp/run/.done/4-last").exists()
 

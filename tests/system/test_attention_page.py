@@ -163,6 +163,17 @@ def test_an_address_has_the_view_and_wins_over_the_one_that_the_page_was_made_fo
     page.assert_quiet()
 
 
+@pytest.mark.parametrize(
+    ("group", "choice", "said"),
+    [("words", "Whole words", "words=whole"), ("kinds", "Cross", "kind=cross")],
+)
+def test_a_word_that_is_pinned_is_none_of_other_words(open_page, group, choice, said):
+    page = open_page("#query=2&key=1")
+    choose(page, group, choice)
+    page.tab.wait_for_function("said => location.hash.includes(said)", arg=said)
+    assert not re.search("query|key", page.tab.evaluate("location.hash"))
+
+
 def test_the_keyboard_alone_does_everything(open_page):
     page = open_page()
     for keys, fragment in (
