@@ -1,22 +1,48 @@
-"""The assembled Transformer: masks, export, learned positions, impossible shapes; decoding token by
-token equals the full forward pass, whatever the search does with its beams.
+"""Section 3: layers, the assembled Transformer, and its decoding token by token, which equals the
+full forward pass; dropout (5.4) and initial weights.
 
-tests/paper compares its outputs and gradients with the equations.
+What depends on the device gives the same everywhere; model, loss and search run on the device meta,
+where an operation fails that creates a tensor on the CPU or reads a value. tests/paper compares
+outputs and gradients with the equations.
 """
 
+import math
+import subprocess
+import sys
 from dataclasses import astuple, replace
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from fairseq_aiayn.decoding.beam_search import (
+    ActiveSentences,
+    AllowedTokens,
+    Search,
+    Symbols,
+    best_tokens,
+)
+from fairseq_aiayn.decoding.hypotheses import Finished, History
+from fairseq_aiayn.nn import attention as attention_module
 from fairseq_aiayn.nn import cpu_kernels
+from fairseq_aiayn.nn.attention import MultiHeadAttention, attention, causal_mask, fused_attention
+from fairseq_aiayn.nn.cpu_kernels import fits_onednn, linear
 from fairseq_aiayn.nn.decoder_state import STEPS_OF_ROOM, DecoderState
 from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.initialization import INITIALIZATIONS
+from fairseq_aiayn.nn.layers import (
+    LONGEST_SINUSOIDS,
+    Dropout,
+    FeedForward,
+    SinusoidalPositions,
+    sinusoids,
+)
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer, needed_mask, padding_mask
+from fairseq_aiayn.training import ProjectedSmoothedNLL, smoothed_nll
 
-DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.1)
+DIMENSIONS = Dimensions(N=2, d_model=8, d_ff=12, h=2, d_k=3, d_v=5, P_drop=0.25)
 PAD, V, K = 1, 20, 3  # K beams per sentence
 PADDED = torch.tensor([[4, 5, 6, 7, 2], [PAD, PAD, 8, 9, 2], [10, 2, PAD, PAD, PAD]])
 UNPADDED = torch.tensor([[4, 5, 6], [7, 8, 2], [10, 11, 2]])
@@ -167,3 +193,249 @@ def test_a_step_projects_the_newest_token_and_no_source(monkeypatch: pytest.Monk
         matrices = products[torch.ops.aten.mm] + products[torch.ops.aten.addmm]
         assert matrices == 2 * 3 * K * N * (own + cross + 2 * d_model * d_ff)
         state.reorder_beams(torch.arange(3 * K))
+
+
+SOURCE, TARGET = torch.tensor([[4, 5, 6, 2]]), torch.tensor([[2, 7, 8]])
+
+
+class Recorder:
+    """Records where dropout is applied and at which rate, and drops nothing."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.dropped: list[tuple[Tensor, float]] = []
+        self.attention: list[float] = []
+        fused, drop = attention_module.fused_attention, Dropout.forward
+
+        def dropout(module: Dropout, x: Tensor) -> Tensor:
+            self.dropped.append((x, module.p if drop(module, x) is not x else 0.0))
+            return x
+
+        def attend(*arguments: Tensor | bool | float | None) -> Tensor:
+            self.attention.append(arguments[-1])
+            return fused(*arguments[:-1], 0.0)
+
+        monkeypatch.setattr(Dropout, "forward", dropout)
+        monkeypatch.setattr(attention_module, "fused_attention", attend)
+
+
+def training_transformer(sizes: Dimensions = DIMENSIONS) -> Transformer:
+    """A Transformer in training mode."""
+    torch.manual_seed(0)
+    return create_transformer(sizes, 10, 10, padding=1)
+
+
+@pytest.mark.parametrize("attention_dropout", [0.0, 0.4])
+def test_exactly_the_tensors_of_section_5_4(monkeypatch, attention_dropout):
+    """Breaks if dropout is inside the feed-forward layer, on embeddings before the positions are
+    added, after the norm or after the sum, if a sub-layer or an embedding sum has none, or if
+    evaluation drops; and if attention weights are dropped without being asked for, as section 6.3
+    does for parsing, or with P_drop."""
+    model = training_transformer(replace(DIMENSIONS, attention_dropout=attention_dropout))
+    expected: list[Tensor] = []
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention | FeedForward):
+            module.register_forward_hook(lambda module, inputs, output: expected.append(output))
+    recorder = Recorder(monkeypatch)
+    model(SOURCE, TARGET)
+    for index, stack, tokens in ((0, model.encoder, SOURCE), (5, model.decoder, TARGET)):
+        n = tokens.size(1)
+        expected.insert(index, stack.embedding(tokens) + stack.position(torch.arange(n), n))
+    assert len(recorder.dropped) == len(expected) == (1 + 2 * DIMENSIONS.N) + (1 + 3 * DIMENSIONS.N)
+    for (x, rate), tensor in zip(recorder.dropped, expected, strict=True):
+        assert rate == DIMENSIONS.P_drop
+        torch.testing.assert_close(x, tensor)
+    recorder.dropped.clear()
+    model.eval()(SOURCE, TARGET)
+    assert {rate for _, rate in recorder.dropped} == {0.0}
+    rates = [attention_dropout] * (3 * DIMENSIONS.N) + [0.0] * (3 * DIMENSIONS.N)
+    assert recorder.attention == rates
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dropped_attention_weights_are_0_and_the_others_larger(dtype):
+    """Breaks if weights are dropped before the softmax, at another rate, or not scaled. With Q = 0
+    all weights are equal, and with V the identity the output is the weights."""
+    torch.manual_seed(0)
+    Q, V = torch.zeros(1, 1, 4000, 4, dtype=dtype), torch.eye(4, dtype=dtype)[None, None]
+    weights = fused_attention(Q, V, V, None, False, 0.2)
+    kept = weights.ne(0)
+    torch.testing.assert_close(weights[kept], torch.full_like(weights[kept], 0.25 / 0.8))
+    assert abs(kept.double().mean() - 0.8) < 4 * math.sqrt(0.2 * 0.8 / weights.numel())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_dropout_drops_and_scales_every_element_by_itself(dtype):
+    """Breaks if another share is dropped, what is kept is scaled otherwise (rounding 1/0.9 to
+    bfloat16 alone makes it 0.16% too small), or neighbours that share random bits go together."""
+    torch.manual_seed(0)
+    n, p = 1_000_001, 0.1  # odd: the last element has a draw of its own
+    x = (1.0 + torch.rand(n)).to(dtype).requires_grad_()
+    y = Dropout(p)(x)
+    kept = y.detach().ne(0)
+    torch.testing.assert_close(y[kept], x[kept] / (1 - p))
+    ratio = y[kept].double().sum() / x[kept].double().sum()
+    assert abs(ratio * (1 - p) - 1) < 1e-4
+    share, both = y.eq(0).double().mean(), y[:-1].view(-1, 2).eq(0).all(1).double().mean()
+    assert abs(share - p) < 4 * math.sqrt(p * (1 - p) / n)
+    assert abs(both - p * p) < 4 * math.sqrt(p * p / (n / 2))
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, kept.to(dtype) / (1 - p))
+
+
+# Each scheme has the bounds of the implementation that it is named after.
+
+# Large enough for the largest value to come within 3% of its bound
+WIDE = Dimensions(N=1, d_model=64, d_ff=256, h=4, d_k=8, d_v=16, P_drop=0.1)
+QK, VALUES = 4 * 8, 4 * 16
+
+
+@pytest.mark.parametrize("scheme", INITIALIZATIONS)
+def test_a_scheme_draws_what_its_implementation_draws(scheme):
+    """Breaks if a matrix is drawn with another one's bound, W^Q with W^K and W^V or apart, or if
+    words or learned positions do not have a standard deviation of d_model^−½."""
+    torch.manual_seed(1)
+    model = create_transformer(WIDE, 90, 90, 1, "all", (80, 80), initialization=scheme)
+    for table in (model.encoder.embedding, model.encoder.position, model.decoder.position):
+        assert table.weight.std().item() == pytest.approx(64**-0.5, rel=0.05)
+    (encoder,), (decoder,) = model.encoder.layers, model.decoder.layers
+    cross, own = decoder.cross_attention, (encoder.self_attention, decoder.self_attention)
+    drawn = [(attention.W_O.weight, VALUES + 64) for attention in (*own, cross)]
+    drawn += [(attention.W_QKV.weight, 64 + 2 * QK + VALUES) for attention in own]
+    if scheme == "tensor2tensor":
+        W_Q, W_KV = cross.W_QKV.weight.split([QK, QK + VALUES])
+        drawn += [(W_Q, 64 + QK), (W_KV, 64 + QK + VALUES)]
+    else:
+        drawn += [(cross.W_QKV.weight, 64 + 2 * QK + VALUES)]
+    for network in (encoder.feed_forward, decoder.feed_forward):
+        if scheme == "fairseq":  # PyTorch's own: 1/√fan_in, for biases too
+            drawn += [(network.W_1.weight, 6 * 64), (network.W_1.bias, 6 * 64)]
+            drawn += [(network.W_2.weight, 6 * 256)]
+            assert network.W_2.bias.any() and network.W_2.bias.abs().max() <= 1 / math.sqrt(256)
+        else:
+            drawn += [(network.W_1.weight, 64 + 256), (network.W_2.weight, 256 + 64)]
+            assert not network.W_1.bias.any() and not network.W_2.bias.any()
+    for values, fans in drawn:  # Glorot's uniform distribution
+        bound = math.sqrt(6 / fans)
+        assert 0.97 * bound < values.abs().max() <= bound
+        assert values.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
+
+
+def test_sinusoids_of_a_model_are_no_part_of_its_checkpoint():
+    """They have a fixed length, beyond which a sequence is refused."""
+    position = SinusoidalPositions(6)
+    assert not position.state_dict() and not list(position.parameters())
+    pos = torch.tensor([[0, 3], [9, LONGEST_SINUSOIDS - 1]])
+    assert torch.equal(position(pos, LONGEST_SINUSOIDS), sinusoids(LONGEST_SINUSOIDS, 6)[pos])
+    with pytest.raises(ValueError, match=f"end at length {LONGEST_SINUSOIDS}, got a sequence of"):
+        position(pos, LONGEST_SINUSOIDS + 1)
+    with pytest.raises(ValueError, match="d_model must be even, .*; got 7"):
+        SinusoidalPositions(7)
+
+
+B, S, T, k, END = 3, 5, 4, 2, 2
+
+
+@pytest.fixture
+def meta():
+    with torch.device("meta"):
+        yield
+
+
+def test_a_training_step(meta):
+    model, tokens = create_transformer(DIMENSIONS, V, V, PAD), torch.zeros(B, T, dtype=torch.long)
+    mask = padding_mask(tokens, PAD)
+    x = model.decoder(tokens, model.encode(tokens, mask), mask).flatten(0, 1)
+    log_p = model.decoder.projection.project(x).log_softmax(dim=-1)
+    plain, _ = smoothed_nll(log_p, tokens.flatten(), 0.1, PAD)
+    E = model.decoder.projection.weight
+    fast, _ = ProjectedSmoothedNLL.apply(x, E, tokens.flatten(), 0.1, torch.bfloat16, True)
+    (plain + fast).backward()
+    assert all(p.grad.shape == p.shape for p in model.parameters())
+
+
+@torch.no_grad()
+def test_steps_of_a_search(meta):
+    """Too few steps for a removal of unseen nodes, which needs their number."""
+    model, source = create_transformer(DIMENSIONS, V, V, PAD), torch.zeros(B, S, dtype=torch.long)
+    mask, options = padding_mask(source, PAD), Search(k, 0.6, 50)
+    state = model.decoder.start(model.encode(source, mask), mask)
+    active = ActiveSentences.at_start(Finished.none(B, 1, source.device), END)
+    history = History(T, B, k, source.device)
+    for step in range(T):
+        log_p = model.decoder.projection.project(model.decoder.step(active.newest, state)[:, 0])
+        allowed = AllowedTokens(Symbols(END, PAD), step == 0, source[:, 0])
+        best = best_tokens([log_p.log_softmax(dim=-1)], allowed, k + 1, active.log_p.size(1))
+        new = active.advance(*best, step, END, options)
+        history.write(step, active.sentences, new)
+        state.follow(new.parent)
+    done = active.done(source[:, 0], options)
+    assert done.device.type == "meta" and done.shape == (B,)
+    assert {layer.self_K.device.type for layer in state.layers} == {"meta"}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "trains"), [(torch.float32, True), (torch.bfloat16, True), (torch.bfloat16, False)]
+)
+@pytest.mark.parametrize("legal", ["everything", "no padding", "the past"])
+def test_attention_is_equation_1(dtype, trains, legal):
+    """Breaks with another scale, polarity of the mask or causality, in PyTorch's kernel or where a
+    CPU computes the equation as written: in bfloat16 with gradients. tests/paper has the heads."""
+    torch.manual_seed(0)
+    Q, K, V = (torch.randn(2, 3, T, n, dtype=dtype) for n in (6, 6, 2))
+    padding = torch.tensor([[True] * T, [False, True, True, False]])[:, None, None]
+    causal, mask = legal == "the past", padding if legal == "no padding" else None
+    expected = attention(Q, K, V, causal_mask(T) if causal else mask)
+    with torch.set_grad_enabled(trains):
+        found = fused_attention(Q, K, V, mask, causal, 0.0)
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.02)
+
+
+def test_a_product_by_onednn_is_the_plain_one(monkeypatch):
+    """Of tensors of any layout, with its gradients, and in autocast's bfloat16."""
+    monkeypatch.setattr(cpu_kernels, "mkl_is_slow", lambda: True)
+    x, W, b = torch.randn(3, 5, 16), torch.randn(97, 16), torch.randn(97)
+    near = {"rtol": 1e-5, "atol": 1e-5}  # gradients are sums of 97 products of about 10
+    for part in (x, x[0, 0], x.transpose(0, 1)[:, :2], x[:, ::2]):
+        for given in ((part, W), (part, W, b)):
+            found, expected = ([t.clone().requires_grad_() for t in given] for _ in range(2))
+            pairs = ((linear, found), (F.linear, expected))
+            ours, plain = (product(*tensors) for product, tensors in pairs)
+            assert type(ours.grad_fn).__name__ == "OneDNNLinearBackward"
+            ours.square().sum().backward()
+            plain.square().sum().backward()
+            torch.testing.assert_close(ours, plain)
+            for tensor, other in zip(found, expected, strict=True):
+                torch.testing.assert_close(tensor.grad, other.grad, **near)
+            with torch.no_grad():
+                torch.testing.assert_close(linear(*given), F.linear(*given))
+    for other in (x.double(), x.to("meta"), x[:0]):
+        assert not fits_onednn(other, W.to(other))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert linear(x, W).dtype == torch.bfloat16
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        assert not fits_onednn(x, W)
+    finally:
+        torch._C._set_mkldnn_enabled(True)
+
+
+SHAPES = """
+import torch
+from fairseq_aiayn.nn import cpu_kernels
+cpu_kernels.mkl_is_slow = lambda: True
+W = torch.randn(512, 256, requires_grad=True)
+def pages(): return int(open("/proc/self/statm").read().split()[1])
+def update(n): cpu_kernels.linear(torch.randn(n, 256), W).sum().backward()
+for _ in range(5): update(700)
+before = pages()
+for n in range(200, 700): update(n)
+print((pages() - before) * 4096 // 2**20)
+"""
+
+
+def test_products_of_many_shapes_take_no_more_memory():
+    """Breaks if oneDNN keeps something for each of them: 1,185 MiB for these 500."""
+    grown = subprocess.run(
+        [sys.executable, "-c", SHAPES], capture_output=True, text=True, check=True
+    )
+    assert int(grown.stdout) < 300
