@@ -13,7 +13,6 @@ from checkpoint_states import state_of
 from fairseq.data import Dictionary
 from subword_nmt.learn_bpe import learn_bpe
 
-import fairseq_aiayn.plugin  # noqa: F401
 from fairseq_aiayn.corpus.moses import moses_tokenizer
 from fairseq_aiayn.corpus.subwords import byte_pairs
 from fairseq_aiayn.inference.export import Checkpoint

@@ -48,7 +48,6 @@ def raising(error: BaseException) -> Callable[[object], None]:
     ("error", "message"),
     [
         (ValueError("first\nsecond \x1b[31m"), "first second \\x1b[31m"),
-        (FileNotFoundError(2, "No such file", "x.pt"), "x.pt: No such file"),
         (OverflowError("int too large to convert to float"), "int too large to convert to float"),
         (RuntimeError("can't allocate memory: 9 bytes"), "there is not enough memory for this"),
         (RuntimeError("CUDA out of memory. Tried"), "there is not enough memory for this"),

@@ -193,10 +193,8 @@ def translate(model: AiaynModel, batch: dict, **options: object) -> list[list[di
     generation = GenerationConfig(beam=2, max_len_b=6, **options)
     model.prepare_for_inference_(SimpleNamespace(generation=generation))
     words = model.decoder.dictionary
-    generator = TranslationTask(TranslationConfig(), words, words).build_generator(
-        [model], generation
-    )
-    return generator.generate([model], batch)
+    task = TranslationTask(TranslationConfig(), words, words)
+    return task.build_generator([model], generation).generate([model], batch)
 
 
 def test_alignments_are_where_the_last_layer_attends_to(task) -> None:

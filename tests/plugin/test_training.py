@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from torch.nn.parallel import DistributedDataParallel
 
-from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
 from fairseq_aiayn.nn.cpu_kernels import warn_if_slow
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.paper import TINY, learning_rate

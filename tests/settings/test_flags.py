@@ -118,9 +118,7 @@ def test_a_given_max_tokens_comes_near_or_is_refused():
             batch(ROWS["base"], gpus, max_tokens)
         batch(ROWS["base"], gpus, int(re.search(r"try --max-tokens (\d+)", str(refusal.value))[1]))
     for gpus, max_tokens in ((20_000, None), (int("9" * 400), None), (int("9" * 400), 4096)):
-        with pytest.raises(
-            ValueError, match="expected at most 1562 GPUs.* a batch of 25,000 tokens"
-        ):
+        with pytest.raises(ValueError, match="at most 1562 GPUs.* a batch of 25,000 tokens"):
             batch(ROWS["base"], gpus, max_tokens)
     for gpus, max_tokens in ((0, None), (1, 0)):
         with pytest.raises(ValueError, match="expected at least 1"):
