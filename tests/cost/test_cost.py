@@ -29,7 +29,6 @@ from fairseq_aiayn.paper import ROWS, SUSTAINED_TFLOPS, TABLE_2, TABLE_3, TRANSL
 
 V = 50
 SENTENCES = 3
-WIDEST = 160  # columns of a terminal
 
 
 def count(run: Callable[[], object]) -> int:
@@ -116,7 +115,7 @@ def printed(aiayn):
 def test_every_row_is_a_line_that_a_wide_terminal_holds(printed):
     lines = printed("--vocab", "500").splitlines()
     assert [line.split()[0] for line in lines] == ["name", *ROWS]
-    assert max(map(len, printed().splitlines())) <= WIDEST
+    assert max(map(len, printed().splitlines())) <= 160  # columns
     names = [line.split()[0] for line in printed("big", "aiayn_base").splitlines()]
     assert names == ["name", "big", "base"]
 
