@@ -1,13 +1,15 @@
 """Invented run directories, as a recipe leaves them."""
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from fairseq_aiayn.report.document import as_markdown, blocks_as_markdown
 from fairseq_aiayn.report.pages import RESULTS, sections
 from fairseq_aiayn.report.results import Results
 from fairseq_aiayn.scores import Bleu, Scores
+from fairseq_aiayn.treebank import evalb
 
 SENTENCES = 4
 PARAMETERS = "num. shared model params: 6,578,176 (num. trained: 6,578,176)"
@@ -36,6 +38,8 @@ MADE = {
     },
     "written": "2026-01-31T12:00:00+00:00",
 }
+TREES = {"gold": 9_800, "silver": 0, "tags": "pos"}
+GOLD = "(TOP (S (NP (PRP I)) (VP (VBP sleep)) (. .)))"
 
 
 def epoch(number: int, updates: int, tokens: float, seconds: int, speed: float) -> str:
@@ -44,9 +48,9 @@ def epoch(number: int, updates: int, tokens: float, seconds: int, speed: float) 
     return json.dumps({"epoch": number} | {f"train_{key}": str(n) for key, n in numbers.items()})
 
 
-def train_log(updates: int) -> str:
-    """The log of a training of one epoch."""
-    return "\n".join((PARAMETERS, epoch(1, updates, 1000, updates // 10, 8000), END))
+def train_log(updates: int, *lines: str) -> str:
+    """The log of a training of one epoch, which has these lines first."""
+    return "\n".join((*lines, PARAMETERS, epoch(1, updates, 1000, updates // 10, 8000), END))
 
 
 def inner(update: int, loss: float, seconds: int = 5, wall: int = 0) -> str:
@@ -77,11 +81,31 @@ def _bleu(score: float, signature: str) -> Bleu:
     return Bleu(score, (60.0, 35.0, 22.5, 15.0), 0.99, 0.99, 99, 100, signature)
 
 
+def f1_score(f1: float, sentences: int = SENTENCES, parameters: str = "COLLINS") -> str:
+    """What `aiayn evalb --json` prints; no two of its figures are the same."""
+    every = replace(evalb.Summary(*range(10, 28)), sentences=sentences, f1=f1)
+    short = replace(evalb.Summary(*range(30, 48)), f1=f1 + 1)
+    labels = {"NP": evalb.LabelCount(gold=40, predicted=50, matched=30)}
+    return json.dumps(asdict(evalb.Scores(every, short, 40, parameters, labels)))
+
+
+def repairs(well_formed: int, sentences: int = SENTENCES, **counts: int) -> str:
+    """What is noted of the repairs of a search, with one kind of repair that never occurred."""
+    kinds = {kind.replace("_", " "): count for kind, count in ({"unclosed": 0} | counts).items()}
+    report = {"sentences": sentences, "well_formed": well_formed}
+    return json.dumps(report | {"repairs": kinds, "sentences_with": kinds})
+
+
 def valid_log(perplexity: float, vocabulary: int = 37_000) -> str:
     return (
         f"2026-01-31 12:00:00 | INFO | fairseq.tasks.translation | [de] dictionary: {vocabulary} "
         f'types\nx | INFO | valid | {{"epoch": 1, "valid_ppl": "{perplexity}"}}\n'
     )
+
+
+def numbered(text: str) -> str:
+    """Return a text as a line for each sentence, with the number of the sentence."""
+    return "".join(f"{text} {k}\n" for k in range(SENTENCES))
 
 
 def write_log(directory: Path, *lines: str) -> Path:
@@ -91,21 +115,43 @@ def write_log(directory: Path, *lines: str) -> Path:
     return path
 
 
-def write_run(directory: Path, settings: dict, **files: str | None) -> Path:
-    """Write a finished run; `files` replaces what is in some of them, or leaves them out."""
-    directory.mkdir(parents=True)
-    texts = {"source": "source", "reference": "reference", "hypothesis": directory.name}
+def write_run(directory: Path, settings: Mapping | None = None, **files: str | None) -> Path:
+    """Write a finished run with the name of its directory; `settings` replace some of MADE, and
+    `files` what is in some of them, or leave them out."""
     contents = {
-        "settings.json": json.dumps(settings),
         "train.log": train_log(100_000),
         "valid.log": valid_log(9.87),
         "score.json": score(27.314),
-        **{
-            f"{file}.txt": "".join(f"{text} {k}\n" for k in range(SENTENCES))
-            for file, text in texts.items()
-        },
+        "source.txt": numbered("source"),
+        "reference.txt": numbered("reference"),
+        "hypothesis.txt": numbered(directory.name),
     }
-    for file, content in (contents | files).items():
+    return _write(directory, {"name": directory.name} | (settings or {}), contents | files)
+
+
+def write_search(
+    directory: Path, settings: Mapping | None = None, part="test", sentences=SENTENCES, **files
+) -> Path:
+    """Write a finished training of a parser, and in its directory PART, which is returned, a search
+    with it; the rest as in `write_run`."""
+    own = {"name": directory.name, "row": "parsing", "corpus": "gum", "subset": part.split("-")[0]}
+    contents = {
+        "../data.json": json.dumps(TREES),
+        "../train.log": train_log(12_000),
+        "../valid.log": "x | [words] dictionary: 7001 types\n" + valid_log(1.234, 60),
+        "words.txt": "I sleep .\n" * sentences,
+        "gold.trees": f"{GOLD}\n" * sentences,
+        "predicted.trees": f"{GOLD}\n" * sentences,
+        "score.json": f1_score(85.678, sentences),
+        "repairs.json": repairs(3, sentences),
+        "seconds.json": json.dumps({"sentences": sentences, "seconds": 0.5}),
+    }
+    return _write(directory / part, own | (settings or {}), contents | files)
+
+
+def _write(directory: Path, settings: Mapping, files: Mapping[str, str | None]) -> Path:
+    directory.mkdir(parents=True)
+    for file, content in ({"settings.json": json.dumps(MADE | settings)} | files).items():
         if content is not None:
             (directory / file).write_text(content, encoding="utf-8")
     return directory
@@ -125,3 +171,14 @@ def table_rows(text: str) -> list[list[str]]:
     """The cells of a Markdown text's tables."""
     lines = (line for line in text.split("\n") if line.startswith("|"))
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def tables_of(text: str) -> list[list[list[str]]]:
+    """The tables of a Markdown text, each as the cells of its header, of its rule and its rows."""
+    return [rows for block in text.split("\n\n") if (rows := table_rows(block))]
+
+
+def cells_of(text: str) -> list[dict[str, str]]:
+    """The rows of the first table, each as column to cell."""
+    header, _, *rows = tables_of(text)[0]
+    return [dict(zip(header, row, strict=True)) for row in rows]

@@ -12,17 +12,30 @@ from pathlib import Path
 import pytest
 from faults import fault_of
 from matplotlib import rc_context
-from run_directories import MADE, inner, page, table_rows, train_log, valid, valid_log, write_run
+from run_directories import (
+    MADE,
+    f1_score,
+    inner,
+    markdown,
+    numbered,
+    page,
+    score,
+    table_rows,
+    train_log,
+    valid,
+    valid_log,
+    write_run,
+    write_search,
+)
 
+from fairseq_aiayn import scores
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.report.curves import LINES, draw_learning_curves
 from fairseq_aiayn.report.document import Code, Details, Table, Texts, as_html, as_markdown
 from fairseq_aiayn.report.results import read_report, read_results
 from fairseq_aiayn.runs.logs import SECONDS
-from fairseq_aiayn.scores import score
 from fairseq_aiayn.text import one_line
 
-FILES = ["report.html", "table.json", "table.md"]
 HOSTILE = (
     "</script><script>alert('x')</script> &amp; *b* _u_ `c` | ~~s~~ [l](x) \u202e\u05d0 e\u0301 \r"
 )
@@ -65,128 +78,93 @@ def test_no_words_become_markup_in_markdown():
     assert "\\&amp;" in row and "- `c`, \\<i>" not in lines
 
 
-@pytest.fixture
-def make_run(tmp_path):
-    """Return a function that writes a run with curves; `files` as in write_run."""
-
-    def make(name: str, system: str = "aiayn", seed: int = 1, **files: str | None) -> Path:
-        lines = [inner(50_000, 9.0), inner(100_000, 8.0), valid(100_000, 7.5)]
-        log = "\n".join([*lines, train_log(100_000)])
-        task = "translation" if system == "stock" else "aiayn_translation"
-        commands = MADE["commands"] | {"generate": f"fairseq-generate bin --task {task}"}
-        made = MADE | {"name": name, "system": system, "seed": seed, "commands": commands}
-        return write_run(tmp_path / name, made, **({"train.log": log} | files))
-
-    return make
+def compare(output: Path, *words: object) -> dict[str, str]:
+    """Run `aiayn compare` and return the files that it writes."""
+    assert main(["compare", *map(str, words), "--output", str(output)]) == 0
+    return {path.name: path.read_text(encoding="utf-8") for path in output.iterdir()}
 
 
-def compare(*arguments: object) -> int:
-    return main(["compare", *map(str, arguments)])
-
-
-def sections(folder: Path) -> list[str]:
-    """The headings of the page."""
-    return re.findall("(?m)^## (.*)", (folder / "table.md").read_text())
-
-
-def test_two_systems_are_compared_in_three_files(make_run, tmp_path, capsys):
-    right, out = "".join(f"what is right of sentence {k}\n" for k in range(4)), tmp_path / "out"
-    runs = [
-        make_run("ours", **{"reference.txt": right}),
-        make_run("theirs", "stock", **{"reference.txt": right, "hypothesis.txt": right}),
-    ]
-    assert compare(*runs, "--output", out) == 0
-    assert sorted(path.name for path in out.iterdir()) == FILES
-    assert capsys.readouterr().out in (out / "table.md").read_text()
-    assert sections(out) == [
-        *("Results", "Significance", "What differs", "Learning curves"),
-        *("Where translations differ most", "Examples", "How the runs were made"),
-    ]
-    assert "| length penalty " in (out / "table.md").read_text(), "what stock does otherwise"
-    page = (out / "report.html").read_text()
-    assert page.count("<svg") == 1
-    assert page.count("theirs (100.0)") == 4, "chrF of a translation that is right"
-    report = json.loads((out / "table.json").read_text())
-    assert report["curves"]["ours"]["loss"] == {"50000": 9.0, "100000": 8.0}
-    assert report["significance"]["systems"]["theirs"]["p_value"] < 0.05
-    (chrf,) = (row for row in table_rows((out / "table.md").read_text()) if row[0] == "chrF")
-    assert float(chrf[1]) < 90 and chrf[2] == "100.00"
-    assert [run["chrf"]["score"] for run in report["runs"]][1] == 100
-
-
-def test_results_come_from_the_json_again(make_run, tmp_path):
-    """Breaks if a figure of a table is not in its JSON, which has no infinity; another file is
-    named."""
-    run = make_run("ours", **{"valid.log": valid_log(math.inf)})
-    assert compare(run, "--output", tmp_path / "out", "--examples", 1) == 0
-    report, again = read_report([run], 1), read_results(tmp_path / "out" / "table.json")
-    assert again.examples == report.examples
-    assert again.runs[0].settings == report.runs[0].settings
-    assert again.runs[0].bleu == report.runs[0].bleu
-    rows = table_rows(page(again))
-    assert ["development perplexity", "nan"] in rows
+@pytest.mark.parametrize(("write", "number"), [(write_run, "27.31"), (write_search, "85.68")])
+def test_the_command_prints_results_and_writes_three_files(tmp_path, capsys, write, number):
+    """Breaks if a figure of a table is not in its JSON; another file is named."""
+    runs = [write(tmp_path / "a"), write(tmp_path / "b", {"system": "stock"})]
+    written, report = compare(tmp_path / "out", *runs, "--examples", 1), read_report(runs, 1)
+    assert capsys.readouterr() == (markdown(report), "")
+    assert written.keys() == {"report.html", "table.json", "table.md"}
+    assert written["table.md"] == f"# a · b\n\n{page(report)}"
+    assert f'<td class="number">{number}</td>' in written["report.html"]
+    again = read_results(tmp_path / "out" / "table.json")
+    assert (again.runs, again.examples) == (report.runs, report.examples)
+    assert again.f1_differences == report.f1_differences
     (tmp_path / "x.json").write_text("{}")
     assert "x.json: kind: missing key" in fault_of(read_results, tmp_path / "x.json")
 
 
-def test_chinese_is_compared_by_its_own_tokens(make_run, tmp_path, capsys):
+def test_a_comparison_needs_two_runs(tmp_path):
+    right = numbered("what is right of sentence")
+    log = train_log(100_000, inner(50_000, 9.0), inner(100_000, 8.0), valid(100_000, 7.5))
+    stock = {"system": "stock", "commands": {"generate": "fairseq-generate bin --task translation"}}
+    files = {"reference.txt": right, "train.log": log}
+    ours = write_run(tmp_path / "ours", **files)
+    theirs = write_run(tmp_path / "theirs", stock, **files, **{"hypothesis.txt": right})
+    one = compare(tmp_path / "1", ours, "--examples", 0)
+    both = compare(tmp_path / "2", ours, theirs)
+    of_one, of_both = (re.findall("(?m)^## (.*)", each["table.md"]) for each in (one, both))
+    assert of_one == ["Results", "What differs", "Learning curves", "How the runs were made"]
+    assert of_both == [
+        *("Results", "Significance", "What differs", "Learning curves"),
+        *("Where translations differ most", "Examples", "How the runs were made"),
+    ]
+    assert "| length penalty " in both["table.md"], "what stock does otherwise"
+    examples = both["table.md"].partition("## Examples")[2]
+    assert re.findall(r"Sentence (\d)", examples) == ["1", "2", "3", "4"], "all that there are"
+    assert both["report.html"].count("<svg") == 1
+    assert both["report.html"].count("theirs (100.0)") == 4, "chrF of what is right"
+    report = json.loads(both["table.json"])
+    assert report["significance"]["systems"]["theirs"]["p_value"] < 0.05
+    (chrf,) = (row for row in table_rows(both["table.md"]) if row[0] == "chrF")
+    assert float(chrf[1]) < 90 and chrf[2] == "100.00"
+    assert report["runs"][1]["chrf"]["score"] == 100
+
+
+def test_chinese_is_compared_by_its_own_tokens(tmp_path, capsys):
     """Breaks if the paper's BLEU, which does not apply, is needed anywhere."""
     sides = [["我们今天去学校。", "他喜欢看书。"], ["我们今天去学校。", "他很喜欢看书。"]]
     names = ("hypothesis.txt", "reference.txt", "source.txt")
     files = {name: "\n".join([*s, ""]) for name, s in zip(names, [*sides, ["a", "b"]], strict=True)}
-    files["score.json"] = json.dumps(asdict(score(*sides, "zh")))
-    runs = [make_run(f"zh-{seed}", seed=seed, **files) for seed in (1, 2)]
-    assert compare(*runs, "--output", tmp_path / "table") == 0
+    files["score.json"] = json.dumps(asdict(scores.score(*sides, "zh")))
+    runs = [write_run(tmp_path / f"zh-{seed}", {"seed": seed}, **files) for seed in (1, 2)]
+    text = compare(tmp_path / "out", *runs)["report.html"]
     assert "85.82" in capsys.readouterr().out
-    page = (tmp_path / "table" / "report.html").read_text(encoding="utf-8")
-    assert "tok:zh" in page and "tok:13a" not in page and "BLEU as the paper" not in page
+    assert "tok:zh" in text and "tok:13a" not in text and "BLEU as the paper" not in text
 
 
-def test_one_run_has_a_page_without_comparisons(make_run, tmp_path):
-    assert compare(make_run("ours"), "--output", tmp_path, "--examples", "0") == 0
-    titles = set(sections(tmp_path))
-    assert titles >= {"Results", "Learning curves", "How the runs were made"}
-    assert not titles & {"Significance", "Examples", "Where translations differ most"}
-
-
-def test_seeds_of_one_system_do_not_disagree(make_run, tmp_path):
-    """Breaks if the page's few examples go to differences between seeds."""
-    right, wrong = ("".join(f"{word} {k}\n" for k in range(4)) for word in ("reference", "x"))
-    runs = [
-        make_run("one", **{"hypothesis.txt": wrong}),
-        make_run("two", seed=2, **{"hypothesis.txt": right}),
-        make_run("stock", "stock", **{"hypothesis.txt": wrong}),
-    ]
-    assert compare(*runs, "--output", tmp_path / "out") == 0
-    assert "Where translations differ most" not in sections(tmp_path / "out")
-
-
-def test_development_scores_are_drawn_and_printed_where_they_were_measured(make_run, tmp_path):
-    scored = [valid(50 * k, 8.0 / k)[:-1] + f', "valid_bleu": "{9 + k}.5"}}' for k in (1, 2)]
-    runs = [
-        make_run(name, **{"train.log": "\n".join([inner(10, 9.0), *lines, train_log(100)])})
-        for name, lines in (("scored", scored), ("plain", [valid(50, 7.0)]))
-    ]
-    assert compare(*runs, "--output", tmp_path / "out") == 0
-    assert ">development BLEU</text>" in (tmp_path / "out" / "report.html").read_text()
-    rows = table_rows((tmp_path / "out" / "table.md").read_text())
-    found = [(row[0], row[1], row[5]) for row in rows if len(row) == 6 and row[1] in ("50", "100")]
-    assert found == [("scored", "50", "10.50"), ("scored", "100", "11.50"), ("plain", "50", "")]
-    assert compare(runs[1], "--output", tmp_path / "other") == 0
-    assert "development BLEU" not in (tmp_path / "other" / "report.html").read_text()
+OTHERS = numbered("other")
+KEPT, SPLIT = score(20, "paper|kept"), score(20).replace("sacre|2", "sacre|3")
+NEW = f1_score(20, parameters="new.prm")
 
 
 @pytest.mark.parametrize(
-    ("files", "message"),
-    [({"reference.txt": "other\n" * 4}, ": .* test set"), ({"gold.trees": ""}, "/score.json: ")],
+    ("write", "files", "message"),
+    [
+        (write_run, {"source.txt": OTHERS}, r"expected the test set of FIRST, \w{64}, got \w{64}"),
+        (write_run, {"reference.txt": OTHERS}, "expected the test set of FIRST"),
+        (write_run, {"score.json": KEPT}, "the paper's BLEU of FIRST, paper.1, got paper.kept"),
+        (write_run, {"score.json": SPLIT}, "of sacreBLEU of FIRST, sacre.2, got sacre.3"),
+        (write_run, {"settings.json": json.dumps(MADE | {"name": "a"})}, "another name than FIRST"),
+        (write_run, {"gold.trees": ""}, "/score.json: "),
+        (write_search, {"words.txt": OTHERS}, "expected the test set of FIRST"),
+        (write_search, {"gold.trees": OTHERS}, "expected the test set of FIRST"),
+        (write_search, {"score.json": NEW}, "of EVALB of FIRST, COLLINS, got new.prm"),
+    ],
 )
 def test_what_cannot_be_compared_is_one_line_and_leaves_nothing(
-    make_run, tmp_path, refused, files, message
+    tmp_path, refused, write, files, message
 ):
-    runs = [make_run("ours"), make_run("theirs", **files)]
-    line = refused("compare", *runs, "--output", tmp_path / "out")
-    assert re.match(f"aiayn compare: {runs[1]}.*{message}", line)
-    line = refused("compare", runs[0], "--output", tmp_path / "out", "--examples", "-1")
+    first, other = write(tmp_path / "a"), write(tmp_path / "b", **files)
+    line = refused("compare", first, other, "--output", tmp_path / "out")
+    assert re.match(f"aiayn compare: {other}.*{message.replace('FIRST', str(first))}", line)
+    line = refused("compare", first, "--output", tmp_path / "out", "--examples", "-1")
     assert "--examples: expected at least 0, got -1" in line
     assert not (tmp_path / "out").exists()
 
@@ -199,49 +177,58 @@ def test_curves_are_an_element_of_the_page_in_its_colours():
     svg = draw_learning_curves(curves)
     with rc_context({"text.usetex": True, "lines.color": "red", "axes.facecolor": "black"}):
         assert draw_learning_curves(curves) == svg, "whatever the user's matplotlibrc says"
-    root = ET.fromstring(svg)
-    words = [
-        "".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")
-    ]
+    texts = ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    words = ["".join(text.itertext()) for text in texts]
     assert "<ours> $x^2$" in words and "b_c_" in words and "learning rate" in words
     assert "currentColor" in svg and "#010203" not in svg
 
 
-def test_a_report_without_matplotlib_says_so_and_has_all_else(make_run, tmp_path, monkeypatch):
-    log = "\n".join([inner(100, 9.0), valid(100, 8.0), train_log(100_000)])
-    run, pages = make_run("ours", **{"train.log": log}), []
-    for curves in (True, False):
-        if not curves:
-            monkeypatch.setitem(sys.modules, "matplotlib", None)
-        assert compare(run, "--output", tmp_path) == 0
-        pages.append((tmp_path / "table.md").read_text())
-    assert "needs matplotlib (pip install matplotlib)" in pages[1]
-    first, second = map(table_rows, pages)
-    assert first == second and any(list(row[:2]) == ["ours", "100"] for row in second)
+def test_development_scores_are_drawn_and_printed_where_they_were_measured(tmp_path):
+    scored = [valid(50 * k, 8.0 / k)[:-1] + f', "valid_bleu": "{9 + k}.5"}}' for k in (1, 2)]
+    runs = [
+        write_run(tmp_path / name, **{"train.log": train_log(100, inner(10, 9.0), *lines)})
+        for name, lines in (("scored", scored), ("plain", [valid(50, 7.0)]))
+    ]
+    both, plain = compare(tmp_path / "2", *runs), compare(tmp_path / "1", runs[1])
+    assert ">development BLEU</text>" in both["report.html"]
+    assert "development BLEU" not in plain["report.html"]
+    rows = table_rows(both["table.md"])
+    found = [(row[0], row[1], row[5]) for row in rows if len(row) == 6 and row[1] in ("50", "100")]
+    assert found == [("scored", "50", "10.50"), ("scored", "100", "11.50"), ("plain", "50", "")]
 
 
-def test_many_long_trainings_do_not_make_a_large_page(make_run, tmp_path):
+def test_a_report_without_matplotlib_says_so_and_has_all_else(tmp_path, monkeypatch):
+    log = train_log(100_000, inner(100, 9.0), valid(100, 8.0))
+    run = write_run(tmp_path / "ours", **{"train.log": log})
+    drawn = compare(tmp_path / "out", run)["table.md"]
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    without = compare(tmp_path / "out", run)["table.md"]
+    assert "needs matplotlib (pip install matplotlib)" in without
+    rows = table_rows(without)
+    assert rows == table_rows(drawn) and any(row[:2] == ["ours", "100"] for row in rows)
+
+
+def test_many_long_trainings_do_not_make_a_large_page(tmp_path):
     """Breaks if every validation gets a dot and a line of a table, or lines share no budget."""
     lines = [inner(100 * k, 9.0 / k) for k in range(1, 3_000)]
     lines += [valid(1_000 * k, 8.0 / k) for k in range(1, 300)]
-    log = "\n".join([*lines, train_log(100_000)])
-    runs = [make_run(f"run-{k}", seed=k, **{"train.log": log}) for k in range(12)]
-    assert compare(*runs, "--output", tmp_path / "out") == 0
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert len(page.encode()) < 1_000_000
-    assert all(f">run-{k}</text>" in page for k in range(12))
+    log = {"train.log": train_log(300_000, *lines)}
+    runs = [write_run(tmp_path / f"run-{k}", {"seed": k}, **log) for k in range(12)]
+    text = compare(tmp_path / "out", *runs)["report.html"]
+    assert len(text.encode()) < 1_000_000
+    assert all(f">run-{k}</text>" in text for k in range(12))
 
 
-def test_a_training_that_diverged_is_called_so(make_run, tmp_path):
+def test_a_training_that_diverged_is_called_so(tmp_path):
+    """The JSON, which has no infinity, can be read by others, and again by us."""
     lines = [inner(10, 9.0), inner(20, math.nan), valid(20, math.inf)]
-    runs = [
-        make_run("ours", **{"train.log": "\n".join([*lines, train_log(100_000)])}),
-        make_run("again", **{"train.log": "\n".join([*lines, inner(30, 8.0), train_log(100_000)])}),
-    ]
-    assert compare(*runs, "--output", tmp_path / "out") == 0
-    page = (tmp_path / "out" / "table.md").read_text()
-    assert "ours: the loss is not a number from update 20 on\n" in page
-    assert "again: the loss is not a number from update 20 to 20\n" in page
-    report = (tmp_path / "out" / "table.json").read_text()
-    curves = json.loads(report, parse_constant=pytest.fail)["curves"]["ours"]
+    files = {"train.log": train_log(100_000, *lines), "valid.log": valid_log(math.inf)}
+    ours = write_run(tmp_path / "ours", **files)
+    files["train.log"] = train_log(100_000, *lines, inner(30, 8.0))
+    written = compare(tmp_path / "out", ours, write_run(tmp_path / "again", **files))
+    assert "ours: the loss is not a number from update 20 on\n" in written["table.md"]
+    assert "again: the loss is not a number from update 20 to 20\n" in written["table.md"]
+    curves = json.loads(written["table.json"], parse_constant=pytest.fail)["curves"]["ours"]
     assert curves["loss"] == {"10": 9.0, "20": None}
+    rows = table_rows(page(read_results(tmp_path / "out" / "table.json")))
+    assert ["development perplexity", "nan", "nan"] in rows

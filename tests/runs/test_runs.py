@@ -10,7 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from run_directories import MADE, PARAMETERS, inner, score, train_log, valid, write_log, write_run
+from run_directories import (
+    END,
+    MADE,
+    PARAMETERS,
+    epoch,
+    inner,
+    score,
+    train_log,
+    valid,
+    write_log,
+    write_run,
+)
 from scipy.stats import t as student
 
 from fairseq_aiayn.runs import progress
@@ -18,7 +29,7 @@ from fairseq_aiayn.runs import record as recording
 from fairseq_aiayn.runs.differences import Difference, run_differences
 from fairseq_aiayn.runs.logs import curves_of, last_perplexity, read_log, training_of
 from fairseq_aiayn.runs.record import Settings, read_settings
-from fairseq_aiayn.runs.run import read_run
+from fairseq_aiayn.runs.run import ScoredRun, read_run
 from fairseq_aiayn.runs.seeds import against, deviation, over_seeds
 
 
@@ -46,6 +57,25 @@ def test_what_a_resumed_training_did_again_counts_once(log):
     assert curves["learning rate"] == {10: 1e-5, 20: 2e-5, 30: 3e-5}
     assert curves["seconds"][30] == 15.0
     assert curves["development loss"] == {20: 8.4}
+
+
+def test_the_cost_is_that_of_what_was_kept(log):
+    """Breaks if what fairseq repeats counts twice, or time between updates is lost."""
+    lines = [
+        PARAMETERS,
+        '{"epoch": 1, "num_updates": "10", "wpb": "1", "train_wall": "5"}',
+        epoch(1, 100, 900.0, 30, 2000),  # 90,000 tokens in 45 seconds
+        epoch(1, 100, 900.0, 30, 2000),  # fairseq repeats itself
+        '{"epoch": 2, "num_upda',  # killed here, then resumed
+        PARAMETERS,
+        epoch(2, 150, 600.0, 30, 750),  # 30,000 tokens in 40 seconds
+        epoch(3, 151, 600.0, 2, 0),  # an epoch of one update has no speed
+        END,
+    ]
+    training = training_of(log(*lines))
+    assert (training.parameters, training.updates) == (6_578_176, 151)
+    assert (training.seconds, training.wall_seconds) == (62, 45 + 40 + 2)
+    assert training.tokens_per_second == pytest.approx((100 * 900 + 51 * 600) / 62)
 
 
 @pytest.mark.parametrize(
@@ -85,26 +115,21 @@ def test_what_is_no_amount_ends_no_command(tmp_path, aiayn):
         counts = '"epoch": 1, "num_updates": 60, "train_num_updates": 60, "valid_num_updates": 60'
         lines += [f'{{{counts}, "{name}": {value}}}' for value in WRONG]
     log = "\n".join([*lines, train_log(100)])
-    run = write_run(tmp_path / "run", MADE, **{"train.log": log})
+    run = write_run(tmp_path / "run", **{"train.log": log})
     assert aiayn("compare", run, "--output", tmp_path / "out")[0] == 0
     for words in ((run,), (run / "train.log", "--row", "base")):
         assert aiayn("diagnose", *words)[0] == 0
 
 
+TRAIN = "fairseq-train bin --beam 4 --arch"
+
+
 @pytest.fixture
 def two_runs(tmp_path):
     """Two runs that differ in a few things."""
-    train = "fairseq-train bin --save-dir {} --arch {} --beam 4"
-    paths = [
-        write_run(
-            tmp_path / name,
-            MADE
-            | {"name": name, "commands": {"train": train.format(name, arch)}, "seed": seed}
-            | {"packages": {"torch": version}},
-        )
-        for name, arch, seed, version in (("a", "x", 1, "2.0"), ("b", "y", 2, "2.1"))
-    ]
-    return [read_run(path)[0] for path in paths]
+    a = {"seed": 1, "packages": {"torch": "2.0"}, "commands": {"train": f"{TRAIN} x --save-dir a"}}
+    b = {"seed": 2, "packages": {"torch": "2.1"}, "commands": {"train": f"{TRAIN} y --save-dir b"}}
+    return [read_run(write_run(tmp_path / name, made))[0] for name, made in (("a", a), ("b", b))]
 
 
 def test_only_what_differs_is_listed_and_no_places(two_runs):
@@ -150,25 +175,20 @@ def test_the_papers_search_is_known_though_no_option_asks_for_it(two_runs):
     ]
 
 
-@pytest.fixture
-def make_runs(tmp_path):
-    """Return a function that reads runs of given seeds, BLEUs and other settings."""
-
-    def make(*given: tuple[int, float, dict]) -> list:
-        runs = []
-        for k, (seed, bleu, other) in enumerate(given):
-            settings = MADE | {"name": f"run-{k}", "seed": seed} | other
-            files = {"score.json": score(bleu), "train.log": train_log(settings.pop("updates", 9))}
-            runs.append(read_run(write_run(tmp_path / str(k), settings, **files))[0])
-        return runs
-
-    return make
+def make_runs(folder: Path, *given: tuple[int, float, dict]) -> list[ScoredRun]:
+    """Return runs of given seeds, BLEUs and other settings."""
+    runs = []
+    for k, (seed, bleu, other) in enumerate(given):
+        files = {"score.json": score(bleu), "train.log": train_log(other.get("updates", 9))}
+        path = write_run(folder / f"run-{k}", {"seed": seed} | other, **files)
+        runs.append(read_run(path)[0])
+    return runs
 
 
-def test_seeds_of_one_training_are_a_group_with_a_sample_deviation(make_runs):
+def test_seeds_of_one_training_are_a_group_with_a_sample_deviation(tmp_path):
     """The first run with a seed counts."""
     others = (2, 9.0, {}), (4, 9.0, {"row": "big"})
-    (group,) = over_seeds(make_runs((1, 27.0, {}), (2, 28.0, {}), (3, 30.0, {}), *others))
+    (group,) = over_seeds(make_runs(tmp_path, (1, 27.0, {}), (2, 28.0, {}), (3, 30.0, {}), *others))
     assert group.name == "run-0, run-1, run-2", "no name ends with its seed"
     assert group.runs == ("run-0", "run-1", "run-2")
     assert group.figures == {
@@ -179,7 +199,7 @@ def test_seeds_of_one_training_are_a_group_with_a_sample_deviation(make_runs):
     assert deviation(group.figures["sacreBLEU"]) == pytest.approx(math.sqrt(7 / 3))
 
 
-def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
+def test_a_difference_over_seeds_is_tested_by_welch(tmp_path):
     """Breaks if the variances are pooled, the interval is one-sided or the sign is the other way.
 
     Welch (1947): t is the difference over sqrt(s1²/n1 + s2²/n2), here 2 / sqrt(7/9 + 1/9), with
@@ -187,11 +207,12 @@ def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
     """
     bleus = {"ours": (27.0, 28.0, 30.0), "stock": (30.0, 30.0 + 2 / 3)}
     runs = make_runs(
+        tmp_path,
         *(
             (seed, bleu, {"system": system, "name": f"{system}-{seed}"})
             for system, scores in bleus.items()
             for seed, bleu in enumerate(scores, 1)
-        )
+        ),
     )
     ours, stock = over_seeds(runs)
     assert (ours.name, stock.name) == ("ours", "stock")
@@ -206,9 +227,9 @@ def test_a_difference_over_seeds_is_tested_by_welch(make_runs):
     assert (bleu.low, bleu.high) == pytest.approx((2 - half, 2 + half))
 
 
-def test_a_seed_that_diverged_leaves_a_mean_without_deviation(make_runs):
+def test_a_seed_that_diverged_leaves_a_mean_without_deviation(tmp_path):
     """Breaks if infinity ends the page on all the other runs."""
-    (group,) = over_seeds(make_runs((1, 27.0, {}), (2, math.inf, {})))
+    (group,) = over_seeds(make_runs(tmp_path, (1, 27.0, {}), (2, math.inf, {})))
     assert math.isnan(deviation(group.figures["BLEU as the paper's"]))
     assert against(group, group)[0] is None
 
@@ -233,9 +254,9 @@ def trained(options: str, **other: int) -> dict:
     ],
 )
 def test_a_group_differs_in_the_seed_and_in_what_changes_no_mathematics(
-    make_runs, first, second, groups
+    tmp_path, first, second, groups
 ):
-    assert len(over_seeds(make_runs((1, 27.0, first), (2, 28.0, second)))) == groups
+    assert len(over_seeds(make_runs(tmp_path, (1, 27.0, first), (2, 28.0, second)))) == groups
 
 
 NVIDIA_SMI = """#!/bin/sh
