@@ -189,8 +189,6 @@ recipes/test_recipe_shell: stages_after_one_that_runs_again_stay_done
   ((${name%%-*} <= number)) || rm -f "$later" => true
 recipes/test_recipe_plans: every_run_averages_one_checkpoint
   average=${average/auto/"$kept"} => average=${average/auto/1}
-recipes/test_recipe_plans: every_seed_trains_with_the_same
-  "${flags[@]}" --seed "$seed" "${measure[@]}" => "${flags[@]}" "${measure[@]}"
 recipes/test_recipe_plans: stock_fairseq_searches_with_its_own_defaults
   [[ -n ${beam[*]} ]] || beam=("${search[@]}") => true
 recipes/test_recipe_plans: searches_of_the_systems_swapped

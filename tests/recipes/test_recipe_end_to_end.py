@@ -83,11 +83,6 @@ def german(tmp_path_factory):
     shutil.rmtree(directory)
 
 
-def elsewhere(words: list[str], exp: Path) -> list[str]:
-    place = words.index("--exp") + 1
-    return [*words[:place], str(exp), *words[place + 1 :]]
-
-
 def test_a_score_comes_with_how_it_was_made(german):
     exp, _ = german
     settings = json.loads((exp / RUN / "settings.json").read_text())
@@ -142,7 +137,7 @@ def test_a_run_killed_in_every_stage_ends_as_if_it_had_not_been(german, tmp_path
     whole, words = german
     finish(words)
     exp, errors = tmp_path / "exp", tmp_path / "errors"
-    words = elsewhere(words, exp)
+    words = [*words, "--exp", str(exp)]
     holds = with_holds(tmp_path / "holds")
     said = ""
     for stage, sign in KILLS.items():
