@@ -28,6 +28,9 @@ logging.raiseExceptions = False
 # A shell lets what it starts in the background ignore Ctrl-C, and so would what a test starts
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# fairseq sets the first, and scikit-learn, which fairseq imports, the others
+SET_BY_LIBRARIES = {"PYTHONWARNINGS": "ignore:semaphore_tracker:UserWarning"}
+SET_BY_LIBRARIES |= {"KMP_DUPLICATE_LIB_OK": "True", "KMP_INIT_AT_FORK": "FALSE"}
 LONGEST_FIRST = ("recipes", "system", "benchmarks")  # pytest-xdist keeps the order of files
 
 
@@ -45,8 +48,7 @@ def _nothing_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     temporary = tmp_path_factory.mktemp("temporary")
     tempfile.tempdir = os.environ["TMPDIR"] = str(temporary)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path_factory.getbasetemp())  # PyTorch makes it
-    for name, value in (("KMP_DUPLICATE_LIB_OK", "True"), ("KMP_INIT_AT_FORK", "FALSE")):
-        os.environ.setdefault(name, value)  # as scikit-learn does, which fairseq imports
+    os.environ |= SET_BY_LIBRARIES
     variables = dict(os.environ)
     yield
     os.environ["PYTEST_CURRENT_TEST"] = variables["PYTEST_CURRENT_TEST"]
