@@ -71,9 +71,9 @@ training: smoothing_gradient_over_the_other_classes
   p -= epsilon_ls / p.size(-1) => p -= epsilon_ls / (p.size(-1) - 1)
 training: smoothed_loss_keeps_the_whole_likelihood
   (1.0 - epsilon_ls) * nll + epsilon_ls * uniform, nll => nll + epsilon_ls * uniform, nll
-training: loss_per_sentence_instead_of_token
+plugin/test_training: loss_per_sentence_instead_of_token
   (task, sentence_avg, label_smoothing, => (task, True, label_smoothing,
-training: learning_rate_one_step_late
+plugin/test_training: learning_rate_one_step_late
   learning_rate(num_updates + 1, self.cfg => learning_rate(max(num_updates, 1), self.cfg
 paper: every_row_has_the_warmup_of_base
   "warmup_updates": "warmup", =>
@@ -147,7 +147,7 @@ inference: unfinished_last_piece_keeps_its_mark
   detokenize(f"{' '.join(pieces)} ".replace => detokenize(f"{' '.join(pieces)}".replace
 inference: alpha_of_zero_is_ignored
   alpha = self.search.alpha if alpha is None else alpha => alpha = alpha or self.search.alpha
-cli: changed_files_of_ctranslate2_are_used
+cli/test_cli_inference:ctranslate2: changed_files_of_ctranslate2_are_used
   (path, config, (*TEXT_FILES, *CTRANSLATE2_FILES)) => (path, config)
 inference: outputs_of_the_maximum_length_are_lost
   found += self._scored(source, unscored) => found = found or self._scored(source, unscored)
@@ -175,17 +175,17 @@ diagnosis: no_mean_of_checkpoints_for_the_test_set_either
   subset == "valid" and row in TABLE_3 => row in TABLE_3
 corpus: sample_is_larger_than_asked_for
   step = max(1, -(-total // pairs)) => step = max(1, total // pairs)
-recipes/test_recipe_plans: validation_and_test_text_is_not_normalized
+recipes/test_recipe_plans:same_steps: validation_and_test_text_is_not_normalized
   corpus.moses "${normalize[@]}" \ => corpus.moses \
-recipes/test_recipe_plans: validation_and_test_text_keeps_its_case
+recipes/test_recipe_plans:same_steps: validation_and_test_text_keeps_its_case
   "${lowercase[@]}" --language => --language
-recipes/test_recipe_plans: french_side_tokenized_as_english
+recipes/test_recipe_plans:same_steps: french_side_tokenized_as_english
   --language "$language" => --language "$source_lang"
 recipes/test_recipe_end_to_end:export_reads: note_for_export_says_the_contrary
   "$subwords" "$([[ -n ${normalize[*]} => "$subwords" "$([[ -z ${normalize[*]}
-recipes/test_recipe_shell: marker_before_the_stage
+recipes/test_recipe_shell:no_marker: marker_before_the_stage
   rm -f "$marker" => mkdir -p "${marker%/*}"; write_whole "$marker" "$marker_values"
-recipes/test_recipe_shell: stages_after_one_that_runs_again_stay_done
+recipes/test_recipe_shell:follow: stages_after_one_that_runs_again_stay_done
   ((${name%%-*} <= number)) || rm -f "$later" => true
 recipes/test_recipe_plans: every_run_averages_one_checkpoint
   average=${average/auto/"$kept"} => average=${average/auto/1}
@@ -193,27 +193,27 @@ recipes/test_recipe_plans: stock_fairseq_searches_with_its_own_defaults
   [[ -n ${beam[*]} ]] || beam=("${search[@]}") => true
 recipes/test_recipe_plans: searches_of_the_systems_swapped
   our_search=(--beam 5 --lenpen 1.4) stock => stock_search=(--beam 5 --lenpen 1.4) our
-recipes/test_recipe_commands: long_trees_of_the_test_set_left_out
+recipes/test_recipe_commands:section_63: long_trees_of_the_test_set_left_out
   write_set test "${test[@]}" => write_set test "${test[@]}" --longest "$longest"
 recipes/test_recipe_end_to_end:need_no_training: model_of_another_number_of_checkpoints_is_scored
   stage 7 translate "$subset" "$average" && { => stage 7 translate "$subset" && {
 recipes/test_recipe_end_to_end:dropout: worst_dropout_chosen
   sort -s -k 1,1nr => sort -s -k 1,1n
-recipes/test_recipe_shell: wrong_download_accepted
+recipes/test_recipe_shell:wrong_download: wrong_download_accepted
   elif ! fits "$1" "$2"; then => elif false; then
-recipes/test_recipe_shell: command_of_a_killed_recipe_left_running
+recipes/test_recipe_shell:kill: command_of_a_killed_recipe_left_running
   stop_group "$group" => true
-recipes/test_recipe_commands: batch_is_not_shared_by_all_gpus
+recipes/test_recipe_commands:shared: batch_is_not_shared_by_all_gpus
   --gpus $((gpus * nodes)) => --gpus "$nodes"
-recipes/test_recipe_commands: nodes_do_not_count_each_other
+recipes/test_recipe_commands:torchrun: nodes_do_not_count_each_other
   processes=$((gpus * nodes)) => processes=$gpus
-recipes/test_recipe_shell: other_options_replace_a_training
+recipes/test_recipe_shell:other_options: other_options_replace_a_training
   [[ -e $made ]] && new= => [[ -e $made && ! -e $file ]] && new=
 recipes/test_recipe_corpora: held_out_sentences_stay_in_training
   splits["train"], splits["valid"] + splits["test"]) => splits["train"], [])
 recipes/test_recipe_plans translation.sh: hypotheses_sorted_as_text
   'grep -a ^D- | sort -V | => 'grep -a ^D- | sort |
-recipes/test_recipe_plans parsing.sh: trees_sorted_as_text
+recipes/test_recipe_plans:gum parsing.sh: trees_sorted_as_text
   'grep -a ^D- | sort -V | => 'grep -a ^D- | sort |
 recipes/test_recipe_plans: reference_is_the_source
   cat "$exp/text/$subset.$target_lang" => cat "$exp/text/$subset.$source_lang"
@@ -225,23 +225,23 @@ recipes/test_recipe_plans: translations_stay_in_subwords
   "${beam[@]}" --post-process "$bpe" => "${beam[@]}"
 recipes/test_recipe_plans translation.sh: every_seed_is_one
   --seed "$seed" => --seed 1
-recipes/test_recipe_plans parsing.sh: every_seed_of_a_parser_is_one
+recipes/test_recipe_plans:gum parsing.sh: every_seed_of_a_parser_is_one
   --seed "$seed" => --seed 1
 recipes/test_recipe_plans: mean_of_checkpoints_not_used
   checkpoint=$dir/average.pt # section => checkpoint=$dir/checkpoints/checkpoint_last.pt # section
-recipes/test_recipe_plans parsing.sh: parser_averages_two
+recipes/test_recipe_plans:gum parsing.sh: parser_averages_two
   aiayn average --last "$average" => aiayn average --last 2
-recipes/test_recipe_plans: one_side_has_no_byte_pairs
+recipes/test_recipe_plans:same_steps: one_side_has_no_byte_pairs
   cat "${languages[@]/#/"$exp/tokens/train."}" => cat "$exp/tokens/train.$source_lang"
-recipes/test_recipe_plans wmt14_en_de/run.sh: pairs_of_any_ratio_stay
+recipes/test_recipe_plans:same_steps wmt14_en_de/run.sh: pairs_of_any_ratio_stay
   --max-ratio 1.5 =>
-recipes/test_recipe_plans parsing.sh: precision_and_recall_exchanged
+recipes/test_recipe_plans:gum parsing.sh: precision_and_recall_exchanged
   "$scope/gold.trees" "$scope/predicted.trees" \ => "$scope/predicted.trees" "$scope/gold.trees" \
 recipes/test_recipe_end_to_end:dropout: last_dropout_instead_of_the_best
   [[ $dry_run == true ]] || # the first of equal ones => [[ $dry_run != none ]] ||
-recipes/test_recipe_end_to_end: new_text_with_the_old_training
+recipes/test_recipe_end_to_end:side_by_side: new_text_with_the_old_training
   training_options=(text_sha256 row => training_options=(row
-recipes/test_recipe_shell: requeued_job_deletes_its_training
+recipes/test_recipe_shell:queued: requeued_job_deletes_its_training
   == 0 ]] || force=false stage=0 # a => == 0 ]] || stage=0 # a
 plugin/test_installed: weights_of_fp16_not_stored
   HalfPrecision.state_dict = with_weights(HalfPrecision.state_dict) => pass
@@ -271,11 +271,11 @@ cli/test_cli_check check.py: any_number_of_gpus_will_do
   if count < (arguments.gpus or 0): => if False:
 cli/test_cli_check check.py: language_without_rules_will_do
   check_language(arguments.target_lang) => pass
-recipes/test_recipe_plans: language_is_not_looked_at
+recipes/test_recipe_plans:looked_for: language_is_not_looked_at
   check_needs 1 --manifest "$manifest" "${pair[@]}" => check_needs 1 --manifest "$manifest"
-recipes/test_recipe_commands: gpus_are_not_looked_at_before_a_training
+recipes/test_recipe_commands:bf16: gpus_are_not_looked_at_before_a_training
   [[ $device == cpu ]] || run -q aiayn check => true || run -q aiayn check
-recipes/test_recipe_shell: table_of_all_runs_stays_when_one_is_made_anew
+recipes/test_recipe_shell:follow: table_of_all_runs_stays_when_one_is_made_anew
   for later in "$exp"/.done/* "$scope"/.done/* => for later in "$scope"/.done/*
 attention_maps: legend_has_the_colours_of_other_heads
   name, colour = str(head + 1), line_colour(head) => name, colour = str(head + 1), line_colour(slot)

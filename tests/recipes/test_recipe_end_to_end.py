@@ -2,7 +2,6 @@
 stage, and pasted from a dry run. The text goes through the same steps in every split."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from recipe_runs import (
     RECIPES,
     SHORT,
     call,
+    environment,
     files_of,
     finish,
     kill_session,
@@ -170,7 +170,7 @@ def demo(directory: Path) -> list[object]:
     return [*words, "--device", "cpu", "--workers", "1", "--exp", directory / "exp", *SHORT]
 
 
-def test_both_systems_side_by_side_end_as_one_after_the_other(tmp_path):
+def test_both_systems_side_by_side_end_as_the_printed_script(tmp_path):
     words, tools = [*demo(tmp_path), "--average", "1"], with_stand_ins(tmp_path / "tools")
     failed = call([*words, "--side_by_side"], **tools, STAND_IN_FAILS="transformer")
     assert failed.returncode == 1 and (tmp_path / "exp" / RUN / "score.json").exists()
@@ -179,28 +179,19 @@ def test_both_systems_side_by_side_end_as_one_after_the_other(tmp_path):
     assert stages_run(finish([*words, "--side_by_side"], **tools).stderr) == []
     for option in ("--max_words", "--held_out", "--bpe_codes"):
         assert "--force replaces it" in call([*words, option, "70"], **tools).stderr
-    beside = results(tmp_path / "exp")
-    for run in (RUN, "stock-tiny-1"):  # translations are the references
+    runs = (RUN, "stock-tiny-1")
+    beside = [results(tmp_path / "exp", run) for run in runs]
+    for run in runs:  # translations are the references
         score = json.loads((tmp_path / "exp" / run / "score.json").read_text())
         assert score["paper"]["score"] == score["sacrebleu"]["score"] == pytest.approx(100)
-    shutil.rmtree(tmp_path / "exp")
-    alone = finish(words, **tools)
-    assert "aiayn: " not in alone.stderr and results(tmp_path / "exp") == beside
-
-
-def test_the_printed_demo_is_a_script_that_gets_the_same_scores(tmp_path):
-    words = [*demo(tmp_path), "--system", "aiayn"]
-    script = finish([*words, "--dry_run"]).stdout
-    done = finish(words)
-    assert done.stderr.count(" stage 8-score, ") == 1
-    recipe = results(tmp_path / "exp")
+    finish([*words, "--held_out", "5", "--force", "--stop_stage", "4"], **tools)
+    other = call([*words, "--held_out", "5"], **tools)  # the training was on other text
+    assert other.returncode == 1 and "was made with text_sha256=" in other.stderr
     shutil.rmtree(tmp_path / "exp")
     (tmp_path / "exp").mkdir()
-    pasted = subprocess.run(
-        ["bash", "-e"], input=script, text=True, capture_output=True, env=os.environ, check=False
-    )
-    assert pasted.returncode == 0, pasted.stderr[-2000:]
-    assert results(tmp_path / "exp") == recipe
+    script = finish([*words, "--dry_run"], **tools).stdout
+    subprocess.run(["bash", "-e"], check=True, input=script, text=True, env=environment(**tools))
+    assert [results(tmp_path / "exp", run) for run in runs] == beside
     assert (tmp_path / "exp" / RUN / "settings.json").exists()
 
 

@@ -14,11 +14,11 @@ UPDATES = 400
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, run: Run, data_bin: Path) -> Path:
     """A directory with the log of a model that has learned the language, its checkpoints of every
-    20 updates, their average and its model folder."""
+    40 updates, their average and its model folder."""
     folder = tmp_path_factory.mktemp("trained")
     done = run(
         *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--save-dir", folder / "checkpoints"),
-        *("--max-update", str(UPDATES), "--save-interval-updates", "20"),
+        *("--max-update", str(UPDATES), "--save-interval-updates", "40"),
         *("--keep-interval-updates", "5"),
         *("--no-epoch-checkpoints", "--tensorboard-logdir", folder / "tensorboard"),
         *("--eval-bleu", "--eval-bleu-args", '{"beam": 2}', "--eval-tokenized-bleu"),
