@@ -32,8 +32,8 @@ MODEL_CLASS = re.compile(r"(?:^|\| )model: (?:\S+ \()?(\w+)\)?$", re.MULTILINE)
 ENDED = re.compile(r"done training in|early stop since|stopping training because", re.IGNORECASE)
 TRANSLATED = re.compile(r"Translated ([\d,]{1,20}) sentences")
 # What plugin/left_out.py logs of each set, and what fairseq logs of the training set at every epoch
-LEFT_OUT = re.compile(r"(\S+): ([\d,]{1,20}) of ([\d,]{1,20}) pairs are left out by (.*)")
-LIMIT = re.compile(r"(--[\w-]+) (\d{1,20})(?: \([\d,]{1,20}, of up to (\d{1,20}) tokens\))?")
+LEFT_OUT = re.compile(r"(?<!\S)(\S+): ([\d,]{1,20}) of ([\d,]{1,20}) pairs are left out by (.*)")
+LIMIT = re.compile(r"(?<!-)(--[\w-]+) (\d{1,20})(?: \([\d,]{1,20}, of up to (\d{1,20}) tokens\))?")
 SKIPPED = re.compile(
     r"([\d,]{1,20}) samples have invalid sizes and will be skipped"
     r"(?:, max_positions=\(([\d, ]+)\))?"

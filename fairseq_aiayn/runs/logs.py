@@ -26,7 +26,7 @@ LOADED = re.compile(r"[Ll]oaded checkpoint .*@ (\d{1,15}) updates\)")
 CONFIGURATION = re.compile(r"\{'_name'|\bNamespace\(")  # begins a printed one
 # Statistics of a part of an epoch, of a whole one, and of a validation
 STATISTICS = re.compile(r"epoch (\d+)(?: \| valid on '([^']+)' subset)?(:| \|)(.*)")
-STATISTIC = re.compile(r"(\w+)[= ]((?:[-+\w.]|,(?=\d))+)%?(?=,|\]| \||\s*$)")
+STATISTIC = re.compile(r"\b(\w+)[= ]((?:[-+\w.]|,(?=\d))+)%?(?=,|\]| \||\s*$)")
 CURVES = {  # of a training, by what the log calls them
     "loss": "loss",  # label-smoothed, in bits per target token
     "perplexity": "ppl",  # unsmoothed, per target token

@@ -58,12 +58,11 @@ def training(*words: object, **variables: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("recipe", RECIPE)
-def test_every_recipe_has_help_and_a_dry_run_that_makes_nothing(recipe, device, tmp_path):
+def test_every_recipe_has_help_and_a_dry_run_that_makes_nothing(recipe, tmp_path):
     """A finished experiment is shown in the same way, and nothing comes from the environment."""
     assert "--dry_run false" in call([recipe, "--help"], tmp_path).stdout
-    words = [recipe, "--exp", tmp_path, *RECIPE[recipe], "--device", device]
+    words = [recipe, "--exp", tmp_path, *RECIPE[recipe], "--device", "cuda"]
     shown = dry_run(words, tmp_path)
     assert {"fairseq-preprocess", "fairseq-train", "fairseq-generate"} <= set(shown.split())
     subprocess.run(["bash", "-n"], input=shown, text=True, check=True)

@@ -110,7 +110,9 @@ def test_a_line_whose_epoch_or_updates_are_no_count_says_nothing(log):
 
 
 def test_what_is_no_amount_ends_no_command(tmp_path, aiayn):
-    lines = [DEEP, "num. shared model params: " + "9" * 5000, inner(50, 9.0), valid(50, 8.0)]
+    long = "x" * 1_000_000  # a pattern that looks at each part of it would not come to an end
+    lines = [DEEP, f"epoch 1: {long}", "num. shared model params: " + "9" * 5000]
+    lines += [inner(50, 9.0), valid(50, 8.0), f"x: 1 of 2 pairs are left out by --{'-' * 99_999}"]
     for name in AMOUNTS:
         counts = '"epoch": 1, "num_updates": 60, "train_num_updates": 60, "valid_num_updates": 60'
         lines += [f'{{{counts}, "{name}": {value}}}' for value in WRONG]
