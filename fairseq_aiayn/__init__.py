@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fairseq_aiayn.inference.pytorch import Parser, Translator
@@ -33,37 +30,27 @@ def load(
 
 
 def register() -> None:
-    """Register everything with fairseq, which must have been imported."""
+    """Register everything with fairseq, and change there what fairseq's commands lack."""
     importlib.import_module("fairseq_aiayn.plugin")
 
 
-class RegisterAfterFairseq:
-    """A finder on sys.meta_path that lets the import of fairseq end with `register`. `--user-dir
-    fairseq_aiayn` only imports this package, and does nothing if it was imported before, for
-    example to translate with a model folder. Importing fairseq here would take seconds."""
+class Directories(list[str]):
+    """`__path__`, in which fairseq looks for its --user-dir if this package was imported before."""
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return the module that the other finders find for fairseq; None for other names."""
-        if name != "fairseq":
-            return None
-        others = [finder for finder in sys.meta_path if finder is not self]
-        specs = (finder.find_spec(name, path, target) for finder in others)
-        spec = next(filter(None, specs), None)
-        if spec is not None:
-            loader: Any = spec.loader
-            execute = loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                execute(module)
-                register()
-
-            loader.exec_module = exec_module
-        return spec
+    def __contains__(self, path: object) -> bool:
+        is_here = super().__contains__(path)
+        if is_here and sys.modules.get("fairseq"):
+            register()
+        return is_here
 
 
-if sys.modules.get("fairseq"):  # None where a program blocks it
+def is_user_dir() -> bool:
+    """Return whether fairseq is importing this package as its --user-dir, of which it keeps a list;
+    any other import changes nothing."""
+    importing = getattr(sys.modules.get("fairseq.utils"), "import_user_module", None)
+    return str(Path(__file__).parent) in getattr(importing, "memo", ())
+
+
+__path__ = Directories(__path__)
+if is_user_dir():
     register()
-else:
-    sys.meta_path.insert(0, RegisterAfterFairseq())

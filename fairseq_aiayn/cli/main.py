@@ -35,6 +35,7 @@ from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
 from typing import Any, NoReturn
 
+from fairseq_aiayn.nn.kept_shapes import keep_few_shapes
 from fairseq_aiayn.text import missing_package, note, shortened
 
 # Where each command is: a function that declares its options and one that runs it, whose docstring
@@ -67,6 +68,8 @@ NO_READER = 128 + 13  # what a shell reports for SIGPIPE
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
+    if argv is None:  # as a program, whose environment is its own
+        keep_few_shapes()
     words = (sys.argv[1:] if argv is None else list(argv)) or ["--help"]
     if isinstance(sys.stdout, TextIOWrapper):  # a notebook has another
         # As what is read, in any locale; names of files may have other bytes

@@ -6,7 +6,6 @@ Each way has the result of the plain one that stands beside it.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -20,11 +19,6 @@ from torch.autograd.function import once_differentiable
 
 WIDE = 4_096  # columns; for more, such as a vocabulary's, oneDNN is faster on every CPU tried
 PRODUCT_TYPES = {"float32": None, "bfloat16": torch.bfloat16}  # None: the type of the weights
-
-# oneDNN and PyTorch keep what they made for each shape of a product, up to 1,024 of them, and a
-# training has thousands of shapes: memory would grow to twice stock fairseq's. As fast with fewer.
-for capacity, kept in {"LRU_CACHE_CAPACITY": 8, "ONEDNN_PRIMITIVE_CACHE_CAPACITY": 64}.items():
-    os.environ.setdefault(capacity, str(kept))
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,7 @@
 """The entry point for fairseq: importing it registers the architectures, the criterion, the
 learning-rate schedule, the optimizer and the tasks, and mends what fairseq's commands lack."""
 
+from fairseq_aiayn.nn.kept_shapes import keep_few_shapes
 from fairseq_aiayn.plugin import (
     advice,
     checkpoints,
@@ -13,6 +14,7 @@ from fairseq_aiayn.plugin import (
     translation,  # noqa: F401
 )
 
+keep_few_shapes()
 advice.install()
 commands.install()
 checkpoints.install()

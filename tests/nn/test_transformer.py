@@ -422,6 +422,8 @@ def test_a_product_by_onednn_is_the_plain_one(monkeypatch):
 SHAPES = """
 import torch
 from fairseq_aiayn.nn import cpu_kernels
+from fairseq_aiayn.nn.kept_shapes import keep_few_shapes
+keep_few_shapes()
 cpu_kernels.mkl_is_slow = lambda: True
 W = torch.randn(512, 256, requires_grad=True)
 def pages(): return int(open("/proc/self/statm").read().split()[1])

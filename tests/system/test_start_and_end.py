@@ -1,5 +1,5 @@
-"""A process of its own: it may import the package before fairseq, and end while fairseq still reads
-batches ahead."""
+"""A process of its own: what it imports of the package changes nothing, until fairseq is given the
+package as --user-dir; and it may end while fairseq still reads batches ahead."""
 
 import subprocess
 import sys
@@ -11,13 +11,38 @@ PROGRAM = """
 import sys, fairseq_aiayn
 assert not {"torch", "fairseq"} & set(sys.modules), "a model folder needs neither"
 
+import importlib, os
+import fairseq_cli.generate, fairseq_cli.train, torch
 from argparse import Namespace
-from fairseq import utils
-utils.import_user_module(Namespace(user_dir=sys.argv[1]))
+from pathlib import Path
+from fairseq import checkpoint_utils, utils
 from fairseq.models import ARCH_MODEL_REGISTRY
-assert "aiayn_base" in ARCH_MODEL_REGISTRY
 
-import torch
+def functions():
+    for name in [*filter(lambda name: name.split(".")[0] in WATCHED, sys.modules)]:
+        owners = [one for one in vars(sys.modules[name]).values() if isinstance(one, type)]
+        for owner in (sys.modules[name], *owners):
+            for key, value in [*vars(owner).items()]:
+                if callable(value) or isinstance(value, (classmethod, staticmethod)):
+                    yield (name, getattr(owner, "__qualname__", ""), key), value
+
+def others():
+    safe = {*map(str, torch.serialization.get_safe_globals())}
+    return dict(os.environ), [*sys.meta_path], sys.excepthook, safe, {*ARCH_MODEL_REGISTRY}
+
+WATCHED = "fairseq", "fairseq_cli", "iopath", "torch"
+before, rest = dict(functions()), others()
+for path in Path(sys.argv[1]).rglob("*.py"):
+    parts = path.relative_to(sys.argv[1]).with_suffix("").parts
+    if parts[0] not in ("plugin", "__main__"):
+        importlib.import_module(".".join(("fairseq_aiayn", *parts)).removesuffix(".__init__"))
+after = dict(functions())
+assert not [place for place in before if before[place] is not after.get(place)]
+assert others() == rest
+utils.import_user_module(Namespace(user_dir=sys.argv[1]))
+assert "aiayn_base" in ARCH_MODEL_REGISTRY
+assert checkpoint_utils.load_checkpoint_to_cpu.__wrapped__
+
 from fairseq.data.iterators import BufferedIterator
 
 class Batches:
@@ -33,8 +58,8 @@ print("the end")
 """
 
 
-def test_the_package_registers_and_a_reader_does_not_take_the_process_down():
-    """Tests of training import the package after fairseq, as --user-dir does."""
+def test_imports_change_nothing_and_a_reader_does_not_take_the_process_down():
+    """Tests of training import the package first as --user-dir."""
     command = [sys.executable, "-c", PROGRAM, str(ROOT / "fairseq_aiayn")]
     ended = subprocess.run(
         command, check=False, env=environment(), capture_output=True, text=True, timeout=PATIENCE
