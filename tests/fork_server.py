@@ -18,8 +18,8 @@ import atexit
 import contextlib
 import gc
 import importlib
-import json
 import logging
+import marshal
 import os
 import runpy
 import select
@@ -45,26 +45,26 @@ NEED_FAIRSEQ = (["attention"],)  # subcommands of aiayn
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TEMPORARY = tempfile.gettempdir()  # of the server; tests have their own
 
-# It must start fast: no site packages, no modules that it does not need.
+# It must start fast: no site packages, and of the standard library only what is written in C.
 PROGRAM = """#!{python} -SEs
-import array, json, os, signal, socket, sys
-name = os.path.basename(sys.argv[0])
+import _signal, _socket, array, marshal, posix, sys
+name = sys.argv[0].rpartition("/")[2]
 script = sys.argv[1:] and not sys.argv[1].startswith("-")
 if name.startswith("python") and not script:
-    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
-server = socket.socket(socket.AF_UNIX)
+    posix.execv({python!r}, [{python!r}, *sys.argv[1:]])
+server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
 server.connect({address!r})
-order = [name, sys.argv[1:], os.getcwd(), dict(os.environ)]
-streams = socket.SCM_RIGHTS, array.array("i", [0, 1, 2])
+order = marshal.dumps([name, sys.argv[1:], posix.getcwd(), posix.environ])
+streams = _socket.SCM_RIGHTS, array.array("i", [0, 1, 2])
 for number in {forwarded!r}:
-    signal.signal(number, lambda number, frame: server.send(bytes([number])))
-server.sendmsg([json.dumps(order).encode() + b"\\n"], [(socket.SOL_SOCKET, *streams)])
-status = json.loads(server.makefile().readline() or "255")
+    _signal.signal(number, lambda number, frame: server.send(bytes([number])))
+server.sendmsg([len(order).to_bytes(8, "big"), order], [(_socket.SOL_SOCKET, *streams)])
+status = int(server.recv(8) or 255)
 if status < 0:
-    if -status != signal.SIGKILL:
-        signal.signal(-status, signal.SIG_DFL)
-    os.kill(os.getpid(), -status)
-os._exit(status)
+    if -status != _signal.SIGKILL:
+        _signal.signal(-status, _signal.SIG_DFL)
+    posix.kill(posix.getpid(), -status)
+posix._exit(status)
 """
 
 
@@ -156,11 +156,11 @@ def import_fairseq() -> None:
 
 def answer(client: socket.socket) -> None:
     """Run one order: pass the client's signals on, end with it, tell it the exit status."""
-    message, control, _, _ = client.recvmsg(1 << 16, socket.CMSG_SPACE(3 * 4))
+    size, control, _, _ = client.recvmsg(8, socket.CMSG_SPACE(3 * 4))
     streams = array.array("i", control[0][2])
-    while not message.endswith(b"\n"):
-        message += client.recv(1 << 16)
-    name, words, directory, environment = json.loads(message)
+    order = client.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
+    name, words, directory, variables = marshal.loads(order)
+    environment = {os.fsdecode(key): os.fsdecode(value) for key, value in variables.items()}
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)  # those that come before it is a group
     child = os.fork()
     with contextlib.suppress(ProcessLookupError):  # the child may have ended already
@@ -190,7 +190,7 @@ def answer(client: socket.socket) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # processes that it left behind
     with contextlib.suppress(OSError):
-        client.sendall(b"%d\n" % status)
+        client.sendall(b"%d" % status)
 
 
 def execute(name: str, words: list[str], environment: dict[str, str]) -> int:

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from recipe_runs import (
     RECIPES,
     call,
     environment,
+    failure,
+    finish,
     kill_session,
     refusal,
     start,
@@ -324,10 +327,11 @@ def test_wrong_options_are_one_line_before_anything_is_made(tmp_path, recipe, op
 
 
 def test_table_3_trains_every_row_and_seed_on_one_text():
-    shown = dry_run([TABLE3, "--rows", "base a_h1", "--seeds", "1 2", "--", *CPU])
+    shown = dry_run([TABLE3, "--rows", "base big", "--seeds", "1 2", "--", *CPU])
+    assert value(commands(shown, "aiayn check")[0], "--row") == "big"  # which needs the most
     trained = commands(shown, "fairseq-train")
     arches = [(value(words, "--arch"), value(words, "--seed")) for words in trained]
-    rows = "aiayn_base", "aiayn_a_h1"
+    rows = "aiayn_base", "aiayn_big"
     assert arches == [(row, seed) for row in rows for seed in ("1", "2")]
     assert len({words[1] for words in trained}) == 1 == len(commands(shown, "fairseq-preprocess"))
     for words in commands(shown, "fairseq-generate"):
@@ -336,3 +340,35 @@ def test_table_3_trains_every_row_and_seed_on_one_text():
     task = dry_run([TABLE3, "--rows", "base a_h1", "--", *CPU], SLURM_ARRAY_TASK_ID="1")
     (words,) = commands(task, "fairseq-train")
     assert value(words, "--arch") == "aiayn_a_h1"
+
+
+# --- stage 0: what a later stage would lack ends a recipe before it makes anything ---
+
+
+MADE_AT_ONCE = {".done", ".lock", ".part", "options.txt", "recipe.log"}
+ALONE = ((MULTI30K, *CPU), (TABLE3, "--corpus", "multi30k", "--rows", "base"))
+
+
+def test_without_fairseq_nothing_is_downloaded(tmp_path):
+    tools, exp = tmp_path / "tools", tmp_path / "exp"
+    for name in ("aiayn", "python"):
+        write_tool(tools / name, f'exec {shutil.which(name)} "$@"\n')
+    result = call([MULTI30K, *CPU, "--exp", exp], PATH=f"{tools}:/usr/bin:/bin")
+    line = failure(result, "0-check")
+    assert "fairseq-preprocess is not on PATH" in line and "pip install" in line
+    assert not (exp / "downloads").exists() and " stage 1-" not in result.stderr
+
+
+def test_more_gpus_than_there_are_end_a_recipe_that_would_train(tmp_path):
+    words = [GERMAN, "--gpus", "99", "--mirror", tmp_path]
+    assert "expected 99 GPUs" in failure(call([*words, "--exp", tmp_path / "exp"]), "0-check")
+
+
+@pytest.mark.parametrize("recipe", ALONE)
+def test_stage_0_alone_makes_nothing_and_may_be_asked_for_at_any_time(tmp_path, recipe):
+    exp = tmp_path / "exp"
+    for _ in range(2):
+        assert "GiB free" in finish([*recipe, "--exp", exp, "--stop_stage", "0"]).stderr
+        assert {path.name for path in exp.iterdir()} <= MADE_AT_ONCE
+        (exp / ".done").mkdir(exist_ok=True)
+        (exp / ".done/4-binarize").touch()
