@@ -7,8 +7,7 @@ does, passes signals on, and takes the command with it when it is killed.
 
     environment = os.environ | {"PATH": f"{fork_server.programs()}:{os.environ['PATH']}"}
 
-`python SCRIPT` runs in the same way, without fairseq in sys.modules; other uses of python start a
-new one. `WORKER`, beside them, is a python that has fairseq.
+`python SCRIPT` runs in the same way; other uses of python start a new one.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ from patience import PATIENCE
 
 MODULES = {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("preprocess", "train", "validate")}
 MODULES |= {f"fairseq-{name}": f"fairseq_cli.{name}" for name in ("generate", "interactive")}
-WORKER = "python-with-fairseq"
-COMMANDS = (*MODULES, "aiayn", "torchrun", "python", WORKER)
-NEED_FAIRSEQ = (["attention"],)  # subcommands of aiayn
+COMMANDS = (*MODULES, "aiayn", "torchrun", "python")
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TEMPORARY = tempfile.gettempdir()  # of the server; tests have their own
 
@@ -50,7 +47,7 @@ PROGRAM = """#!{python} -SEs
 import _signal, _socket, array, marshal, posix, sys
 name = sys.argv[0].rpartition("/")[2]
 script = sys.argv[1:] and not sys.argv[1].startswith("-")
-if name.startswith("python") and not script:
+if name == "python" and not script:
     posix.execv({python!r}, [{python!r}, *sys.argv[1:]])
 server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
 server.connect({address!r})
@@ -221,13 +218,11 @@ def execute(name: str, words: list[str], environment: dict[str, str]) -> int:
 
 def run(name: str, words: list[str]) -> int | None:
     """Call the function that the command's own script calls."""
-    if name != WORKER and name not in MODULES and words[:1] not in NEED_FAIRSEQ:
-        del sys.modules["fairseq"]  # with it, the package would register with it
     if name == "aiayn":
         return importlib.import_module("fairseq_aiayn.cli.main").main()
     if name == "torchrun":
         return importlib.import_module("torch.distributed.run").main()
-    if name in ("python", WORKER):
+    if name == "python":
         sys.argv = words
         if "PYTHONSAFEPATH" not in os.environ:
             sys.path.insert(0, os.path.dirname(words[0]))

@@ -23,16 +23,19 @@ def left_behind(temporary: Path, variables: dict[str, str]) -> list[str]:
 
 def processes_of(temporary: Path) -> Iterator[str]:
     """Yield the command line of each process that was started with this TMPDIR."""
+    variable = os.fsencode(f"TMPDIR={temporary}")
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is somebody else's
-            if f"TMPDIR={temporary}" in (process / "environ").read_bytes().decode().split("\0"):
-                yield (process / "cmdline").read_text().replace("\0", " ")
+            if variable in (process / "environ").read_bytes().split(b"\0"):
+                yield os.fsdecode((process / "cmdline").read_bytes()).replace("\0", " ")
 
 
 def listening() -> Iterator[str]:
     """Yield the address of each socket on which this process listens."""
     own = {os.path.realpath(file) for file in Path("/proc/self/fd").iterdir()}
-    for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]:
+    tables = (Path(f"/proc/self/net/{name}") for name in ("tcp", "tcp6"))
+    lines = [line for table in tables if table.exists() for line in table.open()]
+    for line in lines:
         _, address, _, state, *_ = fields = line.split()
         if state == "0A" and any(name.endswith(f"socket:[{fields[9]}]") for name in own):
             yield address

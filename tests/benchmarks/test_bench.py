@@ -110,7 +110,7 @@ def prepared(folder: Path) -> Path:
 def run(monkeypatch, data: Path, work: Path) -> dict:
     """Run all parts with the shortest turns, workers as forks, and return the JSON."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setattr(sys, "executable", str(fork_server.programs() / fork_server.WORKER))
+    monkeypatch.setattr(sys, "executable", str(fork_server.programs() / "python"))
     monkeypatch.setattr(bench, "SHORT_TRAINING", bench.SHORT_TRAINING | {"updates": 2})
     monkeypatch.setattr(workers, "FEWEST", 2)
     monkeypatch.setattr(bench, "STARTS", 2)

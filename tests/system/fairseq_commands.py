@@ -57,8 +57,6 @@ Run = Callable[..., subprocess.CompletedProcess]
 def command(*arguments: str | Path) -> list[str]:
     """The command line of a tool, run by the fork server if that has it."""
     tool, *rest = map(str, arguments)
-    if tool == "python":
-        return [str(fork_server.programs() / fork_server.WORKER), *rest]
     if tool not in fork_server.COMMANDS:
         return installed(*arguments)
     return [str(fork_server.programs() / tool), *rest]

@@ -46,7 +46,7 @@ def trains(tmp_path, data_bin):
     """Return a function that runs a recipe with fairseq-train, which kills itself."""
     script = write_tool(tmp_path / "sample" / "run.sh", TRAINING_SAMPLE) / "run.sh"
     (tmp_path / "killed.py").write_text(KILLED)
-    killed = f'{fork_server.programs() / fork_server.WORKER} {tmp_path / "killed.py"} "$@"'
+    killed = f'{fork_server.programs() / "python"} {tmp_path / "killed.py"} "$@"'
 
     def run(*options: object, kills: str = "none", exp: str = "exp"):
         tool = write_tool(tmp_path / "tools" / "fairseq-train", f"exec {killed}\n")
