@@ -30,12 +30,13 @@ def load(
 
 
 def register() -> None:
-    """Register everything with fairseq, and change there what fairseq's commands lack."""
+    """Register everything with fairseq, and put plugin/'s changes of fairseq in place."""
     importlib.import_module("fairseq_aiayn.plugin")
 
 
 class Directories(list[str]):
-    """`__path__`, in which fairseq looks for its --user-dir if this package was imported before."""
+    """The package's `__path__`. If the package is imported already, fairseq only looks whether its
+    --user-dir is in here."""
 
     def __contains__(self, path: object) -> bool:
         is_here = super().__contains__(path)
@@ -45,8 +46,7 @@ class Directories(list[str]):
 
 
 def is_user_dir() -> bool:
-    """Return whether fairseq is importing this package as its --user-dir, of which it keeps a list;
-    any other import changes nothing."""
+    """Return whether fairseq is importing this package as its --user-dir, which it notes before."""
     importing = getattr(sys.modules.get("fairseq.utils"), "import_user_module", None)
     return str(Path(__file__).parent) in getattr(importing, "memo", ())
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 Quotes = Literal["ascii", "keep"]
 HYPHEN = " @-@ "  # how the tokenizer of Moses writes a hyphen with its option -a
-# A line of fairseq-generate: hypothesis, detokenized or in tokens, its scores, source or reference;
+RESULT = re.compile(r"Generate (\S+) with beam=(\d+): ([^,\n]*)")  # fairseq-generate's last line
+# One of its other lines: hypothesis, detokenized or in tokens, its scores, source or reference;
 # number; text of a hypothesis
-SUMMARY = re.compile(r"Generate \S+ with beam=\d+: ")
 GENERATED = re.compile(r"^([DHPST])-(\d+)\t(?:[^\t\n]*\t(.*))?", re.MULTILINE)
 # Of sacreBLEU; otherwise 13a
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
@@ -121,7 +121,7 @@ def require_sentences(
 ) -> None:
     """Raise ValueError if a line of what the message calls `name` is one of fairseq-generate; it
     says how to extract those of a `kind` from the file, with --nbest the first of each sentence."""
-    if lines and SUMMARY.match(lines[0]):
+    if lines and RESULT.match(lines[0]):
         raise ValueError(f"{name}: expected sentences, got what fairseq-generate --quiet prints")
     for match in filter(None, map(GENERATED.match, lines)):
         kind = "H" if kind + match[1] == "DH" else kind  # they were extracted already

@@ -11,7 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from fairseq_aiayn.runs.logs import Log, Start, as_number, curves_of, flat_options, read_log
-from fairseq_aiayn.scores import GENERATED
+from fairseq_aiayn.scores import GENERATED, RESULT
 from fairseq_aiayn.settings import OURS, argument, option
 from fairseq_aiayn.text import SUBWORD_MARK
 
@@ -40,7 +40,6 @@ SKIPPED = re.compile(
 )
 EXAMPLES = re.compile(r"([\d,]{1,20}) examples")  # of one side of a part of the data
 LIMITS = ("max_tokens", "max_source_positions", "max_target_positions")
-RESULT = re.compile(r"Generate (\S+) with beam=(\d+): ([^,\n]*)")  # fairseq-generate's last line
 
 
 class LeftOut(NamedTuple):
