@@ -282,7 +282,7 @@ prepare_training() {
 # Print when the last checkpoint was written.
 last_written() { stat -c %y "$dir/checkpoints/checkpoint_last.pt" 2>/dev/null || true; }
 
-# Print how many tries on this node made an update; fairseq_aiayn/plugin/resuming.py logs each.
+# Print how many tries on this node made an update; fairseq_aiayn/repairs/signals.py logs each.
 trainings_begun() { grep -cs "TERM now ends with a checkpoint" "$log" || true; }
 
 # Wait until node 0 trains; fail if its training is done.

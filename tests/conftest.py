@@ -16,6 +16,7 @@ from hypothesis import settings
 from leftovers import left_behind
 
 from fairseq_aiayn.cli.main import main
+from fairseq_aiayn.nn.kept_shapes import keep_few_shapes
 
 settings.register_profile(
     "reproducible", derandomize=True, deadline=None, database=None, max_examples=150
@@ -49,6 +50,7 @@ def _nothing_is_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     tempfile.tempdir = os.environ["TMPDIR"] = str(temporary)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path_factory.getbasetemp())  # PyTorch makes it
     os.environ |= SET_BY_LIBRARIES
+    keep_few_shapes()  # as the plugin does, at whatever time the first test imports it
     variables = dict(os.environ)
     yield
     os.environ["PYTEST_CURRENT_TEST"] = variables["PYTEST_CURRENT_TEST"]

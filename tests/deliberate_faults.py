@@ -161,9 +161,9 @@ diagnosis: lightest_finding_comes_first
   (not pair[1].differs, -pair[1].weight) => (not pair[1].differs, pair[1].weight)
 diagnosis: best_checkpoint_diagnosed_instead_of_the_last
   ("checkpoint_last.pt", "checkpoint_best.pt") => ("checkpoint_best.pt", "checkpoint_last.pt")
-plugin: resumed_training_has_not_waited
-  {"patience": dict(vars(training_program().should_stop_early))} => {"patience": {}}
-plugin: resumed_epoch_counts_batches_of_one_process
+repairs: resumed_training_has_not_waited
+  {"patience": waited} => {"patience": {}}
+repairs: resumed_epoch_counts_batches_of_one_process
   * state.pop("processes", self.num_shards) => * state.pop("processes", 1) ** 0
 runs: spread_of_seeds_as_of_all_seeds
   statistics.stdev(values) => statistics.pstdev(values)
@@ -243,20 +243,24 @@ recipes/test_recipe_end_to_end:side_by_side: new_text_with_the_old_training
   training_options=(text_sha256 row => training_options=(row
 recipes/test_recipe_shell:queued: requeued_job_deletes_its_training
   == 0 ]] || force=false stage=0 # a => == 0 ]] || stage=0 # a
-plugin/test_installed: weights_of_fp16_not_stored
-  HalfPrecision.state_dict = with_weights(HalfPrecision.state_dict) => pass
-plugin/test_installed: weights_of_fp16_not_loaded
-  HalfPrecision.load_state_dict = loading_weights(HalfPrecision.load_state_dict) => pass
-plugin/test_installed: checkpoints_copied_in_place
-  PathManager.copy = copied_whole(PathManager.copy) => pass
-plugin/test_installed: workers_outlive_their_torchrun
+repairs: weights_of_fp16_not_stored
+  float32_weights.with_weights, => lambda state_dict: state_dict,
+repairs: weights_of_fp16_not_loaded
+  float32_weights.loading_weights, => lambda load: load,
+repairs: checkpoints_copied_in_place
+  copies.copied_whole, => lambda copy: copy,
+repairs: workers_outlive_their_torchrun
   if "TORCHELASTIC_RUN_ID" in os.environ and sys.platform => if sys.platform
-plugin/test_installed: first_process_ends_before_the_checkpoint_is_whole
+repairs: first_process_ends_before_the_checkpoint_is_whole
   true_of_any_process(trainer, False) => pass
-plugin/test_installed: gloo_waits_half_an_hour
-  partial(getattr(distributed, name), timeout=TIMEOUT) => getattr(distributed, name)
-plugin/test_installed: training_that_is_done_has_failed
+repairs: gloo_waits_half_an_hour
+  partial(make_group, timeout=TIMEOUT) => make_group
+repairs: training_that_is_done_has_failed
   if stops and not is_done: => if stops:
+repairs: repair_acts_on_functions_that_were_not_reviewed
+  if name not in out and (reason := difference(of_this)): => if False:
+repairs: repairs_are_on_though_they_are_off
+  if names == ["off"]: => if False:
 checkpoints checkpoints.py: one_finite_weight_is_enough
   isfinite().all(): => isfinite().any():
 training: loss_of_one_chunk

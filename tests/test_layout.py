@@ -18,7 +18,7 @@ LAYERS = [
     {"decoding", "treebank", "corpus", "settings"},
     {"checkpoints", "scores", "cost"},
     {"runs", "attention_maps"},
-    {"diagnosis", "inference"},
+    {"diagnosis", "inference", "repairs"},
     {"report", "plugin"},
     {"cli"},
     {"__main__"},
@@ -65,10 +65,10 @@ def test_tests_are_in_folders_named_for_what_they_test() -> None:
     assert folders - set(RANK) <= {"benchmarks", "docs", "recipes", "system", "torture"}
 
 
-def test_only_the_plugin_imports_fairseq() -> None:
+def test_only_the_plugin_and_its_repairs_import_fairseq() -> None:
     """So that the model, its training and its search can be read and used without fairseq."""
     users = {part_of(path) for path in TREES for name in imports(path) if name[0] == "fairseq"}
-    assert users == {"plugin"}
+    assert users == {"plugin", "repairs"}
 
 
 def test_the_paper_part_needs_torch_only() -> None:

@@ -47,6 +47,7 @@ COMMANDS = {
     "check": "check",
     "user-dir": "configurations",
     "recipes": "configurations",
+    "repairs": "repairs",
     "average": "results",
     "bleu": "results",
     "compare": "results",

@@ -1,22 +1,16 @@
 """The entry point for fairseq: importing it registers the architectures, the criterion, the
-learning-rate schedule, the optimizer and the tasks, and mends what fairseq's commands lack."""
+learning-rate schedule, the optimizer and the tasks, and installs the repairs."""
 
 from fairseq_aiayn.nn.kept_shapes import keep_few_shapes
 from fairseq_aiayn.plugin import (
-    advice,
-    checkpoints,
-    commands,
-    left_out,
     model,  # noqa: F401
     parsing,  # noqa: F401
-    resuming,
+    peak_memory,
     training,  # noqa: F401
     translation,  # noqa: F401
 )
+from fairseq_aiayn.repairs import patches
 
 keep_few_shapes()
-advice.install()
-commands.install()
-checkpoints.install()
-left_out.install()
-resuming.install()
+peak_memory.log_at_the_end()
+patches.install()

@@ -27,7 +27,7 @@ TRANSLATE += ["--max-tokens", "256"]
 
 # fairseq-train in which the process of a rank and its workers get a signal before these updates
 SIGNALLED = """
-import json, multiprocessing, os, signal, torch
+import functools, json, multiprocessing, os, signal, torch
 from fairseq.trainer import Trainer
 from fairseq_cli.train import cli_main
 
@@ -35,6 +35,7 @@ train_step = Trainer.train_step
 name, rank, *updates = os.environ.get("SIGNAL", "none none").split()
 torch.cuda.current_device = lambda: None  # of which --fp16 asks the number; a CPU has none
 
+@functools.wraps(train_step)
 def signalled(trainer, samples, *arguments, **options):
     update = trainer.get_num_updates()
     if "RECORD" in os.environ:  # the sentences of each update

@@ -12,7 +12,7 @@ from fairseq_cli import generate, train
 from fairseq_commands import PLUGIN, SMALL, TRANSLATE, installed
 
 from fairseq_aiayn.checkpoints import read_checkpoint
-from fairseq_aiayn.plugin.commands import with_last_line
+from fairseq_aiayn.repairs.errors import with_last_line
 
 # A command of fairseq whose first batch asks for more memory than there is
 WITHOUT_MEMORY = """

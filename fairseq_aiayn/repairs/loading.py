@@ -13,16 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
-from fairseq import checkpoint_utils, models, utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
-from fairseq.tasks.translation_multi_simple_epoch import TranslationMultiSimpleEpochTask
 from torch import nn
 from torch.nn.modules.module import register_module_buffer_registration_hook as of_buffers
 from torch.nn.modules.module import register_module_parameter_registration_hook as of_parameters
@@ -60,19 +58,9 @@ TABLES = 2**26
 EACH_TENSOR = 2**14  # numbers that take as much time as making an empty tensor
 
 
-def install() -> None:
-    """Make fairseq load checkpoints in this way."""
-    allowed = only_safe_globals(*SENT_BETWEEN_PROCESSES)
-    distributed_utils.broadcast_object = allowed(distributed_utils.broadcast_object)
-    loading = Loading()
-    checkpoint_utils.load_checkpoint_to_cpu = loading.checked(
-        checkpoint_utils.load_checkpoint_to_cpu
-    )
-    models.build_model = loading.bounded(models.build_model)
-    many_files = cast(Any, TranslationMultiSimpleEpochTask)
-    many_files.setup_task = of_a_command(many_files.setup_task)
-    for name in ("eval_str_list", "eval_str_dict", "eval_bool"):
-        setattr(utils, name, literal(getattr(utils, name)))
+def allowing_placeholders(broadcast_object: Callable) -> Callable:
+    """Wrap the function that sends a checkpoint to the other processes."""
+    return only_safe_globals(*SENT_BETWEEN_PROCESSES)(broadcast_object)
 
 
 class Loading:
@@ -141,6 +129,9 @@ def at_most(numbers: int) -> Iterator[None]:
 
     with of_parameters(count), of_buffers(count):
         yield
+
+
+LOADING = Loading()
 
 
 def require_known_names(state: Mapping[str, Any]) -> None:

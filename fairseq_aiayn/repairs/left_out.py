@@ -1,4 +1,5 @@
-"""What fairseq leaves out of a data set, and because of which options: once, with numbers."""
+"""fairseq leaves pairs out of a data set without saying because of which option. Here, the log says
+so once, with numbers, and a data set of which nothing is left is refused."""
 
 from __future__ import annotations
 
@@ -15,16 +16,10 @@ from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import FairseqTask
 
-from fairseq_aiayn.plugin.advice import TRAIN
-from fairseq_aiayn.plugin.commands import training_program
+from fairseq_aiayn.repairs.program import TRAIN, training_program
 
 POSITIONS = ("--max-source-positions", "--max-target-positions")
 Limits = list[tuple[float, list[str]]]  # of both sides: the most tokens, and what says so
-
-
-def install() -> None:
-    """Put this change around fairseq's function."""
-    FairseqTask.get_batch_iterator = counting_pairs(FairseqTask.get_batch_iterator)
 
 
 def counting_pairs(get_batch_iterator: Callable) -> Callable:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Callable, Mapping
-from functools import wraps
-from traceback import extract_tb, format_exception, format_exception_only
+from collections.abc import Mapping
+from traceback import format_exception, format_exception_only
 from typing import Any
-
-from fairseq.trainer import Trainer
 
 from fairseq_aiayn.settings import OURS, option
 
-TRAIN = "fairseq_cli.train"  # the logger that writes to --log-file, and a module
 # The last line of a traceback, also of one that fairseq quotes from a process that it started
 NO_MEMORY = re.compile(
     r"^[\w.]*(?:MemoryError\b|OSError: \[Errno 12\]|(?:Runtime|Accelerator|Backend)Error: .*"
@@ -23,13 +18,7 @@ NO_MEMORY = re.compile(
 NOT_FINITE = re.compile(r"^FloatingPointError: .*(?:Minimum loss scale|Nan/Inf)", re.MULTILINE)
 NO_ROOM = re.compile(r"^OSError: \[Errno (?:28|122)\]", re.MULTILINE)  # the disk, or a quota
 TOKENS_OF_GENERATE = 12_000  # of a batch, if no size is given
-LOST_IN_A_ROW = 10  # batches; a training that loses so many loses all of them, and would not end
 Changes = dict[str, str]  # words of a command line, by the words that they replace
-
-
-def install() -> None:
-    """Put this change around fairseq's function."""
-    Trainer._log_oom = counting_lost_batches(Trainer._log_oom)
 
 
 def advice(command: str, error: BaseException, given: Mapping[str, Any]) -> str | None:
@@ -100,26 +89,3 @@ def calmer(given: Mapping[str, Any]) -> Changes:
         ours = str(given.get("arch")).startswith(OURS)
         changes["--fp16"] = "--autocast bfloat16" if ours else "--bf16"
     return changes
-
-
-def counting_lost_batches(log_oom: Callable) -> Callable:
-    """Wrap the function that logs an error of memory. fairseq goes on after one in a batch of the
-    training: the log says what to change, once, and a training that loses all batches ends."""
-    lost: list[int] = []  # the updates that were done before each
-
-    @wraps(log_oom)
-    def wrapped(trainer: Trainer, error: RuntimeError) -> None:
-        log_oom(trainer, error)
-        steps = [frame.name for frame in extract_tb(error.__traceback__)].count("train_step")
-        if steps < 2:  # not within the task's: fairseq does not go on
-            return
-        lost.append(trainer.get_num_updates())
-        if lost[-LOST_IN_A_ROW:] == [lost[-1]] * LOST_IN_A_ROW:
-            raise error
-        if len(lost) == 1:
-            given = {**trainer.cfg.dataset, **trainer.cfg.optimization}
-            changes = smaller_batches("fairseq-train", ", in train_step\n", given)
-            logger = logging.getLogger(TRAIN)
-            logger.warning("%s; fairseq leaves such batches out", out_of_memory(changes))
-
-    return wrapped

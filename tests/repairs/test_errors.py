@@ -13,8 +13,10 @@ from fairseq.logging import progress_bar
 from fairseq.trainer import Trainer
 
 from fairseq_aiayn.paper import find_row
-from fairseq_aiayn.plugin.advice import LOST_IN_A_ROW, TRAIN, advice
-from fairseq_aiayn.plugin.commands import command_name, one_line, training_program, with_last_line
+from fairseq_aiayn.repairs.advice import advice
+from fairseq_aiayn.repairs.errors import one_line, with_last_line
+from fairseq_aiayn.repairs.memory import LOST_IN_A_ROW
+from fairseq_aiayn.repairs.program import TRAIN, command_name, training_program
 
 
 def raised(action, *arguments: object) -> BaseException:

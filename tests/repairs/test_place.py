@@ -1,30 +1,16 @@
-"""How a training resumes: its place in the epoch, its patience, and whole copies of checkpoints."""
+"""Where a resumed training goes on: in the epoch, and in its patience."""
 
-import os
 from itertools import chain
-from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock
 
 import pytest
 import torch
-from fairseq.checkpoint_utils import torch_persistent_save
 from fairseq.data.iterators import CountingIterator
-from fairseq.file_io import PathManager
 from fairseq_cli.train import should_stop_early as fairseqs_should_stop_early
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_aiayn.plugin import resuming
-from fairseq_aiayn.plugin.resuming import (
-    AfterUpdate,
-    Epochs,
-    Groups,
-    copied_whole,
-    into_new_file,
-    unless_done,
-    weights_of,
-)
+from fairseq_aiayn.repairs.place import Epochs, Groups
 
 PATIENCE = 3
 
@@ -80,13 +66,6 @@ def test_each_batch_left_is_in_an_update_whatever_the_update_frequency(seen, bat
     updates = list(Groups(left, frequency))
     assert [*chain(*updates)] == [*range(seen, batches)]
     assert {*map(len, updates[:-1])} <= {frequency}
-
-
-def test_float32_weights_are_found_in_either_form():
-    """--fp16 has them flat, by the number of the GPU, which is another in every process."""
-    weights = [torch.ones(2), torch.zeros(3)]
-    assert weights_of(SimpleNamespace(fp32_params=weights)) == weights
-    assert weights_of(SimpleNamespace(fp32_params={3: weights[0]})) == weights[:1]
 
 
 @pytest.mark.parametrize(
@@ -145,75 +124,3 @@ def test_patience_is_counted_on(before):
     vars(fairseqs_should_stop_early).clear()
     shard.load_state_dict(state)
     assert first + stops(losses[before:]) == undisturbed
-
-
-@pytest.mark.parametrize(
-    ("updates", "waited", "patience", "done"),
-    [(999, 2, 3, False), (1000, 0, 3, True), (10, 3, 3, True), (10, 3, -1, False)],
-)
-def test_a_training_that_is_done_stays_so(updates, waited, patience, done):
-    fairseqs_should_stop_early.num_runs = waited
-    train = unless_done(lambda *_: ([1.0], False), fairseqs_should_stop_early)
-    trainer = SimpleNamespace(get_num_updates=lambda: updates, is_data_parallel_master=True)
-    expected = ([None], True) if done else ([1.0], False)
-    assert train(configuration(patience), trainer, None, None) == expected
-
-
-def test_half_a_copy_replaces_no_checkpoint(tmp_path, monkeypatch):
-    """Breaks if a kill or a full disk while checkpoint_last.pt is copied leaves it cut short."""
-    source, last = tmp_path / "checkpoint_1_20.pt", tmp_path / "checkpoint_last.pt"
-    source.write_bytes(b"of update 20")
-    last.write_bytes(b"of update 10")
-
-    def killed(source: str, target: str, overwrite: bool) -> None:
-        Path(target).write_bytes(b"of upd")
-        raise KeyboardInterrupt
-
-    def failing(source: str, target: str, overwrite: bool) -> bool:  # as iopath's
-        Path(target).write_bytes(b"of upd")
-        return False
-
-    with monkeypatch.context() as without_links:
-        without_links.setattr(os, "link", Mock(side_effect=OSError))
-        with pytest.raises(KeyboardInterrupt):
-            copied_whole(killed)(str(source), str(last), overwrite=True)
-        assert not copied_whole(failing)(str(source), str(last), overwrite=True)
-        assert last.read_bytes() == b"of update 10"
-        assert copied_whole(PathManager.copy)(str(source), str(last), overwrite=True)
-        assert last.read_bytes() == b"of update 20" and not last.samefile(source)
-    assert copied_whole(killed)(str(source), str(last), overwrite=True)
-    assert last.samefile(source) and source.read_bytes() == b"of update 20"
-
-
-def test_a_checkpoint_that_is_written_over_changes_no_copy_of_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(PathManager, "opena", open)  # as with iopath's, the file is written into
-    first, last = tmp_path / "checkpoint_1_20.pt", tmp_path / "checkpoint_last.pt"
-    save = into_new_file(torch_persistent_save)
-    for asynchronous in (False, True):
-        save([20], str(first))
-        copied_whole(PathManager.copy)(str(first), str(last), overwrite=True)
-        save([30], str(last), async_write=asynchronous)
-        assert torch.load(first) == [20] and torch.load(last) == [30]
-
-
-def test_an_update_that_overflows_is_no_second_validation(monkeypatch):
-    """Breaks if --patience counts the validation of weights that have not changed."""
-    monkeypatch.setattr(resuming, "listen", list)
-    calls = []
-    wrapped = AfterUpdate(lambda *arguments: calls.append(arguments[-1]) or ([1], True))
-    cfg = Mock(checkpoint=Mock(save_interval_updates=2, no_epoch_checkpoints=True))
-    trainer, epoch = Mock(data_parallel_world_size=1), Mock(epoch=1)
-
-    def after(updates: int, end_of_epoch: bool = False) -> tuple:
-        trainer.get_num_updates.return_value = updates
-        return wrapped(cfg, trainer, None, epoch, ["valid"], end_of_epoch)
-
-    assert after(2) == ([1], True) and after(2) == ([None], False) and calls == [False]
-    assert after(2, end_of_epoch=True) == ([1], True)  # the epoch's end is no interval's, too
-    assert calls == [False, True]
-    assert after(4, end_of_epoch=True) == ([1], True) and calls == [False, True, False]
-    cfg.checkpoint.no_epoch_checkpoints, cfg.checkpoint.save_interval = False, 2
-    after(6, end_of_epoch=True)
-    epoch.epoch = 2  # has a checkpoint of its own
-    after(8, end_of_epoch=True)
-    assert calls[3:] == [False, True]

@@ -1,0 +1,97 @@
+"""fairseq misses options that need one another in the middle of a training, or never, and shows
+wrong words as pages of usage. Here, each is refused at once, in one line."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import partial, wraps
+from typing import NoReturn
+
+from fairseq import utils
+from fairseq.data import data_utils
+from fairseq.dataclass.configs import OptimizationConfig
+from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks.translation import TranslationTask
+
+from fairseq_aiayn.repairs.loading import require_known_names
+from fairseq_aiayn.repairs.program import LANGUAGES, given, training_program
+from fairseq_aiayn.text import shortened
+
+HIGHER_IS_BETTER = ("bleu", "f1", "accuracy")  # figures of a validation
+CHOICES = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)$")
+logger = logging.getLogger(__name__)
+
+
+def refuse(parser: ArgumentParser, message: str) -> NoReturn:
+    """End a command with one line on its options, with the nearest choices."""
+    if match := CHOICES.search(message):
+        names = re.findall(r"[^',\s]+", match[2])
+        near = ", ".join(get_close_matches(match[1], names) or names[:9])
+        message = f"{message[: match.start()]}expected {near}, got {match[1]!r}"
+    parser.exit(2, f"{parser.prog}: error: {shortened(message)}\n")
+
+
+def checking_options(parse_args_and_arch: Callable) -> Callable:
+    """Wrap the parser of options: without torch_xla, --bf16 does not ask for a TPU. It raises
+    ValueError without the --task that a command needs, and as `require_matching` and, before a
+    training, `require_known_names` do. What was parsed is also in `given`."""
+
+    @wraps(parse_args_and_arch)
+    def wrapped(parser: ArgumentParser, *arguments: object, **named: object) -> object:
+        setattr(parser, "error", partial(refuse, parser))  # noqa: B010
+        try:
+            parsed = parse_args_and_arch(parser, *arguments, **named)
+        except KeyError as error:
+            if error.args != (None,):  # the key with which fairseq looks for the task
+                raise
+            raise ValueError("expected --task, such as --task aiayn_translation") from error
+        if isinstance(parsed, Namespace):  # not also the options that are unknown
+            if training_program() is not None:
+                name_languages(parsed)
+            given.update(vars(parsed))
+            require_matching(vars(parsed))
+            # Else nothing could load its checkpoints; fairseq-generate has an --arch, too: wav2vec2
+            if "max_update" in parsed and not parsed.no_save:
+                require_known_names({"args": parsed})
+            if utils.xm is None and "tpu" in parsed and parsed.bf16:  # fairseq sets both
+                parsed.tpu = False
+        return parsed
+
+    return wrapped
+
+
+def name_languages(parsed: Namespace) -> None:
+    """Set the languages that the task would find in the names of the data's files, in place, so
+    that checkpoints have them."""
+    task = TASK_REGISTRY.get(getattr(parsed, "task", None))
+    if task is None or not issubclass(task, TranslationTask):
+        return
+    directory = utils.split_paths(parsed.data)[0]
+    if None in (parsed.source_lang, parsed.target_lang) and os.path.isdir(directory):
+        languages = data_utils.infer_language_pair(directory)
+        if None not in languages:
+            parsed.source_lang, parsed.target_lang = languages
+
+
+def require_matching(chosen: Mapping[str, object]) -> None:
+    """Raise ValueError for an option without the one it needs, which fairseq misses later, if at
+    all; warn of an --lr that nothing reads."""
+    metric = chosen.get("best_checkpoint_metric")
+    if chosen.get(f"eval_{metric}") is False:
+        raise ValueError(f"--best-checkpoint-metric {metric}: expected --eval-{metric}, too")
+    if metric in HIGHER_IS_BETTER and not chosen.get("maximize_best_checkpoint_metric"):
+        raise ValueError(
+            f"--best-checkpoint-metric {metric}: expected --maximize-best-checkpoint-metric, too"
+        )
+    if chosen.get("memory_efficient_fp16") and chosen.get("optimizer") == "aiayn_adam":
+        raise ValueError("--memory-efficient-fp16: expected --optimizer adam, or --fp16 instead")
+    if chosen.get("tokenizer") == "moses" and None in map(chosen.get, LANGUAGES):
+        raise ValueError("--tokenizer moses: expected --source-lang and --target-lang, got none")
+    rate = chosen.get("lr")
+    if chosen.get("lr_scheduler") == "aiayn_inverse_sqrt" and rate != OptimizationConfig().lr:
+        logger.warning("--lr is not read by aiayn_inverse_sqrt, only --lr-factor is: got %s", rate)

@@ -1,0 +1,146 @@
+"""A signal ends fairseq-train at once, and loses what was done since the last checkpoint.
+
+Slurm sends TERM or USR1 before the time of a job is up, torchrun and the recipes send TERM, a
+terminal Ctrl-C. Here, each ends the training after the running update, with a checkpoint to go on
+from and status 128 + TERM.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from functools import wraps
+from types import FrameType
+from typing import cast
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.distributed import utils as distributed_utils
+from fairseq.tasks import FairseqTask
+from fairseq.trainer import Trainer
+from omegaconf import DictConfig
+
+logger = logging.getLogger(__name__)
+logger.setLevel(logging.INFO)  # fairseq silences all processes but the first
+
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+
+
+def ending_by_signal(validate_and_save: Callable) -> Callable:
+    """Wrap the function that is called after every update: if any process has received a signal,
+    all of them write the checkpoint together, and end. A validation that is due comes after the
+    checkpoint, because there may be no time for it."""
+    received: list[int] | None = None  # the signals, from the first update on
+
+    @wraps(validate_and_save)
+    def wrapped(
+        cfg: DictConfig,
+        trainer: Trainer,
+        task: FairseqTask,
+        epoch_itr: EpochBatchIterator,
+        valid_subsets: Sequence[str],
+        end_of_epoch: bool,
+    ) -> tuple[list[float | None], bool]:
+        nonlocal received
+        updates = trainer.get_num_updates()
+        if received is None:
+            received = listen()
+            if os.environ.get("LOCAL_RANK", "0") == "0":  # recipes/training.sh looks for it
+                ends = "TERM now ends with a checkpoint, as does Ctrl-C; a second one ends at once"
+                logger.info("update %d is done; %s", updates, ends)
+        stops = true_of_any_process(trainer, bool(received))
+        if stops:
+            checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
+        losses, is_done = validate_and_save(
+            cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
+        )
+        if stops and not is_done:
+            # None ends before the checkpoint is written: torchrun would end the others.
+            true_of_any_process(trainer, False)
+            logger.warning("ended by a signal after update %d", updates)
+            raise SystemExit(128 + signal.SIGTERM)
+        return losses, is_done
+
+    return wrapped
+
+
+def listen(then: Callable[[], object] = lambda: None) -> list[int]:
+    """Return a list to which the signals of this process are appended from now on, and call `then`
+    after each. A second Ctrl-C raises KeyboardInterrupt again. What a shell starts in the
+    background ignores Ctrl-C, and goes on ignoring it."""
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if number == signal.SIGINT:
+            signal.signal(number, signal.default_int_handler)
+        then()
+
+    for number in SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, note)
+    return received
+
+
+def passing_signals_on(spawn: Callable) -> Callable:
+    """Wrap the function that starts a process per GPU without torchrun: their parent passes signals
+    on and waits. fairseq's parent dies of one at once, and they with it, without a checkpoint. It
+    passes on TERM: a terminal sends Ctrl-C to all of them, and a second one would end them."""
+
+    @wraps(spawn)
+    def wrapped(*arguments: object, **named: object) -> object:
+        def pass_on() -> None:
+            for process in torch.multiprocessing.active_children():
+                os.kill(cast(int, process.pid), signal.SIGTERM)
+
+        passed = listen(pass_on)
+        try:
+            result = spawn(*arguments, **named)
+        except torch.multiprocessing.ProcessExitedException:
+            if passed:
+                raise SystemExit(128 + signal.SIGTERM) from None
+            raise
+        if signal.SIGINT in passed:  # torch takes a process that Ctrl-C ended for a finished one
+            raise SystemExit(128 + signal.SIGTERM)
+        return result
+
+    return wrapped
+
+
+def true_of_any_process(trainer: Trainer, is_true: bool) -> bool:
+    """Return whether something is true of any process."""
+    if trainer.data_parallel_world_size == 1:
+        return is_true
+    flag = torch.tensor([int(is_true)], device=trainer.device)
+    distributed_utils.all_reduce(flag, trainer.data_parallel_process_group, op="max")
+    return bool(flag)
+
+
+def keeping_workers(initialize: Callable) -> Callable:
+    """Wrap the constructor of DataLoader: its workers end with their process only. torchrun and
+    Slurm send TERM to them, too, and a terminal Ctrl-C; their end would be an error of the running
+    update."""
+
+    @wraps(initialize)
+    def wrapped(*arguments: object, **named: object) -> None:
+        initialize(*arguments, **{"worker_init_fn": heed_parent} | named)
+
+    return wrapped
+
+
+def heed_parent(worker: int) -> None:
+    """Make this worker end by TERM from its parent, and by no other TERM and no Ctrl-C."""
+
+    def wait() -> None:
+        while signal.sigwaitinfo({signal.SIGTERM}).si_pid != os.getppid():
+            pass
+        os._exit(0)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "sigwaitinfo"):  # not on macOS
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=wait, daemon=True).start()

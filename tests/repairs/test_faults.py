@@ -1,0 +1,95 @@
+"""What fairseq does without the repairs. Where such a test fails, fairseq has mended the fault: the
+repair can go."""
+
+import math
+from argparse import Namespace
+from datetime import timedelta
+from inspect import signature
+from pickle import UnpicklingError
+from queue import Queue
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import fairseq_cli.train
+import pytest
+import torch
+from fairseq.data import iterators
+from originals import original
+from torch.distributed import distributed_c10d
+
+from fairseq_aiayn.repairs.memory import LOST_IN_A_ROW
+from fairseq_aiayn.repairs.patches import PATCHES
+from fairseq_aiayn.repairs.prefetching import end_all
+
+
+def originals(repair: str) -> list:
+    return [original(patch) for patch in PATCHES[repair]]
+
+
+def test_loading(tmp_path):
+    load, _, _, eval_str_list, *_ = originals("loading")
+    torch.save({"args": Namespace(arch="transformer")}, tmp_path / "checkpoint.pt")
+    with pytest.raises(UnpicklingError):
+        load(str(tmp_path / "checkpoint.pt"))
+    assert eval_str_list("[__import__('math').pi]") == [math.pi]
+
+
+def test_copies(tmp_path):
+    """A copy is written into the old one, so that a kill leaves half of each."""
+    new, last = tmp_path / "checkpoint1.pt", tmp_path / "checkpoint_last.pt"
+    new.write_text("new")
+    last.write_text("old")
+    with last.open() as file:
+        originals("copies")[0](str(new), str(last), overwrite=True)
+        assert file.read() == "new"
+
+
+def test_float32_weights():
+    optimizer = Mock(fp32_params=[torch.ones(1)], scaler=None)
+    optimizer.fp32_optimizer.state_dict.return_value = {}
+    state_dict, _ = originals("float32_weights")
+    assert state_dict(optimizer) == {}
+
+
+def test_place():
+    """With a second process, the first batch of those that one process had not seen is left out."""
+    epochs, groups = originals("place")
+    sentences = torch.utils.data.TensorDataset(torch.arange(10))
+    options = {"collate_fn": lambda rows: [int(row[0]) for row in rows]}
+    options["batch_sampler"] = [[number] for number in range(10)]
+    before = epochs(sentences, **options)
+    batches = before.next_epoch_itr(shuffle=False)
+    seen = [next(batches)[0] for _ in range(4)]
+    for rank in range(2):
+        after = epochs(sentences, num_shards=2, shard_id=rank, **options)
+        after.load_state_dict(before.state_dict())
+        seen += [batch[0] for batch in after.next_epoch_itr(shuffle=False) if batch]
+    assert sorted(seen) != [*range(10)]
+    left = iterators.CountingIterator(iter(range(5, 10)), start=5, total=10)
+    assert len([*groups(left, 4)]) < 2
+    assert vars(fairseq_cli.train.should_stop_early).keys() & before.state_dict().keys() == set()
+
+
+def test_lost_processes():
+    join, new_group = originals("lost_processes")
+    assert {signature(one).parameters["timeout"].default for one in (join, new_group)} == {None}
+    assert distributed_c10d.default_pg_timeout == timedelta(minutes=30)
+
+
+def test_prefetching():
+    """Nothing ends a thread that reads ahead, but the end of Python."""
+    (consumer,) = originals("prefetching")
+    queue = Queue(1)
+    thread = consumer(queue, iter(range(9)), 9, None)
+    thread.daemon = True
+    thread.start()
+    end_all()
+    assert thread.is_alive()
+    while thread.is_alive():
+        queue.get()
+
+
+def test_memory():
+    (log_oom,) = originals("memory")
+    for _ in range(2 * LOST_IN_A_ROW):
+        log_oom(SimpleNamespace(), torch.OutOfMemoryError("CUDA out of memory"))

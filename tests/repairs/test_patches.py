@@ -1,0 +1,84 @@
+"""What a fairseq-train with this plugin has in place of fairseq's own functions."""
+
+import logging
+import sys
+
+import fairseq_cli.train  # noqa: F401  (a process that trains has all repairs)
+import pytest
+from fairseq.file_io import PathManager
+from originals import original
+
+import fairseq_aiayn.plugin  # noqa: F401
+from fairseq_aiayn.repairs.patches import PATCHES, install
+from fairseq_aiayn.repairs.program import TRAIN
+
+
+@pytest.fixture(autouse=True)
+def _a_program_that_has_begun(monkeypatch):
+    """fairseq-generate and fairseq-train in one, without repairs; all they replace is restored."""
+    monkeypatch.setattr(sys, "argv", ["fairseq-generate"])
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    monkeypatch.delenv("AIAYN_REPAIRS", raising=False)
+    for patch in [patch for patches in PATCHES.values() for patch in patches]:
+        monkeypatch.setattr(*patch.where(), original(patch))
+
+
+def installed() -> set[str]:
+    """The repairs that are in place, each wholly or not at all."""
+    found = {}
+    for name, patches in PATCHES.items():
+        places = [patch.where() for patch in patches]
+        now = [vars(owner)[name] for owner, name in places]
+        found[name] = [new is not original(patch) for new, patch in zip(now, patches, strict=True)]
+        assert len({*found[name]}) == 1
+    return {name for name, replaced in found.items() if all(replaced)}
+
+
+@pytest.mark.parametrize(
+    ("variable", "out"),
+    [(None, ""), ("", ""), ("copies,finished", "copies finished"), ("off", " ".join(PATCHES))],
+)
+def test_every_repair_is_in_place_unless_it_is_left_out(variable, out, monkeypatch):
+    """Breaks if a repair is written and tested, but not installed."""
+    if variable is not None:
+        monkeypatch.setenv("AIAYN_REPAIRS", variable)
+    install()
+    assert installed() == {*PATCHES} - {*out.split()}
+
+
+def test_a_function_that_was_not_reviewed_keeps_its_repair_out(monkeypatch, caplog):
+    monkeypatch.setattr(PathManager, "copy", lambda source, target, overwrite, new: None)
+    monkeypatch.delattr("fairseq.trainer.Trainer._log_oom")
+    monkeypatch.setattr(sys, "excepthook", lambda *error: None)  # as a distribution has it
+    install()
+    warnings = [line for line in caplog.messages if "is left out" in line]
+    assert [line.split()[2] for line in warnings] == ["copies", "memory"]
+    assert (
+        "expected (src_path, dst_path, overwrite), got (source, target, overwrite, new)"
+        in (warnings[0])
+    )
+
+
+def test_the_log_of_a_training_says_once_which_are_on(monkeypatch, caplog):
+    caplog.set_level(logging.INFO, TRAIN)
+    monkeypatch.setattr(sys, "argv", ["fairseq-train"])
+    monkeypatch.setenv("AIAYN_REPAIRS", "copies")
+    install()
+    logging.getLogger(TRAIN).info("first")
+    logging.getLogger(TRAIN).info("second")
+    assert [line for line in caplog.messages if line in ("first", "second")] == ["first", "second"]
+    on = ", ".join(name for name in PATCHES if name != "copies")
+    assert caplog.messages[0] == f"repairs of fairseq that are on: {on}; left out: copies"
+    assert len(caplog.messages) == 3
+
+
+def test_they_can_be_listed(aiayn, refused, monkeypatch):
+    monkeypatch.setenv("AIAYN_REPAIRS", "copies")
+    status, output, _ = aiayn("repairs")
+    assert status == 0
+    states = [line for line in output.splitlines() if not line.startswith(" ")]
+    others = [f"{name}: on" for name in PATCHES if name != "copies"]
+    assert sorted(states) == sorted(["copies: off (AIAYN_REPAIRS)", *others])
+    assert all(patch.target in output for patches in PATCHES.values() for patch in patches)
+    monkeypatch.setenv("AIAYN_REPAIRS", "copy")
+    assert "expected off or loading, copies" in refused("repairs")
