@@ -72,6 +72,7 @@ def sound_commands(root: Path) -> Iterator[tuple[object, ...]]:
     checkpoint = ("--checkpoint", model / "checkpoint.pt", "--data-bin", model / "bin")
     yield ("rows",)
     yield ("user-dir",)
+    yield ("repairs",)
     yield "check", "--gpus", 0
     yield "recipes", "recipes"
     yield "flags", "base", "--gpus", 8
