@@ -28,8 +28,8 @@ def advice(command: str, error: BaseException, given: Mapping[str, Any]) -> str 
         return out_of_memory(smaller_batches(command, trace, given))
     if NO_ROOM.search(trace):  # fairseq may fail again while it handles this or the next
         return "no space left on the disk: make room, and give the same command again"
-    if NOT_FINITE.search(trace):
-        return f"the gradients are not finite: {instead(calmer(given))}, from an earlier checkpoint"
+    if NOT_FINITE.search(trace) and (changes := calmer(given)):
+        return f"the gradients are not finite: {instead(changes)}, from an earlier checkpoint"
     return None
 
 
@@ -82,7 +82,7 @@ def calmer(given: Mapping[str, Any]) -> Changes:
         factor = given.get("lr_factor") or 1.0
         changes = {f"--lr-factor {factor:g}": f"--lr-factor {factor / 2:g}"}
     else:
-        changes = {f"--lr {rate:g}": f"--lr {rate / 2:g}" for rate in given["lr"][-1:]}
+        changes = {f"--lr {rate:g}": f"--lr {rate / 2:g}" for rate in given.get("lr", [])[-1:]}
     if warmup := int(given.get("warmup_updates") or 0):
         changes[f"--warmup-updates {warmup}"] = f"--warmup-updates {2 * warmup}"
     if given.get("fp16"):

@@ -40,7 +40,7 @@ def with_last_line(command: str, previous: Callable, given: Mapping[str, Any]) -
         short = None if os.environ.get("AIAYN_DEBUG") else one_line(error, trace)
         if short is None:
             previous(kind, error, error.__traceback__)
-        line = short or (advice(command, error, given) if given else None)
+        line = short or advice(command, error, given)
         if line:
             line = f"{command}: error: {shortened(line)}"
             print(line, file=sys.stderr)

@@ -58,11 +58,6 @@ TABLES = 2**26
 EACH_TENSOR = 2**14  # numbers that take as much time as making an empty tensor
 
 
-def allowing_placeholders(broadcast_object: Callable) -> Callable:
-    """Wrap the function that sends a checkpoint to the other processes."""
-    return only_safe_globals(*SENT_BETWEEN_PROCESSES)(broadcast_object)
-
-
 class Loading:
     """The checkpoint that is being loaded; `size` is that of its file, in bytes."""
 

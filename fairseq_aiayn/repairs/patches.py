@@ -13,6 +13,7 @@ from functools import reduce
 from inspect import signature
 from typing import Any, Literal
 
+from fairseq_aiayn.checkpoints import only_safe_globals
 from fairseq_aiayn.repairs import (
     copies,
     direction,
@@ -41,9 +42,9 @@ EVALUATING = {"eval_str_list": "x type", "eval_str_dict": "x type", "eval_bool":
 
 @dataclass(frozen=True)
 class Patch:
-    """One function or class that is replaced. A repair is left out unless the parameters of all its
-    targets are those that were reviewed; those outside of fairseq, which wrappers pass on, may have
-    more."""
+    """One function or class that is replaced. A repair is left out unless all its targets have the
+    parameters that were reviewed, in all `versions`; a star stands for others, which the wrapper
+    passes on."""
 
     target: str  # module:name, or module:class.name
     parameters: str
@@ -52,7 +53,7 @@ class Patch:
     fault: str
     issue: int | None = None  # of fairseq
     for_fairseq: bool = False  # whether fairseq could take the change as it is
-    versions: str = "0.12.2 and 0.12.3"  # of fairseq, with the fault
+    versions: str = "0.12.2 and 0.12.3"  # of fairseq, where the fault was seen in the code
 
     def where(self) -> tuple[Any, str]:
         """Return the module or class, and the name in it; raises ImportError or AttributeError."""
@@ -61,7 +62,7 @@ class Patch:
         here = training_program() if module == TRAIN else None
         return reduce(getattr, owners, here or importlib.import_module(module)), name
 
-    def difference(self) -> str:
+    def change(self) -> str:
         """Return what is not as it was reviewed; empty if nothing is."""
         try:
             owner, name = self.where()
@@ -69,8 +70,7 @@ class Patch:
         except (ImportError, AttributeError, ValueError) as error:
             return f"{self.target}: {error}"
         expected = self.parameters.split()
-        may_have_more = not self.target.startswith("fairseq")
-        if found == expected or (may_have_more and {*expected} <= {*found}):
+        if found == expected or ("*" in expected and {*expected} <= {*found, "*"}):
             return ""
         return f"{self.target}: expected ({', '.join(expected)}), got ({', '.join(found)})"
 
@@ -106,7 +106,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
                 "evaluates strings of a checkpoint as Python", for_fairseq=True)
           for name, parameters in EVALUATING.items()),
         Patch("fairseq.distributed.utils:broadcast_object", "obj src_rank group dist_device",
-              loading.allowing_placeholders, "",
+              only_safe_globals(*loading.SENT_BETWEEN_PROCESSES), "",
               "PyTorch 2.6 and later refuse what processes send one another when they resume"),
     ),
     "copies": (
@@ -132,13 +132,12 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     ),
     "place": (
         Patch("fairseq.data.iterators:EpochBatchIterator",
-              "dataset collate_fn batch_sampler seed num_shards shard_id num_workers epoch"
-              " buffer_size timeout disable_shuffling skip_remainder_batch grouped_shuffling"
-              " reuse_dataloader persistent_workers", place.of_all_processes, "train",
+              "dataset collate_fn batch_sampler seed num_shards shard_id *",
+              lambda iterator: place.Epochs, "train",
               "with other processes, a resumed epoch has batches twice or not at all; --patience"
               " counts anew", issue=3531),
         Patch("fairseq.data.iterators:GroupedIterator", "iterable chunk_size skip_remainder_batch",
-              place.of_all_batches, "train",
+              lambda iterator: place.Groups, "train",
               "with --update-freq, a resumed epoch may have an update too few", for_fairseq=True),
     ),
     "finished": (
@@ -153,16 +152,16 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     "signals": (
         Patch(f"{TRAIN}:validate_and_save", AFTER_UPDATE, signals.ending_by_signal, "train",
               "a signal loses what was done since the last checkpoint"),
-        Patch("torch.utils.data:DataLoader.__init__", "worker_init_fn", signals.keeping_workers,
+        Patch("torch.utils.data:DataLoader.__init__", "worker_init_fn *", signals.keeping_workers,
               "train", "a signal ends the readers of data before their training"),
-        Patch("torch.multiprocessing:spawn", "", signals.passing_signals_on, "train",
+        Patch("torch.multiprocessing:spawn", "*", signals.passing_signals_on, "train",
               "the parent of a process per GPU dies of a signal, and they with it"),
     ),
     "lost_processes": (
-        Patch("torch.distributed:init_process_group", "timeout",
+        Patch("torch.distributed:init_process_group", "timeout *",
               lost_processes.ending_with_torchrun, "train",
               "waits 30 minutes for a process that is lost, and for ever without its torchrun"),
-        Patch("torch.distributed:new_group", "timeout", lost_processes.waiting_less, "train",
+        Patch("torch.distributed:new_group", "timeout *", lost_processes.waiting_less, "train",
               "waits 30 minutes for a process that is lost"),
     ),
     "prefetching": (
@@ -200,7 +199,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
               "a training that has no memory for its batches does not end", for_fairseq=True),
     ),
     "errors": (
-        Patch("sys:excepthook", "", errors.of_this_command, "command",
+        Patch("sys:excepthook", "*", errors.of_this_command, "command",
               "wrong options and files are tracebacks, and no error says what to change"),
     ),
 }
@@ -220,12 +219,17 @@ def unwanted() -> list[str]:
 
 def difference(patches: Sequence[Patch]) -> str:
     """Return how targets differ from those that were reviewed; empty if they do not."""
-    return "; ".join(filter(None, map(Patch.difference, patches)))
+    return "; ".join(filter(None, map(Patch.change, patches)))
 
 
 def install() -> None:
     """Put the repairs of the running program in place, and warn of those that do not fit."""
-    out = unwanted()
+    try:
+        out = unwanted()
+    except ValueError:  # of which `errors` makes one line
+        for patch in filter(Patch.applies, PATCHES["errors"]):
+            patch.put()
+        raise
     for name, patches in PATCHES.items():
         of_this = [patch for patch in patches if patch.applies()]
         if name not in out and (reason := difference(of_this)):

@@ -20,16 +20,6 @@ from fairseq_aiayn.repairs.program import training_program
 logger = logging.getLogger(__name__)
 
 
-def of_all_processes(iterator: type) -> type:
-    """Replace the iterator over epochs."""
-    return Epochs
-
-
-def of_all_batches(iterator: type) -> type:
-    """Replace the iterator over the updates of an epoch."""
-    return Groups
-
-
 class Groups(iterators.GroupedIterator):
     """fairseq's iterator over the batches of each update, with all that are left."""
 

@@ -204,6 +204,17 @@ def test_a_full_disk_is_named_whatever_fails_after_it():
     assert advice("fairseq-train", error, given()).startswith("no space left on the disk")
 
 
+def test_a_command_whose_options_are_not_known_has_advice_that_needs_none(capsys):
+    """Such as fairseq-preprocess, which parses them in its own way."""
+    hook = with_last_line("fairseq-preprocess", lambda *_: None, {})
+    for error in (OSError(28, "No space left on device"), MemoryError(), NAN):
+        hook(type(error), error, error.__traceback__)
+    lines = capsys.readouterr().err.splitlines()
+    starts = ["no space left on the disk", "out of memory: expected more"]
+    assert len(lines) == len(starts)
+    assert all(start in line for start, line in zip(starts, lines, strict=True))
+
+
 def test_of_a_process_that_fairseq_started_the_error_counts():
     assert "--max-tokens 2048 --update-freq 2" in advice("fairseq-train", SPAWNED, given())
 

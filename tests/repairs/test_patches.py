@@ -5,6 +5,7 @@ import sys
 
 import fairseq_cli.train  # noqa: F401  (a process that trains has all repairs)
 import pytest
+from fairseq.data import iterators
 from fairseq.file_io import PathManager
 from originals import original
 
@@ -46,10 +47,19 @@ def test_every_repair_is_in_place_unless_it_is_left_out(variable, out, monkeypat
     assert installed() == {*PATCHES} - {*out.split()}
 
 
+class OlderEpochs(iterators.EpochBatchIterator):
+    """As in fairseq 0.12.2."""
+
+    def __init__(self, dataset, collate_fn, batch_sampler, seed, num_shards, shard_id):
+        super().__init__(dataset, collate_fn, batch_sampler, seed, num_shards, shard_id)
+
+
 def test_a_function_that_was_not_reviewed_keeps_its_repair_out(monkeypatch, caplog):
+    """But not what fairseq's versions, or distributions of Python, have in other forms."""
     monkeypatch.setattr(PathManager, "copy", lambda source, target, overwrite, new: None)
     monkeypatch.delattr("fairseq.trainer.Trainer._log_oom")
-    monkeypatch.setattr(sys, "excepthook", lambda *error: None)  # as a distribution has it
+    monkeypatch.setattr(sys, "excepthook", lambda *error: None)
+    monkeypatch.setattr(iterators, "EpochBatchIterator", OlderEpochs)
     install()
     warnings = [line for line in caplog.messages if "is left out" in line]
     assert [line.split()[2] for line in warnings] == ["copies", "memory"]
@@ -70,6 +80,14 @@ def test_the_log_of_a_training_says_once_which_are_on(monkeypatch, caplog):
     on = ", ".join(name for name in PATCHES if name != "copies")
     assert caplog.messages[0] == f"repairs of fairseq that are on: {on}; left out: copies"
     assert len(caplog.messages) == 3
+
+
+def test_a_name_that_is_none_is_said_in_one_line(monkeypatch, capsys):
+    monkeypatch.setenv("AIAYN_REPAIRS", "copy")
+    with pytest.raises(ValueError, match="expected off or loading, copies") as caught:
+        install()
+    sys.excepthook(caught.type, caught.value, caught.tb)
+    assert capsys.readouterr().err.splitlines() == [f"fairseq-generate: error: {caught.value}"]
 
 
 def test_they_can_be_listed(aiayn, refused, monkeypatch):

@@ -99,15 +99,10 @@ def test_a_state_of_fairseqs_own_is_restored_as_by_fairseq():
     assert other.next_epoch_idx == 2 and len(other.next_epoch_itr()) == 3
 
 
-def configuration(patience: int = PATIENCE) -> SimpleNamespace:
-    return SimpleNamespace(
-        optimization=SimpleNamespace(max_update=1000),
-        checkpoint=SimpleNamespace(patience=patience, maximize_best_checkpoint_metric=False),
-    )
-
-
 def stops(losses: list[float]) -> list[bool]:
-    return [fairseqs_should_stop_early(configuration(), loss) for loss in losses]
+    options = SimpleNamespace(patience=PATIENCE, maximize_best_checkpoint_metric=False)
+    configuration = SimpleNamespace(checkpoint=options)
+    return [fairseqs_should_stop_early(configuration, loss) for loss in losses]
 
 
 @pytest.mark.parametrize("before", [0, 6])
