@@ -59,18 +59,18 @@ def ctranslate2(words: list[str]) -> Iterator[Callable[[], float]]:
     """Yield a function that translates once and returns sentences per second."""
     from ctranslate2 import Translator
 
-    from fairseq_aiayn.inference.ctranslate2_writer import write_ctranslate2
+    from fairseq_aiayn.inference.description import TextProcessing
     from fairseq_aiayn.inference.export import Checkpoint
-    from fairseq_aiayn.inference.folder import TextProcessing
+    from fairseq_aiayn.inference.folder import write_folder
     from fairseq_aiayn.paper import TRANSLATION
 
     checkpoint, data, length, max_tokens = words
     model = Checkpoint(Path(checkpoint), Path(data), TextProcessing("none"), None).read()
     sources = test_sources(Path(data), model.config.source_lang, model.config.target_lang)
     with TemporaryDirectory() as work:
-        write_ctranslate2(model, Path(work) / "model")
+        write_folder(model, Path(work) / "model", for_ctranslate2=True)
         threads = torch.get_num_threads()
-        engine = Translator(str(Path(work) / "model"), intra_threads=threads)
+        engine = Translator(str(Path(work) / "model" / "ctranslate2"), intra_threads=threads)
 
     def translate() -> float:
         started = time.monotonic()

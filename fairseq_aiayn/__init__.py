@@ -21,11 +21,11 @@ def load(
 
     Raises OSError or ValueError, with the file and the rule, for a folder that cannot be used.
     """
-    from fairseq_aiayn.inference.folder import PARSING, read_folder
+    from fairseq_aiayn.inference.folder import read_folder
     from fairseq_aiayn.inference.pytorch import Parser, Translator  # imports torch
 
     model = read_folder(Path(folder))
-    kind = Parser if model.config.task == PARSING else Translator
+    kind = Parser if model.config.task == "parsing" else Translator
     return kind(model, device, precision=precision)
 
 

@@ -148,7 +148,7 @@ inference: unfinished_last_piece_keeps_its_mark
 inference: alpha_of_zero_is_ignored
   alpha = self.search.alpha if alpha is None else alpha => alpha = alpha or self.search.alpha
 cli/test_cli_inference:ctranslate2: changed_files_of_ctranslate2_are_used
-  (path, config, (*TEXT_FILES, *CTRANSLATE2_FILES)) => (path, config)
+  read_config(path, (*TEXT_FILES, *CTRANSLATE2_FILES)) => read_config(path, TEXT_FILES)
 inference: outputs_of_the_maximum_length_are_lost
   found += self._scored(source, unscored) => found = found or self._scored(source, unscored)
 inference: unknown_pieces_become_padding
@@ -267,7 +267,7 @@ training: loss_of_one_chunk
   range(0, x.size(0), rows) => range(0, min(rows, x.size(0)), rows)
 treebank: later_quotes_stay_where_they_were
   moved.position += 1 => pass
-inference folder.py: line_of_a_vocabulary_counted_from_zero
+inference description.py: line_of_a_vocabulary_counted_from_zero
   in enumerate(stream_lines(path), start=1): => in enumerate(stream_lines(path)):
 inference: error_of_ctranslate2_has_no_path
   except (RuntimeError, ValueError) as error:  # a => except ValueError as error:  # a

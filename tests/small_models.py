@@ -15,8 +15,9 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from fairseq_aiayn.corpus.moses import moses_tokenizer
 from fairseq_aiayn.corpus.subwords import byte_pairs
+from fairseq_aiayn.inference.description import Model, TextProcessing
 from fairseq_aiayn.inference.export import Checkpoint
-from fairseq_aiayn.inference.folder import BYTE_PAIRS, Model, TextProcessing, write_folder
+from fairseq_aiayn.inference.folder import write_folder
 from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.plugin.model import AiaynModel, apply_row
 from fairseq_aiayn.plugin.translation import AiaynTranslationConfig, AiaynTranslationTask
@@ -57,7 +58,7 @@ class Small:
     data: Path
     codes: Path
 
-    def read(self, pieces: str = BYTE_PAIRS) -> Model:
+    def read(self, pieces: str = "byte_pairs") -> Model:
         """The model as it is in the checkpoint."""
         return Checkpoint(self.checkpoint, self.data, TextProcessing(pieces), self.codes).read()
 

@@ -3,7 +3,9 @@
 import ast
 import re
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import fairseq_aiayn
@@ -28,11 +30,18 @@ TORCH_ONLY = {"nn", "training", "decoding"}
 VAGUE = {"utils", "util", "helpers", "misc", "common"}
 LISTED_BY_FAIRSEQ = {"models", "tasks"}  # fairseq imports what lies in such folders of a --user-dir
 LONGEST_BODY = 40  # lines; the aim is 30
+MOST_DOORS = 25
 
 
 def part_of(path: Path) -> str:
     """The sub-package or module of fairseq_aiayn that a file belongs to."""
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def module_of(path: Path) -> str:
+    """The dotted name of a file."""
+    name = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
+    return name.removesuffix(".__init__")
 
 
 def imports(path: Path) -> Iterator[tuple[str, ...]]:
@@ -58,6 +67,31 @@ def test_imports_run_one_way() -> None:
             other = name[1]
             earlier = other in (part, "paper") or RANK[other] < RANK[part]
             assert earlier, f"{path}: {part} imports {'.'.join(name)}"
+
+
+def test_no_file_imports_itself_by_way_of_others() -> None:
+    """Neither at the top, nor in a function, nor for a type; the error names the circle."""
+    files = {module_of(path) for path in TREES}
+    graph = defaultdict(set)
+    for path in TREES:
+        for name in map(".".join, imports(path)):
+            graph[module_of(path)].add(name if name in files else name.rpartition(".")[0])
+    TopologicalSorter(graph).prepare()
+
+
+def test_other_parts_enter_a_room_by_its_doors() -> None:
+    """In a room with doors, __all__ of its modules has what other parts import, and no more."""
+    doors = {
+        (*module_of(path).split("."), name)
+        for path, tree in TREES.items()
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        for name in ast.literal_eval(node.value)
+    }
+    counts = Counter(door[:2] for door in doors)
+    entered = {name for path in TREES for name in imports(path) if name[1:2] != (part_of(path),)}
+    assert doors == {name for name in entered if name[:2] in counts}
+    assert all(count <= MOST_DOORS for count in counts.values()), counts
 
 
 def test_tests_are_in_folders_named_for_what_they_test() -> None:

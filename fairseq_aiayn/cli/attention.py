@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, cast
 
 from fairseq_aiayn.cli.options import add_model, find_model, read_model
 from fairseq_aiayn.inference.export import Checkpoint, OtherModel
-from fairseq_aiayn.inference.folder import END, SPECIAL
 from fairseq_aiayn.paper import BASE
 from fairseq_aiayn.text import note, one_line, write_whole
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 KINDS = ("encoder", "decoder", "cross")
 STYLES = ("lines", "heat")
 PICTURES, PAGE = (".png", ".svg", ".pdf"), ".html"
-START = "<s>"  # shown as the first key of the decoder, where the model reads </s>
+START, END = "<s>", "</s>"  # START is shown as the decoder's first key, where it reads END
 
 
 def declare_attention(parser: argparse.ArgumentParser) -> None:
@@ -174,7 +173,7 @@ def attention_maps(
         for piece in dict.fromkeys(piece for piece in pieces if piece not in vocabulary.number):
             note(f"aiayn attention: {piece!r} is not in the dictionary, the model reads <unk>")
         numbers.append(vocabulary.numbers(pieces))
-        labels.append((*shown_pieces(translator, pieces), SPECIAL[END]))
+        labels.append((*shown_pieces(translator, pieces), END))
     weights, source = translator.attention_of(*numbers), labels[0]
     maps = [AttentionMap("encoder", source, source, weights["encoder"])]
     for target in labels[1:]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import cast, get_args
 
 from fairseq_aiayn.cli.options import FLOAT32, add_model, find_model, read_model
+from fairseq_aiayn.inference.description import Model, Precision
 from fairseq_aiayn.inference.export import to_fairseq
-from fairseq_aiayn.inference.folder import NONE, TRANSLATION, Model, Precision, write_folder
 from fairseq_aiayn.settings import option
 from fairseq_aiayn.text import note
 
@@ -63,7 +63,7 @@ def run_export(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--output {output}: must not exist yet")
     given = find_model(arguments)
     model = read_model(given)
-    if model.config.text.pieces == NONE and not isinstance(given, Path):
+    if model.config.text.pieces == "none" and not isinstance(given, Path):
         note(
             "nothing says how the text was cut (--bpe-codes, --sentencepiece-model):"
             " the model takes text in pieces"
@@ -81,7 +81,9 @@ def run_export(arguments: argparse.Namespace) -> None:
 def _write_folder(model: Model, output: Path, for_ctranslate2: bool) -> None:
     """Write a folder, with CTranslate2's files if the model can have them and CTranslate2 is there;
     say on standard error which."""
-    if model.config.task != TRANSLATION or not for_ctranslate2:
+    from fairseq_aiayn.inference.folder import write_folder
+
+    if model.config.task != "translation" or not for_ctranslate2:
         return write_folder(model, output)
     is_there = find_spec("ctranslate2") is not None
     write_folder(model, output, is_there)

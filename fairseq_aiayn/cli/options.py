@@ -7,17 +7,9 @@ import shlex
 import sys
 from pathlib import Path
 
+from fairseq_aiayn.inference.description import Model, TextProcessing
 from fairseq_aiayn.inference.engine import BATCH_TOKENS
-from fairseq_aiayn.inference.export import Checkpoint, find_run
-from fairseq_aiayn.inference.folder import (
-    BYTE_PAIRS,
-    CONFIG,
-    WORD_PIECES,
-    Model,
-    TextProcessing,
-    read_folder,
-    text_of_data,
-)
+from fairseq_aiayn.inference.export import Checkpoint, folder_or_run, text_of_data
 from fairseq_aiayn.settings import option
 
 FLOAT32 = "float32"
@@ -96,14 +88,13 @@ def find_model(arguments: argparse.Namespace) -> Path | Checkpoint:
         if getattr(arguments, name) and not getattr(arguments, other):
             raise ValueError(f"{option(name)}: goes with {option(other)}")
     if arguments.model:
-        is_folder = (arguments.model / CONFIG).exists()
-        return arguments.model if is_folder else find_run(arguments.model)
+        return folder_or_run(arguments.model)
     # By the options or, without any, by what a recipe noted beside its data
     codes, pieces = arguments.bpe_codes, arguments.sentencepiece_model
     text, file = text_of_data(arguments.data_bin)
     if codes or pieces:
         steps = arguments.normalize, arguments.lowercase
-        text = TextProcessing(BYTE_PAIRS if codes else WORD_PIECES, *steps)
+        text = TextProcessing("byte_pairs" if codes else "word_pieces", *steps)
         file = codes or pieces
     return Checkpoint(arguments.checkpoint, arguments.data_bin, text, file)
 
@@ -122,6 +113,8 @@ def read_model(given: Path | Checkpoint) -> Model:
     are for; raises as inference/{folder,export}.py do."""
     if sys.stderr.isatty():
         print("loading PyTorch and the model ...", file=sys.stderr)
+    from fairseq_aiayn.inference.folder import read_folder
+
     return read_folder(given) if isinstance(given, Path) else given.read()
 
 

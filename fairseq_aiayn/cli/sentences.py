@@ -23,22 +23,16 @@ from fairseq_aiayn.cli.options import (
     read_model,
     search_settings,
 )
-from fairseq_aiayn.inference.engine import AT_ONCE, Engine
+from fairseq_aiayn.inference.description import FOR_CTRANSLATE2, TextProcessing, read_config
+from fairseq_aiayn.inference.engine import Engine
 from fairseq_aiayn.inference.export import Checkpoint
-from fairseq_aiayn.inference.folder import (
-    CONFIG,
-    FOR_CTRANSLATE2,
-    PIECES_FILES,
-    WORD_PIECES,
-    Config,
-)
 from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION
-from fairseq_aiayn.text import note, read_dataclass
+from fairseq_aiayn.text import note
 from fairseq_aiayn.treebank.trees import SYMBOLS, pretty, write_tree
 
 if TYPE_CHECKING:
     from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
-    from fairseq_aiayn.inference.pytorch import Parse, Translator
+    from fairseq_aiayn.inference.pytorch import Translator
 
 AUTO, AIAYN, CTRANSLATE2 = ENGINES = ("auto", "aiayn", "ctranslate2")
 
@@ -136,7 +130,7 @@ def _is_for_ctranslate2(arguments: argparse.Namespace, given: Path | Checkpoint)
     (docs/export.md)."""
     if not isinstance(given, Path) or not (given / FOR_CTRANSLATE2).is_dir():
         return False
-    search = read_dataclass(Config, given / CONFIG).search
+    search = read_config(given).search
     beam = search.beam if arguments.beam is None else arguments.beam
     alpha = search.alpha if arguments.alpha is None else arguments.alpha
     is_tried = TRANSLATION.beam <= beam <= PARSING_DECODING.beam and 0 <= alpha <= TRANSLATION.alpha
@@ -187,13 +181,13 @@ def run_parse(arguments: argparse.Namespace) -> None:
     from fairseq_aiayn.inference.pytorch import Parser
 
     if arguments.checkpoint and arguments.data_bin and not arguments.bpe_codes:
-        default = arguments.data_bin / PIECES_FILES[WORD_PIECES]
+        default = TextProcessing("word_pieces").file_in(arguments.data_bin)
         arguments.sentencepiece_model = arguments.sentencepiece_model or default
     model = read_model(find_model(arguments))
     parser = Parser(model, *search_settings(arguments), arguments.precision)
-    engine: Engine[Any, Any, Parse] = parser.engine(arguments.beam, arguments.constrained)
+    engine = parser.engine(arguments.beam, arguments.constrained)
     if arguments.tokenized:
-        engine = replace(engine, read=lambda sentence: parser.read(SYMBOLS.findall(sentence)))
+        engine = replace(engine, read=lambda text: parser.read(SYMBOLS.findall(cast(str, text))))
     for parse in outputs_of(engine, arguments.sentences, arguments.skip_invalid):
         text = ""
         if parse and parse.words and arguments.linearised:
@@ -215,7 +209,8 @@ def outputs_of(
     lines = sentences or (asked_for() if asks else input_lines())
     of_lines = replace(engine, read=lambda line: engine.read(line.rstrip(b"\r\n").decode()))
     skipped = 0
-    for number, output in enumerate(of_lines.outputs(lines, 1 if asks else AT_ONCE), start=1):
+    outputs = of_lines.outputs(lines, at_once=1) if asks else of_lines.outputs(lines)
+    for number, output in enumerate(outputs, start=1):
         if not isinstance(output, ValueError):
             yield output
         elif asks:

@@ -11,22 +11,26 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from shlex import quote
-from typing import cast
 
 import ctranslate2
 
 from fairseq_aiayn.decoding.search import Search, length_penalty
-from fairseq_aiayn.inference.engine import BATCH_TOKENS, Engine, Translation, pieces_of
-from fairseq_aiayn.inference.folder import (
+from fairseq_aiayn.inference.description import (
     BEGIN,
+    CTRANSLATE2_FILES,
     END,
     FOR_CTRANSLATE2,
     PADDING,
     SPECIAL,
-    VOCABULARIES,
-    read_text_processing,
+    TARGET,
+    TEXT_FILES,
+    read_config,
+    read_vocabulary,
+    require_task,
 )
-from fairseq_aiayn.text import read_json
+from fairseq_aiayn.inference.engine import BATCH_TOKENS, Engine, Translation, pieces_of
+
+__all__ = ["CTranslate2Translator"]
 
 
 class CTranslate2Translator:
@@ -45,7 +49,11 @@ class CTranslate2Translator:
         """Load a model; CTranslate2 chooses a device or a number of threads that is None, and
         weights are as in the file without a quantization; raises OSError or ValueError for what
         cannot be used."""
-        self.config, self.cut, self.join = read_text_processing(path)
+        self.config = read_config(path, (*TEXT_FILES, *CTRANSLATE2_FILES))
+        require_task(self.config, "translation", path)
+        text, self.V = self.config.text, len(read_vocabulary(path / TARGET))
+        self.cut = text.cutter(self.config.source_lang, text.file_in(path))
+        self.join = text.joiner(self.config.target_lang)
         self.batch_tokens = batch_tokens
         files = path / FOR_CTRANSLATE2
         if not files.is_dir():
@@ -64,8 +72,6 @@ class CTranslate2Translator:
                 self.translator.translate_batch([[SPECIAL[END]]], max_decoding_length=1)
         except (RuntimeError, ValueError) as error:  # a damaged model is a RuntimeError
             raise ValueError(f"{files}: {error}") from error
-        target = [files / name for name in VOCABULARIES if (files / name).exists()][-1]
-        self.V = len(cast(list, read_json(target)))
 
     def engine(
         self, beam: int | None = None, alpha: float | None = None, nbest: int = 1

@@ -17,7 +17,7 @@ from ctranslate2.specs import attention_spec, common_spec, model_spec, transform
 from torch import Tensor
 from torch.nn.functional import pad
 
-from fairseq_aiayn.inference.folder import END, LONGEST, SPECIAL, Config, Model
+from fairseq_aiayn.inference.description import END, LONGEST, SPECIAL, Config, Model
 from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.layers import LAYER_NORM_EPSILON, AddAndNorm, LearnedPositions, sinusoids
 from fairseq_aiayn.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from fairseq_aiayn.inference.folder import Cut
+from fairseq_aiayn.inference.description import Cut
+
+__all__ = ["BATCH_TOKENS", "Engine"]
 
 BATCH_TOKENS = 4_096  # source tokens per batch, with padding
 LONGEST_PIECE = 100  # characters; those of SentencePiece and subword-nmt are shorter

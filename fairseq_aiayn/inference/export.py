@@ -9,25 +9,27 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from fairseq_aiayn import paper
-from fairseq_aiayn.inference.folder import (
-    PARSING,
-    TRANSLATION,
+from fairseq_aiayn.inference.description import (
+    CONFIG,
+    PIECES_FILES,
     Config,
     Model,
     TextProcessing,
     read_vocabulary,
-    text_of_data,
 )
+from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION
 from fairseq_aiayn.runs.logs import flat_options
 from fairseq_aiayn.runs.record import packages, read_settings
 from fairseq_aiayn.settings import ENCODER_AND_DECODER, OURS, PARSING_TASK, SHARING
 from fairseq_aiayn.text import dataclass_of, read_dataclass, read_json
 
+__all__ = ["Checkpoint", "OtherModel", "folder_or_run", "text_of_data", "to_fairseq"]
+
 # Where things lay on the machine of the training; a folder goes elsewhere
 PLACES = ("data", "user_dir", "save_dir", "log_file", "tensorboard_logdir", "restore_file")
 PAIR = re.compile(r"[^.]+\.([^.-]+)-([^.-]+)\.")  # train.en-de.en.bin
 MODEL = "model.json"
+NOTE = "text.json"  # beside the binaries of a recipe: how their text was made
 PARSING_LANGUAGES = ("words", "tree")
 
 
@@ -51,7 +53,7 @@ class Checkpoint:
         are missing, unusable or do not belong together, and OtherModel for a model that is not this
         plugin's."""
         from fairseq_aiayn.checkpoints import plain_configuration, read_checkpoint
-        from fairseq_aiayn.inference.pytorch import build_transformer
+        from fairseq_aiayn.inference.folder import build_transformer
 
         state = read_checkpoint(self.path)
         config = self._config(flat_options(plain_configuration(state)))
@@ -76,13 +78,13 @@ class Checkpoint:
         lengths = [options.get(f"max_{side}_positions") for side in ("source", "target")]
         content = {  # a checkpoint may say anything: it is checked as config.json is
             "format": 1,
-            "task": PARSING if is_parser else TRANSLATION,
+            "task": "parsing" if is_parser else "translation",
             "row": arch.removeprefix(OURS),
             "source_lang": source_lang,
             "target_lang": target_lang,
             "sizes": _sizes(options),
             "sharing": next((kind for name, kind in SHARING.items() if options.get(name)), "all"),
-            "search": asdict(paper.PARSING_DECODING if is_parser else paper.TRANSLATION),
+            "search": asdict(PARSING_DECODING if is_parser else TRANSLATION),
             "text": asdict(self.text),
             "learned_lengths": lengths if options.get("learned_positions") else None,
             "versions": packages(),
@@ -104,10 +106,12 @@ class ModelOfRun:
     data: str
 
 
-def find_run(run: Path) -> Checkpoint:
-    """Return the checkpoint of a run of the recipes, whose directory is given or that of one of a
-    parser's searches in it; raises OSError or ValueError for a run without a model, or whose text
-    has been replaced."""
+def folder_or_run(run: Path) -> Path | Checkpoint:
+    """Return a model folder as it is given, or the checkpoint of a run of the recipes, given by its
+    directory or that of one of a parser's searches in it; raises OSError or ValueError for a run
+    without a model, or whose text has been replaced."""
+    if (run / CONFIG).exists():
+        return run
     places = [place for place in (run, run.absolute().parent) if (place / MODEL).exists()]
     if not places:
         raise ValueError(
@@ -124,6 +128,20 @@ def find_run(run: Path) -> Checkpoint:
     told = {"data": settings.corpus, "scores": _scores(run / "score.json")}
     told = {name: words for name, words in told.items() if words}
     return Checkpoint(places[0] / model.checkpoint, data, *text_of_data(data), told)
+
+
+def text_of_data(data: Path) -> tuple[TextProcessing, Path | None]:
+    """Return how the text of a recipe's data directory was made, in pieces already unless its note
+    or a parser's pieces.model says otherwise, and the file that cut it; raises OSError or
+    ValueError for a note that cannot be read."""
+    note = data / NOTE
+    if note.exists():
+        text = read_dataclass(TextProcessing, note)
+    elif (data / PIECES_FILES["word_pieces"]).exists():
+        text = TextProcessing("word_pieces")
+    else:
+        text = TextProcessing("none")
+    return text, text.file_in(data)
 
 
 def to_fairseq(model: Model, path: Path) -> None:

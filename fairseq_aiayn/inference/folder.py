@@ -1,80 +1,47 @@
-"""A trained model in one folder: weights, vocabularies, how its text is cut, and how it searches.
-
-model.safetensors   the parameters; a matrix that several parts share is stored once
-config.json         a Config
-source.txt          the vocabularies, as fairseq-preprocess writes them
-target.txt
-codes               byte pairs of subword-nmt, or
-pieces.model        word pieces of sentencepiece; neither if the text is in pieces already
-README.md           the model card
-ctranslate2/        the model for CTranslate2, if it was installed
-
-A folder is written whole or not at all, and read strictly. Only its weights need torch.
-"""
+"""A model folder is written whole or not at all, and read strictly; its model card."""
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
-from hashlib import sha256
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, cast
 
-from fairseq_aiayn.decoding.search import Search
-from fairseq_aiayn.nn.dimensions import LONGEST_SINUSOIDS, Dimensions, Sharing
-from fairseq_aiayn.paper import Decoding
-from fairseq_aiayn.text import read_dataclass, require_plain, stream_lines, whole_folder
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
-if TYPE_CHECKING:
-    from fairseq_aiayn.nn.transformer import Transformer
+from fairseq_aiayn.inference.description import (
+    CONFIG,
+    CTRANSLATE2_FILES,
+    FOR_CTRANSLATE2,
+    PADDING,
+    SOURCE,
+    TARGET,
+    TEXT_FILES,
+    WEIGHTS,
+    Config,
+    Model,
+    Precision,
+    Vocabulary,
+    read_config,
+    read_vocabulary,
+    sums_of,
+)
+from fairseq_aiayn.nn.layers import Positions, SinusoidalPositions
+from fairseq_aiayn.nn.transformer import Transformer, create_transformer
+from fairseq_aiayn.text import whole_folder
 
-WEIGHTS, CONFIG, SOURCE, TARGET = "model.safetensors", "config.json", "source.txt", "target.txt"
-LONGEST = 1_024  # tokens of a sentence; attention and the search take far more time for more
-FOR_CTRANSLATE2 = "ctranslate2"  # the part of a folder that CTranslate2 reads
-Precision = Literal["float32", "float16", "bfloat16"]
-TRANSLATION, PARSING = "translation", "parsing"
-
-BYTE_PAIRS: Final = "byte_pairs"
-WORD_PIECES: Final = "word_pieces"
-NONE: Final = "none"
-PIECES_FILES = {BYTE_PAIRS: "codes", WORD_PIECES: "pieces.model"}
-TEXT_FILES = (SOURCE, TARGET, *PIECES_FILES.values())
-VOCABULARIES = tuple(f"{kind}_vocabulary.json" for kind in ("shared", "source", "target"))
-CTRANSLATE2_FILES = [
-    f"{FOR_CTRANSLATE2}/{name}" for name in ("config.json", "model.bin", *VOCABULARIES)
-]
-NOTE = "text.json"  # beside the binaries of a recipe: how their text was made
-WORD_BEGINS = "▁"  # how sentencepiece marks the beginning of a word
-CONTINUED = "@@ "  # how subword-nmt marks that a word goes on
-
-SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # the first types of every dictionary of fairseq
-BEGIN, PADDING, END, UNKNOWN = range(4)
-# A type, its count, and whether the type may already be there
-VOCABULARY_LINE = re.compile(r"(.+) [0-9]+( #fairseq:overwrite)?\s*")
-
-
-@dataclass(frozen=True)
-class Model:
-    """A trained model with its vocabularies and the file that cuts its text, if there is one."""
-
-    config: Config
-    transformer: Transformer
-    source: Vocabulary
-    target: Vocabulary
-    pieces_file: Path | None
-    name: str = "the model"  # in messages
+__all__ = ["read_folder", "write_folder"]
 
 
 def write_folder(model: Model, path: Path, for_ctranslate2: bool = False) -> None:
     """Write a folder, with copies of the vocabularies' files, whole or not at all; raises
     ValueError if `path` exists or a parameter is not finite in the folder's precision, and OSError
     if a file cannot be read or written."""
-    from fairseq_aiayn.inference.pytorch import save_weights
-
     with whole_folder(path) as part:
         save_weights(model.transformer, model.config.precision, part / WEIGHTS)
         for vocabulary, name in ((model.source, SOURCE), (model.target, TARGET)):
@@ -97,201 +64,91 @@ def write_folder(model: Model, path: Path, for_ctranslate2: bool = False) -> Non
 def read_folder(path: Path) -> Model:
     """Read a folder; raises OSError for a file that is missing, and ValueError, with the file and
     the rule, for one that is damaged, of another version, or does not fit the others."""
-    from fairseq_aiayn.inference.pytorch import build_transformer, read_weights
-
     if not path.is_dir():
         raise ValueError(f"{path}: expected the folder of a model, which aiayn export writes")
-    config = read_dataclass(Config, path / CONFIG)
-    require_unchanged(path, config)
+    config = read_config(path, (WEIGHTS, *TEXT_FILES))
     source, target = (read_vocabulary(path / name) for name in (SOURCE, TARGET))
     weights = read_weights(path / WEIGHTS)
     transformer = build_transformer(config, source, target, weights, path / WEIGHTS)
     return Model(config, transformer, source, target, config.text.file_in(path), str(path))
 
 
-def read_text_processing(path: Path) -> tuple[Config, Cut, Join]:
-    """Return the configuration of a translation model, the function that cuts its sources and the
-    one that joins its outputs, without reading its weights; raises as `read_folder` does."""
-    config = read_dataclass(Config, path / CONFIG)
-    require_task(config, TRANSLATION, path)
-    require_unchanged(path, config, (*TEXT_FILES, *CTRANSLATE2_FILES))
-    cut = config.text.cutter(config.source_lang, config.text.file_in(path))
-    return config, cut, config.text.joiner(config.target_lang)
+# The parameters of a model folder
 
 
-@dataclass(frozen=True)
-class Config:
-    """A trained model: what it is, how its text is made, how it searches."""
+class NoInitialValues(TorchFunctionMode):
+    """Draws no initial values: on the meta device, PyTorch imports its compiler for each kind of
+    draw, which takes longer than everything else that reads a folder."""
 
-    format: Literal[1]  # another version's folder has another
-    task: Literal["translation", "parsing"]
-    row: str  # of aiayn rows, without aiayn_
-    source_lang: str
-    target_lang: str
-    sizes: Dimensions
-    sharing: Sharing
-    search: Decoding
-    text: TextProcessing
-    precision: Precision = "float32"  # of the weights in the file
-    learned_lengths: tuple[int, int] | None = None  # longest source and target; None: sinusoids
-    sha256: dict[str, str] = field(default_factory=dict)  # of every file; in old folders, of texts
-    versions: dict = field(default_factory=dict)  # of the packages that wrote the folder
-    options: dict = field(default_factory=dict)  # of the training, under fairseq's names
-    told: dict = field(default_factory=dict)  # data, scores, licence: for the model card
-
-    @property
-    def most_tokens(self) -> tuple[int, int, int]:
-        """How many tokens a source, a given target and an output may have before the end token,
-        which takes a position, too."""
-        if self.learned_lengths is None:
-            return LONGEST, LONGEST, LONGEST_SINUSOIDS - 1
-        source, target = self.learned_lengths
-        return source - 1, target - 1, target - 1
-
-    def search_options(
-        self, V: int, beam: int | None, alpha: float | None = None, nbest: int = 1
-    ) -> Search:
-        """Return the options of a search over a target vocabulary of V entries; None is the default
-        of the model's task. Raises ValueError for a value that is out of range."""
-        beam = self.search.beam if beam is None else beam
-        alpha = self.search.alpha if alpha is None else alpha
-        return Search(beam, alpha, self.search.extra_length, nbest=nbest).over(V)
+    def __torch_function__(
+        self, function: Callable, types: object, args: tuple = (), kwargs: dict | None = None
+    ) -> object:
+        kwargs = kwargs or {}
+        module = getattr(function, "__module__", None)  # functions in C have none
+        if module == "torch.nn.init" or function.__name__ == "uniform_":
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return function(*args, **kwargs)
 
 
-def sums_of(folder: Path, names: Sequence[str]) -> dict[str, str]:
-    """Return the SHA-256 of each of these files that is in a folder, in hexadecimal digits."""
-    sums = {}
-    for name in names:
-        require_plain(folder / name)
-        if (folder / name).exists():
-            digest = sha256()
-            with (folder / name).open("rb") as file:
-                for part in iter(partial(file.read, 2**20), b""):
-                    digest.update(part)
-            sums[name] = digest.hexdigest()
-    return sums
-
-
-def require_unchanged(
-    folder: Path, config: Config, names: Sequence[str] = (WEIGHTS, *TEXT_FILES)
-) -> None:
-    """Raise ValueError if the SHA-256 of one of these files is not that of the configuration; half
-    of the byte pairs, for example, would silently cut text wrongly."""
-    # Folders of earlier versions have no SHA-256 of their weights
-    names = [name for name in names if name in config.sha256 or name != WEIGHTS]
-    sums = sums_of(folder, names)
-    for name in names:
-        if config.sha256.get(name) != sums.get(name):
-            raise ValueError(
-                f"{folder / name}: changed since the export, its SHA-256 is another: use a copy, or"
-                " export the model again"
+def build_transformer(
+    config: Config,
+    source: Vocabulary,
+    target: Vocabulary,
+    weights: Mapping[str, Tensor],
+    where: object,
+) -> Transformer:
+    """Build the model that a Config describes with these parameters as float32, in no more memory
+    than theirs; a shared matrix may have one of its names or all of them. Raises ValueError, with
+    `where`, for sizes that no Transformer can have, for other parameters or shapes than the
+    model's, and for a value that is not finite."""
+    sizes, learned = config.sizes, config.learned_lengths
+    try:
+        with torch.device("meta"), NoInitialValues():
+            transformer = create_transformer(
+                sizes, len(source), len(target), PADDING, config.sharing, learned or (1, 1)
             )
+        if learned is None:  # sinusoids are computed when the weights have shown their size
+            transformer.encoder.position = transformer.decoder.position = Positions()
+        given = {name: tensor.float() for name, tensor in weights.items()}
+        first: dict[Tensor, str] = {}
+        for name, parameter in transformer.named_parameters(remove_duplicate=False):
+            other = first.setdefault(parameter, name)
+            if other in given:
+                given.setdefault(name, given[other])
+        require_finite(given)
+        transformer.load_state_dict(given, strict=True, assign=True)
+    except (RuntimeError, TypeError, ValueError) as error:  # PyTorch's for numbers beyond 64 bits
+        raise ValueError(f"{where}: does not fit its configuration: {error}") from error
+    if learned is None:
+        sinusoids = SinusoidalPositions(sizes.d_model)
+        transformer.encoder.position = transformer.decoder.position = sinusoids
+    return transformer.eval().requires_grad_(False)
 
 
-def require_task(config: Config, task: str, name: object) -> None:
-    """Raise ValueError, with the name of a model, unless it is for a task."""
-    kinds = {TRANSLATION: "a translation model", PARSING: "a parser"}
-    if config.task != task:
-        raise ValueError(f"{name}: expected {kinds[task]}, got {kinds[config.task]}")
+def save_weights(transformer: Transformer, precision: Precision, path: Path) -> None:
+    """Write a model's parameters in a precision; raises ValueError for one that is not finite."""
+    converted = {  # a shared matrix has one name
+        name: parameter.detach().to(getattr(torch, precision)).contiguous()
+        for name, parameter in transformer.named_parameters()
+    }
+    require_finite(converted)
+    path.write_bytes(save(converted))
 
 
-# The text
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file; raises OSError, or ValueError for a damaged one."""
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path}: expected a safetensors file: {error}") from error
 
 
-Cut = Callable[[str], list[str]]  # from a sentence to its pieces
-Join = Callable[[list[str]], str]  # from pieces to plain text
-
-
-@dataclass(frozen=True)
-class TextProcessing:
-    """How a model's text is cut: `pieces` are byte pairs after Moses tokens, sentencepiece's of
-    plain text, or none, where the text is in pieces; the other two are done before Moses tokens."""
-
-    pieces: Literal["byte_pairs", "word_pieces", "none"]
-    normalize: bool = False
-    lowercase: bool = False
-
-    def file_in(self, folder: Path) -> Path | None:
-        """Return the path in a folder of the file that cuts text; None if text is in pieces."""
-        return folder / PIECES_FILES[self.pieces] if self.pieces != NONE else None
-
-    def cutter(self, language: str, file: Path | None) -> Cut:
-        """Return the function that cuts a sentence; `file` has the byte pairs or the word pieces.
-        Raises OSError or ValueError if it cannot be read."""
-        if self.pieces == NONE:
-            return str.split
-        from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
-
-        if self.pieces == WORD_PIECES:
-            cut = sentence_pieces(cast(Path, file))
-            return lambda sentence: cut(sentence).split()
-        from fairseq_aiayn.corpus.moses import moses_tokenizer
-
-        tokenize = moses_tokenizer(language, self.normalize, self.lowercase)
-        segment = byte_pairs(cast(Path, file))
-        return lambda sentence: segment(tokenize(sentence)).split()
-
-    def joiner(self, language: str) -> Join:
-        """Return the function that makes plain text of pieces of a language."""
-        if self.pieces == NONE:
-            return " ".join
-        if self.pieces == WORD_PIECES:
-            return lambda pieces: "".join(pieces).replace(WORD_BEGINS, " ").strip()
-        from sacremoses import MosesDetokenizer
-
-        detokenize = MosesDetokenizer(lang=language).detokenize
-        return lambda pieces: detokenize(f"{' '.join(pieces)} ".replace(CONTINUED, "").split())
-
-
-def text_of_data(data: Path) -> tuple[TextProcessing, Path | None]:
-    """Return how the text of a recipe's data directory was made, in pieces already unless its note
-    or a parser's pieces.model says otherwise, and the file that cut it; raises OSError or
-    ValueError for a note that cannot be read."""
-    note = data / NOTE
-    if note.exists():
-        text = read_dataclass(TextProcessing, note)
-    elif (data / PIECES_FILES[WORD_PIECES]).exists():
-        text = TextProcessing(WORD_PIECES)
-    else:
-        text = TextProcessing(NONE)
-    return text, text.file_in(data)
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """The types of one language, in the order of their numbers."""
-
-    types: tuple[str, ...]
-    file: Path = field(default=Path(), compare=False)  # that it was read from
-
-    def __len__(self) -> int:
-        return len(self.types)
-
-    @cached_property
-    def number(self) -> dict[str, int]:
-        """The number of each type; of a type that a later line replaces, the later one."""
-        return {piece: number for number, piece in enumerate(self.types)}
-
-    def numbers(self, pieces: Sequence[str]) -> list[int]:
-        """Return the numbers of pieces and of the end token, nothing without pieces; unknown pieces
-        are <unk>."""
-        return [*(self.number.get(piece, UNKNOWN) for piece in pieces), END] if pieces else []
-
-    def pieces(self, numbers: Sequence[int]) -> list[str]:
-        """Return the types of these numbers without <s> and </s>."""
-        return [self.types[number] for number in numbers if number not in (BEGIN, END)]
-
-
-def read_vocabulary(path: Path) -> Vocabulary:
-    """Read lines of a type and its count, after the special types; raises OSError, or ValueError
-    with the file and the line for another line."""
-    types = list(SPECIAL)
-    for number, line in enumerate(stream_lines(path), start=1):
-        match = VOCABULARY_LINE.fullmatch(line)
-        if not match:
-            raise ValueError(f"{path}:{number}: expected a word and its count, got {line[:60]!r}")
-        types.append(match[1])
-    return Vocabulary(tuple(types), path)
+def require_finite(weights: Mapping[str, Tensor]) -> None:
+    """Raise ValueError, with the name, for values that are not finite."""
+    for name, tensor in weights.items():
+        if not tensor.isfinite().all():
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise ValueError(f"{name}: expected finite values in {kind}, got infinity or NaN")
 
 
 # The model card

@@ -1,20 +1,18 @@
-"""Trained models in PyTorch: their parameters, a Translator and a Parser with our own search.
+"""Trained models in PyTorch: a Translator and a Parser with our own search.
 
 Shape letters as in fairseq_aiayn.nn. Nothing here imports fairseq.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
-from torch.overrides import TorchFunctionMode
 
 from fairseq_aiayn.attention_maps.weights import all_attention_weights
 from fairseq_aiayn.decoding.beam_search import Continuations, EnsembleContinuations, beam_search
@@ -25,6 +23,7 @@ from fairseq_aiayn.decoding.tree_constraint import (
     TreeSymbols,
     classify_tokens,
 )
+from fairseq_aiayn.inference.description import END, PADDING, Cut, Join, Model, Task, require_task
 from fairseq_aiayn.inference.engine import (
     BATCH_TOKENS,
     Engine,
@@ -33,26 +32,14 @@ from fairseq_aiayn.inference.engine import (
     require_sentences,
     require_short,
 )
-from fairseq_aiayn.inference.folder import (
-    END,
-    PADDING,
-    PARSING,
-    TRANSLATION,
-    Config,
-    Cut,
-    Join,
-    Model,
-    Precision,
-    Vocabulary,
-    require_task,
-)
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
-from fairseq_aiayn.nn.layers import Positions, SinusoidalPositions
-from fairseq_aiayn.nn.transformer import Transformer, create_transformer, needed_mask
+from fairseq_aiayn.nn.transformer import needed_mask
 from fairseq_aiayn.treebank.linearization import MAX_OPEN, require_words, source_text, split_symbol
 from fairseq_aiayn.treebank.repair import repair
 from fairseq_aiayn.treebank.trees import SYMBOLS as SPACED
 from fairseq_aiayn.treebank.trees import Constituent, penn_words, write_tree
+
+__all__ = ["Parser", "Translator"]
 
 SYMBOLS = Symbols(end=END, padding=PADDING)
 
@@ -60,7 +47,7 @@ SYMBOLS = Symbols(end=END, padding=PADDING)
 class TrainedModel:
     """A model on a device, with its vocabularies and text processing, ready to search."""
 
-    task: str
+    task: Task
 
     def __init__(
         self,
@@ -128,7 +115,7 @@ class Translator(TrainedModel):
     not a sentence or a list of sentences, and ValueError for an option out of range or a sentence
     of more than 1,024 tokens."""
 
-    task = TRANSLATION
+    task = "translation"
 
     @cached_property
     def cut_target(self) -> Cut:
@@ -263,7 +250,7 @@ ParserInput = tuple[tuple[str, ...], list[int]]  # words, and the tokens of thei
 class Parser(TrainedModel):
     """A trained parser (section 6.3): sentences in, trees out."""
 
-    task = PARSING
+    task = "parsing"
 
     def parse(
         self,
@@ -318,86 +305,3 @@ def find_device(name: str | None) -> torch.device:
         return torch.zeros(1, device=name).device
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"device {name}: {error}") from error
-
-
-# The parameters of a model folder
-
-
-class NoInitialValues(TorchFunctionMode):
-    """Draws no initial values: on the meta device, PyTorch imports its compiler for each kind of
-    draw, which takes longer than everything else that reads a folder."""
-
-    def __torch_function__(
-        self, function: Callable, types: object, args: tuple = (), kwargs: dict | None = None
-    ) -> object:
-        kwargs = kwargs or {}
-        module = getattr(function, "__module__", None)  # functions in C have none
-        if module == "torch.nn.init" or function.__name__ == "uniform_":
-            return kwargs["tensor"] if "tensor" in kwargs else args[0]
-        return function(*args, **kwargs)
-
-
-def build_transformer(
-    config: Config,
-    source: Vocabulary,
-    target: Vocabulary,
-    weights: Mapping[str, Tensor],
-    where: object,
-) -> Transformer:
-    """Build the model that a Config describes with these parameters as float32, in no more memory
-    than theirs; a shared matrix may have one of its names or all of them. Raises ValueError, with
-    `where`, for sizes that no Transformer can have, for other parameters or shapes than the
-    model's, and for a value that is not finite."""
-    sizes, learned = config.sizes, config.learned_lengths
-    try:
-        with torch.device("meta"), NoInitialValues():
-            transformer = create_transformer(
-                sizes, len(source), len(target), PADDING, config.sharing, learned or (1, 1)
-            )
-        if learned is None:  # sinusoids are computed when the weights have shown their size
-            transformer.encoder.position = transformer.decoder.position = Positions()
-        given = {name: tensor.float() for name, tensor in weights.items()}
-        first: dict[Tensor, str] = {}
-        for name, parameter in transformer.named_parameters(remove_duplicate=False):
-            other = first.setdefault(parameter, name)
-            if other in given:
-                given.setdefault(name, given[other])
-        require_finite(given)
-        transformer.load_state_dict(given, strict=True, assign=True)
-    except (RuntimeError, TypeError, ValueError) as error:  # PyTorch's for numbers beyond 64 bits
-        raise ValueError(f"{where}: does not fit its configuration: {error}") from error
-    if learned is None:
-        sinusoids = SinusoidalPositions(sizes.d_model)
-        transformer.encoder.position = transformer.decoder.position = sinusoids
-    return transformer.eval().requires_grad_(False)
-
-
-def save_weights(transformer: Transformer, precision: Precision, path: Path) -> None:
-    """Write a model's parameters in a precision; raises ValueError for one that is not finite."""
-    from safetensors.torch import save
-
-    converted = {  # a shared matrix has one name
-        name: parameter.detach().to(getattr(torch, precision)).contiguous()
-        for name, parameter in transformer.named_parameters()
-    }
-    require_finite(converted)
-    path.write_bytes(save(converted))
-
-
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file; raises OSError, or ValueError for a damaged one."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise ValueError(f"{path}: expected a safetensors file: {error}") from error
-
-
-def require_finite(weights: Mapping[str, Tensor]) -> None:
-    """Raise ValueError, with the name, for values that are not finite."""
-    for name, tensor in weights.items():
-        if not tensor.isfinite().all():
-            kind = str(tensor.dtype).removeprefix("torch.")
-            raise ValueError(f"{name}: expected finite values in {kind}, got infinity or NaN")

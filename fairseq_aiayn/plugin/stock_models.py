@@ -13,8 +13,8 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from fairseq_aiayn.attention_maps.weights import record_weights
+from fairseq_aiayn.inference.description import Vocabulary
 from fairseq_aiayn.inference.export import Checkpoint
-from fairseq_aiayn.inference.folder import END, Vocabulary
 from fairseq_aiayn.nn.attention import attention_weights
 
 
@@ -85,5 +85,5 @@ class StockTranslator:
 
     def attention_of(self, source: Sequence[int], target: Sequence[int] = ()) -> dict[str, Tensor]:
         """Return what every head attends to, for tokens with the end token."""
-        shifted = [END, *target[:-1]]
+        shifted = [self.task.target_dictionary.eos(), *target[:-1]]
         return stock_attention_weights(self.model, torch.tensor(source), torch.tensor(shifted))

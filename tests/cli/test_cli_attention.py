@@ -12,7 +12,6 @@ from small_models import Small, small_model
 from fairseq_aiayn import attention_maps as package
 from fairseq_aiayn.attention_maps.weights import all_attention_weights
 from fairseq_aiayn.cli.attention import attention_maps, shown_pieces
-from fairseq_aiayn.inference.folder import BYTE_PAIRS, NONE
 from fairseq_aiayn.inference.pytorch import Translator
 
 SOURCE, TARGET = "the cat saw", "saw the saw"
@@ -133,6 +132,6 @@ def test_positions_of_the_paper_and_of_a_model(aiayn, tmp_path):
 
 
 def test_what_moses_escapes_is_shown_as_it_was_written(small):
-    for pieces, shown in ((BYTE_PAIRS, "'s"), (NONE, "&apos;s")):
+    for pieces, shown in (("byte_pairs", "'s"), ("none", "&apos;s")):
         translator = Translator(small.read(pieces))
         assert shown_pieces(translator, ["&apos;s"]) == (shown,)

@@ -11,16 +11,8 @@ import torch
 from small_models import KINDS, SHARED, small_model
 
 from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
-from fairseq_aiayn.inference.folder import (
-    END,
-    LONGEST,
-    NONE,
-    PADDING,
-    SPECIAL,
-    Model,
-    Vocabulary,
-    write_folder,
-)
+from fairseq_aiayn.inference.description import END, LONGEST, PADDING, SPECIAL, Model, Vocabulary
+from fairseq_aiayn.inference.folder import write_folder
 from fairseq_aiayn.inference.pytorch import Translator
 from fairseq_aiayn.paper import Decoding
 
@@ -40,7 +32,7 @@ def random_model(
     """A model whose parameters are all random, also those that begin as 0 or 1; with `ends`, near
     their initial values, and outputs end the earlier the larger it is."""
     kind = case if case in KINDS else SHARED
-    model = small_model(root / "exp", kind, **SIZES.get(case, {})).read(NONE)
+    model = small_model(root / "exp", kind, **SIZES.get(case, {})).read("none")
     torch.manual_seed(1)
     transformer = model.transformer
     with torch.no_grad():

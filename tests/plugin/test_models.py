@@ -13,8 +13,8 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.trainer import _catalog_shared_params
 from torch import Tensor
 
+from fairseq_aiayn.inference.description import TextProcessing
 from fairseq_aiayn.inference.export import Checkpoint
-from fairseq_aiayn.inference.folder import NONE, TextProcessing
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.stock_models import StockTranslator, stock_attention_weights
 
@@ -175,7 +175,7 @@ def test_a_checkpoint_is_translated_and_looked_at(model, args, aiayn, tmp_path):
         dictionary(WORDS).save(str(tmp_path / f"dict.{language}.txt"))
     checkpoint, page = tmp_path / "checkpoint.pt", tmp_path / "page.html"
     torch.save(state_of(model.state_dict(), 7, args=args), checkpoint)
-    stock = StockTranslator(Checkpoint(checkpoint, tmp_path, TextProcessing(NONE), None))
+    stock = StockTranslator(Checkpoint(checkpoint, tmp_path, TextProcessing("none"), None))
     ((best,),) = stock.search(["w3 w0 w5 w1"])
     numbers = stock.target.numbers(best.pieces)
     found = stock.attention_of(SOURCE.tolist(), numbers)

@@ -31,8 +31,7 @@ from recipe_runs import (
 
 from fairseq_aiayn import scores
 from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
-from fairseq_aiayn.inference.export import find_run
-from fairseq_aiayn.inference.folder import text_of_data
+from fairseq_aiayn.inference.export import folder_or_run, text_of_data
 from fairseq_aiayn.treebank.evalb import score_files, summarize
 
 RUN = "aiayn-tiny-1"
@@ -94,7 +93,7 @@ def test_a_score_comes_with_how_it_was_made(german):
     score = json.loads((exp / RUN / "score.json").read_text())
     assert score["sentences"] == 12 == len(lines_of(exp / RUN / "hypothesis.txt"))
     assert (exp / RUN / "report.html").exists()
-    assert find_run(exp / RUN).path == exp / RUN / "average.pt"
+    assert folder_or_run(exp / RUN).path == exp / RUN / "average.pt"
 
 
 def test_the_same_command_again_changes_nothing_and_other_options_are_refused(german):
@@ -117,7 +116,7 @@ def test_another_set_and_another_number_of_checkpoints_need_no_training(german):
     assert stages_run(last.stderr) == ["7-translate", "8-score"]
     settings = json.loads((exp / RUN / "settings.json").read_text())
     assert "average" not in settings["commands"] and settings["averaged"] == 1
-    assert find_run(exp / RUN).path == exp / RUN / "checkpoints/checkpoint_last.pt"
+    assert folder_or_run(exp / RUN).path == exp / RUN / "checkpoints/checkpoint_last.pt"
     again = finish([*words, "--stage", "5"])
     assert stages_run(again.stderr) == MODEL
     assert files_of(exp / RUN / "checkpoints") == trained
@@ -291,7 +290,7 @@ def test_trees_end_as_f1_also_after_three_kills(trees, tmp_path):
     part = exp / PARSER / "test"
     settings = json.loads((part / "settings.json").read_text())
     assert set(settings["commands"]) == {"train", "average", "validate", "generate", "score"}
-    find_run(exp.rename(tmp_path / "moved") / PARSER / "test").read()
+    folder_or_run(exp.rename(tmp_path / "moved") / PARSER / "test").read()
     (tmp_path / "moved").rename(exp)
     assert json.loads((part / "seconds.json").read_text())["sentences"] == treebanks.TEST
     assert json.loads((exp / "bin/data.json").read_text())["gold"] == 80

@@ -6,22 +6,17 @@ import re
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
 from dataclasses import replace
-from operator import itemgetter
 from pathlib import Path
 
 import pytest
 import torch
 from fairseq.data import data_utils
-from hypothesis import given
-from hypothesis import strategies as st
 from small_models import SENTENCES, Small, small_model
 
 import fairseq_aiayn
 from fairseq_aiayn import load
 from fairseq_aiayn.cli.options import PRECISIONS
-from fairseq_aiayn.inference.engine import Engine, pieces_of
 from fairseq_aiayn.inference.folder import read_folder
 from fairseq_aiayn.inference.pytorch import Translator, find_device
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES
@@ -30,47 +25,6 @@ from fairseq_aiayn.treebank.repair import repair
 CLOSE = {"abs": 1e-4, "rel": 1e-5}
 ROOT = Path(fairseq_aiayn.__file__).parents[1]
 MODELS = ("no embeddings shared", "learned positions")  # two vocabularies, one vocabulary
-
-
-@given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 30), st.integers(1, 25))
-def test_an_engine_maps_each_sentence_in_its_place(lengths, batch_tokens, at_once):
-    """Whatever the batches, which have no more tokens than allowed, with padding; the error of an
-    invalid sentence, here one of more than 7 tokens, comes after the outputs before it."""
-
-    def read(sentence: tuple[int, int]) -> tuple[int, int]:
-        if sentence[1] > 7:
-            raise ValueError("too long")
-        return sentence
-
-    def run(batch: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        assert len(batch) == 1 or len(batch) * max(n for _, n in batch) <= batch_tokens
-        return iter(batch)
-
-    sentences = [*enumerate(lengths, start=1)]
-    engine = Engine(read, run, lambda: "empty", batch_tokens, itemgetter(1))
-    expected = [
-        "too long" if sentence[1] > 7 else sentence if sentence[1] else "empty"
-        for sentence in sentences
-    ]
-    outputs = engine.outputs(sentences, at_once)
-    assert [str(o) if isinstance(o, ValueError) else o for o in outputs] == expected
-    stream = engine.stream(sentences, at_once)
-    before = expected.index("too long") if "too long" in expected else len(expected)
-    assert [next(stream) for _ in range(before)] == expected[:before]
-    if before == len(expected):
-        assert engine(sentences) == expected
-    else:
-        with pytest.raises(ValueError, match=f"^sentence {before + 1}: too long"):
-            next(stream)
-
-
-def test_a_text_too_long_for_its_tokens_is_refused_before_it_is_cut():
-    """Cutting takes seconds; white space and words that are not cut may be of any length."""
-    for text in ("a" * 300_000, "a b " * 100_000):
-        with pytest.raises(ValueError, match="at most 1,024 tokens, got [23]00,000 characters"):
-            pieces_of(text, pytest.fail, 1_024)
-    assert pieces_of(" " * 300_000 + "a", str.strip, 1_024) == "a"
-    assert pieces_of("a" * 300_000, str.split, 1_024) == ["a" * 300_000]
 
 
 def test_a_parser_refuses_a_text_before_it_is_split(parser_folder, monkeypatch):
