@@ -23,7 +23,6 @@ from fairseq_aiayn.inference.description import (
     PADDING,
     SPECIAL,
     TARGET,
-    TEXT_FILES,
     read_config,
     read_vocabulary,
     require_task,
@@ -49,7 +48,7 @@ class CTranslate2Translator:
         """Load a model; CTranslate2 chooses a device or a number of threads that is None, and
         weights are as in the file without a quantization; raises OSError or ValueError for what
         cannot be used."""
-        self.config = read_config(path, (*TEXT_FILES, *CTRANSLATE2_FILES))
+        self.config = read_config(path, CTRANSLATE2_FILES)
         require_task(self.config, "translation", path)
         text, self.V = self.config.text, len(read_vocabulary(path / TARGET))
         self.cut = text.cutter(self.config.source_lang, text.file_in(path))

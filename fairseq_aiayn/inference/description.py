@@ -40,9 +40,10 @@ Task = Literal["translation", "parsing"]
 PIECES_FILES = {"byte_pairs": "codes", "word_pieces": "pieces.model"}
 TEXT_FILES = (SOURCE, TARGET, *PIECES_FILES.values())
 VOCABULARIES = tuple(f"{kind}_vocabulary.json" for kind in ("shared", "source", "target"))
-CTRANSLATE2_FILES = [
-    f"{FOR_CTRANSLATE2}/{name}" for name in ("config.json", "model.bin", *VOCABULARIES)
-]
+CTRANSLATE2_FILES = (  # what it reads
+    *TEXT_FILES,
+    *(f"{FOR_CTRANSLATE2}/{name}" for name in ("config.json", "model.bin", *VOCABULARIES)),
+)
 WORD_BEGINS = "▁"  # how sentencepiece marks the beginning of a word
 CONTINUED = "@@ "  # how subword-nmt marks that a word goes on
 
@@ -91,35 +92,31 @@ class Config:
         return Search(beam, alpha, self.search.extra_length, nbest=nbest).over(V)
 
 
-def sums_of(folder: Path, names: Sequence[str]) -> dict[str, str]:
-    """Return the SHA-256 of each of these files that is in a folder, in hexadecimal digits."""
-    sums = {}
-    for name in names:
-        require_plain(folder / name)
-        if (folder / name).exists():
-            digest = sha256()
-            with (folder / name).open("rb") as file:
-                for part in iter(partial(file.read, 2**20), b""):
-                    digest.update(part)
-            sums[name] = digest.hexdigest()
-    return sums
-
-
 def read_config(folder: Path, unchanged: Sequence[str] = ()) -> Config:
     """Read the configuration of a folder; raises OSError, or ValueError if it is unusable or if the
     SHA-256 of an `unchanged` file is not the one in it; half of the byte pairs, for example, would
     silently cut text wrongly."""
     config = read_dataclass(Config, folder / CONFIG)
-    # Folders of earlier versions have no SHA-256 of their weights
-    names = [name for name in unchanged if name in config.sha256 or name != WEIGHTS]
-    sums = sums_of(folder, names)
-    for name in names:
-        if config.sha256.get(name) != sums.get(name):
+    for name in unchanged:
+        is_known = name in config.sha256 or name != WEIGHTS  # old folders have no SHA-256 of these
+        if is_known and sha256_of(folder / name) != config.sha256.get(name, ""):
             raise ValueError(
                 f"{folder / name}: changed since the export, its SHA-256 is another: use a copy, or"
                 " export the model again"
             )
     return config
+
+
+def sha256_of(file: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal digits, empty if there is no file."""
+    require_plain(file)
+    if not file.exists():
+        return ""
+    digest = sha256()
+    with file.open("rb") as content:
+        for part in iter(partial(content.read, 2**20), b""):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def require_task(config: Config, task: Task, name: object) -> None:

@@ -134,13 +134,11 @@ def text_of_data(data: Path) -> tuple[TextProcessing, Path | None]:
     """Return how the text of a recipe's data directory was made, in pieces already unless its note
     or a parser's pieces.model says otherwise, and the file that cut it; raises OSError or
     ValueError for a note that cannot be read."""
-    note = data / NOTE
-    if note.exists():
-        text = read_dataclass(TextProcessing, note)
-    elif (data / PIECES_FILES["word_pieces"]).exists():
-        text = TextProcessing("word_pieces")
+    if (data / NOTE).exists():
+        text = read_dataclass(TextProcessing, data / NOTE)
     else:
-        text = TextProcessing("none")
+        has_pieces = (data / PIECES_FILES["word_pieces"]).exists()
+        text = TextProcessing("word_pieces" if has_pieces else "none")
     return text, text.file_in(data)
 
 

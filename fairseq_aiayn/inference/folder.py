@@ -29,7 +29,7 @@ from fairseq_aiayn.inference.description import (
     Vocabulary,
     read_config,
     read_vocabulary,
-    sums_of,
+    sha256_of,
 )
 from fairseq_aiayn.nn.layers import Positions, SinusoidalPositions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
@@ -55,7 +55,8 @@ def write_folder(model: Model, path: Path, for_ctranslate2: bool = False) -> Non
             write_ctranslate2(model, part / FOR_CTRANSLATE2)
         (part / "README.md").write_text(model_card(model), encoding="utf-8")
         # Last: what a killed run leaves has no configuration, and is no model
-        sums = sums_of(part, (WEIGHTS, *TEXT_FILES, *CTRANSLATE2_FILES))
+        names = (WEIGHTS, *CTRANSLATE2_FILES)
+        sums = {name: digest for name in names if (digest := sha256_of(part / name))}
         content = asdict(replace(model.config, sha256=sums))
         text = json.dumps(content, indent=2, ensure_ascii=False)
         (part / CONFIG).write_text(f"{text}\n", encoding="utf-8")
@@ -71,9 +72,6 @@ def read_folder(path: Path) -> Model:
     weights = read_weights(path / WEIGHTS)
     transformer = build_transformer(config, source, target, weights, path / WEIGHTS)
     return Model(config, transformer, source, target, config.text.file_in(path), str(path))
-
-
-# The parameters of a model folder
 
 
 class NoInitialValues(TorchFunctionMode):
@@ -150,8 +148,6 @@ def require_finite(weights: Mapping[str, Tensor]) -> None:
             kind = str(tensor.dtype).removeprefix("torch.")
             raise ValueError(f"{name}: expected finite values in {kind}, got infinity or NaN")
 
-
-# The model card
 
 NOT_TOLD = "not recorded"
 

@@ -153,11 +153,9 @@ class Translator(TrainedModel):
         sources, targets = [*sources], [*targets]
         if len(sources) != len(targets):
             raise ValueError(f"expected {len(sources)} targets, one a source, got {len(targets)}")
-
-        def longer_side(pair: Pair) -> int:
-            return max(map(len, pair))
-
-        engine = Engine(self._pair, self._log_p, float, self.batch_tokens, longer_side)
+        engine = Engine(
+            self._pair, self._log_p, float, self.batch_tokens, lambda pair: max(map(len, pair))
+        )
         return engine(zip(sources, targets, strict=True))
 
     def attention(self, source: str, target: str | None = None) -> dict[str, Tensor]:
