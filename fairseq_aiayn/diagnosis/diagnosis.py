@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fairseq_aiayn.diagnosis.aspects import ASPECTS, Finding, judge, row_sizes, run_sizes
+from fairseq_aiayn.diagnosis.aspects import Finding, judge, row_sizes, run_sizes
 from fairseq_aiayn.diagnosis.course import Event, events
 from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import BASE, E_LEARNED, ROWS, TABLE_3_D, Row
@@ -39,10 +39,7 @@ def diagnose(run: Evidence, row: Row | None = None) -> Diagnosis:
     """Compare a training with a row; without one, with that of `row_of`."""
     is_judged = run.is_transformer or bool((row or run.row) and "arch" not in run.options)
     row = row or row_of(run)
-    judged = {
-        aspect.name: judge(aspect, run, row)
-        for aspect in (ASPECTS if is_judged else ASPECTS[:3])  # architecture, task, beginning
-    }
+    judged = dict(judge(run, row, is_judged))
     known = [(name, found) for name, found in judged.items() if found]
     known.sort(key=lambda pair: (not pair[1].differs, -pair[1].weight))
     return Diagnosis(
