@@ -159,7 +159,7 @@ def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
         "--lr-scheduler": "aiayn_inverse_sqrt",
         "--optimizer": "aiayn_adam",
     }
-    if not row.lr_factor == ROWS[row.name].lr_factor == 1.0:  # else --arch sets it
+    if row.lr_factor != 1 or ROWS[row.name].lr_factor != 1:  # which --arch sets
         model["--lr-factor"] = row.lr_factor
     return as_words(model | regime_options(row, gpus, max_tokens)) + REGIME_SWITCHES
 
@@ -180,7 +180,7 @@ def task_of(row: Row) -> str:
 
 
 def averaged_of(row: Row, subset: object) -> int:
-    """Return how many checkpoints the mean is of; Table 3, of the validation set, has no mean."""
+    """Return how many checkpoints are averaged; Table 3, on the validation set, averages none."""
     return 1 if subset == "valid" and row in TABLE_3 else row.averaged
 
 
@@ -191,7 +191,7 @@ def vocabulary_of(row: Row, corpus: str | None = None) -> int:
 
 
 def is_about(vocabulary: int, paper: int) -> bool:
-    """Return whether a vocabulary is within 5% of one that the paper calls "about" so large."""
+    """Return whether a vocabulary is within 5% of the paper's approximate size."""
     return abs(vocabulary / paper - 1) <= 0.05
 
 

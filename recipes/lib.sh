@@ -84,7 +84,8 @@ open_exp() {
     ((node_rank == 0)) || [[ $dry_run == true ]] ||
         { require_plain "$exp" && mkdir -p "$exp" && : >>"$exp/.lock"; }
     ((node_rank > 0)) || begin -w "$exp"
-    [[ $node_rank$force$dry_run != 0truefalse ]] || rm -f "$exp/${system-}-${row-}-${seeds-}/.training"
+    [[ $node_rank != 0 || $force == false || $dry_run == true ]] ||
+        rm -f "$exp/${system-}-${row-}-${seeds-}/.training"
 }
 
 # begin [-w] DIRECTORY: work in DIRECTORY, as the only process that does; with -w, wait for others.

@@ -174,7 +174,7 @@ runs: second_run_with_one_seed_counts
 diagnosis: no_mean_of_checkpoints_for_the_test_set_either
   subset == "valid" and row in TABLE_3 => row in TABLE_3
 corpus: sample_is_larger_than_asked_for
-  step = max(1, -(-total // pairs)) => step = max(1, total // pairs)
+  step = max(1, math.ceil(total / pairs)) => step = max(1, total // pairs)
 recipes/test_recipe_plans:same_steps: validation_and_test_text_is_not_normalized
   corpus.moses "${normalize[@]}" \ => corpus.moses \
 recipes/test_recipe_plans:same_steps: validation_and_test_text_keeps_its_case

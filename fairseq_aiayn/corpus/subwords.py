@@ -12,6 +12,7 @@ byte.
 from __future__ import annotations
 
 import io
+import math
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -79,8 +80,8 @@ def sample(texts: Sequence[Path], pairs: int) -> Iterator[str]:
     if pairs < 1:
         raise ValueError(f"--sample: expected at least 1 pair, got {pairs}")
     total = sum(1 for _ in stream_lines(texts[0]))
-    step = max(1, -(-total // pairs))
-    print(f"learning from {-(-total // step):,} of {total:,} pairs", file=sys.stderr)
+    step = max(1, math.ceil(total / pairs))
+    print(f"learning from {math.ceil(total / step):,} of {total:,} pairs", file=sys.stderr)
     for sides in islice(zip(*map(stream_lines, texts), strict=True), 0, None, step):
         yield from sides
 

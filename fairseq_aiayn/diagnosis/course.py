@@ -165,7 +165,7 @@ def _progress(run: Evidence) -> Iterator[Event]:
     asked, epochs = run.number("max_update"), run.number("max_epoch")
     done = max((int(line["epoch"]) for line in run.log.statistics if "epoch" in line), default=0)
     text = f"{run.updates:,} updates" + (f" of {asked:,.0f}" if asked else "")
-    text += f", {done} epoch{'s' * (done > 1)}" + (f" of {epochs:g}" if epochs else "")
+    text += f", {done} epoch{'s' if done > 1 else ''}" + (f" of {epochs:g}" if epochs else "")
     text += ", finished" if run.is_finished else ", still running or broken off"
     if run.tokens_per_update:
         text += f"; {run.tokens_per_update:,.0f} target tokens an update"

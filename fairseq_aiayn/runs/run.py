@@ -171,12 +171,13 @@ def read_run(directory: Path) -> tuple[ScoredRun, Log]:
     training = directory.absolute().parent if is_parser else directory
     scored = _read_parsing(directory, training) if is_parser else _read_translation(directory)
     log, validation = (read_log(training / f"{name}.log") for name in ("train", "valid"))
+    # The target side of a parser has no subwords
+    entries = validation.dictionaries[:-1] if is_parser else validation.dictionaries
     known: dict[str, Any] = {
         "settings": settings,
         "training": training_of(log),
         "dev_perplexity": last_perplexity(validation),
-        # The target side of a parser has no subwords
-        "vocabulary": [None, None, *validation.dictionaries][-2 if is_parser else -1],
+        "vocabulary": entries[-1] if entries else None,
         **scored,
     }
     return (ParserRun if is_parser else TranslationRun)(**known), log
