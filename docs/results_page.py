@@ -11,6 +11,7 @@ and commands are in the JSON files only.
 
 from __future__ import annotations
 
+import math
 import os
 import textwrap
 from pathlib import Path
@@ -18,8 +19,8 @@ from urllib.parse import quote
 
 from fairseq_aiayn.report.document import as_markdown
 from fairseq_aiayn.report.pages import sections
-from fairseq_aiayn.report.results import read_results
-from fairseq_aiayn.text import script, write_whole
+from fairseq_aiayn.report.results import Results
+from fairseq_aiayn.text import dataclass_of, read_dataclass, script, write_whole
 
 INTRODUCTION = """\
 # Results
@@ -48,6 +49,16 @@ def make_page(results: Path, output: Path) -> str:
             shown = {title: tables[title] for title in tables if title not in LEFT_OUT}
             parts.append(as_markdown(shown, level=3))
     return "\n".join(map(wrapped, "\n".join(parts).split("\n")))
+
+
+def read_results(path: Path) -> Results:
+    """Read the results in a JSON file; raises OSError, or ValueError for anything else in it."""
+    content = read_dataclass(dict, path)
+    for run in content.get("runs", ()):
+        # JSON has no number for the perplexity of a diverged training
+        if run.get("dev_perplexity", 0) is None:
+            run["dev_perplexity"] = math.nan
+    return dataclass_of(content, Results, path)
 
 
 def wrapped(line: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -35,7 +34,6 @@ from fairseq_aiayn.scores import (
     paired_bootstrap,
     sentence_chrf,
 )
-from fairseq_aiayn.text import dataclass_of, read_dataclass
 from fairseq_aiayn.treebank.evalb import find_parameters, score_files
 
 COMPARISON, TABLE3, TABLE4 = "comparison", "table3", "table4"  # kinds, as JSON names them
@@ -55,7 +53,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Results:
-    """Runs that stand in one table: what docs/results.md is made of."""
+    """Runs that stand in one table."""
 
     kind: str
     runs: tuple[ParserRun | TranslationRun, ...]
@@ -176,16 +174,6 @@ def read_table3(directories: Sequence[Path]) -> Results:
     runs = sorted(finished.values(), key=lambda run: systems.index(run.settings.system))
     runs.sort(key=lambda run: TABLE_3_ROWS.index(str(run.settings.row)))
     return Results(TABLE3, tuple(runs), unfinished=tuple(unfinished))
-
-
-def read_results(path: Path) -> Results:
-    """Read the results in a JSON file; raises OSError, or ValueError for anything else in it."""
-    content = read_dataclass(dict, path)
-    for run in content.get("runs", ()):
-        # JSON has no number for the perplexity of a diverged training
-        if run.get("dev_perplexity", 0) is None:
-            run["dev_perplexity"] = math.nan
-    return dataclass_of(content, Results, path)
 
 
 def results_as_json(results: Results) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from faults import fault_of
 from matplotlib import rc_context
+from results_page import read_results
 from run_directories import (
     MADE,
     f1_score,
@@ -32,7 +33,7 @@ from fairseq_aiayn import scores
 from fairseq_aiayn.cli.main import main
 from fairseq_aiayn.report.curves import LINES, draw_learning_curves
 from fairseq_aiayn.report.document import Code, Details, Table, Texts, as_html, as_markdown
-from fairseq_aiayn.report.results import read_report, read_results
+from fairseq_aiayn.report.results import read_report
 from fairseq_aiayn.runs.logs import SECONDS
 from fairseq_aiayn.text import one_line
 
