@@ -187,15 +187,13 @@ def run_compare(arguments: argparse.Namespace) -> None:
       aiayn compare exp/demo/aiayn-tiny-1 exp/demo/stock-tiny-1 --output exp/demo/table
       aiayn compare exp/wsj_parsing/gum/*-1/test --output exp/wsj_parsing/gum/table
     """
-    from fairseq_aiayn.report.document import blocks_as_markdown
-    from fairseq_aiayn.report.pages import RESULTS, sections, write_page
+    from fairseq_aiayn.report.pages import write_page
     from fairseq_aiayn.report.results import read_report
 
     if arguments.examples < 0:
         raise ValueError(f"--examples: expected at least 0, got {arguments.examples}")
     report = read_report(arguments.runs, arguments.examples)
-    write_page(report, arguments.output, "table")
-    print(blocks_as_markdown(sections(report)[RESULTS], one_line), end="")
+    print(write_page(report, arguments.output, "table"), end="")
 
 
 def declare_diagnose(parser: argparse.ArgumentParser) -> None:

@@ -171,12 +171,12 @@ def _regularization(run: Evidence, row: Row) -> Findings:
 
 # --- batch, updates and learning rate (sections 5.1 to 5.3), which are judged together ----------
 
-FULL = 0.75  # the target tokens of a batch are fewer than its --max-tokens: padding counts
+FULL = 0.75  # a batch has fewer target tokens than --max-tokens, which counts padding
 HALF = 0.5
 SENTENCES = ("batch_size", "max_sentences")  # of a batch, at most; since fairseq 0.10, and before
 OF_A_SENTENCE = 28  # tokens, about the mean of WMT14 in subwords
 FALLING = 0.01  # bits per token
-SAME_RATE = 0.05  # a peak no further from the paper's is the same
+SAME_RATE = 0.05  # peaks within 5% of the paper's count as equal
 RECIPE = "a known good recipe (Ott et al. 2018)"
 OUR_RATE = "aiayn_inverse_sqrt"
 SMALL_BATCH = "base had BLEU 26.57 on one GPU, 25.15 with 3,072 tokens (tensor2tensor#129)"

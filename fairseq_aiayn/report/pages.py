@@ -26,6 +26,7 @@ from fairseq_aiayn.report.document import (
     Texts,
     as_html,
     as_markdown,
+    blocks_as_markdown,
     escaped,
     table_of,
     turned,
@@ -44,7 +45,7 @@ from fairseq_aiayn.runs.record import TRAIN, Place
 from fairseq_aiayn.runs.run import ParserRun, Run, TranslationRun
 from fairseq_aiayn.runs.seeds import OverSeeds, against, deviation
 from fairseq_aiayn.settings import EN_DE, ENCODER_AND_DECODER, SIDES, option
-from fairseq_aiayn.text import write_whole
+from fairseq_aiayn.text import one_line, write_whole
 
 RESULTS = "Results"
 WSJ = ("wsj", "wsj_semi_supervised")  # as the recipe calls the paper's corpora
@@ -70,15 +71,16 @@ MEANING_OF_P = (
 )
 
 
-def write_page(results: Results, directory: Path, stem: str) -> None:
+def write_page(results: Results, directory: Path, stem: str) -> str:
     """Write `stem`.md, `stem`.json and report.html into a directory, which is created if it is
-    missing."""
+    missing, and return the table for a terminal."""
     names = " · ".join(run.name for run in results.runs)
     title, found = "Table 3" if results.kind == TABLE3 else names, sections(results)
     directory.mkdir(parents=True, exist_ok=True)
     write_whole(directory / f"{stem}.md", f"# {escaped(title)}\n\n{as_markdown(found)}")
     write_whole(directory / f"{stem}.json", results_as_json(results))
     write_whole(directory / "report.html", as_html(title, found))
+    return blocks_as_markdown(found[RESULTS], one_line)
 
 
 def sections(results: Results) -> Sections:

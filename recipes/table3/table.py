@@ -11,8 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairseq_aiayn.paper import TABLE_3
-from fairseq_aiayn.report.document import blocks_as_markdown, one_line
-from fairseq_aiayn.report.pages import RESULTS, sections, write_page
+from fairseq_aiayn.report.pages import write_page
 from fairseq_aiayn.report.results import read_table3
 from fairseq_aiayn.text import script
 
@@ -26,9 +25,7 @@ def main() -> None:
         if arguments.rows:
             print(*(row.name for row in TABLE_3))
             return
-        table = read_table3(arguments.runs)
-        write_page(table, arguments.output, "table3")
-        print(blocks_as_markdown(sections(table)[RESULTS], one_line), end="")
+        print(write_page(read_table3(arguments.runs), arguments.output, "table3"), end="")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""Where a training differs from the paper; its options are fairseq's own parse. What the files of
-trainings say, whole, cut off or unsafe."""
+"""Where a training differs from the paper, by fairseq's own options; files whole, cut, unsafe."""
 
 import json
 from argparse import Namespace
