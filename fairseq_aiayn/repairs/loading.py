@@ -1,15 +1,12 @@
-"""Let fairseq's commands load checkpoints, checked before anything is built from them.
-
-Stock fairseq refuses every checkpoint on PyTorch 2.6 and later. Moreover, the configuration in a
-checkpoint selects the classes that fairseq builds, and some of them evaluate strings of it as
-Python, open files that it names, or take as much memory as it says.
-"""
+"""fairseq loads no checkpoint on PyTorch 2.6 and later, and runs the code in one before that; and
+what it builds of one takes as much memory as the checkpoint says. Here, all are loaded, and checked
+before anything is built of them."""
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -18,28 +15,19 @@ from typing import Any
 import torch
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
-from fairseq.tasks import TASK_REGISTRY, FairseqTask
+from fairseq.tasks import FairseqTask
 from torch import nn
 from torch.nn.modules.module import register_module_buffer_registration_hook as of_buffers
 from torch.nn.modules.module import register_module_parameter_registration_hook as of_parameters
 
-from fairseq_aiayn.checkpoints import Allowance, Unread, only_safe_globals, plain, read_checkpoint
+from fairseq_aiayn.checkpoints import Allowance, Unread, only_safe_globals, read_checkpoint
+from fairseq_aiayn.repairs.guard import AskedForMoreError, guarded, nothing_unasked
+from fairseq_aiayn.repairs.program import given
 
 # When a training resumes, the first process loads the checkpoint and sends it to the others by
 # torch.save and torch.load. A placeholder, which holds one index, then replaces each tensor.
 SENT_BETWEEN_PROCESSES = (distributed_utils._TensorPlaceholder, Unread)
-# Modules of fairseq that were reviewed: they evaluate strings only through functions that `literal`
-# wraps, run no other code, and open no files but dictionaries in the directory of the data.
-REVIEWED = {
-    "model": ("transformer.transformer_legacy",),
-    "task": ("translation", "translation_multi_simple_epoch"),
-    "criterion": (
-        *("cross_entropy", "label_smoothed_cross_entropy"),
-        *(f"label_smoothed_cross_entropy_with_{name}" for name in ("rdrop", "alignment")),
-    ),
-}
 # What these options of a checkpoint may give, up to which value
 ALLOWED_OPTIONS: dict[str, dict[str, float]] = {
     "eval_bleu_args": {"beam": 100, "max_len_a": 100.0, "max_len_b": 10_000, "min_len": 1}
@@ -65,42 +53,37 @@ class Loading:
 
     def checked(self, load_checkpoint_to_cpu: Callable) -> Callable:
         """Wrap the function through which all of fairseq reads checkpoints. The wrapped function
-        raises ValueError, with the name of the file, as `read_checkpoint` and `require_known_names`
-        do."""
+        raises ValueError, with the name of the file, as `read_checkpoint` does."""
 
         @wraps(load_checkpoint_to_cpu)
         def load(path: str, *arguments: object, **options: object) -> dict:
             local = Path(PathManager.get_local_path(path))
-            state = read_checkpoint(local)
-            try:
-                require_known_names(state)
-            except ValueError as error:
-                raise ValueError(f"{path}: {error}") from error
-            self.size = local.stat().st_size
-            try:
-                with only_safe_globals():
-                    loaded = load_checkpoint_to_cpu(path, *arguments, **options)
-                # Drop the validation sums: nothing reads them, and --eval-bleu stores arrays there.
-                loaded["extra_state"].get("metrics", {}).pop("valid", None)
-                require_numbers(loaded)
-            except OSError:
-                raise
-            except Exception as error:  # any value of the wrong type can raise any error
-                reason = str(error) or type(error).__name__
-                message = f"{path}: fairseq cannot load this checkpoint: {reason}"
-                raise ValueError(message) from error
+            with nothing_unasked(str(local)):
+                read_checkpoint(local)
+                self.size = local.stat().st_size
+                try:
+                    with only_safe_globals():
+                        loaded = load_checkpoint_to_cpu(path, *arguments, **options)
+                    # Nothing reads the sums over validations; --eval-bleu stores arrays there
+                    loaded["extra_state"].get("metrics", {}).pop("valid", None)
+                    require_numbers(loaded)
+                except (OSError, AskedForMoreError):
+                    raise
+                except Exception as error:  # any value of the wrong type can raise any error
+                    reason = str(error) or type(error).__name__
+                    message = f"{path}: fairseq cannot load this checkpoint: {reason}"
+                    raise ValueError(message) from error
             return loaded
 
         return load
 
     def bounded(self, build_model: Callable) -> Callable:
         """Wrap the function that builds a model: that of a checkpoint is first built without
-        memory. Raises ValueError if it reads files, or is larger than the file can hold."""
+        memory. Raises ValueError if it is larger than the file can hold."""
 
         @wraps(build_model)
         def build(cfg: Any, task: FairseqTask, from_checkpoint: bool = False) -> Any:
-            if from_checkpoint:
-                require_no_vectors(plain(cfg))
+            if from_checkpoint and guarded.files is not None:
                 require_plain_search(getattr(task, "cfg", None))
                 with torch.device("meta"), at_most(2 * self.size + TABLES):
                     build_model(cfg, task, from_checkpoint)
@@ -129,50 +112,26 @@ def at_most(numbers: int) -> Iterator[None]:
 LOADING = Loading()
 
 
-def require_known_names(state: Mapping[str, Any]) -> None:
-    """Raise ValueError unless every class that a configuration selects is registered, and its
-    model, task and criterion are this package's or REVIEWED."""
-    registries: dict[str, Any] = {kind: known["registry"] for kind, known in REGISTRIES.items()}
-    registries |= {"model": ARCH_MODEL_REGISTRY | MODEL_REGISTRY, "task": TASK_REGISTRY}
-    selected = [*selections(state, registries)]
-    if "model" not in dict(selected):
-        raise ValueError("expected a configuration with the name of a model, got none")
-    for kind, name in selected:
-        known = registries[kind].get(name) if isinstance(name, str) else None
-        home = known.__module__ if known is not None else "none"
-        modules = REVIEWED.get(kind, ())
-        is_reviewed = kind not in REVIEWED or home in [f"fairseq.{kind}s.{one}" for one in modules]
-        if known is None or not (is_reviewed or home.startswith("fairseq_aiayn.")):
-            expected = ", ".join(module.partition(".")[0] for module in modules)
-            raise ValueError(
-                f"{kind} {str(name)[:60]!r} is not known to be harmless in a checkpoint, expected"
-                f" one of this plugin or of fairseq's {expected or 'registered ones'}"
-            )
+def building_nothing_unasked(load_models: Callable) -> Callable:
+    """Wrap the function that builds tasks and models of checkpoints."""
+
+    @wraps(load_models)
+    def wrapped(filenames: Sequence[str], *arguments: object, **options: object) -> object:
+        with nothing_unasked(*filenames):
+            return load_models(filenames, *arguments, **options)
+
+    return wrapped
 
 
-def selections(state: Mapping[str, Any], kinds: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield every kind of class with each name that fairseq could take for a configuration's."""
-    args, cfg = (plain(state.get(key)) or {} for key in ("args", "cfg"))
-    for kind in kinds:
-        option = "arch" if kind == "model" else kind
-        section = cfg.get(kind)
-        section = section if isinstance(section, dict) else {option: section}
-        for name in (args.get(option), section.get(option), section.get("_name")):
-            if name is not None:
-                yield kind, name
+def criterion_of_a_checkpoint(build_criterion: Callable) -> Callable:
+    """Wrap the function that builds a criterion: fairseq-validate builds a checkpoint's."""
 
+    @wraps(build_criterion)
+    def wrapped(*arguments: object, **options: object) -> object:
+        with nothing_unasked(str(given.get("path"))):
+            return build_criterion(*arguments, **options)
 
-def require_no_vectors(model: Any) -> None:
-    """Raise ValueError for the configuration of a model that reads files of word vectors."""
-    for name, value in model.items():
-        if isinstance(value, dict):
-            require_no_vectors(value)
-        elif name.endswith("embed_path") and value:
-            raise ValueError(
-                f"{name} is {str(value)[:60]!r}, and files that a checkpoint names are not opened:"
-                " fairseq-generate, fairseq-interactive and fairseq-validate take"
-                f" --model-overrides \"{{'{name}': None}}\""
-            )
+    return wrapped
 
 
 def require_plain_search(cfg: Any) -> None:
@@ -183,11 +142,11 @@ def require_plain_search(cfg: Any) -> None:
     for name, largest in ALLOWED_OPTIONS.items():
         text: Any = getattr(cfg, name, None)
         try:
-            given = json.loads(text)
+            chosen = json.loads(text)
             plain_search = all(
                 type(value) in (type(largest[option]), int, bool)
                 and (option == "beam") <= value <= largest[option]
-                for option, value in given.items()
+                for option, value in chosen.items()
             )
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             plain_search = False
@@ -231,22 +190,6 @@ def is_numeric(value: Any, allowance: Allowance) -> bool:
     if isinstance(value, torch.Tensor):
         return value.numel() == 1
     return isinstance(value, float | None) or (isinstance(value, int) and abs(value) < 2**63)
-
-
-def of_a_command(setup_task: Callable) -> Callable:
-    """Wrap the constructor of a task that opens files under the names of many options: it takes
-    them from the command line only, and raises ValueError for those of a checkpoint."""
-
-    @wraps(setup_task)
-    def setup(args: Any, from_checkpoint: bool = False, **options: object) -> FairseqTask:
-        if from_checkpoint:
-            raise ValueError(
-                "a translation_multi_simple_epoch task is not made from a checkpoint, whose options"
-                " name files"
-            )
-        return setup_task(args, **options)
-
-    return setup
 
 
 def literal(evaluate: Callable) -> Callable:

@@ -18,7 +18,6 @@ from fairseq.dataclass.configs import OptimizationConfig
 from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 
-from fairseq_aiayn.repairs.loading import require_known_names
 from fairseq_aiayn.repairs.program import LANGUAGES, given, training_program
 from fairseq_aiayn.text import shortened
 
@@ -38,8 +37,8 @@ def refuse(parser: ArgumentParser, message: str) -> NoReturn:
 
 def checking_options(parse_args_and_arch: Callable) -> Callable:
     """Wrap the parser of options: without torch_xla, --bf16 does not ask for a TPU. It raises
-    ValueError without the --task that a command needs, and as `require_matching` and, before a
-    training, `require_known_names` do. What was parsed is also in `given`."""
+    ValueError without the --task that a command needs, and as `require_matching` does. What was
+    parsed is also in `given`."""
 
     @wraps(parse_args_and_arch)
     def wrapped(parser: ArgumentParser, *arguments: object, **named: object) -> object:
@@ -55,9 +54,6 @@ def checking_options(parse_args_and_arch: Callable) -> Callable:
                 name_languages(parsed)
             given.update(vars(parsed))
             require_matching(vars(parsed))
-            # Else nothing could load its checkpoints; fairseq-generate has an --arch, too: wav2vec2
-            if "max_update" in parsed and not parsed.no_save:
-                require_known_names({"args": parsed})
             if utils.xm is None and "tpu" in parsed and parsed.bf16:  # fairseq sets both
                 parsed.tpu = False
         return parsed

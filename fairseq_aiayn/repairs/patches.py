@@ -37,6 +37,7 @@ from fairseq_aiayn.repairs.program import SEARCHING, TRAIN, command_name, traini
 VARIABLE = "AIAYN_REPAIRS"
 HALF = "fairseq.optim.fp16_optimizer:_FP16OptimizerMixin"
 AFTER_UPDATE = "cfg trainer task epoch_itr valid_subsets end_of_epoch"
+LOAD_MODELS = "filenames arg_overrides task strict suffix num_shards state"
 EVALUATING = {"eval_str_list": "x type", "eval_str_dict": "x type", "eval_bool": "x default"}
 
 
@@ -98,10 +99,12 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
               "PyTorch 2.6 and later refuse every checkpoint, earlier ones run its code",
               issue=5610),
         Patch("fairseq.models:build_model", "cfg task from_checkpoint", loading.LOADING.bounded, "",
-              "a model of any size is built, and files opened, as a checkpoint says"),
-        Patch("fairseq.tasks.translation_multi_simple_epoch:"
-              "TranslationMultiSimpleEpochTask.setup_task", "args kwargs", loading.of_a_command, "",
-              "opens files that a checkpoint names"),
+              "a model of any size is built if a checkpoint says so"),
+        Patch("fairseq.checkpoint_utils:load_model_ensemble_and_task", LOAD_MODELS,
+              loading.building_nothing_unasked, "",
+              "evaluates strings of a checkpoint, and opens files that it names"),
+        Patch("fairseq.criterions:build_criterion", "cfg task from_checkpoint",
+              loading.criterion_of_a_checkpoint, "search", "so does a criterion"),
         *(Patch(f"fairseq.utils:{name}", parameters, loading.literal, "",
                 "evaluates strings of a checkpoint as Python", for_fairseq=True)
           for name, parameters in EVALUATING.items()),
@@ -190,8 +193,7 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
     ),
     "direction": (
         Patch("fairseq.checkpoint_utils:load_model_ensemble_and_task",
-              "filenames arg_overrides task strict suffix num_shards state",
-              direction.checking_direction, "search",
+              LOAD_MODELS, direction.checking_direction, "search",
               "a model of the other direction translates into nonsense"),
     ),
     "memory": (

@@ -1,23 +1,31 @@
 """Checkpoints that somebody made to run code, to read what is not theirs, or to take memory and
 time without end: each is refused, with its name, before anything is built from it."""
 
-import argparse
+import importlib
+import json
 import os
 import pickle
+import warnings
 import zipfile
+from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO
 
+import fairseq
 import numpy
 import pytest
 import torch
 from checkpoint_states import Intruder, checkpoint, configuration, expression, save
-from fairseq import checkpoint_utils, utils
+from fairseq import checkpoint_utils, criterions, utils
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.data import Dictionary
+from omegaconf import OmegaConf
 
 from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
 from fairseq_aiayn.checkpoints import read_checkpoint
+from fairseq_aiayn.repairs.guard import nothing_unasked
+from fairseq_aiayn.repairs.loading import criterion_of_a_checkpoint
 
 
 def refusal(path: Path) -> str:
@@ -41,7 +49,7 @@ class Call:
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])
 def test_a_command_in_a_checkpoint_is_refused_and_not_run(zipped: bool, tmp_path: Path) -> None:
     path, marker = tmp_path / "evil.pt", tmp_path / "ran"
-    evil = argparse.Namespace(arch=Intruder(marker))
+    evil = Namespace(arch=Intruder(marker))
     torch.save(checkpoint(cfg=evil), path, _use_new_zipfile_serialization=zipped)
     assert "refused, it asks for posix.system" in refusal(path)
     with pytest.raises(pickle.UnpicklingError):  # torch.load itself, as fairseq calls it
@@ -81,7 +89,7 @@ def test_only_a_reference_to_a_plain_value_is_resolved(content, tmp_path):
     for given in (
         {"cfg": cfg},
         {"cfg": configuration(cfg)},
-        {"args": argparse.Namespace(**content)},
+        {"args": Namespace(**content)},
     ):
         path = save(tmp_path / "evil.pt", checkpoint() | given)
         assert "expected a reference to a value of the configuration" in refusal(path)
@@ -116,7 +124,7 @@ def test_lists_within_lists_end(tmp_path):
     loop: list = []
     loop.append(loop)
     for value in (wide, loop):
-        state = checkpoint(args=argparse.Namespace(arch=value))
+        state = checkpoint(args=Namespace(arch=value))
         refusal(save(tmp_path / "evil.pt", state))
         state["extra_state"]["best"] = value
         refusal(save(tmp_path / "evil.pt", state | {"args": None}))
@@ -141,38 +149,6 @@ def test_no_key_takes_hours_or_the_stack(value, zipped, tmp_path):
         {}, path, SimpleNamespace(__name__="pickle", dump=pickle.dump, Pickler=Key), 2, **zipped
     )
     assert "refused, it has values within values without end" in refusal(path)
-
-
-@pytest.mark.parametrize(
-    ("kind", "content"),
-    [
-        ("model", argparse.Namespace(_name="fconv", arch="fconv")),
-        ("model", {"_name": "transformer", "arch": "fconv"}),
-        ("model", {"_name": ["fconv"]}),
-        ("criterion", {"_name": "ctc", "wer_args": "x"}),
-        ("criterion", "ctc"),
-        ("task", {"_name": "language_modeling"}),
-        ("task", argparse.Namespace(task="translation_lev", _name="translation")),
-        ("tokenizer", {"_name": "../../x"}),
-        # fairseq would read a configuration file of this name, which may name variables
-        ("scoring", "../../x"),
-    ],
-)
-def test_names_are_those_of_harmless_classes(kind, content, tmp_path):
-    """In each form that a configuration has in files."""
-    cfg = checkpoint()["cfg"] | {kind: content}
-    forms = [{"cfg": cfg}, {"cfg": configuration(cfg)}]
-    if isinstance(content, str):
-        args = {"arch": "aiayn_tiny", "task": "translation", kind: content}
-        forms.append({"cfg": None, "args": argparse.Namespace(**args)})
-    for form in forms:
-        line = refusal(save(tmp_path / "evil.pt", checkpoint() | form))
-        assert f"evil.pt: {kind} " in line and "not known to be harmless" in line
-
-
-def test_a_model_has_a_name(tmp_path):
-    path = save(tmp_path / "evil.pt", checkpoint({"wav2vec_ctc": {}}))  # fairseq: the only field
-    assert "expected a configuration with the name of a model" in refusal(path)
 
 
 def test_no_string_is_evaluated(tmp_path):
@@ -202,10 +178,10 @@ def stock(directory, task="translation", search=None, **options):
         (directory / f"dict.{language}.txt").write_text("x 1\n")
     sizes = {"encoder_embed_dim": 8, "decoder_embed_dim": 8, "encoder_layers": 1}
     sizes |= {"decoder_layers": 1, "share_all_embeddings": True}
-    model = argparse.Namespace(_name="transformer", arch="transformer", **sizes | options)
+    model = Namespace(**{"_name": "transformer", "arch": "transformer"} | sizes | options)
     state = checkpoint(model)
     languages = {"source_lang": "en", "target_lang": "de"} | (search or {})
-    state["cfg"]["task"] = argparse.Namespace(task=task, data=str(directory), **languages)
+    state["cfg"]["task"] = Namespace(task=task, data=str(directory), **languages)
     state["model"] = {"encoder.embed_tokens.weight": torch.ones(len(Dictionary()) + 1, 8)}
     return str(save(directory / "evil.pt", state))
 
@@ -227,18 +203,74 @@ def test_a_small_file_has_no_large_model(options, tmp_path):
         checkpoint_utils.load_model_ensemble_and_task([stock(tmp_path, **options)])
 
 
-def test_word_vectors_that_a_checkpoint_names_are_not_opened(tmp_path):
-    """A training that goes on reads those of its own options, so the file itself may be loaded."""
-    vectors = {"encoder_embed_path": "/dev/zero"}
-    for model in (vectors, {"encoder": {"embed_path": "/dev/zero"}}):
-        path = stock(tmp_path, **model)
-        checkpoint_utils.load_checkpoint_to_cpu(path)
-        with pytest.raises(ValueError, match="files that a checkpoint names are not opened"):
-            checkpoint_utils.load_model_ensemble_and_task([path])
-    with pytest.raises(RuntimeError, match="Missing key"):  # it is built, without vectors
-        checkpoint_utils.load_model_ensemble_and_task(
-            [stock(tmp_path, **vectors)], {**vectors, "encoder_embed_path": None}
-        )
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"encoder_embed_path": "MARK"}, "open '.*mark'"),
+        ({"_name": "fconv", "arch": "fconv", "encoder_layers": "MARK"}, "evaluate a string"),
+        ({"_name": "fconv", "arch": "transformer", "encoder_layers": "MARK"}, "evaluate a string"),
+    ],
+)
+def test_what_is_built_of_a_checkpoint_opens_and_evaluates_nothing(
+    options, what, tmp_path, monkeypatch
+):
+    """Unless the user says so. A training that goes on builds its own options, so that it may load
+    the file."""
+    mark = tmp_path / "mark"
+    value = expression(mark) if "evaluate" in what else str(mark)
+    path = stock(tmp_path, **json.loads(json.dumps(options).replace('"MARK"', json.dumps(value))))
+    checkpoint_utils.load_checkpoint_to_cpu(path)
+    with pytest.raises(ValueError, match=f"{what}.*; if you trust it: AIAYN_TRUST={path}"):
+        checkpoint_utils.load_model_ensemble_and_task([path])
+    assert not mark.exists()
+    monkeypatch.setenv("AIAYN_TRUST", f"other.pt:{path}")
+    with pytest.raises(Exception) as error:
+        checkpoint_utils.load_model_ensemble_and_task([path])
+    assert "if you trust it" not in str(error.value)
+    assert mark.exists() == ("evaluate" in what)
+
+
+def test_what_is_built_may_warn_and_import(tmp_path, monkeypatch):
+    """A warning shows a line of its code, wherever that lies."""
+    (tmp_path / "with_warning.py").write_text("import warnings\n\nwarnings.warn('seen')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with nothing_unasked("x.pt"):
+        with pytest.warns(UserWarning, match="seen") as caught:
+            importlib.import_module("with_warning")
+        text = warnings.formatwarning("seen", UserWarning, caught[0].filename, 3)
+    assert "warnings.warn('seen')" in text
+
+
+@pytest.mark.filterwarnings("ignore:Exception ignored in.*SentenceRankingCriterion.__del__")
+@pytest.mark.parametrize(
+    ("cfg", "what"),
+    [
+        ({"_name": "ctc", "wer_args": "MARK"}, "evaluate a string"),
+        ({"_name": "sentence_ranking", "save_predictions": "MARK"}, "open '.*mark'"),
+    ],
+)
+def test_no_criterion_of_a_checkpoint_does_either(cfg, what, tmp_path):
+    mark = tmp_path / "mark"
+    value = expression(mark) if "evaluate" in what else str(mark)
+    cfg = {key: value if it == "MARK" else it for key, it in cfg.items()}
+    if defaults := CRITERION_DATACLASS_REGISTRY.get(cfg["_name"]):
+        cfg = OmegaConf.merge(defaults(), cfg)
+    else:
+        cfg = Namespace(criterion=cfg["_name"], ranking_head_name="x", num_classes=1, **cfg)
+    task = SimpleNamespace(target_dictionary=Dictionary())
+    with pytest.raises(ValueError, match=what):
+        criterion_of_a_checkpoint(criterions.build_criterion)(cfg, task)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("kind", ["scoring", "tokenizer"])
+def test_no_configuration_file_that_it_names_is_read(kind, tmp_path):
+    """fairseq reads the files of an option's choices, in which variables may be named."""
+    (tmp_path / "x.yaml").write_text("_name: ${oc.env:HOME}\n")
+    name = os.path.relpath(tmp_path / "x", Path(fairseq.__file__).parent / "config" / kind)
+    args = Namespace(arch="aiayn_tiny", task="translation", **{kind: name})
+    line = refusal(save(tmp_path / "evil.pt", checkpoint() | {"cfg": None, "args": args}))
+    assert "asks to open" in line
 
 
 @pytest.mark.parametrize(
@@ -297,16 +329,8 @@ def test_updates_are_a_number(updates, tmp_path):
 
 
 def test_no_option_takes_the_memory_or_the_name_of_a_parameter_the_terminal(tmp_path):
-    args = argparse.Namespace(arch="aiayn_tiny", task="translation", max_update="-" * 200_000 + "1")
+    args = Namespace(arch="aiayn_tiny", task="translation", max_update="-" * 200_000 + "1")
     path = save(tmp_path / "evil.pt", checkpoint(args=args, cfg=None))
     assert "fairseq cannot load this checkpoint: " in refusal(path)
     path = save(tmp_path / "evil.pt", checkpoint() | {"model": {"\x1b[2J": torch.ones(1)}})
     assert "expected dense tensors by their names" in refusal(path)
-
-
-def test_a_task_that_opens_many_files_is_named_by_a_checkpoint_but_not_made(tmp_path):
-    """Breaks if the files are opened, or if a training with this task cannot go on."""
-    path = stock(tmp_path, task="translation_multi_simple_epoch")
-    checkpoint_utils.load_checkpoint_to_cpu(path)
-    with pytest.raises(ValueError, match="not made from a checkpoint"):
-        checkpoint_utils.load_model_ensemble_and_task([path])

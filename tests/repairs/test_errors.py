@@ -118,17 +118,6 @@ def test_an_option_that_needs_another_names_it(flags, missing, given):
     parse(*words, *given.split())
 
 
-@pytest.mark.parametrize("flags", ["ctc", "sentence_ranking", "cross_entropy --task denoising"])
-def test_a_training_whose_checkpoints_would_be_refused_does_not_begin(flags):
-    words = ["--arch", "aiayn_tiny", "--criterion", *flags.split()]
-    with pytest.raises(ValueError, match="is not known to be harmless in a checkpoint"):
-        parse(*words)
-    parse(*words, "--no-save")
-    with pytest.raises(ValueError, match="model 'lightconv' is not known"):
-        parse("--arch", "lightconv")
-    parse("--arch", "transformer", "--criterion", "label_smoothed_cross_entropy_with_rdrop")
-
-
 def test_bf16_does_not_ask_for_a_tpu():
     """Breaks if it ends with an error on a GPU, because fairseq takes it for a TPU's option."""
     assert not parse("--arch", "transformer", "--bf16").tpu

@@ -26,7 +26,7 @@ def originals(repair: str) -> list:
 
 
 def test_loading(tmp_path):
-    load, _, _, eval_str_list, *_ = originals("loading")
+    load, _, _, _, eval_str_list, *_ = originals("loading")
     torch.save({"args": Namespace(arch="transformer")}, tmp_path / "checkpoint.pt")
     with pytest.raises(UnpicklingError):
         load(str(tmp_path / "checkpoint.pt"))
