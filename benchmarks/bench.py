@@ -40,9 +40,10 @@ from figures import Figure, ratio, spread, table
 from sides import Side, training_groups, translating_sides
 from workers import Answer, Worker, alternate
 
+from fairseq_aiayn.console import script
+from fairseq_aiayn.files import write_whole
 from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.runs.record import ROOT, commit, hardware, packages
-from fairseq_aiayn.text import script, write_whole
 
 HERE = Path(__file__).parent
 WORK = ROOT / "exp" / "bench"

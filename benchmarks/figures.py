@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairseq_aiayn.text import aligned_lines
+from fairseq_aiayn.console import aligned_lines
 
 STEADY = 0.05  # of the median: a wider interquartile range says that the machine was not idle
 

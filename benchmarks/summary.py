@@ -10,8 +10,9 @@ from pathlib import Path
 
 from figures import Spread
 
+from fairseq_aiayn.console import script
+from fairseq_aiayn.files import read_json
 from fairseq_aiayn.report.document import Table, blocks_as_markdown, one_line
-from fairseq_aiayn.text import read_json, script
 
 
 def cells(path: Path) -> dict[str, str]:

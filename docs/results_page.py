@@ -17,10 +17,11 @@ import textwrap
 from pathlib import Path
 from urllib.parse import quote
 
+from fairseq_aiayn.console import script
+from fairseq_aiayn.files import dataclass_of, read_dataclass, write_whole
 from fairseq_aiayn.report.document import as_markdown
 from fairseq_aiayn.report.pages import sections
 from fairseq_aiayn.report.results import Results
-from fairseq_aiayn.text import dataclass_of, read_dataclass, script, write_whole
 
 INTRODUCTION = """\
 # Results

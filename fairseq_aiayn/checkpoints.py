@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import enum
 import errno
 import os
 import pickletools
@@ -28,14 +27,10 @@ from omegaconf.base import ContainerMetadata, Metadata
 from torch import Tensor
 from tqdm import tqdm
 
-from fairseq_aiayn.text import require_not_among, require_plain, whole_path
+from fairseq_aiayn.configuration import Allowance, plain, resolved
+from fairseq_aiayn.files import require_not_among, require_plain, whole_path
 
-REFERENCE = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")  # ${optimization.lr}
-# A configuration of fairseq, its references resolved, has about 500 values in 50,000 characters.
-# Ten references in each of nine nested lists would make 10⁹ values.
-LARGEST, EACH_VALUE = 1_000_000, 10  # characters, and what a value counts beside its own
 MOST_PARTS = 10_000  # of a tuple, counted as often as they occur in it
-PLAIN = (bool, int, float, str, bytes, enum.Enum)
 
 
 class Unread:
@@ -96,8 +91,8 @@ def read_checkpoint(path: Path, weights: bool = True) -> dict[str, Any]:
     try:
         require_contents(state)
         configuration = plain(state.get("cfg"))
-        _resolved(configuration, configuration, Allowance())
-        _resolved(plain(state.get("args")), {}, Allowance())  # has no references
+        resolved(configuration, configuration, Allowance())
+        resolved(plain(state.get("args")), {}, Allowance())  # has no references
     except RecursionError as error:
         raise ValueError(f"{path}: expected a configuration, got one within itself") from error
     except ValueError as error:
@@ -209,74 +204,6 @@ def require_contents(state: Any) -> None:
             raise ValueError(
                 f"expected dense tensors by their names in 'model', got {str(name)[:60]!r}"
             )
-
-
-# --- configurations ---------------------------------------------------------------------------
-
-
-def plain_configuration(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a checkpoint's configuration ("args" before fairseq 0.10, "cfg" since) as dicts, lists
-    and values, its references resolved."""
-    configuration = plain(state["args"] if state.get("cfg") is None else state["cfg"])
-    return _resolved(configuration, configuration, Allowance())
-
-
-class Allowance:
-    """How much a configuration may still hold."""
-
-    def __init__(self) -> None:
-        self.left = LARGEST
-
-    def take(self, value: object) -> None:
-        """Count a value; raises ValueError if it is too much."""
-        self.left -= EACH_VALUE + (len(value) if isinstance(value, str | bytes) else 0)
-        if self.left < 0:
-            raise ValueError(
-                f"expected a configuration of at most {LARGEST:,} characters or"
-                f" {LARGEST // EACH_VALUE:,} values, got more"
-            )
-
-
-def plain(value: Any, allowance: Allowance | None = None) -> Any:
-    """Return a configuration, or a part of one, as dicts, lists and values, not resolved; raises
-    ValueError for one that is too large, RecursionError for a list within itself."""
-    allowance = allowance or Allowance()
-    if isinstance(value, omegaconf.Container):
-        return plain(value._content, allowance)
-    if isinstance(value, omegaconf.Node):
-        return plain(value._value(), allowance)
-    if isinstance(value, argparse.Namespace):
-        value = vars(value)
-    allowance.take(value)
-    if isinstance(value, Mapping):
-        for name in value:
-            allowance.take(name)
-        return {str(name): plain(part, allowance) for name, part in value.items()}
-    if isinstance(value, Sequence | set) and not isinstance(value, str | bytes):
-        return [plain(part, allowance) for part in value]
-    return value if value is None or isinstance(value, PLAIN) else str(value)
-
-
-def _resolved(value: Any, root: Any, allowance: Allowance) -> Any:
-    """Return a plain value with the references in it replaced by values of `root`; raises
-    ValueError for a reference to anything but one value, or a list of values, of `root`: OmegaConf
-    would look in the environment (${oc.env:HOME}), or follow references without end."""
-    if isinstance(value, dict):
-        return {name: _resolved(part, root, allowance) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_resolved(part, root, allowance) for part in value]
-    if not isinstance(value, str) or "${" not in value:
-        return value
-    target: Any = root
-    match = REFERENCE.fullmatch(value)
-    for name in match[1].split(".") if match else ():
-        target = target.get(name, root) if isinstance(target, dict) else root
-    for part in target if isinstance(target, list) else [target]:
-        allowance.take(part)  # before it is looked through: no reference takes time beyond that
-        if isinstance(part, dict | list) or (isinstance(part, str) and "${" in part):
-            expected = "expected a reference to a value of the configuration"
-            raise ValueError(f"{expected}, got {value[:60]}")
-    return target
 
 
 # --- the last checkpoints ---------------------------------------------------------------------

@@ -14,7 +14,7 @@ ROOT = Path(fairseq_aiayn.__file__).parent
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
 # A module imports from layers before its own, and within its own sub-package
 LAYERS = [
-    {"paper", "text", "palette"},
+    {"paper", "files", "console", "configuration", "palette"},
     {"nn"},
     {"training"},
     {"decoding", "treebank", "corpus", "settings"},

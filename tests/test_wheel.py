@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_aiayn.text import EXTRAS
+from fairseq_aiayn.console import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 

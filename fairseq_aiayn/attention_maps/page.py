@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 import numpy as np
 
 from fairseq_aiayn.attention_maps.weights import KINDS, AttentionMap, Selection, merge_words
+from fairseq_aiayn.console import one_line
 from fairseq_aiayn.palette import LINE_COLOURS
-from fairseq_aiayn.text import one_line
 
 LEVELS = 4095  # a weight is stored as a whole number of 1/4095
 STYLES = ("page_style.css", "attention_page.css")

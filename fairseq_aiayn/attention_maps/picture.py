@@ -15,10 +15,11 @@ from matplotlib.font_manager import fontManager
 from torch import Tensor
 
 from fairseq_aiayn.attention_maps.weights import KINDS, Selection
+from fairseq_aiayn.console import shortened
+from fairseq_aiayn.files import whole_path
 from fairseq_aiayn.nn.layers import LearnedPositions, sinusoids
 from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.palette import line_colour
-from fairseq_aiayn.text import shortened, whole_path
 
 DPI = 160  # of a PNG
 # Text in SVG stays text: it can be searched, and the reader's fonts are used.

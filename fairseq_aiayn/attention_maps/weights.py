@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
+from fairseq_aiayn.corpus.pieces import BEGINS, GOES_ON
 from fairseq_aiayn.nn.attention import MultiHeadAttention, attention_weights, causal_mask
 from fairseq_aiayn.nn.transformer import DecoderLayer, EncoderLayer, Transformer
 
@@ -112,8 +113,6 @@ class AttentionMap:
     weights: Tensor
 
 
-GOES_ON = "@@"  # subword-nmt: ends every piece of a word but the last
-BEGINS = "\u2581"  # sentencepiece: begins the first piece of a word
 SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>"})  # each is a word
 
 

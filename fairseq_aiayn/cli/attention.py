@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from fairseq_aiayn.cli.options import add_model, find_model, read_model
+from fairseq_aiayn.console import note, one_line
+from fairseq_aiayn.files import write_whole
 from fairseq_aiayn.inference.export import Checkpoint, OtherModel
 from fairseq_aiayn.paper import BASE
-from fairseq_aiayn.text import note, one_line, write_whole
 
 if TYPE_CHECKING:
     from fairseq_aiayn.attention_maps.weights import AttentionMap

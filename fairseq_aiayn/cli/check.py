@@ -13,10 +13,10 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from fairseq_aiayn.console import missing_package
 from fairseq_aiayn.paper import VOCABULARY_EN_DE, find_row
 from fairseq_aiayn.runs.record import BFLOAT16_UNITS, hardware, packages
 from fairseq_aiayn.settings import option
-from fairseq_aiayn.text import missing_package
 
 COMMANDS = [f"fairseq-{name}" for name in ("preprocess", "train", "validate", "generate")]
 PYTHON = re.compile(r"[^\s'\"!]*python[^\s'\"]*")  # in the first lines of an installed command

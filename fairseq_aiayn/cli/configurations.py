@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import fairseq_aiayn
+from fairseq_aiayn.console import aligned_lines
 from fairseq_aiayn.cost import (
     USUAL_LENGTH,
     Estimate,
@@ -29,7 +30,6 @@ from fairseq_aiayn.settings import (
     train_flags,
     with_budget,
 )
-from fairseq_aiayn.text import aligned_lines
 
 SYSTEMS = {"aiayn": train_flags, "stock": stock_flags}
 FORWARD = {  # what `aiayn cost` calls the parts of ForwardFlops

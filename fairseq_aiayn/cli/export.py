@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import cast, get_args
 
 from fairseq_aiayn.cli.options import FLOAT32, add_model, find_model, read_model
+from fairseq_aiayn.console import note
 from fairseq_aiayn.inference.description import Model, Precision
 from fairseq_aiayn.inference.export import to_fairseq
 from fairseq_aiayn.settings import option
-from fairseq_aiayn.text import note
 
 FOLDER, FAIRSEQ = TARGETS = ("folder", "fairseq")
 TOLD = ("data", "scores", "licence")

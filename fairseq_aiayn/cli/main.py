@@ -35,8 +35,8 @@ from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
 from typing import Any, NoReturn
 
+from fairseq_aiayn.console import missing_package, note, shortened
 from fairseq_aiayn.nn.kept_shapes import keep_few_shapes
-from fairseq_aiayn.text import missing_package, note, shortened
 
 # Where each command is: a function that declares its options and one that runs it, whose docstring
 # is its help. Only the module of the command that runs is imported.

@@ -10,8 +10,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairseq_aiayn.console import note, one_line
+from fairseq_aiayn.corpus.pieces import MARK
+from fairseq_aiayn.files import read_line_pairs, source_name
 from fairseq_aiayn.paper import OWN, find_row
-from fairseq_aiayn.text import SUBWORD_MARK, note, one_line, read_line_pairs, source_name
 
 if TYPE_CHECKING:
     from fairseq_aiayn.diagnosis.diagnosis import Diagnosis
@@ -110,7 +112,7 @@ def run_bleu(arguments: argparse.Namespace) -> None:
 
     hypothesis, reference = _sentences(arguments.hypothesis, arguments.reference)
     for path, lines in ((arguments.hypothesis, hypothesis), (arguments.reference, reference)):
-        if left := sum(bool(SUBWORD_MARK.search(line)) for line in lines):
+        if left := sum(bool(MARK.search(line)) for line in lines):
             marks = "marks of subwords, @@ or ▁, and are scored with them"
             note(f"aiayn bleu: warning: {source_name(path)}: {left:,} sentences have {marks}")
     options = arguments.target_lang, arguments.quotes, arguments.tokenized

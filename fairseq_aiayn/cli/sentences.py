@@ -23,11 +23,11 @@ from fairseq_aiayn.cli.options import (
     read_model,
     search_settings,
 )
+from fairseq_aiayn.console import note
 from fairseq_aiayn.inference.description import FOR_CTRANSLATE2, TextProcessing, read_config
 from fairseq_aiayn.inference.engine import Engine
 from fairseq_aiayn.inference.export import Checkpoint
 from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION
-from fairseq_aiayn.text import note
 from fairseq_aiayn.treebank.trees import SYMBOLS, pretty, write_tree
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TextIO, get_args
 
-from fairseq_aiayn.text import (
+from fairseq_aiayn.console import note
+from fairseq_aiayn.files import (
     STANDARD_INPUT,
-    note,
     read_line_pairs,
     require_not_among,
     source_name,

@@ -22,10 +22,12 @@ from unicodedata import category
 
 from tqdm import tqdm
 
+from fairseq_aiayn.console import aligned_lines, script
 from fairseq_aiayn.corpus.manifest import Text, add_manifest_options, read_manifest
 from fairseq_aiayn.corpus.moses import moses_tokenizer
 from fairseq_aiayn.corpus.texts import Pair, read_pairs
-from fairseq_aiayn.text import aligned_lines, in_order, script, whole_file
+from fairseq_aiayn.corpus.workers import in_order
+from fairseq_aiayn.files import whole_file
 
 Counts = Counter[str]  # pairs by COLUMNS
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from fairseq_aiayn.text import dataclass_of, require_plain, script
+from fairseq_aiayn.console import script
+from fairseq_aiayn.files import dataclass_of, require_plain
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from fairseq_aiayn.text import STANDARD_INPUT, script, stream_lines
+from fairseq_aiayn.console import script
+from fairseq_aiayn.files import STANDARD_INPUT, stream_lines
 
 
 def moses_tokenizer(

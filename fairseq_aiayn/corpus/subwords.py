@@ -23,7 +23,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from fairseq_aiayn.text import STANDARD_INPUT, in_order, script, stream_lines, write_whole
+from fairseq_aiayn.console import script
+from fairseq_aiayn.corpus.workers import in_order
+from fairseq_aiayn.files import STANDARD_INPUT, stream_lines, write_whole
 
 Cut = Callable[[str], str]  # from a line to its subwords, separated by spaces
 

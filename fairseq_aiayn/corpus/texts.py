@@ -20,8 +20,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO
 
+from fairseq_aiayn.console import script
 from fairseq_aiayn.corpus.manifest import Location, Text, add_manifest_options, read_manifest
-from fairseq_aiayn.text import NOT_GZIP, decode_lines, script, unpacked, write_whole
+from fairseq_aiayn.files import NOT_GZIP, decode_lines, unpacked, write_whole
 
 Pair = tuple[bytes, bytes]
 

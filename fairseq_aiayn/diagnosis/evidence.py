@@ -10,10 +10,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from fairseq_aiayn.runs.logs import Log, Start, as_number, curves_of, flat_options, read_log
+from fairseq_aiayn.configuration import flat_options, plain_configuration
+from fairseq_aiayn.corpus.pieces import MARK
+from fairseq_aiayn.runs.logs import Log, Start, as_number, curves_of, read_log
 from fairseq_aiayn.scores import GENERATED, RESULT
 from fairseq_aiayn.settings import OURS, argument, option
-from fairseq_aiayn.text import SUBWORD_MARK
 
 if TYPE_CHECKING:
     from fairseq_aiayn.runs.run import ScoredRun
@@ -189,7 +190,7 @@ def evidence_of_run(run: ScoredRun, log: Log) -> Evidence:
 
 
 def _of_checkpoint(path: Path) -> Evidence:
-    from fairseq_aiayn.checkpoints import plain_configuration, read_checkpoint
+    from fairseq_aiayn.checkpoints import read_checkpoint
 
     state = read_checkpoint(path, weights=False)
     types = [
@@ -256,6 +257,6 @@ def _with_search(run: Evidence, log: Log, start: Start | None = None) -> Evidenc
         search=search,
         translated=len(numbers) or (_whole(count[1]) if count else None),
         missing=max(numbers, default=-1) + 1 - len(numbers),
-        has_subwords=bool(SUBWORD_MARK.search(texts)) if texts else None,
+        has_subwords=bool(MARK.search(texts)) if texts else None,
         signature=result[3] if result else None,
     )

@@ -21,10 +21,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
+from fairseq_aiayn.corpus.pieces import BEGINS, GOES_ON
 from fairseq_aiayn.decoding.search import Search
+from fairseq_aiayn.files import read_dataclass, require_plain, stream_lines
 from fairseq_aiayn.nn.dimensions import LONGEST_SINUSOIDS, Dimensions, Sharing
 from fairseq_aiayn.paper import Decoding
-from fairseq_aiayn.text import read_dataclass, require_plain, stream_lines
 
 if TYPE_CHECKING:
     from fairseq_aiayn.nn.transformer import Transformer
@@ -44,8 +45,6 @@ CTRANSLATE2_FILES = (  # what it reads
     *TEXT_FILES,
     *(f"{FOR_CTRANSLATE2}/{name}" for name in ("config.json", "model.bin", *VOCABULARIES)),
 )
-WORD_BEGINS = "▁"  # how sentencepiece marks the beginning of a word
-CONTINUED = "@@ "  # how subword-nmt marks that a word goes on
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # the first types of every dictionary of fairseq
 BEGIN, PADDING, END, UNKNOWN = range(4)
@@ -164,11 +163,11 @@ class TextProcessing:
         if self.pieces == "none":
             return " ".join
         if self.pieces == "word_pieces":
-            return lambda pieces: "".join(pieces).replace(WORD_BEGINS, " ").strip()
+            return lambda pieces: "".join(pieces).replace(BEGINS, " ").strip()
         from sacremoses import MosesDetokenizer
 
         detokenize = MosesDetokenizer(lang=language).detokenize
-        return lambda pieces: detokenize(f"{' '.join(pieces)} ".replace(CONTINUED, "").split())
+        return lambda pieces: detokenize(f"{' '.join(pieces)} ".replace(f"{GOES_ON} ", "").split())
 
 
 @dataclass(frozen=True)

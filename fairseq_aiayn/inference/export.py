@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from fairseq_aiayn.configuration import flat_options, plain_configuration
+from fairseq_aiayn.files import dataclass_of, read_dataclass, read_json
 from fairseq_aiayn.inference.description import (
     CONFIG,
     PIECES_FILES,
@@ -18,10 +20,8 @@ from fairseq_aiayn.inference.description import (
     read_vocabulary,
 )
 from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION
-from fairseq_aiayn.runs.logs import flat_options
 from fairseq_aiayn.runs.record import packages, read_settings
 from fairseq_aiayn.settings import ENCODER_AND_DECODER, OURS, PARSING_TASK, SHARING
-from fairseq_aiayn.text import dataclass_of, read_dataclass, read_json
 
 __all__ = ["Checkpoint", "OtherModel", "folder_or_run", "text_of_data", "to_fairseq"]
 
@@ -52,7 +52,7 @@ class Checkpoint:
         """Read the model; raises OSError or ValueError, with the file and the rule, for files that
         are missing, unusable or do not belong together, and OtherModel for a model that is not this
         plugin's."""
-        from fairseq_aiayn.checkpoints import plain_configuration, read_checkpoint
+        from fairseq_aiayn.checkpoints import read_checkpoint
         from fairseq_aiayn.inference.folder import build_transformer
 
         state = read_checkpoint(self.path)

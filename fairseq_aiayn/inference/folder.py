@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from fairseq_aiayn.files import whole_folder
 from fairseq_aiayn.inference.description import (
     CONFIG,
     CTRANSLATE2_FILES,
@@ -33,7 +34,6 @@ from fairseq_aiayn.inference.description import (
 )
 from fairseq_aiayn.nn.layers import Positions, SinusoidalPositions
 from fairseq_aiayn.nn.transformer import Transformer, create_transformer
-from fairseq_aiayn.text import whole_folder
 
 __all__ = ["read_folder", "write_folder"]
 

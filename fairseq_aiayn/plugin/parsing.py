@@ -15,8 +15,10 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
+from fairseq_aiayn.corpus.pieces import BEGINS
 from fairseq_aiayn.decoding.beam_search import Continuations, Search
 from fairseq_aiayn.decoding.tree_constraint import ConstrainedContinuations, classify_tokens
+from fairseq_aiayn.files import stream_lines
 from fairseq_aiayn.paper import PARSING_DECODING
 from fairseq_aiayn.plugin.model import AiaynModel
 from fairseq_aiayn.plugin.translation import (
@@ -24,14 +26,12 @@ from fairseq_aiayn.plugin.translation import (
     AiaynTranslationTask,
     BeamSearchGenerator,
 )
-from fairseq_aiayn.text import stream_lines
 from fairseq_aiayn.treebank.evalb import score_sentence
 from fairseq_aiayn.treebank.linearization import MAX_OPEN, split_symbol
 from fairseq_aiayn.treebank.repair import repair
 from fairseq_aiayn.treebank.trees import read_symbols, write_tree
 
 DEVELOPMENT = "valid"  # the subset whose trees --eval-f1 reads
-WORD_BEGINS = "\u2581"  # the first character of the first piece of every word
 # Constituents, as EVALB counts them: those that match, and all of both trees. fairseq does not
 # print figures whose names begin with "_".
 COUNTS = ("_f1_matched", "_f1_all")
@@ -62,10 +62,10 @@ class TreeGenerator(BeamSearchGenerator):
         symbols = [*map(split_symbol, self.target.symbols)]
         self.tree_symbols = classify_tokens(symbols, self.symbols.end)
         self.begins_word = torch.tensor(
-            [symbol.startswith(WORD_BEGINS) for symbol in self.source.symbols]
+            [symbol.startswith(BEGINS) for symbol in self.source.symbols]
         )
         if not self.begins_word.any():
-            raise ValueError(f"--constrained: no source token begins a word, with {WORD_BEGINS}")
+            raise ValueError(f"--constrained: no source token begins a word, with {BEGINS}")
 
     def continuations(
         self, models: list[AiaynModel], sample: dict, max_lengths: Tensor

@@ -12,9 +12,9 @@ from typing import Any
 
 from fairseq.tasks.translation import TranslationTask
 
-from fairseq_aiayn.checkpoints import plain_configuration, read_checkpoint
+from fairseq_aiayn.checkpoints import read_checkpoint
+from fairseq_aiayn.configuration import flat_options, plain_configuration
 from fairseq_aiayn.repairs.program import LANGUAGES, given
-from fairseq_aiayn.runs.logs import flat_options
 
 
 def checking_direction(load_models: Callable) -> Callable:

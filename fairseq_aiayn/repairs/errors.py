@@ -13,9 +13,9 @@ from traceback import walk_tb
 from types import TracebackType
 from typing import Any
 
+from fairseq_aiayn.console import shortened
 from fairseq_aiayn.repairs.advice import advice
 from fairseq_aiayn.repairs.program import command_name, given
-from fairseq_aiayn.text import shortened
 
 # What is wrong with a file that an option names; fairseq's own errors have no number
 NO_SUCH_FILE = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES)

@@ -21,7 +21,8 @@ from torch import nn
 from torch.nn.modules.module import register_module_buffer_registration_hook as of_buffers
 from torch.nn.modules.module import register_module_parameter_registration_hook as of_parameters
 
-from fairseq_aiayn.checkpoints import Allowance, Unread, only_safe_globals, read_checkpoint
+from fairseq_aiayn.checkpoints import Unread, only_safe_globals, read_checkpoint
+from fairseq_aiayn.configuration import Allowance
 from fairseq_aiayn.repairs.guard import AskedForMoreError, guarded, nothing_unasked
 from fairseq_aiayn.repairs.program import given
 

@@ -18,8 +18,8 @@ from fairseq.dataclass.configs import OptimizationConfig
 from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 
+from fairseq_aiayn.console import shortened
 from fairseq_aiayn.repairs.program import LANGUAGES, given, training_program
-from fairseq_aiayn.text import shortened
 
 HIGHER_IS_BETTER = ("bleu", "f1", "accuracy")  # figures of a validation
 CHOICES = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)$")

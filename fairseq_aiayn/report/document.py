@@ -12,7 +12,7 @@ from html import escape
 from importlib.resources import files
 from typing import cast
 
-from fairseq_aiayn.text import one_line
+from fairseq_aiayn.console import one_line
 
 # What Markdown or HTML take for markup: no underscore within a word, no "&" alone
 ACTIVE = re.compile(r"[\\`*\[\]<~|]|^[#>]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")

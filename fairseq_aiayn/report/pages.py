@@ -10,9 +10,11 @@ from pathlib import Path
 from statistics import fmean
 
 from fairseq_aiayn import scores
+from fairseq_aiayn.console import one_line
 from fairseq_aiayn.diagnosis.aspects import Weight
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose, unequal_aspects
 from fairseq_aiayn.diagnosis.evidence import evidence_of_run
+from fairseq_aiayn.files import write_whole
 from fairseq_aiayn.paper import ROWS, SEMI_SUPERVISED, TABLE_4, WSJ_ONLY, Published
 from fairseq_aiayn.report.curves import curves_blocks
 from fairseq_aiayn.report.document import (
@@ -45,7 +47,6 @@ from fairseq_aiayn.runs.record import TRAIN, Place
 from fairseq_aiayn.runs.run import ParserRun, Run, TranslationRun
 from fairseq_aiayn.runs.seeds import OverSeeds, against, deviation
 from fairseq_aiayn.settings import EN_DE, ENCODER_AND_DECODER, SIDES, option
-from fairseq_aiayn.text import one_line, write_whole
 
 RESULTS = "Results"
 WSJ = ("wsj", "wsj_semi_supervised")  # as the recipe calls the paper's corpora

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fairseq_aiayn.text import NOT_GZIP
+from fairseq_aiayn.configuration import flat_options
+from fairseq_aiayn.files import NOT_GZIP
 
 PARAMETERS = re.compile(r"num\. shared model params: ([\d,]{1,20})")  # once per start
 DONE = "done training in"
@@ -272,12 +273,6 @@ def _seconds(lines: Mapping[int, Mapping[str, float]]) -> Points:
 
 # --- the starts of fairseq's commands in a log, with the options that each printed --------------
 
-NAMED_GROUPS = {  # the option that says what a group of options is the configuration of
-    "model": "arch",
-    **{name: name for name in ("task", "criterion", "optimizer", "lr_scheduler")},
-}
-# What fairseq-train writes down as well, but does not use
-OTHER_COMMANDS = ("generation", "eval_lm", "interactive", "common_eval", "scoring")
 STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 OBJECT = re.compile(r"<[^<>']*(?:'[^']*')?[^<>']*>")  # as Python prints what has no literal
 
@@ -349,36 +344,3 @@ def _plain(node: ast.expr) -> object:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -number
     return ast.unparse(node)
-
-
-def flat_options(configuration: Mapping) -> dict[str, object]:
-    """Return the options of a plain configuration by fairseq's argument names, such as max_tokens;
-    one that several groups have gets the value that fairseq-train uses."""
-    # Before 0.10, a Namespace has every option; since then "model" often has one beside the groups
-    model = configuration.get("model")
-    if not isinstance(model, Mapping) and "generation" not in configuration:  # no groups
-        return {name: value for name, value in configuration.items() if name[:1] != "_"}
-    options = dict(_joined(model)) if isinstance(model, Mapping) else {}  # generate has none
-    for group, values in configuration.items():
-        if not isinstance(values, Mapping) or group in OTHER_COMMANDS:
-            continue
-        if group in NAMED_GROUPS and values.get("_name"):
-            options[NAMED_GROUPS[group]] = values["_name"]
-        if group != "model":
-            options |= {name: value for name, value in values.items() if _is_own(name, value)}
-    return options
-
-
-def _joined(model: Mapping, prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yield a model's options; those of its parts have joined names, such as encoder_layers."""
-    for name, value in model.items():
-        if isinstance(value, Mapping):
-            yield from _joined(value, f"{prefix}{name}_")
-        elif _is_own(name, value):
-            yield prefix + name, value
-
-
-def _is_own(name: str, value: object) -> bool:
-    """Return whether an option is neither a group's name nor a reference to another option, such as
-    ${optimization.lr}."""
-    return name != "_name" and not (isinstance(value, str) and value.startswith("${"))

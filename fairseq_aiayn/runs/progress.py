@@ -17,8 +17,8 @@ from contextlib import suppress
 
 from tqdm import tqdm
 
+from fairseq_aiayn.console import script
 from fairseq_aiayn.runs.logs import statistics_of
-from fairseq_aiayn.text import script
 
 # fairseq prints its whole configuration first.
 MAX_UPDATE = re.compile(r"'max_update': (\d+)")

@@ -29,9 +29,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from fairseq_aiayn.console import script
+from fairseq_aiayn.files import dataclass_of, read_dataclass
 from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.settings import decoding, generate_options
-from fairseq_aiayn.text import dataclass_of, read_dataclass, script
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN, SEARCH = "train", "generate"  # stages of a recipe, which commands have the names of

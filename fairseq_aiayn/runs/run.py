@@ -37,10 +37,10 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_aiayn import scores
+from fairseq_aiayn.files import read_dataclass, read_lines
 from fairseq_aiayn.runs.logs import Log, Training, last_perplexity, read_log, training_of
 from fairseq_aiayn.runs.record import Settings, read_settings
 from fairseq_aiayn.scores import TOKENIZERS, Bleu, Chrf
-from fairseq_aiayn.text import read_dataclass, read_lines
 from fairseq_aiayn.treebank import evalb
 from fairseq_aiayn.treebank.repair import RepairReport
 

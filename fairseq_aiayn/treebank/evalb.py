@@ -43,7 +43,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairseq_aiayn.text import read_line_pairs, read_lines, source_name
+from fairseq_aiayn.files import read_line_pairs, read_lines, source_name
 from fairseq_aiayn.treebank.trees import ATOM, WHITE_SPACE, escape_brackets
 
 Pair = tuple[str, str]

@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from fairseq_aiayn.text import source_name, stream_lines
+from fairseq_aiayn.files import source_name, stream_lines
 from fairseq_aiayn.treebank.trees import (
     ATOM,
     ROOT_LABEL,

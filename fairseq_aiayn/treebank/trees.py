@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_aiayn.text import STANDARD_INPUT, source_name, stream_lines
+from fairseq_aiayn.files import STANDARD_INPUT, source_name, stream_lines
 
 # For use inside [] of a regular expression. No other character separates words, not even a no-break
 # space; escapes (-LRB-, 1\/2) stay unchanged.

@@ -25,7 +25,8 @@ from pathlib import Path
 
 from lxml import etree, html
 
-from fairseq_aiayn.text import note, read_line_pairs, script, write_whole
+from fairseq_aiayn.console import note, script
+from fairseq_aiayn.files import read_line_pairs, write_whole
 
 Pair = tuple[str, str]  # source and target
 Splits = dict[str, list[Pair]]  # by the names in SPLITS

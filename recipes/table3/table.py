@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fairseq_aiayn.console import script
 from fairseq_aiayn.paper import TABLE_3
 from fairseq_aiayn.report.pages import write_page
 from fairseq_aiayn.report.results import read_table3
-from fairseq_aiayn.text import script
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fairseq_aiayn.text import script
+from fairseq_aiayn.console import script
 from fairseq_aiayn.treebank.trees import (
     ROOT_LABEL,
     Constituent,

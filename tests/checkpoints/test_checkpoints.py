@@ -26,14 +26,9 @@ from fairseq_aiayn import (
     checkpoints,
     plugin,  # noqa: F401  (guards fairseq's loading)
 )
-from fairseq_aiayn.checkpoints import (
-    Unread,
-    last_checkpoints,
-    plain,
-    plain_configuration,
-    read_checkpoint,
-)
+from fairseq_aiayn.checkpoints import Unread, last_checkpoints, read_checkpoint
 from fairseq_aiayn.cli.main import main
+from fairseq_aiayn.configuration import plain, plain_configuration
 
 VALUES = {
     "namespace": argparse.Namespace(arch="aiayn_base", lr=[0.1], betas=(0.9, 0.98)),

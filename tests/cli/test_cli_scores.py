@@ -13,7 +13,7 @@ from typing import TextIO
 
 import pytest
 
-from fairseq_aiayn.text import whole_file
+from fairseq_aiayn.files import whole_file
 from fairseq_aiayn.treebank.repair import REPAIRS
 
 TREES = """( (S (NP-SBJ (NP (DT The) (NN board))) (VP (VBD met)

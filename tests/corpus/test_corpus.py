@@ -29,7 +29,7 @@ from fairseq_aiayn.corpus.cleaning import Settings, clean, clean_corpus
 from fairseq_aiayn.corpus.manifest import Location, Text, read_manifest
 from fairseq_aiayn.corpus.subwords import byte_pairs, learn, sample, sentence_pieces
 from fairseq_aiayn.corpus.texts import open_lines, read_set, segments
-from fairseq_aiayn.text import decode_lines
+from fairseq_aiayn.files import decode_lines
 
 SMALL = """
 [downloads."a.tgz"]

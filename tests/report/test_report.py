@@ -31,11 +31,11 @@ from run_directories import (
 
 from fairseq_aiayn import scores
 from fairseq_aiayn.cli.main import main
+from fairseq_aiayn.console import one_line
 from fairseq_aiayn.report.curves import LINES, draw_learning_curves
 from fairseq_aiayn.report.document import Code, Details, Table, Texts, as_html, as_markdown
 from fairseq_aiayn.report.results import read_report
 from fairseq_aiayn.runs.logs import SECONDS
-from fairseq_aiayn.text import one_line
 
 HOSTILE = (
     "</script><script>alert('x')</script> &amp; *b* _u_ `c` | ~~s~~ [l](x) \u202e\u05d0 e\u0301 \r"

@@ -8,7 +8,7 @@ import torch
 
 from fairseq_aiayn.attention_maps.page import attention_page, view_of
 from fairseq_aiayn.attention_maps.weights import AttentionMap, merge_words, select
-from fairseq_aiayn.text import one_line
+from fairseq_aiayn.console import one_line
 
 pytest_plugins = ["browser"]
 

@@ -1,35 +1,21 @@
-"""Lines of text, JSON that becomes a dataclass or is refused, errors of one line, files that appear
-whole or not at all, and work for several processes."""
+"""Lines and JSON are read strictly, files appear whole or not at all."""
 
 import gzip
-import itertools
-import multiprocessing
 import os
 import re
-import signal
 import stat
-import subprocess
-import sys
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 import pytest
 from faults import fault_of
 from hypothesis import given
 from hypothesis import strategies as st
-from patience import PATIENCE
 
-from fairseq_aiayn import text
-from fairseq_aiayn.text import (
-    LONGEST_MESSAGE,
-    TASKS_PER_WORKER,
+from fairseq_aiayn.files import (
     dataclass_of,
-    in_order,
     read_json,
     read_line_pairs,
     read_lines,
-    script,
-    shortened,
     stream_lines,
     whole_file,
     whole_folder,
@@ -142,40 +128,6 @@ def test_a_file_that_is_not_json_is_named(content, tmp_path):
     assert fault_of(read_json, tmp_path / "x.json").startswith(f"{tmp_path}/x.json: expected JSON")
 
 
-@given(st.text())
-def test_a_message_is_one_line_that_a_terminal_prints_as_it_is(message):
-    line = shortened(message)
-    assert all(c.isprintable() or c.isspace() for c in line) and len(line.splitlines()) <= 1
-    assert len(line) <= LONGEST_MESSAGE + 3
-    if message.isprintable() and len(message) < 200:
-        assert line == message
-
-
-@pytest.mark.parametrize("value", ["x" * 4000, f"'{'a b ' * 1000}'", f'"{"it is " * 700}"'])
-def test_a_long_value_is_shortened_and_the_rule_stays(value):
-    line = shortened(f"run.json: alpha: expected a number, got {value}, as in the paper")
-    begin, _, end = line.partition(value[:100])
-    assert begin == "run.json: alpha: expected a number, got " and end.endswith(", as in the paper")
-    assert len(line) < 300
-
-
-def test_an_apostrophe_quotes_nothing():
-    message = f"the sentence's length{' and its' * 40} beam don't fit"
-    assert shortened(message) == message
-
-
-def test_a_script_ends_with_one_line(monkeypatch):
-    """An extra brings a package that is missing, or pip does; one that fails says why."""
-    monkeypatch.setattr("sys.argv", ["dir/tool.py"])
-    with pytest.raises(SystemExit, match=r"^tool: .*a\\x1bb"), script("what it does"):
-        raise OSError(2, "no such file", "a\x1bb")
-    for package, name in (("subword_nmt.x", "subword-nmt"), ("omegaconf", "fairseq-aiayn.fairseq")):
-        with pytest.raises(SystemExit, match=f"pip install '?{name}"), script("what it does"):
-            raise ModuleNotFoundError(name=package)
-    with pytest.raises(SystemExit, match=r"^tool: libcudnn.so.9: "), script("what it does"):
-        raise ImportError("libcudnn.so.9: cannot open shared object file", name="torch._C")
-
-
 def test_a_file_appears_when_its_block_ends_and_not_if_it_fails(tmp_path):
     """What is in the way is named and kept."""
     path = tmp_path / "a.txt"
@@ -257,55 +209,3 @@ def test_what_is_no_plain_file_is_written_to_and_stays_what_it_is(tmp_path):
     file.chmod(0o600)
     write_whole(file, "private")
     assert file.stat().st_mode & 0o777 == 0o600
-
-
-@pytest.fixture(autouse=True)
-def _no_process_is_left():
-    yield
-    assert not multiprocessing.active_children()
-
-
-def square(number: int) -> int:
-    if number == 13:
-        raise ValueError("13 is not allowed")
-    return number * number
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-def test_every_task_is_done_in_order_and_few_are_drawn_ahead_of_the_results(workers):
-    drawn = []
-    tasks = (drawn.append(number) or number for number in range(-40, -1))
-    for done, result in enumerate(in_order(square, tasks, workers)):
-        assert result == (done - 40) ** 2
-        assert len(drawn) - done <= workers * TASKS_PER_WORKER
-    assert done == 38 and list(in_order(square, [], workers)) == []
-
-
-def test_the_first_error_ends_all_tasks():
-    endless = itertools.count()
-    with pytest.raises(ValueError, match="^13 is not allowed$"):
-        list(in_order(square, endless, 1))
-    assert next(endless) <= 13 + TASKS_PER_WORKER  # 0, 1, ..., 13 and those that were waiting
-
-
-def test_workers_end_when_their_parent_is_killed():
-    code = """
-import os, time
-from fairseq_aiayn.text import in_order
-def work(number):
-    os.write(1, b"%d\\n" % os.getpid())  # in one piece, whatever the other one writes
-    time.sleep(600)
-list(in_order(work, range(2), 2))
-"""
-    environment = {**os.environ, "PYTHONPATH": str(Path(text.__file__).parents[1])}
-    parent = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    workers = [int(parent.stdout.readline()) for _ in range(2)]
-    parent.kill()
-    try:
-        parent.communicate(timeout=PATIENCE)  # until the last that could write has ended
-    except subprocess.TimeoutExpired:
-        for worker in workers:
-            os.kill(worker, signal.SIGKILL)
-        pytest.fail("the workers live on")

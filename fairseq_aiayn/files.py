@@ -1,36 +1,25 @@
-"""Read lines and JSON, write files whole, end a script with one line, work in several processes."""
+"""Read lines and JSON strictly, and write files that appear whole or not at all."""
 
 from __future__ import annotations
 
 import codecs
 import gzip
 import json
-import multiprocessing
 import os
-import re
 import shutil
-import signal
 import sys
-import threading
-import unicodedata
 import zlib
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, TextIO, TypeVar, cast
 
 STANDARD_INPUT = "-"
-SUBWORD_MARK = re.compile(r"@@(?= |$)|▁", re.MULTILINE)  # of subword-nmt and SentencePiece
 NOT_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)  # what reading a damaged .gz file raises
 
 Kind = TypeVar("Kind")
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
 
 # --- lines of text ----------------------------------------------------------------------------
@@ -216,116 +205,3 @@ def require_not_among(
     for path in map(Path, inputs):
         if output and output.exists() and path.exists() and output.samefile(path):
             raise ValueError(f"{option} {output}: is also an input, and would be replaced")
-
-
-# --- messages ---------------------------------------------------------------------------------
-
-LONGEST_MESSAGE = 600  # characters
-EXTRAS = {  # the extra of this package that brings another package
-    "fairseq": "fairseq",
-    "omegaconf": "fairseq",
-    "matplotlib": "plot",
-    "ctranslate2": "ctranslate2",
-}
-# A quoted text, a path, a number; an apostrophe within a word quotes nothing
-LONG_VALUE = re.compile(r"(?<!\w)'[^']{200,}'(?!\w)|\"[^\"]{200,}\"|\S{200,}")
-
-
-def note(message: str) -> None:
-    """Print a message on standard error, `shortened`."""
-    print(shortened(message), file=sys.stderr)
-
-
-def shortened(message: str) -> str:
-    """Return a message on one line as in `one_line`, with long values shortened."""
-    line = one_line(message)
-    line = LONG_VALUE.sub(lambda value: f"{value[0][:100]}...{value[0][-60:]}", line)
-    return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}..."
-
-
-def one_line(text: str) -> str:
-    """Return a text on one line; a character that is not seen, or that changes how others are seen,
-    such as U+202E, is written as in Python."""
-    return "".join(map(_visible, " ".join(text.splitlines())))
-
-
-def _visible(character: str) -> str:
-    if character.isprintable() or unicodedata.category(character) == "Zs":
-        return character
-    return character.encode("unicode_escape").decode()
-
-
-def missing_package(error: ImportError) -> str | None:
-    """Return how to install a package that is missing; None for one that is there but fails, and
-    for a module of this package."""
-    package = (error.name or "").partition(".")[0]
-    if not isinstance(error, ModuleNotFoundError) or package in ("", "fairseq_aiayn"):
-        return None
-    extra = EXTRAS.get(package)
-    wanted = f"'fairseq-aiayn[{extra}]'" if extra else package.replace("_", "-")
-    return f"{package} is needed for this: pip install {wanted}"
-
-
-@contextmanager
-def script(description: str) -> Iterator[ArgumentParser]:
-    """Yield the parser of a script, whose help is its docstring; the block reads the options and
-    does the work. ValueError, OSError or a missing package in it ends the script with status 1 and
-    one line, which begins with its name."""
-    parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
-    name = parser.prog.removesuffix(".py")
-    try:
-        yield parser
-    except ImportError as error:
-        raise SystemExit(f"{name}: {missing_package(error) or error}") from error
-    except (OSError, ValueError) as error:
-        raise SystemExit(f"{name}: {shortened(str(error))}") from error
-
-
-def aligned_lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return one line per row: the first column aligned to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if index else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-# --- processes --------------------------------------------------------------------------------
-
-TASKS_PER_WORKER = 3  # one running, the others waiting, or done and waiting for an earlier one
-
-
-def in_order(
-    function: Callable[[Task], Result], tasks: Iterable[Task], workers: int
-) -> Iterator[Result]:
-    """Yield the result of `function` for each task, which `workers` processes compute. Tasks are
-    drawn only as workers need them, so that few are in memory at a time. After the first error of a
-    task, or of drawing one, tasks that have not begun are dropped."""
-    # Otherwise each process gets a copy of the unflushed output, and prints it when it ends.
-    sys.stdout.flush()
-    pool = ProcessPoolExecutor(workers, initializer=end_with_parent)
-    submitted = (pool.submit(function, task) for task in tasks)
-    try:
-        running = deque(islice(submitted, TASKS_PER_WORKER * workers))
-        while running:
-            yield running.popleft().result()
-            running.extend(islice(submitted, 1))
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def end_with_parent() -> None:
-    """Make this worker process ignore Ctrl-C, which its parent handles, and exit with its parent. A
-    worker whose parent was killed would otherwise wait forever, or write files that the next run
-    uses."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch() -> None:
-        if parent := multiprocessing.parent_process():
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
