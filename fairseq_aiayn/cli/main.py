@@ -38,6 +38,8 @@ from typing import Any, NoReturn
 from fairseq_aiayn.console import missing_package, note, shortened
 from fairseq_aiayn.nn.kept_shapes import keep_few_shapes
 
+__all__ = ["main"]
+
 # Where each command is: a function that declares its options and one that runs it, whose docstring
 # is its help. Only the module of the command that runs is imported.
 COMMANDS = {

@@ -28,7 +28,7 @@ from fairseq_aiayn.inference.description import FOR_CTRANSLATE2, TextProcessing,
 from fairseq_aiayn.inference.engine import Engine
 from fairseq_aiayn.inference.export import Checkpoint
 from fairseq_aiayn.paper import PARSING_DECODING, TRANSLATION
-from fairseq_aiayn.treebank.trees import SYMBOLS, pretty, write_tree
+from fairseq_aiayn.treebank.trees import pretty, symbols_of, write_tree
 
 if TYPE_CHECKING:
     from fairseq_aiayn.inference.ctranslate2 import CTranslate2Translator
@@ -187,7 +187,7 @@ def run_parse(arguments: argparse.Namespace) -> None:
     parser = Parser(model, *search_settings(arguments), arguments.precision)
     engine = parser.engine(arguments.beam, arguments.constrained)
     if arguments.tokenized:
-        engine = replace(engine, read=lambda text: parser.read(SYMBOLS.findall(cast(str, text))))
+        engine = replace(engine, read=lambda text: parser.read(symbols_of(cast(str, text))))
     for parse in outputs_of(engine, arguments.sentences, arguments.skip_invalid):
         text = ""
         if parse and parse.words and arguments.linearised:

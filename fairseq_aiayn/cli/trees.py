@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -21,21 +19,14 @@ from fairseq_aiayn.files import (
     whole_file,
 )
 from fairseq_aiayn.treebank.evalb import (
-    ONE_LINE,
-    TABLE_HEAD,
-    Parameters,
-    SentenceScore,
-    Status,
+    as_json,
+    as_text,
     find_parameters,
+    remarks,
     score_files,
-    sentence_fields,
-    sentence_line,
     summarize,
-    summary_lines,
-    totals_lines,
 )
 from fairseq_aiayn.treebank.linearization import (
-    WRAPPERS,
     Tags,
     linearize,
     normalized_lines,
@@ -43,9 +34,9 @@ from fairseq_aiayn.treebank.linearization import (
     source_text,
 )
 from fairseq_aiayn.treebank.repair import RepairReport, repair
-from fairseq_aiayn.treebank.trees import SYMBOLS, Constituent, input_files, words_of, write_tree
+from fairseq_aiayn.treebank.trees import Constituent, input_files, symbols_of, words_of, write_tree
 
-LISTED = 10  # lines that do not count and are printed; of all, the number is
+LISTED = 10  # lines that are no tree; of all, the number is said
 OUTPUTS = ("words", "trees", "source")  # of linearize, beside the sequences
 
 
@@ -188,7 +179,7 @@ def run_delinearize(arguments: argparse.Namespace) -> None:
     report = RepairReport()
     with whole_file(arguments.report) if arguments.report else nullcontext() as file:
         for lines in read_line_pairs(arguments.linearized, arguments.words):
-            symbols, words = map(SYMBOLS.findall, lines)
+            symbols, words = map(symbols_of, lines)
             try:
                 repaired = repair(symbols, words, arguments.keep_tags)
             except ValueError as error:
@@ -248,52 +239,10 @@ def run_evalb(arguments: argparse.Namespace) -> None:
     parameters = find_parameters(arguments.parameters)
     sentences = [*score_files(arguments.gold, arguments.predicted, parameters)]
     scores = summarize(sentences, parameters)
-    _list_uncounted(sentences, source_name(arguments.predicted))
-    _warn_of_roots(sentences, parameters)
-    numbered = [*enumerate(sentences, start=1)] if arguments.per_sentence else []
+    for remark in remarks(sentences, parameters, source_name(arguments.predicted)):
+        note(remark)
+    listed = sentences if arguments.per_sentence else []
     if arguments.json:
-        content = dataclasses.asdict(scores)
-        if numbered:
-            content["sentences"] = [sentence_fields(*sentence) for sentence in numbered]
-        print(json.dumps(content, indent=2, ensure_ascii=False))
-        return
-    if numbered:
-        lines = (sentence_line(*sentence) for sentence in numbered)
-        print(TABLE_HEAD, *lines, *totals_lines(scores.all), sep="\n")
-    print(*summary_lines(scores), sep="\n")
-
-
-def _list_uncounted(sentences: Sequence[SentenceScore], name: str) -> None:
-    """Say on standard error which sentences do not count, and why."""
-    uncounted = [
-        (number, score)
-        for number, score in enumerate(sentences, start=1)
-        if score.status is not Status.VALID
-    ]
-    for number, score in uncounted[:LISTED]:
-        note(f"{name}:{number}: {score.status.name.lower()}: {score.reason}")
-    if len(uncounted) > LISTED:
-        note(f"{name}: {len(uncounted):,} sentences do not count")
-    if unbalanced := sum(not score.balanced for score in sentences):
-        what = f"{unbalanced:,} lines are no whole tree, and nothing of them counts"
-        print(f"warning: {what}: {ONE_LINE}", file=sys.stderr)
-
-
-def _warn_of_roots(sentences: Sequence[SentenceScore], parameters: Parameters) -> None:
-    """Warn if gold and prediction have different labels at the root, one of which counts."""
-    valid = [score for score in sentences if len(score.roots) > 1]
-    different = Counter(
-        score.roots
-        for score in valid
-        if score.roots[0] != score.roots[1] and score.gold[:1] != score.predicted[:1]
-    )
-    for (gold, predicted), count in different.most_common(1):
-        # A parser may write NP for S; half of the time, or for TOP, it is another format
-        if 2 * count > len(valid) or not WRAPPERS.isdisjoint((gold, predicted)):
-            counted = {gold, predicted} - parameters.deleted_constituents
-            note(
-                f"warning: the root is {gold or 'no label'} in gold and {predicted or 'no label'} "
-                f"in the prediction, in {count:,} of {len(valid):,} sentences; "
-                f"{' and '.join(label or 'it' for label in sorted(counted))} counts as a "
-                "constituent: write the same in both"
-            )
+        print(json.dumps(as_json(scores, listed), indent=2, ensure_ascii=False))
+    else:
+        print(*as_text(scores, listed), sep="\n")

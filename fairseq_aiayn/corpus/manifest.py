@@ -22,6 +22,8 @@ from typing import Any, ClassVar, NamedTuple
 from fairseq_aiayn.console import script
 from fairseq_aiayn.files import dataclass_of, require_plain
 
+__all__ = ["read_manifest"]
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:

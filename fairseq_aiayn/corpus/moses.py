@@ -16,6 +16,8 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 from fairseq_aiayn.console import script
 from fairseq_aiayn.files import STANDARD_INPUT, stream_lines
 
+__all__ = ["moses_tokenizer"]
+
 
 def moses_tokenizer(
     language: str, normalize: bool, lowercase: bool = False

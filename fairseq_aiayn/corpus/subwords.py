@@ -27,6 +27,8 @@ from fairseq_aiayn.console import script
 from fairseq_aiayn.corpus.workers import in_order
 from fairseq_aiayn.files import STANDARD_INPUT, stream_lines, write_whole
 
+__all__ = ["byte_pairs", "sentence_pieces"]
+
 Cut = Callable[[str], str]  # from a line to its subwords, separated by spaces
 
 CACHED_WORDS = 200_000

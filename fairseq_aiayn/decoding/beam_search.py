@@ -22,6 +22,8 @@ from fairseq_aiayn.decoding.search import Search, Symbols, length_penalty
 from fairseq_aiayn.nn.cpu_kernels import rows_of_logits
 from fairseq_aiayn.nn.transformer import Transformer, needed_mask
 
+__all__ = ["Continuations", "EnsembleContinuations", "beam_search"]
+
 BLOCK = 64  # tokens per block of `top_tokens`, whose first pass computes only block maxima
 # Logits per part: as many as fit into the cache of a CPU, or enough rows to keep a GPU busy
 LOGITS = {"cpu": 2**21, "cuda": 2**27}

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+__all__ = ["Hypothesis"]
+
 
 @dataclass(frozen=True)
 class Hypothesis:

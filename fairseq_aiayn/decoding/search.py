@@ -12,6 +12,8 @@ from fairseq_aiayn.paper import PARSING_DECODING
 if TYPE_CHECKING:
     from torch import Tensor
 
+__all__ = ["Search", "Symbols", "length_penalty"]
+
 Number = TypeVar("Number", int, "Tensor")
 
 

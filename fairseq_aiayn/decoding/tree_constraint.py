@@ -21,6 +21,8 @@ from torch import Tensor
 
 from fairseq_aiayn.decoding.beam_search import Continuations
 
+__all__ = ["ConstrainedContinuations", "TreeSymbols", "classify_tokens"]
+
 # Kinds of tokens, which a step permits or forbids. The kind of a closing bracket is CLOSE + label.
 NEVER, WORD, OPEN, END, CLOSE = range(5)
 

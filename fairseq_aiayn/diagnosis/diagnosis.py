@@ -13,6 +13,8 @@ from fairseq_aiayn.diagnosis.evidence import Evidence
 from fairseq_aiayn.paper import BASE, E_LEARNED, ROWS, TABLE_3_D, Row
 from fairseq_aiayn.settings import FIRST_RATE, OURS
 
+__all__ = ["Diagnosis", "as_json", "diagnose", "unequal_aspects"]
+
 # A model of base's sizes without dropout is meant to be base, and not Table 3's row without dropout
 OF_OTHER_SIZES = [row for row in ROWS.values() if row not in (*TABLE_3_D, E_LEARNED)]
 # fairseq's defaults, with any task, criterion, optimizer and schedule of a translation, of options

@@ -19,6 +19,8 @@ from fairseq_aiayn.settings import OURS, argument, option
 if TYPE_CHECKING:
     from fairseq_aiayn.runs.run import ScoredRun
 
+__all__ = ["evidence_of_run", "read_evidence"]
+
 ZIP, PICKLE = b"PK", b"\x80\x02"  # how checkpoints begin: PyTorch since 1.6, and before
 CHECKPOINTS = ("checkpoint_last.pt", "checkpoint_best.pt")  # what fairseq leaves in a --save-dir
 TRANSFORMERS = re.compile(  # of the paper, by the names of fairseq's architectures and classes

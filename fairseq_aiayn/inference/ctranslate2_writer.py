@@ -14,12 +14,12 @@ from typing import cast
 
 import torch
 from ctranslate2.specs import attention_spec, common_spec, model_spec, transformer_spec
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from fairseq_aiayn.inference.description import END, LONGEST, SPECIAL, Config, Model
 from fairseq_aiayn.nn.attention import MultiHeadAttention
-from fairseq_aiayn.nn.layers import LAYER_NORM_EPSILON, AddAndNorm, LearnedPositions, sinusoids
+from fairseq_aiayn.nn.layers import LAYER_NORM_EPSILON, LearnedPositions, sinusoids
 from fairseq_aiayn.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer
 
 
@@ -66,17 +66,17 @@ def _fill_stack(
     )
     layers = cast("list[EncoderLayer | DecoderLayer]", stack.layers)
     for layer, ours in zip(spec.layer, layers, strict=True):
-        _fill_attention(layer.self_attention, ours.self_attention, ours.self_attention_norm)
+        _fill_attention(layer.self_attention, ours.self_attention, ours.self_attention_norm.norm)
         if isinstance(ours, DecoderLayer):
-            _fill_attention(layer.attention, ours.cross_attention, ours.cross_attention_norm)
+            _fill_attention(layer.attention, ours.cross_attention, ours.cross_attention_norm.norm)
         network = ours.feed_forward
         for linear, W in ((layer.ffn.linear_0, network.W_1), (layer.ffn.linear_1, network.W_2)):
             linear.weight, linear.bias = W.weight, W.bias
-        _fill_norm(layer.ffn.layer_norm, ours.feed_forward_norm)
+        _fill_norm(layer.ffn.layer_norm, ours.feed_forward_norm.norm)
 
 
 def _fill_attention(
-    spec: attention_spec.MultiHeadAttentionSpec, ours: MultiHeadAttention, norm: AddAndNorm
+    spec: attention_spec.MultiHeadAttentionSpec, ours: MultiHeadAttention, norm: nn.LayerNorm
 ) -> None:
     """Give the specification of a self-attention [QKV, O] or of any other [Q, KV, O] its weights;
     the scale is 1/√d_k of the true d_k."""
@@ -99,5 +99,5 @@ def wide_projections(ours: MultiHeadAttention, size: int) -> list[Tensor]:
     return [*wide[:3], wide[3].T]
 
 
-def _fill_norm(spec: common_spec.LayerNormSpec, ours: AddAndNorm) -> None:
-    spec.gamma, spec.beta = ours.norm.weight, ours.norm.bias
+def _fill_norm(spec: common_spec.LayerNormSpec, ours: nn.LayerNorm) -> None:
+    spec.gamma, spec.beta = ours.weight, ours.bias

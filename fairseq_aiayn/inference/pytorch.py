@@ -34,10 +34,9 @@ from fairseq_aiayn.inference.engine import (
 )
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.transformer import needed_mask
-from fairseq_aiayn.treebank.linearization import MAX_OPEN, require_words, source_text, split_symbol
+from fairseq_aiayn.treebank.linearization import MAX_OPEN, source_text, split_symbol
 from fairseq_aiayn.treebank.repair import repair
-from fairseq_aiayn.treebank.trees import SYMBOLS as SPACED
-from fairseq_aiayn.treebank.trees import Constituent, penn_words, write_tree
+from fairseq_aiayn.treebank.trees import Constituent, penn_words, symbols_of, write_tree
 
 __all__ = ["Parser", "Translator"]
 
@@ -278,11 +277,9 @@ class Parser(TrainedModel):
         words = sentence
         if isinstance(sentence, str):
             require_short(sentence, self.config.most_tokens[0])
-            words = penn_words(" ".join(SPACED.findall(sentence)))
+            words = penn_words(" ".join(symbols_of(sentence)))
         if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
             raise TypeError(f"expected a sentence or a list of words, got {sentence!r:.60}")
-        if words:
-            require_words(words)
         return tuple(words), self.source_tokens(source_text(words))
 
     def _search(

@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+__all__ = ["PRODUCT_TYPES", "linear", "products_in", "rows_of_logits"]
+
 WIDE = 4_096  # columns; for more, such as a vocabulary's, oneDNN is faster on every CPU tried
 PRODUCT_TYPES = {"float32": None, "bfloat16": torch.bfloat16}  # None: the type of the weights
 

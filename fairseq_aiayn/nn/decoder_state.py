@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+__all__ = ["DecoderState"]
+
 STEPS_OF_ROOM = 8  # steps between two removals of unseen nodes; a removal copies all other nodes
 
 

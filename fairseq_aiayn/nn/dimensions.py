@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
+__all__ = ["LONGEST_SINUSOIDS", "Dimensions", "Sharing"]
+
 LONGEST_SINUSOIDS = 4_096  # positions; four times the default of fairseq's --max-source-positions
 Sharing = Literal["all", "target", "none"]  # which embedding matrices are one (section 3.4)
 

@@ -24,6 +24,8 @@ from torch.nn.init import xavier_uniform_, zeros_
 from fairseq_aiayn.nn.attention import EncoderDecoderAttention, MultiHeadAttention
 from fairseq_aiayn.nn.layers import FeedForward
 
+__all__ = ["INITIALIZATIONS"]
+
 Initialization = Literal["tensor2tensor", "fairseq-0.9", "fairseq"]
 INITIALIZATIONS: tuple[Initialization, ...] = get_args(Initialization)
 

@@ -2,6 +2,8 @@
 
 import os
 
+__all__ = ["keep_few_shapes"]
+
 KEPT = {"LRU_CACHE_CAPACITY": 8, "ONEDNN_PRIMITIVE_CACHE_CAPACITY": 64}  # shapes
 
 

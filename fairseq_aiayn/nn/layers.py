@@ -12,6 +12,14 @@ from torch import Tensor, nn
 from fairseq_aiayn.nn.cpu_kernels import dropout, linear
 from fairseq_aiayn.nn.dimensions import LONGEST_SINUSOIDS
 
+__all__ = [
+    "LAYER_NORM_EPSILON",
+    "LearnedPositions",
+    "Positions",
+    "SinusoidalPositions",
+    "sinusoids",
+]
+
 LAYER_NORM_EPSILON = 1e-6  # not stated; as in the paper's own code
 
 

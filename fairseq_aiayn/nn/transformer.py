@@ -25,6 +25,17 @@ from fairseq_aiayn.nn.layers import (
     positions,
 )
 
+__all__ = [
+    "Decoder",
+    "DecoderLayer",
+    "Encoder",
+    "EncoderLayer",
+    "Sharing",
+    "Transformer",
+    "create_transformer",
+    "needed_mask",
+]
+
 
 class Transformer(nn.Module):
     """The encoder and the decoder; `padding` is the token that fills up the sentences of a

@@ -16,7 +16,8 @@ from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
 from fairseq_aiayn.corpus.pieces import BEGINS
-from fairseq_aiayn.decoding.beam_search import Continuations, Search
+from fairseq_aiayn.decoding.beam_search import Continuations
+from fairseq_aiayn.decoding.search import Search
 from fairseq_aiayn.decoding.tree_constraint import ConstrainedContinuations, classify_tokens
 from fairseq_aiayn.files import stream_lines
 from fairseq_aiayn.paper import PARSING_DECODING

@@ -17,6 +17,8 @@ from fairseq_aiayn.inference.description import Vocabulary
 from fairseq_aiayn.inference.export import Checkpoint
 from fairseq_aiayn.nn.attention import attention_weights
 
+__all__ = ["StockTranslator"]
+
 
 def stock_attention_weights(
     model: TransformerModelBase, source: Tensor, target: Tensor

@@ -16,14 +16,9 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from torch import Tensor
 
-from fairseq_aiayn.decoding.beam_search import (
-    Continuations,
-    EnsembleContinuations,
-    Search,
-    Symbols,
-    beam_search,
-)
+from fairseq_aiayn.decoding.beam_search import Continuations, EnsembleContinuations, beam_search
 from fairseq_aiayn.decoding.hypotheses import Hypothesis
+from fairseq_aiayn.decoding.search import Search, Symbols
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.paper import TRANSLATION, Decoding
 from fairseq_aiayn.plugin.model import AiaynModel

@@ -34,6 +34,8 @@ from fairseq_aiayn.repairs import (
 )
 from fairseq_aiayn.repairs.program import SEARCHING, TRAIN, command_name, training_program
 
+__all__ = ["PATCHES", "VARIABLE", "difference", "unwanted"]
+
 VARIABLE = "AIAYN_REPAIRS"
 HALF = "fairseq.optim.fp16_optimizer:_FP16OptimizerMixin"
 AFTER_UPDATE = "cfg trainer task epoch_itr valid_subsets end_of_epoch"

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+__all__ = ["TRAIN", "command_name"]
+
 TRAIN = "fairseq_cli.train"  # a module, and the logger that writes to --log-file
 SEARCHING = ("fairseq-generate", "fairseq-interactive", "fairseq-validate")
 LANGUAGES = ("source_lang", "target_lang")

@@ -35,16 +35,27 @@ Intended differences from the C program:
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairseq_aiayn.files import read_line_pairs, read_lines, source_name
-from fairseq_aiayn.treebank.trees import ATOM, WHITE_SPACE, escape_brackets
+from fairseq_aiayn.treebank.trees import ATOM, WHITE_SPACE, WRAPPERS, escape_brackets
+
+__all__ = [
+    "Counts",
+    "as_json",
+    "as_text",
+    "find_parameters",
+    "remarks",
+    "score_files",
+    "score_sentence",
+    "summarize",
+]
 
 Pair = tuple[str, str]
 Counts = tuple[int, int, int]  # of constituents: matched, gold and predicted ones
@@ -535,6 +546,7 @@ def _summary(scores: Sequence[SentenceScore]) -> Summary:
 # Scores as text, with the layout and the spelling of the C program, and as JSON
 
 
+LISTED = 10  # sentences that do not count
 ONE_LINE = "there must be one tree per line (aiayn linearize FILE --trees OUT > /dev/null)"
 RULE = "=" * 76
 TABLE_HEAD = f"""\
@@ -548,16 +560,31 @@ SENTENCE = (
 )
 
 
+def as_text(scores: Scores, sentences: Sequence[SentenceScore] = ()) -> Iterator[str]:
+    """Yield the lines of both summaries, after a table of the sentences if they are given."""
+    if sentences:
+        yield TABLE_HEAD
+        for number, score in enumerate(sentences, start=1):
+            yield sentence_line(number, score)
+        yield from totals_lines(scores.all)
+    yield from summary_lines(scores)
+
+
+def as_json(scores: Scores, sentences: Sequence[SentenceScore] = ()) -> dict[str, Any]:
+    """Return what `as_text` has as JSON, with counts per label, and the reason why a sentence does
+    not count."""
+    listed = [
+        {"number": number, "status": score.status.name.lower()}
+        | ({"reason": score.reason} if score.reason else {})
+        | figures(score)
+        for number, score in enumerate(sentences, start=1)
+    ]
+    return asdict(scores) | ({"sentences": listed} if listed else {})
+
+
 def sentence_line(number: int, score: SentenceScore) -> str:
     """Return the line of one sentence; `number` counts from 1."""
     return SENTENCE.format(number=number, status=score.status, **figures(score))
-
-
-def sentence_fields(number: int, score: SentenceScore) -> dict[str, int | float | str]:
-    """Return the figures of `sentence_line` by name, and the reason why a sentence does not
-    count."""
-    reason = {"reason": score.reason} if score.reason else {}
-    return {"number": number, "status": score.status.name.lower(), **reason, **figures(score)}
 
 
 def figures(score: SentenceScore) -> dict[str, int | float]:
@@ -607,3 +634,36 @@ def summary_lines(scores: Scores) -> Iterator[str]:
         yield f"No crossing               = {summary.no_crossing:6.2f}"
         yield f"2 or less crossing        = {summary.two_or_less_crossing:6.2f}"
         yield f"Tagging accuracy          = {summary.tagging_accuracy:6.2f}"
+
+
+def remarks(sentences: Sequence[SentenceScore], parameters: Parameters, name: str) -> Iterator[str]:
+    """Yield which sentences of the file `name` do not count, and why; then what is probably wrong
+    with it: lines that are no whole tree, and roots with another label than gold's, if one of the
+    two counts."""
+    uncounted = [
+        f"{name}:{number}: {score.status.name.lower()}: {score.reason}"
+        for number, score in enumerate(sentences, start=1)
+        if score.status is not Status.VALID
+    ]
+    yield from uncounted[:LISTED]
+    if len(uncounted) > LISTED:
+        yield f"{name}: {len(uncounted):,} sentences do not count"
+    if unbalanced := sum(not score.balanced for score in sentences):
+        what = f"{unbalanced:,} lines are no whole tree, and nothing of them counts"
+        yield f"warning: {what}: {ONE_LINE}"
+    valid = [score for score in sentences if len(score.roots) > 1]
+    different = Counter(
+        score.roots
+        for score in valid
+        if score.roots[0] != score.roots[1] and score.gold[:1] != score.predicted[:1]
+    )
+    for (gold, predicted), count in different.most_common(1):
+        # A parser may write NP for S; half of the time, or for TOP, it is another format
+        if 2 * count > len(valid) or not WRAPPERS.isdisjoint((gold, predicted)):
+            counted = {gold, predicted} - parameters.deleted_constituents
+            yield (
+                f"warning: the root is {gold or 'no label'} in gold and {predicted or 'no label'} "
+                f"in the prediction, in {count:,} of {len(valid):,} sentences; "
+                f"{' and '.join(label or 'it' for label in sorted(counted))} counts as a "
+                "constituent: write the same in both"
+            )

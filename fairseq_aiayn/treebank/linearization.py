@@ -24,6 +24,7 @@ from fairseq_aiayn.files import source_name, stream_lines
 from fairseq_aiayn.treebank.trees import (
     ATOM,
     ROOT_LABEL,
+    WRAPPERS,
     Constituent,
     Word,
     parse_trees,
@@ -31,6 +32,16 @@ from fairseq_aiayn.treebank.trees import (
     walk,
     write_tree,
 )
+
+__all__ = [
+    "MAX_OPEN",
+    "Tags",
+    "linearize",
+    "normalized_lines",
+    "normalized_trees",
+    "source_text",
+    "split_symbol",
+]
 
 Tags = Literal["pos", "XX"]
 ANY_WORD = "XX"
@@ -81,14 +92,21 @@ def require_words(words: Sequence[str]) -> None:
     if not words:
         raise ValueError("a tree must have at least one word, got none")
     for word in words:
-        if not WORD.fullmatch(word):
-            raise ValueError(f"a word must have no white space, '(' or ')' in it, got {word!r}")
+        require_word(word)
+
+
+def require_word(word: str) -> None:
+    """Raise ValueError for a word that cannot be part of a tree."""
+    if not WORD.fullmatch(word):
+        raise ValueError(f"a word must have no white space, '(' or ')' in it, got {word!r}")
 
 
 def source_text(words: Sequence[str]) -> str:
     """Return a sentence for a word-piece model, with one space between words; "_" replaces
     "\u2581", which begins a word in pieces, and white space inside a word, where fairseq would
-    split it."""
+    split it. Raises ValueError as `require_word` does."""
+    for word in words:
+        require_word(word)
     return " ".join(NOT_IN_SOURCE.sub("_", word) for word in words)
 
 
@@ -96,7 +114,6 @@ def source_text(words: Sequence[str]) -> str:
 
 
 TRACE = "-NONE-"
-WRAPPERS = frozenset(("", "ROOT", "TOP", "S1"))  # labels above a sentence in treebanks and parsers
 # A label that begins with one of these characters (-LRB-) stays whole; any other is cut before the
 # first of them.
 CATEGORY = re.compile(r"[^-=|]+")

@@ -33,6 +33,8 @@ from typing import NamedTuple
 from fairseq_aiayn.treebank.linearization import ANY_WORD, MAX_OPEN, require_words, split_symbol
 from fairseq_aiayn.treebank.trees import ROOT_LABEL, Constituent, Word
 
+__all__ = ["RepairReport", "repair"]
+
 
 class Rule(str, Enum):
     """The names of the repairs, in the order of reports."""

@@ -9,6 +9,17 @@ from typing import NamedTuple
 
 from fairseq_aiayn.files import STANDARD_INPUT, source_name, stream_lines
 
+__all__ = [
+    "Constituent",
+    "input_files",
+    "penn_words",
+    "pretty",
+    "read_symbols",
+    "symbols_of",
+    "words_of",
+    "write_tree",
+]
+
 # For use inside [] of a regular expression. No other character separates words, not even a no-break
 # space; escapes (-LRB-, 1\/2) stay unchanged.
 WHITE_SPACE = r" \t\r\n\f\v"
@@ -16,6 +27,7 @@ ATOM = rf"[^(){WHITE_SPACE}]"  # a character of a label, a tag or a word
 SYMBOLS = re.compile(rf"[^{WHITE_SPACE}]+")
 
 ROOT_LABEL = "TOP"  # of every normalized tree; EVALB does not count it
+WRAPPERS = frozenset(("", "ROOT", "TOP", "S1"))  # labels above a sentence in treebanks and parsers
 
 
 class Word(NamedTuple):
@@ -61,10 +73,14 @@ def write_tree(tree: Constituent) -> str:
     return "".join(parts).lstrip(" ")
 
 
+def symbols_of(line: str) -> list[str]:
+    """Return the words of a line, or the symbols of a linearized tree, split at white space."""
+    return SYMBOLS.findall(line)
+
+
 def read_symbols(path: str | Path) -> Iterator[list[str]]:
-    """Yield the words of each line, or the symbols of a linearized tree, split at white space;
-    raises the errors of `stream_lines`."""
-    return map(SYMBOLS.findall, stream_lines(path))
+    """Yield `symbols_of` each line; raises the errors of `stream_lines`."""
+    return map(symbols_of, stream_lines(path))
 
 
 # Reading brackets: a tree may span several lines, and a line may have several trees.
