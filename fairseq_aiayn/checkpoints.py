@@ -223,7 +223,7 @@ def last_checkpoints(directory: Path, count: int) -> list[Path]:
     numbered = [name for name in names if re.fullmatch(r"checkpoint_\d+_\d+\.pt", name)]
     found = numbered or [name for name in names if re.fullmatch(r"checkpoint\d+\.pt", name)]
     if len(found) < count:
-        raise ValueError(f"{directory}: expected at least {count} checkpoints, got {len(found)}")
+        raise ValueError(f"{directory}: expected {count} or more checkpoints, got {len(found)}")
     return by_updates([directory / name for name in found])[-count:]
 
 

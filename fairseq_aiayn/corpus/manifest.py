@@ -16,7 +16,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, NamedTuple
 
 from fairseq_aiayn.console import script
@@ -71,9 +71,11 @@ class Text:
     sentences: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError if both languages would have the same text."""
+        """Raise ValueError if both languages would have the same text, or one elsewhere."""
         if "{language}" not in f"{self.file} {self.member}":
             raise ValueError(f"expected {{language}} in file or member, got {self.file}")
+        if PurePosixPath(self.file).is_absolute() or ".." in PurePosixPath(self.file).parts:
+            raise ValueError(f"expected a file among the downloads, got {self.file}")
 
     def sides(self, languages: tuple[str, str]) -> list[Location]:
         """Return the places of the source and of the target."""

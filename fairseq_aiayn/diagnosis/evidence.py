@@ -158,8 +158,10 @@ def _of_path(path: Path) -> Evidence:
 
         return evidence_of_run(*read_run(path))
     if path.is_dir():
+        from fairseq_aiayn.checkpoints import last_checkpoints
+
         files = [path / name for name in ("train.log", *CHECKPOINTS)]
-        path = next(filter(Path.exists, files), path / CHECKPOINTS[0])
+        path = next(filter(Path.exists, files), None) or last_checkpoints(path, 1)[0]
     if path.is_file():  # a pipe is read only once
         with path.open("rb") as file:
             if file.read(2) in (ZIP, PICKLE):

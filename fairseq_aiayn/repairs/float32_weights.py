@@ -27,8 +27,8 @@ def loading_weights(load_state_dict: Callable) -> Callable:
 
     @wraps(load_state_dict)
     def wrapped(optimizer: HalfPrecision, state: dict[str, Any], *overrides: object) -> None:
-        state = dict(state)
-        for weight, stored in zip(weights_of(optimizer), state.pop("fp32_params", ())):
+        state, weights = dict(state), weights_of(optimizer)
+        for weight, stored in zip(weights, state.pop("fp32_params", weights), strict=True):
             weight.data.copy_(stored)
         load_state_dict(optimizer, state, *overrides)
 

@@ -117,8 +117,11 @@ def output_of(*command: str) -> str | None:
 
 
 def commit() -> str | None:
-    """Return the commit of the checkout, with "+" where files differ from it; None outside git."""
+    """Return the commit of the checkout, with "+" where files differ from it; None outside git, and
+    in another project's checkout, where this package was installed."""
     git = ("git", "-C", str(Path(__file__).parent))
+    if not output_of(*git, "ls-files", Path(__file__).name):
+        return None
     head = output_of(*git, "rev-parse", "HEAD")
     return head and head + ("+" if output_of(*git, "status", "--porcelain") else "")
 

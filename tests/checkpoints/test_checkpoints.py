@@ -158,7 +158,7 @@ def test_order_is_by_update_not_by_name(tmp_path):
 
 def test_too_few_none_and_two_runs_are_refused(tmp_path):
     save(tmp_path / "checkpoint_1_10.pt", checkpoint(updates=10))
-    with pytest.raises(ValueError, match=f"{tmp_path}: expected at least 2 checkpoints, got 1"):
+    with pytest.raises(ValueError, match=f"{tmp_path}: expected 2 or more checkpoints, got 1"):
         last_checkpoints(tmp_path, 2)
     with pytest.raises(ValueError, match="at least 1 checkpoint"):
         last_checkpoints(tmp_path, 0)

@@ -347,6 +347,9 @@ def test_checkpoints_of_old_and_new_fairseq_of_which_the_last_counts(tmp_path):
     assert (found.updates, found.vocabulary) == (70, 7)
     assert read_evidence(new).options == {**found.options, "x": 1}
     assert "x" not in read_evidence(tmp_path).options
+    old.unlink()
+    new.rename(tmp_path / "checkpoint_4_70.pt")  # --no-last-checkpoints
+    assert read_evidence(tmp_path).options["x"] == 1
 
 
 def test_the_output_of_fairseq_generate(log, tmp_path):
@@ -384,7 +387,7 @@ def test_other_files_are_refused_in_one_line(tmp_path, refused):
     mark, log = tmp_path / "mark", write_log(tmp_path, configuration_line(WORDS))
     evil = save_checkpoint(tmp_path / "evil.pt", {"args": Namespace(arch=Intruder(mark))})
     for arguments, message in (
-        ([empty], "checkpoint_last.pt: No such file"),
+        ([empty], "expected 1 or more checkpoints, got 0"),
         ([words], "neither a configuration of fairseq-train"),
         ([cut], "truncated"),
         ([evil], "refused, it asks for posix.system"),

@@ -4,6 +4,7 @@ is noted and shown of a training; one run, read from what a recipe leaves."""
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -335,6 +336,22 @@ def test_a_training_that_goes_on_keeps_the_record_of_its_first_start(tmp_path, w
     assert settings["resumed"] == last["resumed"]
     assert settings["commands"] == MADE["commands"] | {"score": "bleu"}
     assert settings["evaluated_by"] == last["resumed"][0]["commit"] != settings["commit"]
+
+
+def test_the_commit_is_that_of_this_package(tmp_path, monkeypatch):
+    """Not that of the project in whose folder it was installed."""
+    installed = tmp_path / "venv" / "record.py"
+    installed.parent.mkdir()
+    installed.write_text("")
+    (tmp_path / "own.txt").write_text("")
+    monkeypatch.setattr(recording, "__file__", str(installed))
+    git = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "own.txt"], ["commit", "-qm", "own"]):
+        subprocess.run([*git, *words], check=True)
+    assert recording.commit() is None
+    for words in (["add", "venv"], ["commit", "-qm", "a copy"]):
+        subprocess.run([*git, *words], check=True)
+    assert re.fullmatch("[0-9a-f]{40}", recording.commit())
 
 
 def test_the_options_of_a_command():
