@@ -17,7 +17,7 @@ from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.transformer import create_transformer
 from fairseq_aiayn.paper import Row
-from fairseq_aiayn.plugin.model import AiaynModel, apply_row
+from fairseq_aiayn.plugin.model import AiaynDecoder, AiaynEncoder, AiaynModel, apply_row
 
 TYPES = 12  # in the small dictionary that replaces the paper's 37,000 types
 
@@ -94,4 +94,5 @@ def plain_model(
     """A small model without options, with the same weights every time."""
     torch.manual_seed(0)
     transformer = create_transformer(sizes, len(words), len(words), words.pad())
-    return AiaynModel(transformer, words, words, autocast)
+    encoder = AiaynEncoder(words, transformer.encoder, longest=64)
+    return AiaynModel(encoder, AiaynDecoder(words, transformer.decoder, longest=64), autocast)

@@ -26,11 +26,13 @@ from fairseq_aiayn.attention_maps.weights import weights_of_call
 from fairseq_aiayn.nn.attention import EncoderDecoderAttention
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.decoder_state import DecoderState
-from fairseq_aiayn.nn.dimensions import LONGEST_SINUSOIDS, Dimensions
+from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS
+from fairseq_aiayn.nn.layers import positions
 from fairseq_aiayn.nn.transformer import (
     Decoder,
     DecoderLayer,
+    Encoder,
     Sharing,
     Transformer,
     create_transformer,
@@ -82,16 +84,17 @@ class EncoderOut(TypedDict):
 class AiaynEncoder(FairseqEncoder):
     """The encoder stack for a batch of fairseq; padding may be on either side."""
 
-    def __init__(self, dictionary: Dictionary, transformer: Transformer):
+    def __init__(self, dictionary: Dictionary, stack: Encoder, longest: int):
         super().__init__(dictionary)
-        self.stack = transformer.encoder
-        self.longest = LONGEST_SINUSOIDS
-        self.encode = transformer.encode
+        self.stack = stack
+        self.longest = longest
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None) -> EncoderOut:
         """Encode src_tokens [B, S]; src_lengths is ignored, because the padding gives the mask."""
-        source_mask = needed_mask(src_tokens, self.dictionary.pad())
-        return {"memory": self.encode(src_tokens, source_mask), "source_mask": source_mask}
+        padding = self.dictionary.pad()
+        source_mask = needed_mask(src_tokens, padding)
+        memory = self.stack(src_tokens, positions(src_tokens, padding), source_mask)
+        return {"memory": memory, "source_mask": source_mask}
 
     def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
         """Select rows new_order [B'] of every tensor; fairseq's own search copies sentences in this
@@ -110,10 +113,10 @@ class AiaynEncoder(FairseqEncoder):
 class AiaynDecoder(FairseqIncrementalDecoder):
     """The decoder stack, over a whole target, or step by step with an incremental state."""
 
-    def __init__(self, dictionary: Dictionary, stack: Decoder):
+    def __init__(self, dictionary: Dictionary, stack: Decoder, longest: int):
         super().__init__(dictionary)
         self.stack = stack
-        self.longest = LONGEST_SINUSOIDS
+        self.longest = longest
         self.aligns = False  # whether the attention of a whole target is also returned
 
     def forward(
@@ -177,22 +180,16 @@ class AiaynModel(FairseqEncoderDecoderModel):
 
     encoder: AiaynEncoder
     decoder: AiaynDecoder
-    transformer: Transformer
     full_context_alignment = True  # --print-alignment reads the attention that `forward` returns
 
-    def __init__(
-        self,
-        transformer: Transformer,
-        source: Dictionary,
-        target: Dictionary,
-        autocast: torch.dtype | None = None,
-    ):
-        super().__init__(
-            AiaynEncoder(source, transformer), AiaynDecoder(target, transformer.decoder)
-        )
-        # It is no submodule: its stacks are, and checkpoints have their names.
-        self.__dict__["transformer"] = transformer
+    def __init__(self, encoder: AiaynEncoder, decoder: AiaynDecoder, autocast: torch.dtype | None):
+        super().__init__(encoder, decoder)
         self.autocast = autocast
+
+    @property
+    def transformer(self) -> Transformer:
+        """The two stacks without fairseq, for the paper's search."""
+        return Transformer(self.encoder.stack, self.decoder.stack, self.encoder.dictionary.pad())
 
     def forward(
         self,
@@ -270,9 +267,9 @@ class AiaynModel(FairseqEncoderDecoderModel):
             learned_lengths=lengths if args.learned_positions else None,
             initialization=args.initialization,
         )
-        model = cls(transformer, source, target, PRODUCT_TYPES[args.autocast or "float32"])
-        model.encoder.longest, model.decoder.longest = lengths
-        return model
+        encoder = AiaynEncoder(source, transformer.encoder, lengths[0])
+        decoder = AiaynDecoder(target, transformer.decoder, lengths[1])
+        return cls(encoder, decoder, PRODUCT_TYPES[args.autocast or "float32"])
 
 
 # --- the rows of paper.py ---------------------------------------------------------------------
