@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 
 from fairseq_aiayn.inference.description import END, LONGEST, SPECIAL, Config, Model
 from fairseq_aiayn.nn.attention import MultiHeadAttention
-from fairseq_aiayn.nn.layers import LAYER_NORM_EPSILON, LearnedPositions, sinusoids
+from fairseq_aiayn.nn.layers import LearnedPositions, sinusoids
 from fairseq_aiayn.nn.transformer import Decoder, DecoderLayer, Encoder, EncoderLayer
 
 
@@ -46,7 +46,8 @@ def _specification(model: Model) -> transformer_spec.TransformerSpec:
     specification = transformer_spec.TransformerSpec(encoder, decoder)
     specification.register_source_vocabulary(list(model.source.types))
     specification.register_target_vocabulary(list(model.target.types))
-    specification.config.layer_norm_epsilon = LAYER_NORM_EPSILON
+    norms = (module for module in ours.modules() if isinstance(module, nn.LayerNorm))
+    specification.config.layer_norm_epsilon = next(norms).eps
     specification.config.decoder_start_token = SPECIAL[END]
     specification.config.add_source_eos = True
     return specification

@@ -12,7 +12,7 @@ from fairseq_aiayn.nn.cpu_kernels import dropout, fused_kernel_is_slow, linear
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.layers import Linear
 
-__all__ = ["EncoderDecoderAttention", "MultiHeadAttention", "attention_weights", "causal_mask"]
+__all__ = ["MultiHeadAttention", "attention_weights", "causal_mask"]
 
 
 def attention_weights(Q: Tensor, K: Tensor, mask: Tensor | None = None) -> Tensor:

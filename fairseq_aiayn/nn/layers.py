@@ -13,10 +13,10 @@ from fairseq_aiayn.nn.cpu_kernels import dropout, linear
 from fairseq_aiayn.nn.dimensions import LONGEST_SINUSOIDS
 
 __all__ = [
-    "LAYER_NORM_EPSILON",
     "LearnedPositions",
     "Positions",
     "SinusoidalPositions",
+    "positions",
     "sinusoids",
 ]
 

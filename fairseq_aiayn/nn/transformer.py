@@ -30,7 +30,6 @@ __all__ = [
     "DecoderLayer",
     "Encoder",
     "EncoderLayer",
-    "Sharing",
     "Transformer",
     "create_transformer",
     "needed_mask",

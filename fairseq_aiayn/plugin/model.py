@@ -23,17 +23,16 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from fairseq_aiayn.attention_maps.weights import weights_of_call
-from fairseq_aiayn.nn.attention import EncoderDecoderAttention
+from fairseq_aiayn.nn.attention import MultiHeadAttention
 from fairseq_aiayn.nn.cpu_kernels import PRODUCT_TYPES, products_in
 from fairseq_aiayn.nn.decoder_state import DecoderState
-from fairseq_aiayn.nn.dimensions import Dimensions
+from fairseq_aiayn.nn.dimensions import Dimensions, Sharing
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS
 from fairseq_aiayn.nn.layers import positions
 from fairseq_aiayn.nn.transformer import (
     Decoder,
     DecoderLayer,
     Encoder,
-    Sharing,
     Transformer,
     create_transformer,
     needed_mask,
@@ -153,7 +152,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         """Return the features and the attention that `forward` returns."""
         weights = []
 
-        def record(attention: EncoderDecoderAttention, inputs: tuple) -> None:
+        def record(attention: MultiHeadAttention, inputs: tuple) -> None:
             weights.append(weights_of_call(attention, *inputs).mean(dim=1))
 
         last = cast(DecoderLayer, self.stack.layers[-1])
