@@ -240,7 +240,7 @@ ESCAPED = str.maketrans(
 
 
 def quotes_of(target_lang: str) -> Quotes:
-    """Return what the paper's BLEU does with quotes: only of German do we know that it did."""
+    """Return how the paper's BLEU treats quotes: only German's are replaced."""
     return "ascii" if target_lang == "de" else "keep"
 
 

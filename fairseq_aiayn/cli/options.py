@@ -83,7 +83,7 @@ def find_model(arguments: argparse.Namespace) -> Path | Checkpoint:
     raises ValueError unless it is one model with options that belong to it, and the errors of
     inference/{folder,export}.py."""
     if (arguments.model is None) == (arguments.checkpoint is None):
-        raise ValueError("a run directory, a model folder or --checkpoint must be given, only one")
+        raise ValueError("expected exactly one of RUN, FOLDER and --checkpoint")
     for name, other in GOES_WITH:
         if getattr(arguments, name) and not getattr(arguments, other):
             raise ValueError(f"{option(name)}: goes with {option(other)}")

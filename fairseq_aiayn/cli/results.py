@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HEADINGS = {
     "LARGE": "costs or gains 1 BLEU or more",
     "MEDIUM": "costs or gains 0.3 to 1 BLEU",
-    "UNKNOWN": "how much is not known",
+    "UNKNOWN": "effect not measured",
     "SMALL": "less than 0.3 BLEU",
     "NONE": "no effect",
 }

@@ -28,7 +28,7 @@ class Engine(Generic[Sentence, Source, Output]):
     """Map sentences to outputs, in their order, by batches of similar lengths.
 
     read: what a model reads of a sentence; raises ValueError for an invalid one. run: the outputs
-    of a batch. empty: the output of a sentence whose `length`, a number of tokens, is 0.
+    of a batch. empty: makes the output for a sentence without tokens, by `length`.
     """
 
     read: Callable[[Sentence], Source]

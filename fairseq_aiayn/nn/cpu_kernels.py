@@ -1,6 +1,6 @@
 """What depends on the device: faster ways on a CPU, sizes that fit its cache, bfloat16 products.
 
-Each way has the result of the plain one that stands beside it.
+Each fast path computes the same as the plain code beside it.
 """
 
 from __future__ import annotations

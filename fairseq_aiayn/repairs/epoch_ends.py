@@ -1,7 +1,7 @@
 """fairseq takes an update that ends an epoch for the epoch's alone: with --no-epoch-checkpoints or
 --save-interval it writes only checkpoint_last.pt there, and does not validate. Then the checkpoints
 to average have a gap; if the interval is a whole number of epochs, there are none at all. Here,
-such an update counts as one within the epoch.
+an update that is due for the interval but not for the epoch is treated as mid-epoch.
 
 And where the update after a checkpoint overflows in float16, fairseq validates and writes the same
 weights again: --patience counts this as a validation without an improvement. Here, it does not.

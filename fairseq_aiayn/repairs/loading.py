@@ -65,7 +65,7 @@ class Loading:
                 try:
                     with only_safe_globals():
                         loaded = load_checkpoint_to_cpu(path, *arguments, **options)
-                    # Nothing reads the sums over validations; --eval-bleu stores arrays there
+                    # Drop the validation sums: nothing reads them; --eval-bleu stores arrays there
                     loaded["extra_state"].get("metrics", {}).pop("valid", None)
                     require_numbers(loaded)
                 except (OSError, AskedForMoreError):

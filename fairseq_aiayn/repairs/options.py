@@ -75,8 +75,8 @@ def name_languages(parsed: Namespace) -> None:
 
 
 def require_matching(chosen: Mapping[str, object]) -> None:
-    """Raise ValueError for an option without the one it needs, which fairseq misses later, if at
-    all; warn of an --lr that nothing reads."""
+    """Raise ValueError for an option whose companion is missing, which fairseq notices late or
+    never; warn of an --lr that nothing reads."""
     metric = chosen.get("best_checkpoint_metric")
     if chosen.get(f"eval_{metric}") is False:
         raise ValueError(f"--best-checkpoint-metric {metric}: expected --eval-{metric}, too")

@@ -254,6 +254,6 @@ def are_penn_tags(tags: Iterable[str]) -> bool:
 
 def fitting_tag(tag: str, form: str) -> str:
     """Return a word's Penn tag, or another one if EVALB would delete a word or count a punctuation
-    mark because of it, which makes the sentence an error; of XX, the tag of a punctuation mark."""
+    mark because of it, which makes the sentence an error; for XX, the tag of its form."""
     is_wrong = form not in EITHER and (form in TAG_OF) != (tag in FORMS)
     return TAG_OF.get(form, ANY_WORD) if is_wrong or tag in NOT_OF_WORDS else tag

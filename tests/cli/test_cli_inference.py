@@ -239,7 +239,7 @@ def test_the_card_has_a_command_that_works(task, folder, parser_folder, aiayn, g
 @pytest.mark.parametrize(
     ("given", "rule"),
     [
-        ("translate", "a run directory, a model folder or --checkpoint must be given"),
+        ("translate", "expected exactly one of RUN, FOLDER and --checkpoint"),
         ("translate PARSER", "PARSER: expected a translation model, got a parser"),
         ("translate PARSER --engine ctranslate2", "PARSER: expected a translation model, got"),
         ("parse --model FOLDER x", "FOLDER: expected a parser"),
