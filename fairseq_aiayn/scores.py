@@ -274,7 +274,6 @@ FEWEST = 100  # sentences; resampling fewer says little about the difference
 CONFIDENCE = 0.95  # of intervals
 SAMPLES_OF_DIFFERENCE = 10_000  # of the test set
 SEED = 12345  # of the samples; sacrebleu's
-EVEN = 0.005  # chrF points; a smaller difference is invisible in the two digits shown
 
 
 @dataclass(frozen=True)
@@ -357,19 +356,3 @@ def _f1_gain(counts: np.ndarray) -> float:
     gold and predicted of each system."""
     first, other = (200 * part[0] / max(1, part[1] + part[2]) for part in (counts[:3], counts[3:]))
     return float(other - first)
-
-
-def sentence_chrf(lines: Sequence[str], reference: Sequence[str]) -> list[float]:
-    """Return chrF of every sentence; unlike BLEU, it is meaningful for one sentence."""
-    from sacrebleu.metrics import CHRF
-
-    metric, pairs = CHRF(), zip(lines, reference, strict=True)
-    return [metric.sentence_score(line, [right]).score for line, right in pairs]
-
-
-def largest_disagreements(chrf: Mapping[str, Sequence[float]], count: int) -> list[int]:
-    """Return the indices of the `count` sentences with the largest gap between best and worst chrF,
-    without those on which all systems are even."""
-    gaps = [max(scores) - min(scores) for scores in zip(*chrf.values(), strict=True)]
-    order = sorted(range(len(gaps)), key=lambda k: -gaps[k])
-    return [k for k in order[:count] if gaps[k] >= EVEN]

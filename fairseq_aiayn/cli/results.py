@@ -168,7 +168,7 @@ def declare_compare(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=5,
         metavar="N",
-        help="sentences to show, spread over the test set and where runs differ most (default: 5)",
+        help="sentences to show, spread over the test set (default: 5)",
     )
 
 
@@ -180,8 +180,8 @@ def run_compare(arguments: argparse.Namespace) -> None:
     with the paper's figures where it prints any of a run's row and corpus. In --output it leaves
 
       report.html   one file, to look at offline: the table, a paired bootstrap against the first
-                    run, what was done differently, learning curves, sentences whose translations
-                    differ most, how each run was made
+                    run, what was done differently, learning curves, translated sentences, how
+                    each run was made
       table.md      the same without pictures
       table.json    all figures of it
 

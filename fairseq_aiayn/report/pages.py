@@ -97,21 +97,13 @@ def sections(results: Results) -> Sections:
         found[RESULTS] = [*seeds, *parsers_blocks(parsers, results.f1_differences)]
     else:
         found[RESULTS] = [*seeds, *translations_blocks(translations)]
-    names = [run.name for run in firsts]
     if isinstance(results, Report):
         found |= {
             "Significance": significance_blocks(results.significance, results.runs[0].sentences),
             "What differs": differences_blocks(results.differences, results.diagnoses),
             "Learning curves": curves_blocks(results.curves),
-            "Where translations differ most": examples_blocks(
-                "Sentences with the largest difference between the best and the worst translation, "
-                "by chrF, which stands in brackets.",
-                results.disagreements,
-                names,
-            ),
         }
-    text = "Sentences at equal distances in the test set."
-    found["Examples"] = examples_blocks(text, results.examples, names)
+    found["Examples"] = examples_blocks(results.examples, [run.name for run in firsts])
     found["How the runs were made"] = [how_made(run) for run in firsts]
     return {heading: blocks for heading, blocks in found.items() if blocks}
 
@@ -453,14 +445,12 @@ def _aspect_cells(aspect: str, diagnoses: Iterable[Diagnosis]) -> list[str]:
     return [aspect, heaviest.paper, *cells, heaviest.effect]
 
 
-def examples_blocks(text: str, examples: Sequence[Example], names: Sequence[str]) -> list[Block]:
-    """Return a text and sentences, if any, with the translations of runs and their chrF."""
-    blocks: list[Block] = [text]
+def examples_blocks(examples: Sequence[Example], names: Sequence[str]) -> list[Block]:
+    """Return a text and sentences, if any, with the translations of runs."""
+    blocks: list[Block] = ["Sentences at equal distances in the test set."]
     for example in examples:
         texts = [("source", example.source), ("reference", example.reference)]
-        for name in names:
-            chrf = f" ({example.chrf[name]:.1f})" if example.chrf else ""
-            texts.append((f"{name}{chrf}", example.translations[name]))
+        texts += [(name, example.translations[name]) for name in names]
         blocks.append(Texts(f"Sentence {example.sentence:,}", texts))
     return blocks if examples else []
 

@@ -30,9 +30,7 @@ from fairseq_aiayn.scores import (
     Significance,
     corpus_chrf,
     f1_difference,
-    largest_disagreements,
     paired_bootstrap,
-    sentence_chrf,
 )
 from fairseq_aiayn.treebank.evalb import find_parameters, score_files
 
@@ -48,7 +46,6 @@ class Example:
     source: str
     reference: str
     translations: dict[str, str]  # by the name of the run
-    chrf: dict[str, float] = field(default_factory=dict)  # likewise; empty where none is shown
 
 
 @dataclass(frozen=True)
@@ -81,15 +78,13 @@ class Report(Results):
     differences: Sequence[Difference] = ()
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
     curves: Mapping[str, Mapping[str, Points]] = field(default_factory=dict)  # by training
-    # Of two translations or more, against the first
-    significance: Significance | None = None
-    disagreements: Sequence[Example] = ()
+    significance: Significance | None = None  # of two translations or more, against the first
 
 
 def read_report(directories: Sequence[Path], examples: int) -> Report:
-    """Read run directories, at least one, and choose so many examples of either kind; raises
-    OSError for a missing file, and ValueError with the file and the rule for a bad one, or if runs
-    do not compare."""
+    """Read run directories, at least one, and choose so many examples; raises OSError for a
+    missing file, and ValueError with the file and the rule for a bad one, or if runs do not
+    compare."""
     runs, logs = zip(*map(read_run, directories), strict=True)
     require_comparable(directories, runs)
     known = {run.name: evidence_of_run(run, log) for run, log in zip(runs, logs)}
@@ -127,22 +122,15 @@ def _with_texts(report: Report, directories: Sequence[Path], count: int) -> Repo
         translations[run.name] = lines = read_texts(directory)[2]
         assert isinstance(run, TranslationRun)  # as the first is
         runs.append(replace(run, chrf=corpus_chrf(lines, reference)))
-
-    def example(k: int, chrf: Mapping[str, Sequence[float]]) -> Example:
-        lines = {name: lines[k] for name, lines in translations.items()}
-        return Example(k + 1, source[k], reference[k], lines, {run: chrf[run][k] for run in chrf})
-
-    examples = tuple(example(k, {}) for k in equal_distances(len(source), count))
+    examples = tuple(
+        Example(k + 1, source[k], reference[k], {name: of[k] for name, of in translations.items()})
+        for k in equal_distances(len(source), count)
+    )
     report = replace(report, runs=tuple(runs), examples=examples)
     if len(runs) == 1:
         return report
-    firsts = [run.name for run in report.first_runs]
-    chrf = {name: sentence_chrf(translations[name], reference) for name in firsts}
-    return replace(
-        report,
-        significance=paired_bootstrap(translations, reference, tokenizer=runs[0].tokenizer),
-        disagreements=[example(k, chrf) for k in largest_disagreements(chrf, count)],
-    )
+    tested = paired_bootstrap(translations, reference, tokenizer=runs[0].tokenizer)
+    return replace(report, significance=tested)
 
 
 def equal_distances(length: int, count: int) -> list[int]:

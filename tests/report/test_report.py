@@ -114,13 +114,12 @@ def test_a_comparison_needs_two_runs(tmp_path):
     assert of_one == ["Results", "What differs", "Learning curves", "How the runs were made"]
     assert of_both == [
         *("Results", "Significance", "What differs", "Learning curves"),
-        *("Where translations differ most", "Examples", "How the runs were made"),
+        *("Examples", "How the runs were made"),
     ]
     assert "| length penalty " in both["table.md"], "what stock does otherwise"
     examples = both["table.md"].partition("## Examples")[2]
     assert re.findall(r"Sentence (\d)", examples) == ["1", "2", "3", "4"], "all that there are"
     assert both["report.html"].count("<svg") == 1
-    assert both["report.html"].count("theirs (100.0)") == 4, "chrF of what is right"
     report = json.loads(both["table.json"])
     assert report["significance"]["systems"]["theirs"]["p_value"] < 0.05
     (chrf,) = (row for row in table_rows(both["table.md"]) if row[0] == "chrF")

@@ -42,8 +42,7 @@ def test_runs_of_several_rows_each_have_their_own(tmp_path):
 
 
 def test_several_seeds_have_a_mean_above_the_table(tmp_path):
-    """Of tokens only where all have it. Examples and commands of one seed are enough, and seeds do
-    not disagree, even where another system translates as the first."""
+    """Of tokens only where all have it. Examples and commands of one seed are enough."""
     wrong = {"hypothesis.txt": numbered("x"), "score.json": score(27.0, tokens=37.0)}
     right = {"hypothesis.txt": numbered("reference"), "score.json": score(29.0, tokens=39.0)}
     first = write_run(tmp_path / "run-1", **wrong)
@@ -61,7 +60,6 @@ def test_several_seeds_have_a_mean_above_the_table(tmp_path):
     stock = write_run(tmp_path / "stock", {"system": "stock"}, **wrong | {"score.json": score(28)})
     text = page(read_report([first, second, stock], 1))
     assert "BLEU of tokens" not in cells_of(text)[0]
-    assert "Where translations differ most" not in text
 
 
 HARDWARE = "X1, 16 cores, 128.0 GiB of memory, NVIDIA driver 550.1, CUDA 12.4"
