@@ -43,7 +43,7 @@ from fairseq_aiayn.report.results import (
 )
 from fairseq_aiayn.runs.differences import Difference, published
 from fairseq_aiayn.runs.logs import Log
-from fairseq_aiayn.runs.record import TRAIN, Place
+from fairseq_aiayn.runs.record import TRAIN
 from fairseq_aiayn.runs.run import ParserRun, Run, TranslationRun
 from fairseq_aiayn.runs.seeds import OverSeeds, against, deviation
 from fairseq_aiayn.settings import EN_DE, ENCODER_AND_DECODER, SIDES, option
@@ -483,33 +483,22 @@ def how_made(run: Run) -> Details:
         "what": ", ".join(text.format(x) for text, x in what.items() if x is not None),
         "commit": settings.commit and [Code(settings.commit)],
         "written": settings.written,
-        "hardware": _machine(settings),
+        "hardware": _machine(run),
         "packages": ", ".join(f"{name} {number}" for name, number in settings.packages.items()),
         "wall time of training": f"{clock(training.wall_seconds)}, of that "
         f"{clock(training.seconds)} in updates",
-        "resumed": "; ".join(_elsewhere(settings, settings.resumed)),
         "evaluated by commit": evaluated_by if evaluated_by != settings.commit else None,
     }
     known = {name: text for name, text in facts.items() if text}
     return Details(f"How {run.name} was made", known, settings.commands)
 
 
-def _elsewhere(first: Place, later: Sequence[Place]) -> list[str]:
-    """Return the machines and commits with which a training went on from a checkpoint, but for
-    those of the first start."""
-    begun, *places = (
-        f"on {_machine(start) or 'hardware not recorded'}, commit {start.commit or 'not recorded'}"
-        for start in (first, *later)
-    )
-    return [place for place in dict.fromkeys(places) if place != begun]
-
-
-def _machine(place: Place) -> str:
-    """Return all that is known of a machine, with the GPUs that were used."""
-    known = place.hardware
-    used = known.get("gpus", [])[: place.gpus] if place.device == "cuda" else []
+def _machine(run: Run) -> str:
+    """Return all that is known of the machine of a training, with the GPUs that were used."""
+    settings, known = run.settings, run.settings.hardware
+    used = known.get("gpus", [])[: settings.gpus] if settings.device == "cuda" else []
     gpus = " and ".join(f"{n} × {name}" if n > 1 else name for name, n in Counter(used).items())
-    if gpus and (place.nodes or 1) > 1:
-        gpus = f"{place.nodes} nodes of {gpus}"
+    if gpus and (settings.nodes or 1) > 1:
+        gpus = f"{settings.nodes} nodes of {gpus}"
     parts = [text.format(known[key]) for key, text in MACHINE.items() if known.get(key)]
     return ", ".join([gpus, *parts] if gpus else parts)
