@@ -1,4 +1,4 @@
-"""The paper's BLEU and sacreBLEU (section 6.1, Table 2), and how sure a difference is.
+"""The paper's BLEU and sacreBLEU (section 6.1, Table 2).
 
 The paper's BLEU is that of multi-bleu.perl: the geometric mean of the n-gram precisions up to
 n = 4, unsmoothed, times the brevity penalty, on cased Moses tokens. For German, quotes are first
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -20,12 +20,8 @@ from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    import numpy as np
     from sacrebleu.metrics import BLEU
-    from sacrebleu.significance import Result
     from sacremoses import MosesPunctNormalizer
-
-    from fairseq_aiayn.treebank.evalb import Counts
 
 Quotes = Literal["ascii", "keep"]
 HYPHEN = " @-@ "  # how the tokenizer of Moses writes a hyphen with its option -a
@@ -264,95 +260,3 @@ def _moses() -> MosesPunctNormalizer:
     from sacremoses import MosesPunctNormalizer
 
     return MosesPunctNormalizer()
-
-
-# --- whether a difference is significant or chance ----------------------------------------------
-
-SAMPLES = 1_000  # of the test set; sacrebleu's default
-LEVEL = 0.05
-FEWEST = 100  # sentences; resampling fewer says little about the difference
-CONFIDENCE = 0.95  # of intervals
-SAMPLES_OF_DIFFERENCE = 10_000  # of the test set
-SEED = 12345  # of the samples; sacrebleu's
-
-
-@dataclass(frozen=True)
-class SystemScore:
-    """One system's sacreBLEU over resampled test sets; p_value is None for the first system."""
-
-    score: float
-    mean: float
-    interval: float  # 95% of the samples lie within mean ± interval
-    p_value: float | None  # of the difference from the first system
-
-
-@dataclass(frozen=True)
-class Significance:
-    """Systems compared with the first of them."""
-
-    signature: str
-    systems: dict[str, SystemScore]  # by name
-
-
-@dataclass(frozen=True)
-class EstimatedDifference:
-    """A difference with its confidence interval, and how often chance alone makes one as large."""
-
-    difference: float
-    low: float  # of the interval
-    high: float
-    p_value: float
-
-
-def paired_bootstrap(
-    translations: Mapping[str, Sequence[str]], reference: Sequence[str], tokenizer: str = "13a"
-) -> Significance:
-    """Test two systems or more against the first by sacreBLEU's paired bootstrap (Koehn, 2004).
-    Samples are drawn with sacrebleu's seed (12345 unless SACREBLEU_SEED is set), so that the same
-    texts give the same result."""
-    from sacrebleu.significance import PairedTest, Result
-
-    named: list[tuple[str, Sequence[str]]] = list(translations.items())
-    metric = {"BLEU": sacrebleu_metric(tokenizer)}
-    test = PairedTest(named, metric, [list(reference)], "bs", n_samples=SAMPLES)
-    signatures, scores = test()
-    results = [result for result in scores["BLEU"] if isinstance(result, Result)]
-    systems = {
-        name: _system_score(result, results[0])
-        for name, result in zip(translations, results, strict=True)
-    }
-    return Significance(str(signatures["BLEU"]), systems)
-
-
-def _system_score(result: Result, first: Result) -> SystemScore:
-    p_value = None if result.p_value is None else float(result.p_value)
-    if p_value is not None and result.score == first.score:
-        p_value = 1.0  # for equal scores, sacrebleu returns the smallest possible p
-    mean, interval = result.mean or 0, result.ci or 0  # None only in tests of another kind
-    return SystemScore(float(result.score), float(mean), float(interval), p_value)
-
-
-def f1_difference(first: Sequence[Counts], other: Sequence[Counts]) -> EstimatedDifference:
-    """Return F1 of `other` minus F1 of `first`, in per cent, by the paired bootstrap (Koehn, 2004).
-    Each has the counts of the same sentences. p is the share of resampled test sets whose
-    difference is at least as far from their mean as the difference is from 0."""
-    import numpy as np
-
-    counts = np.column_stack([first, other])
-    sentences, generator = len(counts), np.random.default_rng(SEED)
-    difference, samples = _f1_gain(counts.sum(axis=0)), np.empty(SAMPLES_OF_DIFFERENCE)
-    for k in range(SAMPLES_OF_DIFFERENCE):
-        drawn = generator.integers(sentences, size=sentences)
-        samples[k] = _f1_gain(np.bincount(drawn, minlength=sentences) @ counts)
-    outside = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(samples, (outside, 1 - outside))
-    extreme = np.abs(samples - samples.mean()) >= abs(difference)
-    p_value = (int(extreme.sum()) + 1) / (SAMPLES_OF_DIFFERENCE + 1)  # as sacrebleu estimates it
-    return EstimatedDifference(difference, float(low), float(high), p_value)
-
-
-def _f1_gain(counts: np.ndarray) -> float:
-    """Return the difference of F1, which is 0 where there are no constituents; counts are matched,
-    gold and predicted of each system."""
-    first, other = (200 * part[0] / max(1, part[1] + part[2]) for part in (counts[:3], counts[3:]))
-    return float(other - first)

@@ -119,9 +119,9 @@ scores: bleu_without_the_brevity_penalty
   score=result.score, => score=result.score / result.bp,
 scores: compounds_split_only_in_the_hypothesis
   reference = [split_compounds(sentence) for sentence in reference] => reference = list(reference)
-runs: seeds_are_assumed_to_vary_equally
+report: seeds_are_assumed_to_vary_equally
   ttest_ind(other, first, equal_var=False) => ttest_ind(other, first, equal_var=True)
-scores: bootstrap_samples_not_centred
+report: bootstrap_samples_not_centred
   np.abs(samples - samples.mean()) => np.abs(samples)
 checkpoints: newest_checkpoint_by_its_first_digits
   for update in sorted(found)] => for update in sorted(found, key=str)]

@@ -9,7 +9,6 @@ from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 
-from fairseq_aiayn import scores
 from fairseq_aiayn.console import one_line
 from fairseq_aiayn.diagnosis.aspects import Weight
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose, unequal_aspects
@@ -41,11 +40,20 @@ from fairseq_aiayn.report.results import (
     Results,
     results_as_json,
 )
+from fairseq_aiayn.report.significance import (
+    CONFIDENCE,
+    FEWEST,
+    LEVEL,
+    SAMPLES_OF_DIFFERENCE,
+    EstimatedDifference,
+    Significance,
+    seeds_difference,
+)
 from fairseq_aiayn.runs.differences import Difference, published
 from fairseq_aiayn.runs.logs import Log
 from fairseq_aiayn.runs.record import TRAIN
 from fairseq_aiayn.runs.run import ParserRun, Run, TranslationRun
-from fairseq_aiayn.runs.seeds import OverSeeds, against, deviation
+from fairseq_aiayn.runs.seeds import OverSeeds, deviation
 from fairseq_aiayn.settings import EN_DE, ENCODER_AND_DECODER, SIDES, option
 
 RESULTS = "Results"
@@ -255,7 +263,7 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def parsers_blocks(
-    runs: Sequence[ParserRun], differences: Mapping[str, scores.EstimatedDifference]
+    runs: Sequence[ParserRun], differences: Mapping[str, EstimatedDifference]
 ) -> list[Block]:
     """Return the paper's Table 4 with a row per run, tests of differences, and a column per run."""
     repairs = dict.fromkeys(name for run in runs for name in run.repairs.repairs)
@@ -298,19 +306,19 @@ def _other_set(run: ParserRun) -> str:
     return f"corpus {corpus or unknown}, subset {subset or unknown}, {run.sentences:,} sentences"
 
 
-def _f1_blocks(first: ParserRun, tests: Mapping[str, scores.EstimatedDifference]) -> list[Block]:
+def _f1_blocks(first: ParserRun, tests: Mapping[str, EstimatedDifference]) -> list[Block]:
     """Return each search against the first, over resampled sentences; nothing for one search."""
     rows: list[list[Cell]] = [
         [
             (f"F1 against {first.name}", name, ""),
             ("difference", found.difference, "+.2f"),
-            (f"{scores.CONFIDENCE:.0%} interval", _interval(found), ""),
+            (f"{CONFIDENCE:.0%} interval", _interval(found), ""),
             ("p", found.p_value, ".4f"),
             ("verdict", verdict(found.p_value, first.sentences), ""),
         ]
         for name, found in tests.items()
     ]
-    samples = f"over {scores.SAMPLES_OF_DIFFERENCE:,} samples"
+    samples = f"over {SAMPLES_OF_DIFFERENCE:,} samples"
     text = f"Paired bootstrap (Koehn, 2004) {samples}: {MEANING_OF_P}"
     return [table_of(rows), text] if rows else []
 
@@ -360,13 +368,14 @@ def over_seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
         means = map(_mean, group.figures.values())
         rows.append([group.name, ", ".join(map(str, group.seeds)), *means])
     for other in others:
+        pairs = zip(first.figures.values(), other.figures.values(), strict=True)
         cells = (
             found and f"{found.difference:+.2f} ({_interval(found)}; p {found.p_value:.2f})"
-            for found in against(first, other)
+            for found in (seeds_difference(*pair) for pair in pairs)
         )
         rows.append([f"{other.name}, difference", "", *(text or "" for text in cells)])
     text = (
-        f"Differences are from {first.name}, with their {scores.CONFIDENCE:.0%} confidence "
+        f"Differences are from {first.name}, with their {CONFIDENCE:.0%} confidence "
         "interval and p by Welch's t-test: p is how often seeds alone would make so large a "
         "difference. "
     )
@@ -375,7 +384,7 @@ def over_seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
     return [Table(header, rows, left=2), text + shown if others else shown]
 
 
-def _interval(found: scores.EstimatedDifference) -> str:
+def _interval(found: EstimatedDifference) -> str:
     """Return the confidence interval of a difference."""
     return f"{found.low:+.2f} to {found.high:+.2f}"
 
@@ -384,12 +393,12 @@ def verdict(p_value: float | None, sentences: int) -> str:
     """Say whether a difference on so many sentences is significant."""
     if p_value is None:
         return "the one that others are tested against"
-    if sentences < scores.FEWEST:
-        return f"fewer than {scores.FEWEST} sentences are too few to say"
-    return "significant" if p_value < scores.LEVEL else "may be chance"
+    if sentences < FEWEST:
+        return f"fewer than {FEWEST} sentences are too few to say"
+    return "significant" if p_value < LEVEL else "may be chance"
 
 
-def significance_blocks(significance: scores.Significance | None, sentences: int) -> list[Block]:
+def significance_blocks(significance: Significance | None, sentences: int) -> list[Block]:
     """Return each translation against the first, over resampled test sets."""
     if not significance:
         return []

@@ -12,6 +12,12 @@ from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose
 from fairseq_aiayn.diagnosis.diagnosis import as_json as diagnosis_as_json
 from fairseq_aiayn.diagnosis.evidence import evidence_of_run
 from fairseq_aiayn.paper import TABLE_3
+from fairseq_aiayn.report.significance import (
+    EstimatedDifference,
+    Significance,
+    f1_difference,
+    paired_bootstrap,
+)
 from fairseq_aiayn.runs.differences import Difference, run_differences
 from fairseq_aiayn.runs.logs import Points
 from fairseq_aiayn.runs.run import (
@@ -25,13 +31,7 @@ from fairseq_aiayn.runs.run import (
     require_comparable,
 )
 from fairseq_aiayn.runs.seeds import OverSeeds, over_seeds
-from fairseq_aiayn.scores import (
-    EstimatedDifference,
-    Significance,
-    corpus_chrf,
-    f1_difference,
-    paired_bootstrap,
-)
+from fairseq_aiayn.scores import corpus_chrf
 from fairseq_aiayn.treebank.evalb import find_parameters, score_files
 
 COMPARISON, TABLE3, TABLE4 = "comparison", "table3", "table4"  # kinds, as JSON names them

@@ -1,17 +1,15 @@
-"""Runs that differ only in their seed: means, deviations, and tests of differences."""
+"""Runs that differ only in their seed: groups of them, and how much their figures deviate."""
 
 from __future__ import annotations
 
 import math
 import statistics
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairseq_aiayn.runs.differences import run_differences
 from fairseq_aiayn.runs.record import TRAIN
 from fairseq_aiayn.runs.run import ScoredRun
-from fairseq_aiayn.scores import CONFIDENCE, EstimatedDifference
 
 # In what runs of several seeds may differ; where and by what machine changes no mathematics
 FREE = {"seed", "--seed", "commit"}
@@ -71,22 +69,3 @@ def deviation(values: Sequence[float]) -> float:
     """Return the sample standard deviation of two values or more; nan if one, as of a training that
     diverged, is not a number."""
     return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
-
-
-def against(first: OverSeeds, other: OverSeeds) -> list[EstimatedDifference | None]:
-    """Test each mean of `other` against that of `first` by Welch's t-test; None stands for a figure
-    that does not vary at all, or is not always a number."""
-    return [_welch(first.figures[name], other.figures[name]) for name in first.figures]
-
-
-def _welch(first: Sequence[float], other: Sequence[float]) -> EstimatedDifference | None:
-    from scipy.stats import ttest_ind  # here: it takes a second, and most commands need no test
-
-    if len(set(first)) == len(set(other)) == 1 or not all(map(math.isfinite, (*first, *other))):
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # equal values of one group do no harm
-        test = ttest_ind(other, first, equal_var=False)
-    low, high = test.confidence_interval(CONFIDENCE)
-    difference = statistics.mean(other) - statistics.mean(first)
-    return EstimatedDifference(difference, float(low), float(high), float(test.pvalue))

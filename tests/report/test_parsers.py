@@ -9,7 +9,7 @@ from run_directories import GOLD, SENTENCES, TREES, markdown, repairs, tables_of
 from fairseq_aiayn.paper import TABLE_4
 from fairseq_aiayn.report.pages import SECTION_23
 from fairseq_aiayn.report.results import read_report
-from fairseq_aiayn.scores import FEWEST
+from fairseq_aiayn.report.significance import FEWEST
 
 WSJ = "WSJ only, discriminative"
 SEMI = "semi-supervised: 9,800 gold, 17,000 silver"

@@ -1,0 +1,89 @@
+"""How sure a difference between systems is: over sentences, and over seeds."""
+
+import math
+import random
+import statistics
+
+import pytest
+from scipy.stats import t as student
+
+from fairseq_aiayn.report.significance import (
+    SAMPLES,
+    SAMPLES_OF_DIFFERENCE,
+    f1_difference,
+    paired_bootstrap,
+    seeds_difference,
+)
+
+WORDS = [f"w{k}" for k in range(40)]
+REFERENCE = [" ".join(WORDS[k % 20 : k % 20 + 6 + k % 9]) for k in range(60)]
+SPOILT = [" ".join(["no", *line.split()[1:]]) for line in REFERENCE]  # one word of each is wrong
+RARELY = [*SPOILT[:1], *REFERENCE[1:]]
+
+
+def test_a_better_system_is_told_from_a_lucky_one():
+    found = paired_bootstrap(
+        {"first": RARELY, "same": RARELY, "lucky": REFERENCE, "worse": SPOILT}, REFERENCE
+    )
+    first, same, lucky, worse = found.systems.values()
+    assert first.p_value is None
+    assert worse.p_value < 0.05 and worse.score < first.score
+    assert lucky.score == pytest.approx(100.0) and lucky.p_value > 0.05
+    assert same.score == first.score and same.p_value == 1.0
+    assert f"bs:{SAMPLES}" in found.signature and "seed:12345" in found.signature  # so it repeats
+
+
+def test_the_test_of_f1_pairs_sentences():
+    """F1 is of all constituents together, 200 * matched / (gold + predicted). Breaks if each parser
+    gets samples of its own: what is hard for both would then hide a small difference that never
+    fails."""
+    rng = random.Random(1)
+    hard = [rng.randrange(0, 90) for _ in range(60)]
+    first = [(matched, 100, 100) for matched in hard]
+    found = f1_difference(first, [(matched + 1, 100, 100) for matched in hard])
+    assert (found.low, found.difference, found.high) == pytest.approx((1.0, 1.0, 1.0))
+    assert found.p_value == pytest.approx(1 / (SAMPLES_OF_DIFFERENCE + 1))
+
+
+def test_the_interval_is_that_of_the_usual_theory():
+    """For sentences of one size, the difference of F1 is a mean, which has a standard error."""
+    rng = random.Random(2)
+    gains = [rng.randrange(-30, 50) for _ in range(400)]
+    first = [(50, 100, 100)] * 400
+    found = f1_difference(first, [(50 + gain, 100, 100) for gain in gains])
+    error = statistics.pstdev(gains) / 400**0.5
+    mean = statistics.mean(gains)
+    assert found.difference == pytest.approx(mean)
+    assert (found.low, found.high) == pytest.approx(
+        (mean - 1.96 * error, mean + 1.96 * error), abs=0.1 * error
+    )
+
+
+def test_equal_parsers_differ_by_nothing_and_no_sentence_may_be_missing():
+    same = [(1, 4, 4), (0, 0, 0)] * 30
+    assert f1_difference(same, same) == f1_difference(same, list(same))
+    assert (f1_difference(same, same).difference, f1_difference(same, same).p_value) == (0.0, 1.0)
+    nothing = [(0, 0, 0)] * 60
+    assert f1_difference(nothing, same).difference == pytest.approx(25.0)
+    with pytest.raises(ValueError):
+        f1_difference(same, same[1:])
+
+
+def test_a_difference_over_seeds_is_tested_by_welch():
+    """Breaks if the variances are pooled, the interval is one-sided or the sign is the other way.
+
+    Welch (1947): t is the difference over sqrt(s1²/n1 + s2²/n2), here 2 / sqrt(7/9 + 1/9), with
+    (7/9 + 1/9)² / ((7/9)²/2 + (1/9)²/1) degrees of freedom.
+    """
+    found = seeds_difference((27.0, 28.0, 30.0), (30.0, 30.0 + 2 / 3))
+    error = (7 / 9 + 1 / 9) ** 0.5
+    freedom = (7 / 9 + 1 / 9) ** 2 / ((7 / 9) ** 2 / 2 + (1 / 9) ** 2)
+    assert found.difference == pytest.approx(2.0)
+    assert found.p_value == pytest.approx(2 * student.sf(2 / error, freedom))
+    half = student.ppf(0.975, freedom) * error
+    assert (found.low, found.high) == pytest.approx((2 - half, 2 + half))
+
+
+@pytest.mark.parametrize("figures", [(9.87, 9.87), (27.0, math.inf), (27.0, math.nan)])
+def test_figures_that_do_not_vary_or_diverged_have_no_test(figures):
+    assert seeds_difference(figures, figures) is None
