@@ -171,12 +171,9 @@ def _of_path(path: Path) -> Evidence:
 
 def evidence_of_run(run: ScoredRun, log: Log) -> Evidence:
     """Return what a finished run of the recipes says; `log` is of its training."""
-    from fairseq_aiayn.runs.record import SEARCH, papers_search
-
     settings, bleu = run.settings, getattr(run, "bleu", None)  # a parser has none
-    command = settings.options(SEARCH)
     fairseqs = {"--task": "translation", "--post-process": ""}
-    search = fairseqs | papers_search(settings) | command if command else {}
+    search = fairseqs | settings.search if settings.search else {}
     return replace(
         _of_log(log),
         name=settings.name,

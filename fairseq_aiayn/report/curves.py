@@ -12,7 +12,7 @@ import numpy as np
 
 from fairseq_aiayn.palette import LINE_COLOURS, line_colour
 from fairseq_aiayn.report.document import Block, Figure, Table
-from fairseq_aiayn.runs.logs import SECONDS, VALIDATED, Points
+from fairseq_aiayn.runs.logs import SECONDS, Points
 
 Curves = Mapping[str, Points]  # of a training, by their names
 
@@ -63,7 +63,7 @@ def curves_blocks(runs: Mapping[str, Curves]) -> list[Block]:
 
 def _validations(runs: Mapping[str, Curves]) -> Table:
     """Return a table of the validations that are drawn."""
-    names = [f"development {name}" for name in VALIDATED]
+    names = [name for name, (_, look) in LINES.items() if look is THICK]
     names = [name for name in names if any(curves[name] for curves in runs.values())]
     rows = []
     for run, curves in runs.items():

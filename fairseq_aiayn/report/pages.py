@@ -51,10 +51,11 @@ from fairseq_aiayn.report.significance import (
 )
 from fairseq_aiayn.runs.differences import Difference, published
 from fairseq_aiayn.runs.logs import Log
-from fairseq_aiayn.runs.record import TRAIN
-from fairseq_aiayn.runs.run import ParserRun, Run, TranslationRun
+from fairseq_aiayn.runs.run import ParserRun, ScoredRun, TranslationRun
 from fairseq_aiayn.runs.seeds import OverSeeds, deviation
 from fairseq_aiayn.settings import EN_DE, ENCODER_AND_DECODER, SIDES, option
+
+__all__ = ["write_page"]
 
 RESULTS = "Results"
 WSJ = ("wsj", "wsj_semi_supervised")  # as the recipe calls the paper's corpora
@@ -121,7 +122,7 @@ def clock(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
 
 
-def _cost(run: Run) -> list[Cell]:
+def _cost(run: ScoredRun) -> list[Cell]:
     """Return the cost of a training, and its perplexity."""
     training = run.training
     return [
@@ -158,7 +159,7 @@ def unmet_conditions(runs: Sequence[TranslationRun], corpus: str, subset: str) -
         own = run.settings
         if (own.corpus, own.subset) != (corpus, subset):
             unmet.append(f"corpus {own.corpus}, subset {own.subset} (paper: {corpus}, {subset})")
-        row, here = sizes_of(run, {}), sizes_of(run, own.options(TRAIN))
+        row, here = sizes_of(run, {}), sizes_of(run, own.training)
         changed = (name for name in SIZES if here[name] != row[name])
         unmet += [f"{name} {here[name]} (paper: {row[name]})" for name in changed]
         findings = diagnose(evidence_of_run(run, Log(Path(), ()))).findings
@@ -224,7 +225,7 @@ def _table3_cells(runs: Sequence[TranslationRun]) -> list[Cell]:
     """Return what Table 3 says of the runs of one row, beside what the paper prints of it."""
     first = runs[0]
     row = ROWS[str(first.settings.row)]
-    sizes = sizes_of(first, first.settings.options(TRAIN))
+    sizes = sizes_of(first, first.settings.training)
     return [
         ("row", row.name, ""),
         ("system", first.settings.system, ""),
@@ -241,7 +242,7 @@ def _table3_cells(runs: Sequence[TranslationRun]) -> list[Cell]:
     ]
 
 
-def sizes_of(run: Run, options: Mapping[str, str]) -> dict[str, float]:
+def sizes_of(run: ScoredRun, options: Mapping[str, str]) -> dict[str, float]:
     """Return the sizes and rates of a run's row, with those that options of a training change."""
     row, found = ROWS[str(run.settings.row)], {}
     for symbol, (field, *changing) in SIZES.items():
@@ -326,7 +327,7 @@ def _f1_blocks(first: ParserRun, tests: Mapping[str, EstimatedDifference]) -> li
 def _parsing_cells(run: ParserRun, repairs: Iterable[str]) -> list[Cell]:
     """Return what a table says of a run that parses, with these repairs."""
     trees, every, search = run.trees, run.scores.all, run.search
-    counts, options = run.repairs.repairs, run.settings.options(TRAIN)
+    counts, options = run.repairs.repairs, run.settings.training
     speed = search.sentences / search.seconds if search.seconds else None
     return [
         ("", run.name, ""),
@@ -475,7 +476,7 @@ MACHINE = {
 }
 
 
-def how_made(run: Run) -> Details:
+def how_made(run: ScoredRun) -> Details:
     """Return a folded block with all that a run's settings know."""
     settings = run.settings
     what = {
@@ -502,7 +503,7 @@ def how_made(run: Run) -> Details:
     return Details(f"How {run.name} was made", known, settings.commands)
 
 
-def _machine(run: Run) -> str:
+def _machine(run: ScoredRun) -> str:
     """Return all that is known of the machine of a training, with the GPUs that were used."""
     settings, known = run.settings, run.settings.hardware
     used = known.get("gpus", [])[: settings.gpus] if settings.device == "cuda" else []

@@ -34,6 +34,8 @@ from fairseq_aiayn.runs.seeds import OverSeeds, over_seeds
 from fairseq_aiayn.scores import corpus_chrf
 from fairseq_aiayn.treebank.evalb import find_parameters, score_files
 
+__all__ = ["read_report"]
+
 COMPARISON, TABLE3, TABLE4 = "comparison", "table3", "table4"  # kinds, as JSON names them
 TABLE_3_ROWS = [row.name for row in TABLE_3]
 

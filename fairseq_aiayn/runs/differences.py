@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairseq_aiayn.paper import ROWS, TABLE_2, TABLE_3, Published
-from fairseq_aiayn.runs.record import SEARCH, TRAIN, Settings, papers_search
+from fairseq_aiayn.runs.record import SEARCH, TRAIN, Settings
 from fairseq_aiayn.runs.run import Run
 from fairseq_aiayn.settings import EN_DE, EN_FR, option
+
+__all__ = ["Difference", "published", "run_differences"]
 
 # Options that say where a run lies and by what port its processes met, not how it was made
 PLACES = {
@@ -53,7 +55,7 @@ def run_differences(
         if stage == TRAIN and logged and all(logged):
             options = _with_defaults(options, logged)
         elif stage == SEARCH:
-            options = [papers_search(each) | each.options(stage) for each in settings]
+            options = [each.search for each in settings]
         differences += _unequal(stage, options)
     differences += _unequal("package", [each.packages for each in settings])
     machines = [

@@ -18,6 +18,8 @@ from pathlib import Path
 from fairseq_aiayn.configuration import flat_options
 from fairseq_aiayn.files import NOT_GZIP
 
+__all__ = ["SECONDS", "Log", "Points", "Start", "as_number", "curves_of", "read_log"]
+
 PARAMETERS = re.compile(r"num\. shared model params: ([\d,]{1,20})")  # once per start
 DONE = "done training in"
 # What plugin/commands.py logs at the end of every start

@@ -34,8 +34,11 @@ from fairseq_aiayn.files import dataclass_of, read_dataclass
 from fairseq_aiayn.paper import ROWS
 from fairseq_aiayn.settings import decoding, generate_options
 
+__all__ = ["BFLOAT16_UNITS", "hardware", "packages", "read_settings"]
+
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN, SEARCH = "train", "generate"  # stages of a recipe, which commands have the names of
+START = ("commit", "packages", "hardware", "device", "gpus", "nodes", "written")
 PACKAGES = (
     *("fairseq-aiayn", "fairseq", "fairseq-fixed", "torch", "numpy"),
     *("sacrebleu", "sacremoses", "subword-nmt", "sentencepiece"),
@@ -46,9 +49,9 @@ CUDA = re.compile(r"CUDA(?: UMD)? Version: *([\d.]+)")  # only in nvidia-smi's o
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """When, where and with what code and packages something was done; None or empty where the
-    recipe did not say it."""
+class Settings:
+    """What settings.json says of a run; None or empty where the recipe did not say it. What is in
+    START is of the first start of the training."""
 
     commit: str | None = None
     packages: dict[str, str] = field(default_factory=dict)  # name to version
@@ -58,12 +61,6 @@ class Place:
     gpus: int | None = None  # of each node
     nodes: int | None = None
     written: str | None = None  # date and time
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings(Place):
-    """What settings.json says of a run, and where its training was started first."""
-
     system: str  # aiayn or stock
     name: str  # that tables show
     row: str | None = None  # of aiayn rows
@@ -73,7 +70,7 @@ class Settings(Place):
     averaged: int | None = None  # checkpoints
     seed: int | None = None
     commands: dict[str, str] = field(default_factory=dict)  # by the name of the stage
-    resumed: tuple[Place, ...] = ()  # of later starts, which went on from a checkpoint
+    resumed: tuple[dict[str, Any], ...] = ()  # START of those that went on from a checkpoint
     evaluated_by: str | None = None  # the commit whose code translated and scored
 
     def options(self, stage: str) -> dict[str, str]:
@@ -89,20 +86,26 @@ class Settings(Place):
                 options[name], name = word, None
         return options
 
+    @property
+    def training(self) -> dict[str, str]:
+        """The options of the training."""
+        return self.options(TRAIN)
+
+    @property
+    def search(self) -> dict[str, str]:
+        """The options of the search, if there was one, with those that the plugin takes if its
+        command gives no others."""
+        if SEARCH not in self.commands or self.system != "aiayn" or self.row not in ROWS:
+            return self.options(SEARCH)
+        papers = generate_options(decoding(ROWS[self.row]))
+        return {name: str(value) for name, value in papers.items()} | self.options(SEARCH)
+
 
 def read_settings(path: Path) -> Settings:
     """Read a settings.json; only "system" is required, and is the name if there is none. Raises
     OSError, or ValueError for a value that is missing or of the wrong type."""
     content = read_dataclass(dict, path)
     return dataclass_of({"name": content.get("system"), **content}, Settings, path)
-
-
-def papers_search(settings: Settings) -> dict[str, str]:
-    """Return the options with which the plugin searches if a command gives no others."""
-    if settings.system != "aiayn" or settings.row not in ROWS:
-        return {}
-    search = generate_options(decoding(ROWS[settings.row]))
-    return {name: str(value) for name, value in search.items()}
 
 
 # The machine and its programs
@@ -178,7 +181,7 @@ def training(arguments: argparse.Namespace) -> Settings:
     }
     if arguments.resumes and arguments.resumes.exists():
         first = read_settings(arguments.resumes)
-        return replace(first, resumed=(*first.resumed, dataclass_of(made, Place, "start")))
+        return replace(first, resumed=(*first.resumed, {name: made[name] for name in START}))
     return dataclass_of(made, Settings, "training")
 
 

@@ -44,6 +44,17 @@ from fairseq_aiayn.scores import TOKENIZERS, Bleu, Chrf
 from fairseq_aiayn.treebank import evalb
 from fairseq_aiayn.treebank.repair import RepairReport
 
+__all__ = [
+    "GOLD",
+    "PREDICTED",
+    "ParserRun",
+    "ScoredRun",
+    "TranslationRun",
+    "read_run",
+    "read_texts",
+    "require_comparable",
+]
+
 GOLD = "gold.trees"  # is only in the directory of a search with a parser
 PREDICTED = "predicted.trees"
 TEXTS = ("source", "reference", "hypothesis")

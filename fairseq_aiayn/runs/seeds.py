@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairseq_aiayn.runs.differences import run_differences
-from fairseq_aiayn.runs.record import TRAIN
 from fairseq_aiayn.runs.run import ScoredRun
+
+__all__ = ["OverSeeds", "deviation", "over_seeds"]
 
 # In what runs of several seeds may differ; where and by what machine changes no mathematics
 FREE = {"seed", "--seed", "commit"}
@@ -44,7 +45,7 @@ def over_seeds(runs: Sequence[ScoredRun]) -> list[OverSeeds]:
 def _alike(run: ScoredRun, other: ScoredRun) -> bool:
     """Return whether two runs differ in nothing but their seed, by the commands that made them."""
     # With --patience, the validations of a run decide for how many updates it is trained
-    stops_early = "--patience" in run.settings.options(TRAIN)
+    stops_early = "--patience" in run.settings.training
     if run.training.updates != other.training.updates and not stops_early:
         return False
     differences = run_differences([run, other])

@@ -376,7 +376,7 @@ def test_a_full_disk_does_not_end_the_command(tmp_path):
     assert done.stderr.count(b"No space left on device") == 1
 
 
-NO_MACHINE = '{"system": "x", "resumed": [{"hardware": "X1"}]}'
+NO_MACHINE = '{"system": "x", "hardware": "X1"}'
 KILLED = f"{train_log(10)}\n{PARAMETERS}"  # when it had been started again
 UNPREDICTED = f1_score(1).replace('"predicted"', '"guessed"')
 UNCOUNTED = '{"repairs": {"too deep": "x"}}'
@@ -399,12 +399,7 @@ def test_a_search_is_read_where_one_is(tmp_path, monkeypatch):
     ("write", "file", "content", "message"),
     [
         (write_run, "settings.json", '{"system": ', "expected JSON"),
-        (
-            write_run,
-            "settings.json",
-            NO_MACHINE,
-            "resumed.0.hardware: expected an object, got 'X1'",
-        ),
+        (write_run, "settings.json", NO_MACHINE, "hardware: expected an object, got 'X1'"),
         (write_run, "score.json", '{"sentences": 4}', "sacrebleu: missing key"),
         (write_run, "train.log", KILLED, "must be the log of a finished training, lacks 'done tr"),
         (write_run, "train.log", f"{PARAMETERS}\n{END}", "must be written with --log-format json"),
