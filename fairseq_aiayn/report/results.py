@@ -21,18 +21,15 @@ from fairseq_aiayn.report.significance import (
 from fairseq_aiayn.runs.differences import Difference, run_differences
 from fairseq_aiayn.runs.logs import Points
 from fairseq_aiayn.runs.run import (
-    GOLD,
-    PREDICTED,
     ParserRun,
     ScoredRun,
     TranslationRun,
+    read_counts,
     read_run,
     read_texts,
-    require_comparable,
 )
 from fairseq_aiayn.runs.seeds import OverSeeds, over_seeds
 from fairseq_aiayn.scores import corpus_chrf
-from fairseq_aiayn.treebank.evalb import find_parameters, score_files
 
 __all__ = ["read_report"]
 
@@ -108,11 +105,7 @@ def _f1_differences(
     """Test F1 of each search against the first, sentence by sentence; one sentence is too few."""
     if len(runs) < 2 or runs[0].sentences < 2:
         return {}
-    parameters = find_parameters(runs[0].scores.parameters)  # the same for all
-    first, *others = (
-        [each.counts for each in score_files(path / GOLD, path / PREDICTED, parameters)]
-        for path in directories
-    )
+    first, *others = map(read_counts, directories, runs)
     return {run.name: f1_difference(first, other) for run, other in zip(runs[1:], others)}
 
 
@@ -164,6 +157,22 @@ def read_table3(directories: Sequence[Path]) -> Results:
     runs = sorted(finished.values(), key=lambda run: systems.index(run.settings.system))
     runs.sort(key=lambda run: TABLE_3_ROWS.index(str(run.settings.row)))
     return Results(TABLE3, tuple(runs), unfinished=tuple(unfinished))
+
+
+def require_comparable(directories: Sequence[Path], runs: Sequence[ScoredRun]) -> None:
+    """Raise ValueError if two runs have the same name, or were not scored as the first."""
+    seen: dict[str, Path] = {}
+    for path, run in zip(directories, runs, strict=True):
+        if run.name in seen:
+            raise ValueError(f"{path}: expected another name than {seen[run.name]}, got {run.name}")
+        seen[run.name] = path
+        first, values = runs[0].scored_on(), run.scored_on()
+        for what, value in first.items():
+            if values.get(what) != value:
+                raise ValueError(
+                    f"{path}: expected the {what} of {directories[0]}, {value}, got "
+                    f"{values.get(what, 'none')}"
+                )
 
 
 def results_as_json(results: Results) -> str:

@@ -66,15 +66,11 @@ class Log:
     @cached_property
     def starts(self) -> list[Start]:
         """The starts of commands that wrote it, by the configurations that can be read."""
-        starts, number = [], 0
-        while number < len(self.lines):
-            configuration, number = _configuration(self.lines, number)
-            if configuration:
-                starts.append((configuration, number))
-        ends = [*(end for _, end in starts), len(self.lines)][1:]
+        found = {number: _configuration(line) for number, line in enumerate(self.lines, start=1)}
+        begins = [number for number, configuration in found.items() if configuration]
         return [
-            Start(configuration, Log(self.path, self.lines[begin:end]))
-            for (configuration, begin), end in zip(starts, ends, strict=True)
+            Start(found[begin], Log(self.path, self.lines[begin:end]))
+            for begin, end in zip(begins, [*begins, len(self.lines)][1:], strict=True)
         ]
 
     @property
@@ -115,7 +111,7 @@ def read_log(path: Path) -> Log:
 def unwrapped(lines: list[str]) -> list[str]:
     """Join the lines that a terminal broke at its width, which a broken configuration shows."""
     first = next((line for line in lines if CONFIGURATION.search(line)), "")
-    if _open_brackets(first) <= 0:
+    if not first or _configuration(first):
         return lines
     return "".join(line if len(line) == len(first) else f"{line}\n" for line in lines).split("\n")
 
@@ -275,7 +271,6 @@ def _seconds(lines: Mapping[int, Mapping[str, float]]) -> Points:
 
 # --- the starts of fairseq's commands in a log, with the options that each printed --------------
 
-STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 OBJECT = re.compile(r"<[^<>']*(?:'[^']*')?[^<>']*>")  # as Python prints what has no literal
 
 
@@ -306,29 +301,18 @@ class Start:
         return "arch" in self.options and not has_path
 
 
-def _configuration(lines: Sequence[str], number: int) -> tuple[dict[str, object], int]:
-    """Return the configuration that begins in a line, or nothing, and the number of the line after
-    its last bracket; nothing in it is evaluated."""
-    for mark in CONFIGURATION.finditer(lines[number]):
-        text, end = lines[number][mark.start() :], number + 1
-        left = _open_brackets(text)
-        while left > 0 and end < len(lines) and not CONFIGURATION.search(lines[end]):
-            left, end = left + _open_brackets(lines[end]), end + 1
-        text += "".join(lines[number + 1 : end])
+def _configuration(line: str) -> dict[str, object]:
+    """Return the configuration that ends a line, or nothing; nothing in it is evaluated."""
+    for mark in CONFIGURATION.finditer(line):
+        text = line[mark.start() :]
         for literals in (text, OBJECT.sub("None", text)):
             try:
                 configuration = _plain(ast.parse(literals.strip(), mode="eval").body)
             except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
                 continue
             if isinstance(configuration, dict):
-                return configuration, end
-    return {}, number + 1
-
-
-def _open_brackets(text: str) -> int:
-    """Return how many more brackets a text opens than it closes, but for those in its strings."""
-    text = STRING.sub("", text)
-    return sum(map(text.count, "([{")) - sum(map(text.count, ")]}"))
+                return configuration
+    return {}
 
 
 def _plain(node: ast.expr) -> object:

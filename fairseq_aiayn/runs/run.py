@@ -44,16 +44,7 @@ from fairseq_aiayn.scores import TOKENIZERS, Bleu, Chrf
 from fairseq_aiayn.treebank import evalb
 from fairseq_aiayn.treebank.repair import RepairReport
 
-__all__ = [
-    "GOLD",
-    "PREDICTED",
-    "ParserRun",
-    "ScoredRun",
-    "TranslationRun",
-    "read_run",
-    "read_texts",
-    "require_comparable",
-]
+__all__ = ["ParserRun", "ScoredRun", "TranslationRun", "read_counts", "read_run", "read_texts"]
 
 GOLD = "gold.trees"  # is only in the directory of a search with a parser
 PREDICTED = "predicted.trees"
@@ -174,6 +165,12 @@ def read_texts(directory: Path) -> list[list[str]]:
     return [read_lines(directory / f"{name}.txt") for name in TEXTS]
 
 
+def read_counts(directory: Path, run: ParserRun) -> list[evalb.Counts]:
+    """Read the constituents of each sentence of a search; raises OSError or ValueError."""
+    files, parameters = (directory / GOLD, directory / PREDICTED), run.scores.parameters
+    return [each.counts for each in evalb.score_files(*files, evalb.find_parameters(parameters))]
+
+
 def read_run(directory: Path) -> tuple[ScoredRun, Log]:
     """Read one run directory, and return the log of its training, too; raises OSError for a missing
     file, and ValueError with the file and the rule for a bad one."""
@@ -228,19 +225,3 @@ def _require_sentences(path: Path, lines: Sequence[str], scored: int) -> None:
     if len(lines) != scored:
         expected = f"expected the {scored:,} sentences of score.json"
         raise ValueError(f"{path}: {expected}, got {len(lines):,}")
-
-
-def require_comparable(directories: Sequence[Path], runs: Sequence[ScoredRun]) -> None:
-    """Raise ValueError if two runs have the same name, or were not scored as the first."""
-    seen: dict[str, Path] = {}
-    for path, run in zip(directories, runs, strict=True):
-        if run.name in seen:
-            raise ValueError(f"{path}: expected another name than {seen[run.name]}, got {run.name}")
-        seen[run.name] = path
-        first, values = runs[0].scored_on(), run.scored_on()
-        for what, value in first.items():
-            if values.get(what) != value:
-                raise ValueError(
-                    f"{path}: expected the {what} of {directories[0]}, {value}, got "
-                    f"{values.get(what, 'none')}"
-                )
