@@ -1,10 +1,12 @@
-"""Pages are made of the figures that are kept; docs/table1/measure.py: Table 1 measured, against
-arithmetic; docs/tour.ipynb runs, and its outputs are those of the code as it is."""
+"""Pages are made of the figures that are kept, and show the code as it is; docs/table1/measure.py:
+Table 1 measured, against arithmetic; docs/tour.ipynb runs, and its outputs are those of the code as
+it is."""
 
 import importlib.util
 import json
 import math
 import re
+import textwrap
 from pathlib import Path
 
 import IPython.display
@@ -74,6 +76,27 @@ def test_the_page_has_the_rows_of_the_figures_that_are_kept() -> None:
 def test_the_page_of_results_comes_from_the_files_of_results_and_from_nothing_else() -> None:
     page = results_page.make_page(DOCS / "results", DOCS / "results.md")
     assert page == (DOCS / "results.md").read_text()
+
+
+def shows(block: str, source: str) -> bool:
+    """Whether the lines of a block stand in a source, all with the same indentation before them; a
+    line `...` stands for lines that the block leaves out."""
+    parts = re.split(r"^ *\.\.\.\n", block, flags=re.MULTILINE)
+    patterns = (
+        "^" + "(?:^.*\n)*?".join(re.escape(textwrap.indent(part, " " * depth)) for part in parts)
+        for depth in range(0, 16, 4)
+    )
+    return any(re.search(pattern, source, flags=re.MULTILINE) for pattern in patterns)
+
+
+def test_the_page_on_plugins_shows_the_code_of_the_files_that_it_names() -> None:
+    page = (DOCS / "plugin.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    files = re.findall(r"\]\(\.\./(fairseq_aiayn/\S+\.py)\)", page)
+    sources = [(DOCS.parent / file).read_text(encoding="utf-8") for file in files]
+    for block in blocks:
+        assert any(shows(block, source) for source in sources), f"in none of {files}:\n{block}"
+    assert len(blocks) == page.count("```python") > 5
 
 
 TOUR = Path(__file__).parents[2] / "docs" / "tour.ipynb"
