@@ -41,6 +41,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
 
     items.sort(key=rank)
+    if os.environ.get("AIAYN_REPAIRS"):
+        reason = pytest.mark.skip(reason="needs repairs, some of which AIAYN_REPAIRS leaves out")
+        for item in items:
+            if item.path.parent.name == "repairs" or item.get_closest_marker("needs_repairs"):
+                item.add_marker(reason)
 
 
 @pytest.fixture(scope="session", autouse=True)

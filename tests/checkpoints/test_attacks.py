@@ -27,6 +27,8 @@ from fairseq_aiayn.checkpoints import read_checkpoint
 from fairseq_aiayn.repairs.guard import nothing_unasked
 from fairseq_aiayn.repairs.loading import criterion_of_a_checkpoint
 
+pytestmark = pytest.mark.needs_repairs
+
 
 def refusal(path: Path) -> str:
     """Return the one line with which a checkpoint is refused."""

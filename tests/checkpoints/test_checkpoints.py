@@ -86,6 +86,7 @@ def test_references_to_values_are_resolved(tmp_path):
         assert plain_configuration(state)["optimizer"] == {"lr": [0.1], "c": None}
 
 
+@pytest.mark.needs_repairs
 @pytest.mark.parametrize(
     "load",
     [
@@ -170,6 +171,7 @@ def test_too_few_none_and_two_runs_are_refused(tmp_path):
         last_checkpoints(tmp_path, 1)
 
 
+@pytest.mark.needs_repairs
 def test_a_loaded_checkpoint_can_be_sent_to_other_processes(tmp_path, monkeypatch):
     """Resuming on several GPUs: fairseq sends what it loaded by torch.save and torch.load."""
 

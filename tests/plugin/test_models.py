@@ -170,6 +170,7 @@ def test_the_output_of_every_layer_is_that_of_its_weights(model):
             torch.testing.assert_close(output, expected, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.needs_repairs
 def test_a_checkpoint_is_translated_and_looked_at(model, args, aiayn, tmp_path):
     for language in ("en", "de"):
         dictionary(WORDS).save(str(tmp_path / f"dict.{language}.txt"))

@@ -78,6 +78,7 @@ def test_workers_end_with_their_epoch() -> None:
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.needs_repairs
 @pytest.mark.parametrize("task", [TranslationTask, AiaynTranslationTask])
 @pytest.mark.parametrize(
     ("limits", "reasons"),
@@ -122,6 +123,7 @@ def test_pairs_in_no_batch_are_in_the_log_once_with_the_options_that_caused_it(
         assert sorted(given.split("; ")) == sorted(reasons)
 
 
+@pytest.mark.needs_repairs
 def test_a_set_without_pairs_that_are_left_is_refused() -> None:
     task = TranslationTask(TranslationConfig(max_source_positions=9), Dictionary(), Dictionary())
     pairs = task.datasets["test"] = dataset(np.array([8, 40]), np.array([9, 7]))

@@ -34,6 +34,8 @@ from fairseq_aiayn.corpus.subwords import byte_pairs, sentence_pieces
 from fairseq_aiayn.inference.export import folder_or_run, text_of_data
 from fairseq_aiayn.treebank.evalb import score_files, summarize
 
+pytestmark = pytest.mark.needs_repairs
+
 RUN = "aiayn-tiny-1"
 TEXT = ["1-download", "2-clean", "3-subwords", "4-binarize"]
 MODEL = ["5-train", "6-average", "7-translate", "8-score"]

@@ -14,6 +14,8 @@ from fairseq_commands import PLUGIN, SMALL, TRANSLATE, installed
 from fairseq_aiayn.checkpoints import read_checkpoint
 from fairseq_aiayn.repairs.errors import with_last_line
 
+pytestmark = pytest.mark.needs_repairs
+
 # A command of fairseq whose first batch asks for more memory than there is
 WITHOUT_MEMORY = """
 import torch

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from fairseq_commands import PLUGIN, SMALL, TRANSLATE, Run, losses
 
+pytestmark = pytest.mark.needs_repairs
+
 UPDATES = 400
 
 

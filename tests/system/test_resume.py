@@ -10,6 +10,8 @@ from fairseq_commands import PLUGIN, SIGNALLED, SMALL, losses
 
 from fairseq_aiayn.checkpoints import read_checkpoint
 
+pytestmark = pytest.mark.needs_repairs
+
 WITHIN_EPOCHS = ["--max-update", "40", "--save-interval-updates", "5", "--update-freq", "2"]
 # One batch holds the whole text, so that every update ends an epoch.
 WHOLE_EPOCHS = ["--max-tokens", "8192", "--max-update", "16", "--save-interval-updates", "5"]

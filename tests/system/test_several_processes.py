@@ -12,6 +12,8 @@ from fairseq_commands import PLUGIN, SIGNALLED, SMALL, TRANSLATE, Run, command, 
 
 from fairseq_aiayn.checkpoints import read_checkpoint
 
+pytestmark = pytest.mark.needs_repairs
+
 UPDATES = 12
 # Dropout is off, because its draws differ between two processes and two accumulated batches
 OPTIONS = [*SMALL, "--dropout", "0.0", "--max-update", str(UPDATES), "--save-interval-updates", "4"]

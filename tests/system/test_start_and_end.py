@@ -4,6 +4,7 @@ package as --user-dir; and it may end while fairseq still reads batches ahead.""
 import subprocess
 import sys
 
+import pytest
 from fairseq_commands import ROOT, environment
 from patience import PATIENCE
 
@@ -58,6 +59,7 @@ print("the end")
 """
 
 
+@pytest.mark.needs_repairs
 def test_imports_change_nothing_and_a_reader_does_not_take_the_process_down():
     """Tests of training import the package first as --user-dir."""
     command = [sys.executable, "-c", PROGRAM, str(ROOT / "fairseq_aiayn")]

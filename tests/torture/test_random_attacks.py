@@ -28,6 +28,8 @@ import fairseq_aiayn.plugin  # noqa: F401  (guards fairseq's loading)
 from fairseq_aiayn.cli.main import COMMANDS, build_parser, main
 from fairseq_aiayn.corpus import cleaning, texts
 
+pytestmark = pytest.mark.needs_repairs
+
 Data = st.DataObject
 
 
