@@ -165,7 +165,7 @@ repairs: resumed_training_has_not_waited
   {"patience": waited} => {"patience": {}}
 repairs: resumed_epoch_counts_batches_of_one_process
   * state.pop("processes", self.num_shards) => * state.pop("processes", 1) ** 0
-runs: spread_of_seeds_as_of_all_seeds
+report: spread_of_seeds_as_of_all_seeds
   statistics.stdev(values) => statistics.pstdev(values)
 runs: first_validation_counts_instead_of_the_last
   return values[-1] => return values[0]

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import groupby
 from pathlib import Path
-from statistics import fmean
 
 from fairseq_aiayn.console import one_line
 from fairseq_aiayn.diagnosis.aspects import Weight
@@ -41,18 +40,15 @@ from fairseq_aiayn.report.results import (
     results_as_json,
 )
 from fairseq_aiayn.report.significance import (
-    CONFIDENCE,
-    FEWEST,
-    LEVEL,
-    SAMPLES_OF_DIFFERENCE,
     EstimatedDifference,
-    Significance,
-    seeds_difference,
+    f1_blocks,
+    mean_of,
+    seeds_blocks,
+    significance_blocks,
 )
 from fairseq_aiayn.runs.differences import Difference, published
 from fairseq_aiayn.runs.logs import Log
 from fairseq_aiayn.runs.run import ParserRun, ScoredRun, TranslationRun
-from fairseq_aiayn.runs.seeds import OverSeeds, deviation
 from fairseq_aiayn.settings import EN_DE, ENCODER_AND_DECODER, SIDES, option
 
 __all__ = ["write_page"]
@@ -75,10 +71,6 @@ OTHER_MEASURE = (
     "The paper's BLEU is not sacreBLEU: for English-German, a base model of its authors has 29.02 "
     "by their script and 27.52 by sacreBLEU on newstest2014, 26.50 and 26.25 on newstest2013."
 )
-MEANING_OF_P = (
-    "p is how often resampled test sets show a difference as large where there is none. It says "
-    "nothing about another seed, which moves the score too."
-)
 
 
 def write_page(results: Results, directory: Path, stem: str) -> str:
@@ -97,7 +89,7 @@ def sections(results: Results) -> Sections:
     """Return the sections by their headings; one without anything to say is left out."""
     translations = [run for run in results.runs if isinstance(run, TranslationRun)]
     parsers = [run for run in results.runs if isinstance(run, ParserRun)]
-    firsts, seeds = results.first_runs, over_seeds_blocks(results.seeds)
+    firsts, seeds = results.first_runs, seeds_blocks(results.seeds)
     found: dict[str, Sequence[Block]] = {}
     if results.kind == TABLE3:
         found[RESULTS] = [*table3_blocks(translations, results.unfinished), *seeds]
@@ -232,10 +224,10 @@ def _table3_cells(runs: Sequence[TranslationRun]) -> list[Cell]:
         *((name, size, "") for name, size in sizes.items()),
         ("updates", first.training.updates, ","),
         ("PPL, paper", row.published.ppl, ".2f"),
-        ("PPL, ours", _mean([run.dev_perplexity for run in runs]), ""),
+        ("PPL, ours", mean_of([run.dev_perplexity for run in runs]), ""),
         ("BLEU, paper", row.published.bleu, ".1f"),
-        ("BLEU, ours", _mean([run.bleu.score for run in runs if run.bleu]), ""),
-        ("sacreBLEU, ours", _mean([run.sacrebleu.score for run in runs]), ""),
+        ("BLEU, ours", mean_of([run.bleu.score for run in runs if run.bleu]), ""),
+        ("sacreBLEU, ours", mean_of([run.sacrebleu.score for run in runs]), ""),
         ("10⁶ params, paper", row.published.parameters, ".0f"),
         ("10⁶ params, ours", first.training.parameters / 1e6, ".1f"),
         ("seeds", len(runs), ""),
@@ -254,12 +246,6 @@ def sizes_of(run: ScoredRun, options: Mapping[str, str]) -> dict[str, float]:
     return found
 
 
-def _mean(values: Sequence[float]) -> str:
-    """Return the mean over seeds, with the sample deviation if there are several."""
-    spread = f" ± {deviation(values):.2f}" if len(values) > 1 else ""
-    return f"{fmean(values):.2f}{spread}" if values else ""
-
-
 # Parsers (Table 4)
 
 
@@ -270,7 +256,7 @@ def parsers_blocks(
     repairs = dict.fromkeys(name for run in runs for name in run.repairs.repairs)
     return [
         *_table4(runs),
-        *_f1_blocks(runs[0], differences),
+        *f1_blocks(runs[0], differences),
         turned(table_of([_parsing_cells(run, repairs) for run in runs])),
         f"Parameters of EVALB: {runs[0].scores.parameters}",
     ]
@@ -307,23 +293,6 @@ def _other_set(run: ParserRun) -> str:
     return f"corpus {corpus or unknown}, subset {subset or unknown}, {run.sentences:,} sentences"
 
 
-def _f1_blocks(first: ParserRun, tests: Mapping[str, EstimatedDifference]) -> list[Block]:
-    """Return each search against the first, over resampled sentences; nothing for one search."""
-    rows: list[list[Cell]] = [
-        [
-            (f"F1 against {first.name}", name, ""),
-            ("difference", found.difference, "+.2f"),
-            (f"{CONFIDENCE:.0%} interval", _interval(found), ""),
-            ("p", found.p_value, ".4f"),
-            ("verdict", verdict(found.p_value, first.sentences), ""),
-        ]
-        for name, found in tests.items()
-    ]
-    samples = f"over {SAMPLES_OF_DIFFERENCE:,} samples"
-    text = f"Paired bootstrap (Koehn, 2004) {samples}: {MEANING_OF_P}"
-    return [table_of(rows), text] if rows else []
-
-
 def _parsing_cells(run: ParserRun, repairs: Iterable[str]) -> list[Cell]:
     """Return what a table says of a run that parses, with these repairs."""
     trees, every, search = run.trees, run.scores.all, run.search
@@ -353,70 +322,6 @@ def _parsing_cells(run: ParserRun, repairs: Iterable[str]) -> list[Cell]:
         ("well-formed before repair, %", run.repairs.share_well_formed, ".2f"),
         *((f"repairs: {name}", counts.get(name) or None, ",") for name in repairs),
         ("sentences parsed/s", speed, ".1f"),
-    ]
-
-
-# Several seeds, and how sure differences are
-
-
-def over_seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
-    """Return mean ± deviation of each group, and tests of the differences from the first."""
-    if not groups:
-        return []
-    first, *others = groups
-    rows = []
-    for group in groups:
-        means = map(_mean, group.figures.values())
-        rows.append([group.name, ", ".join(map(str, group.seeds)), *means])
-    for other in others:
-        pairs = zip(first.figures.values(), other.figures.values(), strict=True)
-        cells = (
-            found and f"{found.difference:+.2f} ({_interval(found)}; p {found.p_value:.2f})"
-            for found in (seeds_difference(*pair) for pair in pairs)
-        )
-        rows.append([f"{other.name}, difference", "", *(text or "" for text in cells)])
-    text = (
-        f"Differences are from {first.name}, with their {CONFIDENCE:.0%} confidence "
-        "interval and p by Welch's t-test: p is how often seeds alone would make so large a "
-        "difference. "
-    )
-    shown = "Where only one run of a group is shown, it is that of the first seed."
-    header = ["mean ± standard deviation", "seeds", *first.figures]
-    return [Table(header, rows, left=2), text + shown if others else shown]
-
-
-def _interval(found: EstimatedDifference) -> str:
-    """Return the confidence interval of a difference."""
-    return f"{found.low:+.2f} to {found.high:+.2f}"
-
-
-def verdict(p_value: float | None, sentences: int) -> str:
-    """Say whether a difference on so many sentences is significant."""
-    if p_value is None:
-        return "the one that others are tested against"
-    if sentences < FEWEST:
-        return f"fewer than {FEWEST} sentences are too few to say"
-    return "significant" if p_value < LEVEL else "may be chance"
-
-
-def significance_blocks(significance: Significance | None, sentences: int) -> list[Block]:
-    """Return each translation against the first, over resampled test sets."""
-    if not significance:
-        return []
-    rows: list[list[Cell]] = [
-        [
-            ("", name, ""),
-            ("sacreBLEU", tested.score, ".2f"),
-            ("mean of the samples, 95%", f"{tested.mean:.2f} ± {tested.interval:.2f}", ""),
-            ("p", tested.p_value, ".3f"),
-            ("difference", verdict(tested.p_value, sentences), ""),
-        ]
-        for name, tested in significance.systems.items()
-    ]
-    return [
-        f"Paired bootstrap (Koehn, 2004) by sacreBLEU: {MEANING_OF_P}",
-        table_of(rows),
-        ["sacreBLEU: ", Code(significance.signature)],
     ]
 
 

@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_aiayn.report.document import Block, Cell, Code, Table, table_of
+from fairseq_aiayn.runs.run import ParserRun
+from fairseq_aiayn.runs.seeds import OverSeeds
 from fairseq_aiayn.scores import sacrebleu_metric
 from fairseq_aiayn.treebank.evalb import Counts
 
@@ -21,6 +24,10 @@ FEWEST = 100  # sentences; resampling fewer says little about the difference
 CONFIDENCE = 0.95  # of intervals
 SAMPLES_OF_DIFFERENCE = 10_000  # of the test set
 SEED = 12345  # of the samples; sacrebleu's
+MEANING_OF_P = (
+    "p is how often resampled test sets show a difference as large where there is none. It says "
+    "nothing about another seed, which moves the score too."
+)
 
 
 @dataclass(frozen=True)
@@ -108,3 +115,92 @@ def seeds_difference(first: Sequence[float], other: Sequence[float]) -> Estimate
     low, high = test.confidence_interval(CONFIDENCE)
     difference = statistics.mean(other) - statistics.mean(first)
     return EstimatedDifference(difference, float(low), float(high), float(test.pvalue))
+
+
+# Tables
+
+
+def mean_of(values: Sequence[float]) -> str:
+    """Return the mean over seeds, with the sample deviation if there are several; nan if one, as of
+    a training that diverged, is not a number."""
+    if len(values) < 2:
+        return "".join(f"{value:.2f}" for value in values)
+    deviation = statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan
+    return f"{statistics.fmean(values):.2f} ± {deviation:.2f}"
+
+
+def seeds_blocks(groups: Sequence[OverSeeds]) -> list[Block]:
+    """Return mean ± deviation of each group, and tests of the differences from the first."""
+    if not groups:
+        return []
+    first, *others = groups
+    rows = [
+        [group.name, ", ".join(map(str, group.seeds)), *map(mean_of, group.figures.values())]
+        for group in groups
+    ]
+    for other in others:
+        pairs = zip(first.figures.values(), other.figures.values(), strict=True)
+        cells = (
+            found and f"{found.difference:+.2f} ({_interval(found)}; p {found.p_value:.2f})"
+            for found in (seeds_difference(*pair) for pair in pairs)
+        )
+        rows.append([f"{other.name}, difference", "", *(text or "" for text in cells)])
+    text = (
+        f"Differences are from {first.name}, with their {CONFIDENCE:.0%} confidence interval and p "
+        "by Welch's t-test: p is how often seeds alone would make so large a difference. "
+    )
+    shown = "Where only one run of a group is shown, it is that of the first seed."
+    header = ["mean ± standard deviation", "seeds", *first.figures]
+    return [Table(header, rows, left=2), text + shown if others else shown]
+
+
+def _interval(found: EstimatedDifference) -> str:
+    """Return the confidence interval of a difference."""
+    return f"{found.low:+.2f} to {found.high:+.2f}"
+
+
+def verdict(p_value: float | None, sentences: int) -> str:
+    """Say whether a difference on so many sentences is significant."""
+    if p_value is None:
+        return "the one that others are tested against"
+    if sentences < FEWEST:
+        return f"fewer than {FEWEST} sentences are too few to say"
+    return "significant" if p_value < LEVEL else "may be chance"
+
+
+def significance_blocks(significance: Significance | None, sentences: int) -> list[Block]:
+    """Return each translation against the first, over resampled test sets."""
+    if not significance:
+        return []
+    rows: list[list[Cell]] = [
+        [
+            ("", name, ""),
+            ("sacreBLEU", tested.score, ".2f"),
+            ("mean of the samples, 95%", f"{tested.mean:.2f} ± {tested.interval:.2f}", ""),
+            ("p", tested.p_value, ".3f"),
+            ("difference", verdict(tested.p_value, sentences), ""),
+        ]
+        for name, tested in significance.systems.items()
+    ]
+    return [
+        f"Paired bootstrap (Koehn, 2004) by sacreBLEU: {MEANING_OF_P}",
+        table_of(rows),
+        ["sacreBLEU: ", Code(significance.signature)],
+    ]
+
+
+def f1_blocks(first: ParserRun, tests: Mapping[str, EstimatedDifference]) -> list[Block]:
+    """Return each search against the first, over resampled sentences; nothing for one search."""
+    rows: list[list[Cell]] = [
+        [
+            (f"F1 against {first.name}", name, ""),
+            ("difference", found.difference, "+.2f"),
+            (f"{CONFIDENCE:.0%} interval", _interval(found), ""),
+            ("p", found.p_value, ".4f"),
+            ("verdict", verdict(found.p_value, first.sentences), ""),
+        ]
+        for name, found in tests.items()
+    ]
+    samples = f"over {SAMPLES_OF_DIFFERENCE:,} samples"
+    text = f"Paired bootstrap (Koehn, 2004) {samples}: {MEANING_OF_P}"
+    return [table_of(rows), text] if rows else []

@@ -1,16 +1,14 @@
-"""Runs that differ only in their seed: groups of them, and how much their figures deviate."""
+"""Groups of runs that differ only in their seed."""
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairseq_aiayn.runs.differences import run_differences
 from fairseq_aiayn.runs.run import ScoredRun
 
-__all__ = ["OverSeeds", "deviation", "over_seeds"]
+__all__ = ["OverSeeds", "over_seeds"]
 
 # In what runs of several seeds may differ; where and by what machine changes no mathematics
 FREE = {"seed", "--seed", "commit"}
@@ -64,9 +62,3 @@ def _over_seeds(group: Sequence[ScoredRun], what: Sequence[str]) -> OverSeeds:
         seeds=tuple(run.settings.seed for run in group),
         figures={name: tuple(run.figures()[name] for run in group) for name in what},
     )
-
-
-def deviation(values: Sequence[float]) -> float:
-    """Return the sample standard deviation of two values or more; nan if one, as of a training that
-    diverged, is not a number."""
-    return statistics.stdev(values) if all(map(math.isfinite, values)) else math.nan

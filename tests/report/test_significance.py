@@ -11,6 +11,7 @@ from fairseq_aiayn.report.significance import (
     SAMPLES,
     SAMPLES_OF_DIFFERENCE,
     f1_difference,
+    mean_of,
     paired_bootstrap,
     seeds_difference,
 )
@@ -87,3 +88,13 @@ def test_a_difference_over_seeds_is_tested_by_welch():
 @pytest.mark.parametrize("figures", [(9.87, 9.87), (27.0, math.inf), (27.0, math.nan)])
 def test_figures_that_do_not_vary_or_diverged_have_no_test(figures):
     assert seeds_difference(figures, figures) is None
+
+
+def test_seeds_have_a_mean_with_a_sample_deviation():
+    """Breaks if one that diverged ends the page on all the other runs."""
+    assert mean_of((26.0, 27.0, 29.0)) == f"{82 / 3:.2f} ± {(7 / 3) ** 0.5:.2f}"
+    assert (mean_of((27.0, math.inf)), mean_of((math.nan,)), mean_of(())) == (
+        "inf ± nan",
+        "nan",
+        "",
+    )
