@@ -22,7 +22,6 @@ from fairseq_aiayn.report.document import (
     Details,
     Sections,
     Table,
-    Text,
     Texts,
     as_html,
     as_markdown,
@@ -372,48 +371,36 @@ def examples_blocks(examples: Sequence[Example], names: Sequence[str]) -> list[B
 
 # What a result is traced back to
 
-MACHINE = {
-    "processor": "{}",
-    "cores": "{} cores",
-    "memory_gib": "{} GiB of memory",
-    "driver": "NVIDIA driver {}",
-    "cuda": "CUDA {}",
-}
-
 
 def how_made(run: ScoredRun) -> Details:
     """Return a folded block with all that a run's settings know."""
+    settings, training = run.settings, run.training
+    is_same_code = settings.evaluated_by == settings.commit
+    cells: list[Cell] = [
+        ("row", settings.row, ""),
+        ("corpus", settings.corpus, ""),
+        ("subset", settings.subset, ""),
+        ("sentences", run.sentences, ","),
+        ("vocabulary", run.vocabulary, ","),
+        ("seed", settings.seed, ""),
+        ("checkpoints averaged", settings.averaged, ""),
+        ("commit", settings.commit, ""),
+        ("evaluated by commit", None if is_same_code else settings.evaluated_by, ""),
+        ("written", settings.written, ""),
+        ("GPUs", _gpus(run), ""),
+        *((name, known, "") for name, known in settings.hardware.items() if name != "gpus"),
+        *((name, number, "") for name, number in settings.packages.items()),
+        ("wall time of training", clock(training.wall_seconds), ""),
+        ("of that in updates", clock(training.seconds), ""),
+    ]
+    facts = {name: format(value, form) for name, value, form in cells if value is not None}
+    return Details(f"How {run.name} was made", facts, settings.commands)
+
+
+def _gpus(run: ScoredRun) -> str | None:
+    """Return the GPUs that a training used."""
     settings = run.settings
-    what = {
-        "row {}": settings.row,
-        "corpus {}": settings.corpus,
-        "subset {}": settings.subset,
-        "{:,} sentences": run.sentences,
-        "vocabulary of {:,}": run.vocabulary,
-        "seed {}": settings.seed,
-        "checkpoints averaged: {}": settings.averaged,
-    }
-    training, evaluated_by = run.training, settings.evaluated_by
-    facts: dict[str, Text | None] = {
-        "what": ", ".join(text.format(x) for text, x in what.items() if x is not None),
-        "commit": settings.commit and [Code(settings.commit)],
-        "written": settings.written,
-        "hardware": _machine(run),
-        "packages": ", ".join(f"{name} {number}" for name, number in settings.packages.items()),
-        "wall time of training": f"{clock(training.wall_seconds)}, of that "
-        f"{clock(training.seconds)} in updates",
-        "evaluated by commit": evaluated_by if evaluated_by != settings.commit else None,
-    }
-    known = {name: text for name, text in facts.items() if text}
-    return Details(f"How {run.name} was made", known, settings.commands)
-
-
-def _machine(run: ScoredRun) -> str:
-    """Return all that is known of the machine of a training, with the GPUs that were used."""
-    settings, known = run.settings, run.settings.hardware
-    used = known.get("gpus", [])[: settings.gpus] if settings.device == "cuda" else []
+    used = settings.hardware.get("gpus", [])[: settings.gpus] if settings.device == "cuda" else []
     gpus = " and ".join(f"{n} × {name}" if n > 1 else name for name, n in Counter(used).items())
-    if gpus and (settings.nodes or 1) > 1:
-        gpus = f"{settings.nodes} nodes of {gpus}"
-    parts = [text.format(known[key]) for key, text in MACHINE.items() if known.get(key)]
-    return ", ".join([gpus, *parts] if gpus else parts)
+    nodes = f"{settings.nodes} nodes of " if (settings.nodes or 1) > 1 else ""
+    return f"{nodes}{gpus}" if gpus else None
