@@ -282,7 +282,7 @@ recipes/test_recipe_commands:bf16: gpus_are_not_looked_at_before_a_training
 recipes/test_recipe_shell:follow: table_of_all_runs_stays_when_one_is_made_anew
   for later in "$exp"/.done/* "$scope"/.done/* => for later in "$scope"/.done/*
 attention_maps: legend_has_the_colours_of_other_heads
-  name, colour = str(head + 1), line_colour(head) => name, colour = str(head + 1), line_colour(slot)
+  -2.2, str(head + 1), line_colour(head)) => -2.2, str(head + 1), line_colour(slot))
 diagnosis: base_on_english_french_against_byte_pairs
   row == BIG_EN_FR or corpus in (EN_FR, "wmt14_fr_en") => row == BIG_EN_FR
 """

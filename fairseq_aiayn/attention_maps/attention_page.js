@@ -2,27 +2,18 @@
 // between two columns of words and a heat map of every head, and what is chosen. A `view` is what
 // readView returns; layers, heads, queries and keys are counted from 0.
 
-const LEVELS = 4095; // a weight is a whole number of 1/4095, in 16 bits
-const LEAST = 1 / 255; // a weight below changes no pixel
 const MOST_LINES = 8000; // the largest weights; more lines make a browser slow
-const SVG = "http://www.w3.org/2000/svg";
 const LARGEST = 6; // weights that are told as numbers
 const OTHER = { query: "key", key: "query" };
-const STEPS = { ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity }; // within a column
-const COLUMNS = { ArrowLeft: "query", ArrowRight: "key" };
 
 const page = JSON.parse(document.getElementById("attention").textContent);
 const colourOf = (head) => page.colours[head % page.colours.length];
 
-for (const map of page.maps.flatMap(({ pieces, whole }) => (whole ? [pieces, whole] : [pieces]))) {
-  const bytes = Uint8Array.from(atob(map.weights), (character) => character.charCodeAt(0));
-  map.weights = Float32Array.from(new Uint16Array(bytes.buffer), (level) => level / LEVELS);
-}
-
 // The weights of a head: those of the first query to each key, then those of the second query.
 function weightsOf({ map, layer }, head) {
   const size = map.query.length * map.key.length;
-  return map.weights.subarray((layer * map.heads + head) * size).subarray(0, size);
+  const start = (layer * map.heads + head) * size;
+  return map.levels.slice(start, start + size).map((level) => level / page.most);
 }
 
 // The visible weights of all heads shown, largest first, as {head, query, key, weight}: of a word,
@@ -33,7 +24,7 @@ function visibleWeights(view, word) {
     weightsOf(view, head).forEach((weight, i) => {
       const key = i % view.map.key.length;
       const place = { query: (i - key) / view.map.key.length, key };
-      if (weight >= LEAST && (!word || place[word.side] === word.index)) {
+      if (weight >= page.visible && (!word || place[word.side] === word.index)) {
         found.push({ head, weight, ...place });
       }
     });
@@ -56,24 +47,14 @@ function wordsOf(view, side, name) {
   });
 }
 
-// Replaces the lines of an SVG in which a word is 1 high and the columns are 100 apart.
-function drawLines(svg, found, heads) {
-  const drawn = found.slice(0, MOST_LINES).map(({ head, query, key, weight }) => {
-    const beside = 0.25 + (heads.indexOf(head) + 0.5) / (2 * heads.length); // beside other heads
-    const line = document.createElementNS(SVG, "line");
-    const attributes = {
-      x1: 0,
-      y1: query + beside,
-      x2: 100,
-      y2: key + beside,
-      stroke: colourOf(head),
-      "stroke-opacity": weight.toFixed(4),
-      "data-head": head + 1,
-    };
-    for (const [name, value] of Object.entries(attributes)) line.setAttribute(name, value);
-    return line;
-  });
-  svg.replaceChildren(...drawn);
+// The markup, of numbers alone, of a line in an SVG in which a word is 1 high and the columns are
+// 100 apart.
+function lineOf({ head, query, key, weight }) {
+  const { heads } = view;
+  const beside = 0.25 + (heads.indexOf(head) + 0.5) / (2 * heads.length); // beside other heads
+  const ends = `x1="0" y1="${query + beside}" x2="100" y2="${key + beside}"`;
+  const ink = `stroke="${colourOf(head)}" stroke-opacity="${weight.toFixed(4)}"`;
+  return `<line ${ends} ${ink} data-head="${head + 1}"/>`;
 }
 
 // A pixel for each weight, which the style sheet makes larger.
@@ -93,19 +74,19 @@ function heatMap(view, head) {
   const keys = create("div", { className: "keys" }, ...wordsOf(view, "key", "span"));
   const cells = create("div", { className: "cells" }, canvas);
   cells.style.setProperty("--columns", width);
-  const heat = create("div", { className: "heat" }, keys, queries, cells);
-  return create("figure", {}, caption, heat);
+  return create("figure", {}, caption, create("div", { className: "heat" }, keys, queries, cells));
 }
 
 // What is chosen, the controls that choose it, and the address that holds it
 
 const at = (id) => document.getElementById(id);
 const svg = document.querySelector("svg");
+const picture = document.querySelector(".picture");
+const controls = document.querySelector(".controls");
 
 let chosen; // kind, layer, heads, view, words, and query or key; numbers from 1
 let view; // what `chosen` says, as far as this page has it
 let preview = null; // the word under the pointer, as `pinned`; in a heat map also its `key`
-let writing = null; // the timer of the address
 
 function readView() {
   const kind = page.maps.find((each) => each.kind === chosen.get("kind")) ?? page.maps[0];
@@ -114,14 +95,13 @@ function readView() {
     const given = chosen.get(name) - 1;
     return Number.isInteger(given) && given >= 0 && given < count ? given : null;
   };
-  const layer = index("layer", map.layers) ?? Math.max(0, map.layers - 2); // Figures 3 to 5: 5 of 6
   const heads = chosen.get("heads")?.split(",");
   const isShown = (head) => !heads || heads.includes(String(head + 1));
   const side = ["query", "key"].find((name) => index(name, map[name].length) !== null);
   return {
     kind,
     map,
-    layer,
+    layer: index("layer", map.layers) ?? Math.max(0, map.layers - 2), // Figures 3 to 5: 5 of 6
     heads: [...Array(map.heads).keys()].filter(isShown),
     style: chosen.get("view") === "heat" ? "heat" : "lines",
     pinned: side ? { side, index: index(side, map[side].length) } : null,
@@ -134,25 +114,30 @@ function choose(changes) {
     if (value === null) chosen.delete(name);
     else chosen.set(name, value);
   }
-  clearTimeout(writing); // browsers refuse an address at every word while an arrow key is held down
-  const address = `#${chosen}`.replaceAll("%2C", ",");
-  writing = setTimeout(() => history.replaceState(null, "", address), 150);
   draw();
+  history.replaceState(null, "", `#${chosen}`.replaceAll("%2C", ","));
 }
 
 function pin(word) {
-  preview = null;
   choose({ query: null, key: null, ...(word && { [word.side]: word.index + 1 }) });
   if (word) at(word.side).children[word.index].focus();
 }
 
+const isPinned = ({ side, index }) => view.pinned?.side === side && view.pinned.index === index;
+
 function draw() {
   view = readView();
-  const { kind, heads, style } = view;
+  preview = null;
+  const { kind, map, heads, style } = view;
   at("kind-text").textContent = kind.text;
-  at("words").parentElement.hidden = !kind.whole;
   markChoices();
-  buildColumns();
+  for (const side of ["query", "key"]) {
+    at(`${side}-title`).textContent = kind.titles[side];
+    at(side).replaceChildren(...wordsOf(view, side, "button"));
+  }
+  const height = Math.max(map.query.length, map.key.length);
+  svg.setAttribute("viewBox", `0 0 100 ${height}`);
+  svg.style.height = `calc(var(--row) * ${height})`;
   at("lines").hidden = style !== "lines";
   at("heat-maps").hidden = style !== "heat";
   const maps = style === "heat" ? heads.map((head) => heatMap(view, head)) : [];
@@ -162,23 +147,14 @@ function draw() {
 
 function markChoices() {
   const { kind, map, layer, heads, style } = view;
+  at("words").parentElement.hidden = !kind.whole;
   const words = map === kind.whole ? "whole" : "pieces";
   const now = { kind: kind.kind, layer: String(layer + 1), view: style, words };
-  for (const input of document.querySelectorAll(".controls input")) {
+  for (const input of controls.querySelectorAll("input")) {
     const { name, value } = input;
     input.checked = name === "head" ? heads.includes(value - 1) : now[name] === value;
     input.parentElement.hidden = value > { layer: map.layers, head: map.heads }[name];
   }
-}
-
-function buildColumns() {
-  for (const side of ["query", "key"]) {
-    at(`${side}-title`).textContent = view.kind.titles[side];
-    at(side).replaceChildren(...wordsOf(view, side, "button"));
-  }
-  const height = Math.max(view.map.query.length, view.map.key.length);
-  svg.setAttribute("viewBox", `0 0 100 ${height}`);
-  svg.style.height = `calc(var(--row) * ${height})`;
 }
 
 // The lines and, of a word that is looked at, its own alone, its row or column, and its numbers.
@@ -188,27 +164,17 @@ function drawWord() {
   const [most, of] = [MOST_LINES, found.length].map((count) => count.toLocaleString("en"));
   const isCut = found.length > MOST_LINES;
   at("omitted").textContent = isCut ? `Drawn are the strongest ${most} of ${of} lines.` : "";
-  drawLines(svg, found, view.heads);
+  svg.innerHTML = found.slice(0, MOST_LINES).map(lineOf).join("");
   svg.classList.toggle("isolated", word !== null);
   at("heat-maps").dataset.band = word?.side ?? "";
   at("heat-maps").style.setProperty("--index", word?.index ?? 0);
-  markWord(word);
-  tell(word, found);
-}
-
-function markWord(word) {
-  for (const element of document.querySelectorAll("[data-side]")) {
+  for (const element of picture.querySelectorAll("[data-side]")) {
     const place = { side: element.dataset.side, index: Number(element.dataset.index) };
     element.classList.toggle("chosen", word?.side === place.side && word.index === place.index);
-    if (element.matches("button")) {
-      const tabStop = view.pinned?.side === place.side ? view.pinned.index : 0;
-      element.tabIndex = place.index === tabStop ? 0 : -1;
-      element.ariaPressed = isPinned(place);
-    }
+    if (element.matches("button")) element.ariaPressed = isPinned(place);
   }
+  tell(word, found);
 }
-
-const isPinned = ({ side, index }) => view.pinned?.side === side && view.pinned.index === index;
 
 function tell(word, found) {
   at("largest").replaceChildren();
@@ -246,26 +212,6 @@ function look(word) {
   drawWord();
 }
 
-function listenToPicture(picture) {
-  picture.addEventListener("click", (event) => {
-    const word = wordAt(event);
-    if (word) pin(isPinned(word) ? null : word);
-  });
-  picture.addEventListener("keydown", (event) => {
-    const { side, index } = event.target.dataset;
-    const isStep = event.key in STEPS || event.key in COLUMNS;
-    if (!side || !isStep || event.altKey || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    const column = COLUMNS[event.key] ?? side;
-    const next = Math.max(Number(index) + (STEPS[event.key] ?? 0), 0);
-    pin({ side: column, index: Math.min(next, view.map[column].length - 1) });
-  });
-  picture.addEventListener("pointermove", (event) => {
-    if (event.pointerType !== "touch") look(wordAt(event));
-  });
-  picture.addEventListener("pointerleave", () => look(null));
-}
-
 function addChoices(group, type, name, choices) {
   for (const [value, text] of choices) {
     const span = create("span", { textContent: text });
@@ -284,14 +230,6 @@ function buildControls() {
   addChoices("heads", "checkbox", "head", numbers("heads"));
   addChoices("views", "radio", "view", [["lines", "Lines"], ["heat", "Heat maps"]]);
   addChoices("words", "radio", "words", [["pieces", "Pieces"], ["whole", "Whole words"]]);
-  const controls = document.querySelector(".controls");
-  controls.addEventListener("change", ({ target: { name, value } }) => {
-    const shown = [...controls.querySelectorAll("[name=head]:checked")].map((input) => input.value);
-    const otherWords = name === "kind" || name === "words" ? { query: null, key: null } : {};
-    choose(name === "head" ? { heads: shown.join() } : { [name]: value, ...otherWords });
-  });
-  at("all").addEventListener("click", () => choose({ heads: null }));
-  at("none").addEventListener("click", () => choose({ heads: "" }));
 }
 
 function start() {
@@ -299,9 +237,24 @@ function start() {
   draw();
 }
 
-buildControls();
-listenToPicture(document.querySelector(".picture"));
+controls.addEventListener("change", ({ target: { name, value } }) => {
+  const shown = [...controls.querySelectorAll("[name=head]:checked")].map((input) => input.value);
+  const otherWords = name === "kind" || name === "words" ? { query: null, key: null } : {};
+  choose(name === "head" ? { heads: shown.join() } : { [name]: value, ...otherWords });
+});
+at("all").addEventListener("click", () => choose({ heads: null }));
+at("none").addEventListener("click", () => choose({ heads: "" }));
+picture.addEventListener("click", (event) => {
+  const word = wordAt(event);
+  if (word) pin(isPinned(word) ? null : word);
+});
+picture.addEventListener("focusin", (event) => look(wordAt(event)));
+picture.addEventListener("pointermove", (event) => {
+  if (event.pointerType !== "touch") look(wordAt(event));
+});
+picture.addEventListener("pointerleave", () => look(null));
 addEventListener("keydown", (event) => event.key === "Escape" && pin(null));
 addEventListener("hashchange", start);
+buildControls();
 document.querySelector("main").hidden = false;
 start();

@@ -11,25 +11,38 @@ from collections.abc import Sequence
 from importlib import resources
 from urllib.parse import urlencode
 
-import numpy as np
-
-from fairseq_aiayn.attention_maps.weights import KINDS, AttentionMap, Selection, merge_words
+from fairseq_aiayn.attention_maps.weights import (
+    KINDS,
+    VISIBLE,
+    AttentionMap,
+    Selection,
+    merge_words,
+)
 from fairseq_aiayn.console import one_line
 from fairseq_aiayn.palette import LINE_COLOURS
 
-LEVELS = 4095  # a weight is stored as a whole number of 1/4095
+__all__ = ["attention_page", "view_of"]
+
+LEVELS = 4095  # a weight is stored as a whole number of 1/4095: short in the page
 STYLES = ("page_style.css", "attention_page.css")
 
 
 def attention_page(maps: Sequence[AttentionMap], title: str, start: str = "") -> str:
-    """Return a self-contained HTML page of the maps, each of another kind, at 8/3 bytes per weight;
-    it opens with the view `start`, a fragment from `view_of`, unless its address has a fragment."""
+    """Return a self-contained HTML page of the maps, each of another kind; it opens with the
+    view `start`, a fragment from `view_of`, unless its address has a fragment."""
     script = _read("attention_page.js")
-    content = {"colours": LINE_COLOURS, "maps": [_content(shown) for shown in maps], "start": start}
+    content = {
+        "colours": LINE_COLOURS,
+        "maps": [_content(shown) for shown in maps],
+        "most": LEVELS,
+        "visible": VISIBLE,
+        "start": start,
+    }
     parts = {
         "title": html.escape(one_line(title)),
         "style": "".join(_read(name) for name in STYLES),
-        "data": json.dumps(content).replace("<", "\\u003c"),  # safe in a script element
+        # Safe in a script element
+        "data": json.dumps(content, separators=(",", ":")).replace("<", "\\u003c"),
         "script": script,
         "digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     }
@@ -37,13 +50,12 @@ def attention_page(maps: Sequence[AttentionMap], title: str, start: str = "") ->
     return re.sub(r"\{\{(\w+)\}\}", lambda name: parts[name[1]], _read("attention_page.html"))
 
 
-def view_of(selection: Selection, view: str, words: str) -> str:
-    """Return a view of the page (lines or heat, whole or pieces) as its address's fragment."""
+def view_of(selection: Selection, words: str) -> str:
+    """Return a view of the page, of words that are whole or pieces, as its address's fragment."""
     chosen = {
         "kind": selection.map.kind,
         "layer": selection.layer + 1,
         "heads": ",".join(str(head + 1) for head in selection.heads),
-        "view": view,
         "words": words,
     }
     if len(selection.queries) < len(selection.map.queries):
@@ -66,16 +78,15 @@ def _content(shown: AttentionMap) -> dict[str, object]:
 
 
 def _weights(shown: AttentionMap) -> dict[str, object]:
-    """Return words and weights, these as base64 of 16 bits each, in the order of [N, h, Q, K]."""
+    """Return words and weights, these as levels up to LEVELS, in the order of [N, h, Q, K]."""
     layers, heads = shown.weights.shape[:2]
-    weights = shown.weights.detach().cpu().double().numpy().clip(max=1)
-    levels = np.rint(weights * LEVELS).astype("<u2")
+    levels = (shown.weights.float().clamp(max=1) * LEVELS).round().int()
     return {
         "query": [*map(one_line, shown.queries)],
         "key": [*map(one_line, shown.keys)],
         "layers": layers,
         "heads": heads,
-        "weights": base64.b64encode(levels.tobytes()).decode(),
+        "levels": levels.flatten().tolist(),
     }
 
 

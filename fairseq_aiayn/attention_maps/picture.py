@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from matplotlib import style
 from matplotlib.axes import Axes
@@ -14,12 +13,15 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 from torch import Tensor
 
-from fairseq_aiayn.attention_maps.weights import KINDS, Selection
+from fairseq_aiayn.attention_maps.weights import KINDS, VISIBLE, Selection
 from fairseq_aiayn.console import shortened
 from fairseq_aiayn.files import whole_path
 from fairseq_aiayn.nn.layers import LearnedPositions, sinusoids
 from fairseq_aiayn.nn.transformer import Transformer
 from fairseq_aiayn.palette import line_colour
+from fairseq_aiayn.paper import BASE
+
+__all__ = ["draw_lines", "draw_positions", "position_tables", "save_picture"]
 
 DPI = 160  # of a PNG
 # Text in SVG stays text: it can be searched, and the reader's fonts are used.
@@ -36,8 +38,7 @@ FONTS = (
 
 WIDTH, ROW = 3.0, 0.25  # inches: between the columns of words, and from word to word
 GAP = 0.08  # inches, beside words
-LARGEST_SPREAD = 0.03  # inches from one head's line to the next
-INVISIBLE = 1 / 255  # an opacity below this changes no pixel
+LARGEST_SPREAD = 0.12  # rows, from one head's line to the next
 INK, FAINT = "#1b1b1f", "#77777f"
 NOTE = "words on the left attend to words on the right; the opacity of a line is its weight"
 
@@ -46,70 +47,54 @@ NOTE = "words on the left attend to words on the right; the opacity of a line is
 def draw_lines(selection: Selection) -> Figure:
     """Draw the selected heads, each in its colour, from the queries on the left to the keys on the
     right, whose words stand beside the figure; the opacity of a line is its weight."""
-    shown = selection.map
-    height = ROW * max(len(shown.queries), len(shown.keys))
-    figure = Figure(figsize=(WIDTH, height), facecolor="white")
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(height, 0))  # in inches
+    shown, kind = selection.map, KINDS[selection.map.kind]
+    rows = max(len(shown.queries), len(shown.keys))
+    figure = Figure(figsize=(WIDTH, ROW * rows), facecolor="white")
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(rows - 0.5, -0.5))
     axes.set_axis_off()
-    for row, word in enumerate(shown.queries):
-        colour = INK if row in selection.queries else FAINT
-        _write(axes, -GAP, _middle(row), shortened(word), colour=colour, ha="right")
-    for row, word in enumerate(shown.keys):
-        _write(axes, WIDTH + GAP, _middle(row), shortened(word))
+    title = f"{kind.title}, layer {selection.layer + 1} of {len(shown.weights)}"
+    _write(axes, 0, -4.5, title, size=13)
+    _write(axes, 0, -3.5, NOTE, FAINT, size=9)
+    _write(axes, -GAP, -2.2, "head", FAINT)
     for slot, head in enumerate(selection.heads):
-        _draw_head(axes, selection, slot, head)
-    _write_heading(axes, selection)
+        _write(axes, 0.35 * slot, -2.2, str(head + 1), line_colour(head))
+        _draw_head(axes, selection, slot)
+    _write(axes, -GAP, -1, kind.queries, FAINT)
+    for row, word in enumerate(shown.queries):
+        _write(axes, -GAP, row, shortened(word), INK if row in selection.queries else FAINT)
+    _write(axes, WIDTH + GAP, -1, kind.keys, FAINT)
+    for row, word in enumerate(shown.keys):
+        _write(axes, WIDTH + GAP, row, shortened(word))
     return figure
 
 
-def _middle(row: int) -> float:
-    return ROW * (row + 0.5)
-
-
-def _draw_head(axes: Axes, selection: Selection, slot: int, head: int) -> None:
-    colour, heads = line_colour(head), len(selection.heads)
-    weights = selection.map.weights[selection.layer, head].clamp(max=1).tolist()  # rounding errors
-    # The lines of different heads between the same words lie beside each other
-    beside = (slot - (heads - 1) / 2) * min(LARGEST_SPREAD, 0.5 * ROW / heads)
-    ends, colours = [], []
-    for query in selection.queries:
-        for key, weight in enumerate(weights[query]):
-            if weight >= INVISIBLE:
-                ends.append([(0, _middle(query) + beside), (WIDTH, _middle(key) + beside)])
-                colours.append(to_rgba(colour, weight))
+def _draw_head(axes: Axes, selection: Selection, slot: int) -> None:
+    """Draw the lines of a head beside those of the others between the same words."""
+    head, heads = selection.heads[slot], len(selection.heads)
+    beside = (slot - (heads - 1) / 2) * min(LARGEST_SPREAD, 0.5 / heads)
+    weights = selection.map.weights[selection.layer, head].clamp(max=1)  # rounding errors
+    places = (weights >= VISIBLE).nonzero().tolist()
+    places = [(query, key) for query, key in places if query in selection.queries]
+    lines = [((0, query + beside), (WIDTH, key + beside)) for query, key in places]
+    colours = [to_rgba(line_colour(head), weights[place].item()) for place in places]
     axes.add_collection(
-        LineCollection(ends, colors=colours, linewidths=1.6, gid=f"head-{head + 1}")
+        LineCollection(lines, colors=colours, linewidths=1.6, gid=f"head-{head + 1}")
     )
 
 
-def _write_heading(axes: Axes, selection: Selection) -> None:
-    """Write the title, the heads in their colours and the captions of both columns."""
-    shown = selection.map
-    kind = KINDS[shown.kind]
-    title = f"{kind.title}, layer {selection.layer + 1} of {shown.weights.size(0)}"
-    _write(axes, 0, -4 * ROW, title, size=13)
-    _write(axes, 0, -3 * ROW, NOTE, size=9, colour=FAINT)
-    _write(axes, -GAP, -1.7 * ROW, "head", colour=FAINT, ha="right")
-    for slot, head in enumerate(selection.heads):
-        name, colour = str(head + 1), line_colour(head)
-        _write(axes, 1.4 * ROW * slot, -1.7 * ROW, name, colour=colour)
-    _write(axes, -GAP, -0.5 * ROW, kind.queries, colour=FAINT, ha="right")
-    _write(axes, WIDTH + GAP, -0.5 * ROW, kind.keys, colour=FAINT)
-
-
 def _write(
-    axes: Axes, x: float, y: float, text: str, size: float = 10.5, colour: str = INK, **style: Any
+    axes: Axes, x: float, row: float, text: str, colour: str = INK, size: float = 10.5
 ) -> None:
-    """Write a text that begins, or ends, at x with its middle at y."""
+    """Write a text with its middle at a row, to the right of x, or to the left of an x below 0."""
     installed = {font.name for font in fontManager.ttflist}
     axes.text(
-        *(x, y, text),
+        *(x, row, text),
         size=size,
         color=colour,
         family=[name for name in FONTS if name in installed],
+        ha="right" if x < 0 else "left",
         va="center",
         parse_math=False,  # a word may contain dollar signs
-        **style,
     )
 
 
@@ -132,17 +117,14 @@ def save_picture(figure: Figure, path: Path) -> None:
 POSITIONS = 100  # of a longer table, only these are drawn
 
 
-def sinusoid_table(d_model: int) -> dict[str, Tensor]:
-    """Return the sinusoids of the first POSITIONS, [POSITIONS, d_model], by the name to show."""
-    return {"sinusoids": sinusoids(POSITIONS, d_model)}
-
-
-def position_tables(transformer: Transformer) -> dict[str, Tensor]:
+def position_tables(transformer: Transformer | None) -> dict[str, Tensor]:
     """Return a model's positional encodings, each [at most POSITIONS, d_model], by the name to
     show: the sinusoids and, if positions are learned (row E), those of the encoder and of the
-    decoder."""
+    decoder; without a model, those of the paper's base model."""
+    if transformer is None:
+        return {"sinusoids": sinusoids(POSITIONS, BASE.d_model)}
     stacks = {"encoder": transformer.encoder, "decoder": transformer.decoder}
-    tables = sinusoid_table(transformer.encoder.embedding.weight.size(1))
+    tables = {"sinusoids": sinusoids(POSITIONS, transformer.encoder.embedding.weight.size(1))}
     for name, stack in stacks.items():
         if isinstance(stack.position, LearnedPositions):
             tables[f"learned, {name}"] = stack.position.weight.detach()[:POSITIONS]

@@ -16,6 +16,17 @@ from fairseq_aiayn.corpus.pieces import BEGINS, GOES_ON
 from fairseq_aiayn.nn.attention import MultiHeadAttention, attention_weights, causal_mask
 from fairseq_aiayn.nn.transformer import DecoderLayer, EncoderLayer, Transformer
 
+__all__ = [
+    "AttentionMap",
+    "all_attention_weights",
+    "merge_words",
+    "occurrences",
+    "record_weights",
+    "select",
+    "weights_of_call",
+    "words_of_pieces",
+]
+
 
 def all_attention_weights(
     transformer: Transformer, source: Tensor, target: Tensor
@@ -74,6 +85,9 @@ def weights_of_call(module: MultiHeadAttention, *args: Any, **kwargs: Any) -> Te
         mask = causal_mask(x.size(1), x.device)
     K, _V = module.keys_values(given.get("memory", x))
     return attention_weights(module.queries(x), K, mask)
+
+
+VISIBLE = 1 / 255  # a weight below is an opacity that changes no pixel
 
 
 class Kind(NamedTuple):

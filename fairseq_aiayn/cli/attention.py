@@ -14,14 +14,12 @@ from fairseq_aiayn.cli.options import add_model, find_model, read_model
 from fairseq_aiayn.console import note, one_line
 from fairseq_aiayn.files import write_whole
 from fairseq_aiayn.inference.export import Checkpoint, OtherModel
-from fairseq_aiayn.paper import BASE
 
 if TYPE_CHECKING:
     from fairseq_aiayn.attention_maps.weights import AttentionMap
     from fairseq_aiayn.inference.pytorch import Translator
 
 KINDS = ("encoder", "decoder", "cross")
-STYLES = ("lines", "heat")
 PICTURES, PAGE = (".png", ".svg", ".pdf"), ".html"
 START, END = "<s>", "</s>"  # START is shown as the decoder's first key, where it reads END
 
@@ -55,11 +53,6 @@ def declare_attention(parser: argparse.ArgumentParser) -> None:
         help="show only what this word attends to, at each occurrence (on a page: at the first)",
     )
     shown.add_argument(
-        "--style",
-        choices=STYLES,
-        help="of a page: lines between words (the default) or a heat map per head",
-    )
-    shown.add_argument(
         "--merge",
         action="store_true",
         help="merge pieces into words: sum the weights over the pieces attended to, average them "
@@ -77,7 +70,7 @@ def run_attention(arguments: argparse.Namespace) -> None:
 
     The suffix of --output chooses the format. A picture (.png, .svg, .pdf) has lines between the
     words, of one layer. A page for a browser (.html) has lines and heat maps of all layers and
-    heads; it opens with the ones chosen here.
+    heads; it opens with the lines chosen here.
 
     --kind says what attends to what: encoder, source to source; decoder, target to target; cross,
     target to source. Where these need a target and --target gives none, the command prints the
@@ -101,11 +94,7 @@ def run_attention(arguments: argparse.Namespace) -> None:
       aiayn attention exp/table3/e_learned-1 --positions --output learned.png
     """
     path: Path = arguments.output
-    formats: tuple[str, ...] = (*PICTURES, PAGE)
-    if arguments.positions:
-        formats = PICTURES
-    elif arguments.style == "heat":
-        formats = (PAGE,)
+    formats = PICTURES if arguments.positions else (*PICTURES, PAGE)
     if path.suffix.lower() not in formats:
         raise ValueError(f"--output must end in {', '.join(formats)}, got {path}")
     if arguments.positions:
@@ -116,12 +105,11 @@ def run_attention(arguments: argparse.Namespace) -> None:
 
 
 def _draw_positions(arguments: argparse.Namespace) -> None:
-    from fairseq_aiayn.attention_maps import picture
+    from fairseq_aiayn.attention_maps.picture import draw_positions, position_tables, save_picture
 
-    tables = picture.sinusoid_table(BASE.d_model)  # of the paper, without a model
-    if arguments.model or arguments.checkpoint:
-        tables = picture.position_tables(read_model(find_model(arguments)).transformer)
-    picture.save_picture(picture.draw_positions(tables), arguments.output)
+    is_given = arguments.model or arguments.checkpoint
+    tables = position_tables(read_model(find_model(arguments)).transformer if is_given else None)
+    save_picture(draw_positions(tables), arguments.output)
 
 
 def _show_sentence(arguments: argparse.Namespace) -> None:
@@ -192,18 +180,18 @@ def shown_pieces(translator: Translator, pieces: Sequence[str]) -> tuple[str, ..
 
 def _write(maps: Sequence[AttentionMap], arguments: argparse.Namespace) -> None:
     """Write a page of the maps, or a picture of the only one."""
-    from fairseq_aiayn.attention_maps import page
     from fairseq_aiayn.attention_maps.weights import merge_words, occurrences, select
 
     first = next((shown for shown in maps if occurrences(arguments.word, shown)), maps[-1])
     shown = merge_words(first) if arguments.merge else first
     selection = select(shown, arguments.layer, arguments.heads, arguments.word)
     if arguments.output.suffix.lower() != PAGE:
-        from fairseq_aiayn.attention_maps import picture  # imports matplotlib, an extra
+        # matplotlib is an extra, which a page does not need
+        from fairseq_aiayn.attention_maps.picture import draw_lines, save_picture
 
-        picture.save_picture(picture.draw_lines(selection), arguments.output)
+        save_picture(draw_lines(selection), arguments.output)
         return
-    words = "whole" if arguments.merge else "pieces"
-    start = page.view_of(selection, arguments.style or STYLES[0], words)
-    title = f"Attention: {arguments.source}"
-    write_whole(arguments.output, page.attention_page(maps, title, start))
+    from fairseq_aiayn.attention_maps.page import attention_page, view_of
+
+    start = view_of(selection, "whole" if arguments.merge else "pieces")
+    write_whole(arguments.output, attention_page(maps, f"Attention: {arguments.source}", start))

@@ -151,7 +151,7 @@ def test_of_many_words_the_strongest_weights_are_drawn(open_page):
 
 def test_an_address_has_the_view_and_wins_over_the_one_that_the_page_was_made_for(open_page):
     first = merge_words(MAPS["encoder"])
-    view = view_of(select(first, 1, [3, 1], first.queries[1]), "lines", "whole")
+    view = view_of(select(first, 1, [3, 1], first.queries[1]), "whole")
     page = open_page(view=view)
     assert lines(page) == visible(first, 0, [0, 2], query=1)
     choose(page, "heads", "3")
@@ -182,12 +182,14 @@ def test_the_keyboard_alone_does_everything(open_page):
         (["Tab", "Space"], "heads=2,3,4"),
         (["Tab"] * (HEADS + 2) + ["ArrowRight"], "view=heat"),  # past All and None
         (["ArrowLeft"], "view=lines"),
-        (["Tab"] * 2 + ["ArrowDown"], "query=2"),  # past pieces and whole words
-        (["ArrowDown", "ArrowRight"], "key=3"),
+        (["Tab"] * 3 + ["Enter"], "query=2"),  # past pieces and whole words
+        (["Tab"] * len(TARGET) + ["Space"], "key=2"),
     ):
         for key in keys:
             page.tab.keyboard.press(key)
         page.tab.wait_for_function("part => location.hash.includes(part)", arg=fragment)
+    page.tab.keyboard.press("Tab")
+    assert {key for _, _, key in lines(page)} == {2}, "a word is looked at before it is chosen"
     page.tab.keyboard.press("Escape")
     page.tab.wait_for_function("() => !location.hash.includes('key')")
     page.assert_quiet()
