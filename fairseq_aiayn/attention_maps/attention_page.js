@@ -7,7 +7,6 @@ const LARGEST = 6; // weights that are told as numbers
 const OTHER = { query: "key", key: "query" };
 
 const page = JSON.parse(document.getElementById("attention").textContent);
-const colourOf = (head) => page.colours[head % page.colours.length];
 
 // The weights of a head: those of the first query to each key, then those of the second query.
 function weightsOf({ map, layer }, head) {
@@ -53,7 +52,7 @@ function lineOf({ head, query, key, weight }) {
   const { heads } = view;
   const beside = 0.25 + (heads.indexOf(head) + 0.5) / (2 * heads.length); // beside other heads
   const ends = `x1="0" y1="${query + beside}" x2="100" y2="${key + beside}"`;
-  const ink = `stroke="${colourOf(head)}" stroke-opacity="${weight.toFixed(4)}"`;
+  const ink = `stroke="${page.colours[head]}" stroke-opacity="${weight.toFixed(4)}"`;
   return `<line ${ends} ${ink} data-head="${head + 1}"/>`;
 }
 
@@ -63,13 +62,13 @@ function heatMap(view, head) {
   const ariaLabel = `Heat map of head ${head + 1}`;
   const canvas = create("canvas", { width, height, role: "img", ariaLabel });
   const context = canvas.getContext("2d");
-  context.fillStyle = colourOf(head);
+  context.fillStyle = page.colours[head];
   weightsOf(view, head).forEach((weight, i) => {
     context.globalAlpha = weight;
     context.fillRect(i % width, Math.floor(i / width), 1, 1);
   });
   const caption = create("figcaption", { textContent: `Head ${head + 1}` });
-  caption.style.setProperty("--head", colourOf(head));
+  caption.style.setProperty("--head", page.colours[head]);
   const queries = create("div", { className: "queries" }, ...wordsOf(view, "query", "span"));
   const keys = create("div", { className: "keys" }, ...wordsOf(view, "key", "span"));
   const cells = create("div", { className: "cells" }, canvas);
@@ -101,7 +100,7 @@ function readView() {
   return {
     kind,
     map,
-    layer: index("layer", map.layers) ?? Math.max(0, map.layers - 2), // Figures 3 to 5: 5 of 6
+    layer: index("layer", map.layers) ?? kind.layer,
     heads: [...Array(map.heads).keys()].filter(isShown),
     style: chosen.get("view") === "heat" ? "heat" : "lines",
     pinned: side ? { side, index: index(side, map[side].length) } : null,
@@ -190,7 +189,7 @@ function tell(word, found) {
     const other = isolated(OTHER[word.side], each[OTHER[word.side]]);
     const where = create("small", { textContent: `head ${each.head + 1}` });
     const item = create("li", {}, number, " ", other, " ", where);
-    item.style.setProperty("--head", colourOf(each.head));
+    item.style.setProperty("--head", page.colours[each.head]);
     at("largest").append(item);
   }
 }
@@ -215,7 +214,7 @@ function look(word) {
 function addChoices(group, type, name, choices) {
   for (const [value, text] of choices) {
     const span = create("span", { textContent: text });
-    if (name === "head") span.style.setProperty("--head", colourOf(value - 1));
+    if (name === "head") span.style.setProperty("--head", page.colours[value - 1]);
     at(group).append(create("label", {}, create("input", { type, name, value }), span));
   }
 }

@@ -17,9 +17,10 @@ from fairseq_aiayn.attention_maps.weights import (
     AttentionMap,
     Selection,
     merge_words,
+    select,
 )
 from fairseq_aiayn.console import one_line
-from fairseq_aiayn.palette import LINE_COLOURS
+from fairseq_aiayn.palette import line_colour
 
 __all__ = ["attention_page", "view_of"]
 
@@ -32,7 +33,7 @@ def attention_page(maps: Sequence[AttentionMap], title: str, start: str = "") ->
     view `start`, a fragment from `view_of`, unless its address has a fragment."""
     script = _read("attention_page.js")
     content = {
-        "colours": LINE_COLOURS,
+        "colours": [line_colour(head) for head in range(max(len(m.weights[0]) for m in maps))],
         "maps": [_content(shown) for shown in maps],
         "most": LEVELS,
         "visible": VISIBLE,
@@ -71,6 +72,7 @@ def _content(shown: AttentionMap) -> dict[str, object]:
         "kind": shown.kind,
         "name": shown.kind.capitalize(),
         "text": f"{kind.title}: {kind.text}",
+        "layer": select(shown, None, None, None).layer,
         "titles": {"query": kind.queries, "key": kind.keys},
         "pieces": _weights(shown),
         "whole": None if is_same else _weights(words),

@@ -23,11 +23,6 @@ from fairseq_aiayn.paper import BASE
 
 __all__ = ["draw_lines", "draw_positions", "position_tables", "save_picture"]
 
-DPI = 160  # of a PNG
-# Text in SVG stays text: it can be searched, and the reader's fonts are used.
-STYLE = {"svg.fonttype": "none", "svg.hashsalt": "fairseq_aiayn", "pdf.fonttype": 42}
-in_our_style = style.context(["default", STYLE])  # whatever the user's matplotlibrc says
-NO_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 # A character is written in the first of these that is installed and has it; the first, which is
 # part of matplotlib, has Latin, Greek, Cyrillic, Arabic and Hebrew, the last a box for the others
 FONTS = (
@@ -35,6 +30,19 @@ FONTS = (
     *("Hiragino Sans", "Microsoft YaHei", "WenQuanYi Zen Hei", "Noto Sans Devanagari"),
     *("Noto Sans Thai", "Noto Emoji", "Arial Unicode MS", "Unifont", "Last Resort High-Efficiency"),
 )
+
+STYLE = {
+    "font.family": [font for font in FONTS if font in fontManager.get_font_names()],
+    "text.parse_math": False,  # a word may contain dollar signs
+    "savefig.dpi": 160,
+    "savefig.bbox": "tight",
+    "savefig.pad_inches": 0.3,
+    "svg.fonttype": "none",  # text stays text: it can be searched, and the reader's fonts are used
+    "svg.hashsalt": "fairseq_aiayn",
+    "pdf.fonttype": 42,
+}
+in_our_style = style.context(["default", STYLE])  # whatever the user's matplotlibrc says
+NO_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 WIDTH, ROW = 3.0, 0.25  # inches: between the columns of words, and from word to word
 GAP = 0.08  # inches, beside words
@@ -86,16 +94,8 @@ def _write(
     axes: Axes, x: float, row: float, text: str, colour: str = INK, size: float = 10.5
 ) -> None:
     """Write a text with its middle at a row, to the right of x, or to the left of an x below 0."""
-    installed = {font.name for font in fontManager.ttflist}
-    axes.text(
-        *(x, row, text),
-        size=size,
-        color=colour,
-        family=[name for name in FONTS if name in installed],
-        ha="right" if x < 0 else "left",
-        va="center",
-        parse_math=False,  # a word may contain dollar signs
-    )
+    side = "right" if x < 0 else "left"
+    axes.text(x, row, text, size=size, color=colour, ha=side, va="center")
 
 
 @in_our_style
@@ -104,14 +104,7 @@ def save_picture(figure: Figure, path: Path) -> None:
     the same bytes at any time; raises OSError if the file cannot be written."""
     suffix = path.suffix.lower()
     with whole_path(path) as part:
-        figure.savefig(
-            part,
-            format=suffix[1:],
-            dpi=DPI,
-            metadata=NO_DATE[suffix],
-            bbox_inches="tight",
-            pad_inches=0.3,
-        )
+        figure.savefig(part, format=suffix[1:], metadata=NO_DATE[suffix])
 
 
 POSITIONS = 100  # of a longer table, only these are drawn

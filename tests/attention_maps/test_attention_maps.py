@@ -200,44 +200,36 @@ HOSTILE = (
 STYLE = Path(fairseq_aiayn.__file__).parent / "attention_maps" / "page_style.css"
 
 
-def lines(figure: Figure) -> dict[str, list[tuple[float, float, float]]]:
-    """By head: opacity, and y of either end, of every line."""
+def lines(figure: Figure) -> dict[str, dict[tuple[int, int], float]]:
+    """By head: the opacity of the line between two rows."""
     return {
-        drawn.get_gid(): [
-            (colour[3], start[1], end[1])
+        drawn.get_gid(): {
+            (round(start[1]), round(end[1])): colour[3]
             for colour, (start, end) in zip(drawn.get_colors(), drawn.get_segments(), strict=True)
-        ]
+        }
         for drawn in figure.axes[0].collections
     }
 
 
-def test_a_line_is_as_opaque_as_its_weight_between_its_words() -> None:
+@pytest.mark.parametrize(("heads", "word"), [(None, None), ([3, 2], "without"), ([2], "the")])
+def test_a_line_is_as_opaque_as_its_weight_between_its_words(heads, word) -> None:
     """Breaks if opacity is scaled, queries and keys change sides, or rows are not in order."""
-    shown = attention_map()
-    figure = draw_lines(select(shown, 2, None, None))
-    y = {text.get_position()[1]: text.get_text() for text in figure.axes[0].texts}
-    found = lines(figure)
-    assert list(found) == ["head-1", "head-2", "head-3"]
-    for head, drawn in enumerate(found.values()):
-        opacities = torch.tensor([opacity for opacity, _, _ in drawn])
-        torch.testing.assert_close(opacities.view(6, 6).float(), shown.weights[1, head])
-        for end in (1, 2):
-            nearest = [min(y, key=lambda place: abs(place - line[end])) for line in drawn]
-            rows = [line // 6 if end == 1 else line % 6 for line in range(36)]
-            assert [y[place] for place in nearest] == [WORDS[row] for row in rows]
-
-
-def test_one_word_has_its_own_lines_alone() -> None:
-    shown = attention_map()
-    every = lines(draw_lines(select(shown, 2, None, None)))
-    figure = draw_lines(select(shown, 2, [2, 3], "law"))
-    found = lines(figure)
-    assert list(found) == ["head-2", "head-3"]
-    for head, drawn in found.items():
-        assert [opacity for opacity, *_ in drawn] == [o for o, *_ in every[head][6:12]]
-        assert len({start for _, start, _ in drawn}) == 1
-    black = [t.get_text() for t in figure.axes[0].texts if t.get_color() == "#1b1b1f"]
-    assert black.count("the") == 2 and black.count("law") == 2, "other queries are grey"
+    chosen = select(attention_map(), 2, heads, word)
+    figure = draw_lines(chosen)
+    assert lines(figure) == {
+        f"head-{head + 1}": {
+            (query, key): pytest.approx(chosen.map.weights[1, head, query, key].item())
+            for query in chosen.queries
+            for key in range(len(WORDS))
+        }
+        for head in chosen.heads
+    }
+    texts = [text for text in figure.axes[0].texts if text.get_position()[1] >= 0]
+    columns = [[text for text in texts if text.get_ha() == side] for side in ("right", "left")]
+    for column in columns:
+        assert [(t.get_position()[1], t.get_text()) for t in column] == [*enumerate(WORDS)]
+    black = {row for row, text in enumerate(columns[0]) if text.get_color() == "#1b1b1f"}
+    assert black == {*chosen.queries}, "other queries are grey"
 
 
 def test_what_no_pixel_shows_is_not_drawn_and_a_rounding_error_is_no_error() -> None:
@@ -245,18 +237,17 @@ def test_what_no_pixel_shows_is_not_drawn_and_a_rounding_error_is_no_error() -> 
     weights = torch.tensor([[[[1.0000002, 0.0], [0.997, 0.003]]]])
     shown = AttentionMap("decoder", ("a", "</s>"), ("<s>", "a"), weights)
     drawn = lines(draw_lines(select(shown, None, None, None)))["head-1"]
-    assert [opacity for opacity, *_ in drawn] == pytest.approx([1.0, 0.997])
+    assert drawn == pytest.approx({(0, 0): 1.0, (1, 0): 0.997})
 
 
 @pytest.mark.parametrize("chosen", [range(1, 10), (2, 9, 5)])
 def test_each_head_has_its_colour_and_a_ninth_that_of_the_first(chosen) -> None:
     """Breaks if the colour is that of the place among the heads that are drawn."""
-    figure = draw_lines(select(attention_map(h=9), None, [*chosen], None))
-    drawn = {lines.get_gid(): to_hex(lines.get_colors()[0]) for lines in figure.axes[0].collections}
+    (axes,) = draw_lines(select(attention_map(h=9), None, [*chosen], None)).axes
     every = [*LINE_COLOURS, LINE_COLOURS[0]]
-    assert drawn == {f"head-{head}": every[head - 1] for head in chosen}
-    legend = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
-    assert {f"head-{head}": legend[str(head)] for head in chosen} == drawn
+    legend = {text.get_text(): text.get_color() for text in axes.texts}
+    for head, drawn in zip(chosen, axes.collections, strict=True):
+        assert to_hex(drawn.get_colors()[0]) == legend[str(head)] == every[head - 1]
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
