@@ -86,7 +86,7 @@ def f1_score(f1: float, sentences: int = SENTENCES, parameters: str = "COLLINS")
     every = replace(evalb.Summary(*range(10, 28)), sentences=sentences, f1=f1)
     short = replace(evalb.Summary(*range(30, 48)), f1=f1 + 1)
     labels = {"NP": evalb.LabelCount(gold=40, predicted=50, matched=30)}
-    return json.dumps(asdict(evalb.Scores(every, short, 40, parameters, labels)))
+    return json.dumps(asdict(evalb.TreeScores(every, short, 40, parameters, labels)))
 
 
 def repairs(well_formed: int, sentences: int = SENTENCES, **counts: int) -> str:

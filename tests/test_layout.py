@@ -30,7 +30,8 @@ TORCH_ONLY = {"nn", "training", "decoding"}
 VAGUE = {"utils", "util", "helpers", "misc", "common"}
 LISTED_BY_FAIRSEQ = {"models", "tasks"}  # fairseq imports what lies in such folders of a --user-dir
 LONGEST_BODY = 40  # lines; the aim is 30
-MOST_DOORS = 25
+MOST_DOORS = 25  # of the rooms in WIDE; of the others, ten less
+WIDE = {"inference", "nn", "runs", "treebank"}
 
 
 def module_of(path: Path) -> str:
@@ -79,7 +80,7 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
 
 
 def test_other_parts_enter_a_room_by_its_doors() -> None:
-    """In a room with doors, __all__ of its modules has what other parts import, and no more."""
+    """__all__ of a room's modules has what other parts import from them, and no more."""
     doors = {
         (*module_of(path).split("."), name)
         for path, tree in TREES.items()
@@ -87,10 +88,13 @@ def test_other_parts_enter_a_room_by_its_doors() -> None:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
         for name in ast.literal_eval(node.value)
     }
-    counts = Counter(door[:2] for door in doors)
+    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     entered = {name for path in TREES for name in imports(path) if name[1:2] != (part_of(path),)}
-    assert doors == {name for name in entered if name[:2] in counts}
-    assert all(count <= MOST_DOORS for count in counts.values()), counts
+    assert doors == {
+        name for name in entered if name[0] == "fairseq_aiayn" and name[1:] and name[1] in rooms
+    }
+    for room, count in Counter(door[1] for door in doors).items():
+        assert count <= (MOST_DOORS if room in WIDE else MOST_DOORS - 10), room
 
 
 def test_tests_are_in_folders_named_for_what_they_test() -> None:

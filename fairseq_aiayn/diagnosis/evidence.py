@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["evidence_of_run", "read_evidence"]
 
+NO_LOG = Log(Path(), ())
 ZIP, PICKLE = b"PK", b"\x80\x02"  # how checkpoints begin: PyTorch since 1.6, and before
 CHECKPOINTS = ("checkpoint_last.pt", "checkpoint_best.pt")  # what fairseq leaves in a --save-dir
 TRANSFORMERS = re.compile(  # of the paper, by the names of fairseq's architectures and classes
@@ -68,7 +69,7 @@ class Evidence:
     curves: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # by update, of CURVES
     is_finished: bool | None = None
     starts: int = 1
-    log: Log = field(default_factory=lambda: Log(Path(), ()))  # of the training
+    log: Log = NO_LOG  # of the training
     vocabulary: int | None = None  # types of the target language
     averaged: int | None = None  # checkpoints
     search: Mapping[str, object] = field(default_factory=dict)  # options of fairseq-generate
@@ -169,8 +170,8 @@ def _of_path(path: Path) -> Evidence:
     return _of_log(read_log(path))
 
 
-def evidence_of_run(run: ScoredRun, log: Log) -> Evidence:
-    """Return what a finished run of the recipes says; `log` is of its training."""
+def evidence_of_run(run: ScoredRun, log: Log = NO_LOG) -> Evidence:
+    """Return what a finished run of the recipes says, with the log of its training or without."""
     settings, bleu = run.settings, getattr(run, "bleu", None)  # a parser has none
     fairseqs = {"--task": "translation", "--post-process": ""}
     search = fairseqs | settings.search if settings.search else {}

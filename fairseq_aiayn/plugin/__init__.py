@@ -9,8 +9,8 @@ from fairseq_aiayn.plugin import (
     training,  # noqa: F401
     translation,  # noqa: F401
 )
-from fairseq_aiayn.repairs import patches
+from fairseq_aiayn.repairs.patches import install
 
 keep_few_shapes()
 peak_memory.log_at_the_end()
-patches.install()
+install()

@@ -30,7 +30,7 @@ from fairseq_aiayn.plugin.translation import (
 from fairseq_aiayn.treebank.evalb import score_sentence
 from fairseq_aiayn.treebank.linearization import MAX_OPEN, split_symbol
 from fairseq_aiayn.treebank.repair import repair
-from fairseq_aiayn.treebank.trees import read_symbols, write_tree
+from fairseq_aiayn.treebank.trees import symbols_of, write_tree
 
 DEVELOPMENT = "valid"  # the subset whose trees --eval-f1 reads
 # Constituents, as EVALB counts them: those that match, and all of both trees. fairseq does not
@@ -142,7 +142,7 @@ class AiaynParsingTask(AiaynTranslationTask):
         """Return the words and the tree of every sentence of the development set; raises OSError if
         a file is missing, ValueError if it has not these sentences."""
         held_out = Path(utils.split_paths(self.cfg.data)[0]) / "held_out"
-        words = list(read_symbols(held_out / "valid.words"))
+        words = [symbols_of(line) for line in stream_lines(held_out / "valid.words")]
         trees = list(stream_lines(held_out / "valid.trees"))
         sentences = len(self.datasets[DEVELOPMENT])
         if not len(words) == len(trees) == sentences:

@@ -34,7 +34,7 @@ from fairseq_aiayn.repairs import (
 )
 from fairseq_aiayn.repairs.program import SEARCHING, TRAIN, command_name, training_program
 
-__all__ = ["PATCHES", "VARIABLE", "difference", "unwanted"]
+__all__ = ["PATCHES", "VARIABLE", "difference", "install", "unwanted"]
 
 VARIABLE = "AIAYN_REPAIRS"
 HALF = "fairseq.optim.fp16_optimizer:_FP16OptimizerMixin"

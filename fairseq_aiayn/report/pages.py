@@ -46,7 +46,6 @@ from fairseq_aiayn.report.significance import (
     significance_blocks,
 )
 from fairseq_aiayn.runs.differences import Difference, published
-from fairseq_aiayn.runs.logs import Log
 from fairseq_aiayn.runs.run import ParserRun, ScoredRun, TranslationRun
 from fairseq_aiayn.settings import EN_DE, ENCODER_AND_DECODER, SIDES, option
 
@@ -153,7 +152,7 @@ def unmet_conditions(runs: Sequence[TranslationRun], corpus: str, subset: str) -
         row, here = sizes_of(run, {}), sizes_of(run, own.training)
         changed = (name for name in SIZES if here[name] != row[name])
         unmet += [f"{name} {here[name]} (paper: {row[name]})" for name in changed]
-        findings = diagnose(evidence_of_run(run, Log(Path(), ()))).findings
+        findings = diagnose(evidence_of_run(run)).findings
         for name in CONDITIONS:
             found = findings.get(name)
             if not found:

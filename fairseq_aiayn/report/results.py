@@ -121,11 +121,9 @@ def _with_texts(report: Report, directories: Sequence[Path], count: int) -> Repo
         Example(k + 1, source[k], reference[k], {name: of[k] for name, of in translations.items()})
         for k in equal_distances(len(source), count)
     )
-    report = replace(report, runs=tuple(runs), examples=examples)
-    if len(runs) == 1:
-        return report
-    tested = paired_bootstrap(translations, reference, tokenizer=runs[0].tokenizer)
-    return replace(report, significance=tested)
+    several = len(runs) > 1
+    tested = paired_bootstrap(translations, reference, runs[0].tokenizer) if several else None
+    return replace(report, runs=tuple(runs), examples=examples, significance=tested)
 
 
 def equal_distances(length: int, count: int) -> list[int]:

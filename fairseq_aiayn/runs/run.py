@@ -41,7 +41,7 @@ from fairseq_aiayn.files import read_dataclass, read_lines
 from fairseq_aiayn.runs.logs import Log, Training, last_perplexity, read_log, training_of
 from fairseq_aiayn.runs.record import Settings, read_settings
 from fairseq_aiayn.scores import TOKENIZERS, Bleu, Chrf
-from fairseq_aiayn.treebank import evalb
+from fairseq_aiayn.treebank.evalb import Counts, TreeScores, find_parameters, score_files
 from fairseq_aiayn.treebank.repair import RepairReport
 
 __all__ = ["ParserRun", "ScoredRun", "TranslationRun", "read_counts", "read_run", "read_texts"]
@@ -131,7 +131,7 @@ class ParserRun(Run):
 
     part: str  # directory of the search
     trees: TrainingTrees
-    scores: evalb.Scores
+    scores: TreeScores
     repairs: RepairReport
     search: SearchTime
 
@@ -165,10 +165,10 @@ def read_texts(directory: Path) -> list[list[str]]:
     return [read_lines(directory / f"{name}.txt") for name in TEXTS]
 
 
-def read_counts(directory: Path, run: ParserRun) -> list[evalb.Counts]:
+def read_counts(directory: Path, run: ParserRun) -> list[Counts]:
     """Read the constituents of each sentence of a search; raises OSError or ValueError."""
     files, parameters = (directory / GOLD, directory / PREDICTED), run.scores.parameters
-    return [each.counts for each in evalb.score_files(*files, evalb.find_parameters(parameters))]
+    return [each.counts for each in score_files(*files, find_parameters(parameters))]
 
 
 def read_run(directory: Path) -> tuple[ScoredRun, Log]:
@@ -206,7 +206,7 @@ def _read_translation(directory: Path) -> dict[str, Any]:
 
 
 def _read_parsing(directory: Path, training: Path) -> dict[str, Any]:
-    score = read_dataclass(evalb.Scores, directory / "score.json")
+    score = read_dataclass(TreeScores, directory / "score.json")
     files = words, gold = directory / "words.txt", directory / GOLD
     for path in files:
         _require_sentences(path, read_lines(path), score.all.sentences)

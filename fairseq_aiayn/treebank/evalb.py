@@ -48,6 +48,7 @@ from fairseq_aiayn.treebank.trees import ATOM, WHITE_SPACE, WRAPPERS, escape_bra
 
 __all__ = [
     "Counts",
+    "TreeScores",
     "as_json",
     "as_text",
     "find_parameters",
@@ -460,7 +461,7 @@ class LabelCount:
 
 
 @dataclass(frozen=True)
-class Scores:
+class TreeScores:
     """The output of `aiayn evalb --json`; equal labels are counted under one of them (ADVP for
     PRT)."""
 
@@ -489,7 +490,7 @@ def score_files(
         raise error if balanced else ValueError(f"{error}; {ONE_LINE}") from error
 
 
-def summarize(scores: Iterable[SentenceScore], parameters: Parameters = COLLINS) -> Scores:
+def summarize(scores: Iterable[SentenceScore], parameters: Parameters = COLLINS) -> TreeScores:
     """Sum up the scores of sentences."""
     scores = [*scores]
     labels: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
@@ -497,7 +498,7 @@ def summarize(scores: Iterable[SentenceScore], parameters: Parameters = COLLINS)
         for column, found in enumerate((score.gold, score.predicted, score.matched)):
             for label in found:
                 labels[parameters.counted_as.get(label, label)][column] += 1
-    return Scores(
+    return TreeScores(
         all=_summary(scores),
         short=_summary([score for score in scores if score.length <= parameters.cutoff]),
         cutoff=parameters.cutoff,
@@ -543,7 +544,7 @@ def _summary(scores: Sequence[SentenceScore]) -> Summary:
     )
 
 
-# Scores as text, with the layout and the spelling of the C program, and as JSON
+# TreeScores as text, with the layout and the spelling of the C program, and as JSON
 
 
 LISTED = 10  # sentences that do not count
@@ -560,7 +561,7 @@ SENTENCE = (
 )
 
 
-def as_text(scores: Scores, sentences: Sequence[SentenceScore] = ()) -> Iterator[str]:
+def as_text(scores: TreeScores, sentences: Sequence[SentenceScore] = ()) -> Iterator[str]:
     """Yield the lines of both summaries, after a table of the sentences if they are given."""
     if sentences:
         yield TABLE_HEAD
@@ -570,7 +571,7 @@ def as_text(scores: Scores, sentences: Sequence[SentenceScore] = ()) -> Iterator
     yield from summary_lines(scores)
 
 
-def as_json(scores: Scores, sentences: Sequence[SentenceScore] = ()) -> dict[str, Any]:
+def as_json(scores: TreeScores, sentences: Sequence[SentenceScore] = ()) -> dict[str, Any]:
     """Return what `as_text` has as JSON, with counts per label, and the reason why a sentence does
     not count."""
     listed = [
@@ -616,7 +617,7 @@ def totals_lines(total: Summary) -> Iterator[str]:
     yield f"{brackets}  {total.words:5d} {total.correct_tags:5d}   {total.tagging_accuracy:6.2f}"
 
 
-def summary_lines(scores: Scores) -> Iterator[str]:
+def summary_lines(scores: TreeScores) -> Iterator[str]:
     """Yield the lines of both summaries."""
     yield "=== Summary ==="
     for title, summary in (("All", scores.all), (f"len<={scores.cutoff}", scores.short)):

@@ -14,7 +14,6 @@ __all__ = [
     "input_files",
     "penn_words",
     "pretty",
-    "read_symbols",
     "symbols_of",
     "words_of",
     "write_tree",
@@ -76,11 +75,6 @@ def write_tree(tree: Constituent) -> str:
 def symbols_of(line: str) -> list[str]:
     """Return the words of a line, or the symbols of a linearized tree, split at white space."""
     return SYMBOLS.findall(line)
-
-
-def read_symbols(path: str | Path) -> Iterator[list[str]]:
-    """Yield `symbols_of` each line; raises the errors of `stream_lines`."""
-    return map(symbols_of, stream_lines(path))
 
 
 # Reading brackets: a tree may span several lines, and a line may have several trees.

@@ -14,8 +14,8 @@ from fairseq_aiayn.treebank.evalb import (
     NEW,
     LabelCount,
     Parameters,
-    Scores,
     Status,
+    TreeScores,
     find_parameters,
     read_parameters,
     score_sentence,
@@ -39,7 +39,7 @@ def counts(gold: str, predicted: str) -> tuple[int, int, int]:
     return scored.counts
 
 
-def score(*pairs: tuple[str, str]) -> Scores:
+def score(*pairs: tuple[str, str]) -> TreeScores:
     return summarize(score_sentence(*pair) for pair in pairs)
 
 
