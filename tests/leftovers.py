@@ -1,5 +1,6 @@
 """What tests have left behind on the machine when they are over."""
 
+import gc
 import multiprocessing
 import os
 import time
@@ -13,6 +14,7 @@ SOON = 30  # seconds in which a process that was killed is gone
 def left_behind(temporary: Path, variables: dict[str, str]) -> list[str]:
     """List the processes whose TMPDIR is this directory, what is in it, ports that this process
     listens to, and environment variables that are others than these."""
+    gc.collect()  # a store of torch.distributed listens until then
     deadline = time.monotonic() + SOON
     while (processes := [*processes_of(temporary)]) and time.monotonic() < deadline:
         time.sleep(0.1)
