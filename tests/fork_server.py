@@ -113,6 +113,8 @@ def serve(directory: Path, user: int) -> None:
     except BaseException:
         (directory / "socket").touch()  # nobody needs to wait for it
         raise
+    if sys.dont_write_bytecode:  # each fork would compile the package anew
+        sys.dont_write_bytecode, sys.pycache_prefix = False, str(directory / "code")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the processes that wait
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(directory / "unready"))
