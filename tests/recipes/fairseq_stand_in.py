@@ -1,7 +1,7 @@
 """Stands in for fairseq's commands where only what a recipe does around them is tested.
 
-Each leaves at once what the recipes read of the real one's results: "binaries" that are the text,
-translations that are the references, in subwords and tokens unless told otherwise. STAND_IN_FAILS
+Each leaves at once what the recipes read of the real one's results: no binaries, translations that
+are the references, in subwords and tokens unless told otherwise. STAND_IN_FAILS
 names an architecture whose training fails, STAND_IN_SPOILS a part of the path of models that write
 one word for every other sentence.
 
@@ -10,7 +10,6 @@ one word for every other sentence.
 
 import json
 import os
-import shutil
 import sys
 import zipfile
 from itertools import pairwise
@@ -18,15 +17,9 @@ from pathlib import Path
 
 from sacremoses import MosesDetokenizer
 
-PARTS = ("train", "valid", "test")
-
 
 def preprocess(flags: dict[str, str]) -> None:
-    bin_dir = Path(flags["--destdir"])
-    bin_dir.mkdir()
-    for part in PARTS:
-        for language in (flags["--source-lang"], flags["--target-lang"]):
-            shutil.copy(f"{flags[f'--{part}pref']}.{language}", bin_dir / f"{part}.{language}")
+    Path(flags["--destdir"]).mkdir()
 
 
 def train(flags: dict[str, str]) -> None:
@@ -49,7 +42,7 @@ def validate(flags: dict[str, str]) -> None:
 
 def generate(flags: dict[str, str]) -> None:
     subset = flags["--gen-subset"]
-    text = Path(flags["data"]) / f"{subset}.{flags['--target-lang']}"
+    text = Path(flags["data"]).parent / f"subwords/{subset}.{flags['--target-lang']}"
     lines = text.read_bytes().decode().split("\n")[:-1]
     if os.environ.get("STAND_IN_SPOILS", "no such path") in flags["--path"]:
         lines = [line if k % 2 else line.split(" ")[0] for k, line in enumerate(lines)]
@@ -68,14 +61,14 @@ def generate(flags: dict[str, str]) -> None:
 
 
 def with_stand_ins(directory: Path) -> dict[str, str]:
-    """Return variables with which fairseq's commands are stand-ins, made in a directory, and the
-    stages of text need no time to import torch."""
+    """Return variables with which fairseq's commands are stand-ins, made in a directory."""
+    import fork_server
     from recipe_runs import in_front, with_fork_server, write_tool
 
     for name in COMMANDS:
-        write_tool(directory / name, f'exec {sys.executable} {__file__} {name} "$@"\n')
-    (directory / "torch.py").write_text("__version__ = 'none'\n")
-    return in_front(directory, with_fork_server()) | {"PYTHONPATH": str(directory)}
+        program = f"{fork_server.programs() / 'python'} {__file__} {name}"
+        write_tool(directory / name, f'exec {program} "$@"\n')
+    return in_front(directory, with_fork_server())
 
 
 COMMANDS = {

@@ -309,7 +309,7 @@ def test_python_imports_nothing_from_the_users_directory_or_a_scripts(tmp_path):
     for command in (f"{copy}/multi30k/run.sh --dry_run", f". {copy}/lib.sh; {prepare}"):
         assert call(["bash", "-c", command]).returncode == 0
     words = [RECIPES / "multi30k/run.sh", "--dry_run", "--device", "cpu"]
-    for path in ("", ":", "::"):
+    for path in ("", "::"):
         finish(words, tmp_path, PYTHONPATH=path)
     finish([RECIPES / "table3/run.sh", "--rows", "base", "--dry_run"], tmp_path)
     module = ["python", RECIPES / "module.py", "fairseq_aiayn.corpus.moses", "--language", "en"]
