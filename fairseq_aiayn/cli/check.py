@@ -32,7 +32,6 @@ OTHER_CHECKPOINTS = 3  # the best, the last, and one that is being written
 
 
 def declare_check(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of `aiayn check`."""
     add = parser.add_argument
     add("--row", metavar="ROW", help="configuration to train, see aiayn rows")
     add("--gpus", type=int, metavar="N", help="GPUs to train on; 0: CPU (default: what is there)")

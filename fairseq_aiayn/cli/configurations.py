@@ -41,7 +41,6 @@ FORWARD = {  # what `aiayn cost` calls the parts of ForwardFlops
 
 
 def declare_rows(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `aiayn rows`."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="rows to list (default: all)")
     _add_vocabulary(parser)
     parser.add_argument(
@@ -89,7 +88,6 @@ def run_rows(arguments: argparse.Namespace) -> None:
 
 
 def declare_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `aiayn flags`."""
     parser.add_argument("row", help="name of a row, see aiayn rows")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--gpus", type=int, metavar="N", help="number of GPUs, over all nodes")
@@ -154,7 +152,6 @@ def run_flags(arguments: argparse.Namespace) -> None:
 
 
 def declare_cost(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `aiayn cost`."""
     parser.add_argument("row", help="name of a row, see aiayn rows")
     _add_vocabulary(parser)
     parser.add_argument(
@@ -236,10 +233,6 @@ def _millions(count: int) -> str:
     return f"{count / 1e6:.1f}M"
 
 
-def declare_user_dir(parser: argparse.ArgumentParser) -> None:
-    """`aiayn user-dir` has no options."""
-
-
 def run_user_dir(arguments: argparse.Namespace) -> None:
     """print the directory to give to fairseq's --user-dir
 
@@ -249,7 +242,6 @@ def run_user_dir(arguments: argparse.Namespace) -> None:
 
 
 def declare_recipes(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `aiayn recipes`."""
     parser.add_argument("directory", type=Path, help="where to write them; must not exist yet")
 
 

@@ -19,7 +19,6 @@ TOLD = ("data", "scores", "licence")
 
 
 def declare_export(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of `aiayn export`."""
     add = parser.add_argument
     add_model(parser)
     add("--to", choices=TARGETS, default=FOLDER, help="what to write (default: folder)")

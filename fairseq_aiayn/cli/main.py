@@ -40,8 +40,8 @@ from fairseq_aiayn.nn.kept_shapes import keep_few_shapes
 
 __all__ = ["main"]
 
-# Where each command is: a function that declares its options and one that runs it, whose docstring
-# is its help. Only the module of the command that runs is imported.
+# Where each command is: a function that declares its options, if it has any, and one that runs it,
+# whose docstring is its help. Only the module of the command that runs is imported.
 COMMANDS = {
     "rows": "configurations",
     "flags": "configurations",
@@ -154,7 +154,8 @@ def build_parser(names: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=texts["description"], **texts)
         # Of arguments without a type; names of files have one, Path or str, as any bytes may be one
         command.register("type", None, utf_8)
-        getattr(module, f"declare_{function}")(command)
+        if declare := getattr(module, f"declare_{function}", None):
+            declare(command)
         command.set_defaults(run=run)
     return parser
 

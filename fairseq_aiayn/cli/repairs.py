@@ -12,10 +12,6 @@ PROGRAMS = {
 }
 
 
-def declare_repairs(parser: argparse.ArgumentParser) -> None:
-    """`aiayn repairs` has no options."""
-
-
 def run_repairs(arguments: argparse.Namespace) -> None:
     """list what --user-dir replaces in fairseq and PyTorch, and why
 

@@ -28,7 +28,6 @@ HEADINGS = {
 
 
 def declare_average(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of `aiayn average`."""
     add = parser.add_argument
     add("--last", type=int, metavar="N", help="how many checkpoints to average")
     add("--dir", type=Path, metavar="DIR", help="the run's --save-dir")
@@ -65,7 +64,6 @@ def run_average(arguments: argparse.Namespace) -> None:
 
 
 def declare_bleu(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of `aiayn bleu`."""
     add = parser.add_argument
     add(
         "--hypothesis",
@@ -159,7 +157,6 @@ def _sentences(hypothesis: str, reference: str, kind: str = "D") -> tuple[list[s
 
 
 def declare_compare(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of `aiayn compare`."""
     add = parser.add_argument
     add("runs", nargs="+", type=Path, metavar="RUN", help="a run's directory")
     add("--output", required=True, type=Path, metavar="DIR", help="where the files go")
@@ -199,7 +196,6 @@ def run_compare(arguments: argparse.Namespace) -> None:
 
 
 def declare_diagnose(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `aiayn diagnose`."""
     add = parser.add_argument
     add("training", type=Path, metavar="CHECKPOINT|LOG|DIR", help="what to read")
     add("--row", help="compare with this row (default: the one with its sizes)")

@@ -40,7 +40,6 @@ Output = TypeVar("Output")
 
 
 def declare_translate(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of `aiayn translate`."""
     add = parser.add_argument
     add_model(parser)
     add_search(parser)
@@ -145,7 +144,6 @@ def _is_for_ctranslate2(arguments: argparse.Namespace, given: Path | Checkpoint)
 
 
 def declare_parse(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of `aiayn parse`."""
     add = parser.add_argument
     add("sentences", type=os.fsencode, nargs="*", metavar="SENTENCE", help="a sentence to parse")
     add_model(parser, "--model")

@@ -41,7 +41,6 @@ OUTPUTS = ("words", "trees", "source")  # of linearize, beside the sequences
 
 
 def declare_linearize(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of `aiayn linearize`."""
     add = parser.add_argument
     add("trees_in", type=str, nargs="*", default=["-"], metavar="TREES", help="trees to read")
     add(
@@ -132,7 +131,6 @@ def _read_trees(
 
 
 def declare_delinearize(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of `aiayn delinearize`."""
     add = parser.add_argument
     add(
         "linearized",
@@ -194,7 +192,6 @@ def run_delinearize(arguments: argparse.Namespace) -> None:
 
 
 def declare_evalb(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `aiayn evalb`."""
     add = parser.add_argument
     add("gold", type=str, metavar="GOLD", help="the correct trees, - for stdin")
     add("predicted", type=str, metavar="PREDICTED", help="the trees to score")
