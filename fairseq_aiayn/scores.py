@@ -76,14 +76,12 @@ def score(
     """Score plain detokenized text, one sentence per item, or Moses tokens separated by spaces;
     `quotes` is only of the paper's BLEU, by default what `quotes_of` says.
 
-    Raises ValueError if there are no rules for `target_lang`, no sentences, different numbers of
-    them, or lines of fairseq-generate.
+    Raises ValueError if there are no rules for `target_lang`, no sentences, or different numbers of
+    them.
     """
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
     check_language(target_lang)
-    require_sentences("hypothesis", hypothesis)
-    require_sentences("reference", reference, kind="T")
     if not reference or len(hypothesis) != len(reference):
         raise ValueError(
             "expected the same number of sentences in hypothesis and reference, at least one, "
@@ -112,14 +110,12 @@ def score(
     )
 
 
-def require_sentences(
-    name: str, lines: Sequence[str], file: str = "OUTPUT", kind: str = "D"
-) -> None:
+def require_sentence(name: str, line: str, file: str, kind: str) -> None:
     """Raise ValueError if a line of what the message calls `name` is one of fairseq-generate; it
     says how to extract those of a `kind` from the file, with --nbest the first of each sentence."""
-    if lines and RESULT.match(lines[0]):
+    if RESULT.match(line):
         raise ValueError(f"{name}: expected sentences, got what fairseq-generate --quiet prints")
-    for match in filter(None, map(GENERATED.match, lines)):
+    if match := GENERATED.match(line):
         kind = "H" if kind + match[1] == "DH" else kind  # they were extracted already
         same = re.compile(rf"^{kind}-{match[2]}\t".encode(), re.MULTILINE)
         several = os.path.isfile(file) and len(same.findall(Path(file).read_bytes())) > 1

@@ -145,12 +145,12 @@ def run_bleu(arguments: argparse.Namespace) -> None:
 
 def _sentences(hypothesis: str, reference: str, kind: str = "D") -> tuple[list[str], list[str]]:
     """Return both sides, and refuse lines of fairseq-generate before their numbers differ."""
-    from fairseq_aiayn.scores import require_sentences
+    from fairseq_aiayn.scores import require_sentence
 
     sides: tuple[list[str], list[str]] = [], []
     for left, right in read_line_pairs(hypothesis, reference):
-        require_sentences("hypothesis", [left], hypothesis, kind)
-        require_sentences("reference", [right], reference, "T")
+        require_sentence("hypothesis", left, hypothesis, kind)
+        require_sentence("reference", right, reference, "T")
         sides[0].append(left)
         sides[1].append(right)
     return sides
