@@ -76,13 +76,12 @@ def test_every_kind_of_model_comes_back(kind, precision, tmp_path):
 
 
 def test_a_run_says_where_its_model_is(tmp_path, monkeypatch):
-    """From the run's own directory. A parser's search has one within it."""
+    """From the run's own directory, too."""
     run = small_run(tmp_path / "exp of mine")
-    (run / "test").mkdir()
     score = {"score": 24.2345, "signature": "case:mixed"}
     (run / "score.json").write_text(json.dumps({"paper": score, "sacrebleu": "none"}))
-    monkeypatch.chdir(run / "test")
-    for given in (run, run / "test", Path("..", "test"), Path()):
+    monkeypatch.chdir(run)
+    for given in (run, Path("..", run.name), Path()):
         model = folder_or_run(given).read()
         assert model.config.text == TextProcessing("byte_pairs", lowercase=True)
         assert model.config.told["data"] == "invented"
