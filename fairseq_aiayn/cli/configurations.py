@@ -43,9 +43,7 @@ FORWARD = {  # what `aiayn cost` calls the parts of ForwardFlops
 def declare_rows(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="rows to list (default: all)")
     _add_vocabulary(parser)
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON with all cells, in full precision"
-    )
+    parser.add_argument("--json", action="store_true", help="print JSON with all cells, in full")
 
 
 def _add_vocabulary(parser: argparse.ArgumentParser) -> None:
@@ -88,30 +86,16 @@ def run_rows(arguments: argparse.Namespace) -> None:
 
 
 def declare_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("row", help="name of a row, see aiayn rows")
+    add = parser.add_argument
+    add("row", help="name of a row, see aiayn rows")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--gpus", type=int, metavar="N", help="number of GPUs, over all nodes")
     what.add_argument("--search", action="store_true", help="print the row's search instead")
-    parser.add_argument(
-        "--max-tokens",
-        type=int,
-        metavar="M",
-        help="tokens that a GPU processes at once (default: at most 4096)",
-    )
+    add("--max-tokens", type=int, metavar="M", help="tokens of a GPU at once (default: up to 4096)")
     for name, (option, unit, meaning) in BUDGET_OPTIONS.items():
-        parser.add_argument(
-            option,
-            dest=name,
-            type=float if name == "lr_factor" else int,
-            metavar=unit,
-            help=f"{meaning} (default: the row's)",
-        )
-    parser.add_argument(
-        "--system",
-        choices=SYSTEMS,
-        default="aiayn",
-        help="the model of this package or of stock fairseq (default: %(default)s)",
-    )
+        kind = float if name == "lr_factor" else int
+        add(option, dest=name, type=kind, metavar=unit, help=f"{meaning} (default: the row's)")
+    add("--system", choices=SYSTEMS, default="aiayn", help="whose model (default: %(default)s)")
 
 
 def run_flags(arguments: argparse.Namespace) -> None:

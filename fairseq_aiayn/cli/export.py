@@ -23,11 +23,7 @@ def declare_export(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add("--to", choices=TARGETS, default=FOLDER, help="what to write (default: folder)")
     add("--output", type=Path, required=True, help="must not exist yet")
-    add(
-        "--precision",
-        choices=get_args(Precision),
-        help="of the weights in the folder (default: float32)",
-    )
+    add("--precision", choices=get_args(Precision), help="of the folder (default: float32)")
     add("--no-ctranslate2", action="store_true", help="leave CTranslate2's files out of the folder")
     card = parser.add_argument_group("for the model card")
     for name in TOLD:

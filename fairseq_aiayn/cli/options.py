@@ -40,9 +40,7 @@ def add_model(parser: argparse.ArgumentParser, name: str = "model") -> None:
     group.add_argument("--checkpoint", type=Path, metavar="FILE")
     group.add_argument("--data-bin", type=Path, metavar="DIR", help="the data it was trained on")
     pieces = group.add_mutually_exclusive_group()
-    pieces.add_argument(
-        "--bpe-codes", type=Path, metavar="FILE", help="its text is in these byte pairs"
-    )
+    pieces.add_argument("--bpe-codes", type=Path, metavar="FILE", help="its text's byte pairs")
     pieces.add_argument("--sentencepiece-model", type=Path, metavar="FILE")
     group.add_argument("--normalize", action="store_true", help="Moses normalized its punctuation")
     group.add_argument("--lowercase", action="store_true", help="its text is lower-cased")
@@ -50,32 +48,23 @@ def add_model(parser: argparse.ArgumentParser, name: str = "model") -> None:
 
 def add_search(parser: argparse.ArgumentParser) -> None:
     """Declare the options of a search over sentences."""
-    parser.add_argument("--beam", type=int, metavar="N", help="beam size (default: the model's)")
-    parser.add_argument(
-        "--skip-invalid",
-        action="store_true",
-        help="print an empty line for an invalid sentence, say so on standard error and go on",
-    )
-    parser.add_argument(
-        "--batch-tokens",
-        type=int,
-        default=BATCH_TOKENS,
-        metavar="N",
-        help="source tokens per batch, with padding (default: %(default)s)",
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--beam", type=int, metavar="N", help="beam size (default: the model's)")
+    add("--skip-invalid", action="store_true", help="print an empty line for an invalid sentence")
+    most = f"source tokens per batch, with padding (default: {BATCH_TOKENS})"
+    add("--batch-tokens", type=int, default=BATCH_TOKENS, metavar="N", help=most)
+    add(
         "--precision",
         choices=PRECISIONS,
         default=FLOAT32,
         help="of the search's matrix products; bfloat16 is faster on a processor that has "
         "AVX512-BF16, and changes some outputs (default: float32)",
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="threads of the search")
+    add("--threads", type=int, metavar="N", help="threads of the search")
     device = parser.add_mutually_exclusive_group()
-    device.add_argument("--device", help="cpu or cuda (default: a GPU if there is one)")
-    device.add_argument(
-        "--cpu", dest="device", action="store_const", const="cpu", help="the same as --device cpu"
-    )
+    add = device.add_argument
+    add("--device", help="cpu or cuda (default: a GPU if there is one)")
+    add("--cpu", dest="device", action="store_const", const="cpu", help="the same as --device cpu")
 
 
 def find_model(arguments: argparse.Namespace) -> Path | Checkpoint:

@@ -65,13 +65,7 @@ def run_average(arguments: argparse.Namespace) -> None:
 
 def declare_bleu(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "--hypothesis",
-        type=str,
-        required=True,
-        metavar="FILE",
-        help="the translation, - for standard input",
-    )
+    add("--hypothesis", type=str, required=True, metavar="FILE", help="translation, - for stdin")
     add("--reference", type=str, required=True, metavar="FILE", help="the reference")
     add("--target-lang", required=True, metavar="LANG", help="their language: de, fr, ...")
     add("--tokenized", action="store_true", help="the files are already in Moses tokens")
@@ -160,13 +154,7 @@ def declare_compare(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("runs", nargs="+", type=Path, metavar="RUN", help="a run's directory")
     add("--output", required=True, type=Path, metavar="DIR", help="where the files go")
-    add(
-        "--examples",
-        type=int,
-        default=5,
-        metavar="N",
-        help="sentences to show, spread over the test set (default: 5)",
-    )
+    add("--examples", type=int, default=5, metavar="N", help="sentences to show (default: 5)")
 
 
 def run_compare(arguments: argparse.Namespace) -> None:

@@ -150,9 +150,7 @@ def declare_parse(parser: argparse.ArgumentParser) -> None:
     add_search(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--pretty", action="store_true", help="draw the trees")
-    form.add_argument(
-        "--linearised", action="store_true", help="print the model's output without repairs"
-    )
+    form.add_argument("--linearised", action="store_true", help="print outputs without repairs")
     add("--tokenized", action="store_true", help="white space already separates all words")
     add("--constrained", action="store_true", help="search only among trees over the words")
 

@@ -12,7 +12,6 @@ from typing import TextIO, get_args
 
 from fairseq_aiayn.console import note
 from fairseq_aiayn.files import (
-    STANDARD_INPUT,
     read_line_pairs,
     require_not_among,
     source_name,
@@ -43,12 +42,7 @@ OUTPUTS = ("words", "trees", "source")  # of linearize, beside the sequences
 def declare_linearize(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("trees_in", type=str, nargs="*", default=["-"], metavar="TREES", help="trees to read")
-    add(
-        "--tags",
-        choices=get_args(Tags),
-        default="pos",
-        help="each word's symbol (default: %(default)s)",
-    )
+    add("--tags", choices=get_args(Tags), default="pos", help="symbol of a word (default: pos)")
     add("--collapse-unary", action="store_true", help="merge an NP over a single NP into one NP")
     add("--skip", action="store_true", help="skip and count lines that are not a tree")
     add("--words", type=Path, metavar="FILE", help="write the words here")
@@ -132,14 +126,7 @@ def _read_trees(
 
 def declare_delinearize(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "linearized",
-        type=str,
-        nargs="?",
-        default=STANDARD_INPUT,
-        metavar="LINEARISED",
-        help="sequences",
-    )
+    add("linearized", type=str, nargs="?", default="-", metavar="LINEARISED", help="sequences")
     add("--words", type=str, required=True, metavar="FILE", help="the words of each line")
     add("--report", type=Path, metavar="FILE", help="write the repairs as JSON")
     add("--keep-tags", action="store_true", help="change no tag and no XX, in any language")
