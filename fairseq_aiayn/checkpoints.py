@@ -73,7 +73,7 @@ SAFE_GLOBALS: list[Any] = [
     *((Unread, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")),
     *((Unread, f"fairseq.meters.{name}Meter") for name in ("Average", "Time", "Stopwatch")),
 ]
-LOADING = RLock()  # what torch.load may read is one list for all threads
+LOAD_LOCK = RLock()  # what torch.load may read is one list for all threads
 REFUSED = re.compile(r"(?:Unsupported global: GLOBAL|unsupported GLOBAL) (\S+)")
 
 
@@ -173,7 +173,7 @@ def require_hashable(pickled: IO[bytes]) -> None:
 def only_safe_globals(*more: Any) -> Iterator[None]:
     """Let torch.load read what SAFE_GLOBALS lists, and `more`, and nothing that others allowed; at
     the end it is as before."""
-    with LOADING:
+    with LOAD_LOCK:
         before = torch.serialization.get_safe_globals()
         torch.serialization.clear_safe_globals()
         torch.serialization.add_safe_globals([*SAFE_GLOBALS, *more])

@@ -19,7 +19,7 @@ from typing import IO, TextIO, TypeVar, cast
 STANDARD_INPUT = "-"
 NOT_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)  # what reading a damaged .gz file raises
 
-Kind = TypeVar("Kind")
+Content = TypeVar("Content")
 
 
 # --- lines of text ----------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def read_json(path: Path) -> object:
         raise ValueError(f"{path}: expected JSON: {error}") from error
 
 
-def dataclass_of(content: object, kind: type[Kind], where: object) -> Kind:
+def dataclass_of(content: object, kind: type[Content], where: object) -> Content:
     """Turn a JSON object into a dataclass, with nested dataclasses; unknown keys are ignored.
     Raises ValueError, with `where` and the key, for a value that is missing or has another type:
     "3" is not an int, nor is true."""
@@ -124,7 +124,7 @@ def dataclass_of(content: object, kind: type[Kind], where: object) -> Kind:
         raise ValueError(": ".join(filter(None, (str(where), place, fault)))) from error
 
 
-def read_dataclass(kind: type[Kind], path: Path) -> Kind:
+def read_dataclass(kind: type[Content], path: Path) -> Content:
     """Read a JSON file as a dataclass; raises the errors of `read_json` and `dataclass_of`."""
     return dataclass_of(read_json(path), kind, path)
 

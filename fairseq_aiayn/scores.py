@@ -226,7 +226,7 @@ def split_compounds(sentence: str) -> str:
 OTHER_QUOTES = "„‟‘‚‛«»‹›⹂『』〝〞〟﹁﹂﹃﹄＂＇｢｣"
 AS_ASCII = str.maketrans(dict.fromkeys(OTHER_QUOTES, '"'))
 # Moses tokens escape what the replacements write; "&" is not among it, so nothing is escaped twice.
-ESCAPED = str.maketrans(
+ESCAPED_MARKS = str.maketrans(
     {'"': "&quot;", "'": "&apos;", "<": "&lt;", ">": "&gt;", "[": "&#91;", "]": "&#93;"}
 )
 
@@ -248,7 +248,7 @@ def replace_in_reference(sentence: str) -> str:
 
 def escape(tokens: str) -> str:
     """Write quotes and brackets in Moses tokens as Moses's tokenizer does: " as &quot;, for one."""
-    return tokens.translate(ESCAPED)
+    return tokens.translate(ESCAPED_MARKS)
 
 
 @cache

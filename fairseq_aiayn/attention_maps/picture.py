@@ -45,7 +45,7 @@ in_our_style = style.context(["default", STYLE])  # whatever the user's matplotl
 NO_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 WIDTH, ROW = 3.0, 0.25  # inches: between the columns of words, and from word to word
-GAP = 0.08  # inches, beside words
+LABEL_GAP = 0.08  # inches, beside words
 LARGEST_SPREAD = 0.12  # rows, from one head's line to the next
 INK, FAINT = "#1b1b1f", "#77777f"
 NOTE = "words on the left attend to words on the right; the opacity of a line is its weight"
@@ -63,16 +63,16 @@ def draw_lines(selection: Selection) -> Figure:
     title = f"{kind.title}, layer {selection.layer + 1} of {len(shown.weights)}"
     _write(axes, 0, -4.5, title, size=13)
     _write(axes, 0, -3.5, NOTE, FAINT, size=9)
-    _write(axes, -GAP, -2.2, "head", FAINT)
+    _write(axes, -LABEL_GAP, -2.2, "head", FAINT)
     for slot, head in enumerate(selection.heads):
         _write(axes, 0.35 * slot, -2.2, str(head + 1), line_colour(head))
         _draw_head(axes, selection, slot)
-    _write(axes, -GAP, -1, kind.queries, FAINT)
+    _write(axes, -LABEL_GAP, -1, kind.queries, FAINT)
     for row, word in enumerate(shown.queries):
-        _write(axes, -GAP, row, shortened(word), INK if row in selection.queries else FAINT)
-    _write(axes, WIDTH + GAP, -1, kind.keys, FAINT)
+        _write(axes, -LABEL_GAP, row, shortened(word), INK if row in selection.queries else FAINT)
+    _write(axes, WIDTH + LABEL_GAP, -1, kind.keys, FAINT)
     for row, word in enumerate(shown.keys):
-        _write(axes, WIDTH + GAP, row, shortened(word))
+        _write(axes, WIDTH + LABEL_GAP, row, shortened(word))
     return figure
 
 

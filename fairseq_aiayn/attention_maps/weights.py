@@ -127,28 +127,28 @@ class AttentionMap:
     weights: Tensor
 
 
-SPECIAL = frozenset({"<s>", "</s>", "<pad>", "<unk>"})  # each is a word
+SPECIAL_PIECES = frozenset({"<s>", "</s>", "<pad>", "<unk>"})  # each is a word
 
 
-class Word(NamedTuple):
+class ShownWord(NamedTuple):
     """A word of a sentence: its text without the marks of its pieces, and where these are."""
 
     text: str
     pieces: range
 
 
-def words_of_pieces(pieces: tuple[str, ...]) -> list[Word]:
+def words_of_pieces(pieces: tuple[str, ...]) -> list[ShownWord]:
     """Return the words of a sentence; a word that is only a mark keeps it."""
     marked = any(piece.startswith(BEGINS) for piece in pieces)
     starts = [i for i in range(len(pieces)) if _begins_word(pieces, i, marked)]
     return [
-        Word(_text(pieces[start:end]), range(start, end))
+        ShownWord(_text(pieces[start:end]), range(start, end))
         for start, end in pairwise([*starts, len(pieces)])
     ]
 
 
 def _begins_word(pieces: tuple[str, ...], i: int, marked: bool) -> bool:
-    if i == 0 or pieces[i] in SPECIAL or pieces[i - 1] in SPECIAL:
+    if i == 0 or pieces[i] in SPECIAL_PIECES or pieces[i - 1] in SPECIAL_PIECES:
         return True
     return pieces[i].startswith(BEGINS) if marked else not pieces[i - 1].endswith(GOES_ON)
 
@@ -173,7 +173,7 @@ def merge_words(pieces: AttentionMap) -> AttentionMap:
     )
 
 
-def _membership(words: list[Word]) -> Tensor:
+def _membership(words: list[ShownWord]) -> Tensor:
     """Return a matrix [pieces, words] with 1 where the piece belongs to the word."""
     lengths = torch.tensor([len(word.pieces) for word in words], dtype=torch.long)
     return torch.eye(len(words)).repeat_interleave(lengths, dim=0)

@@ -127,7 +127,7 @@ def _show_sentence(arguments: argparse.Namespace) -> None:
         words = words_of_pieces(shown_pieces(translator, best.pieces))
         print(one_line(f"translation: {' '.join(word.text for word in words)}"))
     maps = attention_maps(translator, sentences)
-    _write([shown for shown in maps if kind in (None, shown.kind)], arguments)
+    _write_output([shown for shown in maps if kind in (None, shown.kind)], arguments)
 
 
 def _read_translator(arguments: argparse.Namespace) -> Translator:
@@ -178,7 +178,7 @@ def shown_pieces(translator: Translator, pieces: Sequence[str]) -> tuple[str, ..
     return tuple(map(unescape, pieces) if has_escapes else pieces)
 
 
-def _write(maps: Sequence[AttentionMap], arguments: argparse.Namespace) -> None:
+def _write_output(maps: Sequence[AttentionMap], arguments: argparse.Namespace) -> None:
     """Write a page of the maps, or a picture of the only one."""
     from fairseq_aiayn.attention_maps.weights import merge_words, occurrences, select
 

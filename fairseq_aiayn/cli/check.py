@@ -18,7 +18,7 @@ from fairseq_aiayn.paper import VOCABULARY_EN_DE, find_row
 from fairseq_aiayn.runs.record import BFLOAT16_UNITS, hardware, packages
 from fairseq_aiayn.settings import option
 
-COMMANDS = [f"fairseq-{name}" for name in ("preprocess", "train", "validate", "generate")]
+PROGRAMS_OF = [f"fairseq-{name}" for name in ("preprocess", "train", "validate", "generate")]
 PYTHON = re.compile(r"[^\s'\"!]*python[^\s'\"]*")  # in the first lines of an installed command
 # What that Python has; -c puts the current directory first, which may have a folder of this name
 ASK = """import sys; del sys.path[0]
@@ -67,7 +67,7 @@ def run_check(arguments: argparse.Namespace) -> None:
     versions = [f"{name} {number}" for name, number in packages().items()]
     print(", ".join(versions))
     print(f"{has['processor']}, {has['cores']} cores, {has['memory_gib']} GiB of memory")
-    faults = [*_programs(arguments), *_fairseq(), *_gpus(arguments), *_room(arguments)]
+    faults = [*_programs(arguments), *_fairseq(), *_check_gpus(arguments), *_room(arguments)]
     is_fast = any(unit in has["processor"] for unit in BFLOAT16_UNITS.values())
     if arguments.gpus == 0 and arguments.precision == "bf16" and not is_fast:
         print("note: this processor multiplies slowly in bfloat16, --precision fp32 is faster")
@@ -97,7 +97,7 @@ def _programs(arguments: argparse.Namespace) -> Iterator[str]:
 
 def _fairseq() -> Iterator[str]:
     """Yield what is wrong with fairseq's commands, or with the Python that runs them."""
-    paths = {name: shutil.which(name) for name in COMMANDS}
+    paths = {name: shutil.which(name) for name in PROGRAMS_OF}
     missing = [name for name, path in paths.items() if path is None]
     if missing:
         how = missing_package(ModuleNotFoundError(name="fairseq"))
@@ -122,7 +122,7 @@ def _fairseq() -> Iterator[str]:
         yield missing_package(ModuleNotFoundError(name="fairseq")) or ""
 
 
-def _gpus(arguments: argparse.Namespace) -> Iterator[str]:
+def _check_gpus(arguments: argparse.Namespace) -> Iterator[str]:
     """Yield a fault for GPUs that are missing, too small, or without the precision."""
     if arguments.gpus == 0:
         return

@@ -64,7 +64,7 @@ COMMANDS = {
 }
 
 BAD_INPUT = 2
-NO_MEMORY = ("allocate memory", "out of memory")  # in RuntimeErrors for a CPU and for a GPU
+MEMORY_ERRORS = ("allocate memory", "out of memory")  # in RuntimeErrors for a CPU and for a GPU
 INTERRUPTED = 128 + 2  # what a shell reports for SIGINT
 NO_READER = 128 + 13  # what a shell reports for SIGPIPE
 
@@ -112,7 +112,9 @@ def _flush_output() -> None:
 
 def _message(error: Exception) -> str | None:
     """Return what a user is told of an error; None for a fault of this program."""
-    is_torchs = isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
+    is_torchs = isinstance(error, RuntimeError) and any(
+        words in str(error) for words in MEMORY_ERRORS
+    )
     if isinstance(error, MemoryError) or is_torchs:
         return "there is not enough memory for this"
     if isinstance(error, ImportError):
@@ -122,7 +124,7 @@ def _message(error: Exception) -> str | None:
     return str(error) if isinstance(error, ValueError | OSError | OverflowError) else None
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """A parser whose errors show what was typed on one line."""
 
     def error(self, message: str) -> NoReturn:
@@ -139,7 +141,7 @@ def utf_8(text: str) -> str:
 
 def build_parser(names: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
     """Return the parser of `aiayn`, with the commands of these names."""
-    parser = Parser(prog="aiayn", **_help(sys.modules[__name__]))
+    parser = CommandParser(prog="aiayn", **_help(sys.modules[__name__]))
     parser.add_argument("--version", action="version", version=_versions())
     if len(names) > 1:
         import shtab  # takes a third of the time that a command takes to start

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 AUTO, AIAYN, CTRANSLATE2 = ENGINES = ("auto", "aiayn", "ctranslate2")
 
-Output = TypeVar("Output")
+Written = TypeVar("Written")
 
 
 def declare_translate(parser: argparse.ArgumentParser) -> None:
@@ -194,8 +194,8 @@ def run_parse(arguments: argparse.Namespace) -> None:
 
 
 def outputs_of(
-    engine: Engine[Any, Any, Output], sentences: Sequence[bytes], skip_invalid: bool
-) -> Iterator[Output | None]:
+    engine: Engine[Any, Any, Written], sentences: Sequence[bytes], skip_invalid: bool
+) -> Iterator[Written | None]:
     """Yield the output of each sentence or, if there is none, of each line of standard input;
     raises ValueError with the number of an invalid one, after the outputs before it. With
     `skip_invalid`, its output is None. A terminal is asked for one sentence after the other, and

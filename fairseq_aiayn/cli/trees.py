@@ -18,11 +18,11 @@ from fairseq_aiayn.files import (
     whole_file,
 )
 from fairseq_aiayn.treebank.evalb import (
-    as_json,
-    as_text,
     find_parameters,
     remarks,
     score_files,
+    scores_as_json,
+    scores_as_text,
     summarize,
 )
 from fairseq_aiayn.treebank.linearization import (
@@ -227,6 +227,6 @@ def run_evalb(arguments: argparse.Namespace) -> None:
         note(remark)
     listed = sentences if arguments.per_sentence else []
     if arguments.json:
-        print(json.dumps(as_json(scores, listed), indent=2, ensure_ascii=False))
+        print(json.dumps(scores_as_json(scores, listed), indent=2, ensure_ascii=False))
     else:
-        print(*as_text(scores, listed), sep="\n")
+        print(*scores_as_text(scores, listed), sep="\n")

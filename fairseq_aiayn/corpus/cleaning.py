@@ -25,11 +25,11 @@ from tqdm import tqdm
 from fairseq_aiayn.console import aligned_lines, script
 from fairseq_aiayn.corpus.manifest import Text, add_manifest_options, read_manifest
 from fairseq_aiayn.corpus.moses import moses_tokenizer
-from fairseq_aiayn.corpus.texts import Pair, read_pairs
+from fairseq_aiayn.corpus.texts import LinePair, read_pairs
 from fairseq_aiayn.corpus.workers import in_order
 from fairseq_aiayn.files import whole_file
 
-Counts = Counter[str]  # pairs by COLUMNS
+PairCounts = Counter[str]  # pairs by COLUMNS
 
 TOKENIZERS = ("moses", "none")
 REASONS = ("empty", "too long", "ratio", "not UTF-8")
@@ -40,7 +40,7 @@ CHUNK_PAIRS = 20_000  # pairs per task of a worker: a few seconds of work, a few
 
 
 @dataclass(frozen=True)
-class Settings:
+class Cleaning:
     """How text is tokenized and which pairs are kept."""
 
     languages: tuple[str, str]
@@ -52,8 +52,8 @@ class Settings:
 
 
 def clean_corpus(
-    texts: Sequence[Text], directory: Path, settings: Settings, output: Path, workers: int
-) -> dict[str, Counts]:
+    texts: Sequence[Text], directory: Path, settings: Cleaning, output: Path, workers: int
+) -> dict[str, PairCounts]:
     """Write the clean pairs of all texts and return the counts of each text by its name; raises
     ValueError for a broken text, or if no pair is kept."""
     output.mkdir(parents=True, exist_ok=True)
@@ -69,8 +69,8 @@ def clean_corpus(
 
 
 def _clean_text(
-    text: Text, pairs: Iterator[Pair], settings: Settings, files: Sequence[TextIO], workers: int
-) -> Counts:
+    text: Text, pairs: Iterator[LinePair], settings: Cleaning, files: Sequence[TextIO], workers: int
+) -> PairCounts:
     """Write the clean pairs of one text, one side into each of the files."""
     total = Counter[str]()
     chunks = iter(lambda: list(islice(pairs, CHUNK_PAIRS)), [])
@@ -88,7 +88,9 @@ def _clean_text(
     return total
 
 
-def clean(pairs: Sequence[Pair], settings: Settings) -> tuple[list[tuple[str, str]], Counts]:
+def clean(
+    pairs: Sequence[LinePair], settings: Cleaning
+) -> tuple[list[tuple[str, str]], PairCounts]:
     """Return the kept pairs, as tokens separated by spaces, and the counts by COLUMNS."""
     tokenizers = [_tokenizer(settings, language) for language in settings.languages]
     counts = Counter(read=len(pairs))
@@ -109,7 +111,7 @@ def clean(pairs: Sequence[Pair], settings: Settings) -> tuple[list[tuple[str, st
     return kept, counts
 
 
-def reason_to_drop(source: Sequence[str], target: Sequence[str], settings: Settings) -> str | None:
+def reason_to_drop(source: Sequence[str], target: Sequence[str], settings: Cleaning) -> str | None:
     """Return why a pair is dropped, or None if it is kept."""
     shorter, longer = sorted((len(source), len(target)))
     if not shorter:
@@ -122,7 +124,7 @@ def reason_to_drop(source: Sequence[str], target: Sequence[str], settings: Setti
 
 
 @cache
-def _tokenizer(settings: Settings, language: str) -> Callable[[str], str]:
+def _tokenizer(settings: Cleaning, language: str) -> Callable[[str], str]:
     if settings.tokenizer == "none":
         return visible
     return moses_tokenizer(language, settings.normalize, settings.lowercase)
@@ -136,7 +138,7 @@ def visible(line: str) -> str:
     return " ".join(word for word in line.split() if any(category(c)[0] != "C" for c in word))
 
 
-def table(counts: dict[str, Counts]) -> str:
+def table(counts: dict[str, PairCounts]) -> str:
     """Return the counts of each text and their sums as aligned lines."""
     rows = [["pairs", *COLUMNS]]
     for name, of_text in {**counts, "all": sum(counts.values(), Counter())}.items():
@@ -158,7 +160,7 @@ def main() -> None:
         given = parser.parse_args()
         languages = given.source_lang, given.target_lang
         limits = given.max_length, given.max_ratio
-        settings = Settings(languages, given.tokenizer, given.normalize, *limits, given.lowercase)
+        settings = Cleaning(languages, given.tokenizer, given.normalize, *limits, given.lowercase)
         texts = read_manifest(given.manifest).train
         counts = clean_corpus(texts, given.directory, settings, given.output, given.workers)
         print(table(counts), file=sys.stderr)

@@ -29,13 +29,13 @@ from fairseq_aiayn.files import STANDARD_INPUT, stream_lines, write_whole
 
 __all__ = ["byte_pairs", "sentence_pieces"]
 
-Cut = Callable[[str], str]  # from a line to its subwords, separated by spaces
+CutLine = Callable[[str], str]  # from a line to its subwords, separated by spaces
 
 CACHED_WORDS = 200_000
 CHUNK_LINES = 20_000  # lines per task of a worker
 
 
-def byte_pairs(codes: Path) -> Cut:
+def byte_pairs(codes: Path) -> CutLine:
     """Return a function that does to a line what `subword-nmt apply-bpe --codes` does; raises
     OSError or ValueError if the codes cannot be read."""
     from subword_nmt.apply_bpe import BPE
@@ -56,7 +56,7 @@ def byte_pairs(codes: Path) -> Cut:
     return lambda line: " ".join(segment(word) for word in line.split(" ") if word)
 
 
-def sentence_pieces(model: Path) -> Cut:
+def sentence_pieces(model: Path) -> CutLine:
     """Return a function that cuts a line into a SentencePiece model's pieces, separated by spaces;
     raises OSError or ValueError if the model cannot be read."""
     from sentencepiece import SentencePieceProcessor
@@ -70,7 +70,7 @@ def sentence_pieces(model: Path) -> Cut:
 
 
 @cache  # of a worker
-def _cutter(codes: Path | None, model: Path) -> Cut:
+def _cutter(codes: Path | None, model: Path) -> CutLine:
     return byte_pairs(codes) if codes else sentence_pieces(model)
 
 

@@ -24,16 +24,16 @@ from fairseq_aiayn.console import script
 from fairseq_aiayn.corpus.manifest import Location, Text, add_manifest_options, read_manifest
 from fairseq_aiayn.files import NOT_GZIP, decode_lines, unpacked, write_whole
 
-Pair = tuple[bytes, bytes]
+LinePair = tuple[bytes, bytes]
 
 # WMT's test sets come as SGML
 SEGMENT = re.compile(r"<seg(?:\s[^>]*)?>(.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
 ENTITY = re.compile(r"&(?:#\w+|(?P<name>\w+));")
 # ASCII only: French no-break spaces belong to the text.
-WHITE_SPACE = re.compile(r"[ \t\n\r\f\v]+")
+SEPARATORS = re.compile(r"[ \t\n\r\f\v]+")
 
 
-def read_pairs(directory: Path, text: Text, languages: tuple[str, str]) -> Iterator[Pair]:
+def read_pairs(directory: Path, text: Text, languages: tuple[str, str]) -> Iterator[LinePair]:
     """Yield the pairs of a text; raises what `open_lines` does, and ValueError after the last pair
     if there is none, if one side has more lines, or if the manifest has another number."""
     count = 0
@@ -92,7 +92,7 @@ def segments(text: str) -> Iterator[bytes]:
     """Yield the text of each <seg> as one line, with its entities replaced."""
     for segment in SEGMENT.findall(text):
         # Entities come first: they may stand for white space.
-        yield WHITE_SPACE.sub(" ", ENTITY.sub(_character, segment)).strip(" ").encode()
+        yield SEPARATORS.sub(" ", ENTITY.sub(_character, segment)).strip(" ").encode()
 
 
 def _character(entity: re.Match[str]) -> str:

@@ -13,13 +13,13 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
-Task = TypeVar("Task")
+Work = TypeVar("Work")
 Result = TypeVar("Result")
 TASKS_PER_WORKER = 3  # one running, the others waiting, or done and waiting for an earlier one
 
 
 def in_order(
-    function: Callable[[Task], Result], tasks: Iterable[Task], workers: int
+    function: Callable[[Work], Result], tasks: Iterable[Work], workers: int
 ) -> Iterator[Result]:
     """Yield the result of `function` for each task, which `workers` processes compute. Tasks are
     drawn only as workers need them, so that few are in memory at a time. After the first error of a

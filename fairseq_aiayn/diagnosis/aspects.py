@@ -301,7 +301,7 @@ def _rate_ratio(run: Evidence, row: Row) -> float | None:
 
 # --- the model (section 3) ----------------------------------------------------------------------
 
-SIZES = (*ENCODER_AND_DECODER.values(), "d_k", "d_v")
+SIZE_SYMBOLS = (*ENCODER_AND_DECODER.values(), "d_k", "d_v")
 NORMS = tuple(f"{side}_normalize_before" for side in SIDES)
 LEARNED = {"learned_positions": "both", **{f"{side}_learned_pos": side for side in SIDES}}
 SINUSOIDS = "sinusoids interleaved, from position 0"
@@ -347,7 +347,7 @@ def _model(run: Evidence, row: Row) -> Findings:
 
 def row_sizes(row: Row) -> str:
     """Return the sizes of a row by the paper's symbols."""
-    return ", ".join(f"{symbol} {getattr(row, symbol)}" for symbol in SIZES)
+    return ", ".join(f"{symbol} {getattr(row, symbol)}" for symbol in SIZE_SYMBOLS)
 
 
 def run_sizes(run: Evidence) -> str | None:
@@ -359,7 +359,9 @@ def run_sizes(run: Evidence) -> str | None:
             return None
         of_a_head = given[1] // given[3]
         values = [*given, *(run.number(name) or of_a_head for name in ("d_k", "d_v"))]
-        sides.append(", ".join(f"{name} {n:g}" for name, n in zip(SIZES, values, strict=True)))
+        sides.append(
+            ", ".join(f"{name} {n:g}" for name, n in zip(SIZE_SYMBOLS, values, strict=True))
+        )
     return " / ".join(dict.fromkeys(sides))
 
 

@@ -29,7 +29,7 @@ __all__ = ["Checkpoint", "OtherModel", "folder_or_run", "text_of_data", "to_fair
 PLACES = ("data", "user_dir", "save_dir", "log_file", "tensorboard_logdir", "restore_file")
 PAIR = re.compile(r"[^.]+\.([^.-]+)-([^.-]+)\.")  # train.en-de.en.bin
 MODEL = "model.json"
-NOTE = "text.json"  # beside the binaries of a recipe: how their text was made
+EXPORT_NOTE = "text.json"  # beside the binaries of a recipe: how their text was made
 PARSING_LANGUAGES = ("words", "tree")
 
 
@@ -82,7 +82,7 @@ class Checkpoint:
             "row": arch.removeprefix(OURS),
             "source_lang": source_lang,
             "target_lang": target_lang,
-            "sizes": _sizes(options),
+            "sizes": _sizes_of(options),
             "sharing": next((kind for name, kind in SHARING.items() if options.get(name)), "all"),
             "search": asdict(PARSING_DECODING if is_parser else TRANSLATION),
             "text": asdict(self.text),
@@ -132,8 +132,8 @@ def text_of_data(data: Path) -> tuple[TextProcessing, Path | None]:
     """Return how the text of a recipe's data directory was made, in pieces already unless its note
     or a parser's pieces.model says otherwise, and the file that cut it; raises OSError or
     ValueError for a note that cannot be read."""
-    if (data / NOTE).exists():
-        text = read_dataclass(TextProcessing, data / NOTE)
+    if (data / EXPORT_NOTE).exists():
+        text = read_dataclass(TextProcessing, data / EXPORT_NOTE)
     else:
         has_pieces = (data / PIECES_FILES["word_pieces"]).exists()
         text = TextProcessing("word_pieces" if has_pieces else "none")
@@ -157,7 +157,7 @@ def to_fairseq(model: Model, path: Path) -> None:
     write_checkpoint(state, path)
 
 
-def _sizes(options: Mapping[str, object]) -> dict[str, object]:
+def _sizes_of(options: Mapping[str, object]) -> dict[str, object]:
     """Return the sizes that options give."""
     names = {symbol: f"encoder_{name}" for name, symbol in ENCODER_AND_DECODER.items()}
     names |= {"d_k": "d_k", "d_v": "d_v", "P_drop": "dropout"}

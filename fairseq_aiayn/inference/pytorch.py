@@ -40,7 +40,7 @@ from fairseq_aiayn.treebank.trees import Constituent, penn_words, symbols_of, wr
 
 __all__ = ["Parser", "Translator"]
 
-SYMBOLS = Symbols(end=END, padding=PADDING)
+END_AND_PADDING = Symbols(end=END, padding=PADDING)
 
 
 class TrainedModel:
@@ -87,7 +87,9 @@ class TrainedModel:
         """Search the outputs of a batch of sources (section 6.1); with `trees`, only among trees
         over sentences of so many `words`."""
         source = self.padded(sources, "left")
-        max_lengths = options.max_lengths(source, SYMBOLS).clamp(max=self.config.most_tokens[2])
+        max_lengths = options.max_lengths(source, END_AND_PADDING).clamp(
+            max=self.config.most_tokens[2]
+        )
         with products_in(self.product_type, self.device):
             continuations: Continuations = EnsembleContinuations([self.transformer], source)
             if trees:
@@ -95,7 +97,7 @@ class TrainedModel:
                 continuations = ConstrainedContinuations(
                     continuations, trees, counts, max_lengths, MAX_OPEN
                 )
-            return beam_search(continuations, max_lengths, SYMBOLS, options)
+            return beam_search(continuations, max_lengths, END_AND_PADDING, options)
 
     def padded(self, sentences: Sequence[Sequence[int]], side: str) -> Tensor:
         """Return the tokens of a batch [B, L], padded on the left as fairseq's sources are, or on
@@ -106,7 +108,7 @@ class TrainedModel:
         )
 
 
-Pair = tuple[list[int], list[int]]  # the tokens of a source and of a target
+TokenPair = tuple[list[int], list[int]]  # the tokens of a source and of a target
 
 
 class Translator(TrainedModel):
@@ -189,7 +191,7 @@ class Translator(TrainedModel):
         run = partial(self._search, options=options)
         return Engine(self.source_tokens, run, lambda: [Translation()], self.batch_tokens)
 
-    def _pair(self, pair: tuple[str, str]) -> Pair:
+    def _pair(self, pair: tuple[str, str]) -> TokenPair:
         target = pieces_of(pair[1], self.cut_target, self.config.most_tokens[1])
         tokens = self.source_tokens(pair[0]), self.target.numbers(target)
         if not all(tokens):
@@ -214,7 +216,7 @@ class Translator(TrainedModel):
         return [rows[-len(source) :] for source, rows in zip(sources, memory, strict=True)]
 
     @torch.no_grad()
-    def _log_p(self, pairs: Sequence[Pair]) -> list[float]:
+    def _log_p(self, pairs: Sequence[TokenPair]) -> list[float]:
         sources, targets = zip(*pairs, strict=True)
         source, target = self.padded(sources, "left"), self.padded(targets, "right")
         shifted = target.roll(1, dims=1)

@@ -4,7 +4,7 @@ import os
 
 __all__ = ["keep_few_shapes"]
 
-KEPT = {"LRU_CACHE_CAPACITY": 8, "ONEDNN_PRIMITIVE_CACHE_CAPACITY": 64}  # shapes
+KEPT_SHAPES = {"LRU_CACHE_CAPACITY": 8, "ONEDNN_PRIMITIVE_CACHE_CAPACITY": 64}  # shapes
 
 
 def keep_few_shapes() -> None:
@@ -13,5 +13,5 @@ def keep_few_shapes() -> None:
     oneDNN and PyTorch keep what they made for each shape, up to 1,024 of them, and a training has
     thousands: memory would grow to twice stock fairseq's. It is as fast with fewer.
     """
-    for name, shapes in KEPT.items():
+    for name, shapes in KEPT_SHAPES.items():
         os.environ.setdefault(name, str(shapes))

@@ -70,7 +70,7 @@ TRAINING = {
 }
 
 
-Output = tuple[Tensor, dict[str, list[Tensor | None]]]  # of a decoder, and the attention with it
+DecoderOut = tuple[Tensor, dict[str, list[Tensor | None]]]  # and the attention with it
 
 
 class EncoderOut(TypedDict):
@@ -124,7 +124,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         encoder_out: EncoderOut,
         incremental_state: dict[str, DecoderState] | None = None,
         features_only: bool = False,
-    ) -> Output:
+    ) -> DecoderOut:
         """Return the logits [B, T, V] of prev_output_tokens [B, T], or with `features_only` the
         features [B, T, d_model] before the projection; with an incremental state, only those of the
         last token (T = 1).
@@ -196,7 +196,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
         src_lengths: Tensor | None,
         prev_output_tokens: Tensor,
         features_only: bool = False,
-    ) -> Output:
+    ) -> DecoderOut:
         """Return the logits [B, T, V], or with `features_only` the features [B, T, d_model] before
         the projection."""
         with products_in(self.autocast, src_tokens.device):

@@ -37,7 +37,7 @@ def with_last_line(command: str, previous: Callable, given: Mapping[str, Any]) -
     def report(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        short = None if os.environ.get("AIAYN_DEBUG") else one_line(error, trace)
+        short = None if os.environ.get("AIAYN_DEBUG") else short_form(error, trace)
         if short is None:
             previous(kind, error, error.__traceback__)
         line = short or advice(command, error, given)
@@ -51,7 +51,7 @@ def with_last_line(command: str, previous: Callable, given: Mapping[str, Any]) -
     return report
 
 
-def one_line(error: BaseException, trace: TracebackType | None) -> str | None:
+def short_form(error: BaseException, trace: TracebackType | None) -> str | None:
     """Return what to print of a ValueError that this package raised, of Ctrl-C, and of what fairseq
     says of options and files before the work begins; None for other errors."""
     if isinstance(error, KeyboardInterrupt):

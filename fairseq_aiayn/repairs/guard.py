@@ -53,7 +53,7 @@ def nothing_unasked(*paths: str) -> Iterator[None]:
     if files <= {os.path.realpath(path) for path in trusted()}:
         yield
         return
-    listen()
+    watch()
     before, guarded.files = guarded.files, files | (guarded.files or set())
     try:
         yield
@@ -71,14 +71,14 @@ def trusted() -> list[str]:
     return [path for path in (value, *value.split(os.pathsep)) if path]
 
 
-def listen(heard: list[bool] = []) -> None:  # noqa: B006  (once for a process: it cannot end)
+def watch(heard: list[bool] = []) -> None:  # noqa: B006  (once for a process: it cannot end)
     """Have `refuse` called for every audit event."""
     if not heard:
         heard.append(True)
-        sys.addaudithook(refuse)
+        sys.addaudithook(judge)
 
 
-def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+def judge(event: str, arguments: tuple[Any, ...]) -> None:
     """Raise AskedForMoreError for an event that is not allowed while a checkpoint is built."""
     if guarded.files is None or event not in ("open", "exec", *STARTING):
         return

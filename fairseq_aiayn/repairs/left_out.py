@@ -18,8 +18,8 @@ from fairseq.tasks import FairseqTask
 
 from fairseq_aiayn.repairs.program import TRAIN, training_program
 
-POSITIONS = ("--max-source-positions", "--max-target-positions")
-Limits = list[tuple[float, list[str]]]  # of both sides: the most tokens, and what says so
+POSITION_OPTIONS = ("--max-source-positions", "--max-target-positions")
+SideLimits = list[tuple[float, list[str]]]  # of both sides: the most tokens, and what says so
 
 
 def counting_pairs(get_batch_iterator: Callable) -> Callable:
@@ -52,14 +52,14 @@ def counting_pairs(get_batch_iterator: Callable) -> Callable:
     return wrapped
 
 
-def limits_of(task: FairseqTask, name: str, given: Mapping[str, Any]) -> Limits:
+def limits_of(task: FairseqTask, name: str, given: Mapping[str, Any]) -> SideLimits:
     """Return the limits of a data set: of its options, the smallest on each side."""
     validates = training_program() is not None and name != getattr(
         task.cfg, "train_subset", "train"
     )
     tokens, limits = given["max_tokens"] or math.inf, []
     for position, of_task, most in zip(
-        POSITIONS, task.max_positions(), given["max_positions"], strict=True
+        POSITION_OPTIONS, task.max_positions(), given["max_positions"], strict=True
     ):
         least = min(most or math.inf, tokens)
         values = {position: of_task, "--max-tokens" + "-valid" * validates: tokens}
@@ -69,7 +69,7 @@ def limits_of(task: FairseqTask, name: str, given: Mapping[str, Any]) -> Limits:
 
 
 def lengths_by_limit(
-    dataset: FairseqDataset, pairs: Iterable[int], limits: Limits, otherwise: str
+    dataset: FairseqDataset, pairs: Iterable[int], limits: SideLimits, otherwise: str
 ) -> dict[str, list[int]]:
     """Return the lengths of the pairs that exceed each limit; `otherwise` is of those that exceed
     none."""

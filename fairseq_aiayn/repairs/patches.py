@@ -37,7 +37,7 @@ from fairseq_aiayn.repairs.program import SEARCHING, TRAIN, command_name, traini
 __all__ = ["PATCHES", "VARIABLE", "difference", "install", "unwanted"]
 
 VARIABLE = "AIAYN_REPAIRS"
-HALF = "fairseq.optim.fp16_optimizer:_FP16OptimizerMixin"
+HALF_PRECISION = "fairseq.optim.fp16_optimizer:_FP16OptimizerMixin"
 AFTER_UPDATE = "cfg trainer task epoch_itr valid_subsets end_of_epoch"
 LOAD_MODELS = "filenames arg_overrides task strict suffix num_shards state"
 EVALUATING = {"eval_str_list": "x type", "eval_str_dict": "x type", "eval_bool": "x default"}
@@ -123,10 +123,10 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
               "--write-checkpoints-asynchronously writes into the file that is there"),
     ),
     "float32_weights": (
-        Patch(f"{HALF}.state_dict", "self", float32_weights.with_weights, "train",
+        Patch(f"{HALF_PRECISION}.state_dict", "self", float32_weights.with_weights, "train",
               "--fp16 and --bf16 store weights in 16 bits, from which a training cannot go on",
               for_fairseq=True),
-        Patch(f"{HALF}.load_state_dict", "self state_dict optimizer_overrides",
+        Patch(f"{HALF_PRECISION}.load_state_dict", "self state_dict optimizer_overrides",
               float32_weights.loading_weights, "train", "and load them", for_fairseq=True),
     ),
     "empty_batches": (

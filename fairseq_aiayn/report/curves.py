@@ -32,7 +32,7 @@ LINES: dict[str, tuple[str, dict[str, Any]]] = {  # of each run: the panel and t
 DASHES = ("-", "--", ":", "-.")  # the ninth run has the first one's colour, and other dashes
 INK = "#010203"  # stands for the page's own text colour
 INKED = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
-STYLE: dict[Any, Any] = {  # of matplotlib
+CURVE_STYLE: dict[Any, Any] = {  # of matplotlib
     **dict.fromkeys((*INKED, "grid.color"), INK),
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "report",  # the same curves make the same file
@@ -95,7 +95,7 @@ def draw_learning_curves(runs: Mapping[str, Curves]) -> str:
     drawn = {name: LINES[name] for name in LINES if any(curves[name] for curves in runs.values())}
     panels = list(dict.fromkeys(panel for panel, _ in drawn.values()))
     handles = []
-    with style.context(["default", STYLE]):  # whatever the user's matplotlibrc says
+    with style.context(["default", CURVE_STYLE]):  # whatever the user's matplotlibrc says
         figure = Drawing(figsize=(9.5, 3 * len(panels)), layout="constrained")
         axes = figure.subplots(len(panels), 2, sharex="col", sharey="row", squeeze=False)
         for k, curves in enumerate(runs.values()):

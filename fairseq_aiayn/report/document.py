@@ -22,7 +22,7 @@ class Code(str):
     """A part of a text that is code."""
 
 
-Text = str | Sequence[str]
+Paragraph = str | Sequence[str]
 Cell = tuple[str, object, str]  # of a table: its column, its value or None, and the value's format
 
 
@@ -57,11 +57,11 @@ class Details:
     """Facts and commands that a reader sees after unfolding them."""
 
     summary: str
-    facts: Mapping[str, Text]
+    facts: Mapping[str, Paragraph]
     commands: Mapping[str, str]  # by their names
 
 
-Block = Text | Table | Figure | Texts | Details  # a text of ours is a paragraph
+Block = Paragraph | Table | Figure | Texts | Details  # a text of ours is a paragraph
 Sections = Mapping[str, Sequence[Block]]  # the blocks of a page by their headings
 
 
@@ -132,7 +132,7 @@ def _table_lines(cells: Sequence[Sequence[str]], left: int) -> list[str]:
     return [f"| {' | '.join(line)} |" for line in lines]
 
 
-def _inline(text: Text, plain: Callable[[str], str]) -> str:
+def _inline(text: Paragraph, plain: Callable[[str], str]) -> str:
     parts = [text] if isinstance(text, str) else text
     return "".join(_code(part) if isinstance(part, Code) else plain(part) for part in parts)
 
@@ -156,9 +156,9 @@ def as_html(title: str, sections: Sections) -> str:
     here = files("fairseq_aiayn.report")
     styles = files("fairseq_aiayn.attention_maps") / "page_style.css", here / "report.css"
     environment = Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_visible
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_shown
     )
-    environment.filters["visible"] = _visible
+    environment.filters["visible"] = _shown
     environment.filters["anchor"] = lambda name: re.sub(r"\W+", "-", name.lower())
     environment.tests["code"] = lambda part: isinstance(part, Code)
     template = environment.from_string((here / "report.html").read_text(encoding="utf-8"))
@@ -166,7 +166,7 @@ def as_html(title: str, sections: Sections) -> str:
     return template.render(title=title, sections=sections, style=Markup(style))
 
 
-def _visible(value: object) -> object:
+def _shown(value: object) -> object:
     """Return a text that is not markup yet as `one_line` does, but with its lines."""
     if type(value) not in (str, Code):
         return value

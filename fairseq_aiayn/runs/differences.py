@@ -13,7 +13,7 @@ from fairseq_aiayn.settings import EN_DE, EN_FR, option
 __all__ = ["Difference", "published", "run_differences"]
 
 # Options that say where a run lies and by what port its processes met, not how it was made
-PLACES = {
+ABSOLUTE_PATHS = {
     *("--distributed-init-method", "--distributed-port", "--data"),
     *("--save-dir", "--log-file", "--path", "--results-path", "--user-dir", "--dir", "--output"),
     *("--hypothesis", "--reference", "--tokens", "--words", "--gold", "--restore-file"),
@@ -70,7 +70,7 @@ def _unequal(where: str, mappings: Sequence[Mapping[str, object]]) -> list[Diffe
     for key in _keys(mappings):
         found = [mapping.get(key) for mapping in mappings]
         values = tuple("" if value is None else str(value) for value in found)
-        if len(set(values)) > 1 and key not in PLACES:
+        if len(set(values)) > 1 and key not in ABSOLUTE_PATHS:
             differences.append(Difference(where, key, values))
     return differences
 

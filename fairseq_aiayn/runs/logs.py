@@ -174,7 +174,7 @@ def training_of(log: Log) -> Training:
     what a killed start had done after its checkpoint is not counted. Raises ValueError if the
     training is not finished."""
     parameters = _parameters_of_finished(log)
-    epochs = _lines(log, "train_num_updates")
+    epochs = _joined_lines(log, "train_num_updates")
     if not epochs:
         raise ValueError(
             f"{log.path}: must be written with --log-format json, has no statistics of an epoch"
@@ -223,8 +223,8 @@ Points = Mapping[int, float]  # values by update
 def curves_of(log: Log, subset: str = "valid") -> dict[str, Points]:
     """Return the curves of a training, or of its epochs if that is all, of its validations, and of
     its time, each in the order of the updates; a later start replaces those that it did again."""
-    inner = _lines(log, "num_updates")
-    epochs, validations = (_lines(log, f"{part}_num_updates") for part in ("train", subset))
+    inner = _joined_lines(log, "num_updates")
+    epochs, validations = (_joined_lines(log, f"{part}_num_updates") for part in ("train", subset))
     curves = {
         name: _points(inner, key) or _points(epochs, f"train_{key}") for name, key in CURVES.items()
     }
@@ -233,7 +233,7 @@ def curves_of(log: Log, subset: str = "valid") -> dict[str, Points]:
     return {**curves, SECONDS: _seconds(inner)}
 
 
-def _lines(log: Log, key: str) -> dict[int, dict[str, float]]:
+def _joined_lines(log: Log, key: str) -> dict[int, dict[str, float]]:
     """Return the statistics with `key`, the number of updates that were done, by it; those that a
     later start replaced are left out."""
     kept: dict[int, dict[str, float]] = {}

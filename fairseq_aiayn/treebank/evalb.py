@@ -49,16 +49,16 @@ from fairseq_aiayn.treebank.trees import ATOM, WHITE_SPACE, WRAPPERS, escape_bra
 __all__ = [
     "Counts",
     "TreeScores",
-    "as_json",
-    "as_text",
     "find_parameters",
     "remarks",
     "score_files",
     "score_sentence",
+    "scores_as_json",
+    "scores_as_text",
     "summarize",
 ]
 
-Pair = tuple[str, str]
+LabelPair = tuple[str, str]
 Counts = tuple[int, int, int]  # of constituents: matched, gold and predicted ones
 Span = tuple[int, int, str]  # of a constituent: first word, last word plus one, label; from 0
 
@@ -74,8 +74,8 @@ class Parameters:
     deleted: frozenset[str] = frozenset()
     deleted_for_length: frozenset[str] = frozenset()
     quote_labels: frozenset[str] = frozenset()
-    equal_labels: tuple[Pair, ...] = ()
-    equal_words: tuple[Pair, ...] = ()
+    equal_labels: tuple[LabelPair, ...] = ()
+    equal_words: tuple[LabelPair, ...] = ()
     labeled: bool = True
     cutoff: int = 40  # words
 
@@ -92,7 +92,7 @@ class Parameters:
         return {second: first for first, second in reversed(self.equal_labels)}
 
 
-def are_equal(first: str, second: str, pairs: tuple[Pair, ...]) -> bool:
+def are_equal(first: str, second: str, pairs: tuple[LabelPair, ...]) -> bool:
     """Return whether two labels or words are the same or one of the pairs, in either order; the
     relation is not transitive."""
     return first == second or (first, second) in pairs or (second, first) in pairs
@@ -115,7 +115,7 @@ NEW = Parameters(
     quote_labels=frozenset({"``", "''", "POS", "NN", "CD", "VBZ", ":"}),
     equal_labels=COLLINS.equal_labels,
 )
-NAMED = {"COLLINS": COLLINS, "COLLINS.prm": COLLINS, "new": NEW, "new.prm": NEW}
+NAMED_PARAMETERS = {"COLLINS": COLLINS, "COLLINS.prm": COLLINS, "new": NEW, "new.prm": NEW}
 
 # The keywords of a parameter file, with the field that each sets and its number of values
 KEYWORDS = {
@@ -134,7 +134,11 @@ WITHOUT_EFFECT = ("DEBUG", "MAX_ERROR")  # accepted
 def find_parameters(name: str) -> Parameters:
     """Return the parameters of a file, or EVALB's own parameters of this name if there is no such
     file; raises the errors of `read_parameters`."""
-    return NAMED[name] if name in NAMED and not Path(name).is_file() else read_parameters(name)
+    return (
+        NAMED_PARAMETERS[name]
+        if name in NAMED_PARAMETERS and not Path(name).is_file()
+        else read_parameters(name)
+    )
 
 
 def read_parameters(path: str | Path) -> Parameters:
@@ -171,8 +175,8 @@ def read_parameters(path: str | Path) -> Parameters:
 
 # "(LABEL" and, for a word, its form and the closing bracket; or ")"; or an atom by itself. A form
 # is optional, not possibly empty, so that there is one way only to match white space
-WORD = rf"(?=[{WHITE_SPACE}])(?:[{WHITE_SPACE}]+({ATOM}+))?[{WHITE_SPACE}]*(\))"
-PIECES = re.compile(rf"\(({ATOM}*)(?:{WORD})?|(\))|({ATOM}+)")
+BRACKETED_WORD = rf"(?=[{WHITE_SPACE}])(?:[{WHITE_SPACE}]+({ATOM}+))?[{WHITE_SPACE}]*(\))"
+PIECES = re.compile(rf"\(({ATOM}*)(?:{BRACKETED_WORD})?|(\))|({ATOM}+)")
 QUOTE_FORMS = {"'", '"', "/"}
 NEVER_CLOSED = -1
 
@@ -547,7 +551,7 @@ def _summary(scores: Sequence[SentenceScore]) -> Summary:
 # TreeScores as text, with the layout and the spelling of the C program, and as JSON
 
 
-LISTED = 10  # sentences that do not count
+LISTED_SENTENCES = 10  # sentences that do not count
 ONE_LINE = "there must be one tree per line (aiayn linearize FILE --trees OUT > /dev/null)"
 RULE = "=" * 76
 TABLE_HEAD = f"""\
@@ -561,7 +565,7 @@ SENTENCE = (
 )
 
 
-def as_text(scores: TreeScores, sentences: Sequence[SentenceScore] = ()) -> Iterator[str]:
+def scores_as_text(scores: TreeScores, sentences: Sequence[SentenceScore] = ()) -> Iterator[str]:
     """Yield the lines of both summaries, after a table of the sentences if they are given."""
     if sentences:
         yield TABLE_HEAD
@@ -571,7 +575,7 @@ def as_text(scores: TreeScores, sentences: Sequence[SentenceScore] = ()) -> Iter
     yield from summary_lines(scores)
 
 
-def as_json(scores: TreeScores, sentences: Sequence[SentenceScore] = ()) -> dict[str, Any]:
+def scores_as_json(scores: TreeScores, sentences: Sequence[SentenceScore] = ()) -> dict[str, Any]:
     """Return what `as_text` has as JSON, with counts per label, and the reason why a sentence does
     not count."""
     listed = [
@@ -646,8 +650,8 @@ def remarks(sentences: Sequence[SentenceScore], parameters: Parameters, name: st
         for number, score in enumerate(sentences, start=1)
         if score.status is not Status.VALID
     ]
-    yield from uncounted[:LISTED]
-    if len(uncounted) > LISTED:
+    yield from uncounted[:LISTED_SENTENCES]
+    if len(uncounted) > LISTED_SENTENCES:
         yield f"{name}: {len(uncounted):,} sentences do not count"
     if unbalanced := sum(not score.balanced for score in sentences):
         what = f"{unbalanced:,} lines are no whole tree, and nothing of them counts"

@@ -23,7 +23,7 @@ __all__ = [
 # space; escapes (-LRB-, 1\/2) stay unchanged.
 WHITE_SPACE = r" \t\r\n\f\v"
 ATOM = rf"[^(){WHITE_SPACE}]"  # a character of a label, a tag or a word
-SYMBOLS = re.compile(rf"[^{WHITE_SPACE}]+")
+NOT_WHITE = re.compile(rf"[^{WHITE_SPACE}]+")
 
 ROOT_LABEL = "TOP"  # of every normalized tree; EVALB does not count it
 WRAPPERS = frozenset(("", "ROOT", "TOP", "S1"))  # labels above a sentence in treebanks and parsers
@@ -74,7 +74,7 @@ def write_tree(tree: Constituent) -> str:
 
 def symbols_of(line: str) -> list[str]:
     """Return the words of a line, or the symbols of a linearized tree, split at white space."""
-    return SYMBOLS.findall(line)
+    return NOT_WHITE.findall(line)
 
 
 # Reading brackets: a tree may span several lines, and a line may have several trees.

@@ -25,7 +25,7 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from fairseq_aiayn.corpus import cleaning, manifest, moses, subwords, texts
-from fairseq_aiayn.corpus.cleaning import Settings, clean, clean_corpus
+from fairseq_aiayn.corpus.cleaning import Cleaning, clean, clean_corpus
 from fairseq_aiayn.corpus.manifest import Location, Text, read_manifest
 from fairseq_aiayn.corpus.subwords import byte_pairs, learn, sample, sentence_pieces
 from fairseq_aiayn.corpus.texts import open_lines, read_set, segments
@@ -285,8 +285,8 @@ def filtered(
 
 
 LANGUAGES = ("en", "de")
-PLAIN = Settings(LANGUAGES, "none", False, max_length=6, max_ratio=2.0)
-MOSES = Settings(LANGUAGES, "moses", True, max_length=20, max_ratio=None)
+PLAIN = Cleaning(LANGUAGES, "none", False, max_length=6, max_ratio=2.0)
+MOSES = Cleaning(LANGUAGES, "moses", True, max_length=20, max_ratio=None)
 TEXTS = (Text("news", "news.{language}", sentences=30), Text("web", "web.{language}.gz"))
 
 
@@ -325,7 +325,7 @@ def test_a_line_stays_a_line(filtered):
 @given(*(st.integers(0, 8),) * 2, st.integers(1, 6), st.sampled_from([None, 1.0, 1.5, 2.0]))
 def test_a_pair_is_kept_by_the_lengths_of_its_sides(source, target, max_length, max_ratio):
     sides = tuple(" ".join(["w"] * length) for length in (source, target))
-    settings = Settings(LANGUAGES, "none", False, max_length, max_ratio)
+    settings = Cleaning(LANGUAGES, "none", False, max_length, max_ratio)
     kept, counts = clean([tuple(side.encode() for side in sides)], settings)
     shorter, longer = sorted((source, target))
     reasons = {
@@ -353,7 +353,7 @@ def test_a_pair_is_kept_by_the_lengths_of_its_sides(source, target, max_length, 
     ],
 )
 def test_what_is_kept_of_a_pair(tokenizer, source, target, kept):
-    settings = Settings(LANGUAGES, tokenizer, False, max_length=4, max_ratio=None)
+    settings = Cleaning(LANGUAGES, tokenizer, False, max_length=4, max_ratio=None)
     pairs, counts = clean([(source, target)], settings)
     assert pairs == ([kept] if isinstance(kept, tuple) else [])
     assert isinstance(kept, tuple) or counts[kept] == 1
@@ -373,7 +373,7 @@ def corpus(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def make(corpus: Path, settings: Settings = PLAIN, workers: int = 2):
+def make(corpus: Path, settings: Cleaning = PLAIN, workers: int = 2):
     return clean_corpus(TEXTS, corpus, settings, corpus / "tokens", workers)
 
 

@@ -14,7 +14,7 @@ from fairseq.trainer import Trainer
 
 from fairseq_aiayn.paper import find_row
 from fairseq_aiayn.repairs.advice import advice
-from fairseq_aiayn.repairs.errors import one_line, with_last_line
+from fairseq_aiayn.repairs.errors import short_form, with_last_line
 from fairseq_aiayn.repairs.memory import LOST_IN_A_ROW
 from fairseq_aiayn.repairs.program import TRAIN, command_name, training_program
 
@@ -64,7 +64,7 @@ def raising(name: str, error: BaseException, module: str = "fairseq_cli") -> Bas
 def test_a_wrong_option_or_file_is_one_line_until_the_work_begins(name, error, module, is_short):
     """Breaks if an error in the middle of the work, or one without words, loses its traceback."""
     found = raising(name, error, module)
-    assert one_line(found, found.__traceback__) == (str(error) if is_short else None)
+    assert short_form(found, found.__traceback__) == (str(error) if is_short else None)
 
 
 @pytest.mark.parametrize(
