@@ -141,21 +141,12 @@ def run_delinearize(arguments: argparse.Namespace) -> None:
     --report writes the same as JSON. The output is trees in Penn Treebank brackets under TOP, which
     `aiayn evalb` scores.
 
-    EVALB does not count words tagged , . : `` or ''. To make sure that exactly the punctuation has
-    these five tags, some tags change, even in well-formed sequences, if all tags of the sequence
-    are those of the Penn Treebank. Brackets and other tags stay, and so do the tags of other
-    treebanks, such as $. or PU. (--keep-tags also keeps XX, which is taken for English.)
-
-    - Each of the marks , . ? ! : ; .. ... [...] `` ` '' " gets its usual tag among the five unless
-      it already has one of the five: (NN ?) becomes (. ?), and (: ,) stays. The same holds for
-      Unicode's ellipsis, bullet, double quotation marks, opening single quotation mark, two en
-      dashes in a row.
-    - Any other word but a hyphen, a dash or an apostrophe must not have one of the five and gets
-      XX: (, board) becomes (XX board). No word has the tag of a trace, -NONE-, or of the root.
-    - XX stands for no tag. It becomes the usual tag of a mark above or of a dash (--, Unicode's en
-      and em dash), and stays for any other word.
-
-    Changes of the first two kinds are counted as "punctuation tags".
+    EVALB does not count words tagged , . : `` or ''. If all tags of a sequence are those of the
+    Penn Treebank, some change, even in well-formed ones, so that exactly the punctuation has these
+    five: (NN ?) becomes (. ?), and (, board) becomes (XX board). These are "punctuation tags" in
+    the counts. Hyphens, dashes and apostrophes keep any tag. XX, which is no tag, becomes that of a
+    mark or a dash. Brackets, other tags and those of other treebanks, such as $. or PU, stay.
+    (--keep-tags also keeps XX, which is taken for English.)
 
       aiayn delinearize predicted.tree --words valid.words > predicted.trees
       aiayn delinearize --words valid.words --report repairs.json < predicted.tree > predicted.trees
