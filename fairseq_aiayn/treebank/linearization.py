@@ -87,14 +87,6 @@ def require_tag(tag: str) -> None:
         raise ValueError(f"a tag must not look like fairseq's own symbols, got {tag}")
 
 
-def require_words(words: Sequence[str]) -> None:
-    """Raise ValueError if there is no word, or a word that cannot be part of a tree."""
-    if not words:
-        raise ValueError("a tree must have at least one word, got none")
-    for word in words:
-        require_word(word)
-
-
 def require_word(word: str) -> None:
     """Raise ValueError for a word that cannot be part of a tree."""
     if not WORD.fullmatch(word):

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from fairseq_aiayn.treebank.linearization import ANY_WORD, MAX_OPEN, require_words, split_symbol
+from fairseq_aiayn.treebank.linearization import ANY_WORD, MAX_OPEN, require_word, split_symbol
 from fairseq_aiayn.treebank.trees import ROOT_LABEL, Constituent, Word
 
 __all__ = ["RepairReport", "repair"]
@@ -69,7 +69,10 @@ def repair(tokens: Sequence[str], words: Sequence[str], keep_tags: bool = False)
     """Turn any sequence of symbols into a tree over exactly `words`, in linear time, the reverse of
     `linearize` except for punctuation tags, which `keep_tags` keeps too; raises ValueError if there
     is no word, or a word that contains white space or a bracket."""
-    require_words(words)
+    if not words:
+        raise ValueError("a tree must have at least one word, got none")
+    for word in words:
+        require_word(word)
     symbols = [split_symbol(token) for token in tokens]
     tags = {name for bracket, name in symbols if name and not bracket}
     forest = _Forest(keep_tags or not are_penn_tags(tags))
