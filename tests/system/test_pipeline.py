@@ -21,7 +21,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, run: Run, data_bin: Path) 
     done = run(
         *("fairseq-train", data_bin, *PLUGIN, *SMALL, "--save-dir", folder / "checkpoints"),
         *("--max-update", str(UPDATES), "--save-interval-updates", "40"),
-        *("--keep-interval-updates", "5"),
+        *("--keep-interval-updates", "5", "--validate-interval", "1000"),
         *("--no-epoch-checkpoints", "--tensorboard-logdir", folder / "tensorboard"),
         *("--eval-bleu", "--eval-bleu-args", '{"beam": 2}', "--eval-tokenized-bleu"),
         *("--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric"),
