@@ -56,8 +56,7 @@ def count(model: torch.nn.Module) -> int:
 def sharp_model(
     task: object, row: Row, seed: int, sharpness: float, **sizes: int | str
 ) -> AiaynModel:
-    """A small untrained model, whose output distributions are sharp, like those of a trained
-    one."""
+    """A small model with sharp output distributions, like those of a trained one."""
     torch.manual_seed(seed)
     lengths = {"max_source_positions": 64, "max_target_positions": 64}
     args = Namespace(encoder_embed_dim=16, encoder_attention_heads=2, d_k=8, **lengths | sizes)

@@ -27,8 +27,7 @@ def state_of(
 
 
 def checkpoint(model: dict | Namespace | None = None, **more: object) -> dict:
-    """A state with a configuration as fairseq has it today, of a model of ours unless another is
-    asked for."""
+    """A state with a configuration as fairseq has it today, by default of a model of ours."""
     cfg = {
         "model": model or Namespace(_name="aiayn_base", arch="aiayn_base"),
         "task": {"_name": "aiayn_translation"},
@@ -38,8 +37,7 @@ def checkpoint(model: dict | Namespace | None = None, **more: object) -> dict:
 
 
 def configuration(content: Mapping[str, object], ref_type: object = Any) -> DictConfig:
-    """A configuration as fairseq makes one, which may have objects in it; OmegaConf 2.0 has no
-    flag for that."""
+    """A configuration that may have objects in it, for which OmegaConf 2.0 has no flag."""
     with omegaconf_no_object_check():
         return DictConfig(content, ref_type=ref_type)
 

@@ -96,8 +96,7 @@ def small_model(root: Path, kind: str = SHARED, **sizes: int) -> Small:
 
 
 def small_run(exp: Path) -> Path:
-    """Make what a recipe leaves in a directory: data with a note of its text, and the run that is
-    returned."""
+    """Make what a recipe leaves: data with a note of its text, and the run that is returned."""
     small, run, inside = small_model(exp), exp / "tiny-1", "checkpoints/checkpoint_last.pt"
     (run / inside).parent.mkdir(parents=True)
     small.checkpoint.rename(run / inside)

@@ -117,8 +117,7 @@ def test_the_paper_part_needs_torch_only() -> None:
 
 
 def test_functions_are_short_and_files_have_names() -> None:
-    """A function's body, which is what follows its docstring, fits on half a
-    screen."""
+    """A function's body, what follows its docstring, fits on half a screen."""
     for path, tree in TREES.items():
         assert path.stem not in VAGUE
         assert not LISTED_BY_FAIRSEQ & set(path.relative_to(ROOT).parts[:-1])

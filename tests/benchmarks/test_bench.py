@@ -1,5 +1,4 @@
-"""The benchmark: workers in turn, ratios with their quartiles, and all parts on a few invented
-sentences."""
+"""The benchmark: workers in turn, ratios with quartiles, all parts on a few sentences."""
 
 import argparse
 import json

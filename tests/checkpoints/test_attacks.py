@@ -62,8 +62,7 @@ def test_a_command_in_a_checkpoint_is_refused_and_not_run(zipped: bool, tmp_path
 
 
 def test_nothing_is_made_at_an_address_that_a_file_gives(tmp_path: Path) -> None:
-    """Breaks if a file gets NumPy's own classes: they would take 8 bytes for the address of an
-    object."""
+    """Breaks if a file gets NumPy's classes, which take 8 bytes for the address of an object."""
     number = Call(numpy._core.multiarray.scalar, numpy.dtype("O"), b"A" * 8)
     refusal(save(tmp_path / "evil.pt", checkpoint(value=number)))
     array = Call(numpy.ndarray, (1,), numpy.dtype("O"), b"A" * 8)
@@ -174,8 +173,7 @@ def test_a_pipe_and_a_device_are_not_waited_for(tmp_path):
 
 
 def stock(directory, task="translation", search=None, **options):
-    """Write the checkpoint of a small stock model, whose dictionaries lie in `directory`; `search`
-    has options of its task."""
+    """Write the checkpoint of a small stock model; `search` has options of its task."""
     for language in ("en", "de"):
         (directory / f"dict.{language}.txt").write_text("x 1\n")
     sizes = {"encoder_embed_dim": 8, "decoder_embed_dim": 8, "encoder_layers": 1}
@@ -216,8 +214,7 @@ def test_a_small_file_has_no_large_model(options, tmp_path):
 def test_what_is_built_of_a_checkpoint_opens_and_evaluates_nothing(
     options, what, tmp_path, monkeypatch
 ):
-    """Unless the user says so. A training that goes on builds its own options, so that it may load
-    the file."""
+    """Unless the user says so. A training that goes on builds its own options, and may load it."""
     mark = tmp_path / "mark"
     value = expression(mark) if "evaluate" in what else str(mark)
     path = stock(tmp_path, **json.loads(json.dumps(options).replace('"MARK"', json.dumps(value))))

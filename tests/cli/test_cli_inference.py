@@ -1,5 +1,4 @@
-"""aiayn translate, parse and export: what goes in and out, which engine, which options go
-together."""
+"""aiayn translate, parse and export: input and output, engines, options that go together."""
 
 import re
 import shlex

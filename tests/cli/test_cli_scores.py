@@ -1,5 +1,4 @@
-"""`aiayn bleu`, `linearize`, `delinearize` and `evalb` on good and bad input; scores/ and treebank/
-test their rules."""
+"""`aiayn bleu`, `linearize`, `delinearize` and `evalb` on good and bad input."""
 
 import gzip
 import json

@@ -311,8 +311,7 @@ def test_tokens_are_those_of_the_sacremoses_command(language, normalize):
 
 
 def test_a_line_stays_a_line(filtered):
-    """Also one without a character that is left, and with --lowercase, for Multi30k's lc.norm.tok,
-    hyphenated words stay whole."""
+    """Also an empty one; for Multi30k's lc.norm.tok, hyphenated words stay whole."""
     lines = "Er sagt: „Nein.“\n\nA\u2028b\x85c\x0bd\u00ade\x07f\ufeff \ue000\n\u200b\nSaftig-Grünes"
     tokens = "Er sagt : &quot; Nein &quot; .\n\nA b c d e f\n\nSaftig @-@ Grünes\n"
     options = ("--language", "de", "--normalize")

@@ -73,8 +73,7 @@ def test_the_count_is_pytorchs_to_the_last_flop(name, length, monkeypatch):
 
 
 def test_the_estimate_is_the_papers():
-    """Breaks if a variation inherits base's 12 hours, or if time, number or rate of the GPUs is not
-    the paper's."""
+    """Breaks if a variation inherits base's 12 hours, or time or GPUs are not the paper's."""
     stated = {name for name, row in ROWS.items() if paper_estimate(row, 1) is not None}
     assert stated == {"base", "big", "big_en_fr"}
     for name in ("base", "big"):

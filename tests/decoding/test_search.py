@@ -89,8 +89,7 @@ def random_models(B: int, seed: int, sharpness: float = 2.0, part: int = 7) -> T
 
 
 def limits(prefix: Sequence[int], min_length: int) -> Callable[[tuple[int, ...], int], bool]:
-    """Allow what begins with the prefix and, after it, does not end before min_length; padding is
-    never written."""
+    """Allow what has the prefix and does not end before min_length; padding is never written."""
 
     def allows(tokens: tuple[int, ...], y: int) -> bool:
         t = len(tokens)
@@ -137,8 +136,7 @@ def test_any_search_equals_the_plain_search(data: st.DataObject) -> None:
 
 
 def test_a_prefix_may_contain_or_force_the_end() -> None:
-    """The end in a prefix; the end at the maximum length after one; a minimum length that a prefix
-    without the end does not reach."""
+    """The end in a prefix, at the maximum length, and before a minimum length."""
     outputs = search(random_models(2, seed=2), [1, 1], [[2, END], [2, PAD]])
     assert [h.tokens.tolist() for (h,) in outputs] == [[2, END], [2, END]]
     models = random_models(2, seed=2)
@@ -338,8 +336,7 @@ def test_the_search_equals_the_plain_search_over_forests(seed: int, beam: int) -
 
 @pytest.mark.parametrize("faulty", [")A", "</s>", "<pad>", "(X", ")Y"])
 def test_a_row_that_wrote_what_it_may_not_or_has_ended_stays_dead(faulty: str) -> None:
-    """A beam without a hypothesis continues with any token. Its row must stay dead and must not
-    affect others."""
+    """A beam without a hypothesis stays dead and does not affect others."""
     search = constrained(tree_model(1), [1], [5])
     allowed(search, torch.tensor([[TREE_SYMBOLS.end]]))
     search.follow(torch.tensor([[0, 0]]))

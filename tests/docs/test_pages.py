@@ -122,8 +122,7 @@ def numbers(text: str) -> list[float]:
 
 
 def test_programs_write_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Breaks if a function that the notebook shows is changed and `make tour` is not run; trainings
-    have 20 updates here."""
+    """Breaks if code that the notebook shows is changed without `make tour`."""
     shown: list[str] = []
     names: dict[str, object] = {}
     monkeypatch.setattr(IPython.display, "display", lambda markdown: shown.append(markdown.data))

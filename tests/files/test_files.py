@@ -193,8 +193,7 @@ def test_no_file_of_the_user_is_taken_for_a_temporary_one(tmp_path):
 
 
 def test_what_is_no_plain_file_is_written_to_and_stays_what_it_is(tmp_path):
-    """A device is as a pipe: it must never become a file. Of a link, the file is replaced. A file
-    that was private stays so."""
+    """A device must never become a file; of a link, the file is replaced; rights stay."""
     pipe, file, link = (tmp_path / name for name in ("pipe", "file", "link"))
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)

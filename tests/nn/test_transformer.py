@@ -87,8 +87,7 @@ def test_a_transformer_can_be_exported() -> None:
 
 
 def test_learned_positions_have_a_length_for_either_side() -> None:
-    """Table 3, row E. Breaks if source and target lengths are swapped, or if the sinusoids are
-    still used."""
+    """Table 3, row E. Breaks if lengths are swapped, or if the sinusoids are still used."""
     model = create_transformer(DIMENSIONS, V, V, PAD, learned_lengths=(5, 3)).eval()
     same = words(1, 5).fill_(4), words(1, 3).fill_(4)
     for lengths, message in (((6, 3), "length 5, got .* of 6"), ((5, 4), "length 3, got .* of 4")):
@@ -121,8 +120,7 @@ def start(model: Transformer, source: Tensor) -> DecoderState:
 
 
 def whole(model: Transformer, source: Tensor, history: Tensor) -> Tensor:
-    """Features of the last token of every beam's history [B·k, T] from a full forward pass:
-    [B·k, d_model]."""
+    """Features [B·k, d_model] of the last token of every history [B·k, T], computed whole."""
     source = source.repeat_interleave(len(history) // len(source), dim=0)
     mask = needed_mask(source, PAD)
     return model.decoder(history, model.encode(source, mask), mask)[:, -1]
@@ -164,8 +162,7 @@ def test_steps_equal_the_whole_forward_pass(source: Tensor, follows: bool) -> No
 
 @torch.no_grad()
 def test_what_no_beam_has_seen_is_not_kept_and_nothing_is_copied() -> None:
-    """Breaks if memory grows with beams times length although all beams share one history, or if
-    following moves keys and values."""
+    """Breaks if memory grows with beams times length, or if following moves keys and values."""
     model = transformer()
     state = start(model, PADDED)
     steps = 5 * STEPS_OF_ROOM
@@ -180,8 +177,7 @@ def test_what_no_beam_has_seen_is_not_kept_and_nothing_is_copied() -> None:
 
 @torch.no_grad()
 def test_a_step_projects_the_newest_token_and_no_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Breaks if the memory is projected again at every step or for every beam, or a step computes
-    the whole history again."""
+    """Breaks if a step projects the memory again, or computes the whole history again."""
     monkeypatch.setattr(cpu_kernels, "fits_onednn", lambda *_: False)  # whose FLOPs nobody counts
     model, (N, d_model, d_ff, h, d_k, d_v) = transformer(), astuple(DIMENSIONS)[:6]
     state = start(model, PADDED)

@@ -23,16 +23,14 @@ from fairseq_aiayn.training import smoothed_nll
 
 @dataclass(frozen=True)
 class Reference:
-    """Equations 1 and 2 and Figure 1, with the named parameters of a Transformer with N layers and
-    h heads."""
+    """Equations 1 and 2 and Figure 1, with the parameters of a Transformer."""
 
     weights: dict[str, Tensor]
     N: int
     h: int
 
     def logits(self, source: list[int], target: list[int]) -> Tensor:
-        """Logits [T, V] of every position of the target, given the source; the target is shifted
-        right by one."""
+        """Logits [T, V] of every position of the target, which is shifted right by one."""
         E_source = self.weights["encoder.embedding.weight"]
         E_target = self.weights.get("decoder.embedding.weight", E_source)  # section 3.4: the same
         E_output = self.weights.get("decoder.projection.weight", E_target)
@@ -78,8 +76,7 @@ class Reference:
 
 
 def attention(Q: Tensor, K: Tensor, V: Tensor, causal: bool) -> Tensor:
-    """Equation 1 for one head of one sentence; section 3.2.3 if `causal`: query i attends to the
-    keys 0 … i."""
+    """Equation 1 for one head; section 3.2.3 if `causal`: query i attends to the keys 0 … i."""
     rows = []
     for i, query in enumerate(Q):
         seen = slice(i + 1) if causal else slice(None)
@@ -124,8 +121,7 @@ TOLERANCE = {"rtol": 1e-6, "atol": 1e-6}  # the package keeps its sinusoids in f
 
 
 def random_transformer(sharing: Sharing, V_source: int) -> Transformer:
-    """A Transformer in float64 with all weights random, because initial gains of 1 and biases of 0
-    would hide mistakes."""
+    """A Transformer in float64, all weights random: gains of 1 would hide mistakes."""
     torch.manual_seed(1)
     model = create_transformer(DIMENSIONS, V_source, V, PAD, sharing).double()
     with torch.no_grad():

@@ -1,5 +1,4 @@
-"""Table 3 and the other rows: --arch builds the right model, and a row differs from base only in
-the cells that the paper prints."""
+"""Every row: --arch builds its model; it differs from base in the cells that the paper prints."""
 
 from dataclasses import asdict
 
@@ -58,8 +57,7 @@ ARCHES = [*TABLE_3, *OTHERS, "aiayn_tiny", "aiayn_parsing_tiny", "aiayn_multi30k
 
 @pytest.mark.parametrize("arch", [*TABLE_3, *OTHERS])
 def test_row_differs_from_base_only_in_its_printed_cells(arch: str) -> None:
-    """Breaks if a row is derived from a row other than base, or if a number is copied wrongly or is
-    in the wrong row."""
+    """Breaks if a row is derived from another than base, or a number is wrong or elsewhere."""
     row = find_row(arch)
     cells, figures = TABLE_3[arch] if arch in TABLE_3 else (OTHERS[arch], (None, None, None))
     assert {symbol: getattr(row, symbol) for symbol in BASE} == {**BASE, **cells}
@@ -99,8 +97,7 @@ def test_the_tables_show_what_sections_6_1_and_6_3_say_of_them() -> None:
 
 @pytest.mark.parametrize("arch", ARCHES)
 def test_arch_builds_its_row(arch: str) -> None:
-    """Breaks if an option is translated to the wrong symbol, or if `aiayn rows` counts the wrong
-    number of parameters."""
+    """Breaks if an option becomes the wrong symbol, or `aiayn rows` counts wrongly."""
     assert ARCH_MODEL_REGISTRY[arch] is AiaynModel
     row = find_row(arch)
     training = ("--lr-scheduler", "aiayn_inverse_sqrt")

@@ -77,8 +77,7 @@ def test_the_positions_of_the_training_bound_sources_and_outputs(task, learned):
 
 
 def log_p_after(models: list[AiaynModel], source: torch.Tensor, end: int, written: tuple) -> list:
-    """log P of every next token, from full forward passes and the mean of the models'
-    probabilities."""
+    """log P of every next token by full forward passes and the mean of probabilities."""
     tokens = torch.tensor([[end, *written]])
     with torch.no_grad():
         p = [model(source, None, tokens)[0][0, -1].softmax(-1) for model in models]

@@ -20,8 +20,7 @@ from fairseq_aiayn.plugin.stock_models import StockTranslator, stock_attention_w
 
 
 def test_explicit_flags_win_over_the_row() -> None:
-    """Breaks if the row overwrites a given option, even a falsy one, or does not set the decoder's
-    option to the same value."""
+    """Breaks if the row overwrites an option that was given, or the decoder's differs."""
     flags = ["--encoder-layers", "2", "--decoder-embed-dim", "32", "--encoder-ffn-embed-dim", "48"]
     flags += ["--encoder-attention-heads", "3", "--d-k", "5", "--d-v", "7", "--dropout", "0"]
     flags += ["--attention-dropout", "0.2", "--autocast", "bfloat16"]
@@ -74,8 +73,7 @@ def test_embedding_matrices(flags: str, matrices: int) -> None:
     ],
 )
 def test_contradictions_are_refused(flags: str, message: str) -> None:
-    """Breaks if one of two contradictory options silently wins, or if an impossible size is noticed
-    only in training."""
+    """Breaks if one of two options silently wins, or a size fails only in training."""
     with pytest.raises(ValueError, match=message):
         build(parse("--arch", "aiayn_tiny", *flags.split()))
 
@@ -98,8 +96,7 @@ def test_completing_options_twice_changes_nothing() -> None:
 
 
 def test_separate_dictionaries_need_separate_matrices() -> None:
-    """Breaks if two vocabularies of equal size share a matrix, so that unrelated words have the
-    same vector."""
+    """Breaks if two vocabularies of equal size share a matrix."""
     task = dictionaries_task(dictionary(["word"]), dictionary(["Wort"]))
     args = parse("--arch", "aiayn_tiny")
     with pytest.raises(ValueError, match="--joined-dictionary"):
@@ -138,8 +135,7 @@ def model(args):
 
 
 def attended(module: torch.nn.Module, weights: Tensor, memory: Tensor) -> Tensor:
-    """The output [Q, d_model] for weights [h, Q, K] and a memory [K, d_model]; d_k is more than K,
-    so that it has one cause only."""
+    """The output [Q, d_model] for weights [h, Q, K] and a memory [K, d_model], where d_k > K."""
     values = module.v_proj(memory).chunk(H, dim=-1)
     return module.out_proj(torch.cat([*map(torch.mm, weights, values)], dim=-1))
 

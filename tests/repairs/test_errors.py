@@ -231,8 +231,7 @@ def test_generate_without_a_size_has_fairseqs_own():
 def test_without_finite_gradients_the_options_that_were_given_are_lowered(
     error, arch, flags, changes
 ):
-    """Breaks if an option is named that the schedule does not read, or a precision that the model
-    does not have."""
+    """Breaks if an option or precision is named that the schedule or model does not have."""
     options = given(*flags.split(), arch=arch)
     said = advice("fairseq-train", error, options)
     assert f": try {changes} instead of --l" in said

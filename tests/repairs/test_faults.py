@@ -1,5 +1,4 @@
-"""What fairseq does without the repairs. Where such a test fails, fairseq has mended the fault: the
-repair can go."""
+"""What fairseq does without the repairs; a repair whose test fails here can go."""
 
 import math
 from argparse import Namespace

@@ -11,8 +11,7 @@ from patience import PATIENCE
 
 @pytest.fixture(scope="session")
 def run() -> Run:
-    """Run a tool to its end; if it fails unexpectedly (see `fails`), the exception has its
-    output."""
+    """Run a tool to its end; an exception has its output unless the end is as `fails` says."""
 
     def run_tool(*arguments, fails=False, stdin=""):
         done = subprocess.run(
@@ -34,8 +33,7 @@ def run() -> Run:
 
 
 def invent(path: Path, sentences: int, seed: int) -> None:
-    """Write sentences of a language that is translated word by word: w7 becomes v7, twice if the
-    number is a multiple of 5."""
+    """Write sentences in which w7 becomes v7, twice if the number is a multiple of 5."""
     rng = random.Random(seed)
     with open(f"{path}.en", "w") as source, open(f"{path}.de", "w") as target:
         for _ in range(sentences):

@@ -50,8 +50,7 @@ def parsed(data: str, arch: str, **choice: str) -> Namespace:
 
 
 def put_in(cfg: DictConfig, kind: str, name: str, args: Namespace) -> None:
-    """Put a choice into a configuration, as fairseq does. Hydra, which composes all of it anew,
-    would take most of the time."""
+    """Put a choice into a configuration as fairseq does, without Hydra, which takes long."""
     dataclass = CHOICES[kind][1].get(name)
     chosen: object = Namespace(**vars(args), _name=name)
     if dataclass is not None:

@@ -70,8 +70,7 @@ def installed(*arguments: str | Path) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """One thread per process, because the machine is shared and results must not depend on its
-    cores."""
+    """One thread per process: results must not depend on the machine's cores."""
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
 
 

@@ -1,5 +1,4 @@
-"""A user's mistake on a fairseq command line ends with one line that says what is wrong and
-where."""
+"""A mistake on a fairseq command line ends with one line that says what is wrong and where."""
 
 import re
 import sys

@@ -1,5 +1,4 @@
-"""Parsing (section 6.3) as a user does it: preprocess, train, generate and `aiayn parse`, on an
-invented treebank."""
+"""Parsing (section 6.3): preprocess, train, generate, `aiayn parse`, on an invented treebank."""
 
 import json
 import re
@@ -64,8 +63,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def training(tmp_path_factory, run, data):
-    """The log of a training, a model that has begun to learn the templates, and one that has
-    learned them."""
+    """The log of a training, its model that has begun to learn, and the one that has learned."""
     folder = tmp_path_factory.mktemp("parser")
     done = run(
         *("fairseq-train", data, *PLUGIN, *SMALL, "--save-dir", folder, "--task", "aiayn_parsing"),
@@ -79,8 +77,7 @@ def training(tmp_path_factory, run, data):
 
 
 def test_the_log_of_a_training_has_the_f1_of_greedy_parses(training, data, aiayn):
-    """Breaks if sentences are compared with trees of others, or if outputs that are not trees are
-    left out."""
+    """Breaks if sentences meet trees of others, or outputs that are no trees are left out."""
     log, early, checkpoint = training
     validations = [json.loads(line) for line in re.findall(r'\{.*"valid_f1".*\}', log)]
     logged = {int(one["valid_num_updates"]): float(one["valid_f1"]) for one in validations}
@@ -116,8 +113,7 @@ def test_the_command_parses_what_it_has_learned_in_order(training, data, aiayn, 
 def test_a_folder_gives_the_trees_of_its_checkpoint(
     training, data, tmp_path, monkeypatch, constrained, aiayn, capsys
 ):
-    """By fairseq-generate, by the command with the checkpoint, and by the command with the
-    folder."""
+    """By fairseq-generate, and by the command with the checkpoint and with the folder."""
     for path in training[1:]:
         folder = tmp_path / path.stem
         export = ("--checkpoint", path, "--data-bin", data, "--output", folder)

@@ -101,8 +101,7 @@ def test_two_processes_equal_one_with_twice_the_update_frequency(run: Run, data_
 def test_what_two_processes_wrote_is_averaged_diagnosed_validated_and_translates(
     run: Run, data_bin, two, tmp_path
 ):
-    """Breaks if a number that fairseq reduces over the processes, and so stores as a tensor, is
-    refused."""
+    """Breaks if a number that fairseq reduces, and so stores as a tensor, is refused."""
     model, last = tmp_path / "average.pt", two / "checkpoint_last.pt"
     run("aiayn", "average", "--last", "3", "--dir", two, "--output", model)
     assert "--max-update" in run("aiayn", "diagnose", last).stdout

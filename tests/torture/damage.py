@@ -38,8 +38,7 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
 
 
 def mutate(data: st.DataObject, state: Any, mark: Path) -> None:
-    """Let a value of nested data be lost or something else; code in it would make the file
-    `mark`."""
+    """Let a value be lost or something else; code in it would make the file `mark`."""
     found = list(places(state))
     container, key = found[data.draw(st.integers(0, len(found) - 1))]
     if isinstance(container, dict) and data.draw(st.integers(0, 3)) == 0:

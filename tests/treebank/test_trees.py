@@ -81,8 +81,7 @@ def parse(text: str) -> list[Constituent]:
 
 @given(st.lists(trees(labels, tags), max_size=3), st.randoms(use_true_random=False))
 def test_what_is_written_is_read_in_any_layout(found, random):
-    """Any white space, or none next to a bracket; several trees on a line, and trees over several
-    lines."""
+    """Any white space, or none next to a bracket; several trees on a line, or several lines."""
     text, last = "", "("
     for token in re.findall(r"[()]|[^() ]+", " ".join(map(write_tree, found))):
         space = random.choice(["", " ", "\n", "\t", "\r\n", "\f\v  "])
@@ -182,8 +181,7 @@ def test_repair_is_the_inverse_of_linearizing(tree):
 
 @given(forms)
 def test_a_word_is_one_word_of_the_source(form):
-    """Breaks if it is split at white space, or contains the mark of a word's beginning, which only
-    the word-piece model may add."""
+    """Breaks if it is split at white space, or has the mark that only the model may add."""
     text = source_text([form, "board"])
     assert len(text.split()) == len(text.split(" ")) == 2
     assert "\u2581" not in text
@@ -337,8 +335,7 @@ def test_each_repair_does_what_its_rule_says(symbols, tree, repairs):
 
 
 def test_what_is_too_deep_is_left_out_with_its_closing_brackets():
-    """Breaks if the depth of trees is the depth of calls. What is too deep and not closed counts
-    once."""
+    """Breaks if the depth of trees is that of calls. What is too deep counts once."""
     symbols = [*["(NP"] * (MAX_OPEN + 3), "NN", *[")NP"] * (MAX_OPEN + 3)]
     assert repair(symbols, ["board"]) == (Constituent("TOP", (chain(MAX_OPEN),)), {"too deep": 3})
     assert repair(["(S"] * 100_000, ["board"]).repairs["too deep"] == 100_000 - MAX_OPEN
