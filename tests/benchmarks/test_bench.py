@@ -112,6 +112,7 @@ def run(monkeypatch, data: Path, work: Path) -> dict:
     monkeypatch.setattr(sys, "executable", str(fork_server.programs() / "python"))
     monkeypatch.setattr(bench, "SHORT_TRAINING", bench.SHORT_TRAINING | {"updates": 2})
     monkeypatch.setattr(workers, "FEWEST", 2)
+    monkeypatch.setattr(bench, "LENGTH", 3)
     monkeypatch.setattr(bench, "STARTS", 2)
     monkeypatch.setattr(bench, "FIRST_TIMES", 2)
     monkeypatch.setattr(bench, "FIRST_COMMANDS", bench.FIRST_COMMANDS[:2])

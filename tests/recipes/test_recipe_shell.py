@@ -186,7 +186,7 @@ def test_an_exp_with_other_things_is_refused_and_they_stay(sample, tmp_path):
     assert [path.name for path in (tmp_path / "exp").rglob("*")] == ["run"]
 
 
-@pytest.mark.parametrize("exp", ["with space", "quote'd", "ümläut", "a$b", "-a"])
+@pytest.mark.parametrize("exp", ["with space quote'd ümläut a$b", "-a"])
 def test_odd_paths_are_fine(sample, tmp_path, exp):
     finish([*sample, "--exp", exp], tmp_path)
     assert (tmp_path / exp / "run/made/count").exists()
@@ -337,10 +337,10 @@ def test_only_the_active_environment_or_the_one_that_is_named_is_used(tmp_path):
     assert "--venv" in finish([*words, "--help"], **without).stdout
 
 
-@pytest.mark.parametrize("name", ["SLURM_RESTART_COUNT", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID"])
-def test_an_environment_variable_is_not_evaluated(tmp_path, name):
+@pytest.mark.parametrize("names", ["SLURM_RESTART_COUNT SLURM_JOB_ID", "SLURM_ARRAY_TASK_ID"])
+def test_an_environment_variable_is_not_evaluated(tmp_path, names):
     words = [RECIPES / "table3/run.sh", "--rows", "base", "--dry_run"]
-    call(words, tmp_path, **{name: "x[$(touch mark)]"})
+    call(words, tmp_path, **dict.fromkeys(names.split(), "x[$(touch mark)]"))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -158,7 +158,8 @@ def test_in_fp16_a_training_that_was_ended_goes_on_to_the_bit(
     run: Run, data_bin, tmp_path, script, monkeypatch
 ):
     """Breaks if what --fp16 keeps beside the model, as its float32 weights, is not restored."""
-    arguments = [data_bin, *PLUGIN, *OPTIONS, "--fp16", "--fp16-init-scale", "4", "--save-dir"]
+    arguments = [data_bin, *PLUGIN, *OPTIONS, "--disable-validation", "--fp16"]
+    arguments += ["--fp16-init-scale", "4", "--save-dir"]
     run(*processes(2, script, *arguments, tmp_path / "undisturbed"))
     monkeypatch.setenv("SIGNAL", "SIGTERM 1 6")
     run(*processes(2, script, *arguments, tmp_path / "ended"), fails=True)
