@@ -14,8 +14,8 @@ from fairseq_aiayn.decoding import beam_search as module
 from fairseq_aiayn.decoding.beam_search import (
     BLOCK,
     EnsembleContinuations,
-    Search,
     Model,
+    Search,
     Symbols,
     beam_search,
     plain_beam_search,
