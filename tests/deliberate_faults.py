@@ -259,6 +259,12 @@ repairs: training_that_is_done_has_failed
   if stops and not is_done: => if stops:
 repairs: repair_acts_on_functions_that_were_not_reviewed
   if name not in out and (reason := difference(of_this)): => if False:
+checkpoints guard.py: a_checkpoint_opens_any_file
+  return not flags & WRITING and ( => return True or (
+checkpoints guard.py: a_string_of_a_checkpoint_is_evaluated
+  code.co_filename != "<string>" or library => True or library
+runs record.py: the_commit_is_that_of_another_project
+  if not output_of(*git, "ls-files", Path(__file__).name): => if False:
 repairs: repairs_are_on_though_they_are_off
   if names == ["off"]: => if False:
 checkpoints checkpoints.py: one_finite_weight_is_enough

@@ -7,15 +7,17 @@ from inspect import signature
 from pickle import UnpicklingError
 from queue import Queue
 from types import SimpleNamespace
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 import torch
+from fairseq import options
 from fairseq.data import iterators
 from originals import original
 from torch.distributed import distributed_c10d
 
 from fairseq_aiayn.repairs.memory import LOST_IN_A_ROW
+from fairseq_aiayn.repairs.options import checking_options
 from fairseq_aiayn.repairs.patches import PATCHES
 from fairseq_aiayn.repairs.prefetching import end_all
 
@@ -49,17 +51,41 @@ def test_float32_weights():
     assert state_dict(optimizer) == {}
 
 
+def test_empty_batches():
+    """The sum of ten target tokens is not divided at all."""
+    (train_step,) = originals("empty_batches")
+    for last, factor in (({"id": 2}, 0.1), ({}, 1)):
+        trainer = MagicMock(data_parallel_world_size=1, cuda=False, tpu=False)
+        trainer._prepare_sample.side_effect = lambda sample: (sample, not sample)
+        trainer.task.train_step.return_value = torch.ones(()), torch.tensor(5), {}
+        trainer.clip_grad_norm.return_value = torch.ones(())
+        trainer._sync_stats.return_value = False
+        trainer.cfg.optimization.use_bmuf = trainer.cfg.common.amp = False
+        train_step(trainer, [{"id": 1}, last])
+        (multiplied,) = trainer.optimizer.multiply_grads.call_args.args
+        assert float(multiplied) == pytest.approx(factor)
+
+
+def test_options():
+    """A score that nothing computes is asked for; fairseq notices after the first epoch."""
+    (parse_args_and_arch,) = originals("options")
+    words = ["data", "--arch", "transformer", "--best-checkpoint-metric", "bleu"]
+    assert parse_args_and_arch(options.get_training_parser(), words).eval_bleu is False
+    with pytest.raises(ValueError, match="--eval-bleu"):
+        checking_options(parse_args_and_arch)(options.get_training_parser(), words)
+
+
 def test_place():
     """With a second process, batches that none had are left out; no patience is stored."""
     epochs, groups = originals("place")
     sentences = torch.utils.data.TensorDataset(torch.arange(10))
-    options = {"collate_fn": lambda rows: [int(row[0]) for row in rows]}
-    options["batch_sampler"] = [[number] for number in range(10)]
-    before = epochs(sentences, **options)
+    chosen = {"collate_fn": lambda rows: [int(row[0]) for row in rows]}
+    chosen["batch_sampler"] = [[number] for number in range(10)]
+    before = epochs(sentences, **chosen)
     batches = before.next_epoch_itr(shuffle=False)
     seen = [next(batches)[0] for _ in range(4)]
     for rank in range(2):
-        after = epochs(sentences, num_shards=2, shard_id=rank, **options)
+        after = epochs(sentences, num_shards=2, shard_id=rank, **chosen)
         after.load_state_dict(before.state_dict())
         seen += [batch[0] for batch in after.next_epoch_itr(shuffle=False) if batch]
     assert sorted(seen) != [*range(10)]
