@@ -107,25 +107,27 @@ class ModelOfRun:
 
 
 def folder_or_run(run: Path) -> Path | Checkpoint:
-    """Return a model folder as it is given, or the checkpoint of a run of the recipes; raises
-    OSError or ValueError for a run without a model, or whose text has been replaced."""
+    """Return a model folder as it is given, or the checkpoint of a run of the recipes, given by its
+    directory or that of one of a parser's searches in it; raises OSError or ValueError for a run
+    without a model, or whose text has been replaced."""
     if (run / CONFIG).exists():
         return run
-    if not (run / MODEL).exists():
+    places = [place for place in (run, run.absolute().parent) if (place / MODEL).exists()]
+    if not places:
         raise ValueError(
             f"{run}: expected a model folder, or a run with its {MODEL}; --checkpoint and"
             " --data-bin name the model of an earlier recipe's run, which has none"
         )
-    model = read_dataclass(ModelOfRun, run / MODEL)
-    settings = read_settings(run / "training.json")
-    data = run / model.data
+    model = read_dataclass(ModelOfRun, places[0] / MODEL)
+    settings = read_settings(places[0] / "training.json")
+    data = places[0] / model.data
     seal = data / "sha256"
     text_sha256 = seal.read_text(encoding="utf-8").split(" ")[0] if seal.exists() else None
     if text_sha256 and settings.text_sha256 not in (None, text_sha256):
         raise ValueError(f"{data}: expected the text of {run}, but it has been made anew since")
     told = {"data": settings.corpus, "scores": _scores(run / "score.json")}
     told = {name: words for name, words in told.items() if words}
-    return Checkpoint(run / model.checkpoint, data, *text_of_data(data), told)
+    return Checkpoint(places[0] / model.checkpoint, data, *text_of_data(data), told)
 
 
 def text_of_data(data: Path) -> tuple[TextProcessing, Path | None]:

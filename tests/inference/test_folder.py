@@ -76,12 +76,13 @@ def test_every_kind_of_model_comes_back(kind, precision, tmp_path):
 
 
 def test_a_run_says_where_its_model_is(tmp_path, monkeypatch):
-    """From the run's own directory, too."""
+    """From the run's own directory. A parser's search has one within it."""
     run = small_run(tmp_path / "exp of mine")
+    (run / "test").mkdir()
     score = {"score": 24.2345, "signature": "case:mixed"}
     (run / "score.json").write_text(json.dumps({"paper": score, "sacrebleu": "none"}))
-    monkeypatch.chdir(run)
-    for given in (run, Path("..", run.name), Path()):
+    monkeypatch.chdir(run / "test")
+    for given in (run, run / "test", Path("..", "test"), Path()):
         model = folder_or_run(given).read()
         assert model.config.text == TextProcessing("byte_pairs", lowercase=True)
         assert model.config.told["data"] == "invented"
