@@ -117,6 +117,7 @@ small_budget() {
 
 # Set flags to what `aiayn flags` prints for the row, changed by the options (of a repeated flag, the
 # last counts), search to the paper's search, and average to a number.
+declare -A printed=() # by aiayn flags
 find_flags() {
     local asked=(--system "$system" --gpus $((gpus * nodes))) name option kept updates every
     for name in max_update warmup lr_factor batch_tokens max_tokens interval; do
@@ -124,8 +125,9 @@ find_flags() {
         option=--${option/interval/save_interval_updates}
         [[ ${!name} == auto ]] || asked+=("${option//_/-}" "${!name}")
     done
-    read -ra flags < <(aiayn flags "$row" "${asked[@]}") || fatal "this training is not possible"
-    read -ra search < <(aiayn flags "$row" --search) || fatal "this search is not possible"
+    read -ra flags <<<"${printed["$row ${asked[*]}"]:=$(aiayn flags "$row" "${asked[@]}")}"
+    ((${#flags[@]})) || fatal "this training is not possible"
+    read -ra search <<<"${printed[$row]:=$(aiayn flags "$row" --search)}"
     read -rd '' -a further <<<"$train_options" || true # it fails where the text ends
     kept=$(flag_value --keep-interval-updates "${flags[@]}") || exit
     average=${average/auto/"$kept"} # what the row averages is kept, so that it can be averaged later
