@@ -29,9 +29,10 @@ logging.raiseExceptions = False
 # A shell lets what it starts in the background ignore Ctrl-C, and so would what a test starts
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# fairseq sets the first, and scikit-learn, which fairseq imports, the others
+# fairseq sets the first, TensorBoard the last, and scikit-learn, which fairseq imports, the others
 SET_BY_LIBRARIES = {"PYTHONWARNINGS": "ignore:semaphore_tracker:UserWarning"}
 SET_BY_LIBRARIES |= {"KMP_DUPLICATE_LIB_OK": "True", "KMP_INIT_AT_FORK": "FALSE"}
+SET_BY_LIBRARIES |= {"CRC32C_SW_MODE": "auto"}
 LONGEST_FIRST = ("recipes", "system", "benchmarks")  # pytest-xdist keeps the order of files
 
 
