@@ -33,9 +33,8 @@ def table(files: Sequence[Path]) -> str:
     columns = [cells(path) for path in files]
     names = dict.fromkeys(name for column in columns for name in column)
     lines = [[name, *(column.get(name, "") for column in columns)] for name in names]
-    return blocks_as_markdown(
-        [Table(["median (quartiles)", *(p.name for p in files)], lines)], one_line
-    )
+    header = ["median (quartiles)", *(path.name for path in files)]
+    return blocks_as_markdown([Table(header, lines)], one_line)
 
 
 def main() -> None:

@@ -3,9 +3,8 @@
     python benchmarks/translating_worker.py cpu fairseq-generate DATA OPTIONS...
     python benchmarks/translating_worker.py cpu ctranslate2 CHECKPOINT DATA LENGTH MAX_TOKENS
 
-Each order is to translate the test set. The answer has the sentences per second of the search
-alone, as fairseq-generate prints them, and the peak memory of the process. LENGTH is that of every
-translation.
+Each order is to translate the test set, in LENGTH tokens a sentence. The answer has the sentences
+per second of the search alone, as fairseq-generate prints them, and the process's peak memory.
 """
 
 from __future__ import annotations
