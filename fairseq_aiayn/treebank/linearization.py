@@ -15,12 +15,13 @@ stay unchanged.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from fairseq_aiayn.files import source_name, stream_lines
+from fairseq_aiayn.treebank.forms import reader_of, without_features
 from fairseq_aiayn.treebank.trees import (
     ATOM,
     ROOT_LABEL,
@@ -105,7 +106,6 @@ def source_text(words: Sequence[str]) -> str:
 # Normalization
 
 
-TRACE = "-NONE-"
 # A label that begins with one of these characters (-LRB-) stays whole; any other is cut before the
 # first of them.
 CATEGORY = re.compile(r"[^-=|]+")
@@ -142,8 +142,9 @@ def normalize(tree: Constituent, collapse_unary: bool = False) -> Constituent:
     """Return a tree with one root, TOP, in place of one or several wrappers, without function tags,
     traces and constituents that hold only traces and, with `collapse_unary`, without an X whose
     only child is an X. Raises ValueError if no word is left, if the tree is deeper than MAX_DEPTH
-    brackets, and like `require_tag`."""
-    kept = _clean(Constituent(ROOT_LABEL, _unwrapped(tree)), collapse_unary, MAX_DEPTH)
+    brackets, and like `require_tag` and `reader_of`."""
+    top = Constituent(ROOT_LABEL, _unwrapped(tree))
+    kept = _clean(top, reader_of(tree), collapse_unary, MAX_DEPTH)
     if kept is None:
         rule = "a tree must have a word besides traces, has none"
         raise ValueError(f"{rule}: {write_tree(tree):.60}")
@@ -163,17 +164,19 @@ def _unwrapped(tree: Constituent) -> tuple[Constituent | Word, ...]:
     return tuple(nodes)
 
 
-def _clean(node: Constituent, collapse_unary: bool, room: int) -> Constituent | None:
+def _clean(
+    node: Constituent, read: Callable[[Word], Word | None], collapse_unary: bool, room: int
+) -> Constituent | None:
     """Return a normalized constituent with at most `room` nested brackets, None if it is empty."""
     if room < 2:
         raise ValueError(f"expected at most {MAX_DEPTH} brackets inside each other, got more")
     children: list[Constituent | Word] = []
     for child in node.children:
         if isinstance(child, Word):
-            if child.tag != TRACE:
-                require_tag(child.tag)
-                children.append(child)
-        elif (kept := _clean(child, collapse_unary, room - 1)) is not None:
+            if (word := read(child)) is not None:
+                require_tag(word.tag)
+                children.append(word)
+        elif (kept := _clean(child, read, collapse_unary, room - 1)) is not None:
             children.append(kept)
     if not children:
         return None
@@ -187,5 +190,6 @@ def _clean(node: Constituent, collapse_unary: bool, room: int) -> Constituent | 
 
 def category(label: str) -> str:
     """Return the label of a constituent without function tags, indices and alternatives."""
+    label = without_features(label)
     match = CATEGORY.match(label)
     return match[0] if match else label

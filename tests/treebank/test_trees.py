@@ -205,6 +205,14 @@ def test_a_word_is_one_word_of_the_source(form):
         ("(S (NP (NP (NN x)) (NN y)))", "(S (NP (NP (NN x)) (NN y)))", ""),
         ("(S (VP (S (VP (VB x)))))", "(S (VP (S (VP (VB x)))))", ""),
         ("(NN (NN x))", "(NN (NN x))", ""),  # a word is no constituent
+        # Historical treebanks: no text, and traces without -NONE-
+        ("( (S (CODE <P_1>) (NP *con*) (C 0) (VB x)) (ID A,1.2))", "(S (VB x))", ""),
+        ("( (S (NP-SBJ (N x)) (WNP-2 0) (NP *T*-2)) (CODE {COM:y}) (ID A))", "(S (NP (N x)))", ""),
+        ("(S (UH *sigh*) (NP (CD 0) (ID x)))", "(S (UH *sigh*) (NP (CD 0) (ID x)))", ""),
+        ("(S##head=1## (NP-SUJ##x=y## (D##lem=le|c=D## Le)))", "(S (NP (D Le)))", ""),  # SPMRL
+        ("(S (# ##) (NN a##b))", "(S (# ##) (NN a##b))", ""),
+        ("(S (NP (DT 0=the) (NN 1=a=b)) (VB 2=x))", "(S (NP (DT the) (NN a=b)) (VB x))", ""),
+        ("(S (NP (CD 1=2)))", "(S (NP (CD 1=2)))", ""),
     ],
 )
 def test_one_root_without_function_tags_and_traces(treebank, expected, collapsed):
@@ -230,6 +238,13 @@ def test_what_no_sequence_can_stand_for_is_refused():
     assert repair(linearize(deepest, "pos"), ["board"]) == (deepest, {})
     for tree in (chain(MAX_OPEN + 1), chain(10_000), *parse("(ROOT (NP (-NONE- *)))")):
         fault_of(normalize, tree)
+    for treebank, fault in {
+        "(S (NP *T*-1) (VB x))": "expected a trace to have the tag -NONE-, got",
+        "(S (NP *-1) (VB x))": "expected a trace to have the tag -NONE-, got",
+        "(S (NN 1=x) (VB 0=y))": "expected words in the order of their numbers, got",
+        "(S (DT 1) (NN 2) (VB 3))": "expected words, got their numbers: 1 2 3",
+    }.items():
+        assert fault_of(normalize, *parse(treebank)).startswith(fault)
     for symbol in ("<unk>", "madeupword0000"):  # fairseq's own
         fault_of(normalize, *parse(f"(NP (DT the) ({symbol} board))"))
         assert words_of(normalize(*parse(f"(NP (NN {symbol}))"))) == [("NN", symbol)]
