@@ -45,8 +45,11 @@ def byte_pairs(codes: Path) -> CutLine:
         with codes.open(encoding="utf-8", newline="\n") as stream, redirect_stderr(io.StringIO()):
             bpe = BPE(stream)
             bpe.segment("word")  # fails for codes of an unknown version
+            if all(second.removesuffix("</w>").isdecimal() for _, second in bpe.bpe_codes):
+                raise ValueError
     except (ValueError, SystemExit, NotImplementedError) as error:
-        raise ValueError(f"{codes}: expected the codes of subword-nmt learn-bpe") from error
+        got = kind_of_codes(codes)
+        raise ValueError(f"{codes}: expected the codes of subword-nmt learn-bpe{got}") from error
 
     @lru_cache(CACHED_WORDS)
     def segment(word: str) -> str:
@@ -54,6 +57,16 @@ def byte_pairs(codes: Path) -> CutLine:
         return bpe.segment(word)
 
     return lambda line: " ".join(segment(word) for word in line.split(" ") if word)
+
+
+def kind_of_codes(path: Path) -> str:
+    """Return what a file has in place of subword-nmt's codes; empty if that is not known."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        lines = [line.split() for line in islice(file, 9)]
+    if {len(line) for line in lines} == {3}:
+        return ", got three columns, as fastBPE writes them"
+    is_dictionary = lines and all(line[1:] and line[-1].isdecimal() for line in lines)
+    return ", got words and their counts, as in a dictionary" if is_dictionary else ""
 
 
 def sentence_pieces(model: Path) -> CutLine:

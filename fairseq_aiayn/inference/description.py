@@ -197,12 +197,16 @@ class Vocabulary:
 
 def read_vocabulary(path: Path) -> Vocabulary:
     """Read lines of a type and its count, after the special types; raises OSError, or ValueError
-    with the file and the line for another line."""
+    with the file and the line for another line, and for a type that was there before."""
     types = list(SPECIAL)
+    seen = set(types)
     for number, line in enumerate(stream_lines(path), start=1):
         match = VOCABULARY_LINE.fullmatch(line)
         if not match:
             raise ValueError(f"{path}:{number}: expected a word and its count, got {line[:60]!r}")
+        if match[1] in seen and not match[2]:
+            raise ValueError(f"{path}:{number}: {match[1]!r} is in the file or special already")
+        seen.add(match[1])
         types.append(match[1])
     return Vocabulary(tuple(types), path)
 

@@ -471,6 +471,15 @@ def test_a_file_that_cuts_nothing_is_named(read, content, tmp_path):
         read(path)
 
 
+def test_other_files_than_codes_are_named_for_what_they_are(tmp_path):
+    for content, kind in {
+        "i n 998\ne r 997\nth e</w> 996\n": "three columns, as fastBPE writes them",
+        "the 100\nof 90\n": "words and their counts, as in a dictionary",
+    }.items():
+        (tmp_path / "file").write_text(content)
+        assert fault_of(byte_pairs, tmp_path / "file").endswith(f"got {kind}")
+
+
 def test_a_model_has_the_pieces_that_sentencepiece_learns(tmp_path):
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(LINES),

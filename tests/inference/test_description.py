@@ -50,6 +50,12 @@ def test_numbers_and_pieces_are_fairseqs(tmp_path):
     path.write_text(f"the 5\nno count\n{DICTIONARY}")
     rule = f"{path}:2: expected a word and its count, got 'no count'"
     assert fault_of(read_vocabulary, path) == rule
+    for word in ("the", "</s>"):  # fairseq refuses them, too
+        path.write_text(f"the 5\n{word} 4\n")
+        rule = f"{path}:2: {word!r} is in the file or special already"
+        assert fault_of(read_vocabulary, path) == rule
+        with pytest.raises(RuntimeError, match=word):
+            Dictionary.load(str(path))
 
 
 def moses(language: str) -> MosesTokenizer:
