@@ -12,9 +12,7 @@ from fairseq.dataclass.utils import omegaconf_no_object_check
 from omegaconf import DictConfig
 
 
-def state_of(
-    model: Mapping[str, torch.Tensor] | None = None, updates: int = 1, **more: object
-) -> dict:
+def state_of(model: Mapping | None = None, updates: int = 1, **more: object) -> dict:
     """A training after so many updates; `more` has the options of the model, as args or as cfg."""
     history = {"criterion_name": "x", "optimizer_name": "x", "lr_scheduler_state": {}}
     return {
