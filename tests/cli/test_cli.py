@@ -62,9 +62,7 @@ def test_bad_input_is_one_line_and_status_2(run_command, capsys, error, message)
     assert capsys.readouterr() == ("", f"aiayn do-it: {message}\n")
 
 
-def test_an_interrupt_is_quiet_and_a_fault_of_ours_keeps_its_traceback(
-    run_command, capsys, monkeypatch
-):
+def test_an_interrupt_is_quiet_and_a_fault_has_a_traceback(run_command, capsys, monkeypatch):
     assert run_command(raising(KeyboardInterrupt())) == 130
     assert capsys.readouterr().err == ""
     with pytest.raises(KeyError):

@@ -43,9 +43,7 @@ def test_translations_are_the_apis_in_order(folder, aiayn, give):
     give(TEXT)
     _, out, _ = aiayn("translate", folder, *options, "--nbest", 3, "--scores")
     found = [line.split("\t") for line in out.splitlines()]
-    lines = [
-        (output.score, output.log_p, output.text) for outputs in expected for output in outputs
-    ]
+    lines = [(one.score, one.log_p, one.text) for outputs in expected for one in outputs]
     for empty in (0, len(SENTENCES) + 1):  # three lines for every sentence, an empty one too
         assert found[3 * empty + 1 : 3 * empty + 3] == [[""], [""]]
     found = [line for line in found if line != [""]]
@@ -78,11 +76,8 @@ def test_both_engines_write_the_same(kind, precision, tmp_path, translate):
     assert "CTranslate2" in err and "--engine aiayn" in err and err.count("\n") == 1
 
 
-def test_ctranslate2_translates_with_the_folders_own_files_and_settings(
-    fast_folder, translate, monkeypatch
-):
-    """Breaks if a changed file is used, or if the search's defaults come from elsewhere; without
-    the files or the package, our own search translates."""
+def test_ctranslate2_uses_the_folders_files_and_settings(fast_folder, translate, monkeypatch):
+    """None that were changed; without the files or the package, our own search translates."""
     expected = translate(fast_folder)
     int8 = translate(fast_folder, "--engine", "ctranslate2", "--quantization", "int8")
     assert int8[0] == 0 and "translating" not in int8[2]
@@ -123,9 +118,7 @@ def test_every_engine_has_the_same_limits(option, numbers, fast_folder, refused)
         assert "must be" in message
 
 
-def test_without_its_files_ctranslate2_is_refused_with_the_command_that_writes_them(
-    run, folder, aiayn, translate, tmp_path
-):
+def test_ctranslate2_is_refused_with_what_writes_its_files(run, folder, aiayn, translate, tmp_path):
     data = run.parent / "bin"
     checkpoint = ("--checkpoint", run / "checkpoints/checkpoint_last.pt", "--data-bin", data)
     cut = ("--bpe-codes", data / "codes", "--lowercase")
@@ -178,9 +171,8 @@ def test_a_sentence_that_cannot_be_a_tree_is_named_or_skipped(parser_folder, aia
     assert aiayn("parse", *options)[2].startswith("aiayn parse: standard input:3: a word")
 
 
-def test_a_terminal_is_asked_again_after_an_invalid_line(
-    folder, parser_folder, aiayn, give, monkeypatch
-):
+def test_a_terminal_is_asked_again(folder, parser_folder, aiayn, give, monkeypatch):
+    """After an invalid line."""
     give(b"caf\xe9\n" + b"x " * 1025 + b"\n\nthe cat\n", terminal=True)
     status, out, err = aiayn("translate", folder, "--scores", "--beam", 1, "--cpu")
     empty, translation = out.splitlines()
@@ -193,9 +185,7 @@ def test_a_terminal_is_asked_again_after_an_invalid_line(
     assert "'(b'" in err
 
 
-def test_a_folder_a_run_and_a_checkpoint_are_the_same_model(
-    run, aiayn, translate, tmp_path, monkeypatch
-):
+def test_folder_run_and_checkpoint_are_one_model(run, aiayn, translate, tmp_path, monkeypatch):
     root, data = tmp_path, run.parent / "bin"
     checkpoint = ("--checkpoint", run / "checkpoints/checkpoint_last.pt", "--data-bin", data)
     cut = ("--bpe-codes", data / "codes", "--lowercase")
@@ -252,14 +242,12 @@ def test_the_card_has_a_command_that_works(task, folder, parser_folder, aiayn, g
         ("export ROOT --checkpoint c --data-bin b --output OUT", "expected exactly one of RUN"),
     ],
 )
-def test_options_that_do_not_fit_are_one_line_and_write_nothing(
-    given, rule, folder, parser_folder, tmp_path, refused
-):
-    root = tmp_path
-    places = {"FOLDER": folder, "PARSER": parser_folder, "ROOT": root, "OUT": root / "out"}
+def test_options_that_do_not_fit(given, rule, folder, parser_folder, tmp_path, refused):
+    """One line says so, and nothing is written."""
+    places = {"FOLDER": folder, "PARSER": parser_folder, "ROOT": tmp_path, "OUT": tmp_path / "out"}
 
     def filled(text: str) -> str:
         return re.sub("[A-Z]{3,}", lambda match: str(places.get(match[0], match[0])), text)
 
     assert filled(rule) in refused(*map(filled, given.split()))
-    assert not [*root.iterdir()]
+    assert not [*tmp_path.iterdir()]
