@@ -37,11 +37,8 @@ KINDS = {  # what each kind of model has beside the sizes
     SHARED: {},
     "target embeddings shared": {"share_decoder_input_output_embed": True},
     "no embeddings shared": {"untied_embeddings": True},
-    "learned positions": {
-        "learned_positions": True,
-        "max_source_positions": 80,
-        "max_target_positions": 85,
-    },
+    "learned positions": {"learned_positions": True}
+    | {"max_source_positions": 80, "max_target_positions": 85},
     "keys unlike values": {"d_k": 6, "d_v": 3},
     "parser": {"arch": "aiayn_parsing_tiny", "task": "aiayn_parsing"},
 }

@@ -12,8 +12,7 @@ from fairseq_aiayn.inference.engine import Engine, pieces_of
 
 @given(st.lists(st.integers(0, 9), max_size=20), st.integers(1, 30), st.integers(1, 25))
 def test_an_engine_maps_each_sentence_in_its_place(lengths, batch_tokens, at_once):
-    """Whatever the batches, which have no more tokens than allowed, with padding; the error of an
-    invalid sentence, here one of more than 7 tokens, comes after the outputs before it."""
+    """The error of a sentence, here of more than 7 tokens, comes after the outputs before it."""
 
     def read(sentence: tuple[int, int]) -> tuple[int, int]:
         if sentence[1] > 7:
@@ -26,10 +25,7 @@ def test_an_engine_maps_each_sentence_in_its_place(lengths, batch_tokens, at_onc
 
     sentences = [*enumerate(lengths, start=1)]
     engine = Engine(read, run, lambda: "empty", batch_tokens, itemgetter(1))
-    expected = [
-        "too long" if sentence[1] > 7 else sentence if sentence[1] else "empty"
-        for sentence in sentences
-    ]
+    expected = ["too long" if one[1] > 7 else one if one[1] else "empty" for one in sentences]
     outputs = engine.outputs(sentences, at_once)
     assert [str(o) if isinstance(o, ValueError) else o for o in outputs] == expected
     stream = engine.stream(sentences, at_once)

@@ -3,8 +3,7 @@
 import json
 import resource
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,8 +44,7 @@ def refused(path: Path) -> str:
     [*((kind, "float32") for kind in KINDS), *((SHARED, half) for half in ("float16", "bfloat16"))],
 )
 def test_every_kind_of_model_comes_back(kind, precision, tmp_path):
-    """From a checkpoint to a folder, whose parameters are shared as before, to a checkpoint: bit
-    for bit, but for what a precision of the folder rounds."""
+    """From a checkpoint to a folder to a checkpoint: bit for bit, or rounded by it."""
     small, dtype = small_model(tmp_path / "model", kind), getattr(torch, precision)
 
     def are_rounded(weights: Iterable[torch.Tensor], before: Iterable[torch.Tensor]) -> bool:
@@ -108,23 +106,19 @@ def test_a_file_that_is_cut_off_or_missing_is_named(name, folder):
 
 
 @pytest.mark.parametrize(
-    ("names", "value", "rule"),
+    ("change", "rule"),
     [
-        ("format", 2, "format"),
-        ("sizes.N", 3, "decoder.layers.2"),
-        ("sizes.d_model", 10**12, "size mismatch"),
-        ("learned_lengths", [10**15, 9], "encoder.position"),
-        ("sha256", {}, "SHA-256"),
+        (lambda config: config.update(format=2), "format"),
+        (lambda config: config["sizes"].update(N=3), "decoder.layers.2"),
+        (lambda config: config["sizes"].update(d_model=10**12), "size mismatch"),
+        (lambda config: config.update(learned_lengths=[10**15, 9]), "encoder.position"),
+        (lambda config: config.update(sha256={}), "SHA-256"),
     ],
 )
-def test_a_configuration_that_does_not_fit_is_named(names, value, rule, folder):
+def test_a_configuration_that_does_not_fit_is_named(change, rule, folder):
     """Sizes that no memory could hold are refused before any memory is taken for them."""
     config = json.loads((folder / "config.json").read_text())
-    *outer, last = names.split(".")
-    inside = config
-    for name in outer:
-        inside = inside[name]
-    inside[last] = value
+    change(config)
     (folder / "config.json").write_text(json.dumps(config))
     message = refused(folder)
     assert message.startswith(str(folder)) and rule in message
@@ -178,20 +172,14 @@ def test_a_checkpoint_that_cannot_be_a_folder_is_named(changes, rule, small, tmp
     assert rule in fault_of(replace(small, checkpoint=tmp_path / "checkpoint.pt").read)
 
 
-@contextmanager
-def full_disk(free: int) -> Iterator[None]:
-    """Let this process write at most so many bytes into each file: a write fails halfway."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (free, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 def test_what_a_failed_export_leaves_is_no_model_and_in_nobodys_way(small, tmp_path):
-    with full_disk(1_000), pytest.raises(OSError, match="File too large"):
-        small.export(tmp_path / "folder")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))  # a write fails halfway
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            small.export(tmp_path / "folder")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     state = read_checkpoint(small.checkpoint)
     state["model"]["encoder.stack.layers.0.feed_forward.W_1.bias"][3] = 1e6
     torch.save(state, tmp_path / "checkpoint.pt")

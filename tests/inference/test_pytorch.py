@@ -1,5 +1,4 @@
-"""A model folder in use: search, scores, encoder outputs and attention are those of the plugin's
-model, in order, and without fairseq."""
+"""A model folder in use, without fairseq, gives what the plugin's model gives, in order."""
 
 import os
 import re
@@ -60,8 +59,7 @@ def tokens_of(small: Small, translator: Translator, sentence: str) -> torch.Tens
     [(1, 0.0, 1, "float32"), (4, 0.6, 3, "float32"), (4, 0.6, 1, "bfloat16")],
 )
 def test_the_search_is_the_plugins(small, exported, translator, beam, alpha, nbest, precision):
-    """All sentences in one batch, padded by fairseq's own function; in bfloat16 one at a time,
-    because rounding depends on the padding of a batch."""
+    """In one batch; in bfloat16 one at a time, because rounding depends on a batch's padding."""
     config = replace(small.task.cfg, search_precision=precision)
     task = type(small.task)(config, small.task.source_dictionary, small.task.target_dictionary)
     options = Namespace(beam=beam, lenpen=alpha, nbest=nbest)
@@ -99,9 +97,8 @@ def test_defaults_are_the_papers_and_batches_change_nothing(translator, exported
 def test_scores_are_those_of_the_full_forward(small, translator):
     targets = [*SENTENCES[1:], SENTENCES[0]]
     target_dictionary = small.task.target_dictionary
-    for source, target, score in zip(
-        SENTENCES, targets, translator.score(SENTENCES, targets), strict=True
-    ):
+    scores = translator.score(SENTENCES, targets)
+    for source, target, score in zip(SENTENCES, targets, scores, strict=True):
         pieces = " ".join(translator.cut_target(target))
         y = target_dictionary.encode_line(pieces, add_if_not_exist=False).long()
         x = tokens_of(small, translator, source)
@@ -141,11 +138,7 @@ def test_attention_without_a_target_is_that_of_the_pieces_that_the_model_wrote(f
         (lambda t: t.translate(["a", None]), TypeError, "expected a sentence"),
         (lambda t: t.translate(["a b", "a " * 1025]), ValueError, "sentence 2: expected at most"),
         (lambda t: t.translate(["a"], beam=0), ValueError, "beam.* got 0"),
-        (
-            lambda t: t.translate(["a"], beam=2.5),
-            ValueError,
-            "beam must be a whole number, got 2.5",
-        ),
+        (lambda t: t.translate(["a"], beam=2.5), ValueError, "beam must be a whole number, got"),
         (lambda t: t.score(["a", "b"], ["a", ""]), ValueError, "sentence 2: .* both sides"),
         (lambda t: t.score(["a"], ["b", "c"]), ValueError, "^expected 1 targets, .* got 2$"),
         (lambda t: t.score(["a"], iter("bc")), ValueError, "^expected 1 targets, .* got 2$"),
