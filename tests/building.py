@@ -53,9 +53,7 @@ def count(model: torch.nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def sharp_model(
-    task: object, row: Row, seed: int, sharpness: float, **sizes: int | str
-) -> AiaynModel:
+def sharp_model(task: object, row: Row, seed: int, sharpness: float, **sizes: object) -> AiaynModel:
     """A small model with sharp output distributions, like those of a trained one."""
     torch.manual_seed(seed)
     lengths = {"max_source_positions": 64, "max_target_positions": 64}
@@ -87,9 +85,7 @@ def product_types(monkeypatch: pytest.MonkeyPatch) -> list[torch.dtype]:
     return types
 
 
-def plain_model(
-    words: Dictionary, sizes: Dimensions, autocast: torch.dtype | None = None
-) -> AiaynModel:
+def plain_model(words: Dictionary, sizes: Dimensions, autocast=None) -> AiaynModel:
     """A small model without options, with the same weights every time."""
     torch.manual_seed(0)
     transformer = create_transformer(sizes, len(words), len(words), words.pad())

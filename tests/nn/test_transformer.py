@@ -1,10 +1,5 @@
-"""Section 3: layers, the assembled Transformer, and its decoding token by token, which equals the
-full forward pass; dropout (5.4) and initial weights.
-
-What depends on the device gives the same everywhere; model, loss and search run on the device meta,
-where an operation fails that creates a tensor on the CPU or reads a value. tests/paper compares
-outputs and gradients with the equations.
-"""
+"""Section 3: layers, the Transformer, its decoding token by token; dropout (5.4), initial weights.
+tests/paper compares outputs and gradients with the equations."""
 
 import math
 import subprocess
@@ -66,9 +61,8 @@ def test_a_mask_is_needed_where_something_is_padding() -> None:
     assert torch.equal(needed_mask(padded, PAD), padding_mask(padded, PAD))
     assert needed_mask(whole, PAD) is None
     model = create_transformer(DIMENSIONS, V, V, PAD).eval()
-    torch.testing.assert_close(
-        model.encode(whole, None), model.encode(whole, padding_mask(whole, PAD))
-    )
+    masked = model.encode(whole, padding_mask(whole, PAD))
+    torch.testing.assert_close(model.encode(whole, None), masked)
 
 
 def test_a_transformer_can_be_exported() -> None:
@@ -130,10 +124,8 @@ def whole(model: Transformer, source: Tensor, history: Tensor) -> Tensor:
 @pytest.mark.parametrize("follows", [True, False], ids=["follow", "reorder"])
 @torch.no_grad()
 def test_steps_equal_the_whole_forward_pass(source: Tensor, follows: bool) -> None:
-    """K beams, after one with `follow`, over several removals of unseen nodes; some are continued
-    twice, some never; sentences end. Breaks if a step has the wrong position, a beam sees a node of
-    another or loses one of its own, the mask does not stay with its sentence, or something is kept
-    on modules, where another search would change it."""
+    """Breaks if a step has the wrong position, a beam sees a node of another or loses one, a mask
+    leaves its sentence, or something is kept on modules, where another search would change it."""
     model = transformer()
     state, other = start(model, source), start(model, PADDED)
     beams = 1 if follows else K
@@ -214,19 +206,12 @@ class Recorder:
         monkeypatch.setattr(attention_module, "fused_attention", attend)
 
 
-def training_transformer(sizes: Dimensions = DIMENSIONS) -> Transformer:
-    """A Transformer in training mode."""
-    torch.manual_seed(0)
-    return create_transformer(sizes, 10, 10, padding=1)
-
-
 @pytest.mark.parametrize("attention_dropout", [0.0, 0.4])
 def test_exactly_the_tensors_of_section_5_4(monkeypatch, attention_dropout):
-    """Breaks if dropout is inside the feed-forward layer, on embeddings before the positions are
-    added, after the norm or after the sum, if a sub-layer or an embedding sum has none, or if
-    evaluation drops; and if attention weights are dropped without being asked for, as section 6.3
-    does for parsing, or with P_drop."""
-    model = training_transformer(replace(DIMENSIONS, attention_dropout=attention_dropout))
+    """Breaks if dropout is elsewhere than on embedding sums and outputs of sub-layers, or if
+    attention weights are dropped without being asked for, as in section 6.3, or with P_drop."""
+    sizes = replace(DIMENSIONS, attention_dropout=attention_dropout)
+    model = create_transformer(sizes, 10, 10, padding=1)
     expected: list[Tensor] = []
     for module in model.modules():
         if isinstance(module, MultiHeadAttention | FeedForward):
@@ -249,8 +234,7 @@ def test_exactly_the_tensors_of_section_5_4(monkeypatch, attention_dropout):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_dropped_attention_weights_are_0_and_the_others_larger(dtype):
-    """Breaks if weights are dropped before the softmax, at another rate, or not scaled. With Q = 0
-    all weights are equal, and with V the identity the output is the weights."""
+    """With Q = 0 all weights are equal, and with V the identity the output is the weights."""
     torch.manual_seed(0)
     Q, V = torch.zeros(1, 1, 4000, 4, dtype=dtype), torch.eye(4, dtype=dtype)[None, None]
     weights = fused_attention(Q, V, V, None, False, 0.2)
@@ -277,8 +261,6 @@ def test_dropout_drops_and_scales_every_element_by_itself(dtype):
     y.sum().backward()
     torch.testing.assert_close(x.grad, kept.to(dtype) / (1 - p))
 
-
-# Each scheme has the bounds of the implementation that it is named after.
 
 # Large enough for the largest value to come within 3% of its bound
 WIDE = Dimensions(N=1, d_model=64, d_ff=256, h=4, d_k=8, d_v=16, P_drop=0.1)
@@ -333,6 +315,7 @@ B, S, T, k, END = 3, 5, 4, 2, 2
 
 @pytest.fixture
 def meta():
+    """A device on which an operation fails that makes a tensor on the CPU or reads a value."""
     with torch.device("meta"):
         yield
 
@@ -374,8 +357,7 @@ def test_steps_of_a_search(meta):
 )
 @pytest.mark.parametrize("legal", ["everything", "no padding", "the past"])
 def test_attention_is_equation_1(dtype, trains, legal):
-    """Breaks with another scale, polarity of the mask or causality, in PyTorch's kernel or where a
-    CPU computes the equation as written: in bfloat16 with gradients. tests/paper has the heads."""
+    """In PyTorch's kernel, and where a CPU computes it as written: in bfloat16 with gradients."""
     torch.manual_seed(0)
     Q, K, V = (torch.randn(2, 3, T, n, dtype=dtype) for n in (6, 6, 2))
     padding = torch.tensor([[True] * T, [False, True, True, False]])[:, None, None]
@@ -433,7 +415,4 @@ print((pages() - before) * 4096 // 2**20)
 
 def test_products_of_many_shapes_take_no_more_memory():
     """Breaks if oneDNN keeps something for each of them: 1,185 MiB for these 500."""
-    grown = subprocess.run(
-        [sys.executable, "-c", SHAPES], capture_output=True, text=True, check=True
-    )
-    assert int(grown.stdout) < 300
+    assert int(subprocess.check_output([sys.executable, "-c", SHAPES])) < 300
