@@ -39,11 +39,7 @@ SIZES = {number: PER_SECTION for number in range(2, 23)} | {23: TEST}
 
 
 def write_treebank(directory: Path) -> Path:
-    """Write the sections of Treebank-3's wsj, one of their files compressed.
-
-    What no section of the paper's sets should read is broken: section 24, a copy that an editor
-    left.
-    """
+    """Write the sections of Treebank-3's wsj, one file compressed; what nobody reads is broken."""
     for number, size in SIZES.items():
         section = directory / f"{number:02d}"
         section.mkdir(parents=True)

@@ -1,5 +1,4 @@
-"""What a corpus.toml says, and how a wrong one is refused; texts where they lie, and the sets made
-of them; training text becomes clean tokens, as Moses makes them, and subwords."""
+"""corpus.toml; texts where they lie, and the sets made of them; clean tokens, and subwords."""
 
 import gzip
 import io
@@ -21,7 +20,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recipe_runs import RECIPES, refusal, script
 from sacremoses.cli import cli
-from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from fairseq_aiayn.corpus import cleaning, manifest, moses, subwords, texts
@@ -208,10 +206,7 @@ def test_memory_does_not_grow_with_the_text_and_nothing_is_unpacked(tmp_path):
         ('<SEG ID="1">one</SEG>\n<Seg>two</seG >', ["one", "two"]),
         ('<seg\n id="1">\none\n   and\ttwo\n</seg>', ["one and two"]),
         ("<seg>AT&amp;T &lt;b&gt; &quot;q&quot; &#8217; &#xE9;</seg>", ['AT&T <b> "q" ’ é']),
-        (
-            "<seg>R & D, rock&region, &copy 5, &notit;</seg>",
-            ["R & D, rock&region, &copy 5, &notit;"],
-        ),
+        ("<seg>R & D, &region, &copy 5, &notit;</seg>", ["R & D, &region, &copy 5, &notit;"]),
         ("<seg>a&#10;b&#13;&#32;c</seg>", ["a b c"]),
         ("<seg>«\u00a0oui\u202f!\u00a0» a\u2028b</seg>", ["«\u00a0oui\u202f!\u00a0» a\u2028b"]),
     ],
@@ -270,9 +265,7 @@ def test_text_that_cannot_be_scored_is_refused(tmp_path, source, target, message
 
 
 @pytest.fixture
-def filtered(
-    monkeypatch: pytest.MonkeyPatch, give: Callable[..., None], capsysbinary
-) -> Callable[..., str]:
+def filtered(monkeypatch, give, capsysbinary) -> Callable[..., str]:
     """Return a function that gives a module a text: what it writes."""
 
     def run(module: ModuleType, text: str | bytes, *options: str) -> str:
@@ -288,8 +281,6 @@ LANGUAGES = ("en", "de")
 PLAIN = Cleaning(LANGUAGES, "none", False, max_length=6, max_ratio=2.0)
 MOSES = Cleaning(LANGUAGES, "moses", True, max_length=20, max_ratio=None)
 TEXTS = (Text("news", "news.{language}", sentences=30), Text("web", "web.{language}.gz"))
-
-
 SIGNS = [
     *"aZb .,;:!?-'\"`()[]{}<>|&%$#@/\\",
     *"„“”–—’‘´…«»\u00a0éß",
@@ -451,14 +442,6 @@ def codes(tmp_path):
     return tmp_path / "codes"
 
 
-def test_byte_pairs_are_those_of_subword_nmt(codes):
-    cut = byte_pairs(codes)
-    with codes.open(encoding="utf-8") as stream:
-        bpe = BPE(stream)
-    expected = [bpe.process_line(line) for line in LINES + ODD]
-    assert [cut(line) for line in LINES + ODD] == expected and "@@ " in "".join(expected)
-
-
 @pytest.mark.parametrize(
     ("read", "content"),
     [(byte_pairs, text) for text in (b"", b"codes\n", b"#version: 9.9\na b\n", b"\xe9 a\n")]
@@ -481,14 +464,9 @@ def test_other_files_than_codes_are_named_for_what_they_are(tmp_path):
 
 
 def test_a_model_has_the_pieces_that_sentencepiece_learns(tmp_path):
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES),
-        model_prefix=str(tmp_path / "theirs"),
-        model_type="bpe",
-        vocab_size=60,
-        character_coverage=1.0,
-        minloglevel=1,
-    )
+    options = {"model_type": "bpe", "vocab_size": 60, "character_coverage": 1.0, "minloglevel": 1}
+    options |= {"sentence_iterator": iter(LINES), "model_prefix": str(tmp_path / "theirs")}
+    sentencepiece.SentencePieceTrainer.train(**options)
     theirs = sentence_pieces(tmp_path / "theirs.model")
     (tmp_path / "model").write_bytes(learn(LINES, 60))
     cut = sentence_pieces(tmp_path / "model")
@@ -511,9 +489,7 @@ def test_the_sample_is_every_kth_pair(files, capsys, size, step):
 
 
 @pytest.mark.parametrize("read", [byte_pairs, sentence_pieces])
-def test_the_script_learns_and_cuts_line_by_line(
-    read, codes, files, tmp_path, filtered, monkeypatch
-):
+def test_the_script_learns_and_cuts_lines(read, codes, files, tmp_path, filtered, monkeypatch):
     model = tmp_path / "model"
     options = ("--vocabulary", "60", "--sample", "35", "--output", str(model))
     filtered(subwords, "", "learn", "--text", *map(str, files), *options)

@@ -54,9 +54,8 @@ def work(number):
 list(in_order(work, range(2), 2))
 """
     environment = {**os.environ, "PYTHONPATH": str(Path(fairseq_aiayn.__file__).parents[1])}
-    parent = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
-    )
+    command = [sys.executable, "-c", code]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     workers = [int(parent.stdout.readline()) for _ in range(2)]
     parent.kill()
     try:

@@ -39,10 +39,8 @@ class Attempt:
         return self.run(module.main)
 
     def run(self, action: Callable[[], int | None], stdin: bytes = b"") -> CompletedProcess:
-        """Run an action as a command of its own, and assert that it ends well or with one line.
-
-        No file of the user may change, and a command that fails leaves none.
-        """
+        """Run an action as a command, and assert that it ends well or with one line; no file of the
+        user may change, and a command that fails leaves none."""
         before = self.files()
         done = in_a_fork(action, self.directory, stdin)
         after = self.files()

@@ -27,9 +27,8 @@ test = {name = "test", file = "test.{language}.sgm"}
 def make_materials(root: Path) -> Path:
     """Write all of it into an empty directory, and return the directory."""
     for name, kind in KINDS.items():
-        small_model(root / name, kind).export(
-            root / f"{name}-folder", for_ctranslate2=name == "translation"
-        )
+        fast = name == "translation"
+        small_model(root / name, kind).export(root / f"{name}-folder", for_ctranslate2=fast)
     (root / "save").mkdir()
     state = torch.load(root / "translation" / "checkpoint.pt", weights_only=False)
     for number in (1, 2):

@@ -1,8 +1,5 @@
-"""Random attacks on what reads a user's files: whatever is in them, a command ends well or with
-one line, executes nothing, and no file of the user is lost or changed.
-
-The suite tries a few of each; `make torture MINUTES=60 SEED=2` tries many more.
-"""
+"""Random attacks on what reads a user's files: a command ends well or with one line, and executes,
+loses and changes nothing. The suite tries a few; `make torture MINUTES=60 SEED=2` many more."""
 
 from __future__ import annotations
 
@@ -35,9 +32,8 @@ Data = st.DataObject
 
 def attack(test: Callable[..., None]) -> Callable[..., None]:
     """Let a test draw `data`; it is tried as often as the profile says, in the suite six times."""
-    often = settings(
-        max_examples=settings().max_examples // 25, suppress_health_check=list(HealthCheck)
-    )
+    few = settings().max_examples // 25
+    often = settings(max_examples=few, suppress_health_check=list(HealthCheck))
     return often(given(data=st.data())(test))
 
 

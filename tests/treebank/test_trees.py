@@ -1,5 +1,4 @@
-"""Trees: every layout of treebanks is read, a fault has its place; normalized, to a sequence and
-back, exact both ways; repair makes of any sequence a tree over the words."""
+"""Trees: read in every layout, normalized, to a sequence and back; repair of any sequence."""
 
 import gzip
 import re
@@ -46,9 +45,7 @@ forms = st.sampled_from(["the", "-LRB-", "1\\/2", ",", "''", "<unk>", "XX"]) | s
 )
 
 
-def trees(
-    labels: st.SearchStrategy[str], tags: st.SearchStrategy[str], root: str = ROOT_LABEL
-) -> st.SearchStrategy[Constituent]:
+def trees(labels: st.SearchStrategy, tags: st.SearchStrategy, root=ROOT_LABEL) -> st.SearchStrategy:
     """Trees of these labels and tags; words may be directly under the root."""
     nodes = st.recursive(
         st.builds(Word, tags, forms),
@@ -275,8 +272,7 @@ def test_any_sequence_becomes_a_tree_over_exactly_the_words(symbols, words):
 
 @given(st.sampled_from(["PU", "$.", "$,", "$*LRB*", "NOUN", "PONCT", "NN-SB"]), sentences)
 def test_tags_of_other_treebanks_stay(tag, words):
-    """English rules would make XX of a German comma, or of a comma that is tagged "." as in the
-    universal tags. Alternatives of Penn tags are Penn tags."""
+    """English rules would make XX of a German comma. Alternatives of Penn tags are Penn tags."""
     symbols = ["(S", tag, *["."] * (len(words) - 1), ")S"]
     found = repair(symbols, words)
     assert (linearize(found.tree, "pos"), found.repairs) == (symbols, {})
@@ -307,8 +303,7 @@ def test_tags_of_other_treebanks_stay(tag, words):
     ],
 )
 def test_evalb_deletes_punctuation_and_nothing_else(tag, those, fitting):
-    """Breaks if a sequence that is off by one tag makes the sentence an error for EVALB. A word
-    without a symbol has the tag of one under XX."""
+    """Breaks if a sequence that is off by one tag makes the sentence an error for EVALB."""
     for form in those.split(" "):
         symbols = ["(NP", "DT", tag, ")NP"]
         tree, repairs = repair(symbols, ["the", form])
