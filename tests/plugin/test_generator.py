@@ -1,5 +1,4 @@
-"""The search over real models: compared with fairseq's own generator and with full forward passes;
-ensembles; fairseq's options; under --task translation, fairseq's own search of an aiayn model."""
+"""The search over real models, against full forward passes and fairseq's own; fairseq's options."""
 
 import math
 from argparse import Namespace
@@ -51,9 +50,8 @@ def test_agrees_with_fairseqs_own_search_without_a_length_penalty(task, seed, be
     stock = SequenceGenerator(
         [model], task.target_dictionary, beam_size=beam, max_len_a=0, max_len_b=20, len_penalty=0.0
     )
-    ours = task.build_generator(
-        [model], Namespace(beam=beam, lenpen=0.0, max_len_a=0, max_len_b=20)
-    )
+    options = Namespace(beam=beam, lenpen=0.0, max_len_a=0, max_len_b=20)
+    ours = task.build_generator([model], options)
     for theirs, found in zip(
         stock.generate([model], sample(task)), ours.generate([model], sample(task)), strict=True
     ):
@@ -88,21 +86,17 @@ def log_p_after(models: list[AiaynModel], source: torch.Tensor, end: int, writte
     ("seeds", "beam", "longest", "rows"),
     [((1,), 1, 6, 1), ((1, 2), 3, 6, 5), ((1,), 12, 4, 99), ((1, 2), 2, 22, 99)],
 )
-def test_the_search_equals_the_plain_search_over_full_forward_passes(
-    task, seeds, beam, longest, rows, monkeypatch
-):
-    """Covers caches, their reordering and the removal of nodes, logits of a few rows at a time, and
-    back-pointers. The beam is up to 12 of 16 types, and an output of 22 tokens exceeds the first
-    room for keys and values."""
+def test_the_search_equals_the_plain_one(task, seeds, beam, longest, rows, monkeypatch):
+    """Over full forward passes: covers caches, their order, removed nodes, logits of a few rows at
+    a time and back-pointers; an output of 22 tokens exceeds the first room for keys and values."""
     monkeypatch.setitem(LOGITS, "cpu", rows * len(task.target_dictionary))
     models, batch = [build_model(task, seed) for seed in seeds], sample(task, B=4)
     for model in models:
         # A less probable end makes outputs longer.
         model.decoder.stack.projection.weight.data[task.target_dictionary.eos()] /= 3.0
     pad, end = task.target_dictionary.pad(), task.target_dictionary.eos()
-    generator = task.build_generator(
-        models, Namespace(beam=beam, nbest=beam, max_len_a=0, max_len_b=longest)
-    )
+    options = Namespace(beam=beam, nbest=beam, max_len_a=0, max_len_b=longest)
+    generator = task.build_generator(models, options)
     for b, hypotheses in enumerate(generator.generate(models, batch)):
         source = batch["net_input"]["src_tokens"][b : b + 1]
 
@@ -115,9 +109,8 @@ def test_the_search_equals_the_plain_search_over_full_forward_passes(
 
         expected = plain_beam_search(model, end, beam, 0.6, longest)[:beam]
         assert [tuple(h["tokens"].tolist()) for h in hypotheses] == [y for _, y in expected]
-        assert [float(h["score"]) for h in hypotheses] == pytest.approx(
-            [score for score, _ in expected], abs=1e-4
-        )
+        scores = [score for score, _ in expected]
+        assert [float(h["score"]) for h in hypotheses] == pytest.approx(scores, abs=1e-4)
         for h in hypotheses:
             tokens = h["tokens"].tolist()
             log_p = [model(tuple(tokens[:i]))[token] for i, token in enumerate(tokens)]
@@ -173,8 +166,7 @@ def test_defaults_are_the_papers_and_length_is_bounded_by_each_sentences_own(tas
 
 
 def test_what_the_search_does_not_obey_is_refused_with_the_way_out(task):
-    """Breaks if an option is silently ignored, also one that a new fairseq brings, or if a model
-    without our decoder state is taken."""
+    """Breaks if an option is silently ignored, also one that a new fairseq brings."""
     obeyed = {"beam", "nbest", "lenpen", "max_len_a", "max_len_b", "min_len", "unnormalized"}
     elsewhere = {"prefix_size", "score_reference", "sacrebleu", "no_seed_provided", "_name"}
     task.build_generator([], GenerationConfig(), prefix_allowed_tokens_fn=None)  # as the hub does

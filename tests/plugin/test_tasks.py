@@ -1,5 +1,4 @@
-"""The tasks: sentence pairs are batched by length, and each occurs once, or the log says why not;
-parsing has the search of section 6.3, and trees over exactly the words of the source."""
+"""The tasks: batches by length with each pair, or the log says why not; parsing (section 6.3)."""
 
 import logging
 import multiprocessing
@@ -66,8 +65,7 @@ def test_pairs_of_equal_lengths_keep_fairseqs_order() -> None:
 
 
 def test_workers_end_with_their_epoch() -> None:
-    """Breaks if they wait for another epoch of their iterator, which has only one: then a training
-    has more of them after each epoch."""
+    """Breaks if they wait for another epoch of their iterator, which has only one."""
     task = AiaynTranslationTask(AiaynTranslationConfig(), Dictionary(), Dictionary())
     pairs = dataset(np.arange(3, 12), np.arange(3, 12))
     epoch = task.get_batch_iterator(pairs, max_tokens=64, num_workers=1, data_buffer_size=2)
@@ -94,9 +92,7 @@ def test_workers_end_with_their_epoch() -> None:
         ({"max_tokens": 40, "max_target_positions": 25}, []),
     ],
 )
-def test_pairs_in_no_batch_are_in_the_log_once_with_the_options_that_caused_it(
-    task: type[TranslationTask], limits: dict[str, int], reasons: list[str], caplog
-) -> None:
+def test_pairs_in_no_batch_are_in_the_log_once(task, limits, reasons, caplog) -> None:
     """Breaks if an option is named whose change would change nothing."""
     caplog.set_level(logging.INFO)
     pairs = dataset(np.array([8, 15, 22, 40]), np.array([9, 12, 25, 7]))
@@ -105,16 +101,11 @@ def test_pairs_in_no_batch_are_in_the_log_once_with_the_options_that_caused_it(
     loaded = task(config(train_subset="train", **positions), Dictionary(), Dictionary())
     loaded.datasets["train"] = pairs
     model, tokens = limits.get("model"), limits.get("max_tokens")
+    sizes = {"required_batch_size_multiple": limits.get("multiple", 1), "max_tokens": tokens}
+    sizes["max_positions"] = resolve_max_positions(loaded.max_positions(), model, tokens)
+    options = {"ignore_invalid_inputs": True, "max_sentences": 4}
     for epoch in (1, 2):
-        loaded.get_batch_iterator(
-            pairs,
-            max_tokens=tokens,
-            max_sentences=4,
-            max_positions=resolve_max_positions(loaded.max_positions(), model, tokens),
-            ignore_invalid_inputs=True,
-            required_batch_size_multiple=limits.get("multiple", 1),
-            epoch=epoch,
-        )
+        loaded.get_batch_iterator(pairs, **sizes, **options, epoch=epoch)
     lines = [line for line in caplog.messages if "left out" in line]
     assert len(lines) == bool(reasons)
     for line in lines:
@@ -222,8 +213,7 @@ def test_what_the_constraint_cannot_work_with_is_refused(changed, options, messa
 
 
 def test_trees_are_read_with_the_development_set(tmp_path, monkeypatch):
-    """Breaks if a missing file ends a training only at its first validation, or if a word with a
-    no-break space becomes two: its sentence would not count."""
+    """Breaks if a missing file is noticed in a validation, or a no-break space is a space."""
     monkeypatch.setattr(TranslationTask, "load_dataset", lambda *_, **__: None)
     config = AiaynParsingConfig(data=str(tmp_path), train_subset="train", eval_f1=True)
     parsing = AiaynParsingTask(config, dictionary(PIECES), dictionary(SYMBOLS))

@@ -1,5 +1,4 @@
-"""plugin/training.py: the criterion with fairseq's own options, of a model that several processes
-train, and with matrix products in 16 bits; the schedule of Equation 3; the Adam of section 5.3."""
+"""The criterion, also with products in 16 bits; Equation 3's schedule; the Adam of section 5.3."""
 
 import copy
 from math import nan, sqrt
@@ -123,9 +122,8 @@ SOURCE, TARGET = torch.tensor([[1, 4, 5, 2], [6, 7, 5, 2]]), torch.tensor([[2, 5
 def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(monkeypatch):
     """Breaks if autocast does not reach the layers, or if sums and norms lose 16 bits, too."""
     types = product_types(monkeypatch)
-    features, _ = plain_model(WORDS, DIMENSIONS, torch.bfloat16)(
-        SOURCE, None, TARGET, features_only=True
-    )
+    model = plain_model(WORDS, DIMENSIONS, torch.bfloat16)
+    features, _ = model(SOURCE, None, TARGET, features_only=True)
     assert features.dtype == torch.float32
     assert set(types) == {torch.bfloat16}
     types.clear()
@@ -134,8 +132,7 @@ def test_products_are_taken_in_bfloat16_and_the_residual_stream_is_not(monkeypat
 
 
 def test_one_warning_where_bfloat16_is_slow(monkeypatch, caplog):
-    """Breaks if a training that is 20 times slower than it need be says nothing, or says it for
-    every batch, or where the CPU is fast."""
+    """Breaks if nothing says why a training is slow, or every batch, or where the CPU is fast."""
     warn_if_slow.cache_clear()
     for capability, product_type, warnings in (
         ("AVX512", torch.bfloat16, 0),
@@ -155,12 +152,11 @@ def test_an_autocast_around_the_model_stays_on():
     assert logits.dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize(
-    ("product_type", "projects"), [(torch.float16, False), (torch.bfloat16, True)]
-)
-def test_in_float16_the_loss_leaves_its_gradient_to_autograd(product_type, projects):
+@pytest.mark.parametrize("product_type", [torch.float16, torch.bfloat16])
+def test_in_float16_the_loss_leaves_its_gradient_to_autograd(product_type):
     """Breaks if --amp computes a gradient before the loss is scaled: small values would be lost."""
     assert criterion().projects(plain_model(WORDS, DIMENSIONS))
+    projects = product_type == torch.bfloat16
     with torch.autocast("cpu", product_type):
         assert criterion().projects(plain_model(WORDS, DIMENSIONS)) is projects
     half = plain_model(WORDS, DIMENSIONS).to(product_type)
@@ -188,9 +184,8 @@ def test_a_copy_of_a_model_searches_with_its_own_weights():
     factor=st.floats(0.1, 10.0),
 )
 def test_equation_3(step: int, d_model: int, warmup: int, factor: float) -> None:
-    """Linear up to (d_model · warmup)^−0.5 at the last step of warm-up, then the inverse square
-    root. Breaks with fairseq's schedule, which starts above 0, or a factor on one arm only. The
-    peak of base is the well-known 7e-4."""
+    """Linear up to (d_model · warmup)^−0.5, then the inverse square root. Breaks with fairseq's
+    schedule, which starts above 0, or a factor on one arm only."""
     assert learning_rate(4000, 512, 4000) == pytest.approx(6.99e-4, rel=1e-3)
     peak = factor * (d_model * warmup) ** -0.5
     arm = step / warmup if step <= warmup else sqrt(warmup / step)
