@@ -72,12 +72,9 @@ def test_after_a_signal_all_processes_wait_for_the_checkpoint(is_done, monkeypat
     """Breaks if one ends before the first has written it, or a training that is done has failed."""
     order = []
     monkeypatch.setattr(signals, "listen", lambda: [signal.SIGTERM])
-    monkeypatch.setattr(
-        signals, "true_of_any_process", lambda trainer, one: order.append(one) or True
-    )
-    monkeypatch.setattr(
-        signals.checkpoint_utils, "save_checkpoint", lambda *given: order.append("saved")
-    )
+    monkeypatch.setattr(signals, "true_of_any_process", lambda _, one: order.append(one) or True)
+    saving = signals.checkpoint_utils
+    monkeypatch.setattr(saving, "save_checkpoint", lambda *given: order.append("saved"))
     after = signals.ending_by_signal(lambda *given: ([1.0], is_done))
     call = [Mock(), Mock(), None, Mock(), ["valid"], False]
     if is_done:

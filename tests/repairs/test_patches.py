@@ -63,10 +63,7 @@ def test_a_function_that_was_not_reviewed_keeps_its_repair_out(monkeypatch, capl
     install()
     warnings = [line for line in caplog.messages if "is left out" in line]
     assert [line.split()[2] for line in warnings] == ["copies", "memory"]
-    assert (
-        "expected (src_path, dst_path, overwrite), got (source, target, overwrite, new)"
-        in (warnings[0])
-    )
+    assert "(src_path, dst_path, overwrite), got (source, target, overwrite, new)" in warnings[0]
 
 
 def test_the_log_of_a_training_says_once_which_are_on(monkeypatch, caplog):
@@ -90,7 +87,7 @@ def test_a_name_that_is_none_is_said_in_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err.splitlines() == [f"fairseq-generate: error: {caught.value}"]
 
 
-def test_they_can_be_listed(aiayn, refused, monkeypatch):
+def test_they_can_be_listed(aiayn, monkeypatch):
     monkeypatch.setenv("AIAYN_REPAIRS", "copies")
     status, output, _ = aiayn("repairs")
     assert status == 0
@@ -98,5 +95,3 @@ def test_they_can_be_listed(aiayn, refused, monkeypatch):
     others = [f"{name}: on" for name in PATCHES if name != "copies"]
     assert sorted(states) == sorted(["copies: off (AIAYN_REPAIRS)", *others])
     assert all(patch.target in output for patches in PATCHES.values() for patch in patches)
-    monkeypatch.setenv("AIAYN_REPAIRS", "copy")
-    assert "expected off or loading, copies" in refused("repairs")

@@ -107,8 +107,7 @@ def stops(losses: list[float]) -> list[bool]:
 
 @pytest.mark.parametrize("before", [0, 6])
 def test_patience_is_counted_on(before):
-    """Breaks if a resumed training stops at another validation than an undisturbed one, or if the
-    first one's count is kept where the checkpoint has none."""
+    """Also if the checkpoint has no count, and that of another training is still there."""
     losses = [5.0, 4.0, 4.5, 4.1, 3.9, 4.0, 4.0, 4.0]
     undisturbed = stops(losses)
     assert undisturbed == 7 * [False] + [True]
