@@ -55,9 +55,8 @@ class OpenPage:
 @pytest.fixture(scope="module")
 def _browser() -> Iterator:
     """One browser for a module; skips where Debian's chromium or playwright is not installed."""
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="pages are tested with playwright, which is not installed"
-    )
+    reason = "pages are tested with playwright, which is not installed"
+    playwright = pytest.importorskip("playwright.sync_api", reason=reason)
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("pages are tested in Debian's chromium, which is not on the PATH")
@@ -71,10 +70,7 @@ def _browser() -> Iterator:
 
 @pytest.fixture
 def show(_browser, tmp_path: Path) -> Iterator[Callable[..., OpenPage]]:
-    """Return a function that opens HTML text in a window of a fresh profile without network.
-
-    The window is `width` px wide, `scheme` is light or dark, and `fragment` ends the address, #so.
-    """
+    """Return a function that opens HTML text in a window of a fresh profile without network."""
 
     def show_text(text, width=1200, scheme="light", fragment=""):
         path = tmp_path / f"page-{len(_browser.contexts)}.html"

@@ -14,19 +14,10 @@ def run() -> Run:
     """Run a tool to its end; an exception has its output unless the end is as `fails` says."""
 
     def run_tool(*arguments, fails=False, stdin=""):
-        done = subprocess.run(
-            command(*arguments),
-            capture_output=True,
-            text=True,
-            check=False,
-            input=stdin,
-            env=environment(),
-            timeout=PATIENCE,
-        )
+        how = {"capture_output": True, "text": True, "timeout": PATIENCE, "env": environment()}
+        done = subprocess.run(command(*arguments), check=False, input=stdin, **how)
         if (done.returncode != 0) != fails:
-            raise AssertionError(
-                f"{arguments} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
-            )
+            raise AssertionError(f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done
 
     return run_tool
@@ -39,9 +30,7 @@ def invent(path: Path, sentences: int, seed: int) -> None:
         for _ in range(sentences):
             words = [rng.randrange(20) for _ in range(rng.randint(2, 7))]
             source.write(" ".join(f"w{word}" for word in words) + "\n")
-            target.write(
-                " ".join(f"v{word}" for word in words for _ in range(1 + (word % 5 == 0))) + "\n"
-            )
+            target.write(" ".join(f"v{w}" for w in words for _ in range(1 + (w % 5 == 0))) + "\n")
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,5 @@
-"""Try every choice of a registry of fairseq: two updates of a small model, a third one from their
-checkpoint, and what fairseq-generate and fairseq-validate build of that. Prints for each choice how
-many of the four went well, and the error of the next.
-
-    python every_choice.py DATA ARCH criterion
-"""
+"""Print for each choice of a registry of fairseq how many of four went well, and the error of the
+next: two updates, a third from their checkpoint, and what fairseq-generate and -validate build."""
 
 import copy
 import json

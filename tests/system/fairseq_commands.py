@@ -2,12 +2,16 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import fork_server
+import torch
+
+from fairseq_aiayn.checkpoints import read_checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGIN = ["--user-dir", str(ROOT / "fairseq_aiayn")]
@@ -33,6 +37,8 @@ from fairseq_cli.train import cli_main
 
 train_step = Trainer.train_step
 name, rank, *updates = os.environ.get("SIGNAL", "none none").split()
+sent = os.environ.get("SENT", os.devnull)  # a line for each signal to a process before this one
+del updates[: len(open(sent).readlines())]
 torch.cuda.current_device = lambda: None  # of which --fp16 asks the number; a CPU has none
 
 @functools.wraps(train_step)
@@ -43,7 +49,8 @@ def signalled(trainer, samples, *arguments, **options):
         with open(os.environ["RECORD"], "a") as file:
             print(json.dumps([update, ids]), file=file)
     while os.environ.get("RANK", "0") == rank and str(update) in updates[:1]:
-        del updates[0]
+        with open(sent, "a") as file:
+            print(updates.pop(0), file=file)
         for pid in (*(one.pid for one in multiprocessing.active_children()), os.getpid()):
             os.kill(pid, getattr(signal, name))
     return train_step(trainer, samples, *arguments, **options)
@@ -74,12 +81,21 @@ def environment() -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
 
 
-def losses(output: str) -> dict[int, str]:
-    """Training loss by update number, as fairseq's JSON log prints it."""
-    found = {}
-    for line in output.splitlines():
-        _, bar, record = line.partition("| train_inner | ")
-        if bar:
-            entry = json.loads(record)
-            found[int(entry["num_updates"])] = entry["loss"]
+def losses(output: str, bar: str = "train_inner", prefix: str = "") -> dict[int, str]:
+    """Losses by update number, as fairseq's JSON log prints them."""
+    lines = map(json.loads, re.findall(rf"\| {bar} \| (\{{.*)", output))
+    return {int(line[f"{prefix}num_updates"]): line[f"{prefix}loss"] for line in lines}
+
+
+def development_losses(output: str) -> dict[int, str]:
+    """The same of validations, of which each update has one at most."""
+    found = losses(output, "valid", "valid_")
+    assert output.count("| valid | {") == len(found)
     return found
+
+
+def parameters(directory: Path, updates: int) -> dict[str, torch.Tensor]:
+    """Those of the last checkpoint, which must be of this update."""
+    state = read_checkpoint(directory / "checkpoint_last.pt")
+    assert state["optimizer_history"][-1]["num_updates"] == updates
+    return state["model"]

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from itertools import product
 
 import pytest
 from fairseq import options
@@ -23,15 +24,8 @@ TEMPLATES = (
     "(TOP (S (NP (DT the) (NN {thing})) (VP (VBD fell)) (. .)))",
     "(TOP (S (NP (NNP {name})) (VP (VBD {verb}) (NP (DT a) (JJ red) (NN {thing}))) (. !)))",
 )
-LINES = [
-    template.format(name=name, verb=verb, thing=thing)
-    for template in TEMPLATES
-    for name in NAMES
-    for verb in VERBS
-    for thing in THINGS
-]
-
-
+PARTS = product(TEMPLATES, NAMES, VERBS, THINGS)
+LINES = [one.format(name=name, verb=verb, thing=thing) for one, name, verb, thing in PARTS]
 TREES = list(parse_trees(LINES, "invented"))
 SENTENCES = [[word.form for word in words_of(tree)] for tree in TREES]
 
@@ -110,10 +104,8 @@ def test_the_command_parses_what_it_has_learned_in_order(training, data, aiayn, 
 
 
 @pytest.mark.parametrize("constrained", [(), ("--constrained",)])
-def test_a_folder_gives_the_trees_of_its_checkpoint(
-    training, data, tmp_path, monkeypatch, constrained, aiayn, capsys
-):
-    """By fairseq-generate, and by the command with the checkpoint and with the folder."""
+def test_a_folder_parses_alike(training, data, tmp_path, monkeypatch, constrained, aiayn, capsys):
+    """As fairseq-generate, and as the command with the checkpoint."""
     for path in training[1:]:
         folder = tmp_path / path.stem
         export = ("--checkpoint", path, "--data-bin", data, "--output", folder)

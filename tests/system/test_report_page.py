@@ -7,10 +7,7 @@ from fairseq_aiayn.cli.main import main
 
 pytest_plugins = ["browser"]
 
-HOSTILE = (
-    "<script>document.title = 'mine'</script> <img src=x onerror=alert(1)> &amp; "
-    "\u05d0\u05d1 e\u0301"
-)
+HOSTILE = "<script>document.title='mine'</script> <img src=x onerror=alert(1)> &amp; \u05d0 e\u0301"
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,4 @@
-"""Data-parallel training on a CPU, by torchrun and gloo: what several processes write is what one
-process with a larger update frequency would, and can be used and continued like it."""
+"""Training by several processes equals, and is continued like, one with a larger --update-freq."""
 
 import json
 import signal
@@ -8,7 +7,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from fairseq_commands import PLUGIN, SIGNALLED, SMALL, TRANSLATE, Run, command, losses
+from fairseq_commands import (
+    PLUGIN,
+    SIGNALLED,
+    SMALL,
+    TRANSLATE,
+    Run,
+    command,
+    development_losses,
+    losses,
+    parameters,
+)
 
 from fairseq_aiayn.checkpoints import read_checkpoint
 
@@ -69,28 +78,11 @@ def script(tmp_path: Path, monkeypatch) -> list[str]:
     return command("python", tmp_path / "train.py")
 
 
-def parameters(directory: Path) -> dict[str, torch.Tensor]:
-    return read_checkpoint(directory / "checkpoint_last.pt")["model"]
-
-
-def updates(directory: Path) -> int:
-    return read_checkpoint(directory / "checkpoint_last.pt")["optimizer_history"][-1]["num_updates"]
-
-
-def development_losses(log: str) -> list[str]:
-    return [
-        json.loads(line.partition("| valid | ")[2])["valid_loss"]
-        for line in log.splitlines()
-        if "| valid | " in line
-    ]
-
-
 def test_two_processes_equal_one_with_twice_the_update_frequency(run: Run, data_bin, two, tmp_path):
     arguments = [data_bin, *PLUGIN, *OPTIONS, "--update-freq", "4", "--save-dir", tmp_path]
     done = run("fairseq-train", *arguments)
-    assert updates(two) == updates(tmp_path) == UPDATES
-    for name, value in parameters(tmp_path).items():
-        torch.testing.assert_close(parameters(two)[name], value, atol=1e-5, rtol=1e-4)
+    ends = [parameters(directory, UPDATES) for directory in (two, tmp_path)]
+    torch.testing.assert_close(*ends, atol=1e-5, rtol=1e-4)
     logs = (two / "output").read_text(), done.stdout + done.stderr
     assert losses(logs[0]) == losses(logs[1])
     assert len(losses(logs[0])) == UPDATES
@@ -98,9 +90,7 @@ def test_two_processes_equal_one_with_twice_the_update_frequency(run: Run, data_
     assert len(development_losses(logs[0])) == UPDATES // 4
 
 
-def test_what_two_processes_wrote_is_averaged_diagnosed_validated_and_translates(
-    run: Run, data_bin, two, tmp_path
-):
+def test_what_two_processes_wrote_can_be_used(run: Run, data_bin, two, tmp_path):
     """Breaks if a number that fairseq reduces, and so stores as a tensor, is refused."""
     model, last = tmp_path / "average.pt", two / "checkpoint_last.pt"
     run("aiayn", "average", "--last", "3", "--dir", two, "--output", model)
@@ -110,24 +100,21 @@ def test_what_two_processes_wrote_is_averaged_diagnosed_validated_and_translates
     assert translations.count("\nH-") == 20
 
 
-def test_a_signal_to_one_of_two_ends_both_with_a_checkpoint_that_continues_to_the_bit(
-    run: Run, data_bin, two, tmp_path, script, monkeypatch
+def test_a_signal_to_one_ends_both_and_they_go_on(
+    run, data_bin, two, tmp_path, script, monkeypatch
 ):
     arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path / "ck"]
     monkeypatch.setenv("SIGNAL", "SIGTERM 1 6")
     ended = run(*processes(2, script, *arguments, "--num-workers", "1"), fails=True)
     assert "update 1 is done; TERM now ends with a checkpoint" in ended.stdout + ended.stderr
-    assert updates(tmp_path / "ck") == 7, "the running update ends"
+    parameters(tmp_path / "ck", 7)  # the running update ends
     monkeypatch.delenv("SIGNAL")
     run(*processes(2, script, *arguments))
-    assert updates(tmp_path / "ck") == UPDATES
-    for key, value in parameters(two).items():
-        torch.testing.assert_close(parameters(tmp_path / "ck")[key], value, atol=0, rtol=0)
+    ends = [parameters(directory, UPDATES) for directory in (two, tmp_path / "ck")]
+    torch.testing.assert_close(*ends, atol=0, rtol=0)
 
 
-def test_a_signal_to_the_parent_of_the_processes_that_fairseq_starts_ends_them_with_a_checkpoint(
-    run: Run, data_bin, tmp_path
-):
+def test_a_signal_to_the_parent_ends_what_fairseq_starts(run: Run, data_bin, tmp_path):
     (tmp_path / "train.py").write_text(SPAWNING)
     several = ["--distributed-backend", "gloo", "--distributed-world-size", "2"]
     several += ["--distributed-init-method", f"file://{tmp_path}/meeting"]  # no port can be taken
@@ -135,12 +122,11 @@ def test_a_signal_to_the_parent_of_the_processes_that_fairseq_starts_ends_them_w
     most = ["--max-update", "5000", "--disable-validation", "--save-dir", tmp_path / "ck"]
     ended = run("python", tmp_path / "train.py", *arguments, *most, fails=True)
     assert ended.returncode == 128 + signal.SIGTERM
-    assert 2 < updates(tmp_path / "ck") < 5000
+    history = read_checkpoint(tmp_path / "ck" / "checkpoint_last.pt")["optimizer_history"]
+    assert 2 < history[-1]["num_updates"] < 5000
 
 
-def test_with_another_number_of_processes_each_sentence_is_seen_once_an_epoch(
-    run: Run, data_bin, tmp_path, script
-):
+def test_each_sentence_is_seen_once_an_epoch(run: Run, data_bin, tmp_path, script):
     """Three processes cannot share evenly what two left: 15 batches, of which 2 x 4 are seen."""
     options = [*OPTIONS, "--update-freq", "1", "--max-epoch", "2"]
     arguments = [data_bin, *PLUGIN, *options, "--save-dir", tmp_path / "ck"]
@@ -154,17 +140,15 @@ def test_with_another_number_of_processes_each_sentence_is_seen_once_an_epoch(
     assert seen == dict.fromkeys(range(600), 2)  # in two epochs
 
 
-def test_in_fp16_a_training_that_was_ended_goes_on_to_the_bit(
-    run: Run, data_bin, tmp_path, script, monkeypatch
-):
+def test_in_fp16_a_training_goes_on_to_the_bit(run, data_bin, tmp_path, script, monkeypatch):
     """Breaks if what --fp16 keeps beside the model, as its float32 weights, is not restored."""
     arguments = [data_bin, *PLUGIN, *OPTIONS, "--disable-validation", "--fp16"]
     arguments += ["--fp16-init-scale", "4", "--save-dir"]
     run(*processes(2, script, *arguments, tmp_path / "undisturbed"))
     monkeypatch.setenv("SIGNAL", "SIGTERM 1 6")
     run(*processes(2, script, *arguments, tmp_path / "ended"), fails=True)
-    assert updates(tmp_path / "ended") == 7
+    parameters(tmp_path / "ended", 7)
     monkeypatch.delenv("SIGNAL")
     run(*processes(2, script, *arguments, tmp_path / "ended"))
-    for key, value in parameters(tmp_path / "undisturbed").items():
-        torch.testing.assert_close(parameters(tmp_path / "ended")[key], value, atol=0, rtol=0)
+    ends = [parameters(tmp_path / name, UPDATES) for name in ("undisturbed", "ended")]
+    torch.testing.assert_close(*ends, atol=0, rtol=0)

@@ -1,12 +1,7 @@
-"""A process of its own: what it imports of the package changes nothing, until fairseq is given the
-package as --user-dir; and it may end while fairseq still reads batches ahead."""
-
-import subprocess
-import sys
+"""A process that imports the package changes nothing before --user-dir, and may end at any time."""
 
 import pytest
-from fairseq_commands import ROOT, environment
-from patience import PATIENCE
+from fairseq_commands import ROOT, installed
 
 PROGRAM = """
 import sys, fairseq_aiayn
@@ -60,12 +55,7 @@ print("the end")
 
 
 @pytest.mark.needs_repairs
-def test_imports_change_nothing_and_a_reader_does_not_take_the_process_down():
+def test_imports_change_nothing_and_a_reader_does_not_take_the_process_down(run):
     """Tests of training import the package first as --user-dir."""
-    command = [sys.executable, "-c", PROGRAM, str(ROOT / "fairseq_aiayn")]
-    ended = subprocess.run(
-        command, check=False, env=environment(), capture_output=True, text=True, timeout=PATIENCE
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout == "the end\n"
-    assert "terminate" not in ended.stderr
+    ended = run(*installed("python"), "-c", PROGRAM, ROOT / "fairseq_aiayn")
+    assert ended.stdout == "the end\n" and "terminate" not in ended.stderr

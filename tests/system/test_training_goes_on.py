@@ -1,5 +1,4 @@
-"""How a recipe's training goes on after a failure, on one node and on two: with the real
-fairseq-train, whose processes kill themselves."""
+"""How a recipe's training goes on after its processes were killed, on one node and on two."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -9,34 +8,10 @@ from pathlib import Path
 import fork_server
 import pytest
 import torch
-from fairseq_commands import PLUGIN, SMALL
+from fairseq_commands import PLUGIN, SIGNALLED, SMALL, parameters
 from mirrors import UNREACHABLE
 from recipe_runs import TRAINING_SAMPLE, call, in_front, with_fork_server, write_tool
 
-from fairseq_aiayn.checkpoints import read_checkpoint
-
-# fairseq-train in which the process of a rank kills itself at these updates, once at each.
-KILLED = """
-import os, signal
-from pathlib import Path
-from fairseq.trainer import Trainer
-from fairseq_cli.train import cli_main
-
-train_step = Trainer.train_step
-rank, *updates = os.environ["KILLED"].split()
-
-def killed(trainer, *arguments, **options):
-    update, seen = str(trainer.get_num_updates()), Path(os.environ["SEEN"])
-    if os.environ.get("RANK", "0") == rank and update in updates:
-        if update not in (seen.read_text().split() if seen.exists() else ""):
-            with seen.open("a") as file:
-                print(update, file=file)
-            os.kill(os.getpid(), signal.SIGKILL)
-    return train_step(trainer, *arguments, **options)
-
-Trainer.train_step = killed
-cli_main()
-"""
 OPTIONS = [*SMALL, *PLUGIN, "--max-update", "12", "--save-interval-updates", "4"]
 OPTIONS += ["--no-epoch-checkpoints", "--save-interval", "1000", "--log-interval", "1"]
 
@@ -45,13 +20,14 @@ OPTIONS += ["--no-epoch-checkpoints", "--save-interval", "1000", "--log-interval
 def trains(tmp_path, data_bin):
     """Return a function that runs a recipe with fairseq-train, which kills itself."""
     script = write_tool(tmp_path / "sample" / "run.sh", TRAINING_SAMPLE) / "run.sh"
-    (tmp_path / "killed.py").write_text(KILLED)
+    (tmp_path / "killed.py").write_text(SIGNALLED)
     killed = f'{fork_server.programs() / "python"} {tmp_path / "killed.py"} "$@"'
 
     def run(*options: object, kills: str = "none", exp: str = "exp"):
         tool = write_tool(tmp_path / "tools" / "fairseq-train", f"exec {killed}\n")
         tools = in_front(tool, with_fork_server())
-        tools |= {"KILLED": kills, "SEEN": str(tmp_path / f"killed {exp}")}
+        (sent := tmp_path / f"sent {exp}").touch()
+        tools |= {"SIGNAL": f"SIGKILL {kills}", "SENT": str(sent)}
         (tmp_path / exp).mkdir(exist_ok=True)
         with suppress(FileExistsError):
             (tmp_path / exp / "bin").symlink_to(data_bin)
@@ -62,11 +38,9 @@ def trains(tmp_path, data_bin):
     return run
 
 
-def parameters(exp: Path) -> dict[str, torch.Tensor]:
-    """Return those of a training that has done all its updates."""
-    state = read_checkpoint(exp / "aiayn-tiny-1" / "checkpoints" / "checkpoint_last.pt")
-    assert state["optimizer_history"][-1]["num_updates"] == 12
-    return state["model"]
+def done(exp: Path) -> dict[str, torch.Tensor]:
+    """Return the parameters of a training that has done all its updates."""
+    return parameters(exp / "aiayn-tiny-1" / "checkpoints", 12)
 
 
 def test_two_nodes_go_on_when_one_loses_its_process(trains, tmp_path):
@@ -76,21 +50,19 @@ def test_two_nodes_go_on_when_one_loses_its_process(trains, tmp_path):
         ours.bind(("127.0.0.1", 0))
         node = ("--nodes", "2", "--master", f"127.0.0.1:{ours.getsockname()[1]}", "--node_rank")
         nodes = [(*node, str(rank)) for rank in range(2)]
-        done = [both.submit(trains, *options, kills="1 6") for options in nodes]
-    for result in (future.result() for future in done):
+        trainings = [both.submit(trains, *options, kills="1 6") for options in nodes]
+    for result in (training.result() for training in trainings):
         assert result.returncode == 0, result.stderr
         assert result.stderr.count("it is started again") == 1
     assert trains("--gpus", "2", exp="undisturbed").returncode == 0
-    expected = parameters(tmp_path / "undisturbed")
-    for name, value in parameters(tmp_path / "exp").items():
-        torch.testing.assert_close(value, expected[name], atol=0, rtol=0)
+    ends = done(tmp_path / "exp"), done(tmp_path / "undisturbed")
+    torch.testing.assert_close(*ends, atol=0, rtol=0)
 
 
 def test_a_node_that_comes_when_the_training_is_over_ends(trains, tmp_path):
     assert trains().returncode == 0
-    late = trains(
-        "--nodes", "2", "--master", UNREACHABLE.removeprefix("http://"), "--node_rank", "1"
-    )
+    master = UNREACHABLE.removeprefix("http://")
+    late = trains("--nodes", "2", "--master", master, "--node_rank", "1")
     assert late.returncode == 0 and "started again" not in late.stderr
 
 
@@ -98,7 +70,7 @@ def test_tries_are_counted_anew_after_each_checkpoint(trains, tmp_path):
     result = trains("--restarts", "0", kills="0 5 9")
     assert result.returncode == 0, result.stderr
     assert result.stderr.count("training ended with status 137: it is started again") == 2
-    parameters(tmp_path / "exp")
+    done(tmp_path / "exp")
 
 
 def test_a_training_that_never_comes_to_the_next_checkpoint_is_given_up(trains):

@@ -1,5 +1,4 @@
-"""What trains also loads: a checkpoint of every criterion, task, optimizer and schedule of fairseq
-that trains a Transformer can be resumed, generated with and validated."""
+"""What trains also loads, with every criterion, task, optimizer and schedule of fairseq."""
 
 import json
 from pathlib import Path

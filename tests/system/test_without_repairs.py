@@ -17,8 +17,7 @@ def without(monkeypatch):
 
 
 def test_a_training(run, data_bin, tmp_path, without):
-    """It has no checkpoints of the interval where epochs end, a log with each line of the third
-    epoch three times, and does not end if it has ended already."""
+    """It has no checkpoints of the interval, logs lines three times, and ends not though it has."""
     without("epoch_ends", "finished", "log_file")
     log = tmp_path / "train.log"
     words = [data_bin, *WHOLE, "--log-file", log, "--save-dir", tmp_path / "checkpoints"]
