@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel of a copy of the checkout, where an earlier version was built before."""
+    """The wheel of a copy, so that no build folder stays in the checkout; an earlier version was
+    built there before."""
     copy = tmp_path_factory.mktemp("wheel")
     for name in ("fairseq_aiayn", "recipes"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -34,36 +35,24 @@ def wheel(tmp_path_factory):
     return zipfile.ZipFile(path)
 
 
-@pytest.fixture(scope="module")
-def metadata(wheel):
+def test_a_plain_install_replaces_neither_torch_nor_fairseq_and_the_description_stands_alone(wheel):
+    """It has no link into the checkout; each extra that a message names exists."""
     (name,) = [name for name in wheel.namelist() if name.endswith("METADATA")]
-    return message_from_string(wheel.read(name).decode())
-
-
-def test_a_plain_install_replaces_neither_torch_nor_fairseq(metadata):
+    metadata = message_from_string(wheel.read(name).decode())
     plain = [text for text in metadata.get_all("Requires-Dist") if "extra ==" not in text]
     assert not any("==" in text.partition(";")[0] for text in plain)
     names = {re.match(r"[\w-]+", text)[0] for text in plain}
     assert {"torch", "numpy"} <= names
     assert not {"fairseq", "fairseq-fixed", "torchaudio", "matplotlib", "ctranslate2"} & names
-
-
-def test_each_extra_that_a_message_names_exists(metadata):
     assert set(EXTRAS.values()) <= set(metadata.get_all("Provides-Extra"))
-
-
-def test_the_description_has_no_link_into_the_checkout(metadata):
     text = metadata.get_payload()
     assert "fairseq-train" in text
     assert all(target.startswith("http") for target in re.findall(r"\]\(([^)]+)\)", text))
 
 
-def test_files_that_are_not_python_are_in_it(wheel):
+def test_it_has_files_that_are_not_python_and_nothing_of_an_earlier_build(wheel):
     endings = {Path(name).suffix for name in wheel.namelist()}
     assert {".typed", ".html", ".css", ".js", ".json"} <= endings
-
-
-def test_a_second_build_has_nothing_of_the_first(wheel):
     assert not [name for name in wheel.namelist() if "gone" in name]
 
 
