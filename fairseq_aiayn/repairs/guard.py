@@ -33,6 +33,8 @@ class Guarded(threading.local):
     """What this thread may read at the moment, beside dictionaries and packages."""
 
     files: set[str] | None = None  # None: it is not guarded
+    checkpoint = ""  # which of them something is built of
+    refused = ""  # what was asked for
 
 
 guarded = Guarded()
@@ -44,31 +46,43 @@ class AskedForMoreError(ValueError):
 
 @contextmanager
 def nothing_unasked(*paths: str) -> Iterator[None]:
-    """Let what is built of these checkpoints open no file but them, and evaluate no string.
+    """Let what is built of these checkpoints open no file but them, and evaluate no string. Within
+    an untrusted one, a checkpoint that it names is none of them.
 
     Raises ValueError, with the way out, if it does: AIAYN_TRUST names checkpoints that may do so.
     Python's audit events say what is asked for, so that no list of classes is needed.
     """
     files = {os.path.realpath(path) for path in paths}
-    if files <= {os.path.realpath(path) for path in trusted()}:
+    if guarded.files is not None and (files <= guarded.files or not is_trusted()):
+        if files <= guarded.files:
+            guarded.checkpoint = paths[0]
         yield
         return
     watch()
-    before, guarded.files = guarded.files, files | (guarded.files or set())
+    before = guarded.files, guarded.checkpoint, guarded.refused
+    guarded.files, guarded.checkpoint, guarded.refused = files, "".join(paths[:1]), ""
     try:
         yield
-    except AskedForMoreError as error:
-        names = os.pathsep.join(paths)
-        way_out = f"{TRUST}={shlex.quote(names)}"
-        raise ValueError(f"{names}: {error}; if you trust it: {way_out}") from error
+    except Exception as error:  # fairseq may have caught the first one
+        if not guarded.refused:
+            raise
+        name = guarded.checkpoint
+        way_out = f"{TRUST}={shlex.quote(os.pathsep.join([*trusted()[1:], name]))}"
+        refused = f"{name}: the checkpoint asks to {guarded.refused}"
+        raise ValueError(f"{refused}; if you trust it: {way_out}") from error
     finally:
-        guarded.files = before
+        guarded.files, guarded.checkpoint, guarded.refused = before
 
 
 def trusted() -> list[str]:
     """Return the checkpoints that the user trusts; a colon may also be part of a name."""
     value = os.environ.get(TRUST, "")
     return [path for path in (value, *value.split(os.pathsep)) if path]
+
+
+def is_trusted() -> bool:
+    """Return whether the user trusts the checkpoint of which something is built."""
+    return os.path.realpath(guarded.checkpoint) in map(os.path.realpath, trusted())
 
 
 def watch(heard: list[bool] = []) -> None:  # noqa: B006  (once for a process: it cannot end)
@@ -80,7 +94,7 @@ def watch(heard: list[bool] = []) -> None:  # noqa: B006  (once for a process: i
 
 def judge(event: str, arguments: tuple[Any, ...]) -> None:
     """Raise AskedForMoreError for an event that is not allowed while a checkpoint is built."""
-    if guarded.files is None or event not in ("open", "exec", *STARTING):
+    if guarded.files is None or event not in ("open", "exec", *STARTING) or is_trusted():
         return
     caller = sys._getframe(1)
     if event == "open":
@@ -95,6 +109,7 @@ def judge(event: str, arguments: tuple[Any, ...]) -> None:
     else:
         asked, is_harmless = event, False
     if not is_harmless and not reads_code(caller):
+        guarded.refused = asked
         raise AskedForMoreError(f"the checkpoint asks to {asked}")
 
 

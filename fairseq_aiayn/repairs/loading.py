@@ -9,21 +9,24 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import torch
+from fairseq.checkpoint_utils import get_maybe_sharded_checkpoint_filename as sharded
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import FairseqTask
+from fairseq.utils import split_paths
 from torch import nn
 from torch.nn.modules.module import register_module_buffer_registration_hook as of_buffers
 from torch.nn.modules.module import register_module_parameter_registration_hook as of_parameters
 
 from fairseq_aiayn.checkpoints import Unread, only_safe_globals, read_checkpoint
 from fairseq_aiayn.configuration import Allowance
-from fairseq_aiayn.repairs.guard import AskedForMoreError, guarded, nothing_unasked
+from fairseq_aiayn.repairs.guard import AskedForMoreError, guarded, is_trusted, nothing_unasked
 from fairseq_aiayn.repairs.program import given
 
 # When a training resumes, the first process loads the checkpoint and sends it to the others by
@@ -84,7 +87,7 @@ class Loading:
 
         @wraps(build_model)
         def build(cfg: Any, task: FairseqTask, from_checkpoint: bool = False) -> Any:
-            if from_checkpoint and guarded.files is not None:
+            if from_checkpoint and guarded.files is not None and not is_trusted():
                 require_plain_search(getattr(task, "cfg", None))
                 with torch.device("meta"), at_most(2 * self.size + TABLES):
                     build_model(cfg, task, from_checkpoint)
@@ -115,10 +118,19 @@ LOADING = Loading()
 
 def building_nothing_unasked(load_models: Callable) -> Callable:
     """Wrap the function that builds tasks and models of checkpoints."""
+    form = signature(load_models)
 
     @wraps(load_models)
     def wrapped(filenames: Sequence[str], *arguments: object, **options: object) -> object:
-        with nothing_unasked(*filenames):
+        call = form.bind(filenames, *arguments, **options)
+        call.apply_defaults()
+        suffix, shards = call.arguments["suffix"], call.arguments["num_shards"]
+        files = [
+            PathManager.get_local_path(sharded(name, suffix, shard, shards))
+            for name in filenames
+            for shard in range(shards)
+        ]
+        with nothing_unasked(*files):
             return load_models(filenames, *arguments, **options)
 
     return wrapped
@@ -129,7 +141,7 @@ def criterion_of_a_checkpoint(build_criterion: Callable) -> Callable:
 
     @wraps(build_criterion)
     def wrapped(*arguments: object, **options: object) -> object:
-        with nothing_unasked(str(given.get("path"))):
+        with nothing_unasked(*reversed(split_paths(str(given.get("path"))))):  # the last one's
             return build_criterion(*arguments, **options)
 
     return wrapped

@@ -19,6 +19,7 @@ from checkpoint_states import Intruder, checkpoint, configuration, expression, s
 from fairseq import checkpoint_utils, criterions, utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.data import Dictionary
+from fairseq.models.transformer import TransformerModel
 from omegaconf import OmegaConf
 
 from fairseq_aiayn import plugin  # noqa: F401  (guards fairseq's loading)
@@ -201,6 +202,8 @@ def test_a_small_file_has_no_large_model(options, tmp_path):
     ("options", "what"),
     [
         ({"encoder_embed_path": "MARK"}, "open '.*mark'"),
+        # A checkpoint within the checkpoint
+        ({"_name": "wav2vec_ctc", "arch": "wav2vec_ctc", "w2v_path": "MARK"}, "open '.*mark'"),
         ({"_name": "fconv", "arch": "fconv", "encoder_layers": "MARK"}, "evaluate a string"),
         ({"_name": "fconv", "arch": "transformer", "encoder_layers": "MARK"}, "evaluate a string"),
     ],
@@ -219,6 +222,27 @@ def test_what_is_built_opens_and_evaluates_nothing(options, what, tmp_path, monk
         checkpoint_utils.load_model_ensemble_and_task([path])
     assert "if you trust it" not in str(error.value)
     assert mark.exists() == ("evaluate" in what)
+
+
+def test_a_refusal_that_fairseq_catches_and_one_of_an_ensemble_name_the_way_out(
+    tmp_path, monkeypatch
+):
+    """Trust in the one that asks is enough, and is added to the trust there is."""
+    (tmp_path / "c.yaml").write_text("x: 1")
+    speech = {"config_yaml": "c.yaml", "max_source_positions": 9, "max_target_positions": 9}
+    path = stock(tmp_path, task="speech_to_text", search=speech)
+    with pytest.raises(ValueError, match="evil.pt: .* open '.*c.yaml'; if you trust it: AIAYN_TRU"):
+        checkpoint_utils.load_model_ensemble_and_task([path])
+    paths = [str(tmp_path / name / "evil.pt") for name in ("good", "bad")]
+    for one, options in zip(paths, ({}, {"encoder_embed_path": str(tmp_path / "c.yaml")})):
+        Path(one).parent.mkdir()
+        stock(Path(one).parent, **options)
+    monkeypatch.setattr(TransformerModel, "load_state_dict", lambda *_, **__: None)
+    monkeypatch.setenv("AIAYN_TRUST", "other.pt")
+    with pytest.raises(ValueError, match=f"^{paths[1]}: .* AIAYN_TRUST=other.pt:{paths[1]}$"):
+        checkpoint_utils.load_model_ensemble_and_task(paths)
+    monkeypatch.setenv("AIAYN_TRUST", paths[1])
+    checkpoint_utils.load_model_ensemble_and_task(paths)
 
 
 def test_what_is_built_may_warn_and_import(tmp_path, monkeypatch):
