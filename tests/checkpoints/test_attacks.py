@@ -233,15 +233,14 @@ def test_a_refusal_that_fairseq_catches_and_one_of_an_ensemble_name_the_way_out(
     path = stock(tmp_path, task="speech_to_text", search=speech)
     with pytest.raises(ValueError, match="evil.pt: .* open '.*c.yaml'; if you trust it: AIAYN_TRU"):
         checkpoint_utils.load_model_ensemble_and_task([path])
-    paths = [str(tmp_path / name / "evil.pt") for name in ("good", "bad")]
-    for one, options in zip(paths, ({}, {"encoder_embed_path": str(tmp_path / "c.yaml")})):
-        Path(one).parent.mkdir()
-        stock(Path(one).parent, **options)
+    bad = Path(stock(tmp_path, encoder_embed_path=str(tmp_path / "c.yaml")))
+    bad = str(bad.rename(tmp_path / "bad.pt"))
+    paths = [stock(tmp_path), bad]
     monkeypatch.setattr(TransformerModel, "load_state_dict", lambda *_, **__: None)
     monkeypatch.setenv("AIAYN_TRUST", "other.pt")
-    with pytest.raises(ValueError, match=f"^{paths[1]}: .* AIAYN_TRUST=other.pt:{paths[1]}$"):
+    with pytest.raises(ValueError, match=f"^{bad}: .* AIAYN_TRUST=other.pt:{bad}$"):
         checkpoint_utils.load_model_ensemble_and_task(paths)
-    monkeypatch.setenv("AIAYN_TRUST", paths[1])
+    monkeypatch.setenv("AIAYN_TRUST", bad)
     checkpoint_utils.load_model_ensemble_and_task(paths)
 
 

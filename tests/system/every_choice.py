@@ -24,15 +24,9 @@ for kind, parts in REGISTRIES.items():
     CHOICES[kind] = (parts["registry"], parts["dataclass_registry"])
 DEFAULTS = {"--criterion": "label_smoothed_cross_entropy", "--task": "translation"}
 DEFAULTS |= {"--optimizer": "adam", "--lr-scheduler": "fixed", "--lr": "0.001"}
-NEEDED = {  # options without which a choice does not start
-    "adaptive_loss": "--ddp-backend legacy_ddp",
-    "polynomial_decay": "--total-num-update 9",
-    "translation_multi_simple_epoch": "--lang-pairs en-de --langs en,de",
-    "tri_stage": "--phase-ratio (0.1,0.4,0.5)",
-    "triangular": "--max-lr 1",
-}
+# Options without which a choice does not start
+NEEDED = {"polynomial_decay": "--total-num-update 9", "triangular": "--max-lr 1"}
 SIZES = "--encoder-embed-dim 8 --encoder-ffn-embed-dim 8 --encoder-attention-heads 2"
-LAYERS = "--encoder-layers 1 --decoder-layers 1"
 TRAINING = "-s en -t de --cpu --num-workers 0 --max-tokens 999 --max-update 2 --disable-validation"
 
 
@@ -40,7 +34,7 @@ def parsed(data: str, arch: str, **choice: str) -> Namespace:
     """Return the options of fairseq-train."""
     chosen = DEFAULTS | {f"--{kind.replace('_', '-')}": name for kind, name in choice.items()}
     needed = " ".join(NEEDED.get(name, "") for name in choice.values())
-    words = f"{data} --arch {arch} {SIZES} {LAYERS if arch == 'transformer' else ''} {TRAINING}"
+    words = f"{data} --arch {arch} {SIZES} {TRAINING} --encoder-layers 1"
     words = [*f"{words} {needed}".split(), *(word for pair in chosen.items() for word in pair)]
     return options.parse_args_and_arch(options.get_training_parser(), words)
 

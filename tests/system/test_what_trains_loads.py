@@ -13,7 +13,7 @@ KNOWN_TO_TRAIN = {
     | {"label_smoothed_cross_entropy_with_alignment", "aiayn_label_smoothed_cross_entropy"},
     "task": {"translation", "translation_lev", "aiayn_translation"},
     "optimizer": {"adafactor", "adam", "nag", "sgd", "aiayn_adam"},
-    "lr_scheduler": {"cosine", "manual", "polynomial_decay", "reduce_lr_on_plateau", "tri_stage"},
+    "lr_scheduler": {"cosine", "manual", "polynomial_decay", "triangular"},
 }
 
 
