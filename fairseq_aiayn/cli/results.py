@@ -221,7 +221,7 @@ def run_diagnose(arguments: argparse.Namespace) -> None:
 
 
 def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
-    yield f"{diagnosis.name}: {diagnosis.arch}, beside row {diagnosis.row.name}"
+    yield f"{diagnosis.name}: {diagnosis.arch}, compared with row {diagnosis.row.name}"
     if diagnosis.events:
         yield from ("", "what happened")
     for event in diagnosis.events:
