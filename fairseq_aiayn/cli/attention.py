@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from fairseq_aiayn.cli.options import add_model, find_model, read_model
 from fairseq_aiayn.console import note, one_line
 from fairseq_aiayn.files import write_whole
+from fairseq_aiayn.inference.description import LONGEST
 from fairseq_aiayn.inference.export import Checkpoint, OtherModel
 
 if TYPE_CHECKING:
@@ -126,6 +127,8 @@ def _show_sentence(arguments: argparse.Namespace) -> None:
         sentences.append(best.pieces)
         words = words_of_pieces(shown_pieces(translator, best.pieces))
         print(one_line(f"translation: {' '.join(word.text for word in words)}"))
+    if (longest := max(map(len, sentences))) > LONGEST:
+        raise ValueError(f"expected at most {LONGEST:,} tokens, got {longest:,}")
     maps = attention_maps(translator, sentences)
     _write_output([shown for shown in maps if kind in (None, shown.kind)], arguments)
 

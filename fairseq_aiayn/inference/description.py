@@ -30,7 +30,15 @@ from fairseq_aiayn.paper import Decoding
 if TYPE_CHECKING:
     from fairseq_aiayn.nn.transformer import Transformer
 
-__all__ = ["FOR_CTRANSLATE2", "Model", "Precision", "TextProcessing", "Vocabulary", "read_config"]
+__all__ = [
+    "FOR_CTRANSLATE2",
+    "LONGEST",
+    "Model",
+    "Precision",
+    "TextProcessing",
+    "Vocabulary",
+    "read_config",
+]
 
 WEIGHTS, CONFIG, SOURCE, TARGET = "model.safetensors", "config.json", "source.txt", "target.txt"
 LONGEST = 1_024  # tokens of a sentence; attention and the search take far more time for more

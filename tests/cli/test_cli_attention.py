@@ -108,6 +108,7 @@ def test_a_piece_that_the_dictionary_lacks_is_named_and_drawn(aiayn, small, tmp_
         ("--output x.gif", "--output must end in"),
         ("--target \u2028 --output x.png", "a sentence with words, got none"),
         ("--checkpoint nowhere --output x.png", "nowhere: No such file"),
+        (f"--target {1_025 * 'x'} --output x.html", "expected at most 1,024 tokens, got 1,025"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message, refused, given, tmp_path, monkeypatch):
