@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, cast
 from fairseq_aiayn.cli.options import add_model, find_model, read_model
 from fairseq_aiayn.console import note, one_line
 from fairseq_aiayn.files import write_whole
-from fairseq_aiayn.inference.description import LONGEST
+from fairseq_aiayn.inference.description import END, LONGEST, SPECIAL
+from fairseq_aiayn.inference.engine import pieces_of
 from fairseq_aiayn.inference.export import Checkpoint, OtherModel
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 KINDS = ("encoder", "decoder", "cross")
 PICTURES, PAGE = (".png", ".svg", ".pdf"), ".html"
-START, END = "<s>", "</s>"  # START is shown as the decoder's first key, where it reads END
+START = "<s>"  # shown as the first key of the decoder, where the model reads </s>
 
 
 def declare_attention(parser: argparse.ArgumentParser) -> None:
@@ -119,16 +120,14 @@ def _show_sentence(arguments: argparse.Namespace) -> None:
     translator = _read_translator(arguments)
     is_page = arguments.output.suffix.lower() == PAGE
     kind = arguments.kind or (None if is_page else KINDS[0])
-    sentences: list[Sequence[str]] = [translator.cut_source(arguments.source)]
+    sentences: list[Sequence[str]] = [pieces_of(arguments.source, translator.cut_source, LONGEST)]
     if arguments.target is not None:
-        sentences.append(translator.cut_target(arguments.target))
+        sentences.append(pieces_of(arguments.target, translator.cut_target, LONGEST))
     elif kind != KINDS[0]:
         ((best,),) = translator.search([arguments.source])
         sentences.append(best.pieces)
         words = words_of_pieces(shown_pieces(translator, best.pieces))
         print(one_line(f"translation: {' '.join(word.text for word in words)}"))
-    if (longest := max(map(len, sentences))) > LONGEST:
-        raise ValueError(f"expected at most {LONGEST:,} tokens, got {longest:,}")
     maps = attention_maps(translator, sentences)
     _write_output([shown for shown in maps if kind in (None, shown.kind)], arguments)
 
@@ -165,7 +164,7 @@ def attention_maps(
         for piece in dict.fromkeys(piece for piece in pieces if piece not in vocabulary.number):
             note(f"aiayn attention: {piece!r} is not in the dictionary, the model reads <unk>")
         numbers.append(vocabulary.numbers(pieces))
-        labels.append((*shown_pieces(translator, pieces), END))
+        labels.append((*shown_pieces(translator, pieces), SPECIAL[END]))
     weights, source = translator.attention_of(*numbers), labels[0]
     maps = [AttentionMap("encoder", source, source, weights["encoder"])]
     for target in labels[1:]:

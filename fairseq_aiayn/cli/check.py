@@ -18,7 +18,7 @@ from fairseq_aiayn.paper import VOCABULARY_EN_DE, find_row
 from fairseq_aiayn.runs.record import BFLOAT16_UNITS, hardware, packages
 from fairseq_aiayn.settings import option
 
-PROGRAMS_OF = [f"fairseq-{name}" for name in ("preprocess", "train", "validate", "generate")]
+OF_FAIRSEQ = [f"fairseq-{name}" for name in ("preprocess", "train", "validate", "generate")]
 PYTHON = re.compile(r"[^\s'\"!]*python[^\s'\"]*")  # in the first lines of an installed command
 # What that Python has; -c puts the current directory first, which may have a folder of this name
 ASK = """import sys; del sys.path[0]
@@ -97,7 +97,7 @@ def _programs(arguments: argparse.Namespace) -> Iterator[str]:
 
 def _fairseq() -> Iterator[str]:
     """Yield what is wrong with fairseq's commands, or with the Python that runs them."""
-    paths = {name: shutil.which(name) for name in PROGRAMS_OF}
+    paths = {name: shutil.which(name) for name in OF_FAIRSEQ}
     missing = [name for name, path in paths.items() if path is None]
     if missing:
         how = missing_package(ModuleNotFoundError(name="fairseq"))

@@ -43,7 +43,7 @@ FORWARD = {  # what `aiayn cost` calls the parts of ForwardFlops
 def declare_rows(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="rows to list (default: all)")
     _add_vocabulary(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON with all cells, in full")
+    parser.add_argument("--json", action="store_true", help="print JSON, in full precision")
 
 
 def _add_vocabulary(parser: argparse.ArgumentParser) -> None:
@@ -91,11 +91,17 @@ def declare_flags(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--gpus", type=int, metavar="N", help="number of GPUs, over all nodes")
     what.add_argument("--search", action="store_true", help="print the row's search instead")
-    add("--max-tokens", type=int, metavar="M", help="tokens of a GPU at once (default: up to 4096)")
+    most = "tokens that a GPU processes at once (default: at most 4096)"
+    add("--max-tokens", type=int, metavar="M", help=most)
     for name, (option, unit, meaning) in BUDGET_OPTIONS.items():
         kind = float if name == "lr_factor" else int
         add(option, dest=name, type=kind, metavar=unit, help=f"{meaning} (default: the row's)")
-    add("--system", choices=SYSTEMS, default="aiayn", help="whose model (default: %(default)s)")
+    add(
+        "--system",
+        choices=SYSTEMS,
+        default="aiayn",
+        help="ours or stock fairseq's (default: aiayn)",
+    )
 
 
 def run_flags(arguments: argparse.Namespace) -> None:

@@ -50,7 +50,8 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     """Declare the options of a search over sentences."""
     add = parser.add_argument
     add("--beam", type=int, metavar="N", help="beam size (default: the model's)")
-    add("--skip-invalid", action="store_true", help="print an empty line for an invalid sentence")
+    skips = "print an empty line for an invalid sentence, say so on standard error and go on"
+    add("--skip-invalid", action="store_true", help=skips)
     most = f"source tokens per batch, with padding (default: {BATCH_TOKENS})"
     add("--batch-tokens", type=int, default=BATCH_TOKENS, metavar="N", help=most)
     add(

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from fairseq_aiayn.nn.transformer import Transformer
 
 __all__ = [
+    "END",
     "FOR_CTRANSLATE2",
     "LONGEST",
+    "SPECIAL",
     "Model",
     "Precision",
     "TextProcessing",

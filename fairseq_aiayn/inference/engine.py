@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from fairseq_aiayn.inference.description import Cut
 
-__all__ = ["BATCH_TOKENS", "Engine"]
+__all__ = ["BATCH_TOKENS", "Engine", "pieces_of"]
 
 BATCH_TOKENS = 4_096  # source tokens per batch, with padding
 LONGEST_PIECE = 100  # characters; those of SentencePiece and subword-nmt are shorter

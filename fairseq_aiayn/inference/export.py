@@ -57,7 +57,6 @@ class Checkpoint:
 
         state = read_checkpoint(self.path)
         config = self._config(flat_options(plain_configuration(state)))
-        self.text.cutter(config.source_lang, self.pieces_file)  # refused here, not when it is used
         source, target = (
             read_vocabulary(self.data / f"dict.{language}.txt")
             for language in (config.source_lang, config.target_lang)

@@ -40,8 +40,9 @@ __all__ = ["read_folder", "write_folder"]
 
 def write_folder(model: Model, path: Path, for_ctranslate2: bool = False) -> None:
     """Write a folder, with copies of the vocabularies' files, whole or not at all; raises
-    ValueError if `path` exists or a parameter is not finite in the folder's precision, and OSError
-    if a file cannot be read or written."""
+    ValueError if `path` exists, the file of pieces cuts nothing or a parameter is not finite in the
+    folder's precision, and OSError if a file cannot be read or written."""
+    model.config.text.cutter(model.config.source_lang, model.pieces_file)  # else refused too late
     with whole_folder(path) as part:
         save_weights(model.transformer, model.config.precision, part / WEIGHTS)
         for vocabulary, name in ((model.source, SOURCE), (model.target, TARGET)):

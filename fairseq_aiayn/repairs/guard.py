@@ -12,6 +12,7 @@ import sysconfig
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -67,7 +68,8 @@ def nothing_unasked(*paths: str) -> Iterator[None]:
         if not guarded.refused:
             raise
         name = guarded.checkpoint
-        way_out = f"{TRUST}={shlex.quote(os.pathsep.join([*trusted()[1:], name]))}"
+        both = os.pathsep.join(filter(None, (os.environ.get(TRUST), name)))
+        way_out = f"{TRUST}={shlex.quote(both)}"
         refused = f"{name}: the checkpoint asks to {guarded.refused}"
         raise ValueError(f"{refused}; if you trust it: {way_out}") from error
     finally:
@@ -85,11 +87,10 @@ def is_trusted() -> bool:
     return os.path.realpath(guarded.checkpoint) in map(os.path.realpath, trusted())
 
 
-def watch(heard: list[bool] = []) -> None:  # noqa: B006  (once for a process: it cannot end)
-    """Have `refuse` called for every audit event."""
-    if not heard:
-        heard.append(True)
-        sys.addaudithook(judge)
+@cache  # once for a process: a hook cannot be taken back
+def watch() -> None:
+    """Have `judge` called for every audit event."""
+    sys.addaudithook(judge)
 
 
 def judge(event: str, arguments: tuple[Any, ...]) -> None:
