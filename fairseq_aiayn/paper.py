@@ -168,6 +168,7 @@ class Decoding:
 TRANSLATION = Decoding(beam=4, alpha=0.6, extra_length=50)
 PARSING_DECODING = Decoding(beam=21, alpha=0.3, extra_length=300)
 
+PAIRS_EN_DE = 4_500_000  # section 5.1, about
 VOCABULARY_EN_DE = 37_000  # section 5.1, byte-pair encoding shared by both languages
 VOCABULARY_EN_FR = 32_000  # section 5.1, word pieces
 VOCABULARY_WSJ = 16_000  # section 6.3, WSJ only

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairseq_aiayn.nn.dimensions import Sharing
 from fairseq_aiayn.paper import (
     ADAM,
+    BASE,
     BIG_EN_FR,
+    MULTI30K_TINY,
     PARSING_DECODING,
     ROWS,
     TABLE_3,
@@ -162,6 +164,30 @@ def train_flags(row: Row, gpus: int, max_tokens: int | None = None) -> list[str]
     if row.lr_factor != 1 or ROWS[row.name].lr_factor != 1:  # which --arch sets
         model["--lr-factor"] = row.lr_factor
     return as_words(model | regime_options(row, gpus, max_tokens)) + REGIME_SWITCHES
+
+
+# --- a text of one's own ----------------------------------------------------------------------
+
+MORE_DROPOUT = 0.3  # as usual for a few 100,000 pairs: fairseq's example for IWSLT14 has it
+
+
+class Fit(NamedTuple):
+    """What fits a text of at most so many pairs."""
+
+    pairs: int
+    row: Row
+    vocabulary: int  # byte pairs of both languages
+
+
+FITS = (
+    Fit(100_000, MULTI30K_TINY, 10_000),
+    Fit(1_000_000, replace(BASE, P_drop=MORE_DROPOUT, steps=50_000), 10_000),
+)
+
+
+def fitting(pairs: int) -> Fit | None:
+    """Return what fits a text of so many pairs; None for one that the paper's rows fit."""
+    return next((fit for fit in FITS if pairs <= fit.pairs), None)
 
 
 # --- the search of sections 6.1 and 6.3 -------------------------------------------------------

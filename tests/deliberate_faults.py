@@ -160,7 +160,7 @@ diagnosis: small_batch_taken_for_a_large_one
 diagnosis: lightest_finding_comes_first
   (not pair[1].differs, -pair[1].weight) => (not pair[1].differs, pair[1].weight)
 diagnosis: best_checkpoint_diagnosed_instead_of_the_last
-  ("checkpoint_last.pt", "checkpoint_best.pt") => ("checkpoint_best.pt", "checkpoint_last.pt")
+  "checkpoint_last.pt", "checkpoint_best.pt") => "checkpoint_best.pt", "checkpoint_last.pt")
 repairs: resumed_training_has_not_waited
   {"patience": waited} => {"patience": {}}
 repairs: resumed_epoch_counts_batches_of_one_process

@@ -185,10 +185,11 @@ def run_compare(arguments: argparse.Namespace) -> None:
 
 def declare_diagnose(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("training", type=Path, metavar="CHECKPOINT|LOG|DIR", help="what to read")
+    add("path", type=Path, metavar="CHECKPOINT|LOG|DIR", help="what to read")
     add("--row", help="compare with this row (default: the one with its sizes)")
     add("--generate", type=Path, metavar="LOG", help="output of fairseq-generate with the model")
     add("--bleu", metavar="SIGNATURE", help="signature of the score")
+    add("--training", type=int, metavar="N", help="of several in a log (default: the last)")
     add("--json", action="store_true", help="print JSON")
 
 
@@ -212,7 +213,7 @@ def run_diagnose(arguments: argparse.Namespace) -> None:
     from fairseq_aiayn.diagnosis.evidence import read_evidence
 
     row = find_row(arguments.row) if arguments.row else None
-    run = read_evidence(arguments.training, arguments.generate, arguments.bleu)
+    run = read_evidence(arguments.path, arguments.generate, arguments.bleu, arguments.training)
     diagnosis = diagnose(run, row)
     if arguments.json:
         print(json.dumps(as_json(diagnosis), indent=2, ensure_ascii=False))
@@ -225,9 +226,10 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.events:
         yield from ("", "what happened")
     for event in diagnosis.events:
-        yield f"  {event.text}"
+        yield f"  {event.text}" + f" (line {event.line:,})" * bool(event.line)
         if event.change:
             yield f"    change: {event.change}"
+    names = {command: f"{name}, below" for name, command in diagnosis.commands.items()}
     whose = "row" if diagnosis.row in OWN else "paper"
     differing = {name: each for name, each in diagnosis.findings.items() if each.differs}
     for weight, group in groupby(differing.items(), key=lambda item: item[1].weight):
@@ -235,9 +237,8 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
         for name, finding in group:
             yield f"  {name}: {finding.here} ({whose}: {finding.paper})"
             if weight:
-                yield f"    {finding.effect}"
-            if weight and finding.change:
-                yield f"    change: {finding.change}"
+                change = names.get(finding.change, finding.change)
+                yield f"    {finding.effect}" + f"; change: {change}" * bool(change)
     same = [name for name in diagnosis.findings if name not in differing]
     yield from ("", f"as in the {whose}: {', '.join(same) or 'nothing'}")
     if diagnosis.not_known:
@@ -245,3 +246,5 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.other_options:
         options = ", ".join(f"{name} {value}" for name, value in diagnosis.other_options.items())
         yield f"also set, and not judged: {options}"
+    for name, command in diagnosis.commands.items():
+        yield f"{name}: {command}"

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fairseq_aiayn.diagnosis.aspects import Finding, judge, row_sizes, run_sizes
+from fairseq_aiayn.diagnosis.aspects import judge, row_sizes, run_sizes
+from fairseq_aiayn.diagnosis.changes import commands
 from fairseq_aiayn.diagnosis.course import Event, events
 from fairseq_aiayn.diagnosis.evidence import Evidence
+from fairseq_aiayn.diagnosis.findings import Finding
 from fairseq_aiayn.paper import BASE, E_LEARNED, ROWS, TABLE_3_D, Row
 from fairseq_aiayn.settings import FIRST_RATE, OURS
 
@@ -34,14 +36,17 @@ class Diagnosis:
     findings: Mapping[str, Finding]  # the heaviest first, then in the order in which a run is made
     not_known: tuple[str, ...]  # names of aspects of which the files say nothing
     other_options: Mapping[str, object]  # neither fairseq's defaults nor any of the aspects'
-    events: tuple[Event, ...] = ()  # what happened, the heaviest first
+    events: tuple[Event, ...]  # what happened, the heaviest first
+    commands: Mapping[str, str]  # that train as the row, by what they use
 
 
 def diagnose(run: Evidence, row: Row | None = None) -> Diagnosis:
     """Compare a training with a row; without one, with that of `row_of`."""
     is_judged = run.is_transformer or bool((row or run.row) and "arch" not in run.options)
     row = row or row_of(run)
-    judged = dict(judge(run, row, is_judged))
+    happened = events(run, row)
+    failed = any(each.blames_rate for each in happened)
+    judged = dict(judge(run, row, is_judged, failed))
     known = [(name, found) for name, found in judged.items() if found]
     known.sort(key=lambda pair: (not pair[1].differs, -pair[1].weight))
     return Diagnosis(
@@ -51,7 +56,8 @@ def diagnose(run: Evidence, row: Row | None = None) -> Diagnosis:
         findings=dict(known),
         not_known=tuple(name for name, finding in judged.items() if not finding),
         other_options=other_options(run.options) if is_judged else {},
-        events=tuple(events(run)),
+        events=tuple(happened),
+        commands=commands(run, row),
     )
 
 
@@ -102,4 +108,5 @@ def as_json(diagnosis: Diagnosis) -> dict[str, object]:
         },
         "not_known": list(diagnosis.not_known),
         "other_options": dict(diagnosis.other_options),
+        "commands": dict(diagnosis.commands),
     }

@@ -9,24 +9,27 @@ from __future__ import annotations
 import ast
 import gzip
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from fairseq_aiayn.configuration import flat_options
 from fairseq_aiayn.files import NOT_GZIP
 
-__all__ = ["SECONDS", "Log", "Points", "Start", "as_number", "curves_of", "read_log"]
+__all__ = ["SECONDS", "Line", "Log", "Points", "Start", "as_number", "curves_of", "read_log"]
 
 PARAMETERS = re.compile(r"num\. shared model params: ([\d,]{1,20})")  # once per start
 DONE = "done training in"
 # What plugin/commands.py logs at the end of every start
 PEAK_MEMORY = re.compile(r"peak memory: (\d{1,15}) MiB(?:, of the GPU (\d{1,15}) MiB)?")
-TYPES = re.compile(r"\] dictionary: (\d{1,15}) types")
+TYPES = re.compile(r"\[([^\s\[\]]+)\] dictionary: (\d{1,15}) types")
 LOADED = re.compile(r"[Ll]oaded checkpoint .*@ (\d{1,15}) updates\)")
-CONFIGURATION = re.compile(r"\{'_name'|\bNamespace\(")  # begins a printed one
+CONFIGURATION = re.compile(r"\{'_name': None|\bNamespace\(")  # begins a printed one, of all parts
 # Statistics of a part of an epoch, of a whole one, and of a validation
 STATISTICS = re.compile(r"epoch (\d+)(?: \| valid on '([^']+)' subset)?(:| \|)(.*)")
 STATISTIC = re.compile(r"\b(\w+)[= ]((?:[-+\w.]|,(?=\d))+)%?(?=,|\]| \||\s*$)")
@@ -37,13 +40,29 @@ CURVES = {  # of a training, by what the log calls them
     "gradient norm": "gnorm",
     "loss scale": "loss_scale",
     "tokens": "wpb",  # target tokens per update
+    "sentences": "bsz",  # per update
     "speed": "wps",  # target tokens per second
 }
 VALIDATED = {"loss": "loss", "perplexity": "ppl", "BLEU": "bleu", "F1": "f1"}  # of validations
+UPDATES = ("num_updates", "train_num_updates")  # of statistics within an epoch, and of its end
 LARGEST = 10**15  # updates, tokens, seconds: more are none of a training
 SECONDS = "seconds"  # the curve of the time that an update was done at
 COLOUR = re.compile(r"\x1b\[[\d;]*m")  # what a terminal draws
 GZIP, UTF_16 = b"\x1f\x8b", (b"\xff\xfe", b"\xfe\xff")  # how such files begin
+
+
+class Line(NamedTuple):
+    """A line of a file; of one that a terminal broke, the first number."""
+
+    number: int  # from 1 on
+    text: str
+
+
+class Loaded(NamedTuple):
+    """A checkpoint that a training began with."""
+
+    update: int
+    line: int  # of the log
 
 
 @dataclass(frozen=True)
@@ -51,48 +70,81 @@ class Log:
     """The lines of a log, and the file that they come from."""
 
     path: Path
-    lines: Sequence[str]
+    lines: Sequence[Line]
 
     @cached_property
     def statistics(self) -> list[dict[str, float]]:
-        """The statistics of the log by their names in JSON; half-written objects are skipped."""
-        return [found for line in self.lines if (found := statistics_of(line))]
+        """The statistics of the log by their names in JSON, with their line; half-written objects
+        are skipped."""
+        found = ((line.number, statistics_of(line.text)) for line in self.lines)
+        return [{"line": number} | statistics for number, statistics in found if statistics]
 
     @cached_property
     def text(self) -> str:
         """All lines."""
-        return "\n".join(self.lines)
+        return "\n".join(line.text for line in self.lines)
+
+    def find(self, pattern: re.Pattern[str]) -> list[tuple[int, re.Match[str]]]:
+        """Return the first match in each line that has one, with the line's number."""
+        found = ((line.number, pattern.search(line.text)) for line in self.lines)
+        return [(number, match) for number, match in found if match]
 
     @cached_property
     def starts(self) -> list[Start]:
-        """The starts of commands that wrote it, by the configurations that can be read."""
-        found = {number: _configuration(line) for number, line in enumerate(self.lines, start=1)}
-        begins = [number for number, configuration in found.items() if configuration]
+        """The starts of commands that wrote it, by the configurations that can be read; without
+        any, by the statistics, which begin anew."""
+        found = {index: _configuration(line.text) for index, line in enumerate(self.lines)}
+        begins = [index for index, configuration in found.items() if configuration]
+        begins = begins or self._first_updates()
         return [
             Start(found[begin], Log(self.path, self.lines[begin:end]))
             for begin, end in zip(begins, [*begins, len(self.lines)][1:], strict=True)
         ]
 
+    def _first_updates(self) -> list[int]:
+        """Return where the updates begin anew, at the first of before or an earlier one."""
+        begins, first = [0], math.inf
+        for index, line in enumerate(self.lines):
+            found = statistics_of(line.text)
+            update = next(filter(None, map(found.get, UPDATES)), None)
+            if update is not None:
+                begins += [index] * (update <= first < math.inf)
+                first = min(update, first)
+        return begins if first < math.inf else []
+
     @property
-    def last_training(self) -> list[Start]:
-        """The starts of the last training: the last, and those whose checkpoints it loaded."""
-        trainings: list[Start] = []
+    def trainings(self) -> list[list[Start]]:
+        """The starts of each training; another directory or a first update begins a new one."""
+        trainings: list[list[Start]] = []
         for start in (start for start in self.starts if start.is_training):
-            places = {each.options.get("save_dir") for each in (start, *trainings[:1])}
-            resumes = trainings and len(places) == 1 and start.log.loaded_update
-            trainings = [*trainings, start] if resumes else [start]
+            before = next(filter(start.goes_on, reversed(trainings)), [])
+            trainings = [*(each for each in trainings if each is not before), [*before, start]]
         return trainings
 
     @property
-    def dictionaries(self) -> list[int]:
-        """The entries of each dictionary that was loaded, source and then target language."""
-        return [int(entries) for entries in TYPES.findall(self.text)]
+    def dictionaries(self) -> dict[str, int]:
+        """The types of each dictionary that was loaded, by language, first that of the source."""
+        return {language: int(types) for language, types in TYPES.findall(self.text)}
 
     @property
-    def loaded_update(self) -> int:
-        """The update whose checkpoint was loaded first; 0 without one."""
-        match = LOADED.search(self.text)
-        return int(match[1]) if match else 0
+    def first_update(self) -> float:
+        """The first update of which there are statistics; infinite without any."""
+        updates = (
+            update for line in self.statistics for update in map(line.get, UPDATES) if update
+        )
+        return next(updates, math.inf)
+
+    def line_of(self, update: int, part: str = "") -> int:
+        """Return the line of a training's statistics after an update, or those of a validation."""
+        keys = (f"{part}_num_updates",) if part else UPDATES
+        said = (line for line in reversed(self.statistics) if update in map(line.get, keys))
+        return int(next(said, {"line": 0})["line"])
+
+    @property
+    def loaded(self) -> Loaded:
+        """The update whose checkpoint was loaded first, 0 without one."""
+        found = (Loaded(int(match[1]), line) for line, match in self.find(LOADED))
+        return next(found, Loaded(0, 0))
 
 
 def read_log(path: Path) -> Log:
@@ -105,15 +157,22 @@ def read_log(path: Path) -> Log:
         raise ValueError(f"{path}: cut short or not gzip") from error
     text = content.decode("utf-16" if content[:2] in UTF_16 else "utf-8-sig", errors="replace")
     text = COLOUR.sub("", text)
-    return Log(path, unwrapped(re.split(r"[\r\n]+", text)))
+    lines = enumerate(re.split(r"\r?\n", text), start=1)
+    drawn = [Line(number, each) for number, line in lines for each in line.split("\r") if each]
+    return Log(path, unwrapped(drawn))
 
 
-def unwrapped(lines: list[str]) -> list[str]:
+def unwrapped(lines: list[Line]) -> list[Line]:
     """Join the lines that a terminal broke at its width, which a broken configuration shows."""
-    first = next((line for line in lines if CONFIGURATION.search(line)), "")
+    first = next((line.text for line in lines if CONFIGURATION.search(line.text)), "")
     if not first or _configuration(first):
         return lines
-    return "".join(line if len(line) == len(first) else f"{line}\n" for line in lines).split("\n")
+    joined: list[tuple[int, list[str]]] = []
+    for before, line in pairwise([Line(0, ""), *lines]):
+        if len(before.text) != len(first):
+            joined.append((line.number, []))
+        joined[-1][1].append(line.text)
+    return [Line(number, "".join(parts)) for number, parts in joined]
 
 
 def statistics_of(line: str) -> dict[str, float]:
@@ -298,7 +357,18 @@ class Start:
         """Whether the command is fairseq-train: other commands that have a model have its path."""
         common = self.configuration.get("common_eval") or self.configuration
         has_path = isinstance(common, Mapping) and common.get("path")
-        return "arch" in self.options and not has_path
+        return not self.configuration or ("arch" in self.options and not has_path)
+
+    def goes_on(self, starts: Sequence[Start]) -> bool:
+        """Return whether it goes on with the training of these starts: it has loaded what they
+        left, or they had done no update."""
+        here, there = self.options, starts[-1].options
+        if here.get("save_dir") != there.get("save_dir"):
+            return False
+        if self.log.loaded.update:
+            return self.log.first_update > self.log.loaded.update
+        same_seed = here.get("seed") == there.get("seed")
+        return same_seed and all(math.isinf(start.log.first_update) for start in starts)
 
 
 def _configuration(line: str) -> dict[str, object]:

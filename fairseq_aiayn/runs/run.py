@@ -180,12 +180,12 @@ def read_run(directory: Path) -> tuple[ScoredRun, Log]:
     scored = _read_parsing(directory, training) if is_parser else _read_translation(directory)
     log, validation = (read_log(training / f"{name}.log") for name in ("train", "valid"))
     # The target side of a parser has no subwords
-    entries = validation.dictionaries[:-1] if is_parser else validation.dictionaries
+    types = [*validation.dictionaries.values()][: -1 if is_parser else None]
     known: dict[str, Any] = {
         "settings": settings,
         "training": training_of(log),
         "dev_perplexity": last_perplexity(validation),
-        "vocabulary": entries[-1] if entries else None,
+        "vocabulary": types[-1] if types else None,
         **scored,
     }
     return (ParserRun if is_parser else TranslationRun)(**known), log

@@ -4,21 +4,23 @@ import gzip
 import json
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from run_directories import write_log
 
-from fairseq_aiayn.diagnosis.aspects import Weight
 from fairseq_aiayn.diagnosis.diagnosis import Diagnosis, diagnose
 from fairseq_aiayn.diagnosis.evidence import read_evidence
+from fairseq_aiayn.diagnosis.findings import Weight
 
 HERE = Path(__file__).parent
 HEALTHY = (HERE / "healthy.log").read_text(encoding="utf-8").splitlines()
 NAMESPACE = HEALTHY[0]
+REGIME = "batch, rate, updates"
 INNER = "2021-01-01 | INFO | train_inner | epoch 001:  9 / 99 loss={:g}, ppl={:g}, wpb=24800, "
 INNER += "gnorm=1, num_updates={}"
-VALID = "| epoch 002 | valid on 'valid' subset | loss {} | ppl 99 | num_updates {} | best_loss 4"
+VALID = "| epoch 002 | valid on 'valid' subset | loss {} | ppl {} | num_updates {} | best_loss 4"
 DONE = "| done training in 9.0 seconds"
 LARGE = {Weight.LARGE, Weight.MEDIUM}
 GROUPS = {"_name": None, "common_eval": {"path": "a"}, "model": {"_name": "wav2vec2"}}
@@ -45,7 +47,12 @@ def heavy(found: Diagnosis) -> set[str]:
     return happened | {name for name, each in found.findings.items() if each.weight in LARGE}
 
 
-OVERFITTED = [*curve()[:4], VALID.format(4.0, 20_000), *curve()[4:], VALID.format(4.3, 100_000)]
+OVERFITTED = [
+    *curve()[:4],
+    VALID.format(4.0, 16, 20_000),
+    *curve()[4:],
+    VALID.format(4.3, 18, 100_000),
+]
 
 
 @pytest.mark.parametrize(
@@ -53,20 +60,27 @@ OVERFITTED = [*curve()[:4], VALID.format(4.0, 20_000), *curve()[4:], VALID.forma
     [
         ([line.replace("4.1", "nan") for line in HEALTHY[1:]], "the loss is not a number from"),
         (
-            [*HEALTHY[1:], VALID.format(4.46, 60_000), VALID.format(8.3, 100_000)],
+            [*HEALTHY[1:], VALID.format(4.46, 9, 60_000), VALID.format(8.3, 9, 100_000)],
             "diverged: .* 8.3",
         ),
         ([*curve(), *curve(first=4, end=9)[-1:]], "diverged"),
         (OVERFITTED, "overfitted: .* 4.3 at 100,000"),
-        ([*curve(), VALID.format(7, 50_000), VALID.format(7, 99_000)], "the development loss was"),
+        (
+            [*curve(), VALID.format(7, 128, 50_000), VALID.format(7, 128, 99_000)],
+            "the development perplexity was at best 128",
+        ),
         (curve(first=9.6, end=9.5), "flat: perplexity 7"),
         (["2,042,318 samples have invalid sizes and will be skipped", *HEALTHY[1:]], "2,042,318"),
-        ([LOST] * 9_000 + curve(), "9,000 batches"),
-        (["WARNING: attempting to recover from OOM in forward"] * 9_000 + curve(), "9,000 batches"),
-        (["NOTE: gradient overflow detected, ignoring"] * 5_000 + curve(), "5,000 updates"),
+        ([LOST] * 9_000 + curve(), "batches lost .*: 9,000"),
+        (
+            ["WARNING: attempting to recover from OOM in forward"] * 9_000 + curve(),
+            "batches lost .*: 9,000",
+        ),
+        (
+            ["NOTE: gradient overflow detected, ignoring"] * 5_000 + curve(),
+            "updates that over.*: 5,000",
+        ),
         ([*curve(50_000), "FloatingPointError: Minimum loss scale reached"], "the loss scale"),
-        ([*curve(50_000), "torch.cuda.OutOfMemoryError: CUDA"], "ended with torch.cuda"),
-        ([*curve(50_000), "slurmstepd: error: *** JOB 7 CANCELLED AT 2021"], "ended with slurms"),
     ],
 )
 def test_what_happened_comes_first(diagnosed, lines, first):
@@ -83,62 +97,84 @@ def test_of_a_healthy_training_nothing_is_of_weight(diagnosed, end):
     assert not heavy(diagnosed(NAMESPACE, *curve(), *end))
 
 
+ENDS = {  # by what the last lines of a file are
+    "telemetry": "| WARNING | urllib3 | broken by ProxyError('x', OSError('403'))': /api/",
+    "sample": "Killed in the attack were two soldiers.",
+    "logged": "--- Logging error ---\nTraceback (most recent call last):\nOSError: disk",
+    "thread": "Exception in thread T-1:\nTraceback (most recent call last):\nOSError: disk",
+}
+TRACEBACK = "Traceback (most recent call last):\n  File 'train.py'\n"
+CAUSED = {
+    f"{TRACEBACK}torch.cuda.OutOfMemoryError: CUDA out": "torch.cuda.OutOfMemoryError: CUDA out",
+    f"{TRACEBACK}KeyError: 1\nDuring handling of the above\n{TRACEBACK}A: b": "A: b",
+    f"{TRACEBACK}ValueError: a\n{TRACEBACK}x.errors.ChildFailedError: \n": "ValueError: a",
+    f"{TRACEBACK}torch.spawn.ProcessRaisedException: \n-- Process 1 \n{TRACEBACK}B: c": "B: c",
+    f"[rank1]: {TRACEBACK}[rank1]: RuntimeError: NCCL Connection reset\n[rank2]: {TRACEBACK}"
+    "[rank2]: ValueError: d\n  rank : 2 (local_rank: 2)": "ValueError: d, of rank 2",
+    f"[rank1]: {TRACEBACK}[rank1]: A: b\n[rank2]: {TRACEBACK}[rank2]: C: d\n rank : 2 ": "C: d, of",
+    "slurmstepd: error: *** JOB 7 CANCELLED AT 2021 DUE": "slurmstepd: error: *** JOB 7 CANC",
+    "srun: error: n1: task 3: Exited with exit code 1\n" + f"{TRACEBACK}E: f": "E: f",
+    "train.sh: line 24:  7211 Killed                  fairseq-train": "train.sh: line 24:  7211 K",
+    "  traceback : Signal 9 (SIGKILL) received by PID 3\n": "Signal 9 (SIGKILL) received",
+    "fairseq-train: error: unrecognized arguments: --x": "fairseq-train: error: unrec",
+    "Segmentation fault (core dumped)": "Segmentation fault",
+}
+
+
+def texts(found: Diagnosis) -> str:
+    return "\n".join(event.text for event in found.events)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_ends_no_process_is_no_end(diagnosed, end):
+    found = texts(diagnosed(NAMESPACE, *curve(50_000), *ENDS[end].split("\n")))
+    assert "ended with" not in found and "still running or broken off" in found
+
+
+@pytest.mark.parametrize("end", CAUSED)
+def test_the_first_cause_ended_a_training_unless_it_went_on(diagnosed, end):
+    lines = [NAMESPACE, *curve(50_000), *end.rstrip("\n").split("\n")]
+    found = diagnosed(*lines)
+    assert found.events[0].text.startswith(f"ended with {CAUSED[end]}")
+    line = lines[found.events[0].line - 1]
+    assert CAUSED[end].split(",")[0] in line, "by the line that it names"
+    assert "ended with" not in texts(diagnosed(*lines, *curve()[10:]))
+    assert "ended with" not in texts(diagnosed(*lines, "2021 | INFO | fairseq.trainer | saved"))
+
+
+STOPPED = "x | early stop since valid performance hasn't improved for last 5 runs"
+
+
+def test_what_stopped_a_training_is_said(diagnosed):
+    given = NAMESPACE.replace("max_update=100000", "max_update=900000, patience=5")
+    assert "of 900,000, 1 epoch, ended by --patience 5" in texts(
+        diagnosed(given, *curve(), STOPPED)
+    )
+
+
 OURS = "train: 789 of 900 pairs are left out by "
 STOCKS = "x | bin train en-de 900 examples", "789 samples have invalid sizes and will be skipped, "
 
 
 @pytest.mark.parametrize(
-    ("lines", "limit", "change"),
-    [
-        ([f"{OURS}--max-tokens 32 (9, of up to 35 tokens)"], "--max-tokens 32", "--max-tokens 35"),
-        (
-            [STOCKS[0], f"{STOCKS[1]}max_positions=(32, 32), x"],
-            "--max-tokens 32",
-            "--max-tokens above 32",
-        ),
-        (
-            [STOCKS[0], f"{STOCKS[1]}max_positions=(9, 32), x"],
-            "--max-source-positions 9",
-            "--max-source-positions above 9",
-        ),
-        (
-            [f"{OURS}--required-batch-size-multiple 8 (789, of up to 9 tokens)"],
-            "--required-batch-size-multiple 8",
-            "--required-batch-size-multiple 1",
-        ),
-        ([f"{OURS}the model's 512 positions (789, of up to 900 tokens)"], "", "look at"),
-        (STOCKS, "", "look at"),
-    ],
+    "line",
+    [f"{OURS}--max-tokens 32 (9, of up to 35 tokens)", f"{STOCKS[1]}max_positions=(9, 32), x=[1]"],
 )
-def test_pairs_left_out_are_the_options_that_left_them_out(diagnosed, lines, limit, change):
-    """Breaks if other options are to be changed, or one of those to a value that it has."""
-    given = NAMESPACE.replace("max_tokens=3200", "max_tokens=32, max_source_positions=9")
-    text, advice = next(
-        (event.text, event.change)
-        for event in diagnosed(given, *lines * 2, *curve()).events
-        if "789 of 900 pairs" in event.text
-    )
-    assert re.findall(r"--\S+ \d+", text) == [limit] * bool(limit)
-    assert re.match(rf"{change}\b", advice) and len(re.findall("--max", advice)) <= 1
+def test_pairs_left_out_are_said_as_the_log_says_them(diagnosed, line):
+    found = diagnosed(NAMESPACE, STOCKS[0], line, line, *curve())
+    (said,) = (event for event in found.events if event.text.startswith(line[:30]))
+    assert said.weight is Weight.LARGE and said.text in line
 
 
-@pytest.mark.parametrize(
-    ("gpus", "longest", "batch"),
-    [(1, 35, (3572, 7, 1)), (1, 6_000, (6250, 4, 1)), (64, 521, (532, 1, 47)), (1, None, None)],
-)
-def test_the_papers_batch_is_not_advised_with_the_max_tokens_that_left_pairs_out(
-    diagnosed, gpus, longest, batch
-):
+@pytest.mark.parametrize("gpus", [1, 64])
+def test_the_papers_batch_is_not_advised_with_the_max_tokens_that_left_pairs_out(diagnosed, gpus):
     given = NAMESPACE.replace("max_tokens=3200", "max_tokens=24").replace("[4]", "[1]")
-    skipped = f"{STOCKS[1]}max_positions=(24, 24)"
-    line = f"{OURS}--max-tokens 24 (9, of up to {longest} tokens)" if longest else skipped
     few = [one.replace("24800", str(20 * gpus)) for one in curve()]
     given, few[:0] = given.replace("size=2", f"size={gpus}"), [f"training on {gpus} devices"]
-    words = diagnosed(given, line, *few).findings["batch"].change.split(" ")
-    tokens, every = int(words[1]), int(words[3].rstrip(","))
-    used = int(words[5]) if "GPUs" in words else gpus
-    assert tokens >= (longest or 25) and 0.9 < tokens * every * used / 25_000 < 1.1
-    assert batch in (None, (tokens, every, used))
+    words = diagnosed(given, f"{STOCKS[1]}max_positions=(24, 24)", *few).findings[REGIME].change
+    options = dict(zip(words.split()[::2], map(float, words.split()[1::2])))
+    tokens, used = options["--max-tokens"], options.get("--distributed-world-size", gpus)
+    assert tokens > 1_000 and 0.9 < tokens * options["--update-freq"] * used / 25_000 < 1.1
 
 
 NORMAL = [NAMESPACE, *curve()]
@@ -170,17 +206,93 @@ def test_logs_of_all_forms_say_the_same(diagnosed, tmp_path, form):
             path = Path(f"/dev/fd/{cat.stdout.fileno()}")
         evidence = read_evidence(path)
     found = diagnose(evidence)
-    assert (found.events, found.arch) == (expected.events, "transformer_wmt_en_de")
+    happened = [[replace(each, line=0) for each in one.events] for one in (found, expected)]
+    assert (happened[0], found.arch) == (happened[1], "transformer_wmt_en_de")
     assert {**found.findings, **expected.findings} == found.findings
     assert evidence.translated == {"generated": 1, "quiet": 9}.get(form)
     assert (evidence.search == {}) == (evidence.translated is None)
 
 
-def test_only_the_last_training_counts_with_its_restarts(diagnosed):
-    first, again = curve(first=20, end=15), "| loaded checkpoint c.pt (epoch 3 @ 50000 updates)"
-    found = diagnosed(NAMESPACE, *first, NAMESPACE, *curve(50_000), NAMESPACE, again, *curve()[10:])
+LOADED = "| loaded checkpoint c.pt (epoch 3 @ {} updates)"
+
+
+def test_a_file_of_several_trainings_says_so_and_judges_one(diagnosed, tmp_path):
+    again = [NAMESPACE, LOADED.format(50_000), *curve()[10:]]
+    failed = [re.sub("loss=[^,]*", "loss=nan", line) for line in curve()]
+    lines = [NAMESPACE, *failed, NAMESPACE, *curve(50_000), *again]
+    found = diagnosed(*lines)
     assert not heavy(found)
-    assert any("started 2 times" in event.text for event in found.events)
+    assert "started 2 times" in texts(found) and "number 2" in texts(found)
+    first = diagnose(read_evidence(write_log(tmp_path, *lines), training=1))
+    assert heavy(first) and "number 1" in texts(first)
+    other = NAMESPACE.replace("fp16=", "save_dir='other', fp16=")
+    assert "has 2 trainings" in texts(diagnosed(NAMESPACE, *curve(), other, *again[1:]))
+    assert "has 3 trainings" in texts(diagnosed(*curve(), *curve(), *curve())), "by the updates"
+    early = diagnosed(NAMESPACE, "OSError", NAMESPACE, *curve())
+    assert "started 2 times" in texts(early), "of which the first had done nothing"
+    with pytest.raises(ValueError, match="expected 1 to 2"):
+        read_evidence(write_log(tmp_path, *lines), training=3)
+
+
+def test_what_jumps_or_changes_at_a_restart_is_said(diagnosed):
+    """Breaks if a checkpoint of another dictionary is taken for too high a rate."""
+    other = NAMESPACE.replace("lr=[0.0007]", "lr=[0.0009]")
+    before, after = [NAMESPACE, "[de] dictionary: 9 types", *curve(50_000)], LOADED.format(50_000)
+    high = curve(first=12, end=11)[10:]
+    found = diagnosed(*before, other, "[de] dictionary: 7 types", after, *high)
+    assert re.match(
+        r"started again from update 50,000: the loss jumped from 4.* to 11", texts(found)
+    )
+    assert "--lr [0.0007] is now [0.0009], types of de 9 is now 7" in found.events[0].text
+    assert found.events[0].line == len(before) + 1 and "diverged" not in texts(found)
+    assert "is now" in texts(diagnosed(*before, other, after, *curve()[10:]))
+
+
+def test_a_text_that_is_small_for_the_model_comes_first_with_what_fits(diagnosed):
+    for pairs, fits in (
+        (160_239, r"--max-update 50000 --dropout 0.3"),
+        (29_000, ".*multi30k_tiny"),
+    ):
+        found = diagnosed(NAMESPACE, f"x | bin train de-en {pairs} examples", *curve()).events[0]
+        assert f"{pairs:,} pairs of de-en" in found.text and re.match(fits, found.change)
+        assert found.line == 2
+    shards = [f"x | bin{k} train de-en 3000000 examples" for k in range(2)]
+    found = diagnosed(NAMESPACE, *shards, *curve(), *shards)
+    assert "6,000,000 pairs" in texts(found) and not heavy(found)
+
+
+def test_losses_of_a_criterion_with_more_terms_are_not_compared(diagnosed):
+    """Their perplexities are; and what a file does not show, from its first update on, is not."""
+    inner = "x | train | epoch 1 | loss 2.96 | ppl 2.00 | wpb 24800 | num_updates {}"
+    lines = [inner.format(55_000), VALID.format(5.15, 7.57, 55_000)]
+    lines += [inner.format(60_000), VALID.format(5.15, 7.57, 60_000)]
+    found = texts(diagnosed(NAMESPACE, LOADED.format(50_000), *lines))
+    assert "development" not in found and "never" not in found
+
+
+def test_a_rate_with_which_the_loss_failed_is_not_without_effect(diagnosed):
+    given = NAMESPACE.replace("lr=[0.0007]", "lr=[0.0014]")
+    large = [line.replace("24800", "364096") for line in curve()]
+    rose = [*large, VALID.format(4.4, 9, 60_000), VALID.format(8.3, 9, 100_000)]
+    assert not heavy(diagnosed(given, *large[:10]))
+    failed = diagnosed(given, *rose)
+    assert failed.findings[REGIME].weight is Weight.LARGE
+    assert failed.events[0].change == "--lr 0.000698771243", "the paper's"
+    assert "recipe" not in failed.findings[REGIME].effect
+
+
+def test_of_several_searches_the_last_counts_alone(tmp_path):
+    search = "Namespace(beam={}, lenpen={}, path='a', gen_subset='test')\nH-0\t-1\ta\n"
+    search += "| Generate test with beam={}: BLEU4 = {}, x\n"
+    log = HERE / "healthy.log"
+    (tmp_path / "out").write_text(search.format(5, 1, 5, 24.1) + search.format(4, 0.6, 4, 26.9))
+    run = read_evidence(log, tmp_path / "out")
+    assert (run.search["lenpen"], run.signature) == (0.6, "BLEU4 = 26.9")
+    assert "2 searches" in texts(diagnose(run))
+    results = "".join(f"H-0\t-1\ta\n| Generate test with beam={k}: BLEU4 = {k}\n" for k in (5, 4))
+    (tmp_path / "out").write_text(results)
+    run = read_evidence(log, tmp_path / "out")
+    assert (run.search["beam"], run.signature, len(run.searches)) == (4, "BLEU4 = 4", 2)
 
 
 @pytest.mark.parametrize("arch", ["lightconv_wmt_en_de_big", "nonautoregressive_transformer"])
@@ -208,8 +320,8 @@ def test_what_no_file_says_is_not_known(diagnosed):
 
 
 def test_a_training_that_still_runs_is_judged_by_what_was_asked(diagnosed):
-    assert not diagnosed(NAMESPACE, *curve(30_000)).findings["updates"].differs
-    assert diagnosed(NAMESPACE, *curve(30_000), DONE).findings["updates"].differs
+    assert not diagnosed(NAMESPACE, *curve(30_000)).findings[REGIME].differs
+    assert diagnosed(NAMESPACE, *curve(30_000), DONE).findings[REGIME].differs
 
 
 def test_a_large_batch_with_its_rate_and_updates_is_a_known_recipe(diagnosed):

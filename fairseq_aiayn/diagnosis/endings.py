@@ -1,0 +1,98 @@
+"""What ended a process, by the last that it and its launcher wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fairseq_aiayn.runs.logs import Line, Log
+
+TRACEBACK = re.compile(r"^(.*?)Traceback \(most recent call last\):\s*$")
+EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:: .*|:?\s*$)")  # how the last line of a traceback begins
+CHAINED = ("During handling of the above", "The above exception was the direct cause")
+# What stands above a traceback of which the process did not end: a thread's, a logged one
+SURVIVED = re.compile(
+    r"--- Logging error|Exception (?:ignored )?in|never retrieved"
+    r"|\| (?:WARNING|ERROR) \| (?!.*irrecoverable)"
+)
+# What launchers, shells and the interpreter itself write of an end
+REPORT = re.compile(
+    r"(?:\d+: )?(?:slurmstepd|srun)\S*: error: .*|[\w.-]+: error: .*|Fatal Python error: .*"
+    r"|=>> PBS: .*|TERM_\w+: .*|terminate called after .*|\s*traceback : (Signal \d+ .*)"
+    r"|((?:\S+: line \d+: +\d+ )?(?:Killed|Terminated|Hangup|Aborted|Bus error|Segmentation fault)"
+    r"(?: \(core dumped\))?)(?:  .*)?|Process finished with exit code -?[1-9]\d*.*"
+)
+# Of another process that ended, not of the cause; and what follows when another one is gone
+OF_ANOTHER = re.compile(
+    r"\S*(?:ChildFailedError|ProcessRaisedException|ProcessExitedException|CalledProcessError)"
+    r"|Exception:?\s*$|\S*: error: .*(?:Exited with exit code|Terminating|task \d+: Killed)"
+)
+GONE = re.compile(r"NCCL|gloo|Connection (?:reset|closed)|Broken ?pipe", re.IGNORECASE)
+ROOT_RANK = re.compile(r"^\s*rank +: (\d+)")  # the first of torchrun's report is its root cause
+RANK = re.compile(r"\[(?:rank|default)?(\d+)\]:|^(\d+): ")
+ALIVE = re.compile(r"\| INFO \||\]\[INFO\] - ")
+OF_USER = re.compile(r"KeyboardInterrupt|.*error: interrupted$")
+
+
+@dataclass(frozen=True)
+class End:
+    """What ended a process."""
+
+    line: int
+    text: str
+    rank: int | None = None  # of the process, where its lines name it
+
+    @property
+    def is_users(self) -> bool:
+        """Return whether a user interrupted it."""
+        return bool(OF_USER.match(self.text))
+
+
+def ending(log: Log) -> End | None:
+    """Return the first cause of the first process that failed; None where the last line is one of
+    a living process, for whatever was written before did not end it."""
+    done = max((statistics["line"] for statistics in log.statistics), default=0)
+    rest = [line for line in log.lines if line.number > done]
+    alive = max((line.number for line in rest if ALIVE.search(line.text)), default=0)
+    ends = [*_exceptions(rest), *_reports(rest)]
+    if not any(end.line > alive for end in ends):
+        return None
+    ranks = (match for line in rest if (match := ROOT_RANK.match(line.text)))
+    root = next((int(match[1]) for match in ranks), None)
+
+    def order(end: End) -> tuple[bool, bool, bool, int]:
+        is_others = bool(OF_ANOTHER.match(end.text))
+        is_root = end.rank is None or root is None or end.rank == root
+        return is_others, bool(GONE.search(end.text)), not is_root, end.line
+
+    return min(ends, key=order)
+
+
+def _exceptions(lines: Sequence[Line]) -> Iterator[End]:
+    """Yield the last line of each traceback; of chained ones, that of the last."""
+    last: End | None = None
+    prefix, is_open, before = "", False, ""
+    for line in lines:
+        found = TRACEBACK.match(line.text)
+        text = line.text.removeprefix(prefix)
+        if found:
+            prefix, is_open = found[1], not SURVIVED.search(before + found[1])
+        elif is_open and line.text.startswith(prefix) and EXCEPTION.match(text):
+            if last:
+                yield last
+            rank = RANK.search(prefix)
+            last = End(line.number, text.strip(), int(rank[1] or rank[2]) if rank else None)
+            is_open = False
+        elif text.startswith(CHAINED):
+            last = None
+        before = line.text
+    if last:
+        yield last
+
+
+def _reports(lines: Sequence[Line]) -> Iterator[End]:
+    """Yield what a launcher, a shell or the interpreter reports of an end."""
+    for line in lines:
+        if match := REPORT.fullmatch(line.text.rstrip()):
+            yield End(line.number, match[1] or match[2] or match[0].strip())

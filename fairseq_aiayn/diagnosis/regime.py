@@ -1,0 +1,179 @@
+"""Batch, learning rate and updates (sections 5.1 to 5.3), which are judged together."""
+
+from __future__ import annotations
+
+import math
+
+from fairseq_aiayn.diagnosis.changes import whole
+from fairseq_aiayn.diagnosis.evidence import Evidence
+from fairseq_aiayn.diagnosis.findings import Finding, Here, Weight, compare
+from fairseq_aiayn.paper import Row, learning_rate
+from fairseq_aiayn.settings import FIRST_RATE, TOLERANCE, USUAL_MAX_TOKENS, option
+
+FULL = 0.75  # a batch has fewer target tokens than --max-tokens, which counts padding
+HALF = 0.5
+SENTENCES = ("batch_size", "max_sentences")  # of a batch, at most; since fairseq 0.10, and before
+OF_A_SENTENCE = 28  # tokens, about the mean of WMT14 in subwords
+FALLING = 0.01  # bits per token
+SAME_RATE = 0.05  # peaks within 5% of the paper's count as equal
+RECIPE = "a known good recipe (Ott et al. 2018)"
+OUR_RATE = "aiayn_inverse_sqrt"
+# Of English-German
+SMALL_BATCH = "base had BLEU 26.57 on one GPU, 25.15 with 3,072 tokens (tensor2tensor#129)"
+UPDATES = "base: 27.0 after 100,000, 27.4 after 200,000, 27.5 after 300,000 (tensor2tensor#444)"
+EARLY = "fewer than this, which costs little where the development loss no longer falls"
+
+
+def judge_regime(run: Evidence, row: Row, failed: bool) -> Finding | None:
+    """Return what batch, rate and updates mean together; of a training whose loss failed, a rate
+    above the paper's is the first to change."""
+    judged = (_batch(run, row, failed), _rate(run, row, failed), _updates(run, row))
+    parts = [part for part in judged if part]
+    unequal = [part for part in parts if part.differs] or parts
+    if not unequal:
+        return None
+    changes = [part.change for part in unequal if part.weight and part.change]
+    command = next((change for change in changes if not change.startswith("--")), None)
+    return Finding(
+        "; ".join(part.paper for part in unequal),
+        "; ".join(part.here for part in unequal),
+        max(part.weight for part in unequal),
+        "; ".join(part.effect for part in unequal if part.effect),
+        command or " ".join(changes),
+    )
+
+
+def smaller_rate(run: Evidence, row: Row) -> str:
+    """Return options for a rate as the paper's, or half the rate if it is not above that; empty if
+    no file says it."""
+    ratio, is_ours = _rate_ratio(run, row) or 0, run.text("lr_scheduler") == OUR_RATE
+    rate, papers = run.number("lr"), _peak(row)
+    if is_ours:
+        rate, papers = run.number("lr_factor") or 1, row.lr_factor
+    if not rate:
+        return ""
+    better = papers if ratio > 1 + SAME_RATE else rate / 2
+    return f"{'--lr-factor' if is_ours else '--lr'} {better:.9g}"
+
+
+def half_the_tokens(run: Evidence) -> str:
+    """Return options for the same batch in half the memory; empty if no file says the batch."""
+    tokens, every = run.number("max_tokens"), run.number("update_freq") or 1
+    return f"--max-tokens {tokens // 2:.0f} --update-freq {2 * every:.0f}" if tokens else ""
+
+
+def _tokens(run: Evidence) -> tuple[float, str]:
+    """Return the target tokens per update (0 if unknown) and their source."""
+    if run.tokens_per_update:
+        return run.tokens_per_update, "the log"
+    max_tokens = run.number("max_tokens") or 0
+    sentences = next(filter(None, map(run.number, SENTENCES)), 0)
+    limits = (
+        (max_tokens, f"--max-tokens {max_tokens:g}"),
+        (sentences * OF_A_SENTENCE, f"--batch-size {sentences:g}"),
+    )
+    limit, source = min((pair for pair in limits if pair[0]), default=(0, ""))
+    every = int(run.number("update_freq") or 1)
+    return limit * run.devices * every, f"{source}, {run.devices} GPUs, --update-freq {every}"
+
+
+def _batch(run: Evidence, row: Row, failed: bool) -> Finding | None:
+    tokens, source = _tokens(run)
+    if not tokens:
+        return None
+    ratio = tokens / row.batch_tokens
+    here: Here = FULL <= ratio <= 1 + TOLERANCE or f"{tokens:,.0f}, by {source}"
+    weight, effect = Weight.LARGE if ratio < HALF else Weight.MEDIUM, f"{ratio:.2f} of this batch"
+    if ratio < 1 and run.is_papers_pair:
+        effect += f": {SMALL_BATCH}"
+    if ratio > 1:
+        goes_with = 1 - SAME_RATE <= (_rate_ratio(run, row) or 0) <= ratio
+        weight = Weight.NONE if failed or goes_with else Weight.UNKNOWN
+        known = f", with its rate {RECIPE}" if goes_with else ", it needs a higher rate"
+        effect += "" if failed else known
+    paper = f"about {row.batch_tokens:,} target tokens per update"
+    return compare(paper, here, effect, as_batch(run, row), weight)
+
+
+def as_batch(run: Evidence, row: Row) -> str:
+    """Return options that give the row's batch, with at least the usual tokens on a GPU where
+    pairs were left out, if need be on fewer GPUs."""
+    given = run.number("max_tokens") or USUAL_MAX_TOKENS
+    usual = max(given, USUAL_MAX_TOKENS) if run.left_out else given
+    least = min(usual, row.batch_tokens) if run.left_out else 1
+    used = max(1, min(run.devices, row.batch_tokens // int(least)))
+    every = max(1, math.ceil(row.batch_tokens / (used * usual)))
+    tokens = math.ceil(row.batch_tokens / used / every)
+    options = f"--max-tokens {tokens} --update-freq {every}"
+    if any(map(run.number, SENTENCES)):
+        options += f" --max-sentences {tokens}"  # never fewer than the tokens allow
+    return f"{options} --distributed-world-size {used}" if used < run.devices else options
+
+
+def _updates(run: Evidence, row: Row) -> Finding | None:
+    """Judge the updates, of a running training those asked for; a larger batch needs fewer."""
+    is_done = run.is_finished is not False
+    updates = run.updates if is_done else run.number("max_update")
+    if not updates:
+        return None
+    size, ratio = _tokens(run)[0] / row.batch_tokens, updates / row.steps
+    sees_as_much = ratio < 1 and ratio * size >= 1 - TOLERANCE
+    is_same = abs(ratio - 1) <= TOLERANCE or sees_as_much
+    here: Here = is_same or f"{updates:,.0f} updates{'' if is_done else ' asked for'}"
+    weight = Weight.LARGE if ratio * max(1, size) < HALF else Weight.MEDIUM
+    effect = f"{'fewer' if ratio < 1 else 'more'} than this"
+    effect += f"; {UPDATES}" if run.is_papers_pair else ""
+    change = f"--max-update {row.steps}{' --max-epoch 0' * bool(run.number('max_epoch'))}"
+    if ratio < 1 and (patience := run.number("patience") or 0) > 0:
+        weight, effect = Weight.UNKNOWN, f"{EARLY}; --patience {patience:g} may have ended it"
+        change = "--patience -1"
+    elif ratio < 1 and still_falls(run) is False:
+        weight, effect = Weight.UNKNOWN, f"{EARLY}, as here"
+    return compare(f"{row.steps:,} updates", here, effect, change, weight)
+
+
+def still_falls(run: Evidence) -> bool | None:
+    """Return whether the development loss fell in the last fifth; None if that is not known."""
+    losses = run.curves.get("development loss", {})
+    points = {update: value for update, value in losses.items() if math.isfinite(value)}
+    last = max(points, default=0)
+    before = [value for update, value in points.items() if update <= 0.8 * last]
+    return min(before) - points[last] > FALLING if before else None
+
+
+def _peak(row: Row) -> float:
+    return learning_rate(row.warmup, row.d_model, row.warmup, row.lr_factor)
+
+
+def _rate(run: Evidence, row: Row, failed: bool) -> Finding | None:
+    """Judge the learning rate after the warm-up; a larger batch may have a higher one."""
+    paper = f"Equation 3, {_peak(row):.3g} at its peak"
+    schedule, ratio = run.text("lr_scheduler"), _rate_ratio(run, row)
+    if schedule not in (None, "inverse_sqrt", OUR_RATE):
+        change = whole(run, row, "aiayn" if run.is_ours("arch") else "stock")
+        return compare(paper, schedule, "another schedule", change, Weight.LARGE)
+    if ratio is None:
+        return None
+    name, change = "lr_factor", f"--lr-factor {row.lr_factor:g}"
+    if schedule != OUR_RATE:
+        name, change = "lr", f"--lr {_peak(row):.9g} --warmup-init-lr {FIRST_RATE}"
+        change += f" --warmup-updates {row.warmup}"
+    given = f"{schedule}, {option(name)} {run.number(name) or 1:g}"
+    here: Here = abs(ratio - 1) <= SAME_RATE or given
+    effect = f"{ratio:.2f} of the paper's rate after the warm-up"
+    weight = Weight.UNKNOWN if HALF <= ratio <= 1 / HALF else Weight.LARGE
+    if failed and ratio > 1:
+        return compare(paper, here, f"{effect}, with which the loss failed", change, Weight.LARGE)
+    if 1 < ratio <= _tokens(run)[0] / row.batch_tokens:
+        return compare(paper, here, f"{effect}, with its batch {RECIPE}", weight=Weight.NONE)
+    return compare(paper, here, effect, change, weight)
+
+
+def _rate_ratio(run: Evidence, row: Row) -> float | None:
+    """Return the rate after the warm-up over the paper's; a longer warm-up has a lower peak."""
+    schedule, rate = run.text("lr_scheduler"), run.number("lr")
+    if schedule == OUR_RATE:
+        return (run.number("lr_factor") or 1.0) / row.lr_factor
+    if schedule != "inverse_sqrt" or not rate:
+        return None
+    return rate / _peak(row) * math.sqrt((run.number("warmup_updates") or row.warmup) / row.warmup)
