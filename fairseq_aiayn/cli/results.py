@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from fairseq_aiayn.console import note, one_line
 from fairseq_aiayn.corpus.pieces import MARK
-from fairseq_aiayn.files import read_line_pairs, source_name
+from fairseq_aiayn.files import STANDARD_INPUT, read_lines, source_name
 from fairseq_aiayn.paper import OWN, find_row
 
 if TYPE_CHECKING:
     from fairseq_aiayn.diagnosis.diagnosis import Diagnosis
+    from fairseq_aiayn.scores import Scores
 
 HEADINGS = {
     "LARGE": "costs or gains 1 BLEU or more",
@@ -66,9 +67,10 @@ def run_average(arguments: argparse.Namespace) -> None:
 def declare_bleu(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--hypothesis", type=str, required=True, metavar="FILE", help="translation, - for stdin")
-    add("--reference", type=str, required=True, metavar="FILE", help="the reference")
-    add("--target-lang", required=True, metavar="LANG", help="their language: de, fr, ...")
+    add("--reference", nargs="+", required=True, metavar="FILE", help="one or several references")
+    add("--target-lang", required=True, metavar="LANG", help="their language: de, tr, pt_BR, ...")
     add("--tokenized", action="store_true", help="the files are already in Moses tokens")
+    add("-lc", "--lowercase", action="store_true", help="lower-case all text")
     add(
         "--quotes",
         choices=("ascii", "keep"),
@@ -86,67 +88,92 @@ def declare_bleu(parser: argparse.ArgumentParser) -> None:
 
 
 def run_bleu(arguments: argparse.Namespace) -> None:
-    """score a translation with the paper's BLEU and with sacreBLEU
+    """score a translation with the paper's BLEU, sacreBLEU and chrF
 
     The paper's BLEU is cased and not smoothed. It is computed on Moses tokens. For German, as in
     the authors' script, hyphenated compounds are split and quotes are ASCII: all in the reference,
     “ and ” in the translation, so that its „ is an error. On both sides ’ becomes ' and … three
     dots. sacreBLEU takes text as it is. It is another measure: a base model of the authors has
-    27.52 by sacreBLEU and 29.02 by their script. Files have one sentence per line, detokenized
-    unless --tokenized is given.
+    27.52 by sacreBLEU and 29.02 by their script. Where words are not separated (Chinese, Thai),
+    sacreBLEU has its tokens for the language or characters, and the paper's BLEU is left out.
+    Files have one sentence per line, detokenized unless --tokenized is given. Entities (&quot;) are
+    undone.
 
       aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de
       aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de --json > bleu.json
       sacremoses -l fr detokenize < test.tok | aiayn bleu --hypothesis - --reference test.fr \\
           --target-lang fr
+      aiayn bleu --hypothesis test.hyp --reference test.1.tr test.2.tr --target-lang tr
+      aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de --lowercase
     """
     from fairseq_aiayn import scores
 
-    hypothesis, reference = _sentences(arguments.hypothesis, arguments.reference)
-    for path, lines in ((arguments.hypothesis, hypothesis), (arguments.reference, reference)):
+    paths = arguments.hypothesis, *arguments.reference
+    sides = _sentences(*paths)
+    for path, lines in zip(paths, sides, strict=True):
         if left := sum(bool(MARK.search(line)) for line in lines):
             marks = "marks of subwords, @@ or ▁, and are scored with them"
             note(f"aiayn bleu: warning: {source_name(path)}: {left:,} sentences have {marks}")
     options = arguments.target_lang, arguments.quotes, arguments.tokenized
-    result = scores.score(hypothesis, reference, *options)
+    both, others, lowercase = (sides[0], sides[1]), sides[2:], arguments.lowercase
+    result = scores.score(*both, *options, others=others, lowercase=lowercase)
+    names = [source_name(path) for path in paths]
+    for remark in scores.remarks(names, sides, arguments.target_lang, arguments.tokenized):
+        note(f"note: {remark}")
     if arguments.tokens:
-        tokens = _sentences(arguments.tokens[0], arguments.tokens[1], "H")
+        tokens = _sentences(*arguments.tokens, kind="H")
         if len(tokens[0]) != result.sentences:
             expected = f"expected the {result.sentences:,} sentences of --hypothesis"
             raise ValueError(f"--tokens: {expected}, got {len(tokens[0]):,}")
-        result = dataclasses.replace(result, tokens=scores.token_bleu(*tokens))
+        result = dataclasses.replace(result, tokens=scores.token_bleu(*tokens, lowercase=lowercase))
     if arguments.json:
         content = dataclasses.asdict(result)
         print(json.dumps({key: part for key, part in content.items() if part}, indent=2))
-        return
-    print(f"{result.sentences:,} sentences")
+    else:
+        print(*_score_lines(result), sep="\n")
+
+
+def _score_lines(result: Scores) -> Iterator[str]:
+    from fairseq_aiayn.scores import UNITS, tokenizer_in
+
+    yield f"{result.sentences:,} sentences"
     if not result.paper:
-        print(f"the paper's BLEU is left out: Moses finds no words in {arguments.target_lang}")
+        yield "the paper's BLEU is left out: Moses finds no words in this text"
     measures = {
-        "the paper's BLEU": result.paper,
-        "sacreBLEU": result.sacrebleu,
-        "BLEU of tokens": result.tokens,
+        "the paper's BLEU": (result.paper, "Moses tokens"),
+        "sacreBLEU": (result.sacrebleu, UNITS[tokenizer_in(result.sacrebleu.signature)]),
+        "BLEU of tokens": (result.tokens, "the tokens as given"),
     }
-    for name, bleu in measures.items():
+    for name, (bleu, units) in measures.items():
         if bleu:
             precisions = "/".join(f"{precision:.1f}" for precision in bleu.precisions)
-            print(
+            yield (
                 f"{name:16} {bleu.score:6.2f}  {precisions} (1- to 4-grams), brevity penalty "
                 f"{bleu.brevity_penalty:.3f}, length ratio {bleu.length_ratio:.3f} "
-                f"({bleu.hypothesis_length:,}/{bleu.reference_length:,})\n    {bleu.signature}"
+                f"({bleu.hypothesis_length:,}/{bleu.reference_length:,})"
             )
+            yield f"    of {units}: {bleu.signature}"
+    if chrf := result.chrf:
+        yield f"{'chrF':16} {chrf.score:6.2f}"
+        yield f"    of n-grams of characters: {chrf.signature}"
 
 
-def _sentences(hypothesis: str, reference: str, kind: str = "D") -> tuple[list[str], list[str]]:
-    """Return both sides, and refuse lines of fairseq-generate before their numbers differ."""
+def _sentences(*paths: str, kind: str = "D") -> list[list[str]]:
+    """Return the lines of a hypothesis and its references, and refuse those of fairseq-generate
+    before their numbers differ."""
     from fairseq_aiayn.scores import require_sentence
 
-    sides: tuple[list[str], list[str]] = [], []
-    for left, right in read_line_pairs(hypothesis, reference):
-        require_sentence("hypothesis", left, hypothesis, kind)
-        require_sentence("reference", right, reference, "T")
-        sides[0].append(left)
-        sides[1].append(right)
+    if paths.count(STANDARD_INPUT) > 1:
+        raise ValueError("expected at most one file from standard input, got more")
+    sides = [read_lines(path) for path in paths]
+    roles = [("hypothesis", kind), *[("reference", "T")] * len(sides[1:])]
+    for path, lines, (name, extracted) in zip(paths, sides, roles, strict=True):
+        for line in lines:
+            require_sentence(name, line, path, extracted)
+    for path, lines in zip(paths, sides, strict=True):
+        if len(lines) != len(sides[0]):
+            expected = f"expected as many lines as in {source_name(paths[0])}, {len(sides[0]):,}"
+            raise ValueError(f"{source_name(path)}: {expected}, got {len(lines):,}")
     return sides
 
 

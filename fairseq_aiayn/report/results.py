@@ -29,7 +29,7 @@ from fairseq_aiayn.runs.run import (
     read_texts,
 )
 from fairseq_aiayn.runs.seeds import OverSeeds, over_seeds
-from fairseq_aiayn.scores import corpus_chrf
+from fairseq_aiayn.scores import corpus_chrf, tokenizer_in
 
 __all__ = ["read_report"]
 
@@ -121,8 +121,8 @@ def _with_texts(report: Report, directories: Sequence[Path], count: int) -> Repo
         Example(k + 1, source[k], reference[k], {name: of[k] for name, of in translations.items()})
         for k in equal_distances(len(source), count)
     )
-    several = len(runs) > 1
-    tested = paired_bootstrap(translations, reference, runs[0].tokenizer) if several else None
+    tokenizer = tokenizer_in(runs[0].sacrebleu.signature)
+    tested = paired_bootstrap(translations, reference, tokenizer) if len(runs) > 1 else None
     return replace(report, runs=tuple(runs), examples=examples, significance=tested)
 
 

@@ -40,7 +40,7 @@ from fairseq_aiayn import scores
 from fairseq_aiayn.files import read_dataclass, read_lines
 from fairseq_aiayn.runs.logs import Log, Training, last_perplexity, read_log, training_of
 from fairseq_aiayn.runs.record import Settings, read_settings
-from fairseq_aiayn.scores import TOKENIZERS, Bleu, Chrf
+from fairseq_aiayn.scores import Bleu, Chrf
 from fairseq_aiayn.treebank.evalb import Counts, TreeScores, find_parameters, score_files
 from fairseq_aiayn.treebank.repair import RepairReport
 
@@ -76,12 +76,6 @@ class TranslationRun(Run):
     sacrebleu: Bleu
     token_bleu: Bleu | None = None  # of tokens unchanged, where that was asked for
     chrf: Chrf | None = None  # where the texts are known
-
-    @property
-    def tokenizer(self) -> str:
-        """The name of sacreBLEU's tokenizer, which signatures give with its version."""
-        named = (name for name in TOKENIZERS.values() if f"|tok:{name}" in self.sacrebleu.signature)
-        return next(named, "13a")
 
     @property
     def measures(self) -> dict[str, Bleu | Chrf | None]:

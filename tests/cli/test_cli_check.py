@@ -38,10 +38,10 @@ def test_nothing_is_missing_here(aiayn, monkeypatch, tmp_path):
 
 def test_all_that_is_missing_is_said_at_once(aiayn, monkeypatch):
     monkeypatch.setenv("PATH", "/bin")
-    words = ("--programs", "sh", "no-such-program", "--gpus", 99, "--target-lang", "xx")
+    words = ("--programs", "sh", "no-such-program", "--gpus", 99, "--target-lang", "x")
     status, output, errors = aiayn("check", *words)
     assert status == 2 and errors.startswith("aiayn check: 4 things are missing")
-    for part in ("no-such-program is", "fairseq-preprocess is", "99 GPUs", "rules for 'xx'"):
+    for part in ("no-such-program is", "fairseq-preprocess is", "99 GPUs", "a code such as"):
         assert len([line for line in output.split("\n") if part in line]) == 1
     assert " sh " not in output
 

@@ -211,12 +211,18 @@ def test_both_scores_are_printed(aiayn, give):
     assert f"the paper's BLEU  {score:.2f}  100.0/100.0/100.0/100.0" in printed
     assert "brevity penalty 0.670, length ratio 0.714 (5/7)" in printed
     assert "tok:13a" in printed and "compounds:split" in printed
+    for units in (
+        "Moses tokens: nrefs",
+        "words and punctuation: nrefs",
+        "n-grams of characters: n",
+    ):
+        assert f"    of {units}" in printed
     give(Path("hyp").read_bytes())
     assert aiayn(*COMMAND, "--hypothesis", "-") == (0, printed, "")
     chinese = aiayn(*COMMAND, "--target-lang", "zh")[1]
     assert "the paper's BLEU is left out" in chinese and "brevity penalty" in chinese
     content = json.loads(aiayn(*COMMAND, "--json")[1])
-    assert list(content) == ["sentences", "paper", "sacrebleu"]
+    assert list(content) == ["sentences", "paper", "sacrebleu", "chrf"]
     assert [content[part]["score"] for part in ("paper", "sacrebleu")] == [pytest.approx(score)] * 2
 
 
@@ -238,11 +244,52 @@ def test_options_say_what_is_done_with_quotes_and_tokens(aiayn):
     assert tokens["precisions"] == pytest.approx([100, 200 / 3, 50, 0])
 
 
+def test_several_references_and_lower_case(aiayn, give):
+    """Breaks if a reference is left out, or if standard input is read twice."""
+    Path("ref.2").write_text("x y z\nNEIN.\n")
+    give("Das ist ein haus.\nNein.\n")
+    both = (*COMMAND, "--hypothesis", "-", "--reference", "ref", "ref.2", "--json")
+    content = json.loads(aiayn(*both)[1])
+    measures = [content[name] for name in ("paper", "sacrebleu", "chrf")]
+    assert all("nrefs:2|case:mixed" in each["signature"] for each in measures)
+    assert content["paper"]["precisions"][0] == pytest.approx(100 * 6 / 7)
+    give("Das ist ein haus.\nNein.\n")
+    tokens = ("--tokens", "hyp.tok", "hyp.tok")
+    for name, lowered in json.loads(aiayn(*both, "-lc", *tokens)[1]).items():
+        if name != "sentences":
+            assert lowered["score"] == pytest.approx(100) and "case:lc" in lowered["signature"]
+
+
+def test_what_makes_scores_doubtful_is_said_on_standard_error(aiayn):
+    """In one line each; a file that is compared with itself has two sides, too."""
+    Path("hyp").write_text("Sie sagte : &quot; Ja &quot; .\nNein .\n")
+    Path("ref").write_text('Sie sagte: "Ja".\nNein.\n')
+    status, printed, errors = aiayn(*COMMAND, "--json")
+    assert status == 0 and json.loads(printed)["paper"]["score"] == pytest.approx(100)
+    first, second = errors.splitlines()
+    assert first == "note: hyp: entities such as &quot; were undone in 1 of 2 sentences"
+    assert second.startswith("note: only hyp looks tokenized; sacremoses -l de detokenize")
+    errors = aiayn(*COMMAND, "--tokenized")[2]
+    assert errors.startswith("note: ref: not in Moses tokens") and errors.count("\n") == 1
+    Path("hyp").write_text("Sie sagte : Ja .\n")
+    errors = aiayn(*COMMAND, "--reference", "hyp")[2]
+    assert errors.startswith("note: hyp and hyp look tokenized") and errors.count("\n") == 1
+    errors = aiayn(*COMMAND, "--reference", "hyp", "--tokenized", "--target-lang", "tr")[2]
+    assert errors.startswith("note: Moses has no rules for 'tr'") and errors.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [
+        ("short", b"x\n", ("--reference", "ref", "short"), "short: expected as many lines as in"),
+        ("one", b"", ("--reference", "-", "-"), "expected at most one file from standard input"),
         ("ref", b"\x01\n\x01\n", (), "expected at least one token in the reference"),
-        ("hyp", b"ja\n\n", ("--target-lang", "deutsch"), "target language: Moses has no rules"),
+        (
+            "hyp",
+            b"ja\n\n",
+            ("--target-lang", "deutsch"),
+            "target language: expected a code such as",
+        ),
         ("one", b"x\n", ("--tokens", "one", "one"), "--tokens: expected the 2 sentences"),
     ],
 )
@@ -255,7 +302,10 @@ def test_output_of_fairseq_generate_is_refused_with_the_command_that_extracts_it
     """Whole or in part; the numbers of its lines do not matter. The command works as it is."""
     parts = ("S-{}\ta b", "T-{}\tJa .", "H-{}\t-0.1\tJa .", "D-{}\t-0.1\tJa.", "P-{}\t-0.1 -0.1")
     log = [part.format(number) for number in (1, 0) for part in parts]
-    Path("raw it").write_text("\n".join([*log, "Generate test with beam=4: BLEU4 = 1.0", ""]))
+    head = ["2026-01-01 | INFO | fairseq_cli.generate | x"] * 9  # longer than the other side
+    Path("raw it").write_text(
+        "\n".join([*head, *log, "Generate test with beam=4: BLEU4 = 1.0", ""])
+    )
     Path("grepped").write_text("".join(f"{line}\n" for line in log if line.startswith("H")))
     second = [f"D-{number}\t-0.2\tNein." for number in (1, 0)]
     Path("nbest").write_text("\n".join([*log, *second, ""]))

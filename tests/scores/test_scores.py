@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 import regex
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF
+from sacremoses import MosesTokenizer
 
 from fairseq_aiayn.scores import (
     Bleu,
-    escape,
+    looks_tokenized,
     paper_bleu,
+    remarks,
     replace_in_hypothesis,
     replace_in_reference,
     score,
@@ -27,7 +29,7 @@ def mean(*precisions: float) -> float:
 
 
 def english(hypothesis: str, reference: str) -> Bleu:
-    return paper_bleu([hypothesis], [reference], "en")
+    return paper_bleu([hypothesis], [reference], target_lang="en")
 
 
 def test_a_length_is_penalized_once() -> None:
@@ -45,7 +47,7 @@ def test_a_length_is_penalized_once() -> None:
 
 def test_counts_are_summed_over_the_corpus_before_they_are_divided() -> None:
     """Case counts, too."""
-    result = paper_bleu(["a b c d", "a b c D"], ["a b c d", "a b c d"], "en")
+    result = paper_bleu(["a b c d", "a b c D"], ["a b c d", "a b c d"], target_lang="en")
     assert result.score == pytest.approx(mean(7 / 8, 5 / 6, 3 / 4, 1 / 2))
 
 
@@ -57,18 +59,18 @@ def test_only_ascii_white_space_separates_tokens_as_in_perl() -> None:
 
 
 def test_an_empty_hypothesis_still_counts_its_reference() -> None:
-    result = paper_bleu(["a b c d", ""], ["a b c d", "e f g h"], "en")
+    result = paper_bleu(["a b c d", ""], ["a b c d", "e f g h"], target_lang="en")
     assert result.score == pytest.approx(100 * math.exp(1 - 8 / 4))
     assert score([""], ["Nichts da ."], "de").paper.score == 0
 
 
 def test_compounds_are_split_for_german_and_not_for_french() -> None:
     hypothesis, reference = ["das ist rich-text hier"], ["das ist rich-editor hier"]
-    german = paper_bleu(hypothesis, reference, "de")
+    german = paper_bleu(hypothesis, reference, target_lang="de")
     # das ist rich ##AT##-##AT## text hier | das ist rich ##AT##-##AT## editor hier
     assert german.score == pytest.approx(mean(5 / 6, 3 / 5, 2 / 4, 1 / 3))
     assert "|compounds:split|" in german.signature
-    french = paper_bleu(hypothesis, reference, "fr")
+    french = paper_bleu(hypothesis, reference, target_lang="fr")
     assert french.precisions == pytest.approx((75, 100 / 3, 0, 0))
     assert french.score == 0  # unsmoothed: one precision of zero is enough
     assert "|compounds:kept|" in french.signature
@@ -147,14 +149,145 @@ def test_chinese_has_its_own_tokens_and_no_score_of_the_paper(tokenized: bool) -
     assert "|tok:zh|" in found.sacrebleu.signature
 
 
-@pytest.mark.parametrize("language", ["de", "th", "yue", "ja", "ko"])
-def test_tokens_are_sacrebleus_for_the_language_or_are_missing_and_named(language: str) -> None:
+# A sentence and its beginning; sacreBLEU's tokens, those of 13a where it finds words
+SCRIPTS = {
+    "de": ("Der Hund schläft im Haus.", "13a"),
+    "tr": ("Köpek Ali'nin evinde uyuyor.", "13a"),
+    "hi": ("कुत्ता बड़े घर में सोता है।", "13a"),
+    "ur": ("کتا بڑے گھر میں ہے۔", "13a"),
+    "uk": ("Сім'я спить у великому домі.", "13a"),
+    "xx": ("Hund 中文 im großen Haus", "13a"),
+    "th": ("สุนัขนอนหลับอยู่ในบ้านหลังใหญ่", "char"),
+    "lo": ("ໝານອນຢູ່ໃນເຮືອນ", "char"),
+    "km": ("ឆ្កែកំពុងដេកនៅក្នុងផ្ទះ។", "char"),
+    "my": ("ခွေးသည် အိမ်ထဲတွင် အိပ်နေသည်။", "char"),
+    "dz": ("ཁྱི་འདི་ཁྱིམ་ནང་ཉལ་དོ།", "char"),
+    "yue": ("隻狗喺屋企瞓覺。", "char"),
+}
+
+
+@pytest.mark.parametrize("language", SCRIPTS)
+def test_text_without_words_is_scored_by_its_characters(language: str) -> None:
+    """As by sacrebleu's own command; other text also by Moses's tokens, if need be by English
+    rules."""
+    text, tokenizer = SCRIPTS[language]
+    found = score([text[:-4], text], [text, text], f"{language}_XX")
+    metric = BLEU(tokenize=tokenizer)
+    sides = [text[:-4], text], [[text, text]]
+    assert found.sacrebleu.score == metric.corpus_score(*sides).score
+    assert 0 < found.sacrebleu.score < 100
+    assert found.sacrebleu.signature == str(metric.get_signature())
+    assert found.chrf.score == CHRF().corpus_score(*sides).score
+    assert (found.paper is None) == (tokenizer == "char")
+    assert score([text[:-4], text], [text, text], language) == found
+    if tokenizer == "13a":
+        assert f"-{language}|" in found.paper.signature
+        fallback = any("English" in line for line in remarks("hr", [[text]] * 2, language))
+        assert fallback == (language in ("tr", "ur", "uk", "xx"))
+
+
+@pytest.mark.parametrize("language", ["zh", "ja", "ko"])
+def test_tokens_are_sacrebleus_for_the_language_or_characters(language: str) -> None:
+    lines = [*remarks("hr", [["a"], ["a"]], f"{language}-CN")]
     try:
         tokenizer = BLEU(trg_lang=language).tokenizer.signature()
-        assert f"|tok:{tokenizer}|" in score(["a"], ["a"], language).sacrebleu.signature
+        assert not lines
     except RuntimeError:
-        with pytest.raises(ValueError, match=rf"pip install 'sacrebleu\[{language}\]'"):
-            score(["a"], ["a"], language)
+        tokenizer = "char"
+        assert f"pip install 'sacrebleu[{language}]'" in lines[0]
+    found = score(["a"], ["a"], language)
+    assert f"|tok:{tokenizer}|" in found.sacrebleu.signature and found.paper is None
+
+
+QUOTED = ['Er sagte: "Das ist <wahr>" & [ging].', "Müller|Söhne: d'accord, l'homme."]
+ENTITIES = str.maketrans({"&": "&amp;", '"': "&#34;", "'": "&#x27;", "<": "&lt;", "|": "&#124;"})
+
+
+@pytest.mark.parametrize("language", ["de", "fr", "en", "tr"])
+@pytest.mark.parametrize("quotes", ["ascii", "keep"])
+@pytest.mark.parametrize("tokenized", [False, True])
+def test_entities_are_undone_on_each_side(language, quotes, tokenized) -> None:
+    """Breaks if one kind stays, or if tokens with and without entities differ. What is no entity
+    stays."""
+    plain = [*QUOTED, "R&D; ?a=1&copy=2 &notit;"]
+    if tokenized:
+        tokenize = MosesTokenizer(language).tokenize
+        plain = [tokenize(line, return_str=True, escape=False) for line in plain]
+    escaped = [line.translate(ENTITIES) for line in plain[:2]] + plain[2:]
+    twice = [line.replace("&", "&amp;") for line in escaped[:2]] + plain[2:]
+    changed = [line.replace("ging", "kam") for line in plain]
+    expected = score(plain, changed, language, quotes, tokenized)
+    assert 0 < expected.paper.score < 100
+    for side in (escaped, twice):
+        assert score(side, changed, language, quotes, tokenized) == expected
+        assert score(side, escaped, language, quotes, tokenized).paper.score == pytest.approx(100)
+        lines = " ".join(remarks(["hyp", "ref"], [side, plain], language, tokenized))
+        assert (
+            "hyp: entities such as &quot; were undone in 2 of 3 sentences" in lines
+        ) != tokenized
+        assert "ref: entities" not in lines
+
+
+# In each language, text with a mark that its tokens set apart
+LOOKS = {
+    "de": "Am 5. Mai sagte er, z.B. am 7. Juni, ja.",
+    "en": "It's the boys' house.",
+    "fr": "L'homme n'est pas là : « ça va ? »",
+    "it": "L'acqua",
+    "tr": "Ali'nin (1987)",
+    "pt": "Não?",
+    "ar": "هذا بيت، وهو كبير",
+    "hi": "यह घर है।",
+    "ur": "کتا ہے۔",
+    "uk": '"Сім\'я"',
+}
+
+
+@pytest.mark.parametrize("language", LOOKS)
+def test_tokens_are_told_from_plain_text(language: str) -> None:
+    tokens = MosesTokenizer(language).tokenize(LOOKS[language], return_str=True)
+    plain, tokens = [LOOKS[language], "und"], [tokens, "und"]
+    assert looks_tokenized(plain, language) is False
+    assert looks_tokenized(tokens, language) is True
+
+    def said(*sides: list[str], tokenized: bool = False) -> str:
+        lines = remarks(["h", "r"], sides, language, tokenized)
+        return " ".join(line for line in lines if "oken" in line)
+
+    assert said(plain, plain) == said(tokens, tokens, tokenized=True) == ""
+    assert said(["und"], ["und"]) == said(["und"], ["und"], tokenized=True) == ""
+    assert said(tokens, plain).startswith("only h looks tokenized")
+    assert said(plain, tokens).startswith("only r looks tokenized")
+    assert said(tokens, tokens).startswith("h and r look tokenized")
+    assert said(tokens, plain, tokenized=True).startswith("r: not in Moses tokens")
+    assert said(plain, plain, tokenized=True).startswith("h and r: not in Moses tokens")
+
+
+def test_several_references_are_scored_as_multi_bleu_does() -> None:
+    """The closest length counts, of equally close ones the shorter, and an n-gram as often as in
+    the reference that has it most often."""
+    others = [["a b c d x y", "k"], ["a a q r s", "k"]]
+    found = paper_bleu(["a a b c d", "k"], *others, target_lang="en")
+    # a (twice), b, c, d, k of 6; a a, a b, b c, c d of 4; a b c, b c d of 3; a b c d of 2
+    assert found.score == pytest.approx(mean(6 / 6, 4 / 4, 2 / 3, 1 / 2))
+    assert (found.hypothesis_length, found.reference_length) == (6, 6)
+    assert paper_bleu(["a b c"], ["a b"], ["a b c d"], target_lang="en").reference_length == 2
+    hypothesis, first, second = ["Ein Hund schläft."], ["Der Hund schläft."], ["Ein Hund ruht."]
+    both = score(hypothesis, first, "de", others=[second])
+    assert both.sacrebleu.score == BLEU().corpus_score(hypothesis, [first, second]).score
+    assert both.chrf.score == CHRF().corpus_score(hypothesis, [first, second]).score
+    assert all("nrefs:2" in each.signature for each in (both.paper, both.sacrebleu, both.chrf))
+    assert score(hypothesis, first, "de").paper.score == 0 < both.paper.precisions[2]
+
+
+def test_lower_case_is_of_all_measures() -> None:
+    sides = ["ÄRGER im haus Der Stadt"], ["ärger Im Haus der Stadt"]
+    found = score(*sides, "de", lowercase=True)
+    for each in (found.paper, found.sacrebleu, found.chrf):
+        assert each.score == pytest.approx(100) and "case:lc" in each.signature
+    mixed = score(*sides, "de")
+    for each in (mixed.paper, mixed.sacrebleu, mixed.chrf):
+        assert each.score < 100 and "case:mixed" in each.signature
 
 
 def test_a_german_reference_is_scored_with_ascii_quotes() -> None:
@@ -179,8 +312,11 @@ def test_french_quotes_are_kept_unless_ascii_is_asked_for() -> None:
 
 
 def test_what_cannot_be_scored_is_refused() -> None:
-    with pytest.raises(ValueError, match="Moses has no rules for 'xx', only for as, bn, "):
-        score(["a"], ["a"], "xx")
+    for name in ("deutsch", "german", "", "d", "de_", "_de", "x-klingon", "de fr", "日本"):
+        with pytest.raises(ValueError, match="expected a code such as de or pt_BR, got"):
+            score(["a"], ["a"], name)
+    for code in ("pt_BR", "PT", "pt-Latn-BR", "pt@latin", "pt_BR.UTF-8"):
+        assert score(["a b"], ["a c"], code) == score(["a b"], ["a c"], "pt")
     for reference in (["a", "b"], []):
         with pytest.raises(ValueError, match="same number of sentences .* at least one"):
             score(["a"] * min(1, len(reference)), reference, "de")
@@ -224,9 +360,3 @@ def test_the_reference_loses_the_quotes_that_the_script_leaves(plain, hypothesis
 def test_no_quote_of_unicode_stays_in_the_reference():
     for quote in QUOTES:
         assert replace_in_reference(f"a{quote}b") == ("a'b" if quote in "'’" else 'a"b')
-
-
-def test_tokens_are_escaped_once():
-    assert escape("\" ' < > [ ] &amp; &quot;") == (
-        "&quot; &apos; &lt; &gt; &#91; &#93; &amp; &quot;"
-    )

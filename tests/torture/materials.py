@@ -78,6 +78,7 @@ def sound_commands(root: Path) -> Iterator[tuple[object, ...]]:
     yield "cost", "big"
     yield "average", "--last", 2, "--dir", root / "save", "--output", "output.pt"
     yield "bleu", "--hypothesis", gold, "--reference", gold, "--target-lang", "de"
+    yield "bleu", "--hypothesis", gold, "-lc", "--target-lang", "pt_BR", "--reference", gold, gold
     yield "compare", root / "run", "--output", "."
     yield "attention", *checkpoint, "--source", "the cat", "--output", "output.svg"
     yield "linearize", root / "wsj.mrg", "--words", "output.words"
