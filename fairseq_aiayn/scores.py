@@ -39,7 +39,7 @@ UNITS = {  # what sacreBLEU's tokenizers make of a text
     "char": "characters",
     "13a": "words and punctuation",
 }
-# A language with its script, region or variant: pt, pt_BR, zh-Hans-CN, sr@latin, de_DE.UTF-8
+# A language with its script, region or variant: pt, pt_BR, zho_Hans, sr@latin, de_DE.UTF-8
 CODE = re.compile(r"([a-z]{2,3})(?:[-_.@]\w+)*", re.ASCII | re.IGNORECASE)
 # &quot; &#39; &#x27;, also if & itself was escaped afterwards: &amp;quot;
 ENTITY = re.compile(r"&(amp;)*(#\d+|#x[0-9a-f]+|[a-z]\w*);", re.ASCII | re.IGNORECASE)
@@ -142,12 +142,17 @@ def require_sentence(name: str, line: str, file: str, kind: str) -> None:
 
 
 def language_of(target_lang: str) -> str:
-    """Return the language of a code, without its region; raises ValueError for another string."""
+    """Return the shortest code of a language, without region; raises ValueError for other text."""
     match = CODE.fullmatch(target_lang)
     if not match:
         expected = "expected a code such as de or pt_BR"
         raise ValueError(f"target language: {expected}, got {target_lang!r}")
-    return match[1].lower()
+    code = match[1].lower()
+    if len(code) == 3:
+        from nltk.langnames import iso639short  # takes more than a second
+
+        return iso639short.get(code, code)
+    return code
 
 
 def tokenizer_of(language: str, reference: Sequence[str]) -> str:
@@ -164,10 +169,8 @@ def tokenizer_of(language: str, reference: Sequence[str]) -> str:
     # Unicode's classes of line breaks: SA needs a dictionary, ID and CJ break anywhere. Tibetan is
     # in neither, its syllables are separated, and not its words.
     unspaced = regex.compile(r"(?V1)[\p{L}\p{M}&&[\p{lb=SA}\p{lb=ID}\p{lb=CJ}\p{Tibetan}]]")
-    letters, found = (
-        sum(len(kind.findall(line)) for line in reference)
-        for kind in (regex.compile(r"[\p{L}\p{M}]"), unspaced)
-    )
+    text = "\n".join(reference)
+    found, letters = len(unspaced.findall(text)), len(regex.findall(r"[\p{L}\p{M}]", text))
     return "char" if 2 * found > letters else "13a"
 
 
@@ -242,9 +245,9 @@ def looks_tokenized(sentences: Sequence[str], language: str) -> bool | None:
     apart = regex.compile(rf"(?V1)(?<!\S)[{alone}\"'()](?!\S)|{elided}|{HYPHEN}")
     # A full stop inside a sentence may be of an abbreviation, which keeps it
     stops = rf"\w(?:[{marks}--.](?!\S)|\.$)|\p{{L}}['’](?=\p{{L}})"
-    joined = regex.compile(rf"(?V1){stops}|[\"(](?=\w)|(?<=\w)[\")]")
-    lines = [ENTITY.sub(_character, sentence).strip() for sentence in sentences]
-    found, others = (sum(len(kind.findall(line)) for line in lines) for kind in (apart, joined))
+    joined = regex.compile(rf"(?mV1){stops}|[\"(](?=\w)|(?<=\w)[\")]")
+    text = "\n".join(ENTITY.sub(_character, sentence).strip() for sentence in sentences)
+    found, others = len(apart.findall(text)), len(joined.findall(text))
     return None if found == others else found > others
 
 

@@ -95,8 +95,8 @@ def run_bleu(arguments: argparse.Namespace) -> None:
     “ and ” in the translation, so that its „ is an error. On both sides ’ becomes ' and … three
     dots. sacreBLEU takes text as it is. It is another measure: a base model of the authors has
     27.52 by sacreBLEU and 29.02 by their script. Where words are not separated (Chinese, Thai),
-    sacreBLEU has its tokens for the language or characters, and the paper's BLEU is left out.
-    Files have one sentence per line, detokenized unless --tokenized is given. Entities (&quot;) are
+    it takes its tokens for the language, else characters, and the paper's BLEU is left out. Files
+    have one sentence per line, detokenized unless --tokenized is given; entities (&quot;) are
     undone.
 
       aiayn bleu --hypothesis test.hyp --reference test.de --target-lang de
@@ -172,7 +172,7 @@ def _sentences(*paths: str, kind: str = "D") -> list[list[str]]:
             require_sentence(name, line, path, extracted)
     for path, lines in zip(paths, sides, strict=True):
         if len(lines) != len(sides[0]):
-            expected = f"expected as many lines as in {source_name(paths[0])}, {len(sides[0]):,}"
+            expected = f"expected as many lines as in {source_name(paths[0])} ({len(sides[0]):,})"
             raise ValueError(f"{source_name(path)}: {expected}, got {len(lines):,}")
     return sides
 

@@ -315,7 +315,7 @@ def test_what_cannot_be_scored_is_refused() -> None:
     for name in ("deutsch", "german", "", "d", "de_", "_de", "x-klingon", "de fr", "日本"):
         with pytest.raises(ValueError, match="expected a code such as de or pt_BR, got"):
             score(["a"], ["a"], name)
-    for code in ("pt_BR", "PT", "pt-Latn-BR", "pt@latin", "pt_BR.UTF-8"):
+    for code in ("pt_BR", "PT", "por_Latn", "pt@latin", "pt_BR.UTF-8"):
         assert score(["a b"], ["a c"], code) == score(["a b"], ["a c"], "pt")
     for reference in (["a", "b"], []):
         with pytest.raises(ValueError, match="same number of sentences .* at least one"):
