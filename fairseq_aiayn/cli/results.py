@@ -221,12 +221,13 @@ def declare_diagnose(parser: argparse.ArgumentParser) -> None:
 
 
 def run_diagnose(arguments: argparse.Namespace) -> None:
-    """say where a training differs from the paper, what that costs, and what to change
+    """say what happened in a training, where it differs from the paper, and what to type instead
 
-    Reads any training of fairseq, stock or of this plugin: a checkpoint, a log of fairseq-train, a
-    --save-dir, or a run directory of the recipes. Compares batch, schedule, regularization, model,
-    search and BLEU with a row of the paper. What costs most comes first. Where no measurement of an
-    effect is known, it says so. A file is read as data, nothing in it is executed.
+    Reads any training of fairseq, stock or of this plugin: a checkpoint, a log of fairseq-train or
+    fairseq-hydra-train, a --save-dir, or a run directory of the recipes. Says first what happened,
+    with the line of the log; then compares text, batch, schedule, regularization, model, search and
+    BLEU with a row of the paper. What costs most comes first. Where no measurement of an effect is
+    known, it says so. A file is read as data, nothing in it is executed.
 
     A checkpoint does not say how the model was evaluated, nor whether it is an average: add the
     output of fairseq-generate (--generate) and the signature of the score (--bleu).
@@ -273,5 +274,6 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.other_options:
         options = ", ".join(f"{name} {value}" for name, value in diagnosis.other_options.items())
         yield f"also set, and not judged: {options}"
+    yield "options go at the end of fairseq-train's command, with another --save-dir"
     for name, command in diagnosis.commands.items():
         yield f"{name}: {command}"

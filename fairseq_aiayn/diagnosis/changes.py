@@ -23,7 +23,7 @@ def whole(run: Evidence, row: Row, system: str = "aiayn") -> str:
     task = f"{PLUGIN} --task {task_of(row)}" if system == "aiayn" else "--task translation"
     flags = f"{row.name} --gpus {run.devices}{' --system stock' * (system == 'stock')}"
     device = " --cpu" * run.is_on("cpu") + " --fp16" * run.is_on("fp16")
-    data, directory = run.text("data") or "DATA", f"checkpoints/{row.name}"
+    data, directory = run.text("data") or "DATA", f"checkpoints/{system}-{row.name}"
     return f"fairseq-train {data} {task} $(aiayn flags {flags}){device} --save-dir {directory}"
 
 
@@ -52,4 +52,6 @@ def joined(run: Evidence, sharing: str) -> str:
     source, target = (language or "xx" for language in run.languages)
     pairs = f"--source-lang {source} --target-lang {target} --joined-dictionary"
     files = "--trainpref train --validpref valid --destdir joined"
-    return f"fairseq-preprocess {pairs} {files}; fairseq-train joined ... {sharing}"
+    return (
+        f"fairseq-preprocess {pairs} {files}; fairseq-train joined ... --save-dir joined {sharing}"
+    )

@@ -48,7 +48,7 @@ programs=()
 [[ -n $corpus ]] || programs=(apt-get apt-cache dpkg-deb)
 tokenizer=moses limits=(--max-length 1000) # prepare.py has dropped what is too long
 subwords=byte_pairs subword_flags=(--symbols "$bpe_codes") vocabulary=$bpe_codes
-if [[ $dry_run == false && $system$device$max_update == bothcpuauto && $row == tiny ]]; then
+if [[ -z $corpus && $dry_run == false && $system$device$max_update == bothcpuauto && $row == tiny ]]; then
     log "the demo trains two models of 7 million parameters, ours and stock fairseq's, on sentences of" \
         "software documentation: about 11 minutes on two cores, most of it training"
 fi
