@@ -59,6 +59,7 @@ def option(name: str) -> str:
 TOLERANCE = 0.1  # a batch within this share of the paper's is "approximately" equal
 USUAL_MAX_TOKENS = 4_096  # the most tokens per GPU without --max-tokens
 LEAST_TOKENS = 16  # per GPU: fewer are no sentence, and rounded up more than TOLERANCE
+LONG_SENTENCE = 512  # subwords, about those of 250 words, the most that the recipes keep
 # A budget's options and their units, by the field of Row that each changes
 BUDGET_OPTIONS = {
     "batch_tokens": ("--batch-tokens", "T", "source tokens per batch, and target tokens per batch"),
@@ -120,6 +121,19 @@ def batch(row: Row, gpus: int, max_tokens: int | None = None) -> tuple[int, int]
             f" of row {row.name} (section 5.1): try --max-tokens {fitting}"
         )
     return max_tokens, update_freq
+
+
+def too_many_gpus(row: Row, gpus: int, max_tokens: int | None = None) -> str:
+    """Return what is lost where the row's batch has less than a long sentence for each of several
+    GPUs, and how many it is good for; empty if nothing is. Raises ValueError as `batch` does."""
+    tokens, _ = batch(row, gpus, max_tokens)
+    if gpus == 1 or tokens >= LONG_SENTENCE:
+        return ""
+    good = max(1, row.batch_tokens // LONG_SENTENCE)
+    return (
+        f"a GPU has {tokens} tokens of the batch: fairseq leaves out longer sentences;"
+        f" {row.batch_tokens:,} tokens are good for {good} GPU{'s' * (good > 1)}"
+    )
 
 
 def regime_options(row: Row, gpus: int, max_tokens: int | None = None) -> dict[str, object]:

@@ -74,6 +74,8 @@ check_training() {
 find_hardware() {
     local there
     there=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU ') || there=0
+    [[ $there != 0 || ! -e /dev/kfd ]] || # AMD's driver, without a command that is always there
+        there=$(python -c 'import torch; print(torch.cuda.device_count())') || there=0
     if ((there > 0)) && [[ -v CUDA_VISIBLE_DEVICES ]]; then # it hides all from a negative number on
         there=$(sed -E 's/(^|,) *-.*//; s/,/\n/g' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .) || there=0
     fi
@@ -239,13 +241,13 @@ launch() {
     local train=("${start[@]}" "$@" --max-tokens-valid 4096 # at every checkpoint
         --validate-interval 1000000 --save-interval 1000000 --no-epoch-checkpoints
         --save-dir "$dir/checkpoints" --log-file "$dir/train.log" --log-format json "${hardware[@]}")
-    local tries=0 status=1 begun last now
+    local tries=0 status=1 begun last now ended
     [[ $tensorboard == false ]] || train+=(--tensorboard-logdir "$dir/tensorboard")
     train+=("${further[@]}")
     ((node_rank > 0)) || prepare_training
     last=$(last_written)
     while ((status != 0)) && node_0_trains; do
-        status=0 begun=$(trainings_begun)
+        status=0 begun=$(said "$begins") ended=$(said "$ends")
         # A checkpoint for which there was no room would take that of the next
         [[ $node_rank != 0 || $dry_run == true ]] || rm -f "$dir"/checkpoints/checkpoint*.pt.tmp
         run -p "${train[@]}" || status=$?
@@ -253,7 +255,11 @@ launch() {
         now=$(last_written)
         [[ $now == "$last" ]] && ((tries += 1)) || tries=0
         last=$now
-        if (($(trainings_begun) == begun)); then
+        if (($(said "$ends") > ended)); then
+            log "training was ended by a signal: the same command without --force and --stage goes on"
+            exit 143
+        fi
+        if (($(said "$begins") == begun)); then
             ((nodes == 1)) ||
                 log "no update was made: did every node start within $node_wait s and reach $master?"
             exit "$status"
@@ -284,8 +290,11 @@ prepare_training() {
 # Print when the last checkpoint was written.
 last_written() { stat -c %y "$dir/checkpoints/checkpoint_last.pt" 2>/dev/null || true; }
 
-# Print how many tries on this node made an update; fairseq_aiayn/repairs/signals.py logs each.
-trainings_begun() { grep -cs "TERM now ends with a checkpoint" "$log" || true; }
+# What fairseq_aiayn/repairs/signals.py logs of a try's first update, and of its end by a signal.
+begins="TERM now ends with a checkpoint" ends="ended by a signal after update"
+
+# said TEXT: print how often the log says it.
+said() { grep -cs "$1" "$log" || true; }
 
 # Wait until node 0 trains; fail if its training is done.
 node_0_trains() {

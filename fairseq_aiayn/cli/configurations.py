@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import fairseq_aiayn
-from fairseq_aiayn.console import aligned_lines
+from fairseq_aiayn.console import aligned_lines, note
 from fairseq_aiayn.cost import (
     USUAL_LENGTH,
     Estimate,
@@ -27,6 +27,7 @@ from fairseq_aiayn.settings import (
     decoding,
     generate_options,
     stock_flags,
+    too_many_gpus,
     train_flags,
     with_budget,
 )
@@ -137,8 +138,10 @@ def run_flags(arguments: argparse.Namespace) -> None:
             raise ValueError("--search: expected no option of a training")
         print(*as_words(generate_options(decoding(row))))
         return
-    flags = SYSTEMS[arguments.system]
-    print(*flags(with_budget(row, **budget), arguments.gpus, arguments.max_tokens))
+    row, flags = with_budget(row, **budget), SYSTEMS[arguments.system]
+    print(*flags(row, arguments.gpus, arguments.max_tokens))
+    if text := too_many_gpus(row, arguments.gpus, arguments.max_tokens):
+        note(f"note: {text}")
 
 
 def declare_cost(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from fairseq_aiayn.inference.export import Checkpoint, folder_or_run, text_of_da
 from fairseq_aiayn.settings import option
 
 FLOAT32 = "float32"
-PRECISIONS = (FLOAT32, "bfloat16")  # nn/cpu_kernels.py has them, but imports torch
+PRECISIONS = (FLOAT32, "float16", "bfloat16")  # nn/cpu_kernels.py has them, but imports torch
 # CTranslate2's names, here because importing it takes time
 INTEGERS = ("int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
 MOST_THREADS = 1_024
@@ -58,8 +58,8 @@ def add_search(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=PRECISIONS,
         default=FLOAT32,
-        help="of the search's matrix products; bfloat16 is faster on a processor that has "
-        "AVX512-BF16, and changes some outputs (default: float32)",
+        help="of the search's matrix products; float16 is faster on a GPU, bfloat16 on a new one "
+        "and on a processor that has AVX512-BF16; both change some outputs (default: float32)",
     )
     add("--threads", type=int, metavar="N", help="threads of the search")
     device = parser.add_mutually_exclusive_group()

@@ -57,7 +57,7 @@ class TrainedModel:
         precision: str = "float32",
     ):
         """`threads`, if given, are those of PyTorch from now on; `precision` is that of the
-        search's matrix products, float32 or bfloat16. Raises ValueError for a device that PyTorch
+        search's matrix products, of PRODUCT_TYPES. Raises ValueError for a device that PyTorch
         does not have, for another precision, and for a model of another task."""
         require_task(model.config, self.task, model.name)
         if precision not in PRODUCT_TYPES:

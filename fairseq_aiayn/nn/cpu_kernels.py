@@ -20,7 +20,8 @@ from torch.autograd.function import once_differentiable
 __all__ = ["PRODUCT_TYPES", "linear", "products_in", "rows_of_logits"]
 
 WIDE = 4_096  # columns; for more, such as a vocabulary's, oneDNN is faster on every CPU tried
-PRODUCT_TYPES = {"float32": None, "bfloat16": torch.bfloat16}  # None: the type of the weights
+# None: the type of the weights
+PRODUCT_TYPES = {"float32": None, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 logger = logging.getLogger(__name__)
 
@@ -121,11 +122,16 @@ def draw_kept(shape: torch.Size, p: float) -> Tensor:
 
 def products_in(product_type: torch.dtype | None, device: torch.device) -> AbstractContextManager:
     """Return a context in which a device computes matrix products in this type; None changes
-    nothing, so that an autocast around it (fairseq's --amp) stays on."""
+    nothing, so that an autocast around it (fairseq's --amp) stays on. Raises ValueError for a type
+    that the device has not."""
     if product_type is None:
         return nullcontext()
     if device.type == "cpu":
+        if product_type == torch.float16:
+            raise ValueError("precision float16: expected a GPU, a CPU has float32 and bfloat16")
         warn_if_slow(torch.backends.cpu.get_cpu_capability())
+    elif product_type == torch.bfloat16 and not torch.cuda.is_bf16_supported(False):
+        raise ValueError("precision bfloat16: this GPU has none, take float16")
     return torch.autocast(device.type, product_type)
 
 

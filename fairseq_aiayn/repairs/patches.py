@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from fairseq_aiayn.checkpoints import only_safe_globals
 from fairseq_aiayn.repairs import (
+    agreement,
     copies,
     direction,
     empty_batches,
@@ -168,6 +169,10 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
               "waits 30 minutes for a process that is lost, and for ever without its torchrun"),
         Patch("torch.distributed:new_group", "timeout *", lost_processes.waiting_less, "train",
               "waits 30 minutes for a process that is lost"),
+    ),
+    "agreement": (
+        Patch("fairseq.checkpoint_utils:load_checkpoint", "cfg trainer passthrough_args",
+              agreement.agreeing, "train", "processes of other options or text train on together"),
     ),
     "prefetching": (
         Patch("fairseq.data.iterators:BackgroundConsumer", "queue source max_len cuda_device",

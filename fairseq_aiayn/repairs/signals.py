@@ -28,13 +28,18 @@ logger = logging.getLogger(__name__)
 logger.setLevel(logging.INFO)  # fairseq silences all processes but the first
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+STUCK = 10  # seconds in which a process must come back to Python from what it waits for
 
 
 def ending_by_signal(validate_and_save: Callable) -> Callable:
     """Wrap the function that is called after every update: if any process has received a signal,
     all of them write the checkpoint together, and end. A validation that is due comes after the
-    checkpoint, because there may be no time for it."""
-    received: list[int] | None = None  # the signals, from the first update on
+    checkpoint, because there may be no time for it. What comes before the first update, but for
+    Ctrl-C, is kept until then."""
+    returned = threading.Event()
+    received = listen(returned.set, SIGNALS[:2])
+    end_if_stuck(returned)
+    is_first = True
 
     @wraps(validate_and_save)
     def wrapped(
@@ -45,10 +50,11 @@ def ending_by_signal(validate_and_save: Callable) -> Callable:
         valid_subsets: Sequence[str],
         end_of_epoch: bool,
     ) -> tuple[list[float | None], bool]:
-        nonlocal received
+        nonlocal is_first
         updates = trainer.get_num_updates()
-        if received is None:
-            received = listen()
+        if is_first:
+            is_first = False
+            listen(returned.set, SIGNALS, received)
             if os.environ.get("LOCAL_RANK", "0") == "0":  # recipes/training.sh looks for it
                 ends = "TERM now ends with a checkpoint, as does Ctrl-C; a second one ends at once"
                 logger.info("update %d is done; %s", updates, ends)
@@ -68,11 +74,15 @@ def ending_by_signal(validate_and_save: Callable) -> Callable:
     return wrapped
 
 
-def listen(then: Callable[[], object] = lambda: None) -> list[int]:
+def listen(
+    then: Callable[[], object],
+    signals: Sequence[int] = SIGNALS,
+    received: list[int] | None = None,
+) -> list[int]:
     """Return a list to which the signals of this process are appended from now on, and call `then`
     after each. A second Ctrl-C raises KeyboardInterrupt again. What a shell starts in the
     background ignores Ctrl-C, and goes on ignoring it."""
-    received: list[int] = []
+    received = [] if received is None else received
 
     def note(number: int, frame: FrameType | None) -> None:
         received.append(number)
@@ -80,10 +90,28 @@ def listen(then: Callable[[], object] = lambda: None) -> list[int]:
             signal.signal(number, signal.default_int_handler)
         then()
 
-    for number in SIGNALS:
+    for number in signals:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, note)
     return received
+
+
+def end_if_stuck(returned: threading.Event) -> None:
+    """End this process if a signal comes while it waits for another that is gone, by NCCL or gloo:
+    Python's handler, which sets `returned`, does not run before such a wait ends."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)  # written to at once, by C
+    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # this process's alone
+
+    def watch() -> None:
+        while number := os.read(reading, 1):
+            if number[0] in SIGNALS[:2] and not returned.wait(STUCK):
+                os.write(2, b"fairseq-train: ended by a signal while it waited for a process\n")
+                os._exit(128 + signal.SIGTERM)
+            returned.clear()
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def passing_signals_on(spawn: Callable) -> Callable:

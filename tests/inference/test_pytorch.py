@@ -153,8 +153,8 @@ def test_what_is_no_list_of_sentences_or_out_of_range_is_named(folder, use, kind
 
 
 def test_a_precision_without_products_is_named(folder):
-    with pytest.raises(ValueError, match="expected float32 or bfloat16, got 'float16'"):
-        load(folder, "cpu", precision="float16")
+    with pytest.raises(ValueError, match="expected float32 or bfloat64, got 'float16'"):
+        load(folder, "cpu", precision="float64")
 
 
 def test_learned_positions_limit_sentences_and_outputs(tmp_path):

@@ -23,7 +23,7 @@ from fairseq_aiayn.decoding.hypotheses import Finished, History
 from fairseq_aiayn.nn import attention as attention_module
 from fairseq_aiayn.nn import cpu_kernels
 from fairseq_aiayn.nn.attention import MultiHeadAttention, attention, causal_mask, fused_attention
-from fairseq_aiayn.nn.cpu_kernels import fits_onednn, linear
+from fairseq_aiayn.nn.cpu_kernels import fits_onednn, linear, products_in
 from fairseq_aiayn.nn.decoder_state import STEPS_OF_ROOM, DecoderState
 from fairseq_aiayn.nn.dimensions import Dimensions
 from fairseq_aiayn.nn.initialization import INITIALIZATIONS
@@ -390,6 +390,8 @@ def test_a_product_by_onednn_is_the_plain_one(monkeypatch):
         assert not fits_onednn(other, W.to(other))
     with torch.autocast("cpu", torch.bfloat16):
         assert linear(x, W).dtype == torch.bfloat16
+    with pytest.raises(ValueError, match="float16: expected a GPU"):
+        products_in(torch.float16, x.device)
     torch._C._set_mkldnn_enabled(False)
     try:
         assert not fits_onednn(x, W)

@@ -61,6 +61,18 @@ def test_the_regime_of_a_row_reaches_fairseqs_configuration(system, name):
         assert config.lr_scheduler.warmup_init_lr == 1e-7
 
 
+def test_a_batch_shared_by_too_many_gpus_is_said(aiayn):
+    """Breaks if a GPU has less than a sentence, which fairseq then leaves out, without a word."""
+    for row, gpus, good in (
+        ("base", 64, 48),
+        ("base", 8, 0),
+        ("parsing_tiny", 8, 4),
+        ("tiny", 1, 0),
+    ):
+        status, _, said = aiayn("flags", row, "--gpus", gpus)
+        assert status == 0 and bool(said) is bool(good) and (f"for {good} GPUs" in said or not good)
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_stock_fairseq_builds_the_rows_shape(name):
     """Breaks if a size is left to the --arch, the heads have another size, positions are of the

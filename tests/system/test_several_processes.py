@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 from collections import Counter
 from pathlib import Path
 
@@ -98,6 +99,16 @@ def test_what_two_processes_wrote_can_be_used(run: Run, data_bin, two, tmp_path)
     run("fairseq-validate", data_bin, *TRANSLATE, "--path", last)
     translations = run("fairseq-generate", data_bin, *TRANSLATE, "--path", model).stdout
     assert translations.count("\nH-") == 20
+
+
+def test_processes_of_other_options_are_refused(run: Run, data_bin, tmp_path):
+    """Breaks if they train on together, each with its own rate, and the first one's are saved."""
+    program = ["bash", "-c", 'exec "$@" --lr-factor "$((RANK + 1))"', "bash"]
+    arguments = [data_bin, *PLUGIN, *OPTIONS, "--save-dir", tmp_path]
+    done = run(*processes(2, [*program, *command("fairseq-train")], *arguments), fails=True)
+    host = socket.gethostname()
+    said = f"process 0 on {host} and 1 on {host}: --lr-factor 1.0 and 2.0"
+    assert said in done.stderr and not [*tmp_path.glob("*.pt")]
 
 
 def test_a_signal_to_one_ends_both_and_they_go_on(

@@ -1,6 +1,7 @@
 """How a recipe's training goes on after its processes were killed, on one node and on two."""
 
 import socket
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -8,9 +9,12 @@ from pathlib import Path
 import fork_server
 import pytest
 import torch
-from fairseq_commands import PLUGIN, SIGNALLED, SMALL, parameters
+from fairseq_commands import PLUGIN, SIGNALLED, SMALL, command, environment, parameters
 from mirrors import UNREACHABLE
+from patience import PATIENCE
 from recipe_runs import TRAINING_SAMPLE, call, in_front, with_fork_server, write_tool
+
+from fairseq_aiayn.checkpoints import read_checkpoint
 
 OPTIONS = [*SMALL, *PLUGIN, "--max-update", "12", "--save-interval-updates", "4"]
 OPTIONS += ["--no-epoch-checkpoints", "--save-interval", "1000", "--log-interval", "1"]
@@ -23,11 +27,11 @@ def trains(tmp_path, data_bin):
     (tmp_path / "killed.py").write_text(SIGNALLED)
     killed = f'{fork_server.programs() / "python"} {tmp_path / "killed.py"} "$@"'
 
-    def run(*options: object, kills: str = "none", exp: str = "exp"):
+    def run(*options: object, kills: str = "none", exp: str = "exp", name: str = "SIGKILL"):
         tool = write_tool(tmp_path / "tools" / "fairseq-train", f"exec {killed}\n")
         tools = in_front(tool, with_fork_server())
         (sent := tmp_path / f"sent {exp}").touch()
-        tools |= {"SIGNAL": f"SIGKILL {kills}", "SENT": str(sent)}
+        tools |= {"SIGNAL": f"{name} {kills}", "SENT": str(sent)}
         (tmp_path / exp).mkdir(exist_ok=True)
         with suppress(FileExistsError):
             (tmp_path / exp / "bin").symlink_to(data_bin)
@@ -71,6 +75,43 @@ def test_tries_are_counted_anew_after_each_checkpoint(trains, tmp_path):
     assert result.returncode == 0, result.stderr
     assert result.stderr.count("training ended with status 137: it is started again") == 2
     done(tmp_path / "exp")
+
+
+@pytest.mark.parametrize("update", [0, 5])
+def test_term_to_a_process_ends_the_recipe_which_can_go_on(trains, tmp_path, update):
+    """Also before the first update: the signal is kept until one can end. Breaks if a training is
+    started again that somebody has ended."""
+    result = trains("--gpus", "2", kills=f"1 {update}", name="SIGTERM")
+    assert result.returncode == 143 and "ended by a signal" in result.stderr
+    assert "started again" not in result.stderr
+    state = read_checkpoint(tmp_path / "exp/aiayn-tiny-1/checkpoints/checkpoint_last.pt", False)
+    assert state["optimizer_history"][-1]["num_updates"] == update + 1
+    assert trains("--gpus", "2").returncode == 0
+    done(tmp_path / "exp")
+
+
+STUCK = """
+import sys
+from datetime import timedelta
+import torch
+from fairseq_aiayn.repairs import signals
+
+signals.STUCK = 0.1
+signals.ending_by_signal(print)
+store = torch.distributed.TCPStore("127.0.0.1", 0, 1, True)
+print("waits", flush=True)
+store.wait(["what nobody sets"], timedelta(hours=1))
+"""
+
+
+def test_a_process_that_waits_for_one_that_is_gone_ends_by_term(tmp_path):
+    """Python runs no handler of a signal before such a wait ends."""
+    (tmp_path / "stuck.py").write_text(STUCK)
+    words = command("python", tmp_path / "stuck.py")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment()) as process:
+        assert process.stdout.readline() == b"waits\n"
+        process.terminate()
+        assert process.wait(PATIENCE) == 143
 
 
 def test_a_training_that_never_comes_to_the_next_checkpoint_is_given_up(trains):

@@ -1,0 +1,75 @@
+"""Processes of other options, dictionaries or checkpoints train on as if they were alike; what one
+of them computes of the others' gradients is then no training at all. Here, they are refused."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import socket
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+import torch
+from fairseq.trainer import Trainer
+
+from fairseq_aiayn.configuration import flat_options, plain
+from fairseq_aiayn.settings import option
+
+# Options of a process, of its host's folders, and of what it writes
+OWN = re.compile(
+    r"_|distributed_(?!world_size)|device_id|nprocs_per_node|num_workers|log_|aim_|wandb|azureml"
+    r"|tensorboard|plasma|(?:data|save_dir|user_dir|restore_file|finetune_from_model)$"
+)
+
+
+def agreeing(load_checkpoint: Callable) -> Callable:
+    """Wrap the function that each process calls once before its first update: it raises ValueError,
+    with what differs, unless all processes of a training are alike."""
+
+    @wraps(load_checkpoint)
+    def wrapped(cfg: Any, trainer: Trainer, **named: Any) -> tuple[Any, Any]:
+        state, epoch = load_checkpoint(cfg, trainer, **named)
+        processes = trainer.data_parallel_world_size
+        if processes > 1:
+            all_facts: list[Any] = [None] * processes
+            own = facts(trainer, epoch)
+            group = trainer.data_parallel_process_group
+            torch.distributed.all_gather_object(all_facts, own, group=group)
+            for rank, other in enumerate(all_facts):
+                if reason := difference(all_facts[0], other):
+                    here, there = all_facts[0]["host"], other["host"]
+                    pair = f"process 0 on {here} and {rank} on {there}"
+                    raise ValueError(f"{pair}: {reason}; all must be started alike")
+        return state, epoch
+
+    return wrapped
+
+
+def facts(trainer: Trainer, epoch: Any) -> dict[str, Any]:
+    """Return what processes that train together have alike, and the name of this one's host."""
+    options = {
+        option(name): str(value)
+        for name, value in flat_options(plain(trainer.cfg)).items()
+        if not OWN.match(name)
+    }
+    symbols = (
+        getattr(getattr(trainer.task, f"{side}_dictionary", None), "symbols", [])
+        for side in ("source", "target")
+    )
+    dictionaries = "\n".join(" ".join(side) for side in symbols)
+    return {
+        "host": socket.gethostname(),
+        "options": options,
+        "dictionaries": hashlib.sha256(dictionaries.encode()).hexdigest()[:8],
+        "pairs": len(epoch.dataset),
+        "update": trainer.get_num_updates(),
+    }
+
+
+def difference(first: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Return in what two processes differ; empty if in nothing."""
+    names = dict.fromkeys([*first["options"], *other["options"]])
+    pairs = [(name, first["options"].get(name), other["options"].get(name)) for name in names]
+    pairs += [(name, first[name], other[name]) for name in ("dictionaries", "pairs", "update")]
+    return ", ".join(f"{name} {here} and {there}" for name, here, there in pairs if here != there)
