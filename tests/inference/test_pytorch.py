@@ -153,7 +153,7 @@ def test_what_is_no_list_of_sentences_or_out_of_range_is_named(folder, use, kind
 
 
 def test_a_precision_without_products_is_named(folder):
-    with pytest.raises(ValueError, match="expected float32 or bfloat64, got 'float16'"):
+    with pytest.raises(ValueError, match="expected float32 or float16 or bfloat16, got 'float64'"):
         load(folder, "cpu", precision="float64")
 
 
