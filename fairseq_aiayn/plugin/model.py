@@ -3,15 +3,17 @@
 Every row of paper.py is an --arch; options that are not given take the values of the row.
 """
 
-from __future__ import annotations
+# ruff: noqa: RUF009, UP045  (fairseq reads the annotations and does not know "int | None")
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TypedDict, cast
+from typing import Any, Optional, TypedDict, cast
 
 import torch
 from fairseq import utils
 from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models import (
     FairseqEncoder,
     FairseqEncoderDecoderModel,
@@ -20,6 +22,7 @@ from fairseq.models import (
     register_model_architecture,
 )
 from fairseq.tasks import FairseqTask
+from omegaconf import II, DictConfig
 from torch import Tensor
 
 from fairseq_aiayn.attention_maps.weights import weights_of_call
@@ -41,33 +44,48 @@ from fairseq_aiayn.paper import ROWS, Row
 from fairseq_aiayn.settings import ENCODER_AND_DECODER, SHARING, SIDES, option
 
 MODEL_NAME = "aiayn"
-# A model's sizes and rates: the symbol in Dimensions and in a row, and what --help says
+# A model's sizes and rates, and their symbols in Dimensions and in a row
 DIMENSIONS = {
-    f"{side}_{name}": (symbol, f"{symbol} of the encoder and the decoder")
-    for name, symbol in ENCODER_AND_DECODER.items()
-    for side in SIDES
-} | {
-    "d_k": ("d_k", "size of the queries and keys of each head"),
-    "d_v": ("d_v", "size of the values of each head"),
-    "dropout": ("P_drop", "P_drop of section 5.4"),
-    "attention_dropout": ("attention_dropout", "rate for the attention weights (section 6.3)"),
-}
-# Which matrices are one (section 3.4), and other switches
-SWITCHES = {
-    "learned_positions": "use learned positions (Table 3, row E)",
-    "share_all_embeddings": "one matrix for both embeddings and the projection (section 3.4; the"
-    " rows' default)",
-    "share_decoder_input_output_embed": "one matrix for the target embedding and the projection,"
-    " another for the source",
-    "untied_embeddings": "separate matrices for the two embeddings and the projection",
-}
-# Options of a training, also of the criterion and the schedule, by the field of a row
-TRAINING = {
-    "initialization": "initialization",
-    "label_smoothing": "epsilon_ls",
-    "warmup_updates": "warmup",
-    "lr_factor": "lr_factor",
-}
+    f"{side}_{name}": symbol for name, symbol in ENCODER_AND_DECODER.items() for side in SIDES
+} | {"d_k": "d_k", "d_v": "d_v", "dropout": "P_drop", "attention_dropout": "attention_dropout"}
+# Options of the criterion and the schedule that a row sets, by the field of the row
+TRAINING = {"label_smoothing": "epsilon_ls", "warmup_updates": "warmup", "lr_factor": "lr_factor"}
+
+
+def of_the_row(meaning: str) -> Any:
+    """Return the field of an option that has the row's value unless it is given."""
+    return field(default=None, metadata={"help": meaning})
+
+
+@dataclass
+class AiaynConfig(FairseqDataclass):
+    """Options of the model, for fairseq-train and fairseq-hydra-train."""
+
+    encoder_layers: Optional[int] = of_the_row("N of the encoder and the decoder")
+    decoder_layers: Optional[int] = of_the_row("the same")
+    encoder_embed_dim: Optional[int] = of_the_row("d_model of the encoder and the decoder")
+    decoder_embed_dim: Optional[int] = of_the_row("the same")
+    encoder_ffn_embed_dim: Optional[int] = of_the_row("d_ff of the encoder and the decoder")
+    decoder_ffn_embed_dim: Optional[int] = of_the_row("the same")
+    encoder_attention_heads: Optional[int] = of_the_row("h of the encoder and the decoder")
+    decoder_attention_heads: Optional[int] = of_the_row("the same")
+    d_k: Optional[int] = of_the_row("size of the queries and keys of each head")
+    d_v: Optional[int] = of_the_row("size of the values of each head")
+    dropout: Optional[float] = of_the_row("P_drop of section 5.4")
+    attention_dropout: Optional[float] = of_the_row("rate for attention weights (section 6.3)")
+    learned_positions: Optional[bool] = of_the_row("use learned positions (Table 3, row E)")
+    share_all_embeddings: Optional[bool] = of_the_row("one matrix for all (section 3.4)")
+    share_decoder_input_output_embed: Optional[bool] = of_the_row("another for the source")
+    untied_embeddings: Optional[bool] = of_the_row("separate embeddings and projection")
+    initialization: Optional[ChoiceEnum(INITIALIZATIONS)] = of_the_row(  # type: ignore[valid-type]
+        "scheme of the initial weights (docs/deviations.md)"
+    )
+    autocast: Optional[ChoiceEnum(["bfloat16"])] = of_the_row(  # type: ignore[valid-type]
+        "precision of matrix products in training; all else, and checkpoints, stay in float32"
+    )
+    max_source_positions: int = II("task.max_source_positions")
+    max_target_positions: int = II("task.max_target_positions")
+    left_pad_target: bool = II("task.left_pad_target")
 
 
 DecoderOut = tuple[Tensor, dict[str, list[Tensor | None]]]  # and the attention with it
@@ -173,7 +191,7 @@ class AiaynDecoder(FairseqIncrementalDecoder):
         return min(self.longest, self.stack.position.weight.size(0))
 
 
-@register_model(MODEL_NAME)
+@register_model(MODEL_NAME, dataclass=AiaynConfig)
 class AiaynModel(FairseqEncoderDecoderModel):
     """The paper's Transformer; its --arch names are the rows of paper.py."""
 
@@ -220,31 +238,13 @@ class AiaynModel(FairseqEncoderDecoderModel):
         for stack in (self.encoder, self.decoder):
             stack.train(retain_dropout)
 
-    @staticmethod
-    def add_args(parser: ArgumentParser) -> None:
-        """Declare the model's options; their defaults are the values of the --arch's row."""
-        for name, (_, meaning) in DIMENSIONS.items():
-            kind = float if name.endswith("dropout") else int
-            parser.add_argument(option(name), type=kind, help=meaning)
-        for name, meaning in SWITCHES.items():
-            parser.add_argument(option(name), action="store_true", help=meaning)
-        parser.add_argument(
-            "--initialization",
-            choices=INITIALIZATIONS,
-            help="scheme of the initial weights (docs/deviations.md; default: the row's)",
-        )
-        parser.add_argument(
-            "--autocast",
-            choices=["bfloat16"],
-            help="train with matrix products in this precision and everything else, including"
-            " weights and checkpoints, in float32; works with --cpu, too",
-        )
-
     @classmethod
-    def build_model(cls, args: Namespace, task: FairseqTask) -> AiaynModel:
+    def build_model(cls, args: Namespace, task: FairseqTask) -> "AiaynModel":
         """Build the model that completed options describe; raises ValueError for options that fit
         no model."""
         source, target = task.source_dictionary, task.target_dictionary
+        if args.encoder_layers is None:
+            raise ValueError(f"--arch {MODEL_NAME}: expected a row, such as aiayn_base")
         sharing = next(kind for name, kind in SHARING.items() if getattr(args, name))
         if utils.eval_bool(str(getattr(args, "left_pad_target", False))):  # may be the text "False"
             raise ValueError("--left-pad-target: aiayn models read targets padded on the right")
@@ -256,7 +256,7 @@ class AiaynModel(FairseqEncoderDecoderModel):
                 "or --untied-embeddings"
             )
         lengths = (args.max_source_positions, args.max_target_positions)
-        sizes = {symbol: getattr(args, name) for name, (symbol, _) in DIMENSIONS.items()}
+        sizes = {symbol: getattr(args, name) for name, symbol in DIMENSIONS.items()}
         transformer = create_transformer(
             Dimensions(**sizes),
             len(source),
@@ -268,39 +268,46 @@ class AiaynModel(FairseqEncoderDecoderModel):
         )
         encoder = AiaynEncoder(source, transformer.encoder, lengths[0])
         decoder = AiaynDecoder(target, transformer.decoder, lengths[1])
-        return cls(encoder, decoder, PRODUCT_TYPES[args.autocast or "float32"])
+        return cls(encoder, decoder, PRODUCT_TYPES[getattr(args, "autocast", None) or "float32"])
 
 
 # --- the rows of paper.py ---------------------------------------------------------------------
 
 
-def apply_row(row: Row, args: Namespace) -> None:
-    """Complete the options in `args` from a row, in place; options that were given win. A second
-    call changes nothing. Raises ValueError if options contradict each other."""
+def apply_row(row: Row, args: Namespace | DictConfig) -> None:
+    """Complete options from a row, in place; options that were given win. A second call changes
+    nothing. Raises ValueError if options contradict each other."""
     for name, symbol in ENCODER_AND_DECODER.items():
         share_size(args, name, symbol)
-    for name, (symbol, _) in DIMENSIONS.items():
+    for name, symbol in DIMENSIONS.items():
         set_default(args, name, getattr(row, symbol, 0.0))  # a row has no attention dropout
-    for name, field in TRAINING.items():
-        set_default(args, name, getattr(row, field))
-    set_default(args, "autocast", None)
-    args.learned_positions = getattr(args, "learned_positions", False) or row.learned_positions
+    for name in ("learned_positions", "initialization"):
+        set_default(args, name, getattr(row, name))
     set_sharing(args, "all" if row.shared_vocabulary else "target")
-    set_default(args, "d_model", args.encoder_embed_dim)  # of Equation 3; fairseq passes on none
-    if args.d_model != args.encoder_embed_dim:
-        raise ValueError(
-            f"--d-model {args.d_model} of the learning-rate schedule differs from the model's"
-            f" --encoder-embed-dim {args.encoder_embed_dim}"
-        )
+    d_model = args.encoder_embed_dim  # of Equation 3; fairseq passes on none
+    training = {name: getattr(row, field) for name, field in TRAINING.items()}
+    parts: list[Any] = [args]
+    if isinstance(args, DictConfig):  # fairseq-hydra-train has criterion and schedule beside it
+        root: Any = args._get_root()
+        parts = [root.get(group) or {} for group in ("criterion", "lr_scheduler")]
+    for options in parts:
+        for name, value in (training | {"d_model": d_model}).items():
+            if options is args or name in options:
+                set_default(options, name, value)
+        if getattr(options, "d_model", d_model) != d_model:
+            raise ValueError(
+                f"--d-model {options.d_model} of the learning-rate schedule differs from the"
+                f" model's --encoder-embed-dim {d_model}"
+            )
 
 
-def set_default(args: Namespace, name: str, value: object) -> None:
+def set_default(args: Namespace | DictConfig, name: str, value: object) -> None:
     """Set args.name unless it was given."""
     if getattr(args, name, None) is None:
         setattr(args, name, value)
 
 
-def share_size(args: Namespace, name: str, symbol: str) -> None:
+def share_size(args: Namespace | DictConfig, name: str, symbol: str) -> None:
     """Set the size of both sides to that of the side where it was given; raises ValueError for two
     sizes."""
     names = [f"{side}_{name}" for side in SIDES]
@@ -312,14 +319,17 @@ def share_size(args: Namespace, name: str, symbol: str) -> None:
         setattr(args, one, given[0] if given else None)
 
 
-def set_sharing(args: Namespace, row_sharing: Sharing) -> None:
-    """Make exactly one of the three options true: the one that was given, or else the row's."""
+def set_sharing(args: Namespace | DictConfig, row_sharing: Sharing) -> None:
+    """Make exactly one of the three options true: the one that was given, or else the row's. Raises
+    ValueError if two are given, or false is given for the row's."""
     given = [name for name in SHARING if getattr(args, name, False)]
     if "untied_embeddings" in given and len(given) > 1:
         raise ValueError(f"{option(given[0])} and --untied-embeddings contradict each other")
     # --share-all-embeddings includes what --share-decoder-input-output-embed asks for
     chosen = SHARING[given[0]] if given else row_sharing
     for name, sharing in SHARING.items():
+        if sharing == chosen and getattr(args, name, None) is False:
+            raise ValueError(f"{option(name)} false: expected {' or '.join(map(option, SHARING))}")
         setattr(args, name, sharing == chosen)
 
 

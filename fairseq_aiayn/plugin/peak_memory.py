@@ -7,14 +7,14 @@ from multiprocessing.util import Finalize
 
 import torch
 
-from fairseq_aiayn.repairs.program import TRAIN, command_name
+from fairseq_aiayn.repairs.program import TRAIN, TRAINING, command_name
 
 KIB, MIB = 2**10, 2**20
 
 
 def log_at_the_end() -> None:
-    """Have fairseq-train log its peak memory when it ends."""
-    if command_name(sys.argv[0]) == "fairseq-train":
+    """Have a training log its peak memory when it ends."""
+    if command_name(sys.argv[0]) in TRAINING:
         Finalize(None, log_peak_memory, exitpriority=0)  # atexit does not run in forked processes
 
 

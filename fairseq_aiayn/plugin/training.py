@@ -18,7 +18,7 @@ from omegaconf import II
 from torch import Tensor, distributed
 
 from fairseq_aiayn.paper import ADAM, BASE, learning_rate
-from fairseq_aiayn.plugin.model import AiaynDecoder
+from fairseq_aiayn.plugin.model import AiaynDecoder, of_the_row
 from fairseq_aiayn.training import projected_smoothed_nll, smoothed_nll
 
 
@@ -26,10 +26,7 @@ from fairseq_aiayn.training import projected_smoothed_nll, smoothed_nll
 class AiaynLabelSmoothedCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionConfig):
     """fairseq's options; unless ε_ls is given, the row of the --arch sets it."""
 
-    label_smoothing: Optional[float] = field(  # noqa: UP045
-        default=None,
-        metadata={"help": "ε_ls over all K classes (default: the row's, or 0.1 without a row)"},
-    )
+    label_smoothing: Optional[float] = of_the_row("ε_ls over all K classes; 0.1 without a row")  # noqa: UP045
 
 
 @register_criterion(
@@ -101,17 +98,9 @@ class AiaynLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 class AiaynInverseSqrtConfig(FairseqDataclass):
     """Options of the schedule, which ignores --lr."""
 
-    warmup_updates: Optional[int] = field(  # noqa: UP045
-        default=None,
-        metadata={"help": "warmup_steps of Equation 3 (default: the row's, or 4000 without a row)"},
-    )
-    lr_factor: Optional[float] = field(  # noqa: UP045
-        default=None,
-        metadata={"help": "factor on Equation 3 (default: the row's, or 1 without a row)"},
-    )
-    d_model: Optional[int] = field(  # noqa: UP045
-        default=None, metadata={"help": "d_model of Equation 3; aiayn_* architectures set it"}
-    )
+    warmup_updates: Optional[int] = of_the_row("warmup_steps of Equation 3; 4000 without a row")  # noqa: UP045
+    lr_factor: Optional[float] = of_the_row("factor on Equation 3; 1 without a row")  # noqa: UP045
+    d_model: Optional[int] = of_the_row("d_model of Equation 3; needed without a row")  # noqa: UP045
 
 
 @register_lr_scheduler("aiayn_inverse_sqrt", dataclass=AiaynInverseSqrtConfig)

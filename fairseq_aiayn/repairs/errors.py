@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,17 +16,21 @@ from typing import Any
 
 from fairseq_aiayn.console import shortened
 from fairseq_aiayn.repairs.advice import advice
-from fairseq_aiayn.repairs.program import command_name, given
+from fairseq_aiayn.repairs.program import HYDRA, command_name, given, hydra_names
 
 # What is wrong with a file that an option names; fairseq's own errors have no number
 NO_SUCH_FILE = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES)
+OPTION = re.compile(r"--[a-z][a-z\d-]*")
 # Functions of fairseq within which an error is none of the options'
 WORK = {"train", "validate_and_save", "train_step", "valid_step", "inference_step"}
 
 
 def of_this_command(excepthook: Callable) -> Callable:
     """Return what `with_last_line` returns for the running command."""
-    return with_last_line(str(command_name(sys.argv[0])), excepthook, given)
+    command = str(command_name(sys.argv[0]))
+    if command == HYDRA:  # it shows errors itself unless all of them are asked for
+        os.environ["HYDRA_FULL_ERROR"] = "1"
+    return with_last_line(command, excepthook, given)
 
 
 def with_last_line(command: str, previous: Callable, given: Mapping[str, Any]) -> Callable:
@@ -42,6 +47,7 @@ def with_last_line(command: str, previous: Callable, given: Mapping[str, Any]) -
             previous(kind, error, error.__traceback__)
         line = short or advice(command, error, given)
         if line:
+            line = OPTION.sub(lambda found: hydra_names.get(found[0], found[0]), line)
             line = f"{command}: error: {shortened(line)}"
             print(line, file=sys.stderr)
             if short is None and given.get("log_file"):

@@ -7,10 +7,10 @@ import logging
 import os
 import re
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial, wraps
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fairseq import utils
 from fairseq.data import data_utils
@@ -30,9 +30,13 @@ def refuse(parser: ArgumentParser, message: str) -> NoReturn:
     """End a command with one line on its options, with the nearest choices."""
     if match := CHOICES.search(message):
         names = re.findall(r"[^',\s]+", match[2])
-        near = ", ".join(get_close_matches(match[1], names) or names[:9])
-        message = f"{message[: match.start()]}expected {near}, got {match[1]!r}"
+        message = message[: match.start()] + unlike(match[1], names)
     parser.exit(2, f"{parser.prog}: error: {shortened(message)}\n")
+
+
+def unlike(name: str, names: Sequence[str]) -> str:
+    """Return which of the names were expected in place of this one: the nearest."""
+    return f"expected {', '.join(get_close_matches(name, names) or names[:9])}, got {name!r}"
 
 
 def checking_options(parse_args_and_arch: Callable) -> Callable:
@@ -51,7 +55,7 @@ def checking_options(parse_args_and_arch: Callable) -> Callable:
             raise ValueError("expected --task, such as --task aiayn_translation") from error
         if isinstance(parsed, Namespace):  # not also the options that are unknown
             if training_program() is not None:
-                name_languages(parsed)
+                name_languages(parsed.task, parsed)
             given.update(vars(parsed))
             require_matching(vars(parsed))
             if utils.xm is None and "tpu" in parsed and parsed.bf16:  # fairseq sets both
@@ -61,17 +65,17 @@ def checking_options(parse_args_and_arch: Callable) -> Callable:
     return wrapped
 
 
-def name_languages(parsed: Namespace) -> None:
+def name_languages(task_name: str, options: Any) -> None:
     """Set the languages that the task would find in the names of the data's files, in place, so
     that checkpoints have them."""
-    task = TASK_REGISTRY.get(getattr(parsed, "task", None))
+    task = TASK_REGISTRY.get(task_name)
     if task is None or not issubclass(task, TranslationTask):
         return
-    directory = utils.split_paths(parsed.data)[0]
-    if None in (parsed.source_lang, parsed.target_lang) and os.path.isdir(directory):
+    directory = utils.split_paths(options.data)[0]
+    if None in (options.source_lang, options.target_lang) and os.path.isdir(directory):
         languages = data_utils.infer_language_pair(directory)
         if None not in languages:
-            parsed.source_lang, parsed.target_lang = languages
+            options.source_lang, options.target_lang = languages
 
 
 def require_matching(chosen: Mapping[str, object]) -> None:

@@ -23,6 +23,7 @@ from fairseq_aiayn.repairs import (
     errors,
     finished,
     float32_weights,
+    hydra,
     left_out,
     loading,
     log_file,
@@ -33,7 +34,13 @@ from fairseq_aiayn.repairs import (
     prefetching,
     signals,
 )
-from fairseq_aiayn.repairs.program import SEARCHING, TRAIN, command_name, training_program
+from fairseq_aiayn.repairs.program import (
+    SEARCHING,
+    TRAIN,
+    TRAINING,
+    command_name,
+    training_program,
+)
 
 __all__ = ["PATCHES", "VARIABLE", "difference", "install", "unwanted"]
 
@@ -198,6 +205,10 @@ PATCHES: dict[str, tuple[Patch, ...]] = {
               "parser input_args parse_known suppress_defaults modify_parser",
               options.checking_options, "", "options that need one another fail late or never"),
     ),
+    "hydra": (
+        Patch(f"{TRAIN}:add_defaults", "cfg", hydra.completing_early, "train",
+              "fairseq-hydra-train shows wrong options as tracebacks, and logs none of an arch"),
+    ),
     "direction": (
         Patch("fairseq.checkpoint_utils:load_model_ensemble_and_task",
               LOAD_MODELS, direction.checking_direction, "search",
@@ -247,7 +258,7 @@ def install() -> None:
         if name not in out:
             for patch in of_this:
                 patch.put()
-    if command_name(sys.argv[0]) == "fairseq-train":
+    if command_name(sys.argv[0]) in TRAINING:
         announce([name for name in PATCHES if name not in out], out)
 
 

@@ -6,12 +6,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["TRAIN", "command_name"]
+__all__ = ["TRAIN", "TRAINING", "command_name"]
 
 TRAIN = "fairseq_cli.train"  # a module, and the logger that writes to --log-file
+HYDRA = "fairseq-hydra-train"
+TRAINING = ("fairseq-train", HYDRA)
 SEARCHING = ("fairseq-generate", "fairseq-interactive", "fairseq-validate")
 LANGUAGES = ("source_lang", "target_lang")
 given: dict[str, Any] = {}  # what it was given, once that is parsed
+hydra_names: dict[str, str] = {}  # what fairseq-hydra-train calls the options of commands
 
 
 def command_name(program: str) -> str | None:

@@ -53,7 +53,7 @@ def test_the_regime_of_a_row_reaches_fairseqs_configuration(system, name):
     assert abs(tokens / row.batch_tokens - 1) < 0.01
     if system == "ours":
         rate = (config.lr_scheduler.d_model, config.lr_scheduler.lr_factor)
-        assert (config.model.arch, *rate) == (row.arch, row.d_model, row.lr_factor)
+        assert (config.model._name, *rate) == (row.arch, row.d_model, row.lr_factor)
     else:
         steps = range(1, 2 * row.warmup)
         peak = max(learning_rate(step, row.d_model, row.warmup, row.lr_factor) for step in steps)
