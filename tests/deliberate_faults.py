@@ -241,6 +241,10 @@ recipes/test_recipe_end_to_end:dropout: last_dropout_instead_of_the_best
   [[ $dry_run == true ]] || # the first of equal ones => [[ $dry_run != none ]] ||
 recipes/test_recipe_end_to_end:side_by_side: new_text_with_the_old_training
   training_options=(text_sha256 row => training_options=(row
+repairs/test_hydra model.py: hydra_trains_every_row_as_base
+  if options is args or name in options: => if options is args:
+repairs/test_hydra: wrong_options_of_hydra_pass
+  for wrong in {*chosen} - {*options}: => for wrong in ():
 recipes/test_recipe_shell:queued: requeued_job_deletes_its_training
   == 0 ]] || force=false stage=0 # a => == 0 ]] || stage=0 # a
 repairs: weights_of_fp16_not_stored

@@ -28,21 +28,21 @@ def completing_early(add_defaults: Callable) -> Callable:
 
     @wraps(add_defaults)
     def wrapped(cfg: DictConfig) -> None:
-        is_hydra = command_name(sys.argv[0]) == HYDRA
-        try:
-            if is_hydra:
-                require_known(cfg)
+        if command_name(sys.argv[0]) != HYDRA:
             add_defaults(cfg)
             complete_model(cfg)
-        except OmegaConfBaseException as error:  # of a value of another kind
-            line = str(error).splitlines()[0]
-            raise ValueError(f"{option(str(error.full_key))}: {line}") from error
-        finally:
-            if is_hydra:
-                hydra_names.update(names_in_groups(plain(cfg)))
-        if is_hydra:
+            return
+        try:
+            require_known(cfg)
+            add_defaults(cfg)
+            complete_model(cfg)
             name_languages(getattr(cfg.task, "_name", ""), cfg.task)
             require_matching(flat_options(plain_configuration({"cfg": cfg})))
+        except OmegaConfBaseException as error:  # of a value of another kind, or none
+            line = str(error).splitlines()[0]
+            raise ValueError(f"{option(str(error.full_key).split('.')[-1])}: {line}") from error
+        finally:
+            hydra_names.update(names_in_groups(plain(cfg)))
 
     return wrapped
 
@@ -57,6 +57,9 @@ def require_known(cfg: DictConfig) -> None:
             known[group] = dict.fromkeys(parts["registry"]) | parts["dataclass_registry"]
         chosen = cfg.get(group)
         name = str(chosen.get("_name") if isinstance(chosen, DictConfig) else chosen)
+        if chosen is None:
+            ours = [name for name in known[group] if name.startswith(OURS)]
+            raise ValueError(f"{group}._name: expected a name, such as {ours[0]}, got none")
         if name not in known[group]:
             raise ValueError(f"{group}._name: {unlike(name, [*known[group]])}")
         if known[group][name] and isinstance(chosen, DictConfig):

@@ -71,6 +71,8 @@ def name_languages(task_name: str, options: Any) -> None:
     task = TASK_REGISTRY.get(task_name)
     if task is None or not issubclass(task, TranslationTask):
         return
+    if options.data is None:  # of Hydra, in which nothing is required
+        raise ValueError("--data: expected what fairseq-preprocess wrote, got nothing")
     directory = utils.split_paths(options.data)[0]
     if None in (options.source_lang, options.target_lang) and os.path.isdir(directory):
         languages = data_utils.infer_language_pair(directory)

@@ -86,6 +86,8 @@ def test_stock_models_and_stock_losses_keep_their_own(complete):
         ),
         ("model.encoder_layrs=3", "model: expected encoder_layers"),
         ("lr_scheduler.warmup=3", "lr_scheduler: expected warmup_updates"),
+        ("task.data=null", "task.data: expected what fairseq-preprocess wrote"),
+        ("lr_scheduler=null", "lr_scheduler._name: expected a name, such as aiayn_inverse_sqrt"),
         ("model.d_k=six", "model.d_k: Value 'six'"),
         ("model.initialization=zeros", "model.initialization: Invalid value 'zeros'"),
         ("model.encoder_layers=3 model.decoder_layers=4", "model.encoder_layers 3 and model.dec"),
