@@ -82,6 +82,9 @@ def names_in_groups(cfg: Mapping[str, Any]) -> dict[str, str]:
 def complete_model(cfg: DictConfig) -> None:
     """Apply the architecture if it is ours, and write references and choices out."""
     if isinstance(cfg.model, DictConfig) and str(cfg.model._name).startswith(OURS):
-        with open_dict(cfg.model):
+        with open_dict(cfg.model), open_dict(cfg):
             ARCH_CONFIG_REGISTRY[cfg.model._name](cfg.model)
-        cfg.model = OmegaConf.to_container(cfg.model, resolve=True, enum_to_str=True)
+            options = OmegaConf.to_container(cfg.model, resolve=True, enum_to_str=True)
+            del cfg["model"]  # omegaconf 2.0 takes none of another type in its place
+            cfg.model = OmegaConf.create(options)
+        OmegaConf.set_struct(cfg.model, True)  # else omegaconf 2.0 has None for what is not there

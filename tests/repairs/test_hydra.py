@@ -38,6 +38,8 @@ def complete(monkeypatch):
             {"task": {"data": "nowhere", "max_source_positions": 99}},
             OmegaConf.from_dotlist([*given]),
         )
+        cfg = OmegaConf.create(OmegaConf.to_container(cfg, resolve=True))
+        OmegaConf.set_struct(cfg, True)  # as fairseq_cli.hydra_train does
         add_defaults(cfg)
         return cfg
 
@@ -56,6 +58,7 @@ def test_a_row_sets_what_is_outside_the_model_too(complete, name):
     assert schedule.d_model == cfg.model.encoder_embed_dim == row.d_model
     assert cfg.model.learned_positions == row.learned_positions
     assert cfg.model.max_source_positions == 99
+    assert getattr(cfg.model, "base_layers", 0) == 0, "as fairseq's trainer asks"
     assert "Choices" not in str(cfg.model) and "${" not in str(cfg.model), "as the log has it"
 
 
