@@ -83,6 +83,15 @@ require_one_of() {
     fatal "--$name must be one of ${*:2}, got '${!name}'"
 }
 
+# of_task RUN...: print the run of this task of a Slurm array; all of them outside of an array.
+of_task() {
+    local task=${SLURM_ARRAY_TASK_ID:-}
+    # Before it is used as a number: a command in it would run.
+    [[ -z $task ]] || { [[ $task =~ ^(0|[1-9][0-9]{0,8})$ ]] && ((task < $#)); } ||
+        fatal "there are $# runs, numbers 0 to $(($# - 1)), got $task"
+    if [[ -z $task ]]; then echo "$@"; else echo "${@:task+1:1}"; fi
+}
+
 # require_outside NAME PATH: end the recipe if what the user gave is where the recipe writes.
 require_outside() {
     [[ $(realpath -m -- "$2")/ != "$(realpath -m -- "$exp")"/* ]] ||

@@ -59,6 +59,7 @@ check_training() {
     [[ $seeds =~ [0-9] && $(printf '%s\n' "${each[@]}" | sort -u |
         grep -cxE '0|[1-9][0-9]{0,8}') == "${#each[@]}" ]] ||
         fatal "--seeds must be different whole numbers up to $most, got '$seeds'"
+    one_of_array
     [[ -z ${SLURM_JOB_ID:-} || ${SLURM_NNODES:-1} == "$nodes" ]] ||
         fatal "--nodes must be the job's $SLURM_NNODES, got '$nodes'"
     [[ $nodes == 1 || -n ${SLURM_JOB_ID:-} || $master == *:* ]] ||
@@ -68,6 +69,16 @@ check_training() {
     workers=${workers/auto/"$(nproc)"}
     [[ -z $mirror ]] || programs=()
     find_hardware
+}
+
+# Where several systems or seeds are an array of Slurm jobs, set system and seeds to this job's.
+one_of_array() {
+    local all=() one
+    for one in ${system/both/aiayn stock}; do all+=("${each[@]/#/"$one "}"); done
+    [[ -n ${SLURM_ARRAY_TASK_ID:-} ]] && ((${#all[@]} > 1)) || return 0
+    one=$(of_task "${all[@]}") || exit
+    read -r system seeds <<<"$one"
+    each=("$seeds")
 }
 
 # Set device, gpus and precision. This asks only the driver, so that a dry run needs no torch.

@@ -61,13 +61,8 @@ for one in ${system/both/aiayn stock}; do
     done
 done
 
-chosen=("${runs[@]}") task=${SLURM_ARRAY_TASK_ID:-}
-if [[ -n $task ]]; then
-    # Before it is used as a number: a command in it would run.
-    [[ $task =~ ^(0|[1-9][0-9]{0,8})$ && -n ${runs[task]:-} ]] ||
-        fatal "there are ${#runs[@]} runs, numbers 0 to $((${#runs[@]} - 1)), got $task"
-    chosen=("${runs[task]}")
-fi
+task=${SLURM_ARRAY_TASK_ID:-} chosen=$(of_task "${runs[@]}") || exit
+read -ra chosen <<<"$chosen"
 
 # Run the corpus's recipe; a signal to this script ends it, too.
 call() {

@@ -89,6 +89,16 @@ def shows(block: str, source: str) -> bool:
     return any(re.search(pattern, source, flags=re.MULTILINE) for pattern in patterns)
 
 
+def test_the_page_on_diagnoses_shows_what_the_program_prints(aiayn, monkeypatch) -> None:
+    monkeypatch.chdir(DOCS.parent)
+    page = (DOCS / "diagnosis.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^    \$ aiayn (.*)\n((?:    .*\n|\n)+)", page, re.MULTILINE)
+    assert shown
+    for words, output in shown:
+        status, printed, _ = aiayn(*words.split())
+        assert (status, printed.split()) == (0, output.split())
+
+
 def test_the_page_on_plugins_shows_the_code_of_the_files_that_it_names() -> None:
     page = (DOCS / "plugin.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)

@@ -336,6 +336,21 @@ def test_table_3_trains_every_row_and_seed_on_one_text():
     assert value(words, "--arch") == "aiayn_a_h1"
 
 
+def test_each_job_of_an_array_has_one_seed_and_system():
+    options = ("--system", "both", "--seeds", "3 5")
+    trained = [
+        commands(
+            dry_run([MULTI30K, *CPU, *options], SLURM_ARRAY_TASK_ID=str(task)), "fairseq-train"
+        )
+        for task in range(4)
+    ]
+    tasks = [value(words, "--task") for (words,) in trained]
+    assert tasks == ["aiayn_translation"] * 2 + ["translation"] * 2
+    assert [value(words, "--seed") for (words,) in trained] == ["3", "5", "3", "5"]
+    said = refusal(call([MULTI30K, *CPU, *options], SLURM_ARRAY_TASK_ID="4"))
+    assert "there are 4 runs, numbers 0 to 3, got 4" in said
+
+
 # --- stage 0: what a later stage would lack ends a recipe before it makes anything ---
 
 
