@@ -180,11 +180,14 @@ trap 'on_exit $?' EXIT
 trap 'on_signal 130' INT
 trap 'on_signal 143' TERM
 
-# Print why a stage failed: the disk is full, or the last line of the log that says something;
-# fairseq-train's last one is its peak memory.
+# Print why a stage failed: the disk is full, or the first cause of the first process that failed, or
+# the last line of the log that says something.
 reason() {
+    local cause
     ! disk_is_full || { echo "the disk of $scope is full" && return; }
-    grep -v -e '^[[:space:]]*$' -e ' | peak memory: ' "$log" | tail -n 1 | cut -c 1-300
+    cause=$(tac "$log" | sed "/ stage $at, /q" | tac |
+        python "$module" fairseq_aiayn.diagnosis.endings 2>/dev/null) || cause=
+    echo "${cause:-$(grep -v -e '^[[:space:]]*$' -e ' | peak memory: ' "$log" | tail -n 1)}" | cut -c 1-300
 }
 
 # Try to write a MiB: df knows no quotas.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fairseq_aiayn.runs.logs import Line, Log
 
@@ -31,7 +33,7 @@ OF_ANOTHER = re.compile(
 GONE = re.compile(r"NCCL|gloo|Connection (?:reset|closed)|Broken ?pipe", re.IGNORECASE)
 ROOT_RANK = re.compile(r"^\s*rank +: (\d+)")  # the first of torchrun's report is its root cause
 RANK = re.compile(r"\[(?:rank|default)?(\d+)\]:|^(\d+): ")
-ALIVE = re.compile(r"\| INFO \||\]\[INFO\] - ")
+ALIVE = re.compile(r"(?:\| INFO \||\]\[INFO\] - )(?!.*peak memory: )")  # which is said at any end
 OF_USER = re.compile(r"KeyboardInterrupt|.*error: interrupted$")
 
 
@@ -96,3 +98,14 @@ def _reports(lines: Sequence[Line]) -> Iterator[End]:
     for line in lines:
         if match := REPORT.fullmatch(line.text.rstrip()):
             yield End(line.number, match[1] or match[2] or match[0].strip())
+
+
+def main() -> None:
+    """Print what ended the processes that wrote the lines on standard input, if they say it."""
+    lines = [Line(number, text.rstrip()) for number, text in enumerate(sys.stdin, start=1)]
+    if end := ending(Log(Path(), lines)):
+        print(end.text)
+
+
+if __name__ == "__main__":
+    main()

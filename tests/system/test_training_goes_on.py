@@ -12,7 +12,7 @@ import torch
 from fairseq_commands import PLUGIN, SIGNALLED, SMALL, command, environment, parameters
 from mirrors import UNREACHABLE
 from patience import PATIENCE
-from recipe_runs import TRAINING_SAMPLE, call, in_front, with_fork_server, write_tool
+from recipe_runs import TRAINING_SAMPLE, call, failure, in_front, with_fork_server, write_tool
 
 from fairseq_aiayn.checkpoints import read_checkpoint
 
@@ -121,6 +121,11 @@ def test_a_training_that_never_comes_to_the_next_checkpoint_is_given_up(trains):
 @pytest.mark.parametrize("count", ["1", "2"])
 def test_a_wrong_option_is_said_once_and_not_tried_again(trains, count):
     result = trains("--gpus", count, "--train_options", " ".join([*OPTIONS, "--no-such-option"]))
-    assert result.returncode != 0
-    assert "stage 5-train failed" in result.stderr
+    assert failure(result, "5-train").endswith("unrecognized arguments: --no-such-option")
     assert "started again" not in result.stderr
+
+
+def test_a_recipe_says_the_cause_of_the_process_that_failed_first(trains):
+    """And not torchrun's closing line, which is of the others."""
+    result = trains("--gpus", "2", "--restarts", "0", kills="1 2", name="SIGKILL")
+    assert "Signal 9 (SIGKILL)" in failure(result, "5-train")
